@@ -69,6 +69,16 @@ def endpoint(session: nox.Session) -> None:
 
 
 @nox.session
+def bench(session: nox.Session) -> None:
+    """Run the benchmarks one after the other and print their table.
+
+    Arguments are names of benchmarks; `--write` puts the table into docs/performance.md.
+    """
+    session.install(".[dev]")
+    session.run("python", "benchmarks/bench.py", *session.posargs)
+
+
+@nox.session
 def quickstart(session: nox.Session) -> None:
     """Run the README's first command in a separate environment."""
     session.install(".")

@@ -7,7 +7,7 @@ reads a name back.
 from __future__ import annotations
 
 import re
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from typing import Self
@@ -36,7 +36,7 @@ class Row:
 
     def __post_init__(self) -> None:
         # records and `--cell` name a row by its text alone
-        if _parts(str(self)) != astuple(self):
+        if _parts(str(self)) != (self.preprocesses, self.fraction, self.model):
             raise ValueError(f"the row {str(self)!r} reads like the name of another row")
 
     def __str__(self) -> str:
@@ -77,6 +77,7 @@ def _name(preprocesses: tuple[str, ...], fraction: float, model: str) -> str:
     return "+".join(preprocesses) + (f" ({', '.join(notes)})" if notes else "")
 
 
+@cache
 def _parts(name: str) -> tuple[tuple[str, ...], float, str]:
     if found := _NAME.fullmatch(name):
         percent = found["percent"]

@@ -35,11 +35,15 @@ ALL_LAYERS = (".",)
 @cache
 def code_version(layers: tuple[str, ...]) -> str:
     """Hash the source of modules and folders of this package: SHA-256, in hex."""
-    root = Path(__file__).parent
     # sources and not their dates: a checkout or an installation gives every file a new one
     digest = hashlib.sha256()
     for name in layers:
-        source = root / name
-        for file in sorted(source.rglob("*.py")) if source.is_dir() else [source]:
-            digest.update(file.read_bytes())
+        digest.update(_source(name))
     return digest.hexdigest()
+
+
+@cache  # the lists of layers share most of theirs
+def _source(layer: str) -> bytes:
+    source = Path(__file__).parent / layer
+    files = sorted(source.rglob("*.py")) if source.is_dir() else [source]
+    return b"".join(file.read_bytes() for file in files)

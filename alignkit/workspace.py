@@ -21,7 +21,7 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -154,18 +154,20 @@ class Workspace:
         kind: WorkKind,
         parts: dict[str, Any],
         label: str,
-        make: Callable[[Path], None],
+        make: Callable[[Path], Mapping[str, str] | None],
         read: Callable[[Path], _T],
         files: Collection[str] | None = None,
     ) -> _T:
         """Recall the artefact that ``parts`` is the key of; ``make`` fills its folder if need be.
 
-        Work that was just made is read from its folder too, so that a repeated run sees the same.
+        ``make`` may return the SHA-256 of files by name, which it computed as it wrote them. Work
+        that was just made is read from its folder too, so that a repeated run sees the same.
         """
         key = content_key(parts)
         if (known := self.recall(kind, key, label, read, files)) is None:
-            with self.store(kind, parts, label) as filling:
-                make(filling)
+            hashes: dict[str, str] = {}
+            with self.store(kind, parts, label, hashes) as filling:
+                hashes.update(make(filling) or {})
             known = self.recall(kind, key, label, read, files)
         if known is None:
             raise WorkspaceError(f"{label}: it is damaged right after it was written")
@@ -183,11 +185,14 @@ class Workspace:
         return folder
 
     @contextmanager
-    def store(self, kind: WorkKind, parts: dict[str, Any], label: str) -> Iterator[Path]:
+    def store(
+        self, kind: WorkKind, parts: dict[str, Any], label: str, known: Mapping[str, str] = {}
+    ) -> Iterator[Path]:
         """Give an empty folder to fill; it becomes an artefact at once, or not at all.
 
         ``parts`` is everything that the work depends on; ``label`` names the work in words, the
-        same for every key that a changed option gives it.
+        same for every key that a changed option gives it. ``known`` are hashes of files by name,
+        asked for when the folder is full; the others are computed.
         """
         key = content_key(parts)
         folder = self._folder(kind, key)
@@ -195,7 +200,9 @@ class Workspace:
             began = time.monotonic()
             yield filling
             seconds = round(time.monotonic() - began, 3)
-            hashes = {name: file_sha256(filling / name) for name in _files(filling)}
+            hashes = {
+                name: known.get(name) or file_sha256(filling / name) for name in _files(filling)
+            }
             content = {"label": label, "parts": parts, "seconds": seconds, "files": hashes}
             (filling / _KEY).write_text(sealed(json.dumps(content, indent=1, sort_keys=True)))
             try:

@@ -7,19 +7,31 @@ Two stacks differ in four stages (decode, resize, quantise, colour), so each ima
 number of different (input, stage) pairs, *run* the number of runs that happened. Each distinct
 computation is then timed separately, once; the cost is the time of all mixtures over the sum of
 these times. Target: at most 1.5. Without a folder, scikit-learn's photos are used.
+
+    python benchmarks/attribute.py --share [--images 300] [--before CHECKOUT]
+
+runs an experiment of a given shufflenet at 224 pixels, with three paths and three runtimes, and
+divides the stored time of its attributions by the stored time of its cells and by that of the run;
+with another checkout, that one first. Target: at most 0.1 of a run.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import subprocess
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from figures import Figure, show
 from prepare import bundled_photos
 
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
@@ -78,7 +90,13 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=60)
     parser.add_argument("--side", type=int, default=224)
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--share", action="store_true")
+    parser.add_argument("--before", type=Path)
     given = parser.parse_args()
+    if given.share:
+        for checkout in filter(None, (given.before, Path(__file__).parents[1])):
+            share(checkout, max(given.images, 100))
+        return
     torch.set_num_threads(1)
     if given.folder:
         files = [path.read_bytes() for path in sorted(given.folder.rglob("*.jpg"))[: given.images]]
@@ -103,9 +121,52 @@ def main() -> None:
         seconds * expected[stage] * len(files) / clock.runs[stage]
         for stage, seconds in clock.seconds.items()
     )
-    print(
-        f"all mixtures {whole:.2f} s, distinct computations {once:.2f} s, cost {whole / once:.2f}"
+    print(f"all mixtures {whole:.2f} s, distinct computations {once:.2f} s")
+    show(
+        [Figure("all 16 mixtures / their distinct computations, time", [whole / once], at_most=1.5)]
     )
+
+
+EXPERIMENT = """\
+name: share
+data: {{name: digits-on-photos, train: 40, eval: {images}, seed: 0}}
+preprocess:
+  opencv: {{decode: opencv, resize: {{name: opencv, size: 224}}}}
+  torchpipe-gpu: {{preset: torchpipe-gpu-surrogate, size: 224}}
+  pillow: {{preset: pillow-train, size: 224}}
+models: [{{name: given, preprocess: opencv, model: shufflenet_v2_x0_5, weights: {weights}}}]
+evaluate:
+  backends: [torch, {{name: onnxruntime, precision: [fp32, fp16]}}]
+"""
+
+
+def share(checkout: Path, images: int) -> None:
+    """Run the experiment from a checkout in an empty folder; print the seconds that it stored."""
+    from torchvision.models import shufflenet_v2_x0_5
+
+    with TemporaryDirectory() as folder:
+        weights, file = Path(folder, "weights.pt"), Path(folder, "share.yaml")
+        torch.manual_seed(0)
+        torch.save(shufflenet_v2_x0_5(num_classes=10).state_dict(), weights)
+        file.write_text(EXPERIMENT.format(images=images, weights=weights))
+        command = [sys.executable, "-m", "alignkit", "run", str(file), "--reports", folder]
+        environment = {**os.environ, "PYTHONPATH": str(checkout)}
+        began = time.monotonic()
+        done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
+        whole = time.monotonic() - began
+        cells, compared = stored(folder, "cells"), stored(folder, "comparisons")
+    if not cells:
+        raise SystemExit(done.stderr)
+    predicted = sum(cells.values())
+    attributed = sum(value for label, value in compared.items() if label.startswith("attribute "))
+    print(f"{checkout}: run {whole:.1f} s, cells {predicted:.1f} s, attribution {attributed:.1f} s")
+    print(f"attribution / cells {attributed / predicted:.2f}, / run {attributed / whole:.2f}")
+
+
+def stored(folder: str, kind: str) -> dict[str, float]:
+    """Map the label of each stored work of a kind to the seconds it took."""
+    files = Path(folder, ".cache", kind).glob("*/key.json")
+    return {each["label"]: each["seconds"] for each in map(json.loads, map(Path.read_text, files))}
 
 
 def counted(mixed: StageMixtures, files: list[bytes]) -> Clock:

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from figures import Figure, show
 from prepare import bundled_photos, seconds
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
@@ -104,20 +105,22 @@ def main() -> None:
     print(
         f"{len(files)} images, {given.threads} threads; speed as a share of decode + resize alone"
     )
+    figures: list[Figure] = []
     for name, candidate in PAIRS.items():
-        report(name, candidate, files, given.threads, given.repeats)
+        figures += report(name, candidate, files, given.threads, given.repeats)
     part = files[: max(8, len(files) // 20)]
     slow = seconds(partial(naive_loop, OPENCV, part, given.threads)) / len(part)
     fast = seconds(partial(comparison, PAIRS["both"], files, given.threads, ssim=True)) / len(files)
     print(
         f"naive loop {1 / slow:.0f} images/s, this {1 / fast:.0f}: {slow / fast:.1f} times as fast"
     )
+    show([*figures, Figure("compare with SSIM / naive loop, speed", [slow / fast], at_least=10)])
 
 
 def report(
     name: str, candidate: Preprocess, files: list[bytes], threads: int, repeats: int
-) -> None:
-    """Print one line: the median (range) of the ratios over the rounds."""
+) -> list[Figure]:
+    """Print the speed of the bare loop; return the ratios over the rounds."""
     bare = partial(bare_loop, candidate, files, threads)
     kinds = {
         "statistics": partial(comparison, candidate, files, threads, ssim=False),
@@ -133,11 +136,15 @@ def report(
             ratios[kind].append((before + after) / 2 / took)
             before = after
         rates.append(len(files) / before)
-    shown = "  ".join(
-        f"{kind} {statistics.median(each):.2f} ({min(each):.2f} to {max(each):.2f})"
+    print(f"{name:24} alone {statistics.median(rates):.0f} images/s", flush=True)
+    return [
+        Figure(
+            f"compare / decode and resize alone, speed, {name}, {kind}",
+            each,
+            at_least=0.65 if kind == "with SSIM" else 0.85,
+        )
         for kind, each in ratios.items()
-    )
-    print(f"{name:24} {shown}  alone {statistics.median(rates):.0f} images/s")
+    ]
 
 
 if __name__ == "__main__":

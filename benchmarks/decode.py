@@ -1,7 +1,7 @@
 """CPU time of decoders relative to simplejpeg's, on the same files in turn, one thread.
 
 Each image counts with its fastest of several rounds, so that other work on the machine weighs
-little.
+little. The spread is that of the images.
 
     python benchmarks/decode.py [FOLDER] [--rounds N]
 """
@@ -9,18 +9,18 @@ little.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import cv2
 import torch
+from figures import Figure, cost, ratios, show
 
 from alignkit.datasets.digits_on_photos import DigitsOnPhotos
 from alignkit.datasets.unlabelled_images import Images
 from alignkit.decoders import DECODERS
 from alignkit.decoders.jpeg_coefficients import read_coefficients
-from alignkit.machine import cpu_name
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 
 NAMES = ("simplejpeg", "opencv", "pillow", "nvjpeg-model")
@@ -42,22 +42,26 @@ def main() -> None:
         name: each.decode for name, each in decoders.items()
     }
     ways["nvjpeg-model: coefficients"] = read_coefficients
-    taken = dict.fromkeys(ways, 0.0)
+    taken: dict[str, list[float]] = {name: [] for name in ways}
     for file in files:
         fastest = dict.fromkeys(ways, float("inf"))
         for _ in range(given.rounds):
             for name, decode in ways.items():
-                began = time.process_time()
-                decode(file)
-                fastest[name] = min(fastest[name], time.process_time() - began)
+                fastest[name] = min(fastest[name], cost(partial(decode, file)).cpu)
         for name, seconds in fastest.items():
-            taken[name] += seconds
+            taken[name].append(seconds)
     headers = [read_jpeg_header(file) for file in files]
     megapixels = sum(each.height * each.width for each in headers if each) / 1e6
-    print(f"{cpu_name()}; {len(files)} JPEG files, {megapixels:.1f} MP, one thread")
+    print(f"{len(files)} JPEG files, {megapixels:.1f} MP, one thread")
     for name, seconds in taken.items():
-        ratio = seconds / taken["simplejpeg"]
-        print(f"{name:27} {seconds * 1e3 / megapixels:6.1f} ms/MP {ratio:5.2f} times simplejpeg")
+        print(f"{name:27} {sum(seconds) * 1e3 / megapixels:6.1f} ms/MP")
+    plain = taken.pop("simplejpeg")
+    show(
+        [
+            Figure(f"CPU time: {name} / simplejpeg", ratios(each, plain))
+            for name, each in taken.items()
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Seconds that `alignkit gate` takes for 500 photographs, from the command to the verdict.
+"""Time of `alignkit gate` for 500 photographs, as a multiple of decoding and resizing them.
 
 The gate has no model and runs in a new process with an empty reports folder, so that start-up,
 imports, self-test and hashing are included. Two paths are compared stage by stage, then each with
-its baseline. Target: 60 s on two cores (the CPU tier of a pull request's checks).
+its baseline. The bare loop decodes and resizes every image once for each of the two paths, in as
+many threads. Target: 60 s on two cores (the CPU tier of a pull request's checks).
 
     python benchmarks/gate.py [--images FOLDER] [--count N] [--repeats N]
 """
@@ -15,10 +16,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-from prepare import bundled_photos
+from figures import Figure, alternate, ratios, show
+from prepare import bare_loop, bundled_photos
 
 from alignkit.torch_settings import available_threads
 
@@ -35,18 +36,14 @@ REFERENCE = "{preset: decode}, {preset: strict, path: serving}"
 BASELINE = "{preset: strict, against: baseline}"
 
 
-def alignkit(verb: str, file: Path, reports: Path) -> tuple[float, float]:
-    """Time a command that exits with 0: wall-clock and CPU seconds."""
+def alignkit(verb: str, file: Path, reports: Path) -> None:
+    """Carry out a command, which exits with 0."""
     quiet = ["-q", "--no-report"] if verb == "gate" else []
     command = [sys.executable, "-m", "alignkit", *verb.split(), file, "--reports", reports, *quiet]
     kept = {name: value for name, value in os.environ.items() if name != "CI"}
-    began, before = time.monotonic(), os.times()
     subprocess.run(
         command, check=True, env=kept, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    took, after = time.monotonic() - began, os.times()
-    used = after.children_user + after.children_system
-    return took, used - before.children_user - before.children_system
 
 
 def written(folder: Path, rules: str) -> Path:
@@ -55,16 +52,10 @@ def written(folder: Path, rules: str) -> Path:
     return file
 
 
-def measured(folder: Path, rules: str, repeats: int) -> str:
-    file = written(folder, rules)
-    took = sorted(alignkit("gate", file, folder / f"reports-{n}") for n in range(repeats))
-    for n in range(repeats):
-        shutil.rmtree(folder / f"reports-{n}")
-    return in_words(*took)
-
-
-def in_words(*took: tuple[float, float]) -> str:
-    return ", ".join(f"{seconds:.1f} (of processors {used:.1f})" for seconds, used in took)
+def gate(folder: Path, rules: str, reports: Path) -> None:
+    """Carry out a gate whose reports folder is empty, except for its baseline."""
+    alignkit("gate", written(folder, rules), reports)
+    shutil.rmtree(reports)
 
 
 def main() -> None:
@@ -78,17 +69,31 @@ def main() -> None:
         if given.images
         else bundled_photos(given.count)
     )
+    threads = available_threads()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "images").mkdir()
         for index in range(given.count):
             (folder / "images" / f"{index:05}.jpg").write_bytes(files[index % len(files)])
-        print(f"{given.count} images, {available_threads()} threads, seconds of each repeat")
-        print("against the reference", measured(folder, REFERENCE, given.repeats))
-        file = written(folder, BASELINE)
-        recorded = alignkit("baseline record", file, folder / "reports")
-        print("baseline record", in_words(recorded))
-        print("against the baseline", measured(folder, BASELINE, given.repeats))
+        used = [files[index % len(files)] for index in range(given.count)]
+        alignkit("baseline record", written(folder, BASELINE), folder / "reports")
+        works = {
+            "decode and resize alone": lambda: [bare_loop(used, 224, threads) for _ in range(2)],
+            "gate against the reference": lambda: gate(folder, REFERENCE, folder / "new"),
+            "gate against the baseline": lambda: gate(folder, BASELINE, folder / "new"),
+        }
+        costs = alternate(works, given.repeats)
+    print(f"{given.count} images, {threads} threads; seconds of each repeat, CPU time in brackets")
+    for name, side in costs.items():
+        print(f"{name:27}", ", ".join(f"{each.wall:.1f} ({each.cpu:.1f})" for each in side))
+    bare, *gates = costs.items()
+    figures = []
+    for name, side in gates:
+        walls = [each.wall for each in side]
+        alone = [each.wall for each in bare[1]]
+        figures.append(Figure(f"{name}, {given.count} images", walls, at_most=60, unit="s"))
+        figures.append(Figure(f"{name} / decode and resize alone", ratios(walls, alone)))
+    show(figures)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import cv2
 import numpy as np
+from figures import Figure, alternate, ratios, show
 from sklearn.datasets import load_sample_image
 
 from alignkit.decoders.opencv import OpenCVDecoder
@@ -26,27 +25,12 @@ from alignkit.resizers.opencv import OpenCVResizer
 BATCH = 32
 
 
-def fastest(works: Sequence[Callable[[], None]], runs: int) -> list[tuple[float, float]]:
-    """Time each contender's best run, in seconds and CPU seconds, after one warm-up run.
-
-    The contenders alternate, so that a busy machine slows all of them.
-    """
-    taken: list[list[tuple[float, float]]] = [[] for _ in works]
-    for number in range(runs + 1):
-        for work, own in zip(works, taken, strict=True):
-            began, used = time.perf_counter(), time.process_time()
-            work()
-            if number:
-                own.append((time.perf_counter() - began, time.process_time() - used))
-    return [(min(wall for wall, _ in own), min(cpu for _, cpu in own)) for own in taken]
-
-
 def main() -> None:
     """Measure all contenders, alternating between them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--images", type=int, default=256)
+    parser.add_argument("--images", type=int, default=1024)
     parser.add_argument("--side", type=int, default=224)
-    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--runs", type=int, default=7)
     given = parser.parse_args()
     cv2.setNumThreads(1)
     picture = np.ascontiguousarray(load_sample_image("china.jpg")[..., ::-1])
@@ -80,14 +64,25 @@ def main() -> None:
         "and normalise and stack": normalise_too,
         "MixedLoader": through_loader,
     }
-    found = fastest([*works.values()], given.runs)
-    (loader, loader_cpu) = found[-1]
-    for name, (wall, cpu) in zip(works, found, strict=True):
+    costs = alternate(works, given.runs)
+    print(f"{threads} threads")
+    for name, side in costs.items():
+        wall, cpu = min(each.wall for each in side), min(each.cpu for each in side)
         print(
-            f"{name:24} {given.images / wall:6.0f} images/s, loader {wall / loader:.2f} of it;  "
-            f"CPU {1e3 * cpu / given.images:.2f} ms an image, loader {cpu / loader_cpu:.2f} of it"
+            f"{name:24} {given.images / wall:6.0f} images/s, "
+            f"CPU {1e3 * cpu / given.images:.2f} ms an image"
         )
-    print(f"{threads} CPUs, load of the machine {os.getloadavg()[0]:.1f}")
+    alone, by_hand, loader = ([each.wall for each in side] for side in costs.values())
+    alone_cpu, _, loader_cpu = ([each.cpu for each in side] for side in costs.values())
+    show(
+        [
+            Figure(
+                "MixedLoader / decode and resize alone, speed", ratios(alone, loader), at_least=0.9
+            ),
+            Figure("decode and resize alone / MixedLoader, CPU", ratios(alone_cpu, loader_cpu)),
+            Figure("MixedLoader / the same work by hand, speed", ratios(by_hand, loader)),
+        ]
+    )
 
 
 if __name__ == "__main__":

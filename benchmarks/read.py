@@ -1,6 +1,6 @@
 """Share of reading the file in an image's preparation, the most that caching bytes could save.
 
-The figures are CPU times of one thread, the fastest of several runs; the files are in the system's
+The figures are CPU times of one thread, and the two sides take turns. The files are in the system's
 page cache, as in every second read.
 
     python benchmarks/read.py [FOLDER] [--size N] [--repeats N]
@@ -9,11 +9,10 @@ page cache, as in every second read.
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import cv2
+from figures import Figure, alternate, ratios, show
 
 from alignkit.datasets.digits_on_photos import DigitsOnPhotos
 from alignkit.datasets.unlabelled_images import Images
@@ -21,17 +20,6 @@ from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.prepare import prepare_one
 from alignkit.preprocess import Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
-
-
-def microseconds(work: Callable[[int], object], images: int, repeats: int) -> float:
-    """Measure the CPU time per image in the fastest run."""
-    taken = []
-    for _ in range(repeats):
-        began = time.process_time()
-        for index in range(images):
-            work(index)
-        taken.append(time.process_time() - began)
-    return min(taken) / images * 1e6
 
 
 def main() -> None:
@@ -47,16 +35,21 @@ def main() -> None:
     files = [samples.read(index) for index in range(len(samples))]
     size = (given.size, given.size)
     path = Preprocess("opencv", OpenCVDecoder(), Resize(OpenCVResizer(), size))
-    read = microseconds(samples.read, len(files), given.repeats)
-    prepared = microseconds(
-        lambda index: prepare_one(samples.ids[index], files[index], path),
-        len(files), given.repeats,
-    )  # fmt: skip
+    works = {
+        "read": lambda: [samples.read(index) for index in range(len(files))],
+        "prepare": lambda: [
+            prepare_one(name, encoded, path)
+            for name, encoded in zip(samples.ids, files, strict=True)
+        ],
+    }
+    costs = alternate(works, given.repeats)
+    read, prepared = ([each.cpu for each in side] for side in costs.values())
     mean = sum(map(len, files)) / len(files) / 1e3
-    print(
-        f"{len(files)} images of {mean:.0f} kB: read {read:.0f} µs, decode and resize to "
-        f"{given.size} {prepared:.0f} µs; reading is {read / (read + prepared):.0%}"
-    )
+    print(f"{len(files)} images of {mean:.0f} kB: µs per image, CPU time")
+    for name, side in (("read", read), ("decode and resize", prepared)):
+        print(f"{name:20} {min(side) / len(files) * 1e6:.0f}")
+    whole = [one + other for one, other in zip(read, prepared, strict=True)]
+    show([Figure("reading a file / reading, decoding and resizing it", ratios(read, whole))])
 
 
 if __name__ == "__main__":

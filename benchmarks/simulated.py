@@ -5,26 +5,46 @@ and tensors, beside the distance of that runtime from the reference, which is fl
 1 says that the simulation is nearer to the runtime than float32 is. The report of the run divides
 int8 into its quantisation and its kernels.
 
-    PYTHONPATH=. python benchmarks/simulated.py RUN
+    PYTHONPATH=. python benchmarks/simulated.py [RUN]
 
 RUN is the folder of a run whose columns have both, e.g. ``torch`` and ``openvino`` in fp16 and
 bf16, and ``simulated`` in both, at the kernels of the engine and with ``boundaries: nodes``.
+Without it, a small CNN is trained on digits and predicts in torch's bf16 and ONNX Runtime's fp16.
+The rounds of a figure are its models and paths.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+from figures import Figure, show
 
 from alignkit.compare.predictions import Predictions
-from alignkit.machine import cpu_name
 from alignkit.record import Cell
 from alignkit.record.artifacts import artifact_file
 from alignkit.record.document import read_record
 from alignkit.text import columns
 
+EXPERIMENT = """\
+name: simulated
+data: {name: digits-on-photos, train: 400, eval: 200}
+preprocess:
+  opencv: {preset: opencv-train, size: 48}
+  pillow: {preset: pillow-train, size: 48}
+train: {epochs: 2, seeds: [0]}
+evaluate:
+  backends:
+    - {name: torch, precision: [fp32, bf16]}
+    - {name: onnxruntime, precision: fp16}
+    - {name: simulated, precision: [bf16, fp16]}
+    - {name: simulated, boundaries: nodes, precision: [bf16, fp16]}
+"""
 HEAD = (
     "row", "served with", "runtime", "simulation", "images", "runtime − fp32: mean", "max", "churn",
     "simulation − runtime: mean", "max", "churn", "ratio of means",
@@ -32,10 +52,11 @@ HEAD = (
 
 
 def main(folder: Path) -> None:
-    """Print the table of a run."""
+    """Print the table of a run, and the ratio of each pair of columns."""
     record = read_record(folder)
     cells = [cell for cell in record.cells if cell.ran]
     rows = [HEAD]
+    found: defaultdict[str, list[float]] = defaultdict(list)
     for real in cells:
         for simulated in cells:
             if _pair(real, simulated):
@@ -45,8 +66,22 @@ def main(folder: Path) -> None:
                     if _tensors(each) == _tensors(real) and each.numeric is None
                 )
                 rows.append(_row(folder, reference, real, simulated))
-    print(f"{record.name}, {cpu_name()}")
+                ran, made = real.column.runtime, simulated.column.runtime
+                found[f"mean distance: {made} from {ran} / {ran} from fp32"].append(
+                    float(rows[-1][-1])
+                )
+    print(record.name)
     print(columns(rows))
+    show([Figure(what, ratios) for what, ratios in found.items()])
+
+
+def small_run(root: Path) -> Path:
+    """Run the small experiment; return the folder of its run."""
+    (root / "simulated.yaml").write_text(EXPERIMENT)
+    command = [sys.executable, "-m", "alignkit", "run", "simulated.yaml", "--no-open", "-q"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=root)
+    runs = [each.parent for each in (root / "reports" / "simulated").glob("*/record.json")]
+    return runs[0] if runs else sys.exit(done.stderr)
 
 
 def _tensors(cell: Cell) -> tuple[str, int, str]:
@@ -94,5 +129,10 @@ def _row(folder: Path, reference: Cell, real: Cell, simulated: Cell) -> tuple[st
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("run", type=Path)
-    main(parser.parse_args().run)
+    parser.add_argument("run", type=Path, nargs="?")
+    given = parser.parse_args()
+    if given.run:
+        main(given.run)
+    else:
+        with tempfile.TemporaryDirectory() as name:
+            main(small_run(Path(name)))

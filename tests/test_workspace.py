@@ -1,5 +1,6 @@
 """Nothing half-written, nothing lost, every refusal of the system explained."""
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -392,6 +393,25 @@ def test_a_process_hashes_each_file_once_and_only_those_that_it_reads(workspace,
     for _ in range(2):
         reader.recall("trainings", key, "train a", read_weights)
     assert hashed == ["weights", "log"]
+
+
+def test_a_hash_that_the_maker_computed_is_stored_and_the_others_are_computed(
+    workspace, monkeypatch
+):
+    def make(folder: Path) -> dict[str, str]:
+        (folder / "weights").write_bytes(b"12345")
+        (folder / "log").write_bytes(b"678")
+        return {"weights": hashlib.sha256(b"12345").hexdigest()}
+
+    hashed = []
+    monkeypatch.setattr(
+        "alignkit.workspace.file_sha256",
+        lambda file: hashed.append(file.name) or file_sha256(file),
+    )
+    assert workspace.keep("trainings", PARTS, "train a", make, read_weights) == b"12345"
+    assert hashed == ["log"]
+    (finished,) = workspace.finished("trainings")
+    assert finished.verify() == {finished.folder / name for name in ("weights", "log")}
 
 
 def test_work_that_cannot_be_read_back_is_no_result(workspace):

@@ -210,22 +210,24 @@ def _estimate(values: FloatArray) -> Estimate:
 
 
 def attribution_facts(
+    found: PathAttribution, *, backend: str = "", precision: str = ""
+) -> tuple[AttributionFacts, ...]:
+    """Make a row for each metric that was measured, or whose absence has a reason."""
+    return tuple(_facts(found, each, backend, precision) for each in found.metrics.values())
+
+
+def inside_decode_facts(
     found: PathAttribution,
+    metrics: Sequence[Metric] = ("pixels",),
     *,
     backend: str = "",
     precision: str = "",
-    inside_decode: PathAttribution | None = None,
 ) -> tuple[AttributionFacts, ...]:
-    """Make a row for each metric that was measured, or whose absence has a reason.
-
-    ``inside_decode``, the result of `alignkit.attribute.attribute_decode`, adds the row
-    ``pixels.decode``.
-    """
-    rows = [_facts(found, each, backend, precision) for each in found.metrics.values()]
-    if inside_decode is not None:
-        row = _facts(inside_decode, inside_decode.metrics["pixels"], "", "")
-        rows.append(row.model_copy(update={"metric": "pixels.decode"}))
-    return tuple(rows)
+    """Make the rows ``pixels.decode``, ``churn.decode``, … of the metrics that have shares."""
+    rows = [_facts(found, found.metrics[each], backend, precision) for each in metrics]
+    return tuple(
+        each.model_copy(update={"metric": f"{each.metric}.decode"}) for each in rows if each.shares
+    )
 
 
 def not_attributed(reference: str, candidate: str, reason: str) -> tuple[AttributionFacts, ...]:

@@ -8,36 +8,52 @@ switches, that one replaces it here, and two decoders can be mixed switch by swi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
-from alignkit.attribute import PathAttribution, attribute
+from alignkit.attribute import attribute, inside_decode_facts
+from alignkit.attribute.attributed_cells import draw_by_class
 from alignkit.attribute.attributed_mixtures import mix_stages
+from alignkit.attribute.mixture_logits import CellSession
+from alignkit.attribute.shares import Metric
+from alignkit.backends import Session
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.decoders import DECODERS, Decoder
-from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
-from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
+from alignkit.decoders.decoder_switches import Switches, switches_of
 from alignkit.outcome import Skipped
 from alignkit.plugins import name_of
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_taps import encoded_images
 from alignkit.preprocess.stage_mixtures import LeftOut, make_stage_mixtures
+from alignkit.record import AttributionFacts
 from alignkit.samples import Samples
 
-Switches: TypeAlias = SimpleJPEGDecoder | NvjpegModelDecoder
-# names of classes, so that no plugin's module is imported
-_LIBJPEG_TURBO = ("OpenCVDecoder", "PillowDecoder", "TorchvisionDecoder", "TorchpipeDecoder")
+DIVIDED_METRICS: tuple[Metric, ...] = ("logits", "churn", "recall.macro")
+"""Metrics of predictions that are divided among the switches."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeModels:
+    """The models whose changed predictions are divided among the switches."""
+
+    sessions: Sequence[Session | CellSession]
+    """One for each seed, all in the same runtime."""
+    backend: str
+    precision: str
+    images: int | None = None
+    """Images to predict, of those whose pixels are divided; ``None`` for all."""
 
 
 def attribute_decode(
     reference: Preprocess,
     candidate: Preprocess,
     samples: Samples,
+    models: DecodeModels | None = None,
     *,
     resamples: int = RESAMPLES,
-) -> PathAttribution | Skipped:
-    """Divide the effect of decode on the pixels among its switches.
+) -> tuple[AttributionFacts, ...] | Skipped:
+    """Divide the effect of decode among its switches: on the pixels, and on the predictions.
 
     They are ``decode.upsampling``, ``decode.dct`` and ``decode.colour``; all later stages are the
     reference's. `Skipped` if a decoder has no known setting, if its pixels differ from those of its
@@ -48,39 +64,38 @@ def attribute_decode(
     settings = _settings(reference, candidate, samples)
     if isinstance(settings, Skipped):
         return settings
-    return attribute(
+    paths = (
         replace(reference, decode=settings[0]),
         replace(reference, name=candidate.name, decode=settings[1]),
-        samples,
-        decoder_switches=True,
-        resamples=resamples,
+    )
+    divided = partial(attribute, *paths, decoder_switches=True, resamples=resamples)
+    if models is None or not models.sessions:
+        return inside_decode_facts(divided(samples))
+    sessions = [{frozenset[str](): _of_reference(each)} for each in models.sessions]
+    count = len(samples) if models.images is None else models.images
+    if count >= len(samples):
+        pixels = predictions = divided(samples, sessions)
+    else:
+        pixels = divided(samples)
+        predictions = divided(samples.take(draw_by_class(samples, count)), sessions)
+    return (
+        *inside_decode_facts(pixels),
+        *inside_decode_facts(
+            predictions, DIVIDED_METRICS, backend=models.backend, precision=models.precision
+        ),
     )
 
 
-def as_libjpeg(decoder: Decoder) -> SimpleJPEGDecoder | None:
-    """Return libjpeg-turbo's switches of a decoder; ``None`` if it does not contain it."""
-    if isinstance(decoder, SimpleJPEGDecoder):
-        return decoder
-    return SimpleJPEGDecoder() if type(decoder).__name__ in _LIBJPEG_TURBO else None
-
-
-def as_model(decoder: Decoder) -> NvjpegModelDecoder | None:
-    """Return a decoder's switches as nvjpeg-model's, which has no fast DCT; ``None`` if unknown."""
-    if isinstance(decoder, NvjpegModelDecoder):
-        return decoder
-    switches = as_libjpeg(decoder)
-    if switches is None or switches.dct == "ifast":
-        return None
-    return NvjpegModelDecoder(
-        "repeat" if switches.chroma == "nearest" else "interpolate", dct="islow", colour="round"
-    )
+def _of_reference(session: Session | CellSession) -> Session | CellSession:
+    # these mixtures end at another candidate: the reference with the other's decoder
+    return session.without_candidate() if isinstance(session, CellSession) else session
 
 
 def _settings(
     reference: Preprocess, candidate: Preprocess, samples: Samples
 ) -> tuple[Switches, Switches] | Skipped:
     """Return the switches of the two decoders, proven on these images and different."""
-    both = _of_one_class(reference.decode, candidate.decode)
+    both = switches_of(reference.decode, candidate.decode)
     if isinstance(both, Skipped):
         return both
     proven = frozenset(range(len(samples)))  # narrowed to the images that prove both settings
@@ -101,25 +116,6 @@ def _settings(
             f"{known_as}'s on {len(proven)} of {len(samples)} images"
         )
     return both
-
-
-def _of_one_class(reference: Decoder, candidate: Decoder) -> tuple[Switches, Switches] | Skipped:
-    """Return both decoders' switches, as options of one decoder.
-
-    simplejpeg is preferred, because it is faster and has the fast DCT.
-    """
-    ways: tuple[Callable[[Decoder], Switches | None], ...] = as_libjpeg, as_model
-    for way in ways:
-        left, right = way(reference), way(candidate)
-        if left is not None and right is not None:
-            return left, right
-    for decoder in (reference, candidate):
-        if as_libjpeg(decoder) is None and as_model(decoder) is None:
-            name = type(decoder).__name__
-            return Skipped(
-                f"{name} has no switches and is not known to be libjpeg-turbo or nvJPEG's rule"
-            )
-    return Skipped("nvjpeg-model has no fast DCT (dct: ifast), so that the two cannot be mixed")
 
 
 def _equal(

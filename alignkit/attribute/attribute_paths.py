@@ -1,14 +1,14 @@
 """Attribution over a whole plan: the cost of each stage for the models of the reference path.
 
-A reference and a candidate path are attributed in every runtime for every seed; their mixtures are
-prepared once for all of these.
+A reference and a candidate path are attributed for every seed in the reference runtime and in the
+worst one; their mixtures are prepared once for all of these.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,36 +23,37 @@ from alignkit.attribute import (
     measure,
     not_attributed,
 )
-from alignkit.attribute.attribute_decode import attribute_decode
+from alignkit.attribute.attribute_decode import DecodeModels, attribute_decode
+from alignkit.attribute.attributed_cells import AttributedCells, draw_by_class
 from alignkit.attribute.attributed_mixtures import observe
+from alignkit.attribute.mixture_logits import CellSession
 from alignkit.attribute.shares import Metric
 from alignkit.backends import QUANTISED_GRAPH, Session
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.errors import NothingCompared
 from alignkit.outcome import Measured, Skipped
-from alignkit.plan.work import PlannedAttribution, planned_attributions
-from alignkit.predict import model_file, open_session
+from alignkit.plan.planned_attribution import PlannedAttribution, planned_attributions
 from alignkit.preprocess.stage_mixtures import (
     StageMixtures,
     make_stage_mixtures,
-    mixtures,
+    mixtures_in_runtimes,
 )
 from alignkit.progress import advancing
 from alignkit.record import AttributionFacts
+from alignkit.text.numbers import plain
 from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Plan
     from alignkit.plan.planned_runtime import Runtime
-    from alignkit.plan.work import Evaluation
     from alignkit.predict.predict_cells import Predicted
     from alignkit.prepare.prepared_sets import Sets
     from alignkit.preprocess import Preprocess
     from alignkit.samples import Samples
     from alignkit.workspace import Context
 
-Models: TypeAlias = "Sequence[Mapping[Runtime, Session]]"
+Models: TypeAlias = "Sequence[Mapping[Runtime, Session | CellSession]]"
 """A model for each seed, in every runtime."""
 
 
@@ -63,58 +64,34 @@ def attribute_paths(
     sets: Sets,
     context: Context,
 ) -> tuple[AttributionFacts, ...]:
-    """Attribute the drift of the reference path's models on every other path and in every runtime.
+    """Attribute the drift of the reference path's models on every other path.
 
     ``checkpoints`` maps a training's planned key to its model.
     """
     ran = [each.evaluation for each in predicted if isinstance(each.ended, Measured)]
+    workspace = context.workspace
     found: tuple[AttributionFacts, ...] = ()
     for planned in planned_attributions(plan, ran):
         names = planned.reference.name, planned.candidate.name
         # the plan or the cells give the reason
         if planned.skipped or not sets.usable(names[1], "eval"):
             continue
-        opened = partial(_opened, planned, ran, checkpoints, sets, context.workspace)
-        with context.progress.stage("attribute", len(sets.evaluation), " to ".join(names)) as stage:
+        cells = AttributedCells.of(planned, predicted)
+        opened = partial(cells.opened, checkpoints, sets, plan.batch_size, workspace)
+        images = cells.images(len(sets.evaluation), workspace)
+        with context.progress.stage("attribute", images, " to ".join(names)) as stage:
             try:
                 found += attribute_stored(
                     planned,
                     sets.evaluation,
                     opened,
-                    context.workspace,
+                    workspace,
+                    images=images,
                     progress=advancing(stage),
                 )
             except NothingCompared as error:
                 found += not_attributed(*names, str(error))
     return found
-
-
-@contextmanager
-def _opened(
-    planned: PlannedAttribution,
-    ran: Sequence[Evaluation],
-    checkpoints: Mapping[str, Checkpoint],
-    sets: Sets,
-    workspace: Workspace,
-) -> Iterator[list[dict[Runtime, Session]]]:
-    """Open each model's sessions, by runtime; close all when the block ends."""
-    cells = {
-        (each.training.key, each.runtime): each
-        for each in ran
-        if each.place.column.preprocess == planned.reference.name
-    }
-
-    def session(model: str, runtime: Runtime) -> Session:
-        checkpoint = checkpoints[model]
-        file = model_file(cells[model, runtime], checkpoint, sets, workspace)
-        return stack.enter_context(open_session(runtime, checkpoint, file))
-
-    # sessions may hold a GPU's memory, so all are closed before the next pair
-    with ExitStack() as stack:
-        yield [
-            {runtime: session(model, runtime) for runtime in planned.runtimes}
-            for model in planned.models
-        ]
 
 
 def attribute_stored(
@@ -123,20 +100,31 @@ def attribute_stored(
     opened: Callable[[], AbstractContextManager[Models]],
     workspace: Workspace,
     *,
+    images: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[AttributionFacts, ...]:
-    """Return the stored result of `attribute_runs`, or run and store it.
+    """Return the stored result of `attribute_runs`, or run it on ``images`` and store it.
 
-    ``opened`` gives the planned models in the planned runtimes; it is called only if nothing is
-    stored. With a live runtime nothing is read or stored: it may answer differently today.
+    ``opened`` gives the planned models in their runtimes; it is called only if nothing is stored.
+    With a live runtime nothing is read or stored: it may answer differently today.
     """
+    count = len(samples) if images is None else images
 
     def attributed() -> tuple[AttributionFacts, ...]:
         paths = planned.reference, planned.candidate
+        drawn = samples.take(draw_by_class(samples, count)) if count < len(samples) else samples
+        inside = planned.scope.inside_decode
         with opened() as models:
-            return attribute_runs(
-                *paths, samples, models, resamples=planned.resamples, progress=progress
+            rows = attribute_runs(
+                *paths,
+                drawn,
+                models,
+                inside_decode=inside != 0,
+                inside_images=inside,
+                resamples=planned.resamples,
+                progress=progress,
             )
+        return _drawn_from(rows, planned, len(drawn), len(samples))
 
     if planned.live:
         return attributed()
@@ -152,12 +140,33 @@ def attribute_stored(
     return workspace.keep(planned.kind, planned.parts, planned.label, write, read)
 
 
+def _drawn_from(
+    rows: tuple[AttributionFacts, ...], planned: PlannedAttribution, drawn: int, of: int
+) -> tuple[AttributionFacts, ...]:
+    """Say in each row that its images were drawn, and in the first how their number was chosen."""
+    from_all = [
+        each.model_copy(update={"drawn_from": of}) if each.images + each.left_out < of else each
+        for each in rows
+    ]
+    seconds = planned.scope.seconds
+    if seconds is not None and drawn < of and from_all:
+        note = (
+            f"{drawn} images are as many as {plain(seconds, 1)} s allow by the time that the cells "
+            f"took on this machine; attribute.images: {drawn} mixes the same ones on any other"
+        )
+        first = from_all[0]
+        from_all[0] = first.model_copy(update={"notes": (*first.notes, note)})
+    return tuple(from_all)
+
+
 def attribute_runs(
     reference: Preprocess,
     candidate: Preprocess,
     samples: Samples,
     models: Models,
     *,
+    inside_decode: bool = False,
+    inside_images: int | None = None,
     resamples: int = RESAMPLES,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[AttributionFacts, ...]:
@@ -166,15 +175,15 @@ def attribute_runs(
     ``models``, one for each seed, were trained on ``reference``; each maps the same runtimes to a
     session, the reference runtime first. The pixel rows come first and name no runtime; without a
     model they are the only rows. A runtime's rows give the effect of swapping both path and
-    runtime. ``progress`` is called with images (done, total). Raises as `attribute` does.
+    runtime. With ``inside_decode``, the changes of predictions in the reference runtime are divided
+    among the decoders' switches too, on ``inside_images`` of the samples or all of them.
+    ``progress`` is called with images (done, total). Raises as `attribute` does.
     """
     mixed = make_stage_mixtures(reference, candidate)
     runtimes = list(models[0]) if models else []
     if not mixed.factors and len(runtimes) < 2:
         return attribution_facts(attribute(reference, candidate, samples))
-    # the mixtures of all runtimes' attributions, each once, the reference first
-    chosen = [mixed.factors, *((*mixed.factors, _factor(runtime)) for runtime in runtimes[1:])]
-    wanted = tuple(dict.fromkeys(taken for factors in chosen for taken in mixtures(factors)))
+    wanted = mixtures_in_runtimes(mixed.factors, [_factor(each) for each in runtimes[1:]])
     sessions = [
         {frozenset[str](): model[runtimes[0]]}
         | {frozenset({_factor(runtime)}): model[runtime] for runtime in runtimes[1:]}
@@ -187,7 +196,13 @@ def attribute_runs(
     )
     rows: tuple[AttributionFacts, ...] = ()
     if mixed.factors:
-        inside = attribute_decode(reference, candidate, samples, resamples=resamples)
+        predicting = None
+        if inside_decode and runtimes:
+            base = runtimes[0]
+            own = [each[base] for each in models]
+            predicting = DecodeModels(own, base.name, base.precision, inside_images)
+        paths = reference, candidate
+        inside = attribute_decode(*paths, samples, predicting, resamples=resamples)
         rows = _pixel_rows(whole, values, mixed, inside)
     for runtime in runtimes:
         unfused = _unfused(runtime, models)
@@ -218,16 +233,14 @@ def _pixel_rows(
     whole: PathAttribution,
     values: MixtureValues,
     mixed: StageMixtures,
-    inside: PathAttribution | Skipped,
+    inside: tuple[AttributionFacts, ...] | Skipped,
 ) -> tuple[AttributionFacts, ...]:
     notes = whole.notes
     if "decode" in mixed.factors and isinstance(inside, Skipped):
         notes = (*notes, f"inside decode: {inside.reason}")
     pixels: dict[Metric, Attribution] = {"pixels": values.attributions(mixed.factors)["pixels"]}
-    return attribution_facts(
-        replace(whole, metrics=pixels, notes=notes),
-        inside_decode=None if isinstance(inside, Skipped) else inside,
-    )
+    rows = attribution_facts(replace(whole, metrics=pixels, notes=notes))
+    return rows if isinstance(inside, Skipped) else rows + inside
 
 
 def _factor(runtime: Runtime) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import Batch, FloatArray, Logits
+from alignkit.attribute.mixture_logits import CHECKED, CellSession, mixture_logits
 from alignkit.backends import Session
 from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import NothingCompared
@@ -25,11 +25,13 @@ from alignkit.preprocess.stage_mixtures import FromCandidate, LeftOut, StageMixt
 from alignkit.samples import Samples
 
 Mixed: TypeAlias = "dict[FromCandidate, Batch] | LeftOut"
-_BATCH = 16
-"""Number of images whose mixtures are in memory together."""
+_BATCH = 250
+"""Number of tensors that are predicted together by a session without stored cells."""
+_BYTES = 1 << 29
+"""Most bytes of the tensors that are in memory together, by more than one image's."""
 _PROCESSES = 2  # the models run in this process at the same time
 
-Sessions: TypeAlias = Mapping[FromCandidate, Session]
+Sessions: TypeAlias = Mapping[FromCandidate, Session | CellSession]
 """One model in its runtimes: runtime factors taken from the candidate → session. One runtime is
 ``{frozenset(): s}``; a second adds ``{frozenset({"precision"}): t}``. All subsets of the runtime
 factors must be keys."""
@@ -76,11 +78,11 @@ def observe(
     kept: list[int] = []
     needed = {taken & stages for taken in wanted}
     all_made = mix_stages(mixed, needed, encoded_images(samples), processes=_PROCESSES)
-    for start in range(0, len(samples), _BATCH):
-        made = dict(enumerate(islice(all_made, _BATCH), start))
+    for made in _together(all_made, models):
         whole = {index: each for index, each in made.items() if not isinstance(each, LeftOut)}
         if whole:
-            parts.append(_reduced(list(whole.values()), wanted, stages, models, levels))
+            ids = [samples.ids[index] for index in whole]
+            parts.append(_reduced(ids, list(whole.values()), wanted, stages, models, levels))
         kept += whole
         left_out += [
             (samples.ids[index], each.reason)
@@ -136,7 +138,35 @@ def mix_stages(
         yield mixed
 
 
+def _together(all_made: Iterable[Mixed], models: Sequence[Sessions]) -> Iterator[dict[int, Mixed]]:
+    """Group images, by index, until the mixtures that are no path's own fill about one batch."""
+    sessions = [each for model in models for each in model.values()]
+    sizes = [each.size for each in sessions if isinstance(each, CellSession)]
+    batch = max(sizes, default=_BATCH)
+    # images of a batch whose logits are stored verify the others
+    room = max(1, batch - CHECKED) if sizes else batch
+    group: dict[int, Mixed] = {}
+    new = held = 0
+    for index, made in enumerate(all_made):
+        more, size = (0, 0) if isinstance(made, LeftOut) else _new_tensors(made)
+        if group and (new + more > room or held + size > _BYTES or len(group) == batch):
+            yield group
+            group, new, held = {}, 0, 0
+        group[index] = made
+        new, held = new + more, held + size
+    if group:
+        yield group
+
+
+def _new_tensors(image: Mapping[FromCandidate, Batch]) -> tuple[int, int]:
+    """Count an image's distinct tensors that are neither path's own, and the bytes of all."""
+    distinct = {id(each): each.nbytes for each in image.values()}
+    own = {id(image[frozenset()]), id(image[max(image, key=len)])}
+    return len(distinct) - len(own), sum(distinct.values())
+
+
 def _reduced(
+    ids: Sequence[str],
     tensors: Sequence[Mapping[FromCandidate, Batch]],
     wanted: Sequence[FromCandidate],
     stages: FromCandidate,
@@ -156,7 +186,7 @@ def _reduced(
     predicted = np.zeros((len(tensors), len(wanted), len(models)), np.int64)
     apart = np.zeros(predicted.shape)
     for number, model in enumerate(models):
-        logits = _logits(tensors, wanted, stages, model)
+        logits = _logits(ids, tensors, wanted, stages, model)
         for column, found in enumerate(logits):
             predicted[:, column, number] = predicted_classes(found)
             apart[:, column, number] = _mean_apart(logits[0], found)
@@ -164,22 +194,21 @@ def _reduced(
 
 
 def _logits(
+    ids: Sequence[str],
     tensors: Sequence[Mapping[FromCandidate, Batch]],
     wanted: Sequence[FromCandidate],
     stages: FromCandidate,
     model: Sessions,
 ) -> list[Logits]:
-    """Predict every mixture; batches of the same arrays in the same runtime only once."""
-    known: dict[tuple[int, ...], Logits] = {}
-    found = []
-    for taken in wanted:
-        arrays = [image[taken & stages] for image in tensors]
-        session = model[taken - stages]
-        same = (id(session), *(id(array) for array in arrays))
-        if same not in known:
-            known[same] = session.predict(np.stack(arrays))
-        found.append(known[same])
-    return found
+    """Predict every mixture, all of a runtime together."""
+    columns: dict[FromCandidate, list[int]] = {}
+    for column, taken in enumerate(wanted):
+        columns.setdefault(taken - stages, []).append(column)
+    found: dict[int, Logits] = {}
+    for runtime, own in columns.items():
+        mixed = [wanted[column] & stages for column in own]
+        found |= zip(own, mixture_logits(model[runtime], ids, tensors, mixed), strict=True)
+    return [found[column] for column in range(len(wanted))]
 
 
 def _mean_apart(reference: Logits, candidate: Logits) -> FloatArray:

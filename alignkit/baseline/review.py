@@ -28,6 +28,7 @@ _SHOWN = 20
 def walk(
     groups: list[ChangeGroup],
     *,
+    names: Names,
     cause: Callable[[ChangeGroup], str],
     key: Callable[[], str],
     say: Callable[[str], None],
@@ -43,7 +44,7 @@ def walk(
     while remaining:
         group = remaining[0]
         number = len(groups) - len(remaining) + 1
-        say(f"\n[{number}/{len(groups)}] {headline(group)}")
+        say(f"\n[{number}/{len(groups)}] {headline(group, names)}")
         pressed = key()
         if pressed == "i":
             say(cause(group))
@@ -66,11 +67,11 @@ def walk(
     return decided
 
 
-def headline(group: ChangeGroup) -> str:
+def headline(group: ChangeGroup, names: Names) -> str:
     """Describe a group as in ``pillow resize: 6 images changed``."""
     verb = "have no approved line yet" if group.new else "changed"
     noun = "image" if len(group.images) == 1 else "images"
-    return f"{group.path} {group.stage}: {len(group.images)} {noun} {verb}"
+    return f"{names.short(group.path)} {group.stage}: {len(group.images)} {noun} {verb}"
 
 
 def image_table(group: ChangeGroup) -> str:
@@ -94,7 +95,7 @@ def _shift(line: LineChange) -> str:
     return ", ".join(signed(after - before, 4) for before, after in pairs)
 
 
-def model_lines(metrics: Sequence[MetricChange], file: Path) -> Iterator[str]:
+def model_lines(metrics: Sequence[MetricChange], file: Path, names: Names) -> Iterator[str]:
     """Yield the changed predictions of models and the shell line that approves them, if any."""
     for change in metrics:
         old, new = change.old.metrics if change.old else {}, change.new.metrics
@@ -102,7 +103,7 @@ def model_lines(metrics: Sequence[MetricChange], file: Path) -> Iterator[str]:
             f"{name} {_share(old.get(name))} → {_share(new.get(name))}"
             for name in ("top1", "recall.macro")
         ]
-        where = place_in_words(change.new, Names(()))  # a baseline keeps no facts of paths
+        where = place_in_words(change.new, names)
         place = printable(" ".join(where.split()))  # one line of a script
         yield f"# {place}: predictions changed; {', '.join(sentences)}"
     if metrics:

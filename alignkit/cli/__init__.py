@@ -1,6 +1,7 @@
 """The `alignkit` command: files of subcommands, which parse, call and return an exit code.
 
-Results go to stdout, everything else to stderr. A command imports heavy libraries when needed.
+Results go to stdout, everything else to stderr. A command is imported when it is called, and
+imports heavy libraries when it needs them.
 """
 
 from __future__ import annotations
@@ -14,22 +15,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from alignkit.cli.arguments import Commands
-from alignkit.cli.baseline_command import app as baseline
-from alignkit.cli.baseline_command import review
-from alignkit.cli.bisect_command import bisect
-from alignkit.cli.build_command import build
-from alignkit.cli.calibrate_command import calibrate
-from alignkit.cli.check_command import check, schema
-from alignkit.cli.data_command import app as data
-from alignkit.cli.diff_command import diff
-from alignkit.cli.doctor_command import doctor, list_plugins
-from alignkit.cli.gate_command import app as gate
-from alignkit.cli.match_command import match
-from alignkit.cli.plan_command import plan
-from alignkit.cli.report_command import app as report
-from alignkit.cli.report_command import compare
-from alignkit.cli.run_command import run
+from alignkit.cli.commands import Commands
 from alignkit.errors import (
     DEFECT,
     AlignkitError,
@@ -38,7 +24,6 @@ from alignkit.errors import (
     Terminated,
     interruption_code,
 )
-from alignkit.text import printable
 from alignkit.version import __version__
 
 app = typer.Typer(
@@ -49,23 +34,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(run)
-app.command()(plan)
-app.command()(check)
-app.command()(diff)
-app.command()(bisect)
-app.command()(build)
-app.add_typer(gate)
-app.command()(review)
-app.add_typer(baseline)
-app.add_typer(report)
-app.command()(compare)
-app.add_typer(data)
-app.command("list")(list_plugins)
-app.command()(doctor)
-app.command()(schema)
-app.command()(match)
-app.command()(calibrate)
 
 
 def _print_version(wanted: bool) -> None:
@@ -110,6 +78,8 @@ def main() -> None:
     try:
         app()
     except AlignkitError as error:
+        from alignkit.text import printable
+
         print(printable(str(error)), file=sys.stderr)
         sys.exit(error.exit_code)
     except Exception:  # noqa: BLE001 - Python's status 1 would mean drift here

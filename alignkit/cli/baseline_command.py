@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +17,9 @@ from alignkit.preprocess import STAGES, StageName
 from alignkit.progress import progress_for
 from alignkit.text import columns
 from alignkit.workspace import Context, Workspace
+
+if TYPE_CHECKING:
+    from alignkit.baseline import BaselineHead
 
 app = typer.Typer(
     name="baseline",
@@ -74,20 +78,34 @@ def show(
     """Show the baselines of a file: environments, versions, lines."""
     from alignkit.baseline import baseline_folder, read_baseline
     from alignkit.experiment import load_experiment
+    from alignkit.text.names import Names, facts_of_paths, surrogate_lines, surrogate_note
 
-    folder = baseline_folder(load_experiment(file, overrides), baselines)
+    experiment = load_experiment(file, overrides)
+    folder = baseline_folder(experiment, baselines)
     found = [read_baseline(path) for path in sorted(folder.glob("*.jsonl"))]
+    facts = facts_of_paths(experiment.paths)  # a baseline keeps none
     if as_json:
-        print(json.dumps([each.head.model_dump() for each in found], indent=1))
+        labels = {path.name: surrogate_note(path) for path in facts if path.surrogate_of}
+        print(json.dumps([_head_and_labels(each.head, labels) for each in found], indent=1))
         return
+    names = Names(facts)
     rows = [("baseline", "path", "decode", "resize", "images", "lines")]
     for each in found:
         for path, versions in each.head.versions.items():
             own = [line for line in each.lines.values() if line.path == path]
             images = len({line.image for line in own})
             libraries = versions.get("decode", ""), versions.get("resize", "")
-            rows.append((each.fingerprint, path, *libraries, str(images), str(len(own))))
+            rows.append(
+                (each.fingerprint, names.short(path), *libraries, str(images), str(len(own)))
+            )
     print(columns(rows) if found else f"no baseline in {folder}")
+    for line in surrogate_lines(facts) if found else ():
+        print(line)
+
+
+def _head_and_labels(head: BaselineHead, labels: Mapping[str, str]) -> dict[str, Any]:
+    surrogates = {path: label for path, label in labels.items() if path in head.paths}
+    return {**head.model_dump(), "surrogates": surrogates}
 
 
 @app.command()
@@ -182,18 +200,27 @@ def review(
     from alignkit.baseline.review import commands, headline, model_lines, walk
     from alignkit.experiment import load_experiment
     from alignkit.text import printable
+    from alignkit.text.names import Names, facts_of_paths, surrogate_lines
 
-    waiting = Undecided.of(load_experiment(file, overrides), Workspace(reports), baselines)
+    experiment = load_experiment(file, overrides)
+    waiting = Undecided.of(experiment, Workspace(reports), baselines)
+    facts = facts_of_paths(experiment.paths)
+    names = Names(facts)
     # a pipe cannot answer; a script gets commands that it can run
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         for group in waiting.groups:
             # one line: the next one would be run
-            print(printable(" ".join(f"# {headline(group)}; {waiting.cause(group)}".split())))
-        print("\n".join([*commands(waiting.groups, file), *model_lines(waiting.metrics(), file)]))
+            text = f"# {headline(group, names)}; {waiting.cause(group)}"
+            print(printable(" ".join(text.split())))
+        for label in surrogate_lines(facts) if waiting.groups or waiting.metrics() else ():
+            print(printable(f"# {label}"))
+        models = model_lines(waiting.metrics(), file, names)
+        print("\n".join([*commands(waiting.groups, file), *models]))
         return
     with asking():
         decided = walk(
             waiting.groups,
+            names=names,
             cause=waiting.cause,
             key=lambda: str(typer.getchar()),
             say=lambda text: print(printable(text)),
@@ -204,7 +231,7 @@ def review(
             reason = str(typer.prompt("reason"))
     approval = apply_decisions(waiting, decided, reason=reason or "")
     print(f"approved {len(approval.lines) if approval else 0} lines")
-    for line in model_lines(waiting.metrics(), file):
+    for line in model_lines(waiting.metrics(), file, names):
         print(line)
 
 

@@ -183,9 +183,15 @@ def _listed(table: dict[str, Plugin]) -> list[Listed]:
 
 def _decoders() -> list[Listed]:
     return [
-        replace(each, note=decoder_evidence(each.name) or each.note) if each.usable else each
+        replace(each, note=_decoder_evidence(each.name) or each.note) if each.usable else each
         for each in _listed(DECODERS)
     ]
+
+
+def _decoder_evidence(name: str) -> str:
+    decoder = DECODERS[name].load()
+    # one of a third party may need options
+    return decoder_evidence(decoder()) if getattr(decoder, "surrogate_of", "") else ""
 
 
 def _note(plugin: Plugin) -> str:

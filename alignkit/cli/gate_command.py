@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from alignkit.cli.arguments import (
-    DEFAULT,
     Baselines,
     ExitZero,
     Form,
@@ -20,10 +19,10 @@ from alignkit.cli.arguments import (
     ProgressOption,
     Quiet,
     Reports,
-    WithDefault,
     WithReport,
     open_page,
 )
+from alignkit.cli.commands import DEFAULT, WithDefault
 from alignkit.progress import progress_for
 from alignkit.workspace import Context, Workspace
 

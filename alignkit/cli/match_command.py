@@ -153,7 +153,7 @@ def _endpoint(
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:
     from rich.console import Console
 
-    from alignkit.match.match_text import fewer_changes, headline, paste
+    from alignkit.match.match_text import fewer_changes, headline, paste, surrogates
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -164,6 +164,9 @@ def _show(found: Match, names: Mapping[Configuration, str]) -> None:
     if fewer := fewer_changes(found, names):
         print(fewer)
     console.print(_table(found, names))
+    if not names:  # a serving option's name says it
+        for decoder, evidence in surrogates(found).items():
+            print(f"{decoder} is a {evidence}")
     steps = ", ".join(f"{tried} on {images}" for images, tried in found.rungs)
     print(f"{found.tried} configurations: {steps} images; distances in grey levels 0..255")
     if found.left_out:

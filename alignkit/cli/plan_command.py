@@ -68,8 +68,20 @@ def _as_text(planned: Plan, expected: Forecast) -> str:
             *([experiment.question] if experiment.question else []),
             *(["", columns(compared, indent="  ")] if expected.comparisons else []),
             *(_models(planned, expected) if planned.evaluations else _pixels(planned, expected)),
+            *(f"{name}: {label}" for name, label in _labels(planned).items()),
         ]
     )
+
+
+def _labels(planned: Plan) -> dict[str, str]:
+    """Return the label of each surrogate by its path, and of each simulation by its runtime."""
+    from alignkit.text.names import facts_of_paths, surrogate_note
+
+    facts = facts_of_paths(planned.preprocesses)
+    notes = {each.name: surrogate_note(each, brief=True) for each in facts}
+    for each in planned.evaluations:
+        notes[each.place.column.runtime] = each.runtime.simulation
+    return {name: note for name, note in notes.items() if note}
 
 
 def _pixels(planned: Plan, expected: Forecast) -> list[str]:
@@ -154,7 +166,7 @@ def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
 
 def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
     """Format the stages and the number of mixtures of each attribution; empty if there is none."""
-    from alignkit.plan.work import PlannedAttribution
+    from alignkit.plan.planned_attribution import PlannedAttribution
 
     _, images = planned.data.counts()
     rows: list[tuple[str, ...]] = [("attribution", "state", "mixtures", "images", "swapped", "")]
@@ -162,7 +174,9 @@ def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
         work = outlook.work
         assert isinstance(work, PlannedAttribution)
         stages = ", ".join(work.factors) or "no stage differs"
-        counts = f"{work.mixture_count}", f"{images}"
+        scope = work.scope
+        drawn = f"{scope.images or images}" + ("" if scope.seconds is None else " at most")
+        counts = f"{work.mixture_count}", drawn
         rows.append((work.label, outlook.state, *counts, stages, _reason(outlook)))
     return [columns(rows, indent="  "), ""] if len(rows) > 1 else []
 
@@ -226,15 +240,17 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "seconds": estimate.seconds,
         "bytes": estimate.bytes,
         "memory": asdict(memory(planned)),
+        "labels": _labels(planned),
         "reason": NOT_MEASURED if estimate.seconds is None else "",
     }
 
 
 def _outlook_json(outlook: Outlook) -> dict[str, Any]:
-    from alignkit.plan.work import PlannedAttribution
+    from alignkit.plan.planned_attribution import PlannedAttribution
 
     work = outlook.work
     facts = {"label": work.label, "key": work.key, "state": outlook.state, "reason": outlook.reason}
     if isinstance(work, PlannedAttribution):
-        return {**facts, "factors": [*work.factors], "mixtures": work.mixture_count}
+        scope = asdict(work.scope)
+        return {**facts, "factors": [*work.factors], "mixtures": work.mixture_count, **scope}
     return facts

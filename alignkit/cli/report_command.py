@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from alignkit.cli.arguments import (
-    DEFAULT,
     ImagesOption,
     MaxReportSize,
     Open,
     SingleFile,
-    WithDefault,
     open_page,
 )
+from alignkit.cli.commands import DEFAULT, WithDefault
 from alignkit.cli.gate_command import merge
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def compare(
     Exit codes: 0 compared · 2 a folder contains no run · 5 the runs have nothing in common · 6 the
     images, classes or environments differ, without --force.
     """
-    from alignkit.report.compare_page import render_comparison, sentence
+    from alignkit.report.compare_page import labels, render_comparison, sentence
     from alignkit.studies.compare_runs import compare_runs
     from alignkit.text import printable
 
@@ -97,5 +96,7 @@ def compare(
     target = out or after.resolve().parent / f"{made.before.folder}-to-{made.after.folder}"
     page = render_comparison(made, target)
     print(printable(sentence(made)))
+    for label in labels(made):
+        print(printable(label))
     print(page)
     open_page(page, wanted=open_)

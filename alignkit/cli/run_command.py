@@ -91,13 +91,13 @@ class _Job:
 
 
 def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
-    from alignkit.gate.gate_check import run_or_check
+    from alignkit.gate import run_or_check
+    from alignkit.report.kept_report import kept_report
     from alignkit.report.summary_view import summary
-    from alignkit.report.write_report import write_report
 
     try:
         record, folder = run_or_check(experiment, job.context, fresh=job.fresh, cells=job.cells)
-        written = write_report(folder, job.wanted)
+        written = kept_report(folder, job.wanted)
     except RankError:
         raise  # the process group is lost: no other experiment can run
     except AlignkitError as error:

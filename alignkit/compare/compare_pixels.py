@@ -48,7 +48,9 @@ class CompareStages:
         return joined(map(diffs_of, diffs)), rows
 
     def _image(self, image: Encoded, begin: Started) -> ImageDiff:
-        left, right = (taps_of(path, image, n, begin) for n, path in enumerate(self.paths))
+        reference, candidate = self.paths
+        left = taps_of(reference, image, 0, begin)
+        right = taps_of(candidate, image, 1, begin, reference.shared_taps(left, candidate))
         diff = result_or_reason(
             lambda: diff_taps(*self.paths, image.data, left, right, ssim=self.ssim)
         )

@@ -24,7 +24,13 @@ import numpy.typing as npt
 
 from alignkit.arrays import Batch, Pixels
 from alignkit.compare.histogram import Histogram, bins_of
-from alignkit.compare.pixel_sums import SCRATCH, PixelSums, identical_sums, pixel_sums, with_ssim
+from alignkit.compare.pixel_sums import (
+    PixelSums,
+    identical_sums,
+    pixel_sums,
+    pixel_sums_and_levels,
+    with_ssim,
+)
 from alignkit.decoders import DecodeOutcome
 from alignkit.preprocess import STAGES, Normalise, Orient, Preprocess, StageName, Taps
 from alignkit.preprocess.exif import exif_orientation, turn
@@ -98,7 +104,11 @@ class _Both:
     reference: _Side
     candidate: _Side
     seen: dict[tuple[int, int], MaybeSums] = field(default_factory=dict)
-    """Arrays by identity → their sums; a stage that does nothing returns its input."""
+    """Arrays by identity → their sums; a stage that does nothing returns its input. For an array
+    alone, whether its sums are whole numbers takes the place of the other one."""
+    levels: Histogram | None = None
+    """(3, 256) counts by channel and level of the pixels that ``normalise`` receives, if they are
+    ``uint8`` and differ."""
 
     def sums(self, *, ssim: Collection[StageName]) -> dict[StageAndMode, MaybeSums]:
         out: dict[StageAndMode, MaybeSums] = {}
@@ -136,23 +146,37 @@ class _Both:
         left, right = self.reference.tap(stage), self.candidate.tap(stage)
         key = id(left), id(right)  # a stage that does nothing returns its input
         if key not in self.seen:
-            self.seen[key] = _sums(stage, left, right)
+            self.seen[key] = self._counted(stage, left, right)
         return self.seen[key]
+
+    def _counted(self, stage: StageName, left: Pixels | Batch, right: Pixels | Batch) -> MaybeSums:
+        whole = left.dtype == right.dtype == "uint8" and left.shape == right.shape
+        if whole and left is right:  # a decode or resize that the paths share
+            return identical_sums(left.size, "uint8")
+        if whole and self._last(left, right):
+            sums, self.levels = pixel_sums_and_levels(left, right)
+            return sums
+        return _sums(stage, left, right)
+
+    def _last(self, left: Pixels | Batch, right: Pixels | Batch) -> bool:
+        return left is self.reference.taps["colour"] and right is self.candidate.taps["colour"]
 
     def _normalised(self, pixels: MaybeSums, *, same_input: bool) -> MaybeSums:
         """Compare two tensors of one stage, without making them if their pixels suffice."""
         if same_input:
             return self._same("normalise")
-        left, right = self.reference.taps["colour"], self.candidate.taps["colour"]
-        if pixels and left.dtype == right.dtype == "uint8":
-            return normalised_sums(pixels, left, right, self.reference.path.normalise)
+        if pixels and self.levels is not None:
+            return normalised_sums(pixels, self.levels, self.reference.path.normalise)
         return self._cumulative("normalise")
 
     def _same(self, stage: StageName) -> MaybeSums:
-        """Compare the reference's tap with itself."""
+        """Compare the reference's tap with itself; one tap's sums are one object."""
         tap = self.reference.taps["colour" if stage == "normalise" else stage]
         whole = tap.dtype == "uint8" and stage != "normalise"
-        return identical_sums(tap.size, "uint8" if whole else "float32")
+        key = id(tap), int(whole)
+        if key not in self.seen:
+            self.seen[key] = identical_sums(tap.size, "uint8" if whole else "float32")
+        return self.seen[key]
 
     def _equal(self, stage: StageName, sums: MaybeSums) -> bool:
         """Tell whether the next stage has the same input on both sides, in value and in dtype."""
@@ -179,12 +203,12 @@ def with_decode(taps: Taps, encoded: bytes) -> dict[StageName, Pixels | Batch]:
     return arrays
 
 
-def normalised_sums(
-    pixels: PixelSums, reference: Pixels, candidate: Pixels, normalise: Normalise
-) -> PixelSums:
-    """Convert the sums of two ``uint8`` images (h, w, 3) that differ to the tensors' units."""
+def normalised_sums(pixels: PixelSums, counts: Histogram, normalise: Normalise) -> PixelSums:
+    """Convert the sums of two ``uint8`` images that differ to the tensors' units.
+
+    ``counts`` are (3, 256), by channel and level.
+    """
     scales, units, bins = _tables(normalise)
-    counts = _counts_by_channel(reference, candidate)
     occurring = counts > 0
     histogram = np.bincount(bins[occurring], counts[occurring]).astype(np.int64)
     red, green, blue = (total * scale for total, scale in zip(pixels.sums, scales, strict=True))
@@ -209,17 +233,3 @@ def _tables(
     scales = [1 / (255 * std) for std in normalise.std]
     units = np.outer(scales, np.arange(256))
     return scales, units, bins_of(units.astype(np.float32))
-
-
-def _counts_by_channel(reference: Pixels, candidate: Pixels) -> Histogram:
-    """Count absolute differences by channel and level, (3, 256)."""
-    import cv2
-    from PIL import Image as PillowImage
-
-    height, width, _ = reference.shape
-    padded = SCRATCH.array("padded", (height, width, 4), np.uint8)
-    cv2.cvtColor(cv2.absdiff(reference, candidate), cv2.COLOR_RGB2RGBA, padded)
-    # viewed as RGBA, not copied, and counted channel by channel
-    image = PillowImage.frombuffer("RGBA", (width, height), padded, "raw", "RGBA", 0, 1)
-    counts: Histogram = np.array(image.histogram(), np.int64).reshape(4, 256)[:3]
-    return counts

@@ -74,10 +74,14 @@ def numbers_of(table: Any, name: str, path: Path) -> npt.NDArray[Any]:
     import numpy as np
     import pyarrow as pa
 
-    kind = table.schema.field(name).type if name in table.column_names else None
-    if kind is None or not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+    # not by `column_names`: it lists all names, for each of a thousand columns of logits
+    index = table.schema.get_field_index(name)
+    column = table.column(index) if index >= 0 else None
+    if column is None or not (
+        pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
+    ):
         raise DataError(f"{path} has no column {name!r} of numbers")
-    column = table[name].combine_chunks()
+    column = column.combine_chunks()
     # to_numpy would import pandas, which takes a second
     values: npt.NDArray[Any] = np.from_dlpack(column.drop_null())
     if not column.null_count:

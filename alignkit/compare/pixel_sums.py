@@ -8,7 +8,6 @@ value.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -26,8 +25,11 @@ from alignkit.compare.histogram import (
     count_above,
     histogram_of,
     percentile_of,
+    shortened,
+    tables_of,
     widened,
 )
+from alignkit.compare.scratch import SCRATCH
 from alignkit.compare.ssim import WINDOW
 from alignkit.compare.ssim import ssim as ssim_of
 
@@ -37,27 +39,6 @@ EQUAL = np.array([0, 0, 0, 255], np.uint8).view(np.uint32)
 ChannelAxis = Literal["last", "first"]
 STRIP_VALUES = 1 << 24
 """Values of two large images that are compared at a time, which bounds the memory for it."""
-
-
-class Scratch(threading.local):
-    """Reused memory by name: page faults of a fresh array cost more than the work on an image.
-
-    Each thread has its own memory, which grows as needed and is freed as the thread ends.
-    """
-
-    def __init__(self) -> None:
-        self._memory: dict[str, npt.NDArray[np.uint8]] = {}
-
-    def array(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """Return a C-contiguous array of arbitrary values, valid until the name is used again."""
-        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        memory = self._memory.get(name)
-        if memory is None or len(memory) < size:
-            memory = self._memory[name] = np.empty(size, np.uint8)
-        return memory[:size].view(dtype).reshape(shape)
-
-
-SCRATCH = Scratch()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -88,6 +69,10 @@ class PixelSums:
     ssim_images: int = 0
     ssim_sum: float = 0
     ssim_least: float = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # the default of dataclasses with slots takes ten times as long to read
+        return PixelSums, tuple(getattr(self, name) for name in self.__slots__)
 
     def __add__(self, other: PixelSums) -> PixelSums:
         """Join the sums of two sets of images."""
@@ -223,9 +208,31 @@ def _equal(left: Rows, right: Rows) -> bool:
     return np.array_equal(left, right)
 
 
+def pixel_sums_and_levels(
+    reference: Pixels | Batch, candidate: Pixels | Batch
+) -> tuple[PixelSums, Histogram | None]:
+    """Compare two ``uint8`` images (h, w, 3) of one shape as `pixel_sums` does.
+
+    Return also (3, 256) counts of absolute differences by channel and level, of the same pass;
+    ``None`` if the images are equal.
+    """
+    left, right = _rows(reference, "uint8"), _rows(candidate, "uint8")
+    if _equal(left, right):
+        return identical_sums(left.size, "uint8"), None
+    difference = _difference(left, right)
+    padded = _padded(difference)
+    levels = tables_of(padded)[:3]
+    signed = _signed_sums(left, right, "last")
+    counts = shortened(levels.sum(axis=0))
+    return _exact_sums(counts, left.size, _differing_in(padded), signed), levels
+
+
 def _differing(left: Rows, right: Rows, channels: ChannelAxis) -> PixelSums:
     difference = _difference(left, right)
     counts = histogram_of(difference)
+    if difference.dtype == np.uint8 and channels == "last":
+        signed = _signed_sums(left, right, channels)
+        return _exact_sums(counts, left.size, _differing_pixels(difference, channels), signed)
     lost = 0
     if difference.dtype != np.uint8 and counts[INFINITE:].any():
         finite = np.isfinite(difference)
@@ -235,20 +242,36 @@ def _differing(left: Rows, right: Rows, channels: ChannelAxis) -> PixelSums:
         difference = _difference(left, right)
         counts = histogram_of(difference)
         counts[0] -= lost
-    before, after = _channel_sums(left, channels), _channel_sums(right, channels)
-    depth: Depth = "uint8" if difference.dtype == np.uint8 else "float32"
-    sum_abs, sum_squares = _magnitude(difference, counts)
     return PixelSums(
-        depth=depth,
+        depth="uint8" if difference.dtype == np.uint8 else "float32",
         histogram=counts,
         images=1,
         pixels=difference.size // 3,
         differing_pixels=_differing_pixels(difference, channels),
-        sum_abs=sum_abs,
-        sum_squares=sum_squares,
-        sums=(after[0] - before[0], after[1] - before[1], after[2] - before[2]),
+        sum_abs=cv2.norm(difference, cv2.NORM_L1),
+        sum_squares=cv2.norm(difference, cv2.NORM_L2SQR),
+        sums=_signed_sums(left, right, channels),
         max_abs=cv2.norm(difference, cv2.NORM_INF),
         non_finite=lost,
+    )
+
+
+def _exact_sums(
+    counts: Histogram, values: int, differing_pixels: int, signed: tuple[float, ...]
+) -> PixelSums:
+    """Derive the sums of ``uint8`` images from their exact histogram: whole numbers."""
+    levels = np.arange(len(counts))
+    red, green, blue = signed
+    return PixelSums(
+        depth="uint8",
+        histogram=counts,
+        images=1,
+        pixels=values // 3,
+        differing_pixels=differing_pixels,
+        sum_abs=int(counts @ levels),
+        sum_squares=int(counts @ levels**2),
+        sums=(red, green, blue),
+        max_abs=float(len(counts) - 1),
     )
 
 
@@ -258,35 +281,42 @@ def _difference(left: Rows, right: Rows) -> Rows:
     return difference
 
 
-def _magnitude(difference: Rows, counts: Histogram) -> tuple[float, float]:
-    """Sum the differences and their squares: whole numbers from an exact histogram."""
-    if difference.dtype != np.uint8:
-        return cv2.norm(difference, cv2.NORM_L1), cv2.norm(difference, cv2.NORM_L2SQR)
-    levels = np.arange(len(counts))
-    return int(counts @ levels), int(counts @ levels**2)
+def _planes(rows: Rows) -> Sequence[Rows]:
+    """Return the channels of a tensor's rows."""
+    third = len(rows) // 3
+    return rows[:third], rows[third : 2 * third], rows[2 * third :]
 
 
-def _planes(rows: Rows, channels: ChannelAxis) -> Sequence[Rows]:
+def _signed_sums(left: Rows, right: Rows, channels: ChannelAxis) -> tuple[float, float, float]:
+    """Sum candidate minus reference by channel."""
+    sides: Sequence[Sequence[float]]
     if channels == "first":
-        third = len(rows) // 3
-        return rows[:third], rows[third : 2 * third], rows[2 * third :]
-    planes: Sequence[Rows] = cv2.split(rows.reshape(len(rows), -1, 3))  # type: ignore[assignment]
-    return planes
-
-
-def _channel_sums(rows: Rows, channels: ChannelAxis) -> Sequence[float]:
-    if channels == "first":
-        return [cv2.sumElems(plane)[0] for plane in _planes(rows, channels)]
-    return cv2.sumElems(rows.reshape(len(rows), -1, 3))[:3]
+        sides = [[cv2.sumElems(each)[0] for each in _planes(rows)] for rows in (left, right)]
+    else:
+        sides = [cv2.sumElems(rows.reshape(len(rows), -1, 3)) for rows in (left, right)]
+    before, after = sides
+    return after[0] - before[0], after[1] - before[1], after[2] - before[2]
 
 
 def _differing_pixels(difference: Rows, channels: ChannelAxis) -> int:
-    if difference.dtype == np.uint8 and channels == "last":
-        pixels = difference.reshape(len(difference), -1, 3)
-        padded = SCRATCH.array("padded", (*pixels.shape[:2], 4), np.uint8)
-        cv2.cvtColor(pixels, cv2.COLOR_RGB2RGBA, padded)
-        differs = SCRATCH.array("differs", pixels.shape[:2], np.bool_)
-        np.not_equal(padded.view(np.uint32)[..., 0], EQUAL, out=differs)
-        return int(np.count_nonzero(differs))
-    red, green, blue = _planes(difference, channels)
-    return cv2.countNonZero(cv2.max(cv2.max(red, green), blue))
+    if channels == "first":
+        red, green, blue = _planes(difference)
+        return cv2.countNonZero(cv2.max(cv2.max(red, green), blue))
+    if difference.dtype != np.uint8:
+        differs = SCRATCH.array("values", difference.shape, np.bool_)
+        difference = np.not_equal(difference, 0, out=differs).view(np.uint8)
+    return _differing_in(_padded(difference))
+
+
+def _padded(difference: Rows) -> npt.NDArray[np.uint8]:
+    """Pad ``uint8`` pixels to (h, w, 4); valid until the next call."""
+    pixels = difference.reshape(len(difference), -1, 3)
+    padded = SCRATCH.array("padded", (*pixels.shape[:2], 4), np.uint8)
+    cv2.cvtColor(pixels, cv2.COLOR_RGB2RGBA, padded)
+    return padded
+
+
+def _differing_in(padded: npt.NDArray[np.uint8]) -> int:
+    differs = SCRATCH.array("differs", padded.shape[:2], np.bool_)
+    np.not_equal(padded.view(np.uint32)[..., 0], EQUAL, out=differs)
+    return int(np.count_nonzero(differs))

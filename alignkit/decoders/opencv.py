@@ -35,15 +35,18 @@ class OpenCVDecoder(Decoder):
         # imdecode's own message for an empty buffer is an assertion of its source
         if not encoded:
             return Decoded("failed", reason="the file is empty")
-        # not IMREAD_COLOR_RGB, which needs OpenCV 4.11: an approved baseline may be of an older one
-        flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
+        # since OpenCV 4.11; an approved baseline may be of an older one
+        rgb = getattr(cv2, "IMREAD_COLOR_RGB", None)
+        flags = (cv2.IMREAD_COLOR if rgb is None else rgb) | cv2.IMREAD_IGNORE_ORIENTATION
         try:
             image = cv2.imdecode(np.frombuffer(encoded, np.uint8), flags)
         except cv2.error as error:
             return Decoded("failed", reason=str(error).strip())
         if image is None:
             return Decoded("failed", reason="cv2.imdecode gave no image, and says no more")
-        return Decoded("ok", cast("Image", cv2.cvtColor(image, cv2.COLOR_BGR2RGB)))
+        if rgb is None:
+            image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
+        return Decoded("ok", cast("Image", image))
 
     def version(self) -> str:
         """Return ``opencv 5.0.0, build-libjpeg-turbo (ver 3.1.2-70)``."""

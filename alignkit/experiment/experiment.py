@@ -21,6 +21,7 @@ from alignkit.experiment.option import STRICT_MODEL, Name, PluginOption, no_such
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.experiment.report_option import (
     AdviseOption,
+    AttributeOption,
     Published,
     ReportOption,
     unadvisable,
@@ -46,6 +47,7 @@ class ExperimentFile(BaseModel):
     """The user's own models, in place of ``train``."""
     evaluate: Evaluate = Field(default_factory=Evaluate)
     gate: Gate = Gate()
+    attribute: AttributeOption = AttributeOption()
     advise: AdviseOption | None = None
     report: ReportOption = ReportOption()
     published: Published | None = None

@@ -31,7 +31,10 @@ from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import Plugin, did_you_mean, find_plugin
 
 # as strict as a person expects: ``true`` is no number
-STRICT_MODEL = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+STRICT_MODEL = ConfigDict(
+    # a model is part of a larger one, which builds its validator; few are ever used alone
+    extra="forbid", frozen=True, arbitrary_types_allowed=True, defer_build=True,
+)  # fmt: skip
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
 Integer = Annotated[int, Strict()]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
@@ -126,7 +129,9 @@ class PluginMapping(BaseModel):
     """A mapping of a plugin's ``name``, the fields of a subclass, and the plugin's own options."""
 
     # the plugin's options are extra keys here; `plugin_from` checks them
-    model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="allow", frozen=True, arbitrary_types_allowed=True, defer_build=True
+    )
     family: ClassVar[str]
     table: ClassVar[dict[str, Plugin]]
     bare: ClassVar[bool] = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -34,6 +35,7 @@ from alignkit.experiment.option import (
     wrong,
 )
 from alignkit.preprocess import (
+    STAGES,
     Colour,
     ColourSpace,
     Crop,
@@ -42,6 +44,7 @@ from alignkit.preprocess import (
     Preprocess,
     Quantise,
     Resize,
+    StageName,
 )
 from alignkit.preprocess.image_header import MAX_PIXELS
 from alignkit.preprocess.presets import PRESETS
@@ -187,7 +190,7 @@ class PreprocessOption(BaseModel):
         )
         # a third party's decoder has the contract's methods and need not have its defaults
         imitated = getattr(self.decode, "surrogate_of", "")
-        return Preprocess(
+        built = Preprocess(
             name=name,
             decode=self.decode,
             resize=self.resize.build(),
@@ -199,3 +202,17 @@ class PreprocessOption(BaseModel):
             surrogate_of=self._source.surrogate_of or imitated,
             max_pixels=self.max_pixels,
         )
+        return replace(built, replaced=self._replaced(built))
+
+    def _replaced(self, built: Preprocess) -> tuple[StageName, ...]:
+        """Name the stages that the source of a surrogate gives and this entry replaces."""
+        if not self._source.surrogate_of:
+            return ()
+        own = type(self).model_validate(self._source.block).build(built.name)
+        return tuple(each for each in STAGES if getattr(own, each) != getattr(built, each))
+
+    def imitating(self, other: PreprocessOption) -> PreprocessOption:
+        """Return this entry as one that replaces stages of the source of ``other``."""
+        entry = self.model_copy()
+        entry._source = other._source  # noqa: SLF001 - of the same class
+        return entry

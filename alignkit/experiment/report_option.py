@@ -1,17 +1,18 @@
-"""``report:``, ``published:`` and ``advise:``: options of the page besides a run's own cells."""
+"""``attribute:``, ``report:``, ``published:``, ``advise:``: options of a run besides its cells."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, Field
-from pydantic_core import InitErrorDetails
+from pydantic import BaseModel, Field, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from alignkit.backends import Precision
 from alignkit.decoders import DECODERS
 from alignkit.experiment.option import (
     STRICT_MODEL,
+    Flag,
     Fraction,
     Integer,
     Name,
@@ -30,6 +31,33 @@ class ReportOption(BaseModel):
     model_config = STRICT_MODEL
     worst: Annotated[Integer, Field(ge=0, le=200)] = 12
     """Images shown for each candidate path, worst first."""
+
+
+class AttributeOption(BaseModel):
+    """``attribute:``: the images and runtimes whose drift is divided among stages.
+
+    By default as many images are mixed as keep the predictions of mixtures within a tenth of the
+    run's own, and no fewer than a hundred.
+    """
+
+    model_config = STRICT_MODEL
+    images: Annotated[Integer, Field(ge=2)] | Literal["all"] | None = None
+    """Evaluation images to mix, drawn by class; ``all`` takes every one, whatever it costs."""
+    seconds: Annotated[Number, Field(gt=0)] | None = None
+    """Budget for the predictions of all mixtures, by the time that the cells took here: the number
+    of images then depends on the machine, and is stored with the result."""
+    runtimes: Literal["worst", "all"] = "worst"
+    """``worst``: for each path the reference runtime, and the one in which most predictions
+    change."""
+    decode: Flag | None = None
+    """Whether the changes of predictions inside decode are divided too; by default where the budget
+    allows it, on as many images as it allows."""
+
+    @model_validator(mode="after")
+    def _images_or_seconds(self) -> Self:
+        if self.images == "all" and self.seconds is not None:
+            raise PydanticCustomError("attribute", "images: all and seconds contradict each other")
+        return self
 
 
 PublishedMetric = Literal[

@@ -65,6 +65,7 @@ def path_facts(preprocess: Preprocess) -> PathFacts:
         name=preprocess.name,
         stages=tuple(_stage_facts(preprocess, stage, usable=not skipped) for stage in STAGES),
         surrogate_of=preprocess.surrogate_of,
+        replaced=preprocess.replaced,
         calibration=presets.calibration(preprocess),
         skipped=skipped,
         max_pixels=preprocess.max_pixels,

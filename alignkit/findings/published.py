@@ -21,7 +21,7 @@ from alignkit.record import (
     PublishedRow,
     SizeCurve,
 )
-from alignkit.record.outside_facts import Reading
+from alignkit.record.outside_facts import Reading, RowHere
 from alignkit.text.names import Names, why_not
 
 
@@ -61,7 +61,7 @@ def published_facts(
         source=published.source,
         label=published.label,
         note=published.note,
-        rows=tuple(_row(row, entry) for row, entry in entries),
+        rows=tuple(_row(row, entry, names) for row, entry in entries),
         claims=(
             *_drifts(changes, floors, names),
             *_amplifications(changes, floors, curves, names),
@@ -84,17 +84,19 @@ def _entry(row: PublishedRowOption, matrix: Sequence[MatrixEntry]) -> MatrixEntr
     return next((each for each in served if row.precision in (None, each.precision)), None)
 
 
-def _row(row: PublishedRowOption, entry: MatrixEntry | None) -> PublishedRow:
-    ran = entry is not None and entry.ran
+def _row(row: PublishedRowOption, entry: MatrixEntry | None, names: Names) -> PublishedRow:
     column = Column(row.evaluated_with, row.backend or "", row.precision or "")
-    return PublishedRow(
-        training=row.training,
-        inference=row.inference,
-        **(entry.place if entry else Place(_trained(row), column)).fields,
-        metrics=dict(row.metrics),
-        measured={each: entry.metrics.get(each) if entry else None for each in row.metrics},
-        reason="" if ran else _why_not(entry),
+    place = entry.place if entry else Place(_trained(row), column)
+    here = RowHere(
+        **place.fields,
+        state=entry.state if entry else "absent",
+        metrics={each: entry.metrics.get(each) if entry else None for each in row.metrics},
+        reason="" if entry is not None and entry.ran else _why_not(entry),
         simulation=entry.simulation if entry else "",
+        surrogates=names.replaced(row.trained_with, row.evaluated_with),
+    )
+    return PublishedRow(
+        training=row.training, inference=row.inference, published=dict(row.metrics), here=here
     )
 
 
@@ -128,7 +130,7 @@ def _drifts(
 
 def _labelled(claim: Claim, entry: MatrixEntry | None, names: Names) -> Claim:
     """Add the surrogates and the simulation that a claim is read against to its reason."""
-    if entry is None or claim.measured.value is None:
+    if entry is None or claim.here.value is None:
         return claim
     found = names.replaced(entry.trained_with, entry.evaluated_with)
     words = [f"{path} is a surrogate of {real}" for path, real in found.items()]
@@ -221,7 +223,7 @@ def read_claim(
         words=words,
         metric=metric,
         published=published,
-        measured=measured,
+        here=measured,
         floor=floor,
         reading=reading,
         why=why,

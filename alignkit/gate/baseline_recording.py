@@ -12,6 +12,7 @@ from alignkit.baseline.pending import pending_changes, pending_file, write_pendi
 from alignkit.baseline.snapshot import snapshot_of
 from alignkit.errors import MissingDependency, NothingCompared
 from alignkit.experiment.experiment import Experiment
+from alignkit.gate.pixel_gate import judged_images
 from alignkit.preprocess import StageName
 from alignkit.run import run_experiment
 from alignkit.workspace import Context
@@ -57,6 +58,7 @@ def record_baseline(
         run=run,
         approved=approved,
         keep=golden,
+        samples=judged_images(experiment, record) if record else None,
         progress=context.progress,
     ).as_baseline()
     if not any(line.sha256 for line in now.lines.values()):

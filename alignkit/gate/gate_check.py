@@ -7,7 +7,6 @@ experiment is run, or its finished run is read, and judged again: waivers end, b
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,14 +34,14 @@ from alignkit.experiment.rule_option import Rule
 from alignkit.experiment.yaml_source import parse
 from alignkit.gate.gate_latency import measure_latency
 from alignkit.gate.gate_subgroup import measure_groups
-from alignkit.gate.pixel_gate import compare_pixels, first_failure, pixel_record
+from alignkit.gate.pixel_gate import compare_pixels, first_failure, judged_images, pixel_record
 from alignkit.judge import judge
 from alignkit.judge.evidence import BASELINE, Evidence
-from alignkit.plan.plan_keys import keyed_plan
 from alignkit.preprocess import STAGES
 from alignkit.record import Artifact, BaselineFacts, RunRecord
 from alignkit.record.document import read_record, write_record
-from alignkit.run import forget, run_experiment
+from alignkit.run import run_experiment
+from alignkit.samples import Samples
 from alignkit.stored_file import file_sha256, write_atomically
 from alignkit.workspace import Context
 
@@ -85,7 +84,7 @@ def check(
     baseline to the gate and keeps the stages that a later ``against`` needs for them.
     ``fail_fast`` ends with the first path whose pixels fail, before models and baselines.
     Raises `BaselineError` if a rule needs a baseline that does not exist, `NothingCompared` if no
-    image was left, and whatever a run raises.
+    image was left, `DataError` if the images changed meanwhile, and whatever a run raises.
     """
     folder = baseline_folder(experiment, baselines)
     # before any work, so that a missing baseline costs seconds and not a whole run
@@ -108,7 +107,8 @@ def check(
     if approved is not None:
         # lines that nobody approved must not decide which stages are skipped
         skips = changed_only and (against is not None or head_approved(folder, approved))
-        first_changed = _first_changed(experiment, approved) if skips else {}
+        samples = judged_images(experiment, record)
+        first_changed = _first_changed(experiment, approved, samples) if skips else {}
         # the run of an experiment that trains keeps predictions and no stages to compare with
         no_stages: FirstChanged = dict.fromkeys(path.name for path in experiment.paths)
         now = snapshot_of(
@@ -118,11 +118,13 @@ def check(
             run=run,
             approved=approved,
             first_changed=first_changed if approved.lines else no_stages,
+            samples=samples,
             progress=context.progress,
         )
         facts = compare_with_baseline(approved, now, first_changed=first_changed)
     elif as_run and _baseline_rules(experiment):
-        now = snapshot_of(experiment, folder, progress=context.progress)
+        samples = judged_images(experiment, record)
+        now = snapshot_of(experiment, folder, samples=samples, progress=context.progress)
         # for a later `--against` this run; it is compared with nothing itself
         write_atomically(run / STAGES_FILE, baseline_text(now.as_baseline()))
         stages = Artifact(path=STAGES_FILE, sha256=file_sha256(run / STAGES_FILE))
@@ -200,10 +202,9 @@ def _with_measured(
     )
 
 
-def _first_changed(experiment: Experiment, approved: Baseline) -> FirstChanged:
+def _first_changed(experiment: Experiment, approved: Baseline, samples: Samples) -> FirstChanged:
     usable = [path for path in experiment.paths if not path.missing()]
     known = {key[:2] for key in approved.lines}
-    samples = experiment.data.evaluation()
     found = first_changes(approved.head, head_now(experiment.name, usable, samples))
     # an image without a line was not approved, whatever the head says
     return {
@@ -252,24 +253,3 @@ def conclude(
     done = compared.model_copy(update={"verdict": verdict})
     write_record(done, run)
     return Checked(done, run, approved, now.as_baseline() if now else None)
-
-
-def run_or_check(
-    experiment: Experiment,
-    context: Context,
-    *,
-    fresh: bool = False,
-    cells: Sequence[str] = (),
-) -> tuple[RunRecord, Path]:
-    """Run an experiment; images without labels are compared and judged as a gate does it.
-
-    Returns the record and its folder. Raises what `alignkit.run.run_experiment` and `check` raise.
-    """
-    if experiment.labelled:
-        return run_experiment(experiment, context, fresh=fresh, cells=cells)
-    if cells:
-        raise ConfigError("--cell: images without labels make no cells; leave it out")
-    if fresh:
-        forget(keyed_plan(experiment, context.workspace), context.workspace)
-    checked = check(experiment, context, baselines=None, as_run=True)
-    return checked.record, checked.folder

@@ -94,7 +94,7 @@ def _of_runtimes(experiment: Experiment, context: Context) -> tuple[LatencyFacts
     train, evaluated = plan.samples("train"), plan.samples("eval")
     sets = prepare_sets(plan.preprocesses, train, evaluated, context, trains=plan.trains)
     first = _first_only(plan)
-    model: Any = train_models(first, sets, context)[0]
+    model: Any = next(train_models(first, sets, context))
     state, why, _ = state_of(model.ended)
     untrained = "" if state == "measured" else why
     sides: list[_Side] = []

@@ -12,7 +12,7 @@ from alignkit.compare import drift
 from alignkit.compare.predictions import Predictions, mean_metrics
 from alignkit.errors import UnreadableImage
 from alignkit.experiment.experiment import Experiment
-from alignkit.gate.pixel_gate import compare_pixels
+from alignkit.gate.pixel_gate import compare_pixels, judged_images
 from alignkit.place import Place
 from alignkit.preprocess.image_kinds import kinds_of_file
 from alignkit.record import GroupFacts, MatrixEntry, RunRecord
@@ -27,11 +27,14 @@ def measure_groups(
     folder: Path,
     context: Context,
 ) -> tuple[GroupFacts, ...]:
-    """Measure every distinct ``where`` of the rules; ``folder`` holds the record's predictions."""
+    """Measure every distinct ``where`` of the rules; ``folder`` holds the record's predictions.
+
+    Raises `DataError` if the images are no longer those of the record.
+    """
     wanted = [rule.group for rule in experiment.gate.rules or () if rule.group]
     if not wanted:
         return ()
-    samples = experiment.data.evaluation()
+    samples = judged_images(experiment, record)
     groups = []
     # several rules may ask for one subgroup, in any order of its conditions
     for where in {tuple(sorted(each.items())): each for each in wanted}.values():

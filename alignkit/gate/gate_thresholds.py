@@ -16,6 +16,7 @@ from operator import or_
 from alignkit.compare.compare_pixels import compare_preprocess
 from alignkit.errors import NothingCompared
 from alignkit.experiment.experiment import Experiment
+from alignkit.gate.pixel_gate import judged_images
 from alignkit.preprocess import STAGES, Preprocess, StageName
 from alignkit.progress import Progress
 from alignkit.record import RunRecord
@@ -48,12 +49,13 @@ def propose(
 ) -> list[Proposal]:
     """Propose rules for every stage, and for the model if ``record`` has a matrix.
 
-    Raises `NothingCompared` if fewer than two paths can run here.
+    Raises `NothingCompared` if fewer than two paths can run here, `DataError` if the images are no
+    longer those of ``record``.
     """
     usable = [path for path in experiment.paths if not path.missing()]
     if len(usable) < 2:
         raise NothingCompared("fewer than two paths can run here; there is nothing to calibrate")
-    samples = experiment.data.evaluation()
+    samples = judged_images(experiment, record) if record else experiment.data.evaluation()
     total = len(usable) * repeats + len(usable) - 1
     noise, drift = [], []
     with progress.stage("calibrate", total, f"{repeats} times each") as stage:

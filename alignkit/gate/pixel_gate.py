@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from alignkit.controls.planted_faults import check_pixels
 from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
+from alignkit.errors import DataError
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.gate_option import PIXEL_RULES
 from alignkit.experiment.rule_option import Rule
@@ -19,12 +20,13 @@ from alignkit.findings.environment import environment
 from alignkit.findings.provenance import paths_facts
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
+from alignkit.plan import CHANGED, data_fingerprint
 from alignkit.plugins import name_of
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.progress import Progress, advancing
 from alignkit.record import DataFacts, RunRecord, Verdict
 from alignkit.run.comparison_stage import Comparison, compare_stored
-from alignkit.samples import Samples
+from alignkit.samples import Samples, Split
 from alignkit.version import ALL_LAYERS, __version__, code_version
 from alignkit.workspace import Context, Workspace, content_key
 
@@ -126,6 +128,20 @@ def _data_facts(experiment: Experiment, samples: Samples) -> DataFacts:
         fingerprint=samples.fingerprint,
         version=data.version(),
     )
+
+
+def judged_images(experiment: Experiment, record: RunRecord) -> Samples:
+    """List the evaluation images; raise `DataError` if the data are not those of the record.
+
+    A record keeps no image, so that rules over images list them again after the measurement.
+    """
+    samples = experiment.data.evaluation()
+    images: dict[Split, str] = {"eval": samples.fingerprint}
+    if experiment.labelled:
+        images = {"train": experiment.data.fingerprint("train"), **images}
+    if data_fingerprint(images) != record.data.fingerprint:
+        raise DataError(CHANGED)
+    return samples
 
 
 def first_failure(

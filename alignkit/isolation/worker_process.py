@@ -23,8 +23,14 @@ from alignkit.isolation.zygote import BORN, DIED, LONGEST
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """There are as many workers as threads were asked for; and forking is safe without threads."""
-MEMORY_KEPT = {"MALLOC_TOP_PAD_": str(64 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
-"""Bytes that glibc keeps for the next image: paging them in again took up to 10 % of the time."""
+MEMORY_KEPT = {
+    "MALLOC_TOP_PAD_": str(64 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    # with any of these set, glibc no longer raises this limit of 128 KiB by itself
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+}
+"""Bytes that glibc keeps for the next image, and the size from which it never keeps an array:
+paging in fresh memory takes up to half of the time of an operation on an image."""
 AHEAD = 2
 """Tasks that lie with a worker: the one it works on, and one so that it need not wait."""
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -234,7 +234,8 @@ def _attributed(entry: MatrixEntry, evidence: Evidence) -> str:
         same = entry.column == Column(each.candidate, each.backend, each.precision)
         of_row = entry.row.is_only(each.reference)
         if same and of_row and each.metric == "recall.macro" and each.shares:
-            return f"; by stage, {each.sentence.partition(': ')[2]}"
+            drawn = f" on {each.images} of {each.drawn_from} images" if each.drawn_from else ""
+            return f"; by stage{drawn}, {each.sentence.partition(': ')[2]}"
     return ""
 
 

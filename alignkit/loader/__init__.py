@@ -22,8 +22,10 @@ import torch
 
 from alignkit.errors import ConfigError
 from alignkit.loader.loader_batch import (
+    BatchMemory,
     EncodedBatch,
     EncodedImages,
+    ReusedMemory,
     Unread,
     Upload,
     Uploaded,
@@ -158,13 +160,18 @@ class MixedLoader:
             sampler.set_epoch(self.epoch)
         upload = Upload(self.device, (self.first, self.second))
         pending: deque[tuple[int, Future[tuple[list[_Prepared], Uploaded]]]] = deque()
-        seen = 0
+        seen, reused = 0, ReusedMemory()
         with explained_deaths(), _pools(self.threads or usable_cpus()) as (pool, sender):
             for number, batch in enumerate(self.batches):
                 encoded = checked(batch, number + 1)
                 jobs = self._draw(number, seen, encoded)
-                images = [pool.submit(self._one, upload, job) for job in jobs]
-                pending.append((number, sender.submit(_sent, images, encoded.labels, upload)))
+                memory = BatchMemory(len(jobs), reused)
+                images = [
+                    pool.submit(self._one, upload, job, memory, position)
+                    for position, job in enumerate(jobs)
+                ]
+                sent = sender.submit(_sent, images, encoded.labels, upload, memory)
+                pending.append((number, sent))
                 seen += len(jobs)
                 if len(pending) > self.ahead:
                     yield self._batch(*pending.popleft())
@@ -187,7 +194,7 @@ class MixedLoader:
         columns = zip(encoded.images, paths, seeds, ids, strict=True)
         return [_Job(*each) for each in columns]
 
-    def _one(self, upload: Upload, job: _Job) -> _Prepared:
+    def _one(self, upload: Upload, job: _Job, memory: BatchMemory, position: int) -> _Prepared:
         if isinstance(job.encoded, Unread):
             return _Prepared(job, "failed", job.encoded, None)
         outcome, pixels = prepare_one(job.id, job.encoded, (self.first, self.second)[job.path])
@@ -200,7 +207,8 @@ class MixedLoader:
             except Exception as error:
                 error.add_note(f"raised by the transform on {job.id}, seed {job.seed}")
                 raise
-        return _Prepared(job, outcome.outcome, outcome.reason, upload.ready(pixels, job.path))
+        image = upload.ready(pixels, job.path, memory, position)
+        return _Prepared(job, outcome.outcome, outcome.reason, image)
 
     def _batch(self, number: int, sent: Future[tuple[list[_Prepared], Uploaded]]) -> MixedBatch:
         names = (self.first.name, self.second.name)
@@ -238,7 +246,10 @@ class _Prepared(NamedTuple):
 
 
 def _sent(
-    images: Sequence[Future[_Prepared]], labels: Sequence[int], upload: Upload
+    images: Sequence[Future[_Prepared]],
+    labels: Sequence[int],
+    upload: Upload,
+    memory: BatchMemory,
 ) -> tuple[list[_Prepared], Uploaded]:
     prepared = [each.result() for each in images]
     kept = [
@@ -246,9 +257,8 @@ def _sent(
         for each, label in zip(prepared, labels, strict=True)
         if each.image is not None
     ]
-    sent = upload.send(
-        [image for image, _, _ in kept], [path for _, path, _ in kept], [own for *_, own in kept]
-    )
+    arrays, paths, numbers = zip(*kept, strict=True) if kept else ((), (), ())
+    sent = upload.send(arrays, paths, numbers, memory)
     return prepared, sent
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import traceback
+import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -19,7 +21,7 @@ from alignkit.torch_settings import require_device
 from alignkit.train.training_images import tensor_normaliser
 
 if TYPE_CHECKING:
-    from alignkit.arrays import Pixels
+    from alignkit.arrays import Batch, Pixels
     from alignkit.preprocess import Preprocess
 
 _WORKER_DIED = "DataLoader worker (pid"
@@ -104,6 +106,53 @@ class Uploaded:
         return self.images, self.labels
 
 
+class ReusedMemory:
+    """Memory of batches that the loop has dropped, for those to come.
+
+    To page in fresh memory takes as long as to normalise the images that are written into it.
+    """
+
+    def __init__(self) -> None:
+        self._free: list[Batch] = []
+
+    def empty(self, shape: tuple[int, ...]) -> Batch:
+        """Return an array of any content, whose memory returns when nothing refers to it."""
+        with suppress(IndexError):  # none is free
+            if (memory := self._free.pop()).shape == shape:
+                return self._lent(memory)
+        return self._lent(np.empty(shape, np.float32))
+
+    def _lent(self, memory: Batch) -> Batch:
+        lent = memory[:]  # a tensor made of it refers to this view, and so does all that shares it
+        weakref.finalize(lent, self._free.append, memory).atexit = False
+        return lent
+
+
+class BatchMemory:
+    """Memory of one batch, into which the threads normalise its images: none is copied again."""
+
+    def __init__(self, count: int, reused: ReusedMemory) -> None:
+        self._count, self._reused = count, reused
+        self._lock = threading.Lock()
+        self._images: Batch | None = None
+
+    def slot(self, position: int, pixels: Pixels) -> Batch | None:
+        """Return (3, h, w) for an image; ``None`` if its size is not that of the first one."""
+        with self._lock:  # a transform decides the size, so that it is known only now
+            if self._images is None:
+                self._images = self._reused.empty((self._count, 3, *pixels.shape[:2]))
+            images = self._images
+        return images[position] if images.shape[2:] == pixels.shape[:2] else None
+
+    def joined(self, images: Sequence[Batch]) -> Batch:
+        """Return the batch of its images, with a copy only if some are missing."""
+        if self._images is not None and len(images) == self._count:
+            places = zip(images, self._images, strict=True)
+            if all(image.ctypes.data == place.ctypes.data for image, place in places):
+                return self._images
+        return np.stack(images)
+
+
 class Upload:
     """Normalisation and transfer: on a CPU by image, with tables; on a GPU by batch, of bytes."""
 
@@ -114,12 +163,20 @@ class Upload:
         self._stream = torch.cuda.Stream(self.device) if self._cuda else None  # type: ignore[no-untyped-call]
         self._normalise = [tensor_normaliser(each.normalise, self.device) for each in paths]
 
-    def ready(self, pixels: Pixels, path: int) -> npt.NDArray[Any]:
+    def ready(
+        self, pixels: Pixels, path: int, memory: BatchMemory, position: int
+    ) -> npt.NDArray[Any]:
         """Convert one image for `send`; runs in the threads that prepare images."""
-        return np.ascontiguousarray(pixels) if self._cuda else self._paths[path].normalise(pixels)
+        if self._cuda:
+            return np.ascontiguousarray(pixels)
+        return self._paths[path].normalise(pixels, memory.slot(position, pixels))
 
     def send(
-        self, images: Sequence[npt.NDArray[Any]], paths: Sequence[int], labels: Sequence[int]
+        self,
+        images: Sequence[npt.NDArray[Any]],
+        paths: Sequence[int],
+        labels: Sequence[int],
+        memory: BatchMemory,
     ) -> Uploaded:
         """Send (n, 3, h, w) float32, normalised, and (n,) int64, on the loader's own stream."""
         numbers = torch.tensor([int(label) for label in labels], dtype=torch.int64)
@@ -128,7 +185,7 @@ class Upload:
             blank = torch.zeros(0, 3, height, width, device=self.device)
             return Uploaded(blank, numbers.to(self.device), None)
         if not self._cuda:
-            return Uploaded(torch.from_numpy(np.stack(images)), numbers, None)
+            return Uploaded(torch.from_numpy(memory.joined(images)), numbers, None)
         with torch.cuda.stream(self._stream):
             batch = self._normalised(images, np.asarray(paths))
             target = self._moved(numbers)

@@ -100,6 +100,7 @@ def match(
         recolouring=target.recolouring.name if target.recolouring else "",
         known=target.preprocess is not None,
         fitted_on=target.fitted_on,
+        stand_in=target.stand_in,
     )
     if found.state != "not found":
         return found

@@ -21,10 +21,12 @@ from alignkit.errors import ConfigError
 from alignkit.plugins import Plugin, did_you_mean
 from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
 from alignkit.preprocess.image_header import MAX_PIXELS
+from alignkit.preprocess.presets import decoder_evidence
 from alignkit.resizers import RESIZERS, Resizer
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.torch import TorchResizer
 from alignkit.resizers.torchvision import TorchvisionResizer
+from alignkit.text.names import brief_evidence
 
 Rounding = Literal["none", "round", "truncate"]
 RGB = Colour()
@@ -150,22 +152,26 @@ _ON_THE_CPU = (
 )
 _NVJPEG = (
     "nvJPEG with its default flags (torchpipe DecodeTensor, torchvision decode_jpeg on CUDA, DALI "
-    "mixed) (surrogate, verified against stored output of nvJPEG)"
+    "mixed) ({})"
 )
-_HYPOTHESIS = "(surrogate, a hypothesis)"
 _SMOOTH_NVJPEG = (
     "nvJPEG with NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION (nvImageCodec, DALI "
-    f"jpeg_fancy_upsampling=True) {_HYPOTHESIS}"
+    "jpeg_fancy_upsampling=True) ({})"
 )
-_ENGINE = f"a GPU's JPEG engine {_HYPOTHESIS}; or nvImageCodec fancy_upsampling=False on the CPU"
-_SERVING_DECODES: tuple[tuple[str, Decoder], ...] = (
-    (_ON_THE_CPU, OpenCVDecoder()),
-    (_NVJPEG, NvjpegModelDecoder()),
-    (_SMOOTH_NVJPEG, NvjpegModelDecoder("interpolate")),
-    (_ENGINE, SimpleJPEGDecoder(chroma="nearest")),
+_ENGINE = "a GPU's JPEG engine ({}); or nvImageCodec fancy_upsampling=False on the CPU"
+_SERVING_DECODES: tuple[tuple[str, Decoder, Decoder], ...] = (
+    (_ON_THE_CPU, OpenCVDecoder(), OpenCVDecoder()),
+    (_NVJPEG, NvjpegModelDecoder(), NvjpegModelDecoder()),
+    (_SMOOTH_NVJPEG, NvjpegModelDecoder("interpolate"), NvjpegModelDecoder("interpolate")),
+    # the same pixels
+    (
+        _ENGINE,
+        SimpleJPEGDecoder(chroma="nearest"),
+        NvjpegModelDecoder(dct="islow", colour="round"),
+    ),
 )
-"""Names of ways to decode, each with the decoder that behaves like it here: the same library, or a
-surrogate of one that needs a GPU."""
+"""Names of ways to decode, with a place for the label of a surrogate; the decoder that behaves like
+it here, the same library or a surrogate of one that needs a GPU; the one whose evidence it has."""
 _SERVING_RESIZES: tuple[tuple[str, Resizer, Rounding], ...] = (
     ("torchpipe ResizeMat or cv2.resize", OpenCVResizer(), "none"),
     ("cv2.resize INTER_AREA", OpenCVResizer("area"), "none"),
@@ -184,11 +190,16 @@ def serving_options() -> dict[Configuration, str]:
 
     They answer the reverse of the usual question: which settings of the serving libraries reproduce
     the pixels that a model was trained on? GPU libraries do not run on every machine, so each
-    option has a CPU configuration in its place; where that is a surrogate, its name says so.
+    option has a CPU configuration in its place; where that is a surrogate, its name says so and
+    names the evidence.
     """
+    labelled = [
+        (decode, decoder, brief_evidence(decoder_evidence(of)))
+        for decode, decoder, of in _SERVING_DECODES
+    ]
     return {
-        Configuration(decoder, resizer, rounding): f"{decode}; {resize}"
-        for (decode, decoder), (resize, resizer, rounding) in product(
-            _SERVING_DECODES, _SERVING_RESIZES
+        Configuration(decoder, resizer, rounding): f"{decode.format(label)}; {resize}"
+        for (decode, decoder, label), (resize, resizer, rounding) in product(
+            labelled, _SERVING_RESIZES
         )
     }

@@ -9,7 +9,9 @@ correct resizers by up to `AS_RESIZERS`.
 
 A normalisation that is none of the known ones is fitted, and a fit also takes in a change of tone:
 gamma, saturation, a stretch of the contrast. So it counts only if no more than `AS_ROUNDING`
-remains, on at least `CONTRASTED` images whose contrast would show the difference.
+remains, on at least `CONTRASTED` images whose contrast would show the difference. Where more
+remains, a known normalisation near the fit stands in for it if it leaves no more than a decoder
+does: the stack is then near, and never found.
 """
 
 from __future__ import annotations
@@ -93,6 +95,8 @@ class Match:
     """Whether the target is a `Preprocess`, and not tensors of which everything is inferred."""
     fitted_on: int | None = None
     """See `alignkit.match.target.Target`."""
+    stand_in: str = ""
+    """See `alignkit.match.target.Target`."""
 
     @property
     def winner(self) -> Ranked:
@@ -120,7 +124,9 @@ class Match:
         """Whether the nearest configuration is the target's, see the module's docstring."""
         share = self.explained
         if self.fitted_on is not None:
-            return "not found" if self.doubt else "found"
+            if self.doubt:
+                return "not found"
+            return "near" if self.stand_in else "found"
         if self.winner.identical == self.images:
             return "found"
         if self.remains <= AS_DECODERS:
@@ -135,8 +141,9 @@ class Match:
         """Why a normalisation that is none of the known ones does not count; empty if it does."""
         if self.fitted_on is None:
             return ""
-        if self.remains > AS_ROUNDING:
-            fits = f"fits only to {plain(self.remains, 2)} levels"
+        if self.remains > (AS_DECODERS if self.stand_in else AS_ROUNDING):
+            subject = f"{self.stand_in} " if self.stand_in else ""
+            fits = f"{subject}fits only to {plain(self.remains, 2)} levels"
             return f"its normalisation is none that is known, and {fits}"
         if self.fitted_on < CONTRASTED:
             few = "one image" if self.images == 1 else "so few images of enough contrast"

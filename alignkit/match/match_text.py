@@ -12,7 +12,9 @@ from alignkit.match.match_result import AS_DECODERS, Match, Ranked
 from alignkit.plugins import Plugin, name_of
 from alignkit.preprocess import Normalise, Preprocess, Resize
 from alignkit.preprocess.image_header import MAX_PIXELS
+from alignkit.preprocess.presets import decoder_evidence
 from alignkit.resizers import RESIZERS
+from alignkit.text.names import brief_evidence
 from alignkit.text.numbers import estimated, percent, plain
 
 _NAMES_SHOWN = 4
@@ -118,7 +120,8 @@ def headline(match: Match, names: Mapping[Configuration, str]) -> str:
             f"not found: no configuration explains {match.target}{why}. The nearest is {nearest};"
         )
     else:
-        start = f"{match.state}: {nearest} comes nearest to {match.target};"
+        scaled = f", with {match.stand_in} as normalisation," if match.stand_in else ""
+        start = f"{match.state}: {nearest}{scaled} comes nearest to {match.target};"
     return f"{start} {remains}, {_weighed(match, names)}. {_checked(match)}"
 
 
@@ -161,6 +164,13 @@ def fewer_changes(match: Match, names: Mapping[Configuration, str]) -> str:
     )
 
 
+def surrogates(match: Match) -> dict[str, str]:
+    """Return the surrogates among the decoders of the ranking, each with its evidence in brief."""
+    decoders = [each.decode for ranked in match.ranking for each in ranked.configurations]
+    found = {_called(each, DECODERS): decoder_evidence(each) for each in decoders}
+    return {name: brief_evidence(evidence) for name, evidence in found.items() if evidence}
+
+
 def as_json(match: Match, names: Mapping[Configuration, str]) -> dict[str, Any]:
     """Return the whole match, JSON-ready."""
     return {
@@ -171,6 +181,7 @@ def as_json(match: Match, names: Mapping[Configuration, str]) -> dict[str, Any]:
         "plain_mean_abs": match.plain_mean,
         "explained": match.explained,
         "not_reproduced": match.recolouring,
+        "surrogates": surrogates(match),
         "tried": match.tried,
         "rungs": [list(rung) for rung in match.rungs],
         "images": match.images,

@@ -7,12 +7,12 @@ stacks feed a grey image three times.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from alignkit.arrays import FloatArray
+from alignkit.arrays import FloatArray, Image
 from alignkit.decoders import Decoded, Decoder
 
 PerChannel: TypeAlias = tuple[float, float, float]
@@ -30,6 +30,13 @@ class Recolouring:
     """Row of each result channel, for columns of R, G, B."""
     offset: PerChannel = (0.0, 0.0, 0.0)
     """In grey levels."""
+
+    def __call__(self, image: Image) -> Image:
+        """Convert (h, w, 3) ``uint8`` in R, G, B to whole levels, as every decoder gives them."""
+        matrix, offset = np.asarray(self.matrix, np.float32), np.asarray(self.offset, np.float32)
+        colours = np.rint(image.astype(np.float32) @ matrix.T + offset)
+        whole: Image = np.clip(colours, 0, 255).astype(np.uint8)
+        return whole
 
 
 def _misread(
@@ -91,11 +98,7 @@ class RecolouringDecoder:
         decoded = self.decoder.decode(encoded)
         if decoded.image is None:
             return decoded
-        matrix = np.asarray(self.recolouring.matrix, np.float32)
-        offset = np.asarray(self.recolouring.offset, np.float32)
-        # whole levels, as every decoder gives them
-        colours = np.rint(decoded.image.astype(np.float32) @ matrix.T + offset)
-        return Decoded(decoded.outcome, np.clip(colours, 0, 255).astype(np.uint8), decoded.reason)
+        return replace(decoded, image=self.recolouring(decoded.image))
 
     def version(self) -> str:
         """Return the inner decoder's version."""

@@ -19,7 +19,7 @@ from alignkit.errors import DataError
 from alignkit.match import Search
 from alignkit.match.configurations import Configuration, configurations
 from alignkit.match.first_images import first_images
-from alignkit.match.match_result import AS_RESIZERS
+from alignkit.match.match_result import AS_DECODERS, AS_RESIZERS, AS_ROUNDING
 from alignkit.match.normalisation_fit import Fit, fit, normalise_of
 from alignkit.match.recolouring import recoloured
 from alignkit.match.stored_tensors import StoredTensor, stored_tensors
@@ -96,13 +96,42 @@ def recorded_target(
         # where much remains, the fit follows it, and another search would too
         if best == before[0] and (residual > AS_RESIZERS or _alike(normalise, before[1])):
             break
+    stand_in = ""
+    if not name:
+        stand_in, normalise = _stand_in(recorded, found, normalise, samples, nearest, rows)
     target = replace(
         _target(recorded, found, normalise),
-        facts=recorded_facts(recorded, found, name, fits),
+        facts=recorded_facts(recorded, found, name, fits, stand_in),
         tolerance=_tolerance(recorded, normalise, rows),
         fitted_on=None if name else first.contrasted,
+        stand_in=stand_in,
     )
     return target, recorded.rows
+
+
+def _stand_in(
+    recorded: RecordedTensors,
+    found: Guess,
+    fitted: Normalise,
+    samples: Samples,
+    nearest: Configuration,
+    rows: tuple[int, ...],
+) -> tuple[str, Normalise]:
+    """Return a known normalisation by name, or no name and the ``fitted`` one.
+
+    It is the known one near the fit, where the fit leaves more than rounding, so that it is no
+    finding, and the known one no more than a decoder.
+    """
+    name, known = normalise_of(found.scale, found.offset)
+    if not name:
+        return "", fitted
+
+    def left(normalise: Normalise) -> float:
+        search = Search(_target(recorded, found, normalise), samples, [nearest])
+        return float(search.means([nearest], search.measure([nearest], rows)).mean())
+
+    stands = left(fitted) > AS_ROUNDING and left(known) <= AS_DECODERS
+    return (name, known) if stands else ("", fitted)
 
 
 def _alike(one: Normalise, other: Normalise) -> bool:

@@ -26,7 +26,7 @@ from alignkit.match.configurations import Geometry
 from alignkit.match.recolouring import Recolouring
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import Normalise, Preprocess
-from alignkit.preprocess.presets import PRESETS, calibration
+from alignkit.preprocess.presets import PRESETS, calibration, imitated
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +46,8 @@ class Target:
     fitted_on: int | None = None
     """Images of enough contrast that a normalisation which is none of the known ones was fitted on;
     ``None`` where the normalisation is known."""
+    stand_in: str = ""
+    """Name of the known normalisation that is taken in place of the fitted one; or empty."""
     recolouring: Recolouring | None = None
     """A conversion of colours that no configuration makes; it is applied to our pixels too, so that
     the rest can still be matched."""
@@ -60,7 +62,8 @@ def preprocess_target(preprocess: Preprocess) -> Target:
     facts: tuple[str, ...] = ()
     if preprocess.surrogate_of:
         known = calibration(preprocess)
-        facts = (f"{preprocess.name} is a surrogate of {preprocess.surrogate_of}, {known}",)
+        real = imitated(preprocess.surrogate_of, preprocess.replaced)
+        facts = (f"{preprocess.name} is a surrogate of {real}, {known}",)
     return Target(
         preprocess.name,
         None,

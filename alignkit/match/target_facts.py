@@ -24,7 +24,11 @@ _SAME = 0.1
 
 
 def recorded_facts(
-    recorded: RecordedTensors, found: Guess, normalisation: str, fits: dict[Colouring, Fit]
+    recorded: RecordedTensors,
+    found: Guess,
+    normalisation: str,
+    fits: dict[Colouring, Fit],
+    stand_in: str = "",
 ) -> tuple[str, ...]:
     """Describe the tensors: each fact with its residual and that of the next best."""
     count = len(recorded.rows)
@@ -43,7 +47,10 @@ def recorded_facts(
     facts += [
         _fact("geometry", where, found.residual, found.against.get("geometry")),
         _colour(found.colouring, fits),
-        _normalisation(normalisation, fits[found.colouring]),
+        _normalisation(
+            f"{stand_in}, the nearest that is known" if stand_in else normalisation,
+            fits[found.colouring],
+        ),
     ]
     return tuple(facts)
 

@@ -65,7 +65,7 @@ class Plan:
     @property
     def fingerprint(self) -> str:
         """Fingerprint of the data set."""
-        return _fingerprint(self.images)
+        return data_fingerprint(self.images)
 
     @property
     def reference(self) -> Preprocess:
@@ -99,7 +99,7 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     # those of each split, as another listing could find other images
     splits: tuple[Split, ...] = get_args(Split) if content.labelled else ("eval",)
     images = {split: data.fingerprint(split) for split in splits}
-    fingerprint = _fingerprint(images)
+    fingerprint = data_fingerprint(images)
     reference, *candidates = experiment.paths
     trainings: tuple[Training, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
@@ -133,7 +133,8 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     )
 
 
-def _fingerprint(images: Mapping[Split, str]) -> str:
+def data_fingerprint(images: Mapping[Split, str]) -> str:
+    """Return the fingerprint of a data set from those of its splits, ``train`` first."""
     # that of unlabelled images is that of their only split
     return content_key([*images.values()]) if len(images) > 1 else images["eval"]
 
@@ -150,6 +151,7 @@ def run_key(experiment: Experiment, evaluations: Sequence[Evaluation]) -> str:
             "evaluate": content.evaluate.resamples,
             "builds": [evaluation.runtime.builds for evaluation in evaluations],
             "report": content.report.worst,
+            "attribute": content.attribute.model_dump(mode="json"),
             "published": content.published and content.published.model_dump(mode="json"),
             "advise": content.advise and content.advise.model_dump(mode="json"),
             # comparing again is quick; a stale record is not worth it

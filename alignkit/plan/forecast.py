@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any, Literal
 
 from alignkit.isolation import IMAGES_A_TASK, TASKS_A_WORKER
@@ -13,7 +12,8 @@ from alignkit.machine import available_bytes
 from alignkit.outcome import PlannedWork
 from alignkit.place import FULL
 from alignkit.plan import Plan, preparations
-from alignkit.plan.work import Evaluation, PixelComparison, PlannedAttribution, planned_attributions
+from alignkit.plan.planned_attribution import PlannedAttribution, planned_attributions
+from alignkit.plan.work import Evaluation, PixelComparison
 from alignkit.prepare import pixel_identity
 from alignkit.stored_file import DamagedError
 from alignkit.torch_settings import usable_cpus
@@ -131,6 +131,8 @@ def _to_run(outlooks: Sequence[Outlook]) -> list[Any]:
 
 
 def _training_estimate(parts: dict[str, Any], images: int, trained: Sequence[Finished]) -> Cost:
+    from statistics import median
+
     alike = [each for each in trained if _speed_class(each.parts) == _speed_class(parts)]
     if not alike:
         return Cost(None, None)
@@ -196,6 +198,8 @@ def _comparison_estimate(comparison: PixelComparison, compared: Sequence[Finishe
 
 
 def _median(alike: Sequence[Finished]) -> Cost:
+    from statistics import median
+
     # the median: one run on a busy machine must not decide
     seconds = [each.seconds for each in alike if each.seconds is not None]
     if not seconds:

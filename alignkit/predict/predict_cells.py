@@ -1,24 +1,17 @@
-"""Prediction of every evaluation of a plan, with one session for all paths of a model.
-
-Where an experiment asks for several builds, their exports, conversions and sessions are compared on
-equal tensors.
-"""
+"""Prediction of all evaluations of a model, with one session for all its paths in a runtime."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from alignkit.backends import EngineBuilder
-from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import BackendError
 from alignkit.outcome import Failed, Measured, Outcome, Skipped, capture
 from alignkit.predict import (
@@ -31,14 +24,12 @@ from alignkit.predict import (
     stored_answer,
     tensors_of,
 )
+from alignkit.predict.build_spread import measure_spread, spread_stored
 from alignkit.predict.rank_sessions import shared_session
-from alignkit.predict.session_inputs import Inputs, logits_of
 from alignkit.record import BuildSpread, EngineFacts
-from alignkit.stored_file import write_atomically
-from alignkit.workspace import Context, Workspace, content_key
+from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
-    from alignkit.arrays import Logits
     from alignkit.backends import Session
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Plan
@@ -71,28 +62,30 @@ class Predicted:
 
 
 def predict_cells(
-    plan: Plan, trained: Sequence[Trained], sets: Sets, context: Context
-) -> tuple[Predicted, ...]:
-    """Predict every evaluation of the plan, in its order; one session is open at a time.
+    plan: Plan, trained: Trained, sets: Sets, context: Context
+) -> Generator[Predicted, None, None]:
+    """Predict each evaluation of a model of the plan; give each cell as soon as it ended.
 
-    Paths that prepare the same pixels share a key and are predicted once.
+    One session is open at a time; in each the aligned cell comes first, as the others are compared
+    with it. Paths that prepare the same pixels share a key and are predicted once.
     """
-    models = {each.training.key: each.ended for each in trained}
-    # by key, which paths that prepare equal pixels share
-    done: dict[str, Predicted] = {}
-    with context.progress.stage("predict", len(plan.evaluations), "every cell") as stage:
-        for group in _by_session(plan.evaluations):
-            stage.note(group[0].label)
-            model = models[group[0].training.key]
-            if isinstance(model, Measured):
-                session = _SessionGroup(group, model.value, sets, plan.batch_size, context)
-                done |= {each.evaluation.key: each for each in session.predict()}
-            else:
-                done |= {each.key: Predicted(each, _skipped(each) or model) for each in group}
-            stage.advance(len(group))
-    return tuple(
-        Predicted(each, done[each.key].ended, done[each.key].builds) for each in plan.evaluations
-    )
+    evaluations = [each for each in plan.evaluations if each.training == trained.training]
+    title = trained.training.label.removeprefix("train ")
+    with context.progress.stage("predict", len(evaluations), title) as stage:
+        for group in _by_runtime(evaluations):
+            stage.note(f"{group[0].runtime.name} {group[0].runtime.precision}")
+            for each in _cells_of(group, plan, trained, sets, context):
+                stage.advance()
+                yield each
+
+
+def _cells_of(
+    group: Sequence[Evaluation], plan: Plan, trained: Trained, sets: Sets, context: Context
+) -> Iterator[Predicted]:
+    model = trained.ended
+    if isinstance(model, Measured):
+        return _SessionGroup(group, model.value, sets, plan.batch_size, context).predict()
+    return (Predicted(each, _skipped(each) or model) for each in group)
 
 
 @contextmanager
@@ -107,12 +100,10 @@ def _named(checkpoint: Checkpoint) -> Iterator[None]:
         raise
 
 
-def _by_session(evaluations: Sequence[Evaluation]) -> list[list[Evaluation]]:
-    groups: dict[tuple[str, str, str], list[Evaluation]] = {}
-    for evaluation in evaluations:
-        runtime = evaluation.runtime
-        key = (evaluation.training.key, runtime.name, runtime.precision)
-        groups.setdefault(key, []).append(evaluation)
+def _by_runtime(evaluations: Sequence[Evaluation]) -> list[list[Evaluation]]:
+    groups: dict[tuple[str, str], list[Evaluation]] = {}
+    for each in evaluations:
+        groups.setdefault((each.runtime.name, each.runtime.precision), []).append(each)
     return list(groups.values())
 
 
@@ -135,23 +126,23 @@ class _SessionGroup:
         """Runtime of all the evaluations."""
         return self.evaluations[0].runtime
 
-    def predict(self) -> list[Predicted]:
+    def predict(self) -> Iterator[Predicted]:
         """Predict each evaluation or build its engine; open a session only if one is not stored."""
-        ended = self._built()
-        to_run = []
-        for evaluation in self.evaluations:
-            if evaluation.key in ended:
-                continue
-            if (known := self._known(evaluation)) is not None:
-                ended[evaluation.key] = known
+        built = self._built()
+        ordered = sorted(self.evaluations, key=lambda each: not each.aligned)
+        known = {each.key: built.get(each.key) or self._known(each) for each in ordered}
+        stored = ((each, ended) for each in ordered if (ended := known[each.key]) is not None)
+        several = []
+        for evaluation, ended in chain(
+            stored, self._run([each for each in ordered if known[each.key] is None])
+        ):
+            if isinstance(ended, Measured) and self._is_built_again(evaluation):
+                several.append((evaluation, ended))
             else:
-                to_run.append(evaluation)
-        if to_run:
-            ended |= self._run(to_run)
-        return [
-            Predicted(each, ended[each.key], self._spread(each, ended[each.key]))
-            for each in self.evaluations
-        ]
+                yield Predicted(evaluation, ended)
+        # now that the session is closed: one engine is in memory at a time
+        for evaluation, measured in several:
+            yield Predicted(evaluation, measured, self._spread(evaluation, measured.value))
 
     def _built(self) -> dict[str, Outcome[Answer]]:
         """Build the engine that cannot run here, once for all prepared paths, by their keys."""
@@ -184,51 +175,52 @@ class _SessionGroup:
         stored = stored_answer(evaluation, self.checkpoint, self.context.workspace)
         return None if stored is None else Measured(stored)
 
-    def _run(self, evaluations: Sequence[Evaluation]) -> dict[str, Outcome[Answer]]:
+    def _run(
+        self, evaluations: Sequence[Evaluation]
+    ) -> Iterator[tuple[Evaluation, Outcome[Answer]]]:
         """Open the runtime once and predict on every path; a failed path leaves the others."""
-        ended: dict[str, Outcome[Answer]] = {}
+        if not evaluations:
+            return
+        with ExitStack() as stack:
+            opened = capture(partial(self._open, evaluations[0], stack))
+            for each in evaluations:
+                if isinstance(opened, Measured):
+                    yield each, capture(partial(self._answer, each, opened.value))
+                else:
+                    yield each, opened
 
-        def answer(evaluation: Evaluation, session: Session) -> Answer:
-            with _named(self.checkpoint):
-                return self._answer(evaluation, session)
-
-        @_named(self.checkpoint)
-        def work() -> None:
-            file = model_file(evaluations[0], self.checkpoint, self.sets, self.context.workspace)
-            with (
-                open_session(self.runtime, self.checkpoint, file) as session,
-                shared_session(self.context.rank, self.runtime, self.checkpoint, file),
-            ):
-                for evaluation in evaluations:
-                    ended[evaluation.key] = capture(partial(answer, evaluation, session))
-
-        opened = capture(work)
-        if isinstance(opened, Failed):
-            ended |= {each.key: opened for each in evaluations if each.key not in ended}
-        return ended
+    def _open(self, evaluation: Evaluation, stack: ExitStack) -> Session:
+        with _named(self.checkpoint):
+            file = model_file(evaluation, self.checkpoint, self.sets, self.context.workspace)
+            session = stack.enter_context(open_session(self.runtime, self.checkpoint, file))
+        shared = shared_session(self.context.rank, self.runtime, self.checkpoint, file)
+        stack.enter_context(shared)
+        return session
 
     def _answer(self, evaluation: Evaluation, session: Session) -> Answer:
-        return predict(
-            evaluation,
-            self.checkpoint,
-            session,
-            self.sets.evaluated(evaluation.preprocess.name),
-            self.sets.evaluation,
-            batch_size=self.batch_size,
-            workspace=self.context.workspace,
-            rank=self.context.rank,
-        )
+        with _named(self.checkpoint):
+            return predict(
+                evaluation,
+                self.checkpoint,
+                session,
+                self.sets.evaluated(evaluation.preprocess.name),
+                self.sets.evaluation,
+                batch_size=self.batch_size,
+                workspace=self.context.workspace,
+                rank=self.context.rank,
+            )
 
-    def _spread(self, evaluation: Evaluation, ended: Outcome[Answer]) -> BuildSpread | None:
-        runtime = self.runtime
+    def _is_built_again(self, evaluation: Evaluation) -> bool:
         own = evaluation.preprocess.name == evaluation.training.preprocess.name
-        if runtime.builds == 1 or not own or not isinstance(ended, Measured):
-            return None
+        return own and self.runtime.builds > 1
+
+    def _spread(self, evaluation: Evaluation, answer: Answer) -> BuildSpread:
+        runtime = self.runtime
         if runtime.backend.own_path or runtime.backend.live:
             reason = "what preprocesses or answers by itself is not built"
             return BuildSpread(builds=1, reason=reason)
         # each build has a workspace of its own: from the shared one it would be read, not built
-        first = ended.value.predictions.logits
+        first = answer.predictions.logits
         prepared = self.sets.evaluated(evaluation.preprocess.name)
         inputs = tensors_of(prepared, evaluation, self.checkpoint)
 
@@ -263,67 +255,3 @@ def built_engine(
         return backend.described(file)
 
     return capture(work)
-
-
-def measure_spread(
-    first: Logits,
-    inputs: Inputs,
-    build: Callable[[], AbstractContextManager[Session]],
-    *,
-    builds: int,
-    batch_size: int,
-) -> BuildSpread:
-    """Compare ``builds`` builds, of which ``first`` are the logits of one; open one at a time.
-
-    If a build fails, the result holds its reason and no spread.
-    """
-    several = [first]
-
-    def again() -> None:
-        for _ in range(1, builds):
-            with build() as session:
-                several.append(logits_of(session, inputs, first.shape[1], batch_size))
-
-    if isinstance(ended := capture(again), Failed):
-        return BuildSpread(builds=len(several), reason=ended.message)
-    return spread_of(several)
-
-
-def spread_of(several: Sequence[Logits]) -> BuildSpread:
-    """Compute the range over the builds, logit by logit; ``several`` holds (images, classes)."""
-    classes = np.stack([predicted_classes(each) for each in several])
-    counts = {
-        "builds": len(several),
-        "images": len(several[0]),
-        "flips": int((classes != classes[0]).any(axis=0).sum()),
-    }
-    if not all(np.isfinite(each).all() for each in several):
-        return BuildSpread(**counts, reason="a build gives outputs that are not finite")
-    # float64: a difference of float32 logits is not rounded once more
-    least, greatest = several[0].astype(np.float64), several[0].astype(np.float64)
-    for each in several[1:]:
-        np.minimum(least, each, out=least)
-        np.maximum(greatest, each, out=greatest)
-    apart = greatest - least
-    return BuildSpread(**counts, max_abs=float(apart.max()), mean_abs=float(apart.mean()))
-
-
-def spread_stored(
-    cell: dict[str, Any], builds: int, workspace: Workspace, measure: Callable[[], BuildSpread]
-) -> BuildSpread:
-    """Return the spread stored for a cell's parts, or measure it; a failed build is not stored."""
-    parts = {**cell, "builds": builds}
-    label = f"{builds} builds"
-    known = workspace.recall("spreads", content_key(parts), label, _read_spread)
-    if known is not None:
-        return known
-    spread = measure()
-    # a failure may be gone tomorrow
-    if spread.builds == builds:
-        with workspace.store("spreads", parts, label) as filling:
-            write_atomically(filling / "spread.json", json.dumps(spread.model_dump(mode="json")))
-    return spread
-
-
-def _read_spread(folder: Path) -> BuildSpread:
-    return BuildSpread.model_validate_json((folder / "spread.json").read_text())

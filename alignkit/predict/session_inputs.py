@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -102,22 +103,45 @@ def logits_of(session: Session, inputs: Inputs, classes: int, batch_size: int) -
 
     # one array from the start: joining batches would need the memory twice
     logits = np.empty((len(inputs), classes), np.float32)
-    for start in range(0, len(inputs), batch_size):
-        stop = min(start + batch_size, len(inputs))
-        logits[start:stop] = batch_logits(session, inputs, start, stop, classes, count=True)
+    start = 0
+    for batch in _made_ahead(inputs, batch_size):
+        stop = start + len(batch)
+        logits[start:stop] = _predicted(session, batch, classes)
+        start = stop
     return logits
+
+
+def _made_ahead(inputs: Inputs, size: int) -> Iterator[Batch | EncodedFiles]:
+    """Make each batch in a thread while the caller uses the one before, and count it.
+
+    Reading, normalising and hashing hold Python's lock for moments only.
+    """
+    with ThreadPoolExecutor(1, "alignkit-batch") as thread:
+        upcoming = None
+        for start in range(0, len(inputs), size):
+            stop = min(start + size, len(inputs))
+            ready, upcoming = upcoming, thread.submit(inputs.part, start, stop, count=True)
+            if ready is not None:
+                yield ready.result()
+        if upcoming is not None:
+            yield upcoming.result()
 
 
 def batch_logits(
     session: Session, inputs: Inputs, start: int, stop: int, classes: int, *, count: bool = False
 ) -> Logits:
-    """Predict one batch; raise `BackendError` if the logits are not float32 (images, classes)."""
-    logits = session.predict(inputs.part(start, stop, count=count))
+    """Make one batch and predict it; raise `BackendError` as `logits_of` does."""
+    return _predicted(session, inputs.part(start, stop, count=count), classes)
+
+
+def _predicted(session: Session, batch: Batch | EncodedFiles, classes: int) -> Logits:
+    """Predict; raise `BackendError` if the logits are not float32 (images, classes)."""
+    logits = session.predict(batch)
     # numpy would broadcast a wrong shape into the array without a word
-    if logits.shape != (stop - start, classes) or str(logits.dtype) != "float32":
+    if logits.shape != (len(batch), classes) or str(logits.dtype) != "float32":
         raise BackendError(
-            f"it gives {logits.dtype} {logits.shape} for {stop - start} images of {classes} "
-            f"classes, not float32 {(stop - start, classes)}; export the model with one row of "
+            f"it gives {logits.dtype} {logits.shape} for {len(batch)} images of {classes} "
+            f"classes, not float32 {(len(batch), classes)}; export the model with one row of "
             "float32 logits an image"
         )
     return logits

@@ -146,10 +146,10 @@ def prepare(
     changed since it was listed.
     """
 
-    def fill(folder: Path) -> None:
+    def fill(folder: Path) -> dict[str, str]:
         if reason := preprocess.missing():
             raise MissingDependency(f"preprocess.{preprocess.name}: {reason}")
-        _fill(folder, samples, preprocess, threads, progress)
+        return _fill(folder, samples, preprocess, threads, progress)
 
     work = Preparation(preprocess, split, samples.fingerprint)
     keep = partial(workspace.keep, work.kind, work.parts, work.label, fill)
@@ -198,14 +198,15 @@ def _fill(
     preprocess: Preprocess,
     threads: int | None,
     progress: Callable[[int, int], None] | None,
-) -> None:
+) -> dict[str, str]:
+    """Fill a folder; return the SHA-256 of its files that are known already."""
     from alignkit.preprocess.image_taps import encoded_images, take_pixels
 
     total = len(samples)
     outcomes: list[tuple[str, DecodeOutcome, str, int]] = []
     # in worker processes: an image may crash a decoder
     taken = take_pixels([preprocess], encoded_images(samples), processes=threads)
-    with PixelFile(folder / _PIXELS, preprocess.size) as file:
+    with PixelFile(folder / _PIXELS, preprocess.size, total) as file:
         for name, ((outcome, reason, pixels),) in zip(samples.ids, taken, strict=True):
             row = -1 if pixels is None else file.append(pixels)
             outcomes.append((name, outcome, reason, row))
@@ -220,6 +221,7 @@ def _fill(
             f"the first, {name}, {outcome}: {reason}"
         )
     (folder / OUTCOMES).write_text(json.dumps(outcomes))
+    return {_PIXELS: file.sha256} if file.sha256 else {}
 
 
 def prepare_one(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
@@ -16,13 +18,17 @@ if TYPE_CHECKING:
 class PixelFile:
     """A file written front to back, whose header is completed when it is closed.
 
-    ``numpy.lib.format`` pads a header so that its first axis can grow in place. Appending needs no
-    count beforehand, so images that cannot be decoded leave no gap.
+    ``numpy.lib.format`` pads a header so that its first axis can grow in place: images that cannot
+    be decoded leave no gap. The file is hashed as it is written, while workers decode.
     """
 
-    def __init__(self, path: Path, size: tuple[int, int]) -> None:
+    def __init__(self, path: Path, size: tuple[int, int], expected: int) -> None:
         self.rows = 0
         """Images written so far."""
+        self.sha256 = ""
+        """Of the file, once it is closed; empty if it holds fewer images than ``expected``."""
+        self._expected = expected
+        self._hash = hashlib.sha256()
         self._shape = (*size, 3)
         self._dtype: Any = None
         self._file: BinaryIO = path.open("wb")
@@ -43,11 +49,13 @@ class PixelFile:
             )
         if self._dtype is None:
             self._dtype = pixels.dtype
-            self._write_header()
+            self._hash.update(self._write_header(self._expected))
         elif pixels.dtype != self._dtype:
             raise TypeError(f"the path gives {pixels.dtype} after {self._dtype}")
         # a crop is a view with gaps between its rows
-        self._file.write(np.ascontiguousarray(pixels).data)
+        written = np.ascontiguousarray(pixels).reshape(-1).data
+        self._hash.update(written)
+        self._file.write(written)
         self.rows += 1
         return self.rows - 1
 
@@ -61,17 +69,23 @@ class PixelFile:
         trace: TracebackType | None,
     ) -> None:
         with self._file:
-            if kind is None and self._dtype is not None:
-                self._file.seek(0)
-                self._write_header()
+            if kind is not None or self._dtype is None:
+                return
+            if self.rows == self._expected:
+                self.sha256 = self._hash.hexdigest()
+                return
+            self._file.seek(0)
+            self._write_header(self.rows)
 
-    def _write_header(self) -> None:
+    def _write_header(self, rows: int) -> bytes:
         import numpy as np
 
-        shape = (self.rows, *self._shape)
         descr = np.lib.format.dtype_to_descr(self._dtype)
+        header = io.BytesIO()
         np.lib.format.write_array_header_1_0(
-            self._file, {"descr": descr, "fortran_order": False, "shape": shape}
+            header, {"descr": descr, "fortran_order": False, "shape": (rows, *self._shape)}
         )
+        self._file.write(header.getvalue())
         start, self._start = self._start, self._file.tell()
         assert start in (0, self._start), "the completed header would overwrite pixels"
+        return header.getvalue()

@@ -10,6 +10,8 @@ input of that stage, *cumulative* compares the two paths' own taps.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from alignkit.decoders import DECODERS, Decoded, Decoder
@@ -26,6 +28,8 @@ StageName = Literal["decode", "orient", "resize", "crop", "quantise", "colour", 
 STAGES: tuple[StageName, ...] = (
     "decode", "orient", "resize", "crop", "quantise", "colour", "normalise",
 )  # fmt: skip
+
+_AFTER_ORIENT: tuple[StageName, ...] = ("orient", "resize", "crop", "quantise", "colour")
 
 ColourSpace = Literal[
     "rgb", "bgr", "nv12-bt601-limited", "nv12-bt601-full", "nv12-bt709-limited", "nv12-bt709-full"
@@ -169,30 +173,34 @@ class Normalise:
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
 
-    def __call__(self, pixels: Pixels) -> Batch:
-        """Map (n, h, w, 3) or (h, w, 3), 0..255 → (n, 3, h, w) or (3, h, w) contiguous float32."""
-        return self._looked_up(pixels) if pixels.dtype == "uint8" else self._computed(pixels)
+    def __call__(self, pixels: Pixels, out: Batch | None = None) -> Batch:
+        """Map (n, h, w, 3) or (h, w, 3), 0..255 → (n, 3, h, w) or (3, h, w) contiguous float32.
 
-    def _looked_up(self, pixels: Pixels) -> Batch:
-        """Look up the numbers of `_computed`, seven times as fast: ``uint8`` has 256 levels."""
+        The result is written into ``out``, contiguous and of that shape, if it is given.
+        """
+        import numpy as np
+
+        if out is None:
+            *samples, height, width, _ = pixels.shape
+            out = np.empty((*samples, 3, height, width), np.float32)
+        return (self._look_up if pixels.dtype == "uint8" else self._compute)(pixels, out)
+
+    def _look_up(self, pixels: Pixels, out: Batch) -> Batch:
+        """Look up the numbers of `_compute`, seven times as fast: ``uint8`` has 256 levels."""
         import cv2
         import numpy as np
 
-        *samples, height, width, _ = pixels.shape
-        levels = np.arange(256, dtype=np.float32)[:, None, None]
-        tables = self._computed(np.repeat(levels, 3, axis=2))
-        out = np.empty((*samples, 3, height, width), np.float32)
-        images: Image = np.ascontiguousarray(pixels, np.uint8).reshape(-1, height, width, 3)
-        for image, planes in zip(images, out.reshape(-1, 3, height, width), strict=True):
+        shape = pixels.shape[-3:]
+        images: Image = np.ascontiguousarray(pixels, np.uint8).reshape(-1, *shape)
+        tables = _tables(self)
+        for image, planes in zip(images, out.reshape(-1, 3, *shape[:2]), strict=True):
             for values, table, plane in zip(cv2.split(image), tables, planes, strict=True):
                 cv2.LUT(values, table, plane)
         return out
 
-    def _computed(self, pixels: Pixels) -> Batch:
+    def _compute(self, pixels: Pixels, out: Batch) -> Batch:
         import numpy as np
 
-        *samples, height, width, _ = pixels.shape
-        out = np.empty((*samples, 3, height, width), np.float32)
         for channel, (mean, std) in enumerate(zip(self.mean, self.std, strict=True)):
             plane = out[..., channel, :, :]
             np.divide(pixels[..., channel], np.float32(255), out=plane, dtype=np.float32)
@@ -201,6 +209,17 @@ class Normalise:
             plane -= np.float32(mean)
             plane /= np.float32(std)
         return out
+
+
+@lru_cache(maxsize=16)
+def _tables(normalise: Normalise) -> Batch:
+    """Normalise every level of a byte once: (3, 256, 1), read-only."""
+    import numpy as np
+
+    levels = np.arange(256, dtype=np.float32)[:, None, None].repeat(3, axis=2)
+    tables = normalise(levels)
+    tables.flags.writeable = False
+    return tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,34 +253,54 @@ class Preprocess:
     """Name of the GPU stack that this one imitates on a CPU; empty if it is no surrogate."""
     max_pixels: int = MAX_PIXELS
     """Greatest number of pixels; an image whose header declares more is ``failed``, not decoded."""
+    replaced: tuple[StageName, ...] = ()
+    """Stages of the imitated stack that are others here; empty if this is no surrogate."""
 
     @property
     def size(self) -> tuple[int, int]:
         """Return (height, width) of the model's input."""
         return self.crop.size or self.resize.size
 
-    def taps(self, encoded: bytes) -> Taps:
-        """Run every stage except `normalise` on one image and keep each output."""
-        decoded = decode(self.decode, encoded, self.max_pixels)
-        if decoded.image is None:
-            return Taps(decoded)
-        pixels: dict[StageName, Pixels] = {}
-        if self.decode.orients:
-            from alignkit.preprocess.exif import exif_orientation
+    def taps(self, encoded: bytes, begun: Taps | None = None) -> Taps:
+        """Run every stage except `normalise` on one image and keep each output.
 
-            # of a turned image the pixels before the turn are not known
-            if exif_orientation(encoded) == 1:
-                pixels["decode"] = decoded.image
-            oriented = decoded.image
-        else:
-            pixels["decode"] = decoded.image
-            oriented = self.orient(decoded.image, encoded)
-        pixels["orient"] = oriented
-        pixels["resize"] = self.resize(oriented)
-        pixels["crop"] = self.crop(pixels["resize"])
-        pixels["quantise"] = self.quantise(pixels["crop"])
-        pixels["colour"] = self.colour(pixels["quantise"])
-        return Taps(decoded, pixels)
+        Stages that ``begun`` has, see `shared_taps`, do not run.
+        """
+        begun = begun or Taps(decode(self.decode, encoded, self.max_pixels))
+        if begun.decoded.image is None:
+            return begun
+        pixels = dict(begun.pixels)
+        if "orient" not in pixels:
+            pixels |= self._oriented(begun.decoded.image, encoded)
+        for earlier, stage in pairwise(_AFTER_ORIENT):
+            if stage not in pixels:
+                pixels[stage] = getattr(self, stage)(pixels[earlier])
+        return Taps(begun.decoded, pixels)
+
+    def _oriented(self, decoded: Image, encoded: bytes) -> dict[StageName, Pixels]:
+        if not self.decode.orients:
+            return {"decode": decoded, "orient": self.orient(decoded, encoded)}
+        from alignkit.preprocess.exif import exif_orientation
+
+        # of a turned image the pixels before the turn are not known
+        upright = exif_orientation(encoded) == 1
+        return {"decode": decoded, "orient": decoded} if upright else {"orient": decoded}
+
+    def shared_taps(self, taps: Taps, other: Preprocess) -> Taps | None:
+        """Return those of this path's ``taps`` that ``other`` would give too; ``None`` if none.
+
+        These are the taps of equal first stages. Equal paths share none: comparing them tells
+        whether a library gives the same pixels twice.
+        """
+        if taps.decoded.image is None or not _decode_alike(self, other):
+            return None
+        stages = [stage for stage in STAGES if getattr(self, stage) != getattr(other, stage)]
+        if not stages:
+            return None
+        before = STAGES[: STAGES.index(stages[0])]
+        return Taps(
+            taps.decoded, {each: taps.pixels[each] for each in before if each in taps.pixels}
+        )
 
     def identity(self) -> dict[str, Any]:
         """Return every stage's name and options, and the limit, as JSON for keys and records."""
@@ -285,12 +324,18 @@ class Preprocess:
         return decode, resize
 
 
+def _decode_alike(path: Preprocess, other: Preprocess) -> bool:
+    # a GPU decoder may not give the same pixels twice, which a comparison must find
+    gpu = path.plugins()[0].gpu
+    return path.decode == other.decode and path.max_pixels == other.max_pixels and not gpu
+
+
 def same_as(paths: Sequence[Preprocess]) -> dict[str, str]:
     """Map each path to the first earlier one with the same stages and options, if there is one.
 
     Two options with one effect are two options.
     """
-    stages = [replace(path, name="", surrogate_of="") for path in paths]
+    stages = [replace(path, name="", surrogate_of="", replaced=()) for path in paths]
     earlier = [paths[stages.index(own)].name for own in stages]
     pairs = zip(paths, earlier, strict=True)
     return {path.name: first for path, first in pairs if first != path.name}

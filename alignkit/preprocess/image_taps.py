@@ -163,13 +163,18 @@ def result_or_reason(call: Callable[[], Result]) -> Result | str:
         return f"{type(error).__name__}: {error}"
 
 
-def taps_of(path: Preprocess, image: Encoded, number: int, begin: Started) -> Taps:
-    """Run path ``number``; ``failed`` where it raises, or a worker died on the image."""
+def taps_of(
+    path: Preprocess, image: Encoded, number: int, begin: Started, begun: Taps | None = None
+) -> Taps:
+    """Run path ``number``; ``failed`` where it raises, or a worker died on the image.
+
+    ``begun``: taps of its first stages, if another path has run them.
+    """
     lost = dict(image.lost)
     taps: Taps | str = lost.get(EVERYTHING, "") or lost.get(number, "")
     if not taps:
         begin(number)
-        taps = result_or_reason(partial(path.taps, image.data))
+        taps = result_or_reason(partial(path.taps, image.data, begun))
     return failed_taps(taps) if isinstance(taps, str) else taps
 
 

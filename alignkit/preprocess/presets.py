@@ -260,11 +260,22 @@ def calibration(path: Preprocess) -> str:
     return joined([sentence for sentence in found if sentence]) or NOT_CALIBRATED
 
 
-def decoder_evidence(name: str) -> str:
-    """Return the same for a decoder with its default options; empty if it imitates no other."""
-    real = getattr(DECODERS[name].load(), "surrogate_of", "")
-    evidence = _measured(name).get("decode", f"decode {NOT_CALIBRATED}")
+def decoder_evidence(decoder: Any) -> str:
+    """Return the same for a decoder, with the stack it imitates; empty if it imitates none."""
+    real = getattr(decoder, "surrogate_of", "")
+    evidence = _evidence("decode", decoder, DECODERS, real) or f"decode {NOT_CALIBRATED}"
     return f"surrogate of {real}, {evidence}" if real else ""
+
+
+def imitated(real: str, replaced: Sequence[str]) -> str:
+    """Name the stack ``real`` with the stages of it that a surrogate has replaced.
+
+    >>> imitated("torchpipe-gpu", ("orient", "resize"))
+    'torchpipe-gpu with another orient and resize'
+    """
+    *others, last = replaced or ("",)
+    stages = f"{', '.join(others)} and {last}" if others else last
+    return f"{real} with another {stages}" if stages else real
 
 
 def joined(sentences: Sequence[str]) -> str:

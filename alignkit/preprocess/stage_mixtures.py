@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from alignkit.errors import AlignkitError, ConfigError
 from alignkit.preprocess import STAGES, Crop, Orient, Preprocess, Resize, StageName
 from alignkit.preprocess.image_header import MAX_PIXELS, decode
-from alignkit.preprocess.image_taps import result_or_reason
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,6 +67,8 @@ class StageMixtures:
         A stage is computed once for all mixtures that give it the same input. Mixtures whose
         pixels are equal share one array. Return `LeftOut` if any of them fails on the image.
         """
+        from alignkit.preprocess.image_taps import result_or_reason
+
         try:
             made = result_or_reason(lambda: self._tensors(encoded, frozenset(wanted)))
         except _NotDecodedError as undecoded:
@@ -90,7 +91,7 @@ class StageMixtures:
                 if computation not in outputs:
                     outputs[computation] = self.apply(mixed.stage, stage, source, encoded)
                 step[taken] = outputs[computation]
-            values = _equal_ones_shared(step) if mixed.factors else step
+            values = _equal_ones_shared(step)
         return {taken: values[taken & decided] for taken in wanted}
 
     def apply(self, name: StageName, stage: Any, source: Any, encoded: bytes) -> Any:
@@ -164,6 +165,14 @@ def mixtures(factors: Sequence[str]) -> tuple[FromCandidate, ...]:
     # subsets would double with every factor
     singles = (frozenset({factor}) for factor in factors)
     return (frozenset(), *singles, frozenset(factors))
+
+
+def mixtures_in_runtimes(
+    factors: Sequence[str], runtimes: Iterable[str]
+) -> tuple[FromCandidate, ...]:
+    """List the mixtures of ``factors``, and those of them and each other runtime, each once."""
+    chosen = (tuple(factors), *((*factors, runtime) for runtime in runtimes))
+    return tuple(dict.fromkeys(taken for each in chosen for taken in mixtures(each)))
 
 
 def _stages(preprocess: Preprocess) -> dict[StageName, Any]:

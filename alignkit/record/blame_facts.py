@@ -121,12 +121,16 @@ class AttributionFacts(Stored):
     precision: str = ""
     metric: str
     """``pixels``, ``logits``, ``churn``, ``top1``, ``recall.macro``, ``precision.macro``; with the
-    suffix ``.decode`` if only the decoders' own switches are distinguished."""
+    suffix ``.decode`` if only the decoders' own switches are distinguished, with all else of the
+    reference path."""
     unit: Literal["fraction", "grey levels", "logits"]
     method: Literal["shapley", "one-at-a-time"]
     images: Count
     """Images that every mixture of the paths could prepare."""
     left_out: Count = 0
+    drawn_from: Count = 0
+    """Evaluation images that these were drawn from, evenly from all classes; 0 if all were
+    mixed."""
     shares: tuple[FactorShare, ...] = ()
     interaction: Estimate
     """The total less what each factor does alone; divided among the shares for ``shapley``."""

@@ -7,7 +7,7 @@ from typing import Literal
 from alignkit.record.cell_facts import Drift
 from alignkit.record.path_facts import CoverageDiff
 from alignkit.record.pixel_facts import PixelStage
-from alignkit.record.stored import Count, Estimate, Placed, Real, Stored
+from alignkit.record.stored import Count, Estimate, Placed, Real, State, Stored
 
 Reading = Literal[
     "holds here", "does not hold here", "inside the noise floor", "undecided", "not measured"
@@ -67,23 +67,33 @@ class BaselineFacts(Stored):
     """The same keys → drift since, paired image by image, if predictions were kept."""
 
 
-class PublishedRow(Placed):
-    """One published row, and the entry of the matrix it corresponds to.
+class RowHere(Placed):
+    """The entry of this run's matrix that a published row corresponds to.
 
     ``backend`` and ``precision`` are empty where it was not part of this run and names none.
     """
+
+    state: State | Literal["absent"]
+    """``absent``: not part of this run."""
+    metrics: dict[str, Real | None]
+    """Values of this run, mean over seeds; ``null`` with ``reason``."""
+    reason: str = ""
+    simulation: str = ""
+    """As `Evaluated.simulation`."""
+    surrogates: dict[str, str] = {}
+    """Path → the GPU stack that it imitates on a CPU."""
+
+
+class PublishedRow(Stored):
+    """One published row, and what this run has in its place."""
 
     training: str
     """As published."""
     inference: str
     """As published."""
-    metrics: dict[str, Real]
+    published: dict[str, Real]
     """Published values; fractions."""
-    measured: dict[str, Real | None]
-    """Values of this run, mean over seeds; ``null`` with ``reason``."""
-    reason: str = ""
-    simulation: str = ""
-    """As `Evaluated.simulation`, of this run's values."""
+    here: RowHere
 
 
 class Claim(Stored):
@@ -93,13 +103,14 @@ class Claim(Stored):
     metric: str
     published: Real
     """Candidate minus reference; no interval was published with it."""
-    measured: Estimate
+    here: Estimate
+    """The same difference in this run; of a surrogate or a simulation if ``emulated``."""
     floor: Real | None
     """Noise floor of the metric over seeds in the row here; the greater one of two rows."""
     reading: Reading
     why: str
     emulated: bool = False
-    """Whether a surrogate or a simulation was measured here, which ``why`` names."""
+    """Whether a surrogate or a simulation ran here, which ``why`` names."""
 
 
 class PublishedFacts(Stored):

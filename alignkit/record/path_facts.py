@@ -61,6 +61,8 @@ class PathFacts(Stored):
     name: str
     stages: tuple[StageFacts, ...]
     surrogate_of: str = ""
+    replaced: tuple[str, ...] = ()
+    """Stages of that stack that are others here."""
     calibration: str = ""
     """The known distance of a surrogate to the real stack, e.g. ``not yet calibrated``."""
     skipped: str = ""

@@ -17,14 +17,16 @@ import re
 import string
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
-from alignkit.arrays import Image, Pixels
 from alignkit.record import Artifact, WorstImage
 from alignkit.stored_file import file_sha256, write_atomically
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from alignkit.arrays import Image, Pixels
 
 AMPLIFICATIONS = (64, 32, 16, 8, 4, 2, 1)
 SATURATED_SHARE = 0.005
@@ -62,6 +64,8 @@ def write_worst(
     """
     if a.shape != b.shape:
         raise ValueError(f"cannot show {a.shape} beside {b.shape}: the shapes differ")
+    import numpy as np
+
     # in float64: uint8 would wrap around
     distance: npt.NDArray[np.float64] = np.abs(b.astype(np.float64) - a.astype(np.float64))
     amplification = choose_amplification(distance)
@@ -99,6 +103,8 @@ def choose_amplification(distance: npt.NDArray[np.float64]) -> int:
 
 
 def _to_uint8(pixels: Pixels | npt.NDArray[np.float64]) -> Image:
+    import numpy as np
+
     if pixels.dtype == np.uint8:
         return pixels  # type: ignore[return-value]  # mypy does not narrow by dtype
     # resizers leave unrounded values, some beyond 0..255
@@ -164,6 +170,8 @@ def pack(array: npt.NDArray[Any]) -> dict[str, str]:
     """
     if array.dtype.name not in _PACKED:
         raise ValueError(f"cannot pack {array.dtype.name}; one of {', '.join(_PACKED)}")
+    import numpy as np
+
     # whatever this machine's byte order is: the page's typed arrays are little-endian
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     grouped = little.reshape(-1).view(np.uint8).reshape(-1, array.itemsize).T

@@ -44,7 +44,13 @@ class Stored(BaseModel):
     """The base of every document and of its parts."""
 
     # JSON has neither NaN nor infinity
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        # a part of a document is read with it, so that few parts need a validator of their own
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        defer_build=True,
+    )
 
 
 # a folder, a page's link and a script all take such a name as it is, and none leads upwards

@@ -14,7 +14,7 @@ from alignkit.text.numbers import count, plain, signed
 _UNITS = {"fraction": "pp", "grey levels": "grey levels", "logits": "logits"}
 _CHARTED = ("recall.macro", "top1", "churn", "pixels")
 """The chart shows the first of these that was attributed."""
-_UNSIGNED = ("churn", "pixels", "pixels.decode", "logits")
+_UNSIGNED = ("churn", "churn.decode", "pixels", "pixels.decode", "logits", "logits.decode")
 """Distances: without a sign unless one of their shares is negative."""
 
 
@@ -38,7 +38,8 @@ def attribution_sections(record: RunRecord, names: Names) -> tuple[AttributionSe
     """Return a section for each pair of paths and runtime, in the record's order."""
     groups: dict[tuple[str, str, str], list[AttributionFacts]] = {}
     for each in record.attributions:
-        runtime = f"{each.backend} {each.precision}".strip()
+        # all that is inside decode stands beside its pixels
+        runtime = "" if each.metric.endswith(".decode") else _runtime(each)
         groups.setdefault((each.reference, each.candidate, runtime), []).append(each)
     first: dict[tuple[str, str], str] = {}  # the runtime whose causes are not folded
     for reference, candidate, runtime in groups:
@@ -50,7 +51,7 @@ def attribution_sections(record: RunRecord, names: Names) -> tuple[AttributionSe
             candidate=names.of(candidate),
             runtime=runtime,
             again=runtime not in ("", first.get((reference, candidate))),  # folded on the page
-            sentences=tuple(each.sentence or each.reason for each in found),
+            sentences=tuple(_sentence(each) for each in found),
             remarks=_remarks(found),
             chart=_chart(index, found),
             table=_table(found),
@@ -59,14 +60,37 @@ def attribution_sections(record: RunRecord, names: Names) -> tuple[AttributionSe
     )
 
 
+def _runtime(each: AttributionFacts) -> str:
+    return f"{each.backend} {each.precision}".strip()
+
+
+def _sentence(each: AttributionFacts) -> str:
+    """Return the sentence; predictions inside decode are those of the runtime it names."""
+    words = each.sentence or each.reason
+    inside = each.metric.endswith(".decode") and each.backend
+    return f"{words} (the decoder alone, in {_runtime(each)})" if inside else words
+
+
 def _remarks(metrics: Sequence[AttributionFacts]) -> tuple[str, ...]:
     remarks = list(dict.fromkeys(note for each in metrics for note in each.notes))
+    drawn = dict.fromkeys(
+        f"{_drawn_for(each)}: {each.images + each.left_out} of {count(each.drawn_from, 'image')} "
+        "were mixed, drawn evenly from all classes, as a budget allows; 'attribute: {images: all}' "
+        "mixes every one"
+        for each in metrics
+        if each.drawn_from
+    )
+    remarks += drawn
     if left_out := max(each.left_out for each in metrics):
         images = count(left_out, "image")
         remarks.append(f"{images} left out: not every mixture of the paths prepares them")
     if any(each.method == "one-at-a-time" and each.shares for each in metrics):
         remarks.append("one factor at a time: the interaction is the total less the shares")
     return tuple(remarks)
+
+
+def _drawn_for(each: AttributionFacts) -> str:
+    return "predictions inside decode" if each.metric.endswith(".decode") else "shares"
 
 
 def _chart(index: int, found: Sequence[AttributionFacts]) -> DotPlot | None:

@@ -19,14 +19,14 @@ from alignkit.record.study_documents import (
 from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, numbers
 from alignkit.report.templates import PAGE_ASSETS, asset, html, markdown
 from alignkit.text.names import Names, surrogate_note
-from alignkit.text.numbers import DASH, count, grouped, listed, p_value, percent, significant
+from alignkit.text.numbers import DASH, NBSP, count, grouped, listed, p_value, percent, significant
 
 _CHANGES: dict[Change, Shown] = {
     "new": Shown("▼ new", tone="bad"),
     "worse": Shown("▼ worse", tone="bad"),
     "fixed": Shown("▲ fixed"),
     "better": Shown("▲ better"),
-    "unchanged": Shown("○ unchanged"),
+    "unchanged": Shown(f"○{NBSP}unchanged"),
     "not compared": Shown(DASH, tone="muted"),
 }
 """In the order of a page: bad news first."""
@@ -77,6 +77,7 @@ def _page(made: RunComparison) -> dict[str, Any]:
         "alignkit": made.alignkit,
         "title": f"{before.name} {before.folder} → {after.name} {after.folder}",
         "sentence": sentence(made),
+        "labels": labels(made),
         "forced": made.forced,
         "sides": _sides(made),
         "differences": _differences(made),
@@ -115,18 +116,25 @@ def sentence(made: RunComparison) -> str:
             f"{'flips' if len(appeared) == 1 else 'flip'} somewhere as never before, "
             f"{grouped(len(gone))} no more."
         )
-    return " ".join([*parts, *_surrogates(made)])
+    return " ".join(parts)
+
+
+def labels(made: RunComparison) -> tuple[str, ...]:
+    """Return a sentence for each surrogate and each simulation of one run or of both."""
+    simulated = dict.fromkeys((*made.before.simulations, *made.after.simulations))
+    return (*_surrogates(made), *(f"{each}." for each in simulated))
 
 
 def _surrogates(made: RunComparison) -> Iterator[str]:
-    """Yield a sentence for each path that is a CPU surrogate in one run or in both."""
     before, after = (
         {each.name: surrogate_note(each, brief=True) for each in run.paths}
         for run in (made.before, made.after)
     )
     for name in dict.fromkeys([*before, *after]):
         was, now = before.get(name, ""), after.get(name, "")
-        if was and now:
+        if was and now and was != now:
+            yield f"{name} is a {was}, in the earlier run, and a {now}, in the later one."
+        elif was and now:
             yield f"{name} is a {now}."
         elif was or now:
             yield f"{name} is a {was or now}, in the {'earlier' if was else 'later'} run alone."
@@ -168,7 +176,8 @@ def _entries(caption: str, entries: Sequence[EntryChange], what: str, names: Nam
 
 def _numbers(each: EntryChange, notes: Notes) -> RowCells:
     if each.change == "not compared":
-        return (notes.missing(each.reason),) * 7
+        missing = notes.missing(each.reason)
+        return (notes.missing(each.reason, f"not{NBSP}compared"), *(missing,) * 6)
     return (
         _CHANGES[each.change],
         grouped(each.n),

@@ -77,6 +77,8 @@ class MatrixView:
     caption: str
     reference: str
     """Name of the cells with which the others of their rows are compared."""
+    simulations: tuple[str, ...]
+    """The labels of simulated columns, each said once."""
     paths: tuple[Head, ...]
     backends: tuple[Head, ...]
     precisions: tuple[str, ...]
@@ -162,6 +164,7 @@ class _Builder:
             title=LABELS[self.metric],
             caption=f"{LABELS[self.metric]}: {caption.format(cell=self.against)}.",
             reference="aligned" if self.against == ALIGNED else "reference",
+            simulations=tuple(simulations(entry for _, entry in self.entries.values())),
             paths=tuple(
                 Head(name, span, self.names.of(name).note)
                 for name, span in _runs([column.names[:1] for column in self.columns])
@@ -177,14 +180,9 @@ class _Builder:
         )
 
     def _simulated(self, backend: str) -> str:
-        """Return the label of a backend's columns; several labels begin with their precisions."""
-        labels: dict[str, dict[str, None]] = {}
-        for _, each in self.entries.values():
-            if each.backend == backend and each.simulation:
-                labels.setdefault(each.simulation, {})[each.precision] = None
-        if len(labels) < 2:
-            return "".join(labels)
-        return " · ".join(f"{', '.join(of)} {label}" for label, of in labels.items())
+        """Refer to the label of a backend's columns: it is too long to stand under each path."""
+        ran = (each for _, each in self.entries.values() if each.backend == backend)
+        return "as labelled above" if any(each.simulation for each in ran) else ""
 
     def _row(self, row: Row) -> MatrixRow:
         floor = self.floors.get(row)

@@ -60,7 +60,7 @@ def page_view(record: RunRecord) -> dict[str, Any]:
         "partial": record.partial,
         "verdict": verdict,
         "question": record.question,
-        "paths": [names.of(path.name) for path in record.paths],
+        "paths": [(names.of(path.name), bool(path.skipped)) for path in record.paths],
         "figures": key_figures(record, names, stages),
         "matrices": matrix_views(record, names),
         "edges": EDGES,
@@ -163,7 +163,7 @@ def _start(stages: tuple[StageSection, ...]) -> KeyFigure:
     if not stages:
         return KeyFigure(name, DASH, "no pixels were compared")
     firsts = list(dict.fromkeys(section.first or "nowhere" for section in stages))
-    details = [f"{section.candidate.name}: {_course(section)}" for section in stages]
+    details = [f"{section.candidate.short}: {_course(section)}" for section in stages]
     return KeyFigure(name, listed(firsts), " · ".join(details), link="stages")
 
 

@@ -75,7 +75,7 @@ def tally(facts: PublishedFacts) -> str:
 
 
 def _rows(facts: PublishedFacts, names: Names) -> Table:
-    metrics = list(dict.fromkeys(metric for row in facts.rows for metric in row.metrics))
+    metrics = list(dict.fromkeys(metric for row in facts.rows for metric in row.published))
     notes = Notes()
     rows = [_row(row, metrics, names, notes) for row in facts.rows]
     figures = numbers(*metrics)
@@ -90,18 +90,19 @@ def _row(row: PublishedRow, metrics: Sequence[str], names: Names, notes: Notes) 
     def figure(value: float | None, reason: str) -> Shown:
         return notes.number(value, lambda each: percent(each, 2), reason or "not published")
 
-    runtime = row.column.runtime
+    here = row.here
+    runtime = here.column.runtime
     # a row outside this run names no runtime
-    served = f"{names.short(row.evaluated_with)}, {runtime}" if runtime else row.evaluated_with
+    served = ", ".join(filter(None, (names.short(here.evaluated_with), runtime)))
     return (
         row.training,
         row.inference,
-        *(figure(row.metrics.get(metric), "") for metric in metrics),
-        names.short(row.trained_with),
+        *(figure(row.published.get(metric), "") for metric in metrics),
+        names.short(here.trained_with),
         served,
         *(
-            replace(shown, mark=notes.mark(row.simulation)) if row.simulation else shown
-            for shown in (figure(row.measured.get(metric), row.reason) for metric in metrics)
+            replace(shown, mark=notes.mark(here.simulation)) if here.simulation else shown
+            for shown in (figure(here.metrics.get(metric), here.reason) for metric in metrics)
         ),
     )
 
@@ -123,7 +124,7 @@ def _claim(claim: Claim, notes: Notes) -> RowCells:
         claim.words,
         claim.metric,
         points(claim.published),
-        *notes.apart(claim.measured),
+        *notes.apart(claim.here),
         notes.number(claim.floor, lambda each: f"{100 * each:.2f}", "one seed cannot tell"),
         Shown(claim.reading, tone=_TONES.get(claim.reading, "")),
         claim.why,

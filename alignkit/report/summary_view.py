@@ -157,7 +157,7 @@ def _published(facts: PublishedFacts) -> Section:
             claim.metric,
             claim.reading,
             points(claim.published),
-            estimated(claim.measured),
+            estimated(claim.here),
             claim.why,
         )
         for claim in facts.claims

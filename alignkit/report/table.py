@@ -178,6 +178,8 @@ def numbers(*names: str) -> tuple[Header | str, ...]:
 
 PLACE = ("Trained with", "Evaluated with", "Runtime")
 """Headers of `alignkit.text.names.Names.cells`."""
+PIXEL_PLACE = ("Reference", "Path")
+"""Headers of its first two where pixels alone are compared."""
 
 
 def facts(caption: str, pairs: dict[str, str], names: tuple[str, str] = ("Fact", "Value")) -> Table:

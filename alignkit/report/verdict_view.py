@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from alignkit.judge.verdict_words import SEVERITY, remark, worst_first
 from alignkit.record import RuleOutcome, Verdict, VerdictState
-from alignkit.report.table import PLACE, Shown, Table
+from alignkit.report.table import PIXEL_PLACE, PLACE, RowCells, Shown, Table
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, NBSP, listed
 
@@ -124,15 +124,17 @@ def _favicon(icon: Icon) -> str:
 def _table(caption: str, rules: list[RuleOutcome], names: Names) -> Table | None:
     if not rules:
         return None
-    rows = [
+    # without a runtime pixels alone are compared, and nothing was trained
+    models = any(rule.column.runtime for rule in rules)
+    rows: list[RowCells] = [
         (
             Shown(ICONS[rule.state].word, tone=rule.state),
             rule.limit,
             rule.observed,
-            *names.cells(rule),
+            *names.cells(rule)[: 3 if models else 2],
             remark(rule) or DASH,
         )
         for rule in rules
     ]
-    columns = ("Outcome", "Rule", "Observed", *PLACE, "Remark")
+    columns = ("Outcome", "Rule", "Observed", *(PLACE if models else PIXEL_PLACE), "Remark")
     return Table.of(caption, columns, rows)

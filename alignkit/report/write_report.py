@@ -101,6 +101,8 @@ class WrittenReport:
     """Of the page and, where a limit was set, all that it shows."""
     left_out: int
     """Image pairs that did not fit."""
+    files: tuple[str, ...] = ()
+    """Paths of what was made, below its folder."""
 
 
 def write_report(folder: Path, options: ReportOptions, out: Path | None = None) -> WrittenReport:
@@ -143,7 +145,7 @@ def write_report(folder: Path, options: ReportOptions, out: Path | None = None) 
         files = {each.path: read(each) for each in _named(wanted)} | files
     for path, content in files.items():
         write_inside(target, path, content)
-    return WrittenReport(target / page, total, len(chosen) - len(wanted))
+    return WrittenReport(target / page, total, len(chosen) - len(wanted), tuple(files))
 
 
 def _fewer(

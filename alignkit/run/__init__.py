@@ -1,8 +1,8 @@
-"""The stages of a run, in order: comparison, advice, its mitigation, assembly of the record.
+"""The stages of a run, in order: cells, comparison, advice, its mitigation, assembly of the record.
 
 Every finished preparation, training, cell and comparison is stored at once under its content hash;
-a killed run continues with the same command. All predictions are made first; all comparison comes
-after.
+a killed run continues with the same command. Each model's cells are predicted as soon as it is
+trained; the comparison that is recorded comes after all of them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from alignkit.attribute.attribute_paths import attribute_paths
-from alignkit.attribute.flipped_kinds import flipped_kinds
-from alignkit.controls import verify
 from alignkit.errors import DamagedRecord
 from alignkit.experiment.experiment import Experiment
 from alignkit.outcome import Measured
@@ -23,15 +20,9 @@ from alignkit.plan import Plan
 from alignkit.plan.forecast import planned_work
 from alignkit.plan.plan_keys import keyed_plan, rekey_for_images
 from alignkit.plan.required_models import require_own_models
-from alignkit.predict.predict_cells import predict_cells
-from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.record import RunRecord
 from alignkit.record.artifacts import verify_artifacts
 from alignkit.record.document import read_record, write_record
-from alignkit.run.advise import advise, advised_plan
-from alignkit.run.assemble import RunResults, assemble_record
-from alignkit.run.comparison_stage import compare_paths
-from alignkit.train import train_models
 from alignkit.workspace import Context, Workspace
 
 logger = logging.getLogger(__name__)
@@ -46,7 +37,7 @@ def run_experiment(
     Rank 0 of a group calls it, and the others `Rank.serve_calls`. Raises `WorkspaceError` if
     another process holds the folder or it cannot be written, `DataError` for unusable data, and
     `ConfigError` for a cell that is none of the plan's.
-    `alignkit.gate.gate_check.run_or_check` also takes images without labels.
+    `alignkit.gate.run_or_check` also takes images without labels.
     """
     workspace = context.workspace
     plan = keyed_plan(experiment, workspace, cells=cells, ranks=context.rank.world)
@@ -67,6 +58,16 @@ def run_experiment(
 
 def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
     """Carry out the stages: values in, values out."""
+    # late: a run that is cached needs none of them, nor NumPy, SciPy and OpenCV
+    from alignkit.attribute.attribute_paths import attribute_paths
+    from alignkit.attribute.flipped_kinds import flipped_kinds
+    from alignkit.controls import verify
+    from alignkit.prepare.prepared_sets import prepare_sets
+    from alignkit.run.advise import advise, advised_plan
+    from alignkit.run.assemble import RunResults, assemble_record
+    from alignkit.run.comparison_stage import compare_paths
+    from alignkit.run.matrix_stage import measure_matrix
+
     started, clock = datetime.now(UTC), time.monotonic()
     _fetch_weights(plan, context.workspace)
     require_own_models(plan)
@@ -77,8 +78,7 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
     sets = prepare_sets(whole.preprocesses, train, evaluation, context, trains=whole.trains)
     used = [sets.train.ids[index] for index in sets.trained_on]
     whole = rekey_for_images(whole, used, len(sets.train))
-    trained = train_models(whole, sets, context, folder)
-    predicted = predict_cells(whole, trained, sets, context)
+    trained, predicted = measure_matrix(whole, sets, context, folder)
     # the paths of the file: an advised path is judged by its drift alone
     compared = compare_paths(plan.preprocesses, sets, context)
     checkpoints = {

@@ -108,6 +108,12 @@ def advised_plan(plan: Plan, advice: Sequence[AdviceFacts]) -> Plan:
         for each in advice
         if each.advised
     }
+    # half a level more is still the stack that the served path imitates
+    options |= {
+        each.advised: options[each.advised].imitating(plan.experiment.entries[each.served])
+        for each in advice
+        if each.advised.endswith(_HALF_LEVEL)
+    }
     if not options:
         return plan
     # planned like a file that names these paths, so that they get the same checks

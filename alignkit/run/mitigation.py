@@ -176,10 +176,17 @@ def _expected_of_serving(advice: AdviceFacts, outcomes: Outcomes) -> dict[str, E
         for each in outcomes.attributions
         if (each.reference, each.candidate, each.backend, each.precision) == place
     }
-    return {metric: _without(found, metric, changed) for metric in MODEL_METRICS}
+    drift = outcomes.drift(outcomes.reference, advice.served)
+    return {
+        metric: _without(found, metric, changed, drift.of(metric).value if drift else None)
+        for metric in MODEL_METRICS
+    }
 
 
-def _without(found: Mapping[str, AttributionFacts], metric: str, changed: set[str]) -> Estimate:
+def _without(
+    found: Mapping[str, AttributionFacts], metric: str, changed: set[str], whole: float | None
+) -> Estimate:
+    """Subtract the changed stages' shares; from the drift of all images if some were drawn."""
     attribution = found.get(metric)
     if attribution is None or attribution.total.value is None:
         no_shares = "nothing was attributed for this path"
@@ -190,7 +197,10 @@ def _without(found: Mapping[str, AttributionFacts], metric: str, changed: set[st
         # stages that only fit together are one factor, joined by +
         if {*share.factor.split("+")} & changed
     ]
-    return Estimate(value=attribution.total.value - sum(gone), low=None, high=None)
+    total = attribution.total.value
+    if attribution.drawn_from and whole is not None:
+        total = whole
+    return Estimate(value=total - sum(gone), low=None, high=None)
 
 
 def _unknown(reason: str) -> Estimate:

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from alignkit.place import Row
-from alignkit.preprocess.presets import NOT_CALIBRATED
+from alignkit.preprocess.presets import NOT_CALIBRATED, calibration, imitated
 from alignkit.record import PathFacts
 from alignkit.record.cell_facts import Evaluated
 from alignkit.record.stored import Placed, State
 from alignkit.text.numbers import DASH, count
+
+if TYPE_CHECKING:
+    from alignkit.preprocess import Preprocess
 
 LABELS = {
     "recall.macro": "Macro recall",
@@ -23,6 +27,9 @@ LABELS = {
     "pixels": "Pixels",
     "logits": "Logits",
     "pixels.decode": "Pixels, inside decode",
+    "logits.decode": "Logits, inside decode",
+    "churn.decode": "Churn, inside decode",
+    "recall.macro.decode": "Macro recall, inside decode",
 }
 """Name of a metric → how a reader is shown it."""
 MATRIX_METRICS = ("recall.macro", "precision.macro", "top1", "churn")
@@ -71,7 +78,7 @@ class Names:
             path.name: PathName(path.name, surrogate_note(path, brief=True), surrogate_note(path))
             for path in paths
         }
-        self._real = {path.name: path.surrogate_of for path in paths if path.surrogate_of}
+        self._real = {path.name: _imitated(path) for path in paths if path.surrogate_of}
 
     def of(self, name: str) -> PathName:
         """Return the path of that name."""
@@ -125,13 +132,36 @@ def surrogate_note(path: PathFacts, *, brief: bool = False) -> str:
         return ""
     evidence = path.calibration or NOT_CALIBRATED
     if brief:
-        evidence = "; ".join(map(_brief, evidence.split("; ")))
-    return f"surrogate of {path.surrogate_of}, {evidence}"
+        evidence = brief_evidence(evidence)
+    return f"surrogate of {_imitated(path)}, {evidence}"
+
+
+def _imitated(path: PathFacts) -> str:
+    return imitated(path.surrogate_of, path.replaced)
+
+
+def brief_evidence(evidence: str) -> str:
+    """Keep of each stage its state, its scope and the real stack it was compared with."""
+    return "; ".join(map(_brief, evidence.split("; ")))
 
 
 def _brief(stage: str) -> str:
     state, _, detail = stage.partition(": ")[0].partition(" (")
     return f"{state} ({detail}" if detail.startswith("against ") else state
+
+
+def facts_of_paths(paths: Iterable[Preprocess]) -> tuple[PathFacts, ...]:
+    """Return of each path what its name and its label need; no library is loaded."""
+    return tuple(
+        PathFacts(
+            name=path.name,
+            stages=(),
+            surrogate_of=path.surrogate_of,
+            replaced=path.replaced,
+            calibration=calibration(path),
+        )
+        for path in paths
+    )
 
 
 def surrogate_lines(

@@ -5,14 +5,14 @@ augmentation draws and the same dropout masks; only the pixels differ. Each is a
 seed, the epoch and the sample ids alone, so a training that was killed continues after its last
 whole epoch and ends with the same weights as without the kill, bit for bit.
 
-`train_models` runs all trainings of a plan. Finished work is stored at once, and a failure is a
-value too.
+`train_models` runs the trainings of a plan, each when it is asked for. Finished work is stored at
+once, and a failure is a value too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,15 +53,15 @@ class Trained:
 
 def train_models(
     plan: Plan, sets: Sets, context: Context, folder: Path | None = None
-) -> tuple[Trained, ...]:
-    """Run every training of the plan, on the images that every usable path decoded.
+) -> Iterator[Trained]:
+    """Run each training of the plan, on the images that every usable path decoded.
 
-    Their logs grow in a run's ``folder``.
+    A training begins when it is asked for, so that a caller can use a model before the next one is
+    trained. Their logs grow in a run's ``folder``.
     """
-    return tuple(
-        Trained(each, _train(each, plan.recipe, sets, context, folder), len(sets.trained_on))
-        for each in plan.trainings
-    )
+    for each in plan.trainings:
+        ended = _train(each, plan.recipe, sets, context, folder)
+        yield Trained(each, ended, len(sets.trained_on))
 
 
 def _without_training(training: Training, sets: Sets) -> Outcome[Checkpoint] | None:

@@ -3,16 +3,18 @@
 from dataclasses import replace
 from itertools import combinations
 
+import numpy as np
 import pytest
 
-from alignkit.attribute.attribute_decode import attribute_decode
+from alignkit.attribute.attribute_decode import DecodeModels, attribute_decode
+from alignkit.attribute.attributed_cells import draw_by_class
 from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.pillow import PillowDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.decoders.torchpipe import TorchpipeDecoder
 from alignkit.outcome import Skipped
-from tests.attribute.test_attribute import share_of
+from tests.attribute.test_attribute import Projection, share_of
 from tests.photos import make_pngs
 from tests.stacks import opencv, samples_of, turned_photos
 
@@ -34,14 +36,14 @@ def test_the_planted_switch_gets_all_the_blame(decoder, switches, blamed):
     found = attribute_decode(
         reference, decoded_by(SimpleJPEGDecoder(**switches)), turned_photos(), resamples=200
     )
-    pixels = found.metrics["pixels"]
+    (pixels,) = found
     assert share_of(pixels) == {blamed: pixels.total.value}
     assert pixels.total.value > 0.05
 
 
 def test_two_planted_switches_are_both_named_and_add_up():
     both = decoded_by(SimpleJPEGDecoder(chroma="nearest", dct="ifast"))
-    pixels = attribute_decode(opencv(), both, turned_photos(), resamples=200).metrics["pixels"]
+    (pixels,) = attribute_decode(opencv(), both, turned_photos(), resamples=200)
     shares = share_of(pixels)
     assert set(shares) == {"decode.upsampling", "decode.dct"}
     assert min(shares.values()) > 0.05
@@ -55,7 +57,7 @@ def test_the_planted_part_of_nvjpegs_rule_gets_all_the_blame(decoder, planted):
     found = attribute_decode(
         opencv(decode=decoder), decoded_by(served), turned_photos(), resamples=200
     )
-    pixels = found.metrics["pixels"]
+    (pixels,) = found
     shares = share_of(pixels)
     assert set(shares) == {f"decode.{switch}" for switch in planted}
     # the two DCTs round some samples in a hundred differently
@@ -68,7 +70,7 @@ def test_nvjpegs_rule_is_divided_into_what_changes_a_file_of_each_kind(jpegs, fi
     found = attribute_decode(
         opencv(), decoded_by(NvjpegModelDecoder()), samples_of([jpegs[files]] * 3), resamples=50
     )
-    pixels = found.metrics["pixels"]
+    (pixels,) = found
     shares = share_of(pixels)
     assert set(shares) == {"decode.upsampling", "decode.dct", "decode.colour"}
     assert sum(shares.values()) == pytest.approx(pixels.total.value, abs=1e-12)
@@ -77,6 +79,40 @@ def test_nvjpegs_rule_is_divided_into_what_changes_a_file_of_each_kind(jpegs, fi
     assert (shares["decode.colour"] > 0.1) == (files != "grey")
     # the stack of libjpeg with repeated chroma comes near in no file that has colours
     assert shares["decode.dct"] < 0.5
+
+
+@pytest.mark.parametrize("planted", NVJPEG)
+def test_the_planted_switch_gets_all_the_blame_for_predictions(planted):
+    served = replace(LIBJPEG, **{planted: NVJPEG[planted]})
+    models = DecodeModels([Projection(), Projection(seed=1)], "torch", "fp32")
+    rows = attribute_decode(opencv(), decoded_by(served), turned_photos(), models, resamples=50)
+    assert [row.metric for row in rows] == [
+        "pixels.decode", "logits.decode", "churn.decode", "recall.macro.decode",
+    ]  # fmt: skip
+    for row in rows:
+        assert share_of(row) == {f"decode.{planted}": row.total.value}
+        assert (row.backend, row.precision) == (
+            ("", "") if row.metric == "pixels.decode" else ("torch", "fp32")
+        )
+    assert rows[1].total.value > 0
+
+
+def test_predictions_are_divided_on_some_of_the_images_and_equal_those_of_every_mixture():
+    models = DecodeModels([Projection()], "torch", "fp32", images=6)
+    samples = turned_photos()
+    rows = attribute_decode(
+        opencv(), decoded_by(NvjpegModelDecoder()), samples, models, resamples=50
+    )
+    assert [row.images for row in rows] == [12, 6, 6, 6]
+    drawn = samples.take(draw_by_class(samples, 6))
+    logits = []
+    for decoder in (OpenCVDecoder(), NvjpegModelDecoder()):
+        path = opencv(decode=decoder)
+        tensors = [path.normalise(path.taps(drawn.read(index)).last) for index in range(6)]
+        logits.append(Projection().predict(np.stack(tensors)))
+    apart = np.abs(logits[1].astype(np.float64) - logits[0]).mean()
+    assert rows[1].total.value == pytest.approx(apart, rel=1e-12)
+    assert sum(share_of(rows[1]).values()) == pytest.approx(apart, rel=1e-12)
 
 
 def test_the_fast_dct_and_nvjpegs_rule_have_no_decoder_in_common():

@@ -9,6 +9,7 @@ from alignkit.attribute import (
     attribute,
     attribution_facts,
     breakdown,
+    inside_decode_facts,
     sentence,
 )
 from alignkit.record import AttributionFacts, Estimate, FactorShare
@@ -55,7 +56,8 @@ def test_what_was_not_measured_has_its_reason_in_place_of_numbers():
 def test_the_facts_survive_json():
     candidate = changed("resize", "decode")
     found = attribute(REFERENCE, candidate, turned_photos(), [ONE_RUNTIME], resamples=200)
-    rows = attribution_facts(found, backend="torch", precision="fp32", inside_decode=found)
+    rows = attribution_facts(found, backend="torch", precision="fp32")
+    rows += inside_decode_facts(found)
     assert [row.metric for row in rows][-1] == "pixels.decode"
     for row in rows:
         stored = json.loads(row.model_dump_json())

@@ -8,8 +8,11 @@ from alignkit.baseline import Baseline
 from alignkit.baseline.approval import changes, metric_changes
 from alignkit.baseline.pending import grouped
 from alignkit.baseline.review import KEYS, commands, headline, image_table, model_lines, walk
+from alignkit.record import PathFacts
+from alignkit.text.names import Names
 from tests.baseline.test_baseline import baseline, line
 
+NAMES = Names(())
 OLD, NEW = "0" * 64, "1" * 64
 
 
@@ -26,16 +29,21 @@ def press(groups, keys, **more):
     said = []
     left = iter(keys)
     actions = {"cause": lambda group: f"cause of {group.stage}", "show_report": lambda: None}
-    decided = walk(groups, key=lambda: next(left), say=said.append, **(actions | more))
+    decided = walk(groups, names=NAMES, key=lambda: next(left), say=said.append, **(actions | more))
     return decided, "\n".join(said)
 
 
 def test_changes_that_begin_at_one_stage_are_one_group(groups):
-    assert [headline(group) for group in groups] == [
+    assert [headline(group, NAMES) for group in groups] == [
         "serving decode: 2 images changed",
         "serving resize: 1 image changed",
     ]
     assert len(groups[0].lines) == 4
+
+
+def test_a_surrogate_is_called_so_in_every_line(groups):
+    facts = PathFacts(name="serving", stages=(), surrogate_of="torchpipe-gpu")
+    assert headline(groups[0], Names([facts])) == "serving (surrogate) decode: 2 images changed"
 
 
 def test_each_key_decides_one_group(groups):
@@ -82,11 +90,11 @@ def test_what_models_predict_is_told_with_the_command_that_approves_it():
     (line_,) = before.metrics.values()
     after = line_.model_copy(update={"metrics": {"top1": 0.4375, "recall.macro": None}})
     now = Baseline(before.head, metrics={after.place: after})
-    assert list(model_lines(metric_changes(before, now), Path("gate.yaml"))) == [
+    assert list(model_lines(metric_changes(before, now), Path("gate.yaml"), NAMES)) == [
         (
             "# trained with a, served with b in torch fp32: predictions changed; "
             "top1 50.00 % → 43.75 %, recall.macro none → none"
         ),
         "alignkit baseline approve gate.yaml --models --reason '…'",
     ]
-    assert list(model_lines(metric_changes(before, before), Path("gate.yaml"))) == []
+    assert list(model_lines(metric_changes(before, before), Path("gate.yaml"), NAMES)) == []

@@ -47,6 +47,25 @@ def test_a_recorded_baseline_passes(ak, recorded):
     assert "serving against baseline" in told.out
 
 
+def test_baselines_and_reviews_call_a_surrogate_so(ak, alignkit, case):
+    stages = "preset: torchpipe-gpu-surrogate, size: 32, orient: exif"
+    gpu = f"  serving: {{{stages}}}\n"
+    file = case.write(RULE, paths=gpu)
+    assert ak("baseline", "record", file).code == 0
+    told = alignkit("baseline", "show", file).out
+    label = "serving: surrogate of torchpipe-gpu with another orient, decode verified"
+    assert "  serving (surrogate)  " in told
+    assert label in told
+    (head,) = json.loads(alignkit("baseline", "show", file, "--json").out)
+    assert head["surrogates"]["serving"].startswith(
+        "surrogate of torchpipe-gpu with another orient"
+    )
+    ak("gate", file, "--set", "preprocess.serving.resize.align_corners=false")
+    waiting = ak("review", file, "--set", "preprocess.serving.resize.align_corners=false").out
+    assert "# serving (surrogate) resize: " in waiting
+    assert "# serving: surrogate of torchpipe-gpu with another orient and resize" in waiting
+
+
 def test_the_story(ak, alignkit, case, recorded, monkeypatch):
     monkeypatch.setenv("CI", "true")
     before = files(case.baselines)

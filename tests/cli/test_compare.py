@@ -197,6 +197,17 @@ def test_a_surrogate_is_called_so_and_one_that_only_one_run_has_is_named(compare
     assert "torchpipe-gpu (surrogate)" not in summary
 
 
+def test_a_surrogate_that_changed_is_named_as_it_was_and_as_it_is(compared, tmp_path):
+    other = [
+        path.model_copy(update={"replaced": ("resize",)}) if path.surrogate_of else path
+        for path in quickstart().paths
+    ]
+    compared(flipped=range(40), paths=tuple(other))
+    summary = (tmp_path / "out" / "summary.md").read_text()
+    assert ", in the earlier run, and a surrogate of torchpipe" in summary
+    assert " with another resize, " in summary.partition("in the earlier run")[2]
+
+
 def test_the_short_version_says_why_something_was_not_compared(compared, tmp_path):
     found = compared(flipped=range(3))
     reasons = {each.reason for each in (*found.entries, *found.stages) if each.reason}

@@ -9,6 +9,7 @@ import typer
 
 from alignkit import cli
 from alignkit.cli.arguments import asking
+from alignkit.cli.commands import COMMANDS
 from alignkit.errors import AlignkitError, MissingDependency
 from alignkit.experiment import load_experiment
 from alignkit.version import __version__
@@ -39,6 +40,19 @@ def test_light_commands_import_nothing_heavy(arguments):
 
 def test_the_help_loads_nothing_to_read_files_with():
     assert imported_by("--help", of=(*HEAVY, *FOR_A_FILE)) == set()
+
+
+def test_a_command_is_imported_alone():
+    modules = tuple(f"alignkit.cli.{late.target.partition(':')[0]}" for late in COMMANDS.values())
+    assert imported_by("--help", of=modules) == set()
+    assert imported_by("check", "--help", of=modules) == {"alignkit.cli.check_command"}
+
+
+def test_the_summaries_are_the_first_sentences_of_the_commands():
+    group = typer.main.get_command(cli.app)
+    assert {name: each.get_short_help_str(1000) for name, each in group.commands.items()} == {
+        name: late.summary for name, late in COMMANDS.items()
+    }
 
 
 def test_checking_a_file_loads_no_record(file):

@@ -56,7 +56,7 @@ def test_serving_options_are_named_as_they_are_set(alignkit, images):
     )
     assert told.code == 0
     assert "decode on the CPU" in told.out
-    assert "(surrogate, " in " ".join(told.out.split())
+    assert "(surrogate of" in " ".join(told.out.split())
     assert "preprocess:" not in told.out
 
 

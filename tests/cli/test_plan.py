@@ -118,6 +118,24 @@ def test_a_plan_makes_no_folder(alignkit, file, tmp_path):
     assert not (tmp_path / "reports").exists()
 
 
+def test_surrogates_and_simulations_are_labelled(alignkit, tmp_path):
+    file = tmp_path / "x.yaml"
+    file.write_text(
+        "name: x\ndata: {name: digits-on-photos, train: 40, eval: 20}\n"
+        "preprocess:\n  cpu: {decode: opencv, resize: {name: opencv, size: 32}}\n"
+        "  gpu: {preset: torchpipe-gpu-surrogate, size: 32, orient: exif}\n"
+        "train: {model: small-cnn, epochs: 1}\n"
+        "evaluate: {backends: [torch, {name: simulated, precision: [tf32]}]}\n"
+    )
+    labels = planned(alignkit, file, tmp_path)["labels"]
+    assert list(labels) == ["gpu", "simulated tf32"]
+    assert labels["gpu"].startswith("surrogate of torchpipe-gpu with another orient, decode")
+    assert labels["simulated tf32"].endswith("not compared with hardware")
+    told = alignkit("plan", file, "--reports", tmp_path / "reports").out
+    for name, label in labels.items():
+        assert f"{name}: {label}" in told.splitlines()
+
+
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_help_names_what_it_shows(alignkit, option):
     assert "cached" in alignkit("plan", option).out

@@ -1,8 +1,6 @@
 """`alignkit run`, with the run itself replaced: what is told, in which order, with which code."""
 
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -34,10 +32,9 @@ def runs(monkeypatch, tmp_path, record) -> dict:
         verdict = record.verdict.model_copy(update={"exit_code": outcome})
         return record.model_copy(update={"name": experiment.name, "verdict": verdict}), tmp_path
 
-    module = SimpleNamespace(run_or_check=run_or_check)
-    monkeypatch.setitem(sys.modules, "alignkit.gate.gate_check", module)
+    monkeypatch.setattr("alignkit.gate.run_or_check", run_or_check)
     monkeypatch.setattr(
-        "alignkit.report.write_report.write_report",
+        "alignkit.report.kept_report.kept_report",
         lambda folder, form: WrittenReport(folder / "index.html", bytes=0, left_out=0),
     )
     outcomes["done"] = done

@@ -200,6 +200,23 @@ def test_no_image_is_decoded_twice_by_a_path(photos, tmp_path):
     assert [len(log.read_text().split()) for log in logs] == [12, 12]  # once to warm up
 
 
+def test_a_decode_that_two_paths_share_runs_once_and_gives_the_same_sums(photos, tmp_path):
+    log = tmp_path / "log"
+    one = replace(TRAINED, decode=CountingDecoder(log))
+    other = replace(PATHS["resizer"], decode=CountingDecoder(log))
+    shared = compare_preprocess(one, other, photos, threads=1)
+    assert len(log.read_text().split()) == 11 + 2  # and once for each path to warm up
+    twice = replace(other, decode=CountingDecoder(tmp_path / "other"))
+    assert summary(shared) == summary(compare_preprocess(one, twice, photos, threads=1))
+
+
+def test_a_path_against_itself_decodes_twice(photos, tmp_path):
+    log = tmp_path / "log"
+    path = replace(TRAINED, decode=CountingDecoder(log))
+    compare_preprocess(path, replace(path, name="again"), photos, threads=1)
+    assert len(log.read_text().split()) == 2 * 11 + 1
+
+
 def turned_photo() -> Samples:
     return samples_of(encoded(photo(), exif=exif(6)), encoded(photo()))
 

@@ -1,10 +1,12 @@
 """Sums of two tensors without the tensors, against the tensors."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
 from alignkit.compare.image_diff import normalised_sums
-from alignkit.compare.pixel_sums import pixel_sums
+from alignkit.compare.pixel_sums import PixelSums, pixel_sums, pixel_sums_and_levels
 from alignkit.preprocess import Normalise
 
 
@@ -17,7 +19,14 @@ def test_sums_equal_those_of_the_tensors(normalise, reversed_channels):
     right = right.astype(np.uint8)
     if reversed_channels:
         left, right = left[..., ::-1], right[..., ::-1]
-    found = normalised_sums(pixel_sums(left, right), left, right, normalise)
+    pixels, levels = pixel_sums_and_levels(left, right)
+    for channel in range(3):
+        gap = np.abs(right[..., channel].astype(int) - left[..., channel])
+        assert levels[channel].tolist() == np.bincount(gap.ravel(), minlength=256).tolist()
+    alone = pixel_sums(left, right)
+    for each in fields(PixelSums):
+        assert np.array_equal(getattr(pixels, each.name), getattr(alone, each.name))
+    found = normalised_sums(pixels, levels, normalise)
     made = pixel_sums(normalise(left), normalise(right), channels="first")
     for name in ("images", "identical", "pixels", "differing_pixels", "values", "depth"):
         assert getattr(found, name) == getattr(made, name)

@@ -51,3 +51,11 @@ def test_numbers_are_those_of_pyarrow_itself_without_pandas(tmp_path, kind, valu
     found, expected = numbers_of(read_parquet(path), "n", path), column.to_numpy(False)
     assert found.dtype == expected.dtype
     assert np.array_equal(found, expected, equal_nan=True)
+
+
+def test_a_column_that_stands_twice_is_refused(tmp_path):
+    twice = pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], names=["n", "n"])
+    parquet.write_table(twice, tmp_path / "x.parquet")
+    table = read_parquet(tmp_path / "x.parquet")
+    with pytest.raises(DataError, match="no column 'n'"):
+        numbers_of(table, "n", tmp_path / "x.parquet")

@@ -16,6 +16,16 @@ def test_equals_imread_without_orientation(jpegs, kind, tmp_path):
     assert np.array_equal(OpenCVDecoder().decode(jpegs[kind]).image, direct[..., ::-1])
 
 
+@pytest.mark.parametrize("kind", [*make_jpegs(), *make_pngs()])
+def test_an_opencv_without_rgb_gives_the_same_pixels(jpegs, kind, monkeypatch):
+    file = jpegs.get(kind) or make_pngs()[kind]
+    straight = OpenCVDecoder().decode(file)
+    monkeypatch.delattr(cv2, "IMREAD_COLOR_RGB")
+    older = OpenCVDecoder().decode(file)
+    assert older.outcome == straight.outcome
+    assert np.array_equal(older.image, straight.image)
+
+
 def test_takes_the_high_byte_of_16_bits():
     pngs = make_pngs()
     grey = cv2.imdecode(np.frombuffer(pngs["grey-16"], np.uint8), cv2.IMREAD_UNCHANGED)

@@ -74,14 +74,12 @@ def test_each_row_stands_beside_its_entry_and_is_read_against_the_row_served_as_
               ("opencv", "onnxruntime", "fp16")]  # fmt: skip
     entries = [matrix["opencv", *place] for place in places]
     for shown, entry in zip(found.rows, entries, strict=True):
-        assert shown.measured["recall.macro"] == entry.metrics["recall.macro"]
-        assert (shown.backend, shown.precision, shown.reason) == (
-            entry.backend,
-            entry.precision,
-            "",
-        )
+        here = shown.here
+        assert (here.place, here.state, here.reason) == (entry.place, "measured", "")
+        assert here.metrics["recall.macro"] == entry.metrics["recall.macro"]
+    assert found.rows[0].published == {"recall.macro": 0.9, "top1": 0.8}
     assert [claim.published for claim in found.claims] == pytest.approx([-0.03, 0.0])
-    assert [claim.measured for claim in found.claims] == [
+    assert [claim.here for claim in found.claims] == [
         entry.drift.metrics["recall.macro"] for entry in entries[1:]
     ]
     assert found.claims[0].words == "all: gpu instead of cpu"
@@ -90,8 +88,10 @@ def test_each_row_stands_beside_its_entry_and_is_read_against_the_row_served_as_
 def test_rows_that_this_run_did_not_train_are_not_measured_with_the_reason():
     found = facts(row("cpu", "opencv", {"top1": 0.8}, fraction=0.05),
                   row("gpu", "pillow", {"top1": 0.7}, fraction=0.05))  # fmt: skip
-    assert [each.measured for each in found.rows] == [{"top1": None}] * 2
-    assert {each.reason for each in found.rows} == {"not part of this run"}
+    assert [each.here.metrics for each in found.rows] == [{"top1": None}] * 2
+    assert {(each.here.state, each.here.reason) for each in found.rows} == {
+        ("absent", "not part of this run")
+    }
     assert found.claims[0].reading == "not measured"
 
 
@@ -105,7 +105,8 @@ def test_a_cell_that_did_not_run_says_why():
         )),
         matrix=quickstart().matrix, floors=(), curves=(), names=Names(()),
     )  # fmt: skip
-    assert found.rows[1].reason == f"skipped: {entry.reason}"
+    assert found.rows[1].here.reason == f"skipped: {entry.reason}"
+    assert found.rows[1].here.state == "skipped"
     assert found.claims[0].why == f"skipped: {entry.reason}"
 
 
@@ -147,4 +148,4 @@ def test_amplification_is_read_by_the_size_of_the_change(few, reading):
     claim = facts(*rows, matrix=matrix, floors=floors, curves=(curve,)).claims[-1]
     assert claim.words == "gpu instead of cpu: its effect after few, less after all"
     assert claim.published == pytest.approx(0.023)
-    assert (claim.measured, claim.reading) == (curve.change, reading)
+    assert (claim.here, claim.reading) == (curve.change, reading)

@@ -58,8 +58,16 @@ def test_noise_of_repeats_raises_a_threshold(case, monkeypatch):
     assert "{metric: decode.max_abs, fail: 3.8}" in rules
 
 
+def of_images(case, record):
+    """The record, as if it were of the case's images."""
+    images = load_experiment(case.write()).data.fingerprint("eval")
+    return record.model_copy(
+        update={"data": record.data.model_copy(update={"fingerprint": images})}
+    )
+
+
 def test_models_are_held_to_the_noise_of_their_seeds(case):
-    record = quickstart()
+    record = of_images(case, quickstart())
     rules = {each.rule.split(",")[0]: each for each in proposals(case, PATHS, record)}
     floor = max(each.churn for each in record.noise_floor)
     assert f"fail: {rounded_up(floor):g}" in rules["{metric: churn"].rule

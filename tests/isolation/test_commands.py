@@ -32,7 +32,8 @@ PATHS = """
 SEGFAULT = "crashed: SIGSEGV"
 HANG = "timed out: no result after 4 s"
 FATAL = [pytest.param("segfault", 0, SEGFAULT, id="segfault"),
-         pytest.param("hang", 4, HANG, id="hang")]  # fmt: skip
+         # every command waits as long; tests/isolation/test_isolation.py has the hang itself
+         pytest.param("hang", 4, HANG, id="hang", marks=pytest.mark.slow)]  # fmt: skip
 IMAGES = 6
 
 
@@ -83,7 +84,10 @@ def test_diff(folder, alignkit, how, seconds, reason):
     assert reason in json.dumps(record)
 
 
-@pytest.mark.parametrize(("how", "seconds"), [each.values[:2] for each in FATAL])
+@pytest.mark.parametrize(
+    ("how", "seconds"),
+    [pytest.param(*each.values[:2], id=each.id, marks=each.marks) for each in FATAL],
+)
 def test_gate(folder, alignkit, how, seconds):
     file = written(folder, how, "gate: {rules: [{metric: decode.max_abs, fail: 1},"
                            " {metric: latency.preprocess.p50, fail: 1000}]}")  # fmt: skip

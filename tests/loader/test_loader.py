@@ -54,6 +54,27 @@ def test_every_image_comes_in_order_as_its_own_path_prepares_it():
     assert seen == 30
 
 
+def test_a_batch_that_the_loop_keeps_is_not_written_again():
+    loader = MixedLoader(batches(4), CPU, GPU, ahead=1, threads=2)
+    # of some batches the whole tensor is kept, of some a part, and the memory of the rest is reused
+    kept = [batch.images[2:] if place % 3 else batch.images for place, batch in enumerate(loader)]
+    loader.set_epoch(0)
+    for place, (batch, images) in enumerate(zip(loader, kept, strict=True)):
+        assert torch.equal(images, batch.images[2:] if place % 3 else batch.images)
+
+
+def test_memory_is_used_again_once_nothing_refers_to_it():
+    reused = module.ReusedMemory()
+    first = reused.empty((2, 3, 4, 4))
+    place, part = first.ctypes.data, torch.from_numpy(first)[1]
+    del first
+    assert reused.empty((2, 3, 4, 4)).ctypes.data != place
+    del part
+    taken = [reused.empty((2, 3, 4, 4)) for _ in range(2)]
+    assert place in [each.ctypes.data for each in taken]
+    assert reused.empty((1, 3, 4, 4)).shape == (1, 3, 4, 4)
+
+
 def test_draws_do_not_depend_on_threads_queues_or_batch_size():
     wanted = taken(MixedLoader(batches(), CPU, GPU, threads=1, ahead=1))
     assert taken(MixedLoader(batches(), CPU, GPU, threads=4, ahead=3)) == wanted

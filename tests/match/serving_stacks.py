@@ -148,13 +148,14 @@ INSIDE = (
           ("normalisation: -1..1",)),
     Stack("grey by cv2", grey, ("colour: grey", "BT.601, 0.299/0.587/0.114 ", "explains ")),
     Stack("grey by the mean", mean_grey, ("colour: grey", "the mean of R, G and B", "explains ")),
+    Stack("YCbCr read by BT.709", bt709,
+          ("colour: BT.709 in place of the BT.601", "explains ",
+           "normalisation: ImageNet mean and std, the nearest that is known")),
     Stack("YCbCr read as limited BT.709",
           lambda data: bt709(data, 255 / 219, 255 / 224, 16),
           ("colour: full range read as limited, by BT.709", "explains ")),
 )  # fmt: skip
 OUTSIDE = (
-    # its clipped colours fit another normalisation nearly as well as the right one
-    Stack("YCbCr read by BT.709", bt709),
     Stack("Gaussian blur and gamma",
           lambda data: imagenet(gamma(cv2.GaussianBlur(linear(data), (0, 0), 2)))),
     Stack("gamma", lambda data: imagenet(gamma(linear(data)))),

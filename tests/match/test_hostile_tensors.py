@@ -101,6 +101,19 @@ def test_an_unknown_normalisation_needs_an_exact_fit_on_three_images(remains, fi
         assert paste(found, "matched") == ""
 
 
+@pytest.mark.parametrize(
+    ("remains", "fitted_on", "state"),
+    [(0.0, 8, "near"), (0.9, 3, "near"), (1.1, 8, "not found"), (0.9, 2, "not found")],
+)
+def test_a_known_normalisation_in_place_of_the_fitted_one_is_never_more_than_near(
+    remains, fitted_on, state
+):
+    found = result(remains, remains, PLAIN, fitted_on=fitted_on, stand_in="-1..1")
+    assert found.state == state
+    named = "with -1..1 as normalisation" if state == "near" else "normalisation is none that is"
+    assert named in headline(found, {})
+
+
 def test_flat_images_tell_nothing(tmp_path):
     from tests.photos import encoded
 

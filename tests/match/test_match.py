@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from textwrap import indent
 
 import numpy as np
@@ -11,12 +12,14 @@ from sklearn.datasets import load_sample_image
 
 from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.decoders.pillow import PillowDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import ConfigError, MissingDependency, NothingCompared
 from alignkit.experiment import load_experiment
 from alignkit.experiment.preprocess_option import PreprocessOption
+from alignkit.isolation.worker import Encoded
 from alignkit.match import match
-from alignkit.match.configuration_distances import distances
+from alignkit.match.configuration_distances import MeasureDistances
 from alignkit.match.configurations import (
     Configuration,
     Geometry,
@@ -26,6 +29,7 @@ from alignkit.match.configurations import (
 )
 from alignkit.match.match_result import Match
 from alignkit.match.match_text import as_json, headline, label, stage_block, yaml_block
+from alignkit.match.recolouring import MISREADINGS, recoloured
 from alignkit.match.target import Target, preprocess_of, preprocess_target
 from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
 from alignkit.preprocess.presets import PRESETS
@@ -126,6 +130,37 @@ def test_the_search_narrows_and_gives_what_trying_everything_gives():
         best[each] = np.mean(apart)
     nearest = min(best.values())
     assert found.winner.mean_abs.value <= nearest + 1e-9
+
+
+FITS = [SMALL, Geometry(Resize(OpenCVResizer(), (9, 7), "letterbox"), orient="exif")]
+RULES = ("none", "round", "truncate")
+
+
+@pytest.mark.parametrize("geometry", FITS)
+@pytest.mark.parametrize("part", [0.0, 0.37])
+def test_a_distance_is_that_of_the_two_paths_run_one_after_the_other(geometry, part):
+    decoders = (*map(recoloured, [OpenCVDecoder()] * 2, (None, MISREADINGS[2])), PillowDecoder(),
+                SimpleJPEGDecoder("nearest"))  # fmt: skip
+    resizers = OpenCVResizer(), PillowResizer(), TorchResizer(antialias=True)
+    tried = [Configuration(*each) for each in product(decoders, resizers, RULES)]
+    for recolouring in (None, MISREADINGS[0]):
+        target = Target("t", None, geometry, Normalise(), recolouring=recolouring)
+        for row in (0, 1):
+            image = photographs().read(row)
+            own = Configuration(PillowDecoder(), TorchResizer()).preprocess(geometry, Normalise())
+            wanted = own.taps(image).last.round() + np.float32(part)
+            given = Encoded("image", image, given=(range(len(tried)), wanted))
+            (found,) = MeasureDistances(tuple(tried), target)([given], lambda *_: None)
+            checksums = {}
+            for place, each in enumerate(tried):
+                coloured = replace(each, decode=recoloured(each.decode, recolouring))
+                levels = coloured.preprocess(geometry, Normalise()).taps(image).last
+                apart = np.abs(levels.astype(np.float32) - wanted)
+                assert found[place].mean == apart.mean(dtype=np.float64)
+                assert found[place].greatest == apart.max()
+                same = levels.astype(np.float32).tobytes()
+                assert checksums.setdefault(same, found[place].pixels) == found[place].pixels
+            assert len({*checksums.values()}) == len(checksums) > 9
 
 
 def test_the_interval_holds_the_mean_and_distances_grow_down_the_table():
@@ -272,7 +307,8 @@ def test_serving_options_bring_a_trained_stack_home():
     assert "ResizeMat" in first
     needs_gpu = {name for name in names.values() if "nvJPEG" in name or "JPEG engine" in name}
     assert len(needs_gpu) == 3 * len(names) / 4
-    assert all("(surrogate, " in name for name in needs_gpu)
+    labels = {name.partition("(surrogate of nvJPEG, ")[2].partition(")")[0] for name in needs_gpu}
+    assert labels == {"decode verified for 4:2:0 and 4:4:4 baseline", "decode unverified"}
 
 
 @pytest.mark.parametrize(
@@ -322,8 +358,9 @@ def test_no_stage_is_run_on_what_the_stage_before_it_refused(monkeypatch):
     target = Target("refused", lambda row: "not asked", SMALL, Normalise())
     one = Configuration(OpenCVDecoder(), OpenCVResizer())
     wanted = np.zeros((8, 8, 3), np.float32)
-    found = distances(photographs().read(0), wanted, [one], target)
-    assert found[one].mean == np.inf
+    image = Encoded("one", photographs().read(0), given=([0], wanted))
+    found = MeasureDistances((one,), target)([image], lambda *_: None)
+    assert found == ["no configuration tried on it prepares the image; it may be damaged"]
     assert given == []
 
 

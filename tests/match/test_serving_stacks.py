@@ -14,8 +14,8 @@ from tests.match.test_match import BASE, RESIZERS, photographs
 
 EVERY = {"decoders": BASE, "resizers": RESIZERS}
 FEW = {"decoders": ("opencv",), "resizers": ("opencv",)}
-QUICK = ("cv2 area of floats", "(x - 127.5) / 128", "grey by cv2", "Gaussian blur and gamma",
-         "JPEG again, quality 50")  # fmt: skip
+QUICK = ("cv2 area of floats", "(x - 127.5) / 128", "grey by cv2", "YCbCr read by BT.709",
+         "Gaussian blur and gamma", "JPEG again, quality 50")  # fmt: skip
 
 
 def upright(count: int = 15) -> Samples:

@@ -18,7 +18,7 @@ from alignkit.plan.forecast import (
     memory,
     worker_bytes,
 )
-from alignkit.plan.work import planned_attributions
+from alignkit.plan.planned_attribution import planned_attributions
 from alignkit.workspace import Workspace
 from tests.plan.test_plan import YAML
 

@@ -7,18 +7,17 @@ import pytest
 import torch
 
 import alignkit
-from alignkit import plugins
+from alignkit import plugins, version
 from alignkit.engines import build_engine, calibration_of, export
 from alignkit.experiment import load_experiment
 from alignkit.models.architectures import small_cnn
 from alignkit.models.checkpoint import Checkpoint, EngineSource
 from alignkit.plan import Plan, make_plan, preparations
-from alignkit.plan.work import planned_attributions
+from alignkit.plan.planned_attribution import planned_attributions
 from alignkit.predict import cell_parts
-from alignkit.predict.predict_cells import spread_stored
+from alignkit.predict.build_spread import spread_stored
 from alignkit.progress import NoProgress
 from alignkit.run.advise import advise
-from alignkit.version import code_version
 from alignkit.workspace import Context, Workspace
 
 YAML = """\
@@ -209,11 +208,16 @@ def test_other_source_makes_new_what_it_computed(keys, monkeypatch, source, kind
     before, read, file = keys(), Path.read_bytes, PACKAGE / source
     assert file.exists()
     monkeypatch.setattr(Path, "read_bytes", lambda it: read(it) + b"\n" * (it == file))
-    code_version.cache_clear()
+    forget_sources()
     try:
         assert changed(before, keys()) == kinds
     finally:
-        code_version.cache_clear()
+        forget_sources()
+
+
+def forget_sources():
+    version.code_version.cache_clear()
+    version._source.cache_clear()
 
 
 def test_another_name_of_a_path_makes_new_only_what_tells_the_name(keys):

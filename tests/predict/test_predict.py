@@ -1,6 +1,7 @@
 import hashlib
 import json
 from dataclasses import replace
+from threading import Event
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from alignkit.errors import BackendError, DataError, MissingDependency, NothingC
 from alignkit.plan.planned_runtime import Runtime
 from alignkit.plan.work import Evaluation
 from alignkit.predict import cell_parts, open_session, predict, stored_answer
+from alignkit.predict.session_inputs import logits_of
 from alignkit.prepare import Prepared, SampleOutcome
 from alignkit.workspace import Workspace, content_key
 from tests.backends.model import trained_model
@@ -76,6 +78,54 @@ def test_predictions_stand_in_the_order_of_the_data(case, model, tmp_path):
     assert tuple(predictions.labels) == case.samples.labels
     assert predictions.classes == case.samples.classes
     assert effective["precision"] == "fp32"
+
+
+@pytest.mark.parametrize("runtime", [TORCH, ONNX], ids=["torch", "onnxruntime"])
+def test_a_cell_holds_the_bits_of_a_bare_loop(case, model, tmp_path, runtime):
+    normalise = case.training.preprocess.normalise
+    scaled = case.prepared.pixels[case.prepared.rows] / np.float32(255)
+    mean, std = (np.array(each, np.float32) for each in (normalise.mean, normalise.std))
+    tensors = np.ascontiguousarray(((scaled - mean) / std).transpose(0, 3, 1, 2))
+    with open_session(runtime, model.checkpoint, model.onnx) as session:
+        bare = [session.predict(tensors[start : start + 25]) for start in range(0, 90, 25)]
+    answer = run(case, model, tmp_path, runtime)
+    assert answer.predictions.logits.tobytes() == np.concatenate(bare).tobytes()
+    assert answer.inputs == hashlib.sha256(tensors.tobytes()).hexdigest()
+
+
+class Watched:
+    """Inputs that say when each batch was made, and may fail at one."""
+
+    def __init__(self, count, fails=None):
+        self.count, self.fails = count, fails
+        self.made = [Event() for _ in range(count)]
+
+    def __len__(self):
+        return self.count
+
+    def part(self, start, stop, *, count):
+        if start == self.fails:
+            raise DataError("this batch cannot be made")
+        self.made[start].set()
+        return np.full((stop - start, 1), start, np.float32)
+
+
+def test_a_batch_is_made_while_the_session_predicts_the_one_before():
+    inputs = Watched(3)
+
+    def answer(batch):
+        following = int(batch[0, 0]) + 1
+        assert following == 3 or inputs.made[following].wait(60)
+        return batch
+
+    assert logits_of(Constant(answer), inputs, 1, 1).tolist() == [[0], [1], [2]]
+
+
+def test_a_batch_that_cannot_be_made_ends_the_cell_after_those_before_it():
+    session = Constant(lambda batch: batch)
+    with pytest.raises(DataError, match="cannot be made"):
+        logits_of(session, Watched(4, fails=2), 1, 1)
+    assert len(session.batches) == 2
 
 
 def test_a_stored_cell_is_read_without_a_session(case, model, tmp_path):

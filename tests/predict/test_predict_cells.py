@@ -15,10 +15,11 @@ from alignkit.outcome import Failed, Measured
 from alignkit.plan import make_plan
 from alignkit.plugins import gpu_present
 from alignkit.predict import predict_cells
-from alignkit.predict.predict_cells import measure_spread, spread_of, spread_stored
+from alignkit.predict.build_spread import measure_spread, spread_of, spread_stored
 from alignkit.predict.session_inputs import Tensors
 from alignkit.progress import NoProgress
 from alignkit.record import BuildSpread
+from alignkit.train import Trained
 from alignkit.workspace import Context, Workspace
 from tests.backends.model import trained_model
 from tests.training_case import digits_case
@@ -156,17 +157,14 @@ def test_an_engine_that_cannot_run_here_is_built_once_for_all_paths(tmp_path, mo
             ("a", "eval"): unprepared, ("b", "eval"): Measured(None), ("c", "eval"): Measured(None)
         }
     )  # fmt: skip
-    found = predict_cells.predict_cells(
-        replace(
-            plan,
-            evaluations=tuple(
-                e for e in plan.evaluations if e.builds_engine and e.training == training
-            ),
-        ),
-        [SimpleNamespace(training=training, ended=Measured(trained_model().checkpoint))],
-        sets,
-        Context(Workspace(tmp_path), NoProgress()),
-    )
+    found = [
+        *predict_cells.predict_cells(
+            replace(plan, evaluations=tuple(e for e in plan.evaluations if e.builds_engine)),
+            Trained(training, Measured(trained_model().checkpoint), images=40),
+            sets,
+            Context(Workspace(tmp_path), NoProgress()),
+        )
+    ]
     assert tried == ["b"]
     assert found[0].ended is unprepared
     assert [each.ended.message for each in found[1:]] == ["the parser refuses the graph"] * 2

@@ -466,13 +466,32 @@ def test_a_pixel_file_is_what_numpy_reads(tmp_path, rows):
     pixels = np.arange(rows, dtype=np.float32)[:, None, None, None] * np.ones(
         (1, 2, 1, 3), np.float32
     )
-    with PixelFile(tmp_path / "p.npy", (2, 1)) as file:
+    with PixelFile(tmp_path / "p.npy", (2, 1), rows) as file:
         assert [file.append(each) for each in pixels] == list(range(rows))
     np.testing.assert_array_equal(np.load(tmp_path / "p.npy"), pixels)
+    assert file.sha256 == hashlib.sha256((tmp_path / "p.npy").read_bytes()).hexdigest()
+
+
+def test_a_pixel_file_with_fewer_images_than_expected_is_whole_and_has_no_hash_yet(tmp_path):
+    with PixelFile(tmp_path / "p.npy", (1, 1), 1000) as file:
+        file.append(np.full((1, 1, 3), 7, np.uint8))
+    assert np.load(tmp_path / "p.npy").tolist() == [[[[7, 7, 7]]]]
+    assert file.sha256 == ""
+
+
+@pytest.mark.parametrize("broken", [(), (0,), (1, 2)])
+def test_the_stored_hashes_are_those_of_the_files(workspace, broken):
+    files = [b"no image" if index in broken else turned_photos().read(0) for index in range(4)]
+    prepare(samples_of(files), opencv(), workspace, split="eval")
+    (finished,) = workspace.finished("prepared")
+    assert finished.files == {
+        name: hashlib.sha256((finished.folder / name).read_bytes()).hexdigest()
+        for name in ("outcomes.json", "pixels.npy")
+    }
 
 
 def test_a_pixel_file_refuses_a_second_dtype(tmp_path):
-    with PixelFile(tmp_path / "p.npy", (1, 1)) as file:
+    with PixelFile(tmp_path / "p.npy", (1, 1), 2) as file:
         file.append(np.zeros((1, 1, 3), np.uint8))
         with pytest.raises(TypeError, match="float32 after uint8"):
             file.append(np.zeros((1, 1, 3), np.float32))

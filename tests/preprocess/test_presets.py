@@ -16,13 +16,18 @@ from torchvision.io import ImageReadMode, decode_image
 from torchvision.models import ResNet18_Weights
 from torchvision.transforms import InterpolationMode, v2
 
+from alignkit.cli.doctor_command import _decoders
 from alignkit.decoders import DECODERS
+from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
+from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.experiment.experiment import PreprocessOption
+from alignkit.findings.provenance import path_facts
 from alignkit.plugins import Plugin
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.presets import PRESETS, _measured, calibration, decoder_evidence
 from alignkit.resizers import RESIZERS
 from alignkit.studies.calibrate import SHIPPED, write_calibration
+from alignkit.text.names import surrogate_note
 from tests.photos import encoded, exif, photo
 
 KINDS = ("420", "422", "444", "progressive", "grey", "exif-6", "exif-7")
@@ -278,10 +283,34 @@ def test_a_resize_that_was_measured_for_one_preset_is_shown_for_another_that_has
 
 
 def test_a_decoder_that_says_nothing_of_a_real_one_has_no_evidence(monkeypatch):
+    assert decoder_evidence(OpenCVDecoder()) == ""
+    assert decoder_evidence(NvjpegModelDecoder()).startswith("surrogate of nvJPEG, decode verified")
+    smooth = decoder_evidence(NvjpegModelDecoder("interpolate"))
+    assert smooth.startswith("surrogate of nvJPEG, decode unverified (a hypothesis)")
     plugin = Plugin("tests.preprocess.test_presets:OfAThirdParty")
     monkeypatch.setitem(DECODERS, "third", plugin)
-    assert decoder_evidence("third") == ""
-    assert decoder_evidence("nvjpeg-model").startswith("surrogate of nvJPEG, decode verified")
+    assert {each.note for each in _decoders() if each.name == "third"} == {""}
+
+
+@pytest.mark.parametrize(
+    ("entry", "replaced", "said"),
+    [
+        ({}, (), "surrogate of torchpipe-gpu, decode verified"),
+        ({"resize": {"name": "opencv"}}, ("resize",), "torchpipe-gpu with another resize, decode"),
+        ({"decode": "opencv", "orient": "exif"}, ("decode", "orient"),
+         "torchpipe-gpu with another decode and orient, resize equal"),
+        ({"orient": "none"}, (), "surrogate of torchpipe-gpu, decode verified"),
+        ({"decode": "opencv", "resize": {"name": "opencv"}, "crop": 30},
+         ("decode", "resize", "crop"),
+         "torchpipe-gpu with another decode, resize and crop, not yet calibrated"),
+    ],
+)  # fmt: skip
+def test_a_surrogate_says_which_of_its_stages_a_file_replaced(entry, replaced, said):
+    given = {"preset": "torchpipe-gpu-surrogate", "size": 32, **entry}
+    path = PreprocessOption.model_validate(given).build("gpu")
+    assert path.replaced == replaced
+    for brief in (True, False):
+        assert said in surrogate_note(path_facts(path), brief=brief)
 
 
 class OfAThirdParty:

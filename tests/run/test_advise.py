@@ -149,7 +149,9 @@ def test_a_path_that_truncates_colours_is_served_half_a_level_brighter_too(tmp_p
     mean = yaml.safe_load(half.yaml)[half.advised]["normalise"]["mean"]
     assert np.allclose(np.subtract(served.normalise.mean, mean) * 255, 0.5)
     paths = {each.name: each for each in ran[0].paths}
-    assert paths[half.advised].surrogate_of == "nvJPEG"
+    # the same stack, which half a level more does not change
+    assert paths[half.advised].surrogate_of == paths["gpu"].surrogate_of == "torchpipe-gpu"
+    assert (paths["gpu"].replaced, paths[half.advised].replaced) == ((), ("normalise",))
     assert "trained with opencv and served with gpu (surrogate) change" in half.sentence
     assert f"({half.advised} (surrogate))" in half.sentence
     opencv, before, after = (

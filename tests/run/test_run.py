@@ -23,15 +23,18 @@ from alignkit.outcome import Measured
 from alignkit.plan import Plan, make_plan
 from alignkit.plan.forecast import forecast
 from alignkit.plan.plan_keys import keyed_plan
-from alignkit.predict.predict_cells import predict_cells
 from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.progress import NoProgress, PlainProgress
 from alignkit.record import RunRecord
 from alignkit.record.document import read_record
+from alignkit.report.kept_report import kept_report
+from alignkit.report.write_report import ReportOptions
 from alignkit.run import carry_out, finished_record, forget, run_experiment
 from alignkit.run.advise import advise, advised_plan
 from alignkit.run.comparison_stage import compare_paths
-from alignkit.train import train_models
+from alignkit.run.matrix_stage import measure_matrix
+from alignkit.text.names import Names
+from alignkit.text.numbers import percent, points
 from alignkit.workspace import Context, Workspace
 from tests.photos import encoded, photo
 from tests.sealed import rewrite
@@ -49,6 +52,17 @@ report: {{worst: 2}}
 """
 IDENTICAL = "{same: true, decode: opencv, resize: {name: opencv, size: 32}}"
 SURROGATE = "{preset: torchpipe-gpu-surrogate, size: 32}"
+NUMERICAL = (
+    "numpy",
+    "torch",
+    "cv2",
+    "scipy",
+    "pandas",
+    "sklearn",
+    "pyarrow",
+    "onnxruntime",
+    "jinja2",
+)
 CHANGING = {"started", "seconds", "command"}
 
 
@@ -95,7 +109,15 @@ def differences(left: object, right: object, where: str = "") -> list[str]:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunRecord, Path]:
     folder = tmp_path_factory.mktemp("finished")
-    return run(write_small(folder, seeds="[0, 1]"), folder / "reports")
+    experiment = load_experiment(write_small(folder, seeds="[0, 1]"))
+    with (folder / "shown.txt").open("w") as shown:
+        context = Context(Workspace(folder / "reports"), PlainProgress(shown))
+        return run_experiment(experiment, context)
+
+
+def lines_shown(folder: Path) -> list[str]:
+    """What the run of `finished` wrote to the terminal."""
+    return (folder.parents[2] / "shown.txt").read_text().splitlines()
 
 
 def test_every_cell_is_measured_and_every_control_holds(finished):
@@ -108,6 +130,42 @@ def test_every_cell_is_measured_and_every_control_holds(finished):
     stages = {share.factor for each in record.attributions for share in each.shares}
     assert {"decode", "resize"} <= stages
     assert len(record.controls) >= 4
+
+
+def test_a_model_is_trained_and_its_cells_are_shown_before_the_next_is_trained(finished):
+    steps = [
+        re.sub(r"^(train|predict) (.* seed \d): 0 of .*", r"\1 \2", line)
+        for line in lines_shown(finished[1])
+    ]
+    models = [f"{path} seed {seed}" for seed in (0, 1) for path in ("opencv", "other (surrogate)")]
+    cells = [[line for line in steps if line.startswith(f"cell {model.split(' seed ')[0]} →")
+              and f"· seed {model[-1]}:" in line] for model in models]  # fmt: skip
+    assert [len(each) for each in cells] == [6] * 4
+    told = [
+        each
+        for each in steps
+        if each.startswith("cell ") or each.split()[0] in ("train", "predict")
+    ]
+    expected = []
+    for model, own in zip(models, cells, strict=True):
+        name = model.replace(" (surrogate)", "")
+        expected += [f"train {name}", f"predict {name}", *own]
+    assert [each for each in told if " in " not in each] == expected
+
+
+def test_a_cell_is_shown_with_the_numbers_of_its_record_and_names_its_seed(finished):
+    record, folder = finished
+    shown = {line.partition(": ")[0]: line.partition(": ")[2] for line in lines_shown(folder)}
+    names = Names(record.paths)
+    for cell in record.cells:
+        row, path, runtime = names.cells(cell)
+        result = shown[f"cell {row} → {path} · {runtime} · seed {cell.seed}"]
+        if cell.aligned:
+            share = percent(cell.metrics["recall.macro"])
+            assert f"macro recall {share}; the other cells" in result
+        else:
+            recall = points(cell.drift.metrics["recall.macro"].value)
+            assert result == (f"churn {percent(cell.drift.churn.value)}, macro recall {recall} pp")
 
 
 def test_what_flipped_images_have_in_common_is_asked_for_every_other_path(finished):
@@ -202,8 +260,7 @@ def test_another_experiment_over_the_same_data_and_paths_preprocesses_nothing(
         monkeypatch.setattr(f"alignkit.preprocess.{name}", refuse)
     train, evaluation = plan.data.training(), plan.data.evaluation()
     sets = prepare_sets(plan.preprocesses, train, evaluation, context, trains=True)
-    trained = train_models(plan, sets, context)
-    predicted = predict_cells(plan, trained, sets, context)
+    trained, predicted = measure_matrix(plan, sets, context, tmp_path)
     assert {type(each.ended) for each in (*trained, *predicted)} == {Measured}
     assert len(compare_paths(plan.preprocesses, sets, context)) == 1
 
@@ -273,6 +330,26 @@ def test_a_killed_run_continues_and_ends_with_the_same_record(tmp_path):
     resumed, _ = run(file, reports)
     straight, _ = run(file, tmp_path / "straight")
     assert differences(settled(resumed), settled(straight)) == []
+
+
+def test_a_cached_run_neither_renders_nor_imports_a_numerical_library(finished):
+    _, folder = finished
+    page = kept_report(folder, ReportOptions()).page
+    before = page.stat().st_mtime_ns
+    code = (
+        "import sys; from alignkit.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"print(*[name for name in {NUMERICAL} if name in sys.modules], file=sys.stderr)"
+    )
+    file, reports = folder.parents[2] / "small.yaml", folder.parents[1]
+    words = ("run", file, "--reports", reports, "--no-open", "-q")
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.endswith(f"report  {page}\n")
+    assert done.stderr.split() == []
+    assert page.stat().st_mtime_ns == before
 
 
 @pytest.fixture(scope="module")

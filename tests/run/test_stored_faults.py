@@ -18,10 +18,11 @@ import pytest
 
 from alignkit.datasets import listed_images
 from alignkit.experiment import load_experiment
-from alignkit.gate.gate_check import run_or_check
+from alignkit.gate import run_or_check
 from alignkit.progress import NoProgress
 from alignkit.record import RunRecord
-from alignkit.report import render
+from alignkit.report.kept_report import kept_report
+from alignkit.report.write_report import ReportOptions
 from alignkit.workspace import Context, Workspace
 from tests.photos import encoded, photo
 from tests.run.test_run import differences, settled
@@ -59,8 +60,8 @@ class Row:
     forget: tuple[str, ...] = ()
     """Kinds of finished work that are removed as well, so that the run reads this file."""
     ends: str = "named"
-    """``named``: in one line, and made again. ``rewritten``: by every command, which never reads
-    it. ``unread``: it holds nothing."""
+    """``named``: in one line, and made again. ``rewritten``: in silence, as what it
+    was made of is there. ``unread``: it holds nothing."""
     base: str = "trained"
     """``trained``, without its record if that would answer; ``killed``; or ``pixels``."""
 
@@ -100,7 +101,8 @@ SHOWN = [
     Row(rf"{RUN}/data/[0-9a-f]{{16}}\.js"),
     Row(rf"{RUN}/img/\w+\.png"),
     *(Row(f"{RUN}/{name}", ends="rewritten")
-      for name in (r"index\.html", r"summary\.md", r"results\.json", r"data/run\.js", "assets/.+")),
+      for name in (r"index\.html", r"summary\.md", r"results\.json", r"report\.json", r"data/run\.js",
+                   "assets/.+")),
     Row(f"{RUN}/tensorboard/.+", ends="unread"),
     Row(r"(reports|data)/.*\.lock", ends="unread"),
     # what a gate of pixels stores besides: its record, which every run makes again
@@ -153,7 +155,7 @@ class Case:
             experiment = load_experiment(self.folder / "experiment.yaml", self.overrides)
             context = Context(self.workspace, progress or NoProgress())
             record, folder = run_or_check(experiment, context)
-            render(folder)
+            kept_report(folder, ReportOptions())
         return record
 
     def copied(self, to: Path) -> Case:

@@ -156,7 +156,10 @@ class DiffImages:
         if self.stress and not refused:
             image, refused = self._stressed(image, lost, begin)
         for number, path in enumerate(self.paths):
-            taps.append(failed_taps(refused) if refused else taps_of(path, image, number, begin))
+            begun = self.paths[0].shared_taps(taps[0], path) if number else None
+            taps.append(
+                failed_taps(refused) if refused else taps_of(path, image, number, begin, begun)
+            )
             if number:
                 found.append(self._compare(number, image, taps, begin))
                 # the pixels of two paths at a time, however many there are

@@ -1,0 +1,175 @@
+"""The cells that an attribution begins from, and the runtimes and images that it covers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from alignkit.attribute.mixture_logits import CellSession
+from alignkit.backends import QUANTISED_GRAPH
+from alignkit.compare.predictions import aligned
+from alignkit.outcome import Measured
+from alignkit.predict import Answer, model_file, open_session
+from alignkit.workspace import Finished
+
+if TYPE_CHECKING:
+    from alignkit.backends import Session
+    from alignkit.models.checkpoint import Checkpoint
+    from alignkit.plan.planned_attribution import PlannedAttribution
+    from alignkit.plan.planned_runtime import Runtime
+    from alignkit.plan.work import Evaluation
+    from alignkit.predict.predict_cells import Predicted
+    from alignkit.prepare.prepared_sets import Sets
+    from alignkit.samples import Samples
+    from alignkit.workspace import Workspace
+
+_FEWEST = 10
+"""Images that are mixed however small the budget is."""
+
+
+def draw_by_class(samples: Samples, count: int) -> list[int]:
+    """Draw images evenly from all classes, as every machine does; return ascending indices."""
+    shuffled = np.random.default_rng(0).permutation(len(samples))
+    if samples.labels:
+        labels = np.asarray(samples.labels)[shuffled]
+        shuffled = shuffled[np.argsort(labels, kind="stable")]
+    # equal steps through the classes: each gets its share of the images
+    places = (np.arange(count) + 0.5) * len(samples) / count
+    return sorted(shuffled[places.astype(np.int64)].tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class AttributedCells:
+    """The cells of one row's models on the two paths of an attribution."""
+
+    planned: PlannedAttribution
+    predicted: Mapping[tuple[str, Runtime, str], Predicted]
+    """By training, runtime and path; those that were measured."""
+
+    @classmethod
+    def of(cls, planned: PlannedAttribution, predicted: Sequence[Predicted]) -> AttributedCells:
+        """Choose a planned attribution's cells from those of a run."""
+        paths = planned.reference.name, planned.candidate.name
+        found: dict[tuple[str, Runtime, str], Predicted] = {}
+        for each in predicted:
+            cell = each.evaluation
+            place = cell.training.key, cell.runtime, cell.place.column.preprocess
+            wanted = place[0] in planned.models and place[2] in paths
+            if wanted and isinstance(each.ended, Measured):
+                found.setdefault(place, each)
+        return cls(planned, found)
+
+    def answer(self, model: str, runtime: Runtime, path: str) -> Answer | None:
+        """Return what a cell answered; ``None`` if it was not measured."""
+        found = self.predicted.get((model, runtime, path))
+        return found.ended.value if found and isinstance(found.ended, Measured) else None
+
+    def runtimes(self) -> tuple[Runtime, ...]:
+        """Return the runtimes to attribute: all, or the reference's and the worst.
+
+        Beside a worst runtime of int8 stands the one that executes its graph unfused.
+        """
+        every = self.planned.runtimes
+        worst = self.worst()
+        if self.planned.scope.every_runtime or worst is None:
+            return every
+        graphs = {each: self._graphs(each) for each in every}
+        unfused = {
+            each
+            for each in every
+            if each.simulation and all(graphs[each]) and graphs[each] == graphs[worst]
+        }
+        return tuple(each for each in every if each in {every[0], worst, *unfused})
+
+    def _graphs(self, runtime: Runtime) -> list[str]:
+        name = self.planned.reference.name
+        answers = [self.answer(model, runtime, name) for model in self.planned.models]
+        return [each.effective.get(QUANTISED_GRAPH, "") if each else "" for each in answers]
+
+    def worst(self) -> Runtime | None:
+        """Find the runtime in which the candidate changes most predictions; ``None`` if unknown."""
+        churns = {each: self._churn(each) for each in self.planned.runtimes}
+        known = {each: churn for each, churn in churns.items() if churn is not None}
+        # of equal ones the first: the reference runtime needs no other session
+        return max(known, key=lambda each: known[each]) if known else None
+
+    def _churn(self, runtime: Runtime) -> float | None:
+        planned = self.planned
+        changed = []
+        for model in planned.models:
+            before = self.answer(model, planned.runtimes[0], planned.reference.name)
+            after = self.answer(model, runtime, planned.candidate.name)
+            if before is None or after is None:
+                return None
+            both = aligned(before.predictions, after.predictions)
+            changed.append(float((both[0].predicted != both[1].predicted).mean()))
+        return float(np.mean(changed)) if changed else None
+
+    def images(self, of: int, workspace: Workspace) -> int:
+        """Return the number of images to mix, of those of the evaluation."""
+        scope = self.planned.scope
+        most = of if scope.images is None else scope.images
+        if scope.seconds is None:
+            return most
+        each_image = self._seconds_an_image(workspace)
+        if not each_image:  # no mixture has to be predicted, or the cells are live
+            return most
+        return min(most, max(min(_FEWEST, of), int(scope.seconds / each_image)))
+
+    def _seconds_an_image(self, workspace: Workspace) -> float:
+        """Estimate the predictions of an image's mixtures by the stored times of the cells."""
+        runtimes, total = self.runtimes(), 0.0
+        counted = self.planned.predictions([str(number) for number in range(len(runtimes))])
+        inside = self.planned.scope.inside_decode != 0 and self.planned.predictions_inside_decode
+        for runtime, count in zip(runtimes, counted, strict=True):
+            more = inside if runtime == runtimes[0] else 0
+            for model in self.planned.models:
+                cell = self.predicted.get((model, runtime, self.planned.reference.name))
+                if cell is None:
+                    continue
+                answer = self.answer(model, runtime, self.planned.reference.name)
+                folder = workspace.stored(cell.evaluation.kind, cell.evaluation.key)
+                if folder is not None and answer is not None:
+                    seconds = Finished.read(folder).seconds / len(answer.predictions)
+                    total += (count + more) * seconds
+        return total
+
+    @contextmanager
+    def opened(
+        self,
+        checkpoints: Mapping[str, Checkpoint],
+        sets: Sets,
+        batch_size: int,
+        workspace: Workspace,
+    ) -> Iterator[list[dict[Runtime, CellSession]]]:
+        """Give each model's sessions by runtime, opened when they predict, closed by the end."""
+
+        def session(evaluation: Evaluation) -> Session:
+            checkpoint = checkpoints[evaluation.training.key]
+            file = model_file(evaluation, checkpoint, sets, workspace)
+            return stack.enter_context(open_session(evaluation.runtime, checkpoint, file))
+
+        def cells(model: str, runtime: Runtime) -> CellSession:
+            own, other = self.planned.reference.name, self.planned.candidate.name
+            answer, candidate = self.answer(model, runtime, own), self.answer(model, runtime, other)
+            assert answer is not None  # a planned runtime ran on the reference path
+            return CellSession(
+                partial(session, self.predicted[model, runtime, own].evaluation),
+                answer.effective,
+                answer.predictions,
+                candidate.predictions if candidate else None,
+                batch_size,
+                any_size=answer.batch.max_abs == 0,
+            )
+
+        # sessions may hold a GPU's memory, so all are closed before the next pair
+        with ExitStack() as stack:
+            yield [
+                {runtime: cells(model, runtime) for runtime in self.runtimes()}
+                for model in self.planned.models
+            ]

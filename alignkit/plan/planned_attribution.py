@@ -1,0 +1,238 @@
+"""Attributions of a plan, and how many images they mix.
+
+The number of images is known before anything runs, and depends on no machine's speed: the
+predictions of all mixtures may be a tenth of the run's own. A training counts three predictions for
+each image of each epoch, its forward and its backward pass. Mixtures that turn out to have equal
+pixels are predicted once, so that the real cost is at most the planned one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from alignkit.outcome import PlannedWork, Skipped
+from alignkit.place import Row
+from alignkit.preprocess import Preprocess
+from alignkit.preprocess.stage_mixtures import (
+    make_stage_mixtures,
+    mixtures,
+    mixtures_in_runtimes,
+)
+from alignkit.version import SHARE_LAYERS, code_version
+
+if TYPE_CHECKING:
+    from alignkit.experiment.report_option import AttributeOption
+    from alignkit.plan import Plan
+    from alignkit.plan.planned_runtime import Runtime
+    from alignkit.plan.work import Evaluation
+
+FEWEST = 100
+"""Images that are mixed whatever they cost: the intervals of fewer say little."""
+_SHARE = 0.1
+_OF_TRAINING = 3
+"""Predictions that take as long as training on one image."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The part of the images and runtimes that an attribution covers."""
+
+    images: int | None = None
+    """Evaluation images to mix, drawn by class; ``None`` for all."""
+    seconds: float | None = None
+    """Budget of this attribution, by the time of its cells: fewer images than ``images``."""
+    inside_decode: int | None = None
+    """Images on which the changes of predictions inside decode are divided too; ``None`` for all
+    that are mixed, 0 for none."""
+    every_runtime: bool = False
+    """Or the reference runtime and the worst one alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedAttribution(PlannedWork):
+    """The models of one row, served along a path and in the runtimes that all of them run in."""
+
+    kind = "comparisons"
+    reference: Preprocess
+    candidate: Preprocess
+    data: str
+    """Fingerprint of all images: the evaluation images are mixed, and int8 engines are calibrated
+    with training images."""
+    models: tuple[str, ...]
+    """Key of each model's training, one a seed."""
+    runtimes: tuple[Runtime, ...]
+    """The reference runtime first. Which of them is the worst depends on their cells alone, so that
+    the key need not name it."""
+    resamples: int
+    skipped: str = ""
+    """The reason why it cannot be done here; empty if it can."""
+    scope: Scope = Scope(every_runtime=True)
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Everything that its shares depend on."""
+        paths = (self.reference, self.candidate)
+        return {
+            "data": self.data,
+            "paths": [[path.name, path.identity(), path.versions()] for path in paths],
+            "models": list(self.models),
+            "runtimes": [[each.name, each.precision, each.parts] for each in self.runtimes],
+            "resamples": self.resamples,
+            "scope": {each.name: getattr(self.scope, each.name) for each in fields(self.scope)},
+            "code": code_version(SHARE_LAYERS),
+        }
+
+    @property
+    def live(self) -> bool:
+        """Whether a runtime may answer differently tomorrow: the shares are then never stored."""
+        return any(each.backend.live for each in self.runtimes)
+
+    @property
+    def label(self) -> str:
+        return f"attribute {self.reference.name} to {self.candidate.name}"
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """The stages that are swapped; each runtime after the first adds one factor."""
+        return make_stage_mixtures(self.reference, self.candidate).factors
+
+    @property
+    def mixture_count(self) -> int:
+        """Number of mixtures of the two paths that prepare every image."""
+        return len(mixtures(self.factors))
+
+    def predictions(self, runtimes: Sequence[str] = ("reference", "worst")) -> list[int]:
+        """Count the predictions of an image by one model in each runtime, at most.
+
+        The two paths themselves are cells, and known.
+        """
+        factors = frozenset(self.factors)
+        if self.switches == 0:  # the decoders differ in name alone
+            factors -= {"decode"}
+        counted = dict.fromkeys(runtimes, 0)
+        for taken in mixtures_in_runtimes(sorted(factors), runtimes[1:]):
+            (runtime,) = taken - factors or {runtimes[0]}
+            counted[runtime] += taken & factors not in (frozenset(), factors)
+        return list(counted.values())
+
+    @property
+    def switches(self) -> int | None:
+        """Number of switches in which the decoders are known to differ; ``None`` if it is not."""
+        from alignkit.decoders.decoder_switches import switches_of
+
+        both = switches_of(self.reference.decode, self.candidate.decode)
+        if self.reference.decode == self.candidate.decode:
+            return 0
+        if isinstance(both, Skipped):
+            return None
+        left, right = (astuple(each) for each in both)
+        return [a == b for a, b in zip(left, right, strict=True)].count(False)
+
+    @property
+    def predictions_inside_decode(self) -> int:
+        """Count the predictions of an image by one model that divide decode, at most."""
+        return 2**self.switches - 1 if self.switches else 0
+
+
+def planned_attributions(
+    plan: Plan, ran: Sequence[Evaluation] | None = None
+) -> tuple[PlannedAttribution, ...]:
+    """List the attributions of a run: the reference's models served along every other path.
+
+    ``ran`` holds the evaluations that were measured; by default it is all that can run. A model is
+    attributed if its aligned cell is among them, in every runtime that all such models ran in.
+    """
+    can_run = [each for each in plan.evaluations if not each.skipped]
+    # the images are those of the plan, whichever of its cells fail
+    planned = _unscoped(plan, can_run)
+    scope = scope_of(plan.experiment.content.attribute, planned, plan)
+    attributed = planned if ran is None else _unscoped(plan, ran)
+    return tuple(replace(each, scope=scope) for each in attributed)
+
+
+def scope_of(option: AttributeOption, planned: Sequence[PlannedAttribution], plan: Plan) -> Scope:
+    """Decide what all attributions of a plan cover; the same images for each."""
+    _, evaluated = plan.data.counts()
+    every = option.runtimes == "all"
+    able = [each for each in planned if not each.skipped]
+    # without a model nothing is predicted
+    if option.images is None and option.seconds is None and any(each.models for each in able):
+        images, inside = _within_budget(option, able, plan, evaluated)
+        return Scope(_unless_all(images, evaluated), None, inside, every)
+    most = evaluated if option.images in (None, "all") else int(option.images)
+    seconds = None if option.seconds is None else option.seconds / max(1, len(able))
+    inside = 0 if option.decode is False else None
+    return Scope(_unless_all(most, evaluated), seconds, inside, every)
+
+
+def _within_budget(
+    option: AttributeOption, able: Sequence[PlannedAttribution], plan: Plan, evaluated: int
+) -> tuple[int, int | None]:
+    """Return the images to mix, and those whose predictions are divided inside decode.
+
+    The second number is as in `Scope`.
+    """
+    budget = _SHARE * _predictions_of_run(plan, evaluated)
+    every = option.runtimes == "all"
+    stages = sum(len(each.models) * sum(_counted(each, every=every)) for each in able)
+    decode = sum(len(each.models) * each.predictions_inside_decode for each in able)
+    an_image = stages + decode if option.decode else stages
+    images = min(evaluated, max(FEWEST, int(budget / an_image))) if an_image else evaluated
+    if option.decode is False or not decode:
+        return images, 0
+    left = int((budget - images * stages) / decode)
+    if option.decode or left >= images:
+        return images, None
+    return images, left if left >= FEWEST else 0
+
+
+def _unless_all(images: int | None, of: int) -> int | None:
+    return None if images is None or images >= of else images
+
+
+def _counted(planned: PlannedAttribution, *, every: bool) -> list[int]:
+    count = len(planned.runtimes) if every else min(2, len(planned.runtimes))
+    return planned.predictions([str(number) for number in range(count)])
+
+
+def _predictions_of_run(plan: Plan, evaluated: int) -> float:
+    trained, _ = plan.data.counts()
+    recipe = plan.recipe
+    epochs = sum(each.fraction for each in plan.trainings if not (each.given or each.skipped))
+    cells = {each.key for each in plan.evaluations if not each.skipped}
+    trainings = _OF_TRAINING * recipe.epochs * epochs * trained * (1 - recipe.holdout)
+    return len(cells) * evaluated + trainings
+
+
+def _unscoped(plan: Plan, ran: Sequence[Evaluation]) -> tuple[PlannedAttribution, ...]:
+    """List the attributions of the models and runtimes that ran."""
+    rows = [each.row for each in plan.trainings if each.row.is_only(plan.reference.name)]
+    if not rows:  # none of the given models was trained with it
+        return ()
+    models = _models(ran, rows[0], plan.reference.name)
+    first = next(iter(models.values()), [])
+    shared = tuple(each for each in first if all(each in ran_in for ran_in in models.values()))
+    return tuple(
+        PlannedAttribution(
+            plan.reference,
+            candidate,
+            plan.fingerprint,
+            tuple(models),
+            shared,
+            resamples=plan.resamples,
+            skipped=candidate.missing() if models else "no cell that it begins from can run",
+        )
+        for candidate in plan.preprocesses[1:]
+    )
+
+
+def _models(ran: Sequence[Evaluation], row: Row, reference: str) -> dict[str, list[Runtime]]:
+    """Map each of the row's models that ran aligned to its runtimes on the reference path."""
+    own = [e for e in ran if (e.place.row, e.place.column.preprocess) == (row, reference)]
+    models: dict[str, list[Runtime]] = {e.training.key: [] for e in own if e.aligned}
+    for each in own:
+        if each.training.key in models:
+            models[each.training.key].append(each.runtime)
+    return models

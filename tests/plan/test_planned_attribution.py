@@ -1,0 +1,70 @@
+"""The images that attributions may mix, decided before anything runs."""
+
+import pytest
+
+from alignkit.experiment import load_experiment
+from alignkit.plan import make_plan
+from alignkit.plan.planned_attribution import planned_attributions
+
+YAML = """\
+name: budget
+data: {{name: digits-on-photos, train: 40, eval: 1000}}
+preprocess:
+  reference: {{decode: opencv, resize: {{name: opencv, size: 32}}}}
+  served: {{decode: {decode}, resize: {{name: pillow, size: 32}}}}
+train: {{model: small-cnn, epochs: 1, seeds: [0]}}
+evaluate: {{backends: [torch, onnxruntime]}}
+"""
+
+
+def scopes(folder, *overrides, decode="nvjpeg-model"):
+    file = folder / "budget.yaml"
+    file.write_text(YAML.format(decode=decode))
+    plan = make_plan(load_experiment(file, overrides))
+    return plan, [each.scope for each in planned_attributions(plan)]
+
+
+def test_mixtures_are_at_most_a_tenth_of_the_predictions_of_the_run(tmp_path):
+    _, (scope,) = scopes(tmp_path)
+    # two trainings of 40 images, forward and backward, and eight cells of 1,000; two mixtures in
+    # each of two runtimes
+    assert scope.images == int(0.1 * (8 * 1000 + 2 * 3 * 40) / (2 * 2)) == 206
+    assert scope.inside_decode == 0  # nothing of the budget is left
+
+
+def test_decoders_that_differ_in_name_alone_cost_nothing(tmp_path):
+    _, (scope,) = scopes(tmp_path, decode="pillow")
+    assert scope.images is None
+
+
+def test_what_the_stages_leave_of_the_budget_divides_decode(tmp_path):
+    plan, (scope,) = scopes(tmp_path, "train.epochs=200")
+    budget = 0.1 * (8 * 1000 + 200 * 2 * 3 * 40)
+    assert scope.images is None
+    # seven settings of three switches besides the reference's own
+    assert scope.inside_decode == int((budget - 4 * 1000) / 7)
+    (planned,) = planned_attributions(plan)
+    assert planned.predictions_inside_decode == 7
+
+
+def test_no_fewer_than_a_hundred_images_are_mixed(tmp_path):
+    _, (scope,) = scopes(tmp_path, "data.eval=300")
+    assert scope.images == 100
+
+
+@pytest.mark.parametrize(
+    ("override", "field", "value"),
+    [
+        ("attribute.images=all", "images", None),
+        ("attribute.images=7", "images", 7),
+        ("attribute.images=5000", "images", None),
+        ("attribute.seconds=60", "seconds", 60.0),
+        ("attribute.runtimes=all", "every_runtime", True),
+        ("attribute.decode=true", "inside_decode", None),
+        ("attribute.decode=false", "inside_decode", 0),
+    ],
+)
+def test_the_file_decides_it(tmp_path, override, field, value):
+    plan, (scope,) = scopes(tmp_path, override)
+    assert getattr(scope, field) == value
+    assert plan.key != scopes(tmp_path)[0].key
