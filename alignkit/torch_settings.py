@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
+DETERMINISTIC_KERNELS: dict[str, Any] = {"deterministic": True}
+"""Options of inductor: it chooses no kernel by timing it."""
 TORCH_EXTENSIONS = "torch.utils.cpp_extension"
 """Logger that warns on its first import where there is a CUDA toolkit and no GPU."""
 
@@ -113,22 +116,21 @@ def reproducible(
     """Run a block with deterministic kernels, one float32 precision and ``threads`` CPU threads.
 
     Random draws inside do not disturb torch's generators outside. An operation without a
-    deterministic kernel raises `RuntimeError`.
+    deterministic kernel raises `RuntimeError`. Compile with `DETERMINISTIC_KERNELS` inside it.
     """
     import torch
 
     memory: Any = torch.utils.deterministic
     cudnn = torch.backends.cudnn
     before = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch.get_deterministic_debug_mode(),
         memory.fill_uninitialized_memory,
         cudnn.benchmark,
         torch.get_num_threads(),
         os.environ.get(CUBLAS),
     )
     try:
-        torch.use_deterministic_algorithms(True)
+        _choose_deterministic(2)
         # every buffer that torch allocates here is written before it is read
         memory.fill_uninitialized_memory = False
         cudnn.benchmark = False
@@ -138,14 +140,25 @@ def reproducible(
         with float32_precision(float32), torch.random.fork_rng(devices=forked):
             yield
     finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-        memory.fill_uninitialized_memory = before[2]
-        cudnn.benchmark = before[3]
-        torch.set_num_threads(before[4])
-        if before[5] is None:
+        _choose_deterministic(before[0])
+        memory.fill_uninitialized_memory = before[1]
+        cudnn.benchmark = before[2]
+        torch.set_num_threads(before[3])
+        if before[4] is None:
             os.environ.pop(CUBLAS, None)
         else:
-            os.environ[CUBLAS] = before[5]
+            os.environ[CUBLAS] = before[4]
+
+
+def _choose_deterministic(mode: int) -> None:
+    """Set torch's mode of deterministic kernels: 0 any, 1 warn of others, 2 raise for others."""
+    import torch
+
+    # it also sets an option of inductor, and would import it for that, which takes seconds
+    if "torch._inductor.config" in sys.modules:
+        torch.use_deterministic_algorithms(mode > 0, warn_only=mode == 1)
+    else:
+        torch.set_deterministic_debug_mode(mode)
 
 
 def named_arithmetic(survives: Callable[[float], bool]) -> Literal["ieee", "tf32", "bf16"]:

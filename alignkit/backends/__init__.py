@@ -16,6 +16,9 @@ Every backend keeps this contract, which the conformance tests check:
   images, preprocessed as the model was trained, and never evaluation images;
 - a builder that knows the layers of its engines is an `EngineBuilder`; it may build where it
   cannot run;
+- ``emulated(precision)`` says, without loading anything heavy, which instructions this processor
+  lacks for a precision that runs all the same, and how much slower it was measured to be, on which
+  processor; empty if nothing is known to be lacking;
 - a backend whose numbers are a simulation says so by ``simulation``, and by its name: no surface
   shows them as those of a runtime;
 - ``effective`` reports what ran: provider, precision, TF32, inserted casts, calibration.
@@ -120,6 +123,10 @@ class Backend(Protocol):
     def impossible(self, precision: Precision) -> str:
         """Return why the precision cannot run here; empty if it can."""
         ...
+
+    def emulated(self, precision: Precision) -> str:  # noqa: ARG002 - nearly no backend emulates
+        """Say what this processor lacks for a precision, and the cost; empty if none is known."""
+        return ""
 
     def open(self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision) -> Session:
         """Load the model; raise if exactly this precision is not available.
@@ -273,6 +280,8 @@ class Usable:
     """Version of the installed library; empty if it is not installed."""
     reason: str
     """Why it cannot run here, with the fix where there is one; empty if it can."""
+    emulated: str = ""
+    """Note on an emulated precision, with its cost; empty if none is known."""
 
     @property
     def name(self) -> str:
@@ -297,7 +306,8 @@ def usable_backends() -> list[Usable]:
                     reason = (
                         backend.cannot_build(precision) or f"engines can be built here; {reason}"
                     )
-                combinations.append(Usable(name, device, precision, version, reason))
+                emulated = backend.emulated(precision) if backend and not reason else ""
+                combinations.append(Usable(name, device, precision, version, reason, emulated))
     return combinations
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from alignkit.backends import Backend
 from alignkit.errors import BackendError
+from alignkit.machine import processor_flags
 from alignkit.torch_settings import missing_device
 
 if TYPE_CHECKING:
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
     from alignkit.backends import Device, Precision
     from alignkit.backends.torch_session import TorchSession
     from alignkit.models.checkpoint import Checkpoint
+
+
+_NATIVE_FLAGS = {
+    "bf16": frozenset({"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16"}),
+    "fp16": frozenset({"avx512_fp16", "amx_fp16", "avx_ne_convert", "asimdhp"}),
+}
+"""Precision → processor flags, x86's and ARM's, of which torch's CPU kernels need one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,19 @@ class TorchBackend(Backend):
             return "tf32 is the arithmetic of NVIDIA GPUs; a CPU has none"
         compiler = missing_compiler(self.device) if self.compile else ""
         return missing_device(self.device) or compiler
+
+    def emulated(self, precision: Precision) -> str:
+        flags, native = processor_flags(), _NATIVE_FLAGS.get(precision, frozenset())
+        # a system may hide its processor's flags: then nothing is known to be lacking
+        if not self.on_cpu or not native or not flags or flags & native:
+            return ""
+        wide = precision == "bf16" and "avx512bw" in flags
+        cost = "1.5 to 3.5 times as long as fp32" if wide else "5 to 15 times as long as fp32"
+        held = "AVX-512" if wide else "AVX2"
+        return (
+            f"this processor has no {precision} instructions and torch emulates them, which took "
+            f"{cost} on an Intel Xeon held to {held} (docs/backends.md); not measured here"
+        )
 
     def compiler(self) -> str:
         """Name the compiler of the kernels, C++ or Triton; empty without ``compile``."""

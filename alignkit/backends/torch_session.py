@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from alignkit.errors import BackendError
-from alignkit.torch_settings import TORCH_EXTENSIONS, quiet
+from alignkit.torch_settings import DETERMINISTIC_KERNELS, TORCH_EXTENSIONS, quiet
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -144,7 +144,7 @@ class Compiled:
             warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)
             from torch._inductor.compile_fx import compile_fx
         self.graphs.append(sum(node.op.startswith("call") for node in graph.graph.nodes))
-        return compile_fx(graph, inputs)
+        return compile_fx(graph, inputs, config_patches=DETERMINISTIC_KERNELS)
 
 
 def round_pools_up(model: nn.Module, checkpoint: Checkpoint) -> str:

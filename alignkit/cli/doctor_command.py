@@ -89,7 +89,11 @@ def _backends() -> str:
         groups.setdefault((each.backend, each.device), []).append(each)
     rows = [("backend", "version", "usable", "not usable, and reason")]
     for (name, device), members in groups.items():
-        usable = ", ".join(each.precision for each in members if not each.reason)
+        usable = ", ".join(
+            f"{each.precision}{' (emulated)' if each.emulated else ''}"
+            for each in members
+            if not each.reason
+        )
         reasons: dict[str, list[str]] = {}
         for each in members:
             if each.reason:
@@ -209,7 +213,7 @@ def _listed_backends() -> list[Listed]:
         for each in _listed(BACKENDS)
     ]
     for each in found:
-        note = _note(BACKENDS[each.backend])
+        note = each.emulated or _note(BACKENDS[each.backend])
         listed.append(Listed(each.name, not each.reason, each.version, "", each.reason, note=note))
     # each device's line below its backend, and backends as the table has them
     order = [*BACKENDS]

@@ -117,12 +117,20 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         *[f"begin with {weights}" for weights in begun[:1]],
         f"trainings  {_counted(expected.trainings) or 'none'}",
         f"cells      {_counted(expected.cells)}",
+        *[f"emulated   {each}" for each in _emulations(expected)],
         *attributed,
         *_advice(planned),
         f"time       {_time(expected.estimate, 'trainings, cells and attribution')}",
         f"disk       {_disk(expected.estimate, 'all of these')}",
         f"memory     {_memory(memory(planned))}",
     ]
+
+
+def _emulations(expected: Forecast) -> list[str]:
+    from alignkit.plan.work import Evaluation, emulations
+
+    works = [each.work for each in expected.cells if each.state == "to run"]
+    return emulations(work for work in works if isinstance(work, Evaluation))
 
 
 def _images(planned: Plan) -> list[str]:
@@ -235,6 +243,7 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "prepared": [_outlook_json(each) for each in expected.prepared],
         "trainings": [_outlook_json(each) for each in expected.trainings],
         "cells": [_outlook_json(each) for each in expected.cells],
+        "emulated": _emulations(expected),
         "attributions": [_outlook_json(each) for each in expected.attributions],
         "comparisons": [_outlook_json(each) for each in expected.comparisons],
         "seconds": estimate.seconds,

@@ -51,6 +51,11 @@ class Runtime:
         return self.backend.simulation(self.precision)
 
     @property
+    def emulated(self) -> str:
+        """Note on an emulated precision, with its cost; empty if none is known."""
+        return "" if self.skipped else self.backend.emulated(self.precision)
+
+    @property
     def parts(self) -> dict[str, Any]:
         """Options, versions and processor, which decide its logits besides weights and inputs."""
         backend = self.backend

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -137,3 +139,13 @@ def _identity(path: Preprocess) -> dict[str, Any]:
     from alignkit.prepare import pixel_identity
 
     return {**pixel_identity(path), "normalise": stage_identity(path.normalise)}
+
+
+def emulations(cells: Iterable[Evaluation]) -> list[str]:
+    """Name each runtime that emulates its precision, with the number of its cells and the cost."""
+    counts = Counter(each.runtime for each in cells)
+    return [
+        f"{runtime.name} {runtime.precision}, {count} cells: {runtime.emulated}"
+        for runtime, count in counts.items()
+        if runtime.emulated
+    ]

@@ -15,11 +15,12 @@ from pathlib import Path
 
 from alignkit.errors import DamagedRecord
 from alignkit.experiment.experiment import Experiment
-from alignkit.outcome import Measured
+from alignkit.outcome import Measured, PlannedWork
 from alignkit.plan import Plan
 from alignkit.plan.forecast import planned_work
 from alignkit.plan.plan_keys import keyed_plan, rekey_for_images
 from alignkit.plan.required_models import require_own_models
+from alignkit.plan.work import emulations
 from alignkit.record import RunRecord
 from alignkit.record.artifacts import verify_artifacts
 from alignkit.record.document import read_record, write_record
@@ -51,6 +52,9 @@ def run_experiment(
             return finished, folder
         if found := stored_work(plan, workspace):
             context.progress.note(found)
+        # before the first minute of work: an emulated precision may take most of the run
+        for slow in emulations(each for each in plan.evaluations if not _stored(each, workspace)):
+            context.progress.note(slow)
         record = carry_out(plan, folder, context)
         write_record(record, folder)
     return record, folder
@@ -138,7 +142,7 @@ def _verified_record(plan: Plan, folder: Path) -> RunRecord:
 def stored_work(plan: Plan, workspace: Workspace) -> str:
     """Say how much of a plan's work is stored; empty if nothing is."""
     counts = {
-        name: (sum(workspace.stored(each.kind, each.key) is not None for each in works), len(works))
+        name: (sum(_stored(each, workspace) for each in works), len(works))
         for name, works in planned_work(plan).items()
         if works
     }
@@ -147,6 +151,10 @@ def stored_work(plan: Plan, workspace: Workspace) -> str:
     words = {"prepared": "preparations", "comparisons": "pixel comparisons"}
     listed = [f"{n} of {total} {words.get(name, name)}" for name, (n, total) in counts.items()]
     return f"continues: {', '.join(listed[:-1])} and {listed[-1]} are stored"
+
+
+def _stored(work: PlannedWork, workspace: Workspace) -> bool:
+    return workspace.stored(work.kind, work.key) is not None
 
 
 def forget(plan: Plan, workspace: Workspace) -> None:

@@ -19,6 +19,7 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from alignkit.stored_file import explained, open_regular, write_atomically
+from alignkit.torch_settings import DETERMINISTIC_KERNELS
 
 if TYPE_CHECKING:
     from alignkit.experiment.train_option import Recipe
@@ -166,7 +167,7 @@ def _forward(
         shared = DistributedDataParallel(
             model, device_ids=[rank.local] if device.type == "cuda" else None
         )
-    return torch.compile(shared) if recipe.compile else shared
+    return torch.compile(shared, options=DETERMINISTIC_KERNELS) if recipe.compile else shared
 
 
 def optimiser_for(recipe: Recipe, model: nn.Module) -> torch.optim.Optimizer:

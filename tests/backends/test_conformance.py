@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from alignkit import machine as processor
 from alignkit.backends import BACKENDS, Precision
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.openvino import OpenVINOBackend
@@ -97,6 +98,25 @@ def test_sessions_keep_the_contract(backend, precision, model):
     assert effective["precision"] == precision
     assert all(isinstance(value, str) and value for value in effective.values())
     session.close()
+
+
+@pytest.mark.parametrize("flags", ["", "avx2 fma", "avx2 avx512bw", "asimd"])
+@pytest.mark.parametrize("backend", VARIANTS, ids=lambda each: named((each, ""))[:-1])
+def test_emulation_is_of_precisions_that_run_and_its_cost_is_a_measured_one(
+    backend, flags, tmp_path, monkeypatch
+):
+    (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
+    monkeypatch.setattr(processor, "CPUINFO", tmp_path / "cpuinfo")
+    for precision in PRECISIONS:
+        said = backend.emulated(precision)
+        if said:
+            assert flags  # of a processor that hides its flags nothing is known
+            assert backend.on_cpu
+            assert precision != "fp32"
+            assert not backend.impossible(precision)
+            assert precision in said
+            assert "Xeon" in said  # the processor that it was measured on
+            assert "not measured here" in said
 
 
 @pytest.mark.parametrize(("backend", "precision"), POSSIBLE, ids=map(named, POSSIBLE))

@@ -1,7 +1,11 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
 
+from alignkit import machine as processor
 from alignkit.backends import torch as torch_backend
 from alignkit.backends.torch import TorchBackend
 from alignkit.errors import BackendError
@@ -136,6 +140,87 @@ def test_reproducible_keeps_outer_generators_still():
         assert torch.are_deterministic_algorithms_enabled()
     assert torch.equal(torch.rand(1), expected)
     assert observed_float32(torch.device("cpu")) == "ieee"
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2])
+def test_the_users_choice_of_deterministic_kernels_is_put_back(mode):
+    before = torch.get_deterministic_debug_mode()
+    try:
+        torch.set_deterministic_debug_mode(mode)
+        with reproducible(torch.device("cpu"), 1):
+            assert torch.get_deterministic_debug_mode() == 2
+        assert torch.get_deterministic_debug_mode() == mode
+    finally:
+        torch.set_deterministic_debug_mode(before)
+
+
+def test_predicting_does_not_import_the_compiler(tmp_path):
+    """It takes seconds, and only torch.optim and torch.compile need it."""
+    torch.save(pooled(32).state_dict(), tmp_path / "weights.pt")
+    program = f"""
+import sys
+from pathlib import Path
+import numpy as np
+from alignkit.backends.torch import TorchBackend
+from alignkit.models.checkpoint import Checkpoint
+weights = Path({str(tmp_path / "weights.pt")!r})
+session = TorchBackend().open(Checkpoint("small-cnn", 10, 32, 32, weights, "key"), None, "fp32")
+session.predict(np.zeros((2, 3, 32, 32), np.float32))
+print([each for each in ("torch._dynamo", "torch._inductor", "sympy") if each in sys.modules])
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert ended.stdout == "[]\n"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # inductor's own import
+def test_a_compiled_module_chooses_no_kernel_by_timing_it(model):
+    from torch._inductor import config
+
+    if reason := TorchBackend(compile=True).impossible("fp32"):
+        pytest.skip(reason)
+    chosen = []
+    with config.patch(post_grad_custom_post_pass=lambda _: chosen.append(config.deterministic)):
+        model.open(TorchBackend(compile=True), "fp32").close()
+    assert chosen == [True]
+    assert not config.deterministic
+
+
+def flagged(tmp_path, monkeypatch, flags):
+    (tmp_path / "cpuinfo").write_text(f"model name : Laptop\nflags : {flags}\n")
+    monkeypatch.setattr(processor, "CPUINFO", tmp_path / "cpuinfo")
+
+
+@pytest.mark.parametrize(
+    ("flags", "emulated"),
+    [
+        ("avx2 fma", {"bf16": "AVX2", "fp16": "AVX2"}),
+        ("avx2 avx512bw", {"bf16": "AVX-512", "fp16": "AVX2"}),
+        ("avx2 avx512bw avx512_bf16", {"fp16": "AVX2"}),
+        ("avx2 avx512bw avx512_bf16 amx_bf16 avx512_fp16", {}),
+        ("", {}),
+    ],
+)
+def test_a_precision_without_instructions_is_emulated(tmp_path, monkeypatch, flags, emulated):
+    flagged(tmp_path, monkeypatch, flags)
+    told = {each: TorchBackend().emulated(each) for each in TorchBackend.precisions}
+    assert {name: said for name, said in told.items() if said}.keys() == emulated.keys()
+    for name, held in emulated.items():
+        assert f"held to {held} " in told[name]
+    assert not any(TorchBackend(device="cuda").emulated(each) for each in told)
+
+
+def test_a_precision_that_is_not_emulated_here_has_kernels_in_torch():
+    if not processor.processor_flags():
+        pytest.skip("the system does not show the processor's flags")
+    supported = {
+        "bf16": torch.ops.mkldnn._is_mkldnn_bf16_supported(),
+        "fp16": torch.ops.mkldnn._is_mkldnn_fp16_supported(),
+    }
+    native = {each for each in supported if not TorchBackend().emulated(each)}
+    assert all(supported[each] for each in native)
 
 
 def pooled(height: int) -> torch.nn.Module:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from alignkit import machine as processor
 from alignkit.backends import BACKENDS, usable_backends
 from alignkit.decoders import DECODERS
 from alignkit.machine import vector_extensions
@@ -59,6 +60,18 @@ def test_doctor_and_list_say_the_same_of_backends(alignkit, command):
             for each in document
         ]
     assert told == expected
+
+
+def test_an_emulated_precision_is_marked(alignkit, tmp_path, monkeypatch):
+    (tmp_path / "cpuinfo").write_text("flags : avx2\n")
+    monkeypatch.setattr(processor, "CPUINFO", tmp_path / "cpuinfo")
+    lines = alignkit("doctor").out.splitlines()
+    (line,) = [line for line in lines if line.startswith("  torch device=cpu ")]
+    assert " fp32, fp16 (emulated), bf16 (emulated)" in line
+    listed = json.loads(alignkit("list", "backends", "--json").out)["backends"]
+    (bf16,) = [each for each in listed if each["name"] == "torch device=cpu bf16"]
+    assert bf16["usable"]
+    assert "emulates" in bf16["note"]
 
 
 def test_what_a_backend_can_run_is_told_and_why_not_the_rest(alignkit):

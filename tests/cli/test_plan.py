@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from alignkit import machine as processor
 from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
 from alignkit.workspace import Workspace
@@ -73,6 +74,32 @@ def test_what_cannot_run_is_impossible_with_its_reason(alignkit, file, tmp_path)
     impossible = [each for each in document["cells"] if each["state"] == "impossible"]
     assert len(impossible) == 8
     assert all("tf32" in each["label"] and each["reason"] for each in impossible)
+
+
+BF16 = "evaluate: {backends: [{name: torch, precision: [fp32, bf16]}]}\n"
+
+
+def processor_with(flags, tmp_path, monkeypatch):
+    (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
+    monkeypatch.setattr(processor, "CPUINFO", tmp_path / "cpuinfo")
+
+
+def test_a_precision_that_this_processor_emulates_is_named_with_its_cost(
+    alignkit, file, tmp_path, monkeypatch
+):
+    processor_with("avx2", tmp_path, monkeypatch)
+    file.write_text(file.read_text() + BF16)
+    (said,) = planned(alignkit, file, tmp_path)["emulated"]
+    assert said.startswith("torch bf16, 8 cells: this processor has no bf16 instructions")
+    assert "not measured here" in said
+    assert f"emulated   {said}" in alignkit("plan", file, "--reports", tmp_path / "reports").out
+
+
+def test_a_native_precision_is_not_said_to_be_emulated(alignkit, file, tmp_path, monkeypatch):
+    processor_with("avx2 avx512_bf16", tmp_path, monkeypatch)
+    file.write_text(file.read_text() + BF16)
+    assert planned(alignkit, file, tmp_path)["emulated"] == []
+    assert "emulated" not in alignkit("plan", file).out
 
 
 def test_a_gate_without_models_plans_its_comparisons(alignkit, tmp_path, monkeypatch):

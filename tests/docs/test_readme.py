@@ -94,5 +94,5 @@ def test_the_training_loop_it_shows_runs_and_sees_every_image_each_epoch():
         "train_step": lambda images, labels: seen.append((tuple(images.shape), len(labels))),
     }
     exec(small, names)
-    assert seen == [((30, 3, 48, 48), 30)] * 2
+    assert seen == [((30, 3, 32, 32), 30)] * 2
     assert sum(len(labels) for _, labels in names["check"]) == 20

@@ -1,12 +1,13 @@
 """Held-out images: what they score, which epoch they keep, and what is written of each epoch."""
 
 import json
+import math
 
 import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
-from sklearn.metrics import recall_score
+from sklearn.metrics import classification_report, recall_score
 
 from alignkit.experiment.train_option import Recipe
 from alignkit.models.architectures import load_model
@@ -79,6 +80,29 @@ def test_every_epoch_has_a_classification_report_that_is_strict_json(tmp_path):
     assert [each["epoch"] for each in reports] == [1, 2, 3, 4]
     assert {each["of"] for each in reports} == {"held-out training images"}
     assert {*reports[0]["report"]} >= {*"0123456789", "macro avg", "accuracy"}
+
+
+@pytest.mark.filterwarnings("ignore:.*:sklearn.exceptions.UndefinedMetricWarning")
+@pytest.mark.parametrize("seed", range(20))
+def test_the_report_is_scikit_learns_to_the_bit(seed):
+    random = np.random.default_rng(seed)
+    # often more classes than images: some have no image, some no answer
+    classes, images = int(random.integers(2, 40)), int(random.integers(1, 120))
+    labels = random.integers(0, classes, images)
+    answers = np.where(random.random(images) < 0.6, labels, random.integers(0, classes, images))
+    names = [f"class {number}" for number in range(classes)]
+    expected = classification_report(
+        labels, answers, labels=range(classes), target_names=names, output_dict=True,
+        zero_division=math.nan,
+    )  # fmt: skip
+
+    def defined(value):
+        if isinstance(value, dict):
+            return {name: defined(each) for name, each in value.items()}
+        return None if math.isnan(value) else float(value)
+
+    report = classification(labels.tolist(), answers.tolist(), names)
+    assert json.dumps(report) == json.dumps(defined(expected))
 
 
 def test_a_class_without_images_or_answers_has_no_value_and_stops_nothing():

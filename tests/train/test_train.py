@@ -282,10 +282,28 @@ def test_batches_are_normalised_to_the_same_bits_as_numpy():
     }
 
 
-def test_normalising_leaves_the_pixels_it_was_given():
-    pixels = torch.full((1, 3, 2, 2), 9.0)
-    tensor_normaliser(Normalise(), torch.device("cpu"))(pixels)
-    assert bool((pixels == 9).all())
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_normalising_leaves_the_pixels_it_was_given(dtype):
+    pixels = torch.full((1, 3, 2, 2), 9, dtype=dtype)
+    for layout in (torch.channels_last, torch.contiguous_format):
+        tensor_normaliser(Normalise(), torch.device("cpu"))(pixels.contiguous(memory_format=layout))
+        assert bool((pixels == 9).all())
+
+
+@pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
+def test_every_level_of_every_channel_is_normalised_to_the_same_bits(layout):
+    normalise = Normalise((0.1, 0.4, 0.9), (0.2, 0.25, 0.3))
+    levels = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
+    pixels = np.concatenate([levels, levels[:, ::-1], levels[:, :, ::-1]], axis=3)
+    channels = [
+        (pixels[..., channel].astype(np.float32) / np.float32(255) - np.float32(mean))
+        / np.float32(std)
+        for channel, (mean, std) in enumerate(zip(normalise.mean, normalise.std, strict=True))
+    ]
+    images = torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous(memory_format=layout)
+    batch = tensor_normaliser(normalise, torch.device("cpu"))(images)
+    assert batch.is_contiguous(memory_format=layout)
+    assert np.array_equal(batch.numpy(), np.stack(channels, axis=1))
 
 
 def test_cosine_falls_from_the_rate_to_zero_and_constant_stays():
