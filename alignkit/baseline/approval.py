@@ -202,7 +202,8 @@ def approve(
 
 def head_key(head: BaselineHead) -> str:
     """Hash all that a head says of what was approved, by which `--changed-only` skips stages."""
-    return content_key(head.model_dump(mode="json", exclude={"lines", "alignkit"}))
+    # a label decides no pixel, and heads of older versions have none
+    return content_key(head.model_dump(mode="json", exclude={"lines", "alignkit", "surrogates"}))
 
 
 def without_predictions(line: MetricLine) -> MetricLine:
@@ -246,7 +247,7 @@ def _merged(
 
 
 def _merged_head(before: Baseline, now: Baseline, lines: tuple[LineChange, ...]) -> BaselineHead:
-    """Take over a path's new versions and options once all of its changes are accepted."""
+    """Take over a path's new versions, options and label once its changes are all accepted."""
     accepted = {change.key for change in lines}
     left = {change.path for change in changes(before, now) if change.key not in accepted}
     settled = [path for path in now.head.paths if path not in left]
@@ -256,6 +257,9 @@ def _merged_head(before: Baseline, now: Baseline, lines: tuple[LineChange, ...])
             "code": now.head.code if whole else "",
             "versions": before.head.versions | {p: now.head.versions[p] for p in settled},
             "paths": before.head.paths | {p: now.head.paths[p] for p in settled},
+            # a path that is no surrogate any more has no label
+            "surrogates": {p: n for p, n in before.head.surrogates.items() if p not in settled}
+            | {p: n for p, n in now.head.surrogates.items() if p in settled},
         }
     )
 
