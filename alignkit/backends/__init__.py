@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from alignkit.plugins import Plugin
+from alignkit.plugins import UNPROVEN, Plugin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -200,6 +200,11 @@ class RemoteBackend(Protocol):
     """The row, or the name of the user's model; empty if there is only one."""
 
 
+NOT_COMPARED = "not compared with hardware"
+"""Part of every simulation's label."""
+_ON_A_GPU = frozenset(("cuda", "tensorrt"))
+"""Devices and providers of a GPU."""
+
 BACKENDS = {
     "torch": Plugin(
         "alignkit.backends.torch:TorchBackend",
@@ -273,6 +278,8 @@ class Usable:
     """Version of the installed library; empty if it is not installed."""
     reason: str
     """Why it cannot run here, with the fix where there is one; empty if it can."""
+    note: str = ""
+    """Remark in any case: ``not yet run on hardware``, ``not compared with hardware``."""
 
     @property
     def name(self) -> str:
@@ -297,7 +304,10 @@ def usable_backends() -> list[Usable]:
                     reason = (
                         backend.cannot_build(precision) or f"engines can be built here; {reason}"
                     )
-                combinations.append(Usable(name, device, precision, version, reason))
+                unproven = plugin.unproven or not _ON_A_GPU.isdisjoint(options.values())
+                simulated = backend is not None and backend.simulation(precision)
+                note = UNPROVEN if unproven else NOT_COMPARED if simulated else ""
+                combinations.append(Usable(name, device, precision, version, reason, note))
     return combinations
 
 

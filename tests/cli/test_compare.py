@@ -204,7 +204,7 @@ def test_a_surrogate_that_changed_is_named_as_it_was_and_as_it_is(compared, tmp_
     ]
     compared(flipped=range(40), paths=tuple(other))
     summary = (tmp_path / "out" / "summary.md").read_text()
-    assert ", in the earlier run, and a surrogate of torchpipe" in summary
+    assert ", in the earlier run, and is a surrogate of torchpipe" in summary
     assert " with another resize, " in summary.partition("in the earlier run")[2]
 
 
