@@ -92,7 +92,7 @@ def write_calibration(name: str, measured: dict[str, dict[str, Any]], folder: Pa
     path = folder / f"{name}.json"
     stages = {**_stored(path), **measured}
     of_stages = {str(stage): stages.get(stage) for stage in CALIBRATED_STAGES}
-    words = {name: _sentence(name, of_stages[name]) for name in of_stages if of_stages[name]}
+    words = {name: _sentence(name, found) for name, found in of_stages.items() if found}
     write_record(path, {"summary": words, **of_stages})
     return path
 
