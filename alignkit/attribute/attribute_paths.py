@@ -79,7 +79,8 @@ def attribute_paths(
         cells = AttributedCells.of(planned, predicted)
         opened = partial(cells.opened, checkpoints, sets, plan.batch_size, workspace)
         images = cells.images(len(sets.evaluation), workspace)
-        with context.progress.stage("attribute", images, " to ".join(names)) as stage:
+        title = f"{planned.reference.title} to {planned.candidate.title}"
+        with context.progress.stage("attribute", images, title) as stage:
             try:
                 found += attribute_stored(
                     planned,

@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from alignkit.plugins import Plugin
+from alignkit.plugins import UNPROVEN, Plugin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -207,6 +207,11 @@ class RemoteBackend(Protocol):
     """The row, or the name of the user's model; empty if there is only one."""
 
 
+NOT_COMPARED = "not compared with hardware"
+"""Part of every simulation's label."""
+_ON_A_GPU = frozenset(("cuda", "tensorrt"))
+"""Devices and providers of a GPU."""
+
 BACKENDS = {
     "torch": Plugin(
         "alignkit.backends.torch:TorchBackend",
@@ -282,6 +287,8 @@ class Usable:
     """Why it cannot run here, with the fix where there is one; empty if it can."""
     emulated: str = ""
     """Note on an emulated precision, with its cost; empty if none is known."""
+    note: str = ""
+    """Remark in any case: ``not yet run on hardware``, ``not compared with hardware``."""
 
     @property
     def name(self) -> str:
@@ -307,7 +314,12 @@ def usable_backends() -> list[Usable]:
                         backend.cannot_build(precision) or f"engines can be built here; {reason}"
                     )
                 emulated = backend.emulated(precision) if backend and not reason else ""
-                combinations.append(Usable(name, device, precision, version, reason, emulated))
+                unproven = plugin.unproven or not _ON_A_GPU.isdisjoint(options.values())
+                simulated = backend is not None and backend.simulation(precision)
+                note = UNPROVEN if unproven else NOT_COMPARED if simulated else ""
+                combinations.append(
+                    Usable(name, device, precision, version, reason, emulated, note)
+                )
     return combinations
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from alignkit.backends import BACKENDS, Backend, CalibrationSet, Choice
+from alignkit.backends import BACKENDS, NOT_COMPARED, Backend, CalibrationSet, Choice
 from alignkit.errors import BackendError, MissingDependency
 
 if TYPE_CHECKING:
@@ -36,11 +36,10 @@ _LABELS = {
     "nodes": "simulated with a rounding behind every node",
     "tf32": "simulated with the operands of every product rounded to TF32",
 }
-_NOT_COMPARED = "not compared with hardware"
-_UNKNOWN = f"summation order of the kernels unknown; {_NOT_COMPARED}"
+_UNKNOWN = f"summation order of the kernels unknown; {NOT_COMPARED}"
 _UNFUSED = (
     "simulated by the graph quantised for {}, executed unfused in float32, which defines it; "
-    f"integer kernels round otherwise; {_NOT_COMPARED}"
+    f"integer kernels round otherwise; {NOT_COMPARED}"
 )
 _NARROW = ("fp16", "bf16")
 """Precisions that are simulated from an engine."""

@@ -92,6 +92,8 @@ class BaselineHead(Stored):
     """Path → stage → library that ran."""
     paths: dict[str, dict[str, Any]]
     """Path → its stages and options."""
+    surrogates: dict[str, str] = Field(default_factory=dict)
+    """Surrogate → its label when its lines were recorded."""
     data: str
     """Fingerprint of the images."""
     code: str = ""

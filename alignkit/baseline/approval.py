@@ -201,8 +201,8 @@ def approve(
 
 
 def head_key(head: BaselineHead) -> str:
-    """Hash all that a head says of what was approved, by which `--changed-only` skips stages."""
-    return content_key(head.model_dump(mode="json", exclude={"lines", "alignkit"}))
+    """Hash all of a head but its labels, by which `--changed-only` skips stages."""
+    return content_key(head.model_dump(mode="json", exclude={"lines", "alignkit", "surrogates"}))
 
 
 def without_predictions(line: MetricLine) -> MetricLine:
@@ -246,16 +246,18 @@ def _merged(
 
 
 def _merged_head(before: Baseline, now: Baseline, lines: tuple[LineChange, ...]) -> BaselineHead:
-    """Take over a path's new versions and options once all of its changes are accepted."""
+    """Take over a path's new versions, options and label once its changes are all accepted."""
     accepted = {change.key for change in lines}
     left = {change.path for change in changes(before, now) if change.key not in accepted}
-    settled = [path for path in now.head.paths if path not in left]
     whole = not left and before.head.paths.keys() <= now.head.paths.keys()
+    heads = dict.fromkeys(before.head.paths, before.head)
+    heads |= dict.fromkeys(now.head.paths.keys() - left, now.head)
     return now.head.model_copy(
         update={
             "code": now.head.code if whole else "",
-            "versions": before.head.versions | {p: now.head.versions[p] for p in settled},
-            "paths": before.head.paths | {p: now.head.paths[p] for p in settled},
+            "versions": {path: head.versions[path] for path, head in heads.items()},
+            "paths": {path: head.paths[path] for path, head in heads.items()},
+            "surrogates": {p: h.surrogates[p] for p, h in heads.items() if p in h.surrogates},
         }
     )
 

@@ -10,10 +10,12 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from alignkit.baseline import BaselineHead
 from alignkit.baseline.approval import LineChange, MetricChange
 from alignkit.baseline.pending import ChangeGroup, Decided
+from alignkit.preprocess import Preprocess
 from alignkit.text import columns, printable
-from alignkit.text.names import Names, place_in_words
+from alignkit.text.names import Names, facts_of_paths, place_in_words, surrogate_notes
 from alignkit.text.numbers import signed
 
 KEYS = (
@@ -23,6 +25,12 @@ KEYS = (
 DECISIONS = {"a": "accept", "r": "reject", "s": "skip"}
 _SHOWN = 20
 """Greatest number of images listed for one group."""
+
+
+def recorded_surrogates(head: BaselineHead, paths: Sequence[Preprocess]) -> dict[str, str]:
+    """Return the labels of a head; for a head without, those of ``paths`` that still run alike."""
+    same = [path for path in paths if path.identity() == head.paths.get(path.name)]
+    return surrogate_notes(facts_of_paths(same)) | head.surrogates
 
 
 def walk(

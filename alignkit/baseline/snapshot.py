@@ -137,6 +137,7 @@ def _add(snapshot: Snapshot, tapped: _Tapped) -> None:
 def head_now(name: str, paths: Sequence[Preprocess], samples: Samples) -> BaselineHead:
     """Make the head of a baseline; raise `MissingDependency` if a path cannot run here."""
     from alignkit.errors import MissingDependency
+    from alignkit.text.names import facts_of_paths, surrogate_notes
     from alignkit.version import PIXEL_LAYERS, __version__, code_version
 
     for path in paths:
@@ -151,6 +152,7 @@ def head_now(name: str, paths: Sequence[Preprocess], samples: Samples) -> Baseli
             for path in paths
         },
         paths={path.name: path.identity() for path in paths},
+        surrogates=surrogate_notes(facts_of_paths(paths)),
         data=samples.fingerprint,
         code=code_version(PIXEL_LAYERS),
         lines=0,

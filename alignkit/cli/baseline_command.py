@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,9 +16,6 @@ from alignkit.preprocess import STAGES, StageName
 from alignkit.progress import progress_for
 from alignkit.text import columns
 from alignkit.workspace import Context, Workspace
-
-if TYPE_CHECKING:
-    from alignkit.baseline import BaselineHead
 
 app = typer.Typer(
     name="baseline",
@@ -48,6 +44,7 @@ def record(
     """Add lines for new images and stages; changed lines become pending. Refused in CI."""
     from alignkit.experiment import load_experiment
     from alignkit.gate.baseline_recording import record_baseline
+    from alignkit.text.names import facts_of_paths, surrogate_lines
 
     experiment = load_experiment(file, overrides)
     done = record_baseline(
@@ -58,6 +55,8 @@ def record(
         reason=reason,
     )
     print(f"{done.file}: {done.added} lines added, {done.known} known")
+    for label in surrogate_lines(facts_of_paths(experiment.paths)):
+        print(label)
     if done.pending:
         print(f"{done.pending} lines changed and are pending: alignkit review {file}")
 
@@ -77,20 +76,24 @@ def show(
 ) -> None:
     """Show the baselines of a file: environments, versions, lines."""
     from alignkit.baseline import baseline_folder, read_baseline
+    from alignkit.baseline.review import recorded_surrogates
     from alignkit.experiment import load_experiment
-    from alignkit.text.names import Names, facts_of_paths, surrogate_lines, surrogate_note
+    from alignkit.text.names import Names
 
     experiment = load_experiment(file, overrides)
     folder = baseline_folder(experiment, baselines)
     found = [read_baseline(path) for path in sorted(folder.glob("*.jsonl"))]
-    facts = facts_of_paths(experiment.paths)  # a baseline keeps none
+    labels = [recorded_surrogates(each.head, experiment.paths) for each in found]
     if as_json:
-        labels = {path.name: surrogate_note(path) for path in facts if path.surrogate_of}
-        print(json.dumps([_head_and_labels(each.head, labels) for each in found], indent=1))
+        heads = [
+            each.head.model_copy(update={"surrogates": surrogates})
+            for each, surrogates in zip(found, labels, strict=True)
+        ]
+        print(json.dumps([head.model_dump() for head in heads], indent=1))
         return
-    names = Names(facts)
     rows = [("baseline", "path", "decode", "resize", "images", "lines")]
-    for each in found:
+    for each, surrogates in zip(found, labels, strict=True):
+        names = Names.of_notes(surrogates)
         for path, versions in each.head.versions.items():
             own = [line for line in each.lines.values() if line.path == path]
             images = len({line.image for line in own})
@@ -99,13 +102,9 @@ def show(
                 (each.fingerprint, names.short(path), *libraries, str(images), str(len(own)))
             )
     print(columns(rows) if found else f"no baseline in {folder}")
-    for line in surrogate_lines(facts) if found else ():
+    # baselines of several environments have each its own labels
+    for line in dict.fromkeys(f"{path}: {note}" for each in labels for path, note in each.items()):
         print(line)
-
-
-def _head_and_labels(head: BaselineHead, labels: Mapping[str, str]) -> dict[str, Any]:
-    surrogates = {path: label for path, label in labels.items() if path in head.paths}
-    return {**head.model_dump(), "surrogates": surrogates}
 
 
 @app.command()
@@ -197,23 +196,24 @@ def review(
     Without a terminal, print the commands that approve them and change nothing. Refused in CI.
     """
     from alignkit.baseline.pending import Undecided, apply_decisions
-    from alignkit.baseline.review import commands, headline, model_lines, walk
+    from alignkit.baseline.review import commands, headline, model_lines, recorded_surrogates, walk
     from alignkit.experiment import load_experiment
     from alignkit.text import printable
-    from alignkit.text.names import Names, facts_of_paths, surrogate_lines
+    from alignkit.text.names import Names
 
     experiment = load_experiment(file, overrides)
     waiting = Undecided.of(experiment, Workspace(reports), baselines)
-    facts = facts_of_paths(experiment.paths)
-    names = Names(facts)
+    surrogates = recorded_surrogates(waiting.pending.head, experiment.paths)
+    names = Names.of_notes(surrogates)
     # a pipe cannot answer; a script gets commands that it can run
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         for group in waiting.groups:
             # one line: the next one would be run
             text = f"# {headline(group, names)}; {waiting.cause(group)}"
             print(printable(" ".join(text.split())))
-        for label in surrogate_lines(facts) if waiting.groups or waiting.metrics() else ():
-            print(printable(f"# {label}"))
+        if waiting.groups or waiting.metrics():
+            for path, note in surrogates.items():
+                print(printable(f"# {path}: {note}"))
         models = model_lines(waiting.metrics(), file, names)
         print("\n".join([*commands(waiting.groups, file), *models]))
         return

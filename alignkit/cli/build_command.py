@@ -26,6 +26,7 @@ from alignkit.progress import progress_for
 from alignkit.text import columns
 
 if TYPE_CHECKING:
+    from alignkit.record import PathFacts
     from alignkit.record.study_documents import BuiltEngine
 
 _SECOND = {
@@ -59,6 +60,7 @@ def build(
     from alignkit.record.study_documents import EngineBuilds
     from alignkit.stored_file import write_atomically, write_output
     from alignkit.studies.build_engines import build_engines
+    from alignkit.text.names import facts_of_paths
     from alignkit.version import __version__
     from alignkit.workspace import Context, Workspace
 
@@ -75,7 +77,8 @@ def build(
     ).model_dump_json(indent=1)
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "engines.json", document + "\n")
-    print(document if as_json else _as_text(engines, folder))
+    facts = facts_of_paths(experiment.paths)
+    print(document if as_json else _as_text(engines, facts, folder))
     for path in files:
         write_output(path, document + "\n")
     absent = [each for each in engines if each.engine is None]
@@ -85,22 +88,28 @@ def build(
     raise typer.Exit(ExitCode.MISSING if missing else ExitCode.CRASHED)
 
 
-def _as_text(engines: Sequence[BuiltEngine], folder: Path) -> str:
+def _as_text(engines: Sequence[BuiltEngine], facts: Sequence[PathFacts], folder: Path) -> str:
     from alignkit.report.engine_view import layer_words, size_words
+    from alignkit.text.names import Names, surrogate_lines
 
+    names = Names(facts)
     rows = []
     for each in engines:
         made = each.engine
-        facts = (
+        found = (
             (layer_words(made), size_words(made), made.sha256, _SECOND[each.second])
             if made
             else (f"{'CANNOT BE BUILT HERE' if each.missing else 'FAILED'}: {each.reason}", *"   ")
         )
         rows.append(
-            (f"{each.trained_with} seed {each.seed}", f"{each.backend} {each.precision}", *facts)
+            (
+                f"{names.short(each.trained_with)} seed {each.seed}",
+                f"{each.backend} {each.precision}",
+                *found,
+            )
         )
     head = ("model", "runtime", "layers that compute", "size", "SHA-256", "")
-    lines = [columns([head, *rows]), ""]
+    lines = [*surrogate_lines(facts), columns([head, *rows]), ""]
     if any(each.engine for each in engines):
         lines.append("built here, not run: no prediction of these engines is known")
     return "\n".join([*lines, f"record     {folder / 'engines.json'}"])

@@ -146,12 +146,14 @@ def _surrogates(
     probe = _probe(images)
     for surrogate in chosen:
         if measured := calibrate(surrogate, probe, progress):
-            print(f"{surrogate.name}: {summary(measured, calibration(surrogate.path))}")
+            print(f"{surrogate.name}: measured here: {summary(measured)}")
             written = write_calibration(surrogate.name, measured, out or SHIPPED)
             print(f"written {written}", file=sys.stderr)
-        for pair in surrogate.pairs:
-            if pair.missing:
-                print(f"{surrogate.name}: {pair.stage} not measured, {pair.missing}")
+        absent = [pair for pair in surrogate.pairs if pair.missing]
+        for pair in absent:
+            print(f"{surrogate.name}: {pair.stage} not measured here, {pair.missing}")
+        if absent:
+            print(f"{surrogate.name}: evidence that is stored: {calibration(surrogate.path)}")
         if residuals:
             _keep_residuals(surrogate, probe, residuals)
     # a table with gaps is written all the same, but must not look complete to CI

@@ -98,7 +98,8 @@ def _backends() -> str:
         for each in members:
             if each.reason:
                 reasons.setdefault(each.reason, []).append(each.precision)
-        lines = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()] or [""]
+        lines = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
+        lines = [*lines, *dict.fromkeys(each.note for each in members if each.note)] or [""]
         rows.append((f"{name} {device}", members[0].version or "none", usable or "-", lines[0]))
         rows += [("", "", "", line) for line in lines[1:]]
     return f"backends\n{columns(rows, indent='  ')}"
@@ -213,8 +214,8 @@ def _listed_backends() -> list[Listed]:
         for each in _listed(BACKENDS)
     ]
     for each in found:
-        note = each.emulated or _note(BACKENDS[each.backend])
-        listed.append(Listed(each.name, not each.reason, each.version, "", each.reason, note=note))
+        facts = each.name, not each.reason, each.version, "", each.reason
+        listed.append(Listed(*facts, note=each.emulated or each.note))
     # each device's line below its backend, and backends as the table has them
     order = [*BACKENDS]
     return sorted(listed, key=lambda each: order.index(each.name.partition(" ")[0]))
@@ -232,7 +233,8 @@ def _presets() -> list[Listed]:
         if preset.surrogate_of:
             path = PreprocessOption.model_validate({"preset": name, "size": 224}).build(name)
             summary = f"surrogate of {preset.surrogate_of}, {calibration(path)}: {summary}"
-        listed.append(Listed(name, not why, "", summary, why, preset.source))
+        note = UNPROVEN if decoder.unproven or resizer.unproven else ""
+        listed.append(Listed(name, not why, "", summary, why, preset.source, note))
     return listed
 
 

@@ -131,7 +131,8 @@ def calibrate(
     record = None
     if experiment.labelled:
         record, _ = run_experiment(experiment, Context(Workspace(reports), display))
-    print(proposal_text(propose(experiment, record, repeats=repeats, progress=display)))
+    proposals = propose(experiment, record, repeats=repeats, progress=display)
+    print(proposal_text(proposals, experiment.paths))
 
 
 # a command of `alignkit report`: see its module

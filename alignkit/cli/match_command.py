@@ -165,7 +165,7 @@ def _show(found: Match, names: Mapping[Configuration, str]) -> None:
         print(fewer)
     console.print(_table(found, names))
     if not names:  # a serving option's name says it
-        for decoder, evidence in surrogates(found).items():
+        for decoder, evidence in surrogates(found, names).items():
             print(f"{decoder} is a {evidence}")
     steps = ", ".join(f"{tried} on {images}" for images, tried in found.rungs)
     print(f"{found.tried} configurations: {steps} images; distances in grey levels 0..255")

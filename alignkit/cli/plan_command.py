@@ -62,26 +62,29 @@ def plan(
 def _as_text(planned: Plan, expected: Forecast) -> str:
     experiment = planned.experiment
     compared = [("pixels", "state", ""), *map(_row, expected.comparisons)]
+    surrogates, simulations = _surrogates(planned, brief=True), _simulations(planned)
     return "\n".join(
         [
             f"{experiment.name}  {experiment.file}",
             *([experiment.question] if experiment.question else []),
+            *(f"{name}: {note}" for name, note in {**surrogates, **simulations}.items()),
             *(["", columns(compared, indent="  ")] if expected.comparisons else []),
             *(_models(planned, expected) if planned.evaluations else _pixels(planned, expected)),
-            *(f"{name}: {label}" for name, label in _labels(planned).items()),
         ]
     )
 
 
-def _labels(planned: Plan) -> dict[str, str]:
-    """Return the label of each surrogate by its path, and of each simulation by its runtime."""
-    from alignkit.text.names import facts_of_paths, surrogate_note
+def _surrogates(planned: Plan, *, brief: bool = False) -> dict[str, str]:
+    """Return the label of each surrogate by its path."""
+    from alignkit.text.names import facts_of_paths, surrogate_notes
 
-    facts = facts_of_paths(planned.preprocesses)
-    notes = {each.name: surrogate_note(each, brief=True) for each in facts}
-    for each in planned.evaluations:
-        notes[each.place.column.runtime] = each.runtime.simulation
-    return {name: note for name, note in notes.items() if note}
+    return surrogate_notes(facts_of_paths(planned.preprocesses), brief=brief)
+
+
+def _simulations(planned: Plan) -> dict[str, str]:
+    """Return the label of each simulated runtime by its name."""
+    labels = {each.place.column.runtime: each.runtime.simulation for each in planned.evaluations}
+    return {runtime: label for runtime, label in labels.items() if label}
 
 
 def _pixels(planned: Plan, expected: Forecast) -> list[str]:
@@ -109,7 +112,7 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
     return [
         *(["", columns(trainings, indent="  ")] if expected.trainings else []),
         "",
-        columns(_cell_rows(expected.cells), indent="  "),
+        columns(_cell_rows(planned, expected.cells), indent="  "),
         "",
         *_attribution_table(planned, expected),
         *_images(planned),
@@ -155,9 +158,12 @@ def _reason(outlook: Outlook) -> str:
     return f"again: {outlook.reason}" if again else outlook.reason
 
 
-def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
+def _cell_rows(planned: Plan, outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
     """Format one row for cells that differ only in their seed."""
     from alignkit.plan.work import Evaluation
+    from alignkit.text.names import Names, facts_of_paths
+
+    names = Names(facts_of_paths(planned.preprocesses))
 
     grouped: dict[Place, list[Outlook]] = {}
     for outlook in outlooks:
@@ -166,9 +172,9 @@ def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
         grouped.setdefault(cell.place, []).append(outlook)
     rows: list[tuple[str, ...]] = [("trained with", "evaluated with", "in", "cells", "")]
     for place, same in grouped.items():
-        row, preprocess, backend, precision = place.names
+        paths = names.short(str(place.row)), names.short(place.column.preprocess)
         reasons = "; ".join(filter(None, dict.fromkeys(map(_reason, same))))
-        rows.append((row, preprocess, f"{backend} {precision}", _counted(same), reasons))
+        rows.append((*paths, place.column.runtime, _counted(same), reasons))
     return rows
 
 
@@ -249,7 +255,8 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "seconds": estimate.seconds,
         "bytes": estimate.bytes,
         "memory": asdict(memory(planned)),
-        "labels": _labels(planned),
+        "surrogates": _surrogates(planned),
+        "simulations": _simulations(planned),
         "reason": NOT_MEASURED if estimate.seconds is None else "",
     }
 

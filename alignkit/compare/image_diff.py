@@ -104,8 +104,9 @@ class _Both:
     reference: _Side
     candidate: _Side
     seen: dict[tuple[int, int], MaybeSums] = field(default_factory=dict)
-    """Arrays by identity → their sums; a stage that does nothing returns its input. For an array
-    alone, whether its sums are whole numbers takes the place of the other one."""
+    """Arrays by identity → their sums; a stage that does nothing returns its input."""
+    same: dict[tuple[int, bool], PixelSums] = field(default_factory=dict)
+    """An array by identity, and whether its sums are whole numbers → its sums with itself."""
     levels: Histogram | None = None
     """(3, 256) counts by channel and level of the pixels that ``normalise`` receives, if they are
     ``uint8`` and differ."""
@@ -173,10 +174,10 @@ class _Both:
         """Compare the reference's tap with itself; one tap's sums are one object."""
         tap = self.reference.taps["colour" if stage == "normalise" else stage]
         whole = tap.dtype == "uint8" and stage != "normalise"
-        key = id(tap), int(whole)
-        if key not in self.seen:
-            self.seen[key] = identical_sums(tap.size, "uint8" if whole else "float32")
-        return self.seen[key]
+        key = id(tap), whole
+        if key not in self.same:
+            self.same[key] = identical_sums(tap.size, "uint8" if whole else "float32")
+        return self.same[key]
 
     def _equal(self, stage: StageName, sums: MaybeSums) -> bool:
         """Tell whether the next stage has the same input on both sides, in value and in dtype."""

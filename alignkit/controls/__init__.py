@@ -56,7 +56,7 @@ def verify(
         LEARNED: lambda: _check_row_learned(predicted),
         SAME_TENSORS: lambda: check_same_inputs(predicted),
     }
-    with context.progress.stage("verify", 1 + len(checks), preprocess.name) as stage:
+    with context.progress.stage("verify", 1 + len(checks), preprocess.title) as stage:
         controls = check_pixels(preprocess, sets.evaluation)
         stage.advance()
         for name, check in checks.items():

@@ -35,6 +35,8 @@ from alignkit.workspace import Context, Workspace
 ROUNDS = 9
 _IMAGES = 32
 """Most images timed in each round."""
+_SIMULATION = "a simulation's time is not that of the hardware"
+_SURROGATE = "a surrogate's time is not that of the stack that it imitates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,9 @@ def measure_latency(experiment: Experiment, context: Context) -> tuple[LatencyFa
 
 def _of_paths(experiment: Experiment, progress: Progress) -> tuple[LatencyFacts, ...]:
     samples = experiment.data.evaluation()
-    missing = {each: each.missing() for each in experiment.paths}
+    missing = {
+        each: each.missing() or _SURROGATE * bool(each.surrogate_of) for each in experiment.paths
+    }
     present = [each for each, reason in missing.items() if not reason]
     images = list(encoded_images(samples, range(min(_IMAGES, len(samples)))))
     # clocks run in this process, so an image that could end it is found in a worker first; and the
@@ -103,10 +107,12 @@ def _of_runtimes(experiment: Experiment, context: Context) -> tuple[LatencyFacts
         for evaluation in first.evaluations:
             runtime = evaluation.runtime
             facts = LatencyFacts(
-                part="inference", backend=runtime.name, precision=runtime.precision,
-                reference=evaluation.aligned,
+                part="inference", path=evaluation.preprocess.name, backend=runtime.name,
+                precision=runtime.precision, reference=evaluation.aligned,
             )  # fmt: skip
             reason = evaluation.skipped or untrained
+            if runtime.simulation:
+                reason = reason or _SIMULATION
             if runtime.backend.own_path:
                 reason = reason or "it is sent files; only runtimes that receive tensors are timed"
             if reason:

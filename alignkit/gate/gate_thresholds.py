@@ -21,6 +21,7 @@ from alignkit.preprocess import STAGES, Preprocess, StageName
 from alignkit.progress import Progress
 from alignkit.record import RunRecord
 from alignkit.samples import Samples
+from alignkit.text.names import facts_of_paths, surrogate_lines
 
 _HEADROOM = 1.25
 """Threshold over today's difference."""
@@ -145,8 +146,9 @@ def rounded_up(value: float) -> float:
     return float(f"{math.ceil(round(value / unit, 6)) * unit:.2g}")
 
 
-def proposal_text(proposals: Sequence[Proposal]) -> str:
-    """Format the proposals as a ``gate:`` block for the file."""
+def proposal_text(proposals: Sequence[Proposal], paths: Sequence[Preprocess]) -> str:
+    """Format the proposals as a ``gate:`` block for the file, below the labels of surrogates."""
     width = max((len(each.rule) for each in proposals), default=0)
     lines = [f"    - {each.rule.ljust(width)}  # {each.because}" for each in proposals]
-    return "\n".join(["gate:", "  rules:", *lines])
+    labels = [f"# {line}" for line in surrogate_lines(facts_of_paths(paths))]
+    return "\n".join([*labels, "gate:", "  rules:", *lines])

@@ -20,13 +20,13 @@ from alignkit.findings.environment import environment
 from alignkit.findings.provenance import paths_facts
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
-from alignkit.plan import CHANGED, data_fingerprint
+from alignkit.plan import CHANGED, data_fingerprint, images_of
 from alignkit.plugins import name_of
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.progress import Progress, advancing
 from alignkit.record import DataFacts, RunRecord, Verdict
 from alignkit.run.comparison_stage import Comparison, compare_stored
-from alignkit.samples import Samples, Split
+from alignkit.samples import Samples
 from alignkit.version import ALL_LAYERS, __version__, code_version
 from alignkit.workspace import Context, Workspace, content_key
 
@@ -60,7 +60,7 @@ def for_each_pair(
     # whether a path that cannot run here is an error, the rules decide
     for candidate in [] if reference.missing() else others:
         if not candidate.missing():
-            with progress.stage("compare", images, candidate.name) as stage:
+            with progress.stage("compare", images, candidate.title) as stage:
                 compared.append(compare(reference, candidate, advancing(stage)))
     return tuple(compared)
 
@@ -136,9 +136,7 @@ def judged_images(experiment: Experiment, record: RunRecord) -> Samples:
     A record keeps no image, so that rules over images list them again after the measurement.
     """
     samples = experiment.data.evaluation()
-    images: dict[Split, str] = {"eval": samples.fingerprint}
-    if experiment.labelled:
-        images = {"train": experiment.data.fingerprint("train"), **images}
+    images = images_of(experiment, {"eval": samples.fingerprint})
     if data_fingerprint(images) != record.data.fingerprint:
         raise DataError(CHANGED)
     return samples

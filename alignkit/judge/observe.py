@@ -188,7 +188,7 @@ def _latencies(rule: Rule, evidence: Evidence) -> list[Observed]:
 def _latency(
     rule: Rule, reference: LatencyFacts | None, each: LatencyFacts, which: str
 ) -> Observed:
-    where = (_timed(reference) if reference else "", _timed(each), each.backend, each.precision)
+    where = (reference.path if reference else "", each.path, each.backend, each.precision)
     reason = each.reason or (reference.reason if reference else "the reference was not timed")
     if reason or reference is None:
         return Observed(*where, reason=reason, missing=ExitCode.MISSING)
@@ -213,10 +213,6 @@ def slowdown(
     pairs = zip(getattr(reference, which), getattr(candidate, which), strict=True)
     changes = sorted((b - a) / a if relative else b - a for a, b in pairs)
     return changes[len(changes) // 2], changes[1], changes[-2]
-
-
-def _timed(facts: LatencyFacts) -> str:
-    return facts.path or f"{facts.backend} {facts.precision}"
 
 
 def _against_baseline(rule: Rule, evidence: Evidence) -> list[Observed]:

@@ -169,20 +169,22 @@ def _of_rules(outcomes: Sequence[RuleOutcome], evidence: Evidence) -> str:
     if found := _open(outcomes):
         first, tally = found
         cause = f"; {first.cause}" if first.cause else ""
+        comma = "," * bool(first.column.runtime)
         return (
-            f"{tally}; the first, {first.metric} of {names.short(first.evaluated_with)} against "
-            f"{names.short(first.trained_with)}: {first.observed} ({first.limit}){cause}."
+            f"{tally}; the first, {first.metric}{comma or ' of'} {place_in_words(first, names)}: "
+            f"{first.observed} ({first.limit}){cause}."
         )
     held = [each for each in outcomes if each.observed != NOT_LOOKED_AT]
     if not held:
         return f"Nothing was looked at: all {len(outcomes)} checks stand as they were approved."
-    # each pair once, though it has many rules
-    compared = list(dict.fromkeys((each.evaluated_with, each.trained_with) for each in held))
+    # each place once, though it has many rules
+    compared = list({each.place: each for each in held}.values())
     repeated = {path.name for path in evidence.paths if path.same}
-    pairs = ", ".join(
-        f"{names.short(candidate)} against {names.short(reference)}"
-        f"{' (the same on purpose)' * (candidate in repeated)}"
-        for candidate, reference in compared[:4]
+    # a place in a runtime has a comma of its own
+    pairs = ("; " if any(each.backend for each in compared[:4]) else ", ").join(
+        f"{place_in_words(each, names)}"
+        f"{' (the same on purpose)' * (each.evaluated_with in repeated)}"
+        for each in compared[:4]
     )
     more = f" and {len(compared) - 4} more" if len(compared) > 4 else ""
     return f"{_ALIGNED}all {len(held)} checks hold: {pairs}{more}."

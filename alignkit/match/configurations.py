@@ -16,7 +16,6 @@ import numpy as np
 from alignkit.decoders import DECODERS, Decoder
 from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.opencv import OpenCVDecoder
-from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import ConfigError
 from alignkit.plugins import Plugin, did_you_mean
 from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
@@ -159,19 +158,14 @@ _SMOOTH_NVJPEG = (
     "jpeg_fancy_upsampling=True) ({})"
 )
 _ENGINE = "a GPU's JPEG engine ({}); or nvImageCodec fancy_upsampling=False on the CPU"
-_SERVING_DECODES: tuple[tuple[str, Decoder, Decoder], ...] = (
-    (_ON_THE_CPU, OpenCVDecoder(), OpenCVDecoder()),
-    (_NVJPEG, NvjpegModelDecoder(), NvjpegModelDecoder()),
-    (_SMOOTH_NVJPEG, NvjpegModelDecoder("interpolate"), NvjpegModelDecoder("interpolate")),
-    # the same pixels
-    (
-        _ENGINE,
-        SimpleJPEGDecoder(chroma="nearest"),
-        NvjpegModelDecoder(dct="islow", colour="round"),
-    ),
+_SERVING_DECODES: tuple[tuple[str, Decoder], ...] = (
+    (_ON_THE_CPU, OpenCVDecoder()),
+    (_NVJPEG, NvjpegModelDecoder()),
+    (_SMOOTH_NVJPEG, NvjpegModelDecoder("interpolate")),
+    (_ENGINE, NvjpegModelDecoder(dct="islow", colour="round")),
 )
 """Names of ways to decode, with a place for the label of a surrogate; the decoder that behaves like
-it here, the same library or a surrogate of one that needs a GPU; the one whose evidence it has."""
+it here, the same library or a surrogate of one that needs a GPU."""
 _SERVING_RESIZES: tuple[tuple[str, Resizer, Rounding], ...] = (
     ("torchpipe ResizeMat or cv2.resize", OpenCVResizer(), "none"),
     ("cv2.resize INTER_AREA", OpenCVResizer("area"), "none"),
@@ -194,8 +188,8 @@ def serving_options() -> dict[Configuration, str]:
     names the evidence.
     """
     labelled = [
-        (decode, decoder, brief_evidence(decoder_evidence(of)))
-        for decode, decoder, of in _SERVING_DECODES
+        (decode, decoder, brief_evidence(decoder_evidence(decoder)))
+        for decode, decoder in _SERVING_DECODES
     ]
     return {
         Configuration(decoder, resizer, rounding): f"{decode.format(label)}; {resize}"

@@ -164,10 +164,16 @@ def fewer_changes(match: Match, names: Mapping[Configuration, str]) -> str:
     )
 
 
-def surrogates(match: Match) -> dict[str, str]:
-    """Return the surrogates among the decoders of the ranking, each with its evidence in brief."""
-    decoders = [each.decode for ranked in match.ranking for each in ranked.configurations]
-    found = {_called(each, DECODERS): decoder_evidence(each) for each in decoders}
+def surrogates(match: Match, names: Mapping[Configuration, str]) -> dict[str, str]:
+    """Return the surrogates of the ranking, each with its evidence in brief.
+
+    They are decoders, and under their options' names where serving options are matched.
+    """
+    ranked = [each for ranked in match.ranking for each in ranked.configurations]
+    found = {
+        names.get(each, _called(each.decode, DECODERS)): decoder_evidence(each.decode)
+        for each in ranked
+    }
     return {name: brief_evidence(evidence) for name, evidence in found.items() if evidence}
 
 
@@ -181,7 +187,7 @@ def as_json(match: Match, names: Mapping[Configuration, str]) -> dict[str, Any]:
         "plain_mean_abs": match.plain_mean,
         "explained": match.explained,
         "not_reproduced": match.recolouring,
-        "surrogates": surrogates(match),
+        "surrogates": surrogates(match, names),
         "tried": match.tried,
         "rungs": [list(rung) for rung in match.rungs],
         "images": match.images,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import get_args
 
 from alignkit.backends import Builder
@@ -96,9 +97,7 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     require_models(experiment)
     content = experiment.content
     data = experiment.data
-    # those of each split, as another listing could find other images
-    splits: tuple[Split, ...] = get_args(Split) if content.labelled else ("eval",)
-    images = {split: data.fingerprint(split) for split in splits}
+    images = images_of(experiment)
     fingerprint = data_fingerprint(images)
     reference, *candidates = experiment.paths
     trainings: tuple[Training, ...] = ()
@@ -131,6 +130,17 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
         comparisons=tuple(PixelComparison(reference, each, images["eval"]) for each in candidates),
         ranks=ranks,
     )
+
+
+def images_of(
+    experiment: Experiment, listed: Mapping[Split, str] = MappingProxyType({})
+) -> dict[Split, str]:
+    """Return the fingerprint of each split that the experiment reads.
+
+    ``listed`` has those that are known, as another listing could find other images.
+    """
+    splits: tuple[Split, ...] = get_args(Split) if experiment.labelled else ("eval",)
+    return {split: listed.get(split) or experiment.data.fingerprint(split) for split in splits}
 
 
 def data_fingerprint(images: Mapping[Split, str]) -> str:

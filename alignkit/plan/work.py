@@ -50,6 +50,14 @@ class Training(PlannedWork):
     def label(self) -> str:
         return str(self.row) if self.given else f"train {self.row} seed {self.seed}"
 
+    @property
+    def title(self) -> str:
+        """Row and seed as progress shows them, where surrogates are called so."""
+        from alignkit.text.names import Names, facts_of_paths
+
+        row = Names(facts_of_paths(self.paths)).short(str(self.row))
+        return row if self.given else f"{row} seed {self.seed}"
+
 
 @dataclass(frozen=True, slots=True)
 class MatchedPair:

@@ -70,7 +70,7 @@ def predict_cells(
     with it. Paths that prepare the same pixels share a key and are predicted once.
     """
     evaluations = [each for each in plan.evaluations if each.training == trained.training]
-    title = trained.training.label.removeprefix("train ")
+    title = trained.training.title
     with context.progress.stage("predict", len(evaluations), title) as stage:
         for group in _by_runtime(evaluations):
             stage.note(f"{group[0].runtime.name} {group[0].runtime.precision}")

@@ -83,7 +83,7 @@ def _prepare(
 ) -> Outcome[Prepared]:
     if reason := preprocess.missing():
         return Skipped(reason)
-    title = f"{preprocess.name} {split}"
+    title = f"{preprocess.title} {split}"
     with context.progress.stage("prepare", len(samples), title) as stage:
         report = advancing(stage)
         return capture(

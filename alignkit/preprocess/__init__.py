@@ -302,6 +302,12 @@ class Preprocess:
             taps.decoded, {each: taps.pixels[each] for each in before if each in taps.pixels}
         )
 
+    @property
+    def title(self) -> str:
+        """Name with which progress shows it: of a surrogate, that it is one."""
+        called = not self.surrogate_of or self.name.endswith("-surrogate")
+        return self.name if called else f"{self.name} (surrogate)"
+
     def identity(self) -> dict[str, Any]:
         """Return every stage's name and options, and the limit, as JSON for keys and records."""
         stages: dict[str, Any] = {stage: stage_identity(getattr(self, stage)) for stage in STAGES}

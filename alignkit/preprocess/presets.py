@@ -176,7 +176,7 @@ PRESETS = {
         **DALI_CROP,
     ),
     "dali-gpu": Preset(
-        summary="NVIDIA DALI's ResNet-50 validation pipeline on a GPU; not yet run on hardware",
+        summary="NVIDIA DALI's ResNet-50 validation pipeline on a GPU",
         source=DALI_GPU,
         decode={"name": "dali-gpu"},
         resize={"name": "dali-gpu", **DALI_GEOMETRY},
@@ -199,7 +199,7 @@ PRESETS = {
         resize={"name": "torchpipe", "op": "mat"},
     ),
     "torchpipe-gpu": Preset(
-        summary="torchpipe on a GPU: DecodeTensor, ResizeTensor; not yet run on hardware",
+        summary="torchpipe on a GPU: DecodeTensor, ResizeTensor",
         source=TORCHPIPE_GPU,
         decode={"name": "torchpipe-cuda"},
         resize={"name": "torchpipe-cuda"},
@@ -213,7 +213,7 @@ PRESETS = {
         surrogate_of="torchpipe-gpu",
     ),
     "torchvision-cuda": Preset(
-        summary="torchvision's decode_jpeg and resize on a GPU; not yet run on hardware",
+        summary="torchvision's decode_jpeg and resize on a GPU",
         source=TORCHVISION_CUDA,
         decode={"name": "torchvision-cuda"},
         resize={"name": "torchvision-cuda", "antialias": True},

@@ -33,8 +33,8 @@ class ComparedRun(Stored):
     sentence: str
     paths: tuple[PathFacts, ...]
     """Its paths; a name may be a surrogate's in one run and a real stack's in the other."""
-    simulations: tuple[str, ...] = ()
-    """Its simulated runtimes, each with its label."""
+    simulations: dict[str, str] = {}
+    """Simulated runtime → its label."""
 
 
 class Difference(Stored):

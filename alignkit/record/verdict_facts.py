@@ -94,7 +94,7 @@ class LatencyFacts(Stored):
     part: Literal["preprocess", "inference"]
     """Decode to normalised tensor, or a batch of one image through the model."""
     path: str = ""
-    """Set for ``preprocess``."""
+    """Of ``inference``, the one that the model was trained with."""
     backend: str = ""
     """Set for ``inference``."""
     precision: str = ""

@@ -53,7 +53,7 @@ def attribution_sections(record: RunRecord, names: Names) -> tuple[AttributionSe
             again=runtime not in ("", first.get((reference, candidate))),  # folded on the page
             sentences=tuple(_sentence(each) for each in found),
             remarks=_remarks(found),
-            chart=_chart(index, found),
+            chart=_chart(index, found, names),
             table=_table(found),
         )
         for index, ((reference, candidate, runtime), found) in enumerate(groups.items())
@@ -93,7 +93,7 @@ def _drawn_for(each: AttributionFacts) -> str:
     return "predictions inside decode" if each.metric.endswith(".decode") else "shares"
 
 
-def _chart(index: int, found: Sequence[AttributionFacts]) -> DotPlot | None:
+def _chart(index: int, found: Sequence[AttributionFacts], names: Names) -> DotPlot | None:
     known = {each.metric: each for each in found if each.shares}
     metric = next((metric for metric in _CHARTED if metric in known), None)
     if metric is None:
@@ -104,10 +104,11 @@ def _chart(index: int, found: Sequence[AttributionFacts]) -> DotPlot | None:
         (share.factor, drawn(share.effect, scale), drawn(share.alone, scale))
         for share in each.shares
     ]
+    pair = f"{names.short(each.reference)} to {names.short(each.candidate)}"
     return dot_plot(
         rows,
         id=f"causes-{index}",
-        title=f"{LABELS[metric]}: share of each cause, {each.reference} to {each.candidate}",
+        title=f"{LABELS[metric]}: share of each cause, {pair}",
         series=("share", "alone, all else as in the reference"),
         unit=f"{unit}, with 95 % intervals",
     )

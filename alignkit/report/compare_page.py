@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from alignkit.record.study_documents import (
 )
 from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, numbers
 from alignkit.report.templates import PAGE_ASSETS, asset, html, markdown
-from alignkit.text.names import Names, surrogate_note
+from alignkit.text.names import Names, surrogate_notes
 from alignkit.text.numbers import DASH, NBSP, count, grouped, listed, p_value, percent, significant
 
 _CHANGES: dict[Change, Shown] = {
@@ -121,23 +121,27 @@ def sentence(made: RunComparison) -> str:
 
 def labels(made: RunComparison) -> tuple[str, ...]:
     """Return a sentence for each surrogate and each simulation of one run or of both."""
-    simulated = dict.fromkeys((*made.before.simulations, *made.after.simulations))
-    return (*_surrogates(made), *(f"{each}." for each in simulated))
+    sides = made.before, made.after
+    surrogates = [
+        {name: f"is a {note}" for name, note in surrogate_notes(side.paths, brief=True).items()}
+        for side in sides
+    ]
+    simulated = [
+        {name: f"is {label}" for name, label in side.simulations.items()} for side in sides
+    ]
+    return (*_of_one_or_both(*surrogates), *_of_one_or_both(*simulated))
 
 
-def _surrogates(made: RunComparison) -> Iterator[str]:
-    before, after = (
-        {each.name: surrogate_note(each, brief=True) for each in run.paths}
-        for run in (made.before, made.after)
-    )
+def _of_one_or_both(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    """Say of each name in which run it has its label."""
     for name in dict.fromkeys([*before, *after]):
         was, now = before.get(name, ""), after.get(name, "")
         if was and now and was != now:
-            yield f"{name} is a {was}, in the earlier run, and a {now}, in the later one."
+            yield f"{name} {was}, in the earlier run, and {now}, in the later one."
         elif was and now:
-            yield f"{name} is a {now}."
-        elif was or now:
-            yield f"{name} is a {was or now}, in the {'earlier' if was else 'later'} run alone."
+            yield f"{name} {now}."
+        else:
+            yield f"{name} {was or now}, in the {'earlier' if was else 'later'} run alone."
 
 
 def _tally(changes: Iterable[Change]) -> str:

@@ -74,7 +74,9 @@ def distribution_sections(
         cells = _cells(record, each.reference, each.candidate)
         margins = _margins(cells, folder, table) if cells else None
         pair = names.of(each.reference), names.of(each.candidate)
-        sections.append(_section(index, pair, means, margins, _words(cells) if cells else ""))
+        sections.append(
+            _section(index, pair, means, margins, _words(cells, names) if cells else "")
+        )
     return tuple(sections)
 
 
@@ -86,7 +88,7 @@ def _section(
     words: str,
 ) -> DistributionSection:
     known = means[np.isfinite(means)]
-    title = f"{pair[1].name} against {pair[0].name}"
+    title = f"{pair[1].short} against {pair[0].short}"
     return DistributionSection(
         *pair,
         steps(known, id=f"ecdf-{index}", title=f"Share of images that differ by less, {title}"),
@@ -111,10 +113,11 @@ def _cells(record: RunRecord, reference: str, candidate: str) -> tuple[Cell, Cel
     return None
 
 
-def _words(cells: tuple[Cell, Cell]) -> str:
+def _words(cells: tuple[Cell, Cell], names: Names) -> str:
     home, cell = cells
+    trained, served = names.short(home.trained_with), names.short(cell.evaluated_with)
     return (
-        f"Trained with {home.trained_with}, seed {home.seed}, served with {cell.evaluated_with} "
+        f"Trained with {trained}, seed {home.seed}, served with {served} "
         f"({cell.column.runtime}). The margin is the greatest logit less the second, as "
         "the model gives them on its own path."
     )

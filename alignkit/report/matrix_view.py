@@ -181,8 +181,8 @@ class _Builder:
 
     def _simulated(self, backend: str) -> str:
         """Refer to the label of a backend's columns: it is too long to stand under each path."""
-        ran = (each for _, each in self.entries.values() if each.backend == backend)
-        return "as labelled above" if any(each.simulation for each in ran) else ""
+        own = (each for _, each in self.entries.values() if each.backend == backend)
+        return "as labelled above" if any(each.simulation for each in own) else ""
 
     def _row(self, row: Row) -> MatrixRow:
         floor = self.floors.get(row)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import create_model
+from pydantic import Field, create_model
 
 from alignkit.record import Count, Finding, RunRecord, Stored, Verdict
+from alignkit.text.names import surrogate_notes
 
 
 class ResultsHead(Stored):
@@ -28,6 +29,8 @@ class ResultsHead(Stored):
     """The gate's file; ``null`` for a run."""
     exit_code: int
     verdict: Verdict
+    surrogates: dict[str, str] = Field(default_factory=dict)
+    """Surrogate → what it replaces, and the evidence; every number of such a path is its own."""
     findings: tuple[Finding, ...] = ()
     pending: Count = 0
     """Changed lines that wait for an approval."""
@@ -68,8 +71,11 @@ def results_from_record(record: RunRecord) -> ResultsHead:
 
 
 def measured_fields(record: RunRecord | None) -> dict[str, Any]:
-    """`OF_RECORD` with their values; none without a record."""
-    return {name: getattr(record, name) for name in OF_RECORD} if record else {}
+    """`OF_RECORD` with their values, and ``surrogates``; none without a record."""
+    if record is None:
+        return {}
+    measured = {name: getattr(record, name) for name in OF_RECORD}
+    return {**measured, "surrogates": surrogate_notes(record.paths)}
 
 
 def results_text(results: ResultsHead) -> str:

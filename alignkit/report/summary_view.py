@@ -237,6 +237,7 @@ def summary(record: RunRecord, page: Path) -> str:
 
 def _worst_entries(record: RunRecord) -> list[str]:
     """Return a row for each pair of paths: the runtime in which most predictions changed."""
+    names = Names(record.paths)
     worst: dict[tuple[str, str], MatrixEntry] = {}
     for entry in record.matrix:
         pair = entry.trained_with, entry.evaluated_with
@@ -245,8 +246,7 @@ def _worst_entries(record: RunRecord) -> list[str]:
     compared = sorted(worst.values(), key=lambda each: each.churn, reverse=True)
     rows = [("trained with", "evaluated with", "worst in", "Δ macro recall, pp", "churn", "flips")]
     for entry in compared[:_MOST_PAIRS]:
-        # without the facts of paths: surrogates are called so in lines below the table
-        view = entry_view(entry, Names(()))
+        view = entry_view(entry, names)
         change = view.change + " *" * view.is_significant
         rows.append((*view.place, change, view.churn, view.flips))
     lines = columns(rows).splitlines() if compared else []

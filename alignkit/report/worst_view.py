@@ -65,15 +65,15 @@ def worst_groups(
             names.of(reference),
             names.of(candidate),
             pair_name(reference, candidate),
-            tuple(_card(image, command) for image in some),
+            tuple(_card(image, command, names) for image in some),
         )
         for (reference, candidate), some in groups.items()
     )
 
 
-def _card(image: WorstImage, command: str) -> WorstCard:
+def _card(image: WorstImage, command: str, names: Names) -> WorstCard:
     factor = f"{TIMES}{image.amplification:g}"
-    a, b = image.reference, image.candidate
+    a, b = names.short(image.reference), names.short(image.candidate)
     # a folder of images alone has no labels
     label = f"label {image.label} · " if image.label else ""
     return WorstCard(
@@ -84,7 +84,7 @@ def _card(image: WorstImage, command: str) -> WorstCard:
         flipped=image.flipped,
         width=image.width,
         height=image.height,
-        command=image_command(command, a, b, image.id),
+        command=image_command(command, image.reference, image.candidate, image.id),
         pictures=(
             Picture(image.a.path, f"A {a}", f"{image.id} as {a} gives it"),
             Picture(image.b.path, f"B {b}", f"{image.id} as {b} gives it"),

@@ -180,7 +180,7 @@ def _search(
 
     target = preprocess_target(served if option.change == "training" else reference)
     names, chosen = _choices(target, option)
-    detail = f"{len(chosen)} configurations for {served.name}"
+    detail = f"{len(chosen)} configurations for {served.title}"
     with progress.stage("advise", len(samples), detail) as stage:
         found = match(target, samples, range(len(samples)), chosen, progress=advancing(stage))
     nearest = (

@@ -115,7 +115,7 @@ def compare_paths(
     compared = []
     for candidate in candidates:
         if sets.usable(reference.name, "eval") and sets.usable(candidate.name, "eval"):
-            detail = f"{reference.name} with {candidate.name}"
+            detail = f"{reference.title} with {candidate.title}"
             images = sets.evaluation
             with context.progress.stage("compare", len(images), detail) as stage:
                 compared.append(

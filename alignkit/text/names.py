@@ -5,7 +5,7 @@ A surrogate is called so wherever its path is named: shortly in long tables, in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -80,6 +80,13 @@ class Names:
         }
         self._real = {path.name: _imitated(path) for path in paths if path.surrogate_of}
 
+    @classmethod
+    def of_notes(cls, notes: Mapping[str, str]) -> Names:
+        """Make the names of surrogates whose labels were stored."""
+        names = cls(())
+        names._known = {name: PathName(name, note, note) for name, note in notes.items()}
+        return names
+
     def of(self, name: str) -> PathName:
         """Return the path of that name."""
         if name in self._known:
@@ -134,6 +141,11 @@ def surrogate_note(path: PathFacts, *, brief: bool = False) -> str:
     if brief:
         evidence = brief_evidence(evidence)
     return f"surrogate of {_imitated(path)}, {evidence}"
+
+
+def surrogate_notes(paths: Iterable[PathFacts], *, brief: bool = False) -> dict[str, str]:
+    """Return the note of each surrogate by its name."""
+    return {path.name: surrogate_note(path, brief=brief) for path in paths if path.surrogate_of}
 
 
 def _imitated(path: PathFacts) -> str:

@@ -83,7 +83,7 @@ def _train(
         return ended
     usable = (sets.usable(path.name, "train") for path in training.paths)
     prepared, *others = (each for each in usable if each is not None)
-    title = training.label.removeprefix("train ")
+    title = training.title
     with (
         context.progress.stage("train", recipe.epochs, title) as stage,
         growing_log(training, folder) as log,

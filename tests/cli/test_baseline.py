@@ -51,7 +51,9 @@ def test_baselines_and_reviews_call_a_surrogate_so(ak, alignkit, case):
     stages = "preset: torchpipe-gpu-surrogate, size: 32, orient: exif"
     gpu = f"  serving: {{{stages}}}\n"
     file = case.write(RULE, paths=gpu)
-    assert ak("baseline", "record", file).code == 0
+    done = ak("baseline", "record", file)
+    assert done.code == 0
+    assert "serving: surrogate of torchpipe-gpu with another orient" in done.out
     told = alignkit("baseline", "show", file).out
     label = "serving: surrogate of torchpipe-gpu with another orient, decode verified"
     assert "  serving (surrogate)  " in told
@@ -64,6 +66,26 @@ def test_baselines_and_reviews_call_a_surrogate_so(ak, alignkit, case):
     waiting = ak("review", file, "--set", "preprocess.serving.resize.align_corners=false").out
     assert "# serving (surrogate) resize: " in waiting
     assert "# serving: surrogate of torchpipe-gpu with another orient and resize" in waiting
+
+    # the label is that of what was recorded, whatever the file says today
+    case.write(RULE, paths=ONE_PATH)
+    assert label in alignkit("baseline", "show", file).out
+    assert "surrogate" not in ak("baseline", "record", file).out
+    (head,) = json.loads(alignkit("baseline", "show", file, "--json").out)
+    assert head["surrogates"]["serving"].startswith("surrogate of torchpipe-gpu with another")
+    assert "# serving: surrogate" not in ak("review", file).out
+    assert ak("baseline", "approve", file, "--reason", "serve on the CPU").code == 0
+    assert "surrogate" not in alignkit("baseline", "show", file).out
+    # an earlier head has no labels: the file's, where it still runs what was recorded
+    assert ak("baseline", "record", case.write(RULE, paths=gpu)).code == 0
+    assert ak("baseline", "approve", file, "--reason", "imitate the GPU").code == 0
+    (stored,) = case.baselines.glob("*.jsonl")
+    first, _, rest = stored.read_text().partition("\n")
+    old = {name: value for name, value in json.loads(first).items() if name != "surrogates"}
+    stored.write_text(json.dumps(old, sort_keys=True) + "\n" + rest)
+    assert label in alignkit("baseline", "show", file).out
+    case.write(RULE, paths=ONE_PATH)
+    assert "surrogate" not in alignkit("baseline", "show", file).out
 
 
 def test_the_story(ak, alignkit, case, recorded, monkeypatch):

@@ -4,13 +4,17 @@ import hashlib
 import json
 from contextlib import redirect_stdout
 from io import StringIO
+from pathlib import Path
 
 import pytest
 
 from alignkit import cli
 from alignkit.backends.tensorrt import TensorRTRTXBackend
+from alignkit.cli.build_command import _as_text
 from alignkit.errors import BackendError, ExitCode
 from alignkit.plugins import NO_GPU, gpu_present
+from alignkit.record import PathFacts
+from alignkit.record.study_documents import BuiltEngine
 
 pytest.importorskip("tensorrt_rtx_bindings", reason="tensorrt-rtx is not installed")
 pytestmark = pytest.mark.skipif(gpu_present(), reason="of a machine without an NVIDIA GPU")
@@ -195,3 +199,11 @@ def test_an_engine_that_needs_a_gpu_to_be_built_is_missing(alignkit, tmp_path):
     told = alignkit("build", tmp_path / "gpu.yaml", "--reports", tmp_path)
     assert told.code == ExitCode.MISSING
     assert NO_GPU in told.err
+
+
+def test_engines_of_a_surrogates_models_are_called_so():
+    made = BuiltEngine(trained_with="gpu", seed=0, backend="x", precision="fp16", reason="broken")
+    facts = (PathFacts(name="gpu", stages=(), surrogate_of="torchpipe-gpu"),)
+    text = _as_text((made,), facts, Path("run"))
+    assert text.startswith("gpu: surrogate of torchpipe-gpu, not yet calibrated\n")
+    assert "\ngpu (surrogate) seed 0 " in text

@@ -19,7 +19,13 @@ def test_what_cannot_run_here_is_told_and_exits_4(alignkit, tmp_path):
     told = alignkit("calibrate", "torchvision-cuda-surrogate", "--out", tmp_path, "--quiet")
     assert told.code == 4
     for stage in ("decode", "resize"):
-        assert f"torchvision-cuda-surrogate: {stage} not measured, needs an NVIDIA GPU" in told.out
+        assert (
+            f"torchvision-cuda-surrogate: {stage} not measured here, needs an NVIDIA GPU"
+            in told.out
+        )
+    stored = [line for line in told.out.splitlines() if "decode verified" in line]
+    assert stored
+    assert all(": evidence that is stored: decode verified" in line for line in stored)
     assert not list(tmp_path.iterdir())  # nothing is written of nothing
 
 
@@ -37,7 +43,7 @@ def test_what_can_run_is_measured_and_written(alignkit, tmp_path, monkeypatch):
     )
     told = alignkit("calibrate", "--out", tmp_path, "--residuals", tmp_path, "--quiet")
     assert told.code == 0, told.err
-    assert told.out.startswith("same: decode equal (against simplejpeg")
+    assert told.out.startswith("same: measured here: decode equal (against simplejpeg")
     assert json.loads((tmp_path / "same.json").read_text())["decode"]["probe"]["images"] == 132
     with np.load(tmp_path / "same.npz") as kept:
         assert len(kept.files) == 132

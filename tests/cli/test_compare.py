@@ -6,6 +6,7 @@ import html5lib
 import pytest
 
 from alignkit.record.study_documents import RunComparison
+from alignkit.report.compare_page import labels
 from tests.run_pair import IDS, quickstart, write_small_run
 
 
@@ -204,8 +205,20 @@ def test_a_surrogate_that_changed_is_named_as_it_was_and_as_it_is(compared, tmp_
     ]
     compared(flipped=range(40), paths=tuple(other))
     summary = (tmp_path / "out" / "summary.md").read_text()
-    assert ", in the earlier run, and a surrogate of torchpipe" in summary
+    assert ", in the earlier run, and is a surrogate of torchpipe" in summary
     assert " with another resize, " in summary.partition("in the earlier run")[2]
+
+
+def test_a_simulation_of_one_run_alone_is_called_so(compared):
+    found = compared(flipped=range(4))
+    fp16, int8 = {"simulated fp16": "simulated so"}, {"simulated int8": "simulated otherwise"}
+    before = found.before.model_copy(update={"simulations": fp16 | int8})
+    after = found.after.model_copy(update={"simulations": fp16})
+    told = labels(found.model_copy(update={"before": before, "after": after}))
+    assert told[-2:] == (
+        "simulated fp16 is simulated so.",
+        "simulated int8 is simulated otherwise, in the earlier run alone.",
+    )
 
 
 def test_the_short_version_says_why_something_was_not_compared(compared, tmp_path):

@@ -41,6 +41,19 @@ def test_surrogates_are_called_so(alignkit):
     assert all(each["summary"].startswith("surrogate of ") for each in surrogates)
 
 
+def test_lines_of_a_gpu_say_that_nothing_has_run_there(alignkit):
+    listed = json.loads(alignkit("list", "--json").out)
+    backends = {each["name"]: each["note"] for each in listed["backends"]}
+    for name, note in backends.items():
+        on_a_gpu = "=cuda" in name or "=tensorrt" in name or name.startswith("tensorrt")
+        assert (note == "not yet run on hardware") is (on_a_gpu or name.startswith("torchpipe"))
+        assert (note == "not compared with hardware") is name.startswith("simulated ")
+    presets = {each["name"] for each in listed["presets"] if each["note"]}
+    assert presets == {"dali-gpu", "torchpipe-gpu", "torchvision-cuda"}
+    told = alignkit("list", "presets").out
+    assert told.count("; not yet run on hardware\n") == 3
+
+
 def test_models_are_listed_by_name_only_when_asked_for(alignkit):
     assert "resnet18" not in alignkit("list").out
     assert alignkit("list", "models").out.count("\n") == len(MODELS) + 1

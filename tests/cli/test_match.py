@@ -51,10 +51,19 @@ def test_the_result_is_written_as_json(alignkit, images, tmp_path):
 
 
 def test_serving_options_are_named_as_they_are_set(alignkit, images):
+    out = images.parent / "match.json"
     told = alignkit(
-        "match", "--target", "opencv-train", "--size", 96, "--images", images, "--serving", "-q"
-    )
+        "match", "--target", "opencv-train", "--size", 96, "--images", images, "--serving", "-q",
+        "--out", f"json={out}",
+    )  # fmt: skip
     assert told.code == 0
+    stored = json.loads(out.read_text())
+    options = {each for ranked in stored["ranking"] for each in ranked["labels"]}
+    surrogates = {each for each in options if "(surrogate of" in each}
+    assert stored["surrogates"].keys() == surrogates
+    assert surrogates
+    for option, evidence in stored["surrogates"].items():
+        assert f"({evidence})" in option
     assert "decode on the CPU" in told.out
     assert "(surrogate of" in " ".join(told.out.split())
     assert "preprocess:" not in told.out

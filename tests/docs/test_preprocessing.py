@@ -6,10 +6,13 @@ from pathlib import Path
 
 import yaml
 
+from alignkit.decoders import DECODERS
 from alignkit.experiment import load_experiment
 from alignkit.experiment.hugging_face_config import PROCESSORS
+from alignkit.plugins import UNPROVEN
 from alignkit.preprocess import STAGES
 from alignkit.preprocess.presets import PRESETS
+from alignkit.resizers import RESIZERS
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "preprocessing.md").read_text()
@@ -24,7 +27,10 @@ mean = "124,116,104"
 
 def test_every_preset_stands_in_the_table_with_its_summary_and_source():
     for name, preset in PRESETS.items():
-        assert f"| `{name}` | {preset.summary} | {preset.source} |" in TEXT
+        stages = preset.stages(224)
+        plugins = DECODERS[stages["decode"]["name"]], RESIZERS[stages["resize"]["name"]]
+        note = f"; {UNPROVEN}" * any(each.unproven for each in plugins)
+        assert f"| `{name}` | {preset.summary}{note} | {preset.source} |" in TEXT
 
 
 def test_every_stage_and_processor_is_named():

@@ -11,12 +11,24 @@ from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
 from alignkit.judge.observe import slowdown
 from alignkit.progress import NoProgress
-from alignkit.record import LatencyFacts
+from alignkit.record import LatencyFacts, PathFacts
 from alignkit.workspace import Context, Workspace
-from tests.gate_case import make_case
+from tests.gate_case import PATHS, make_case
 
 QUIET = (10.0, 10.1, 10.2, 10.0, 10.1, 10.2, 10.0, 10.1, 10.2)
 """Milliseconds, one a round."""
+
+
+SIMULATED = """\
+name: small
+data: {name: digits-on-photos, train: 40, eval: 20, seed: 0}
+preprocess:
+  opencv: {preset: opencv-train, size: 32}
+  pillow: {preset: pillow-train, size: 32}
+train: {epochs: 1, seeds: [0]}
+evaluate: {backends: [torch, {name: simulated, precision: fp16}]}
+gate: {rules: [{metric: latency.inference.p50, fail: 9}]}
+"""
 
 
 def side(rounds, *, reference=False, **where):
@@ -116,6 +128,45 @@ def test_every_side_is_timed_on_every_image_in_every_round(tmp_path, monkeypatch
         assert all(0 < p50 <= p95 for p50, p95 in zip(each.p50, each.p95, strict=True))
     # no more can have been measured than passed
     assert sum(5 / 2 * p50 for each in found for p50 in each.p50) < took
+
+
+def test_the_time_of_a_surrogate_is_not_taken(tmp_path):
+    case = make_case(tmp_path)
+    gpu = PATHS + "  gpu: {preset: torchpipe-gpu-surrogate, size: 32}\n"
+    experiment = load_experiment(case.write("{metric: latency.preprocess.p50, fail: 9}", paths=gpu))
+    found = module.measure_latency(experiment, Context(Workspace(case.reports), NoProgress()))
+    reasons = {each.path: (each.reason, bool(each.p50)) for each in found}
+    said = "a surrogate's time is not that of the stack that it imitates"
+    assert reasons == {"pillow": ("", True), "opencv": ("", True), "gpu": (said, False)}
+
+
+def test_the_time_of_a_simulation_is_not_taken(tmp_path):
+    file = tmp_path / "small.yaml"
+    file.write_text(SIMULATED)
+    experiment = load_experiment(file, [])
+    found = module.measure_latency(experiment, Context(Workspace(tmp_path), NoProgress()))
+    reasons = {each.backend: (each.path, each.reason, bool(each.p50)) for each in found}
+    said = "a simulation's time is not that of the hardware"
+    assert reasons == {"torch": ("opencv", "", True), "simulated": ("opencv", said, False)}
+
+
+def test_a_time_is_told_with_its_place():
+    runtimes = [
+        {"path": "opencv", "backend": "torch", "precision": "fp32"},
+        {"path": "opencv", "backend": "onnxruntime", "precision": "int8"},
+    ]
+    sides = [
+        side(QUIET, reference=runtime["backend"] == "torch", **runtime).model_copy(
+            update={"part": "inference"}
+        )
+        for runtime in runtimes
+    ]
+    place = "trained with opencv, served with opencv in onnxruntime int8"
+    gate = Gate.model_validate({"rules": [{"metric": "latency.inference.p50", "fail": 2.0}]})
+    for factor, said in ((1, f"Aligned: all 1 checks hold: {place}."), (2, f".p50, {place}: +10")):
+        slow = sides[1].model_copy(update={"p50": slower(factor)})
+        evidence = Evidence(latencies=(sides[0], slow), paths=[PathFacts(name="opencv", stages=())])
+        assert said in judge(gate, evidence, controls=()).sentence
 
 
 def test_nothing_is_timed_unless_a_rule_asks(tmp_path):

@@ -43,11 +43,20 @@ def test_stages_without_any_difference_are_held_bit_for_bit(case):
 
 
 def test_a_gate_with_the_proposal_passes_today_and_fails_for_more(case):
-    text = proposal_text(proposals(case, NEAREST))
+    text = proposal_text(proposals(case, NEAREST), ())
     assert "decode.mean_abs" in text
     assert verdict(case, text, NEAREST).exit_code == 0
     worse = NEAREST.replace("chroma: nearest", "chroma: nearest, dct: ifast")
     assert verdict(case, text, worse).exit_code == 1
+
+
+def test_a_proposal_says_which_paths_are_surrogates(case):
+    paths = PATHS + "  gpu: {preset: torchpipe-gpu-surrogate, size: 32}\n"
+    experiment = load_experiment(case.write(paths=paths))
+    text = proposal_text(proposals(case, paths), experiment.paths)
+    assert text.startswith("# gpu: surrogate of torchpipe-gpu, decode verified")
+    assert "\ngate:\n" in text
+    assert verdict(case, text, paths).exit_code == 0
 
 
 def test_noise_of_repeats_raises_a_threshold(case, monkeypatch):

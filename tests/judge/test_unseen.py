@@ -10,7 +10,7 @@ from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
-from alignkit.record import MatrixEntry, PathFacts, PixelStage, RuleOutcome
+from alignkit.record import CoverageDiff, MatrixEntry, PathFacts, PixelStage, RuleOutcome
 
 CLASSES = ("cat", "dog", "truck")
 
@@ -92,6 +92,14 @@ def test_the_sentence_calls_a_surrogate_so(change):
         whole = judge(gate, Evidence(matrix=[entry], paths=paths), controls=())
         words = "Trained with a, served with gpu (surrogate) in simulated int8: macro recall"
         assert whole.sentence.startswith(words)
+        # a gate whose pixels fail too states its first outcome
+        gate = Gate(rules=(Rule(metric="churn", fail=0.1), Rule(metric="decode.mean_abs", fail=0)))
+        same = CoverageDiff(reference="a", candidate="gpu", images=30, only_reference=0,
+                            only_candidate=0)  # fmt: skip
+        evidence = Evidence(matrix=[entry], pixels=[stage], coverage_diffs=[same], paths=paths)
+        both = judge(gate, evidence, controls=())
+        place = "trained with a, served with gpu (surrogate) in simulated int8"
+        assert f"; the first, churn, {place}: 100" in both.sentence
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ from alignkit.preprocess.presets import PRESETS
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
 from alignkit.resizers.torch import TorchResizer
-from tests.photos import encoded, exif
+from tests.photos import encoded, exif, make_jpegs
 from tests.stacks import samples_of
 
 SMALL = Geometry(Resize(OpenCVResizer(), (8, 8)))
@@ -309,6 +309,15 @@ def test_serving_options_bring_a_trained_stack_home():
     assert len(needs_gpu) == 3 * len(names) / 4
     labels = {name.partition("(surrogate of nvJPEG, ")[2].partition(")")[0] for name in needs_gpu}
     assert labels == {"decode verified for 4:2:0 and 4:4:4 baseline", "decode unverified"}
+
+
+def test_the_option_of_a_jpeg_engine_is_its_preset_with_the_pixels_of_repeated_chroma():
+    (engine,) = {each.decode for each, name in serving_options().items() if "engine" in name}
+    assert engine == preprocess_of("torchvision-cuda-engine-surrogate", 96).decode
+    for kind in ("420", "444"):
+        data = make_jpegs()[kind]
+        pixels = engine.decode(data).image
+        assert np.array_equal(pixels, SimpleJPEGDecoder(chroma="nearest").decode(data).image)
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,16 @@ def test_every_model_is_evaluated_under_every_path_and_runtime(plan_of):
     assert len({each.key for each in evaluations}) == len(evaluations)
 
 
+def test_progress_calls_a_surrogate_so(plan_of):
+    plan = plan_of("preprocess.gpu={preset: torchpipe-gpu-surrogate, size: 48}")
+    assert [each.title for each in plan.preprocesses] == ["opencv", "pillow", "gpu (surrogate)"]
+    assert [each.title for each in plan.trainings[:3]] == [
+        "opencv seed 3", "pillow seed 3", "gpu (surrogate) seed 3",
+    ]  # fmt: skip
+    named = replace(plan.preprocesses[2], name="torchpipe-gpu-surrogate")
+    assert named.title == "torchpipe-gpu-surrogate"
+
+
 def test_one_cell_of_each_row_and_seed_is_the_aligned_one(plan_of):
     aligned = [each for each in plan_of().evaluations if each.aligned]
     assert [each.training.label for each in aligned] == [t.label for t in plan_of().trainings]

@@ -37,6 +37,11 @@ def test_results_say_what_the_record_says(document):
         name: record[name] for name in OF_RECORD
     }
     assert document["verdict"] == record["verdict"]
+    known = {each["name"]: each["surrogate_of"] for each in record["paths"]}
+    assert document["surrogates"] == {
+        path: f"surrogate of {real}, not yet calibrated" for path, real in known.items() if real
+    }
+    assert document["surrogates"]
 
 
 def test_it_is_read_back_as_it_was_written(document):

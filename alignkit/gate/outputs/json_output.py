@@ -91,7 +91,7 @@ def _finding(
 
 @dataclass(frozen=True, slots=True)
 class Sarif:
-    """SARIF 2.1.0: mistakes in the file, without drift, which has no line of source.
+    """SARIF 2.1.0: mistakes in the file; drift is no defect of a line.
 
     See docs.oasis-open.org/sarif/sarif/v2.1.0.
     """

@@ -92,7 +92,7 @@ def write_calibration(name: str, measured: dict[str, dict[str, Any]], folder: Pa
     path = folder / f"{name}.json"
     stages = {**_stored(path), **measured}
     of_stages = {str(stage): stages.get(stage) for stage in CALIBRATED_STAGES}
-    words = {name: _sentence(name, of_stages[name]) for name in of_stages if of_stages[name]}
+    words = {name: _sentence(name, found) for name, found in of_stages.items() if found}
     write_record(path, {"summary": words, **of_stages})
     return path
 
@@ -104,31 +104,22 @@ def write_record(path: Path, content: dict[str, Any]) -> None:
     write_atomically(path, sealed(text + "\n"))
 
 
-def summary(stages: dict[str, dict[str, Any]], known: str = "") -> str:
-    """Describe each stage in a few words, by its worst kind of image.
-
-    ``known``, from `presets.calibration`, describes the stages that were not measured.
-    """
-    evidence = {each.partition(" ")[0]: each for each in known.split("; ")}
+def summary(stages: dict[str, dict[str, Any]]) -> str:
+    """Describe each measured stage in a few words, by its worst kind of image."""
     return joined(
-        [
-            evidence[stage]
-            if stage in evidence and stage not in stages
-            else _sentence(stage, stages.get(stage))
-            for stage in CALIBRATED_STAGES
-        ]
+        [_sentence(stage, stages[stage]) for stage in CALIBRATED_STAGES if stage in stages]
     )
 
 
-def _sentence(stage: str, measured: dict[str, Any] | None) -> str:
+def _sentence(stage: str, measured: dict[str, Any]) -> str:
     """Describe how near the stage is, and what it was compared with."""
-    results = list((measured or {}).get("kinds", {}).values())
+    results = list(measured["kinds"].values())
     left_out = sum(each["not_compared"] for each in results)
     images = left_out + sum(each["images"] for each in results)
     # an image that only one of the two decodes is no equal one
     rest = f", {left_out} of {images} images not compared" if left_out else ""
     kinds = [each for each in results if each["images"]]
-    if measured is None or not kinds:
+    if not kinds:
         return f"{stage} {NOT_CALIBRATED}{rest}"
     where = "a CPU" if measured["device"].startswith("CPU") else measured["device"]
     real = measured["real"].split(",")[0]

@@ -12,7 +12,6 @@ from pathlib import Path
 from alignkit.errors import NotComparable, NothingCompared
 from alignkit.record import PathFacts, RunRecord
 from alignkit.record.study_documents import ComparedRun, Difference, RunComparison
-from alignkit.report.matrix_view import simulations
 from alignkit.studies.compare_runs.compared_runs import stored_run
 from alignkit.studies.compare_runs.run_changes import entry_changes, pixel_changes, stage_changes
 from alignkit.version import __version__
@@ -61,7 +60,9 @@ def _side(folder: Path, record: RunRecord) -> ComparedRun:
         verdict=record.verdict.state,
         sentence=record.verdict.sentence,
         paths=record.paths,
-        simulations=tuple(simulations(record.matrix)),
+        simulations={
+            each.column.runtime: each.simulation for each in record.matrix if each.simulation
+        },
     )
 
 

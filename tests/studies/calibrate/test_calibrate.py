@@ -100,7 +100,7 @@ def test_a_file_that_one_of_the_two_refuses_is_counted_with_its_reason(images):
     assert kind["reasons"] == ["not on this hardware"]
     assert kind["share_equal"] is kind["max_levels"] is None
     told = summary({"decode": numbers})
-    assert told.startswith("decode not yet calibrated, 3 of 3 images not compared; ")
+    assert told == "decode not yet calibrated, 3 of 3 images not compared"
 
 
 def test_a_stage_is_not_called_equal_where_a_decoder_refuses_some_kinds_of_image(images):
@@ -146,12 +146,9 @@ def test_the_summary_names_the_worst_kind_and_what_was_measured():
         "decode within 1 level on 99.95\N{NO-BREAK SPACE}% of values, 3 at most; "
         "resize within 0.0042 levels (against lib 1.0 on NVIDIA X, driver 9)"
     )
-    known = "decode verified (x): 0 of 9 samples differ; resize not yet calibrated"
-    told = summary({"resize": stage(a=(1.0, 0))}, known)
-    assert told.startswith("decode verified (x): 0 of 9 samples differ; resize equal (against ")
-    assert summary({"resize": stage(a=(1.0, 0))}) == (
-        "decode not yet calibrated; resize equal (against lib 1.0 on NVIDIA X, driver 9)"
-    )
+    # of a stage that was not measured nothing is said
+    only = summary({"resize": stage(a=(1.0, 0))})
+    assert only == "resize equal (against lib 1.0 on NVIDIA X, driver 9)"
 
 
 def test_residuals_are_real_minus_surrogate(images):
