@@ -8,7 +8,7 @@ pixels are predicted once, so that the real cost is at most the planned one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -63,12 +63,15 @@ class PlannedAttribution(PlannedWork):
     models: tuple[str, ...]
     """Key of each model's training, one a seed."""
     runtimes: tuple[Runtime, ...]
-    """The reference runtime first. Which of them is the worst depends on their cells alone, so that
-    the key need not name it."""
+    """The reference runtime first. Which of them is the worst depends on `cells` alone, so that the
+    key need not name it."""
     resamples: int
     skipped: str = ""
     """The reason why it cannot be done here; empty if it can."""
     scope: Scope = Scope(every_runtime=True)
+    cells: tuple[str, ...] = ()
+    """Keys of the cells that ran on the two paths: with them another batch size, or a cell that
+    failed, is another attribution."""
 
     @property
     def parts(self) -> dict[str, Any]:
@@ -79,6 +82,7 @@ class PlannedAttribution(PlannedWork):
             "paths": [[path.name, path.identity(), path.versions()] for path in paths],
             "models": list(self.models),
             "runtimes": [[each.name, each.precision, each.parts] for each in self.runtimes],
+            "cells": list(self.cells),
             "resamples": self.resamples,
             "scope": {each.name: getattr(self.scope, each.name) for each in fields(self.scope)},
             "code": code_version(SHARE_LAYERS),
@@ -223,6 +227,7 @@ def _unscoped(plan: Plan, ran: Sequence[Evaluation]) -> tuple[PlannedAttribution
             shared,
             resamples=plan.resamples,
             skipped=candidate.missing() if models else "no cell that it begins from can run",
+            cells=_keys(ran, models, shared, (plan.reference.name, candidate.name)),
         )
         for candidate in plan.preprocesses[1:]
     )
@@ -236,3 +241,14 @@ def _models(ran: Sequence[Evaluation], row: Row, reference: str) -> dict[str, li
         if each.training.key in models:
             models[each.training.key].append(each.runtime)
     return models
+
+
+def _keys(
+    ran: Sequence[Evaluation],
+    models: Collection[str],
+    runtimes: Collection[Runtime],
+    paths: tuple[str, str],
+) -> tuple[str, ...]:
+    """List the keys of these models' cells on two paths, in runtimes that all of them ran in."""
+    own = (e for e in ran if e.training.key in models and e.runtime in runtimes)
+    return tuple(sorted({e.key for e in own if e.place.column.preprocess in paths}))
