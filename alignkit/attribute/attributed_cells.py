@@ -124,7 +124,7 @@ class AttributedCells:
     def _seconds_an_image(self, workspace: Workspace) -> float:
         """Estimate the predictions of an image's mixtures by the stored times of the cells."""
         runtimes, total = self.runtimes(), 0.0
-        counted = self.planned.predictions([str(number) for number in range(len(runtimes))])
+        counted = self.planned.predictions(len(runtimes))
         inside = self.planned.scope.inside_decode != 0 and self.planned.predictions_inside_decode
         for runtime, count in zip(runtimes, counted, strict=True):
             more = inside if runtime == runtimes[0] else 0
