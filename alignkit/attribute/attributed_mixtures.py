@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import Batch, FloatArray, Logits
-from alignkit.attribute.mixture_logits import CHECKED, CellSession, mixture_logits
+from alignkit.attribute.mixture_logits import CellSession, checked_in, mixture_logits
 from alignkit.backends import Session
 from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import NothingCompared
@@ -28,7 +28,7 @@ Mixed: TypeAlias = "dict[FromCandidate, Batch] | LeftOut"
 _BATCH = 250
 """Number of tensors that are predicted together by a session without stored cells."""
 _BYTES = 1 << 29
-"""Most bytes of the tensors that are in memory together, by more than one image's."""
+"""Greatest size of a group's tensors in memory, in bytes; a single image may exceed it."""
 _PROCESSES = 2  # the models run in this process at the same time
 
 Sessions: TypeAlias = Mapping[FromCandidate, Session | CellSession]
@@ -144,7 +144,7 @@ def _together(all_made: Iterable[Mixed], models: Sequence[Sessions]) -> Iterator
     sizes = [each.size for each in sessions if isinstance(each, CellSession)]
     batch = max(sizes, default=_BATCH)
     # images of a batch whose logits are stored verify the others
-    room = max(1, batch - CHECKED) if sizes else batch
+    room = batch - checked_in(batch) if sizes else batch
     group: dict[int, Mixed] = {}
     new = held = 0
     for index, made in enumerate(all_made):
