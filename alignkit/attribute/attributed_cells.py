@@ -162,7 +162,7 @@ class AttributedCells:
                 partial(session, self.predicted[model, runtime, own].evaluation),
                 answer.effective,
                 answer.predictions,
-                candidate.predictions if candidate else None,
+                candidate.predictions if candidate is not None else None,
                 batch_size,
                 any_size=answer.batch.max_abs == 0,
             )

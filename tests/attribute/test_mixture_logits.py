@@ -186,3 +186,12 @@ def test_a_candidate_without_a_cell_is_predicted():
     found = attribute(REFERENCE, candidate, samples, [{frozenset(): cells}], resamples=50)
     alone = attribute(REFERENCE, candidate, samples, [{frozenset(): Projection()}], resamples=50)
     assert found.metrics == alone.metrics
+
+
+def test_a_group_of_images_fills_one_batch_where_the_candidate_has_no_cell():
+    samples, candidate = turned_photos(), changed("decode", "resize")
+    cells = with_cells(Convolution(), candidate, samples, any_size=True).without_candidate()
+    attribute(REFERENCE, candidate, samples, [{frozenset(): cells}], resamples=50)
+    # three mixtures of two images, and one other image, in each of six batches
+    assert cells.predicted == 6 * (3 * 2 + 1)
+    assert cells.exact
