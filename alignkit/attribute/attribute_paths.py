@@ -24,7 +24,7 @@ from alignkit.attribute import (
     not_attributed,
 )
 from alignkit.attribute.attribute_decode import DecodeModels, attribute_decode
-from alignkit.attribute.attributed_cells import AttributedCells, draw_by_class
+from alignkit.attribute.attributed_cells import AttributedCells, draw_by_class, unfused_of
 from alignkit.attribute.attributed_mixtures import observe
 from alignkit.attribute.mixture_logits import CellSession
 from alignkit.attribute.shares import Metric
@@ -211,22 +211,15 @@ def attribute_runs(
 
 
 def _unfused(runtime: Runtime, models: Models) -> Runtime | None:
-    """Find the runtime that executes the int8 graph of another unfused, for every model.
-
-    Neither of them is the reference runtime: that one is no factor.
-    """
+    """Find `unfused_of` a runtime; neither is the reference runtime, which is no factor."""
     first, *others = models[0]
-    if runtime == first or runtime.simulation:
+    if runtime == first:
         return None
-    graphs = [model[runtime].effective().get(QUANTISED_GRAPH) for model in models]
-    if not all(graphs):
-        return None
-    for each in others:
-        if each.simulation and graphs == [
-            model[each].effective().get(QUANTISED_GRAPH) for model in models
-        ]:
-            return each
-    return None
+    graphs = {
+        each: [model[each].effective().get(QUANTISED_GRAPH, "") for model in models]
+        for each in others
+    }
+    return unfused_of(runtime, graphs)
 
 
 def _pixel_rows(

@@ -43,6 +43,18 @@ def draw_by_class(samples: Samples, count: int) -> list[int]:
     return sorted(shuffled[places.astype(np.int64)].tolist())
 
 
+def unfused_of(runtime: Runtime, graphs: Mapping[Runtime, Sequence[str]]) -> Runtime | None:
+    """Find the runtime that executes the int8 graph of another unfused, for every model.
+
+    ``graphs`` names the graph of each model in each runtime; the name is empty without one.
+    """
+    own = graphs[runtime]
+    if runtime.simulation or not own or not all(own):
+        return None
+    others = (each for each, theirs in graphs.items() if each.simulation and theirs == own)
+    return next(others, None)
+
+
 @dataclass(frozen=True, slots=True)
 class AttributedCells:
     """The cells of one row's models on the two paths of an attribution."""
@@ -70,21 +82,18 @@ class AttributedCells:
         return found.ended.value if found and isinstance(found.ended, Measured) else None
 
     def runtimes(self) -> tuple[Runtime, ...]:
-        """Return the runtimes to attribute: all, or the reference's and the worst.
+        """Return the runtimes to attribute: all, or the reference runtime and the worst if known.
 
         Beside a worst runtime of int8 stands the one that executes its graph unfused.
         """
         every = self.planned.runtimes
-        worst = self.worst()
-        if self.planned.scope.every_runtime or worst is None:
+        if self.planned.scope.every_runtime:
             return every
-        graphs = {each: self._graphs(each) for each in every}
-        unfused = {
-            each
-            for each in every
-            if each.simulation and all(graphs[each]) and graphs[each] == graphs[worst]
-        }
-        return tuple(each for each in every if each in {every[0], worst, *unfused})
+        worst = self.worst()
+        if worst is None:
+            return every[:1]
+        unfused = unfused_of(worst, {each: self._graphs(each) for each in every})
+        return tuple(each for each in every if each in {every[0], worst, unfused})
 
     def _graphs(self, runtime: Runtime) -> list[str]:
         name = self.planned.reference.name

@@ -68,6 +68,15 @@ def test_the_reference_runtime_and_the_worst_are_attributed():
     assert cells(planned(*equal), equal).runtimes() == (TORCH,)
 
 
+def test_without_the_candidates_cells_the_reference_runtime_alone_is_attributed():
+    churn = {TORCH: 1, ORT: 1, HALF: 3}
+    found = cells(planned(*churn), churn)
+    own = {place: each for place, each in found.predicted.items() if place[2] == REFERENCE.name}
+    assert replace(found, predicted=own).runtimes() == (TORCH,)
+    every = replace(found, predicted=own, planned=planned(*churn, every_runtime=True))
+    assert every.runtimes() == tuple(churn)
+
+
 def test_beside_the_worst_int8_stands_the_runtime_that_executes_its_graph_unfused():
     unfused = Runtime("simulated", SimulatedBackend(), "int8", "onnxruntime 1")
     fused = replace(ORT, precision="int8")
