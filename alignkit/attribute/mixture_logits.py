@@ -4,8 +4,8 @@ The pure reference and the pure candidate are cells that a run has predicted alr
 mixtures are predicted in batches of the same size as those of the cells, and in every batch some
 images whose logits are stored are predicted again: an eighth of it, and in a runtime whose bits
 depend on the size of a batch as many as fill the last one. If a bit of these differs, the
-composition of a batch decides bits in this runtime: then nothing more is reused, and each mixture is
-predicted in full.
+composition of a batch decides bits in this runtime: then nothing more is reused, and each mixture
+is predicted in full.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MixedTensors: TypeAlias = Mapping[FromCandidate, Batch]
 
 
 def checked_in(size: int) -> int:
-    """Return the number of a batch's images that verify the others: an eighth of ``size``, at most 8.
+    """Return the number of a batch's images that verify the others: an eighth, at most 8.
 
     A batch of one image has none.
     """
