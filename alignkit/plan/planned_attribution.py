@@ -124,7 +124,7 @@ class PlannedAttribution(PlannedWork):
 
     @property
     def switches(self) -> int | None:
-        """Number of switches in which the decoders differ; ``None`` if their switches are unknown."""
+        """Number of switches in which the decoders differ; ``None`` if it is unknown."""
         from alignkit.decoders.decoder_switches import switches_of
 
         if self.reference.decode == self.candidate.decode:
