@@ -3,8 +3,9 @@
 nvJPEG's is that of NVIDIA's published CUDA sample dct8x8 (``CUDAsubroutineInplaceIDCTvector`` in
 ``dct8x8_kernel2.cuh``): columns first, products and sums fused as nvcc fuses them, 128 added by the
 last one. Of the forms tried, only it gives every stored sample of nvJPEG. It does so whichever of a
-sum's first two products is fused. A product of matrices in float32 differs in a few of a million
-samples, where rounding decides between two levels.
+sum's first two products is fused. A product of matrices in float32 differs in 700 of a million
+samples, where the rounding of sums decides between two levels; an error bound tells which blocks
+can have such a sample, and only they are transformed in the kernel's order.
 
 libjpeg's is ``jidctint.c``, its accurate integer transform.
 """
@@ -15,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     import numpy as np
     import torch
@@ -24,65 +25,159 @@ if TYPE_CHECKING:
     from alignkit.decoders.jpeg_coefficients import CodedPlane, Coefficients
 
 _AT_ONCE = 2048
-"""Blocks transformed together: few enough for a processor's cache, enough for long loops."""
+"""Blocks transformed together in a given order: few enough for a processor's cache."""
+_MULTIPLIED_AT_ONCE = 512
+"""Blocks multiplied by the cosines together."""
+_PRODUCT = 64
+"""Blocks in one product of matrices: OpenBLAS starts no threads for so few."""
+_ROUNDINGS = 90
+"""Roundings between a coefficient and its part in a sample, in both transforms: 65 and 17."""
 # the square root of 2 times the cosine of 1, 2, 3, 5, 6 and 7 sixteenths of pi; the root of 1/8
 _A, _B, _C = 1.387039845322148, 1.306562964876377, 1.175875602419359
 _D, _E, _F = 0.785694958387102, 0.541196100146197, 0.275899379282943
 _SCALE = 0.3535533905932737
+_ORDER = (0, 1, 3, 2, 6, 7, 5, 4)
+"""Where `_float_pass` puts each sample."""
 
 
-def samples_of(
-    coefficients: Coefficients, transform: Callable[[NDArray[np.float32]], NDArray[np.uint8]]
+def planes_of(
+    coefficients: Coefficients, transform: Callable[[Coefficients], NDArray[np.uint8]]
 ) -> list[NDArray[np.uint8]]:
     """Transform all blocks and return a plane of samples for each component, of whole blocks.
 
-    ``transform`` is `to_samples_in_float` or `to_samples_as_libjpeg`.
+    ``transform`` is `samples_in_float` or `samples_as_libjpeg`.
     """
-    import cv2
+    import numpy as np
+
+    samples = transform(coefficients)
+    planes = []
+    for plane in coefficients.planes:
+        lines = samples[plane.start : plane.stop].view(np.uint64)
+        blocks = lines.reshape(plane.block_rows, plane.block_columns, 8)
+        ordered = np.ascontiguousarray(blocks.transpose(0, 2, 1)).view(np.uint8)
+        planes.append(ordered.reshape(plane.block_rows * 8, plane.block_columns * 8))
+    return planes
+
+
+def samples_in_float(coefficients: Coefficients) -> NDArray[np.uint8]:
+    """Return nvJPEG's samples, (blocks of all planes, 64).
+
+    A product of matrices gives most of them faster. Blocks with a sample so near to a half that
+    nvJPEG's order of summation may decide its rounding are transformed in that order.
+    """
     import numpy as np
 
     samples = np.empty(coefficients.blocks.shape, np.uint8)
-    for start in range(0, len(samples), _AT_ONCE):
-        part = slice(start, start + _AT_ONCE)
-        levels = coefficients.blocks[part].astype(np.float32)
-        for plane in coefficients.planes:
-            levels[max(plane.start - start, 0) : max(plane.stop - start, 0)] *= plane.steps
-        by_frequency: NDArray[Any] = cv2.transpose(levels).reshape(8, 8, -1)
-        cv2.transpose(transform(by_frequency).reshape(64, -1), dst=samples[part])
-    return [_plane_of(samples[plane.start : plane.stop], plane) for plane in coefficients.planes]
+    scratch = np.zeros((4, _MULTIPLIED_AT_ONCE, 64), np.float32)
+    scratch[3] = -128
+    near = [
+        _multiply(coefficients.blocks, plane, samples, scratch) for plane in coefficients.planes
+    ]
+    _transform(coefficients, np.concatenate(near), float_transform, samples)
+    return samples
 
 
-def _plane_of(samples: NDArray[np.uint8], plane: CodedPlane) -> NDArray[np.uint8]:
-    """Order (blocks, 64) samples as (height, width)."""
+def samples_as_libjpeg(coefficients: Coefficients) -> NDArray[np.uint8]:
+    """Return libjpeg's samples, (blocks of all planes, 64)."""
     import numpy as np
 
-    rows = samples.view(np.uint64).reshape(plane.block_rows, plane.block_columns, 8)
-    ordered = np.ascontiguousarray(rows.transpose(0, 2, 1)).view(np.uint8)
-    return ordered.reshape(plane.block_rows * 8, plane.block_columns * 8)
+    samples = np.empty(coefficients.blocks.shape, np.uint8)
+    _transform(coefficients, np.arange(len(samples)), islow_transform, samples)
+    return samples
 
 
-def to_samples_in_float(levels: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Transform in float32, add 128, round half to even, clip.
+def _transform(
+    coefficients: Coefficients,
+    indices: NDArray[np.intp],
+    transform: Callable[[NDArray[np.float32]], NDArray[np.uint8]],
+    samples: NDArray[np.uint8],
+) -> None:
+    """Write the samples of the blocks with these indices, which ascend."""
+    import cv2
+    import numpy as np
 
-    ``levels`` are (8 vertical frequencies, 8 horizontal, blocks) and are overwritten; the result
-    is (8 rows, 8 columns, blocks).
+    for start in range(0, len(indices), _AT_ONCE):
+        chosen = indices[start : start + _AT_ONCE]
+        levels = coefficients.blocks[chosen].astype(np.float32)
+        for plane in coefficients.planes:
+            first, stop = np.searchsorted(chosen, (plane.start, plane.stop))
+            levels[first:stop] *= plane.steps
+        by_frequency: NDArray[Any] = cv2.transpose(levels).reshape(8, 8, -1)
+        samples[chosen] = cv2.transpose(transform(by_frequency).reshape(64, -1))
+
+
+def _multiply(
+    blocks: NDArray[np.int16],
+    plane: CodedPlane,
+    samples: NDArray[np.uint8],
+    scratch: NDArray[np.float32],
+) -> NDArray[np.intp]:
+    """Write the samples of a plane by products of matrices; return the blocks left uncertain.
+
+    An error bound decides, not a measured distance. In any order of summation a result of n
+    roundings differs by at most n 2^-24 times the sum of the absolute terms (Higham, *Accuracy and
+    Stability of Numerical Algorithms*, section 3.1). As the transform is orthonormal, that sum is
+    at most the block's mean level plus the Euclidean norm of its other coefficients.
+    """
+    import cv2
+    import numpy as np
+    import torch
+
+    cosines = (plane.steps[:, None] * _cosines()).astype(np.float32)
+    blocks, samples = blocks[plane.start : plane.stop], samples[plane.start : plane.stop]
+    energy, off = np.empty((2, len(blocks)), np.float32)
+    found = torch.from_numpy(off)
+    for start in range(0, len(blocks), _MULTIPLIED_AT_ONCE):
+        part = slice(start, start + _MULTIPLIED_AT_ONCE)
+        stored = samples[part]
+        given, exact, rounded, lowest = scratch[:, : len(stored)]
+        given[:] = blocks[part]
+        used = slice(-(-len(stored) // _PRODUCT))
+        stacks = scratch.reshape(4, -1, _PRODUCT, 64)[:, used]
+        np.matmul(stacks[0], cosines, out=stacks[1])
+        np.vecdot(exact, exact, out=energy[part])
+        np.rint(exact, out=rounded)
+        np.subtract(exact, rounded, out=exact)
+        np.abs(exact, out=exact)
+        torch.amax(torch.from_numpy(exact), 1, out=found[part])
+        np.maximum(rounded, lowest, out=rounded)
+        cv2.convertScaleAbs(rounded, dst=stored, beta=128)
+    mean = np.abs(blocks[:, 0] * (plane.steps[0] / 8))
+    rest = np.sqrt(np.maximum(np.float32(1.0001) * energy - 64 * mean * mean, 0))
+    return plane.start + np.flatnonzero(0.5 - off <= 2**-24 * (_ROUNDINGS * (mean + rest) + 130))
+
+
+@cache
+def _cosines() -> NDArray[Any]:
+    """Return (64 frequencies, 64 samples), float64: a block's orthonormal inverse transform."""
+    import numpy as np
+
+    frequency = np.arange(8)[:, None]
+    single = np.cos((2 * np.arange(8) + 1) * frequency * np.pi / 16) / 2
+    single[0] /= np.sqrt(2)
+    return np.kron(single, single)
+
+
+def float_transform(levels: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Transform in float32 as nvJPEG, add 128, round half to even, clip.
+
+    ``levels`` are (8 vertical frequencies, 8 horizontal, blocks); the result is (8 rows, 8 columns,
+    blocks).
     """
     import numpy as np
     import torch
 
-    scale = _single(_SCALE)
     with torch.inference_mode():
-        given = torch.from_numpy(levels)
-        columns = torch.empty_like(given)
-        _float_pass(given.unbind(0), columns.unbind(0))
-        columns.mul_(scale)
-        _float_pass(columns.unbind(1), given.unbind(1))
-        rows = _fused(scale, given, torch.tensor(128.0), out=columns).round_().clamp_(0, 255)
-        return rows.numpy().astype(np.uint8)
+        rows = _float_pass(torch.from_numpy(levels)).mul_(_column(_SCALE))
+        both = _float_pass(rows.transpose(0, 1).contiguous())
+        found = _add_products(torch.full_like(both, 128), both, _column(_SCALE))
+        # of each column its rows
+        whole = found.round_().clamp_(0, 255).numpy().astype(np.uint8)
+    return whole[np.ix_(_ORDER, _ORDER)].transpose(1, 0, 2)
 
 
-def to_samples_as_libjpeg(levels: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Transform in integers as libjpeg, add 128, clip; axes as in `to_samples_in_float`."""
+def islow_transform(levels: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Transform in integers as libjpeg, add 128, clip; axes as in `float_transform`."""
     import numpy as np
 
     columns = _islow_pass(levels.astype(np.int32), shift=13 - 2)
@@ -90,66 +185,59 @@ def to_samples_as_libjpeg(levels: NDArray[np.float32]) -> NDArray[np.uint8]:
     return np.clip(rows + 128, 0, 255).astype(np.uint8)
 
 
-def _float_pass(given: Sequence[torch.Tensor], samples: Sequence[torch.Tensor]) -> None:
-    """Transform eight frequencies to eight samples of the same shape, not scaled."""
+def _float_pass(given: torch.Tensor) -> torch.Tensor:
+    """Transform eight frequencies, (8, ...), to eight samples in another order, not scaled.
+
+    Products are added from the left; all but the second are fused with their sum, as by nvcc.
+    """
     import torch
 
-    a, b, c, d, e, f = map(_single, (_A, _B, _C, _D, _E, _F))
-    x0, x1, x2, x3, x4, x5, x6, x7 = given
-    outer = x0 + x4, _sum((b, x2), (e, x6))
-    inner = x0 - x4, _sum((e, x2), (-b, x6))
-    pairs = [
-        (torch.add(*outer), _sum((f, x7), (a, x1), (c, x3), (d, x5))),
-        (torch.add(*inner), _sum((c, x1), (-d, x7), (-f, x3), (-a, x5))),
-        (torch.sub(*inner), _sum((d, x1), (c, x7), (-a, x3), (f, x5))),
-        (torch.sub(*outer), _sum((-a, x7), (f, x1), (-d, x3), (c, x5))),
-    ]
-    for index, (even, odd) in enumerate(pairs):
-        torch.add(even, odd, out=samples[index])
-        torch.sub(even, odd, out=samples[7 - index])
+    a, b, c, d, e, f = _A, _B, _C, _D, _E, _F
+    sums = torch.stack((given[0] + given[4], given[0] - given[4]))
+    inner = given[6] * _column(e, -b)
+    _add_products(inner, given[2], _column(b, e))
+    even = torch.cat((sums + inner, sums - inner))  # of samples 0, 1, 3, 2
+    turned = given[1::6]  # frequencies 1 and 7
+    pairs = turned * _column(a, -d, f, c).view(2, 2, 1, 1)
+    _add_products(pairs, turned.flip(0), _column(f, c, -a, d).view(2, 2, 1, 1))
+    odd = pairs.flatten(0, 1)
+    _add_products(odd, given[3], _column(c, -f, -d, -a))
+    _add_products(odd, given[5], _column(d, -a, c, f))
+    return torch.cat((even + odd, even - odd))
 
 
-def _sum(*products: tuple[float, torch.Tensor]) -> torch.Tensor:
-    """Add products from the left; all but the second are fused with their sum, as by nvcc."""
-    first, (constant, values), *others = products
-    total = values * constant
-    for constant, values in (first, *others):
-        _fused(constant, values, total, out=total)
-    return total
-
-
-def _fused(
-    constant: float, values: torch.Tensor, addend: torch.Tensor, out: torch.Tensor
+def _add_products(
+    sums: torch.Tensor, values: torch.Tensor, constants: torch.Tensor
 ) -> torch.Tensor:
-    """Compute ``constant * values + addend`` with one rounding, float32."""
+    """Add ``values * constants`` to the sums, float32, with one rounding each; return the sums."""
     import torch
 
     if _torch_fuses():
-        return torch.add(addend, values, alpha=constant, out=out)
+        return sums.addcmul_(values, constants)
     # float64 holds the product of two float32 numbers without rounding
-    return out.copy_(torch.add(addend.double(), values.double(), alpha=constant))
+    return sums.copy_(torch.addcmul(sums.double(), values.double(), constants.double()))
 
 
 @cache
 def _torch_fuses() -> bool:
-    """Tell whether torch adds with one rounding here: with AVX2, AVX-512 or on ARM it does."""
+    """Tell whether torch adds products with one rounding here: with AVX2 and AVX-512 it does."""
     import torch
 
     # 1 + 2^-12 squared is 1 + 2^-11 + 2^-24; the last term is lost if the product is rounded.
     # 61 values: torch computes the last ones by another loop than the others
-    values = torch.full((61,), 1 + 2**-12)
-    alone = torch.add(torch.tensor(-1.0), values, alpha=1 + 2**-12)
-    both = torch.add(torch.full((61,), -1.0), values, alpha=1 + 2**-12)
-    exact = 2**-11 + 2**-24
-    return bool((alone == exact).all() and (both == exact).all())
+    values = torch.full((4, 61), 1 + 2**-12, dtype=torch.float32)
+    found = [-torch.ones_like(values[:rows]) for rows in (1, 2, 4)]
+    for sums in found:
+        sums.addcmul_(values[0], values[: len(sums), :1])
+    return all(bool((sums == 2**-11 + 2**-24).all()) for sums in found)
 
 
 @cache
-def _single(value: float) -> float:
-    """Round a number to float32, as the constants of a kernel are."""
-    import numpy as np
+def _column(*constants: float) -> torch.Tensor:
+    """Return float32 constants, as those of a kernel are, that multiply (rows, 8, blocks)."""
+    import torch
 
-    return float(np.float32(value))
+    return torch.tensor(constants, dtype=torch.float32)[:, None, None]
 
 
 def _islow_pass(given: NDArray[np.int32], *, shift: int) -> NDArray[np.int32]:

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from alignkit.decoders import START_OF_IMAGE, Decoded, Decoder
 from alignkit.decoders.inverse_dct import (
-    samples_of,
-    to_samples_as_libjpeg,
-    to_samples_in_float,
+    planes_of,
+    samples_as_libjpeg,
+    samples_in_float,
 )
 from alignkit.decoders.jpeg_coefficients import (
     Coefficients,
@@ -84,11 +84,11 @@ class NvjpegModelDecoder(Decoder):
         import cv2
 
         height, width = coefficients.height, coefficients.width
-        transform = to_samples_in_float if self.dct == "float" else to_samples_as_libjpeg
+        transform = samples_in_float if self.dct == "float" else samples_as_libjpeg
         planes = [
             samples[: -(-height // plane.down), : -(-width // plane.across)]
             for plane, samples in zip(
-                coefficients.planes, samples_of(coefficients, transform), strict=True
+                coefficients.planes, planes_of(coefficients, transform), strict=True
             )
         ]
         factors = [(plane.across, plane.down) for plane in coefficients.planes]

@@ -14,7 +14,7 @@ import scipy.fft
 import torch
 
 from alignkit.decoders import inverse_dct, jpeg_coefficients, jpeg_colour
-from alignkit.decoders.jpeg_coefficients import read_coefficients
+from alignkit.decoders.jpeg_coefficients import CodedPlane, Coefficients, read_coefficients
 from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.pillow import PillowDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
@@ -98,7 +98,7 @@ def test_with_libjpegs_steps_photographs_equal_libjpeg_turbo(shared_data):
 def test_the_float_transform_is_the_inverse_dct_rounded_half_to_even(jpegs):
     for kind in ("420", "low-quality", "grey"):
         file = read_coefficients(jpegs[kind])
-        samples = inverse_dct.samples_of(file, inverse_dct.to_samples_in_float)
+        samples = inverse_dct.planes_of(file, inverse_dct.samples_in_float)
         for plane, found in zip(file.planes, samples, strict=True):
             blocks = file.blocks[plane.start : plane.stop].astype(float) * plane.steps
             exact = scipy.fft.idctn(blocks.reshape(-1, 8, 8), axes=(1, 2), norm="ortho") + 128
@@ -108,19 +108,86 @@ def test_the_float_transform_is_the_inverse_dct_rounded_half_to_even(jpegs):
             assert decided.mean() > 0.5
             assert np.array_equal(found[decided], np.rint(exact).clip(0, 255)[decided])
     # a block of one level, 128.5 and 129.5
-    levels = np.zeros((8, 8, 2), np.float32)
-    levels[0, 0] = 4, 12
-    assert (inverse_dct.to_samples_in_float(levels) == [128, 130]).all()
+    blocks = np.zeros((2, 64), np.int16)
+    blocks[:, 0] = 4, 12
+    assert (inverse_dct.samples_in_float(of_blocks(blocks)) == [[128], [130]]).all()
+
+
+def of_blocks(blocks: np.ndarray, step: int = 1) -> Coefficients:
+    """A grey file of these blocks in one row, all quantised by one step."""
+    plane = CodedPlane(1, len(blocks), 0, np.full(64, step, np.float32), 1, 1)
+    return Coefficients(8, 8 * len(blocks), blocks, (plane,))
+
+
+def pass_of_dct8x8(given: np.ndarray) -> np.ndarray:
+    """One pass of NVIDIA's sample, (8, ...) in float32: the second product alone is not fused."""
+    a, b, c = np.float32([1.387039845322148, 1.306562964876377, 1.175875602419359])
+    d, e, f = np.float32([0.785694958387102, 0.541196100146197, 0.275899379282943])
+    x0, x1, x2, x3, x4, x5, x6, x7 = given
+
+    def total(first, second, *others):
+        value = second[0] * second[1]
+        for constant, values in (first, *others):
+            wide = values.astype(np.float64) * float(constant) + value
+            value = wide.astype(np.float32)
+        return value
+
+    outer, inner = total((b, x2), (e, x6)), total((e, x2), (-b, x6))
+    even = (x0 + x4) + outer, (x0 - x4) + inner, (x0 - x4) - inner, (x0 + x4) - outer
+    odd = (
+        total((f, x7), (a, x1), (c, x3), (d, x5)),
+        total((c, x1), (-d, x7), (-f, x3), (-a, x5)),
+        total((d, x1), (c, x7), (-a, x3), (f, x5)),
+        total((-a, x7), (f, x1), (-d, x3), (c, x5)),
+    )
+    added = [x + y for x, y in zip(even, odd, strict=True)]
+    return np.stack([*added, *(x - y for x, y in zip(even[::-1], odd[::-1], strict=True))])
+
+
+def by_dct8x8(file: Coefficients) -> np.ndarray:
+    """All blocks in the order of NVIDIA's sample, one grey plane."""
+    scale = np.float32(0.3535533905932737)
+    levels = (file.blocks * file.planes[0].steps).reshape(-1, 8, 8)
+    rows = pass_of_dct8x8(levels.transpose(1, 2, 0)) * scale
+    both = pass_of_dct8x8(rows.transpose(1, 0, 2)).astype(np.float64)
+    fused = (both * float(scale) + 128).astype(np.float32)
+    return np.rint(fused).clip(0, 255).astype(np.uint8).transpose(2, 1, 0).reshape(-1, 64)
+
+
+@pytest.mark.parametrize("step", [1, 3, 255, 65535])
+def test_a_product_of_matrices_changes_no_sample_of_nvjpegs_order(step):
+    rng = np.random.default_rng(step)
+    kinds = [
+        rng.integers(-400, 400, (1500, 64)) // step,
+        rng.normal(0, 1, (1500, 64)) * 300 / np.arange(1, 65) ** 1.2 / step,
+        rng.integers(-8, 9, (700, 64)) * np.isin(np.arange(64), (0, 4, 32, 36)),  # halves abound
+        rng.integers(-1024, 1024, (300, 64)) * (np.arange(64) == 0),
+        rng.integers(-(1 << 15), 1 << 15, (77, 64)),
+        np.full((1, 64), -(1 << 15)),
+    ]
+    file = of_blocks(np.concatenate(kinds).astype(np.int16), step)
+    assert np.array_equal(inverse_dct.samples_in_float(file), by_dct8x8(file))
+
+
+def test_most_blocks_are_left_to_the_product_of_matrices(jpegs, monkeypatch):
+    transformed = []
+    slow = inverse_dct.float_transform
+    monkeypatch.setattr(
+        inverse_dct, "float_transform", lambda given: transformed.append(given) or slow(given)
+    )
+    file = read_coefficients(jpegs["420"])
+    inverse_dct.samples_in_float(file)
+    assert 0 < sum(each.shape[-1] for each in transformed) < 0.35 * len(file.blocks)
 
 
 def test_a_product_and_a_sum_are_rounded_once():
     rng = np.random.default_rng(0)
-    for constant in map(inverse_dct._single, (1.387039845322148, 0.3535533905932737)):
+    for constant in np.float32([1.387039845322148, 0.3535533905932737]):
         values, addend = (rng.normal(0, 300, 500).astype(np.float32) for _ in "xy")
-        tensors = map(torch.from_numpy, (values, addend, np.empty_like(values)))
-        found = inverse_dct._fused(constant, *tensors).numpy()
+        tensors = torch.from_numpy(addend.copy()), torch.from_numpy(values)
+        found = inverse_dct._add_products(*tensors, torch.tensor([float(constant)])).numpy()
         for x, y, z in zip(values, addend, found, strict=True):
-            exact = Fraction(constant) * Fraction(float(x)) + Fraction(float(y))
+            exact = Fraction(float(constant)) * Fraction(float(x)) + Fraction(float(y))
             near = z, np.nextafter(z, np.float32(np.inf)), np.nextafter(z, np.float32(-np.inf))
             assert min(near, key=lambda each: abs(Fraction(float(each)) - exact)) == z
 
