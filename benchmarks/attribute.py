@@ -11,8 +11,8 @@ these times. Target: at most 1.5. Without a folder, scikit-learn's photos are us
     python benchmarks/attribute.py --share [--images 300] [--before CHECKOUT]
 
 runs an experiment of a given shufflenet at 224 pixels, with three paths and three runtimes, and
-divides the stored time of its attributions by the stored time of its cells and by that of the run;
-with another checkout, that one first. Target: at most 0.1 of a run.
+divides the stored time of its attributions by the stored time of its cells and by that of the run:
+ratios of one run. With another checkout, that one is run first. Target: at most 0.1 of a run.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def main() -> None:
     parser.add_argument("--before", type=Path)
     given = parser.parse_args()
     if given.share:
-        for checkout in filter(None, (given.before, Path(__file__).parents[1])):
-            share(checkout, max(given.images, 100))
+        figures = share(given.before, max(given.images, 100), ", before") if given.before else []
+        show([*figures, *share(Path(__file__).parents[1], max(given.images, 100))])
         return
     torch.set_num_threads(1)
     if given.folder:
@@ -140,8 +140,8 @@ evaluate:
 """
 
 
-def share(checkout: Path, images: int) -> None:
-    """Run the experiment from a checkout in an empty folder; print the seconds that it stored."""
+def share(checkout: Path, images: int, note: str = "") -> list[Figure]:
+    """Run the experiment from a checkout in an empty folder; divide the seconds that it stored."""
     from torchvision.models import shufflenet_v2_x0_5
 
     with TemporaryDirectory() as folder:
@@ -160,7 +160,11 @@ def share(checkout: Path, images: int) -> None:
     predicted = sum(cells.values())
     attributed = sum(value for label, value in compared.items() if label.startswith("attribute "))
     print(f"{checkout}: run {whole:.1f} s, cells {predicted:.1f} s, attribution {attributed:.1f} s")
-    print(f"attribution / cells {attributed / predicted:.2f}, / run {attributed / whole:.2f}")
+    asked = None if note else 0.1
+    return [
+        Figure(f"attribution / cells of one run{note}", [attributed / predicted]),
+        Figure(f"attribution / whole run{note}", [attributed / whole], at_most=asked),
+    ]
 
 
 def stored(folder: str, kind: str) -> dict[str, float]:

@@ -42,7 +42,7 @@ class DecodeModels:
     backend: str
     precision: str
     images: int | None = None
-    """Images to predict, of those whose pixels are divided; ``None`` for all."""
+    """Images to predict, drawn from those whose pixels are divided; ``None`` for all."""
 
 
 def attribute_decode(
@@ -77,7 +77,11 @@ def attribute_decode(
         pixels = predictions = divided(samples, sessions)
     else:
         pixels = divided(samples)
-        predictions = divided(samples.take(draw_by_class(samples, count)), sessions)
+        # only now it is known which images can be mixed: the drawn ones are mixed a second time
+        undecoded = {sample for sample, _ in pixels.left_out}
+        mixed = [index for index, each in enumerate(samples.ids) if each not in undecoded]
+        able = samples.take(mixed)
+        predictions = divided(able.take(draw_by_class(able, min(count, len(able)))), sessions)
     return (
         *inside_decode_facts(pixels),
         *inside_decode_facts(

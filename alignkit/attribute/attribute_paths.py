@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 from alignkit.attribute import (
     Attribution,
     MixtureValues,
@@ -24,7 +26,7 @@ from alignkit.attribute import (
     not_attributed,
 )
 from alignkit.attribute.attribute_decode import DecodeModels, attribute_decode
-from alignkit.attribute.attributed_cells import AttributedCells, draw_by_class
+from alignkit.attribute.attributed_cells import AttributedCells, draw_by_class, unfused_of
 from alignkit.attribute.attributed_mixtures import observe
 from alignkit.attribute.mixture_logits import CellSession
 from alignkit.attribute.shares import Metric
@@ -74,11 +76,14 @@ def attribute_paths(
     for planned in planned_attributions(plan, ran):
         names = planned.reference.name, planned.candidate.name
         # the plan or the cells give the reason
-        if planned.skipped or not sets.usable(names[1], "eval"):
+        if planned.skipped or not all(sets.usable(each, "eval") for each in names):
             continue
         cells = AttributedCells.of(planned, predicted)
         opened = partial(cells.opened, checkpoints, sets, plan.batch_size, workspace)
-        images = cells.images(len(sets.evaluation), workspace)
+        decoded, every = _decoded(sets, names), len(sets.evaluation)
+        images, untimed = cells.images(every, workspace)
+        # nothing is drawn: those that a path did not decode are left out with their reason
+        images = every if images >= len(decoded) else images
         title = f"{planned.reference.title} to {planned.candidate.title}"
         with context.progress.stage("attribute", images, title) as stage:
             try:
@@ -88,11 +93,19 @@ def attribute_paths(
                     opened,
                     workspace,
                     images=images,
+                    untimed=untimed,
+                    decoded=decoded,
                     progress=advancing(stage),
                 )
             except NothingCompared as error:
                 found += not_attributed(*names, str(error))
     return found
+
+
+def _decoded(sets: Sets, paths: Sequence[str]) -> list[int]:
+    """List the evaluation images that all paths decoded, by ascending index."""
+    rows = [sets.evaluated(each).rows >= 0 for each in paths]
+    return np.flatnonzero(np.logical_and.reduce(rows)).tolist()
 
 
 def attribute_stored(
@@ -102,18 +115,23 @@ def attribute_stored(
     workspace: Workspace,
     *,
     images: int | None = None,
+    untimed: bool = False,
+    decoded: Sequence[int] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[AttributionFacts, ...]:
     """Return the stored result of `attribute_runs`, or run it on ``images`` and store it.
 
-    ``opened`` gives the planned models in their runtimes; it is called only if nothing is stored.
+    If these are not all, they are drawn from ``decoded``, the indices of the samples that both
+    paths decoded (all by default). ``untimed`` is that of `AttributedCells.images`. ``opened``
+    gives the planned models in their runtimes; it is called only if nothing is stored.
     With a live runtime nothing is read or stored: it may answer differently today.
     """
+    able = samples if decoded is None or len(decoded) == len(samples) else samples.take(decoded)
     count = len(samples) if images is None else images
 
     def attributed() -> tuple[AttributionFacts, ...]:
         paths = planned.reference, planned.candidate
-        drawn = samples.take(draw_by_class(samples, count)) if count < len(samples) else samples
+        drawn = able.take(draw_by_class(able, count)) if count < len(able) else samples
         inside = planned.scope.inside_decode
         with opened() as models:
             rows = attribute_runs(
@@ -125,7 +143,8 @@ def attribute_stored(
                 resamples=planned.resamples,
                 progress=progress,
             )
-        return _drawn_from(rows, planned, len(drawn), len(samples))
+        noted = _with_seconds(rows, planned, len(drawn), len(samples), untimed=untimed)
+        return _drawn_from(noted, len(able))
 
     if planned.live:
         return attributed()
@@ -141,23 +160,38 @@ def attribute_stored(
     return workspace.keep(planned.kind, planned.parts, planned.label, write, read)
 
 
-def _drawn_from(
-    rows: tuple[AttributionFacts, ...], planned: PlannedAttribution, drawn: int, of: int
-) -> tuple[AttributionFacts, ...]:
-    """Say in each row that its images were drawn, and in the first how their number was chosen."""
-    from_all = [
+def _drawn_from(rows: tuple[AttributionFacts, ...], of: int) -> tuple[AttributionFacts, ...]:
+    """Say in each row that its images were drawn."""
+    return tuple(
         each.model_copy(update={"drawn_from": of}) if each.images + each.left_out < of else each
         for each in rows
-    ]
+    )
+
+
+def _with_seconds(
+    rows: tuple[AttributionFacts, ...],
+    planned: PlannedAttribution,
+    drawn: int,
+    of: int,
+    *,
+    untimed: bool,
+) -> tuple[AttributionFacts, ...]:
+    """Say in the first row how a budget in seconds chose the images, or that it could not."""
     seconds = planned.scope.seconds
-    if seconds is not None and drawn < of and from_all:
+    if seconds is None or not rows or (drawn == of and not untimed):
+        return rows
+    if untimed:
+        note = (
+            "attribute.seconds chose no number of images: the time of a cell is not stored; "
+            "attribute.images limits them"
+        )
+    else:
         note = (
             f"{drawn} images are as many as {plain(seconds, 1)} s allow by the time that the cells "
             f"took on this machine; attribute.images: {drawn} mixes the same ones on any other"
         )
-        first = from_all[0]
-        from_all[0] = first.model_copy(update={"notes": (*first.notes, note)})
-    return tuple(from_all)
+    first, *others = rows
+    return first.model_copy(update={"notes": (*first.notes, note)}), *others
 
 
 def attribute_runs(
@@ -212,22 +246,15 @@ def attribute_runs(
 
 
 def _unfused(runtime: Runtime, models: Models) -> Runtime | None:
-    """Find the runtime that executes the int8 graph of another unfused, for every model.
-
-    Neither of them is the reference runtime: that one is no factor.
-    """
+    """Find `unfused_of` a runtime; neither is the reference runtime, which is no factor."""
     first, *others = models[0]
-    if runtime == first or runtime.simulation:
+    if runtime == first:
         return None
-    graphs = [model[runtime].effective().get(QUANTISED_GRAPH) for model in models]
-    if not all(graphs):
-        return None
-    for each in others:
-        if each.simulation and graphs == [
-            model[each].effective().get(QUANTISED_GRAPH) for model in models
-        ]:
-            return each
-    return None
+    graphs = {
+        each: [model[each].effective().get(QUANTISED_GRAPH, "") for model in models]
+        for each in others
+    }
+    return unfused_of(runtime, graphs)
 
 
 def _pixel_rows(

@@ -43,6 +43,18 @@ def draw_by_class(samples: Samples, count: int) -> list[int]:
     return sorted(shuffled[places.astype(np.int64)].tolist())
 
 
+def unfused_of(runtime: Runtime, graphs: Mapping[Runtime, Sequence[str]]) -> Runtime | None:
+    """Find the runtime that executes the int8 graph of another unfused, for every model.
+
+    ``graphs`` names the graph of each model in each runtime; the name is empty without one.
+    """
+    own = graphs[runtime]
+    if runtime.simulation or not own or not all(own):
+        return None
+    others = (each for each, theirs in graphs.items() if each.simulation and theirs == own)
+    return next(others, None)
+
+
 @dataclass(frozen=True, slots=True)
 class AttributedCells:
     """The cells of one row's models on the two paths of an attribution."""
@@ -70,21 +82,18 @@ class AttributedCells:
         return found.ended.value if found and isinstance(found.ended, Measured) else None
 
     def runtimes(self) -> tuple[Runtime, ...]:
-        """Return the runtimes to attribute: all, or the reference's and the worst.
+        """Return the runtimes to attribute: all, or the reference runtime and the worst if known.
 
         Beside a worst runtime of int8 stands the one that executes its graph unfused.
         """
         every = self.planned.runtimes
-        worst = self.worst()
-        if self.planned.scope.every_runtime or worst is None:
+        if self.planned.scope.every_runtime:
             return every
-        graphs = {each: self._graphs(each) for each in every}
-        unfused = {
-            each
-            for each in every
-            if each.simulation and all(graphs[each]) and graphs[each] == graphs[worst]
-        }
-        return tuple(each for each in every if each in {every[0], worst, *unfused})
+        worst = self.worst()
+        if worst is None:
+            return every[:1]
+        unfused = unfused_of(worst, {each: self._graphs(each) for each in every})
+        return tuple(each for each in every if each in {every[0], worst, unfused})
 
     def _graphs(self, runtime: Runtime) -> list[str]:
         name = self.planned.reference.name
@@ -110,33 +119,37 @@ class AttributedCells:
             changed.append(float((both[0].predicted != both[1].predicted).mean()))
         return float(np.mean(changed)) if changed else None
 
-    def images(self, of: int, workspace: Workspace) -> int:
-        """Return the number of images to mix, of those of the evaluation."""
+    def images(self, of: int, workspace: Workspace) -> tuple[int, bool]:
+        """Return the number of images to mix, of those of the evaluation.
+
+        Also return whether ``seconds`` could not limit it, as the time of a cell is not stored.
+        """
         scope = self.planned.scope
         most = of if scope.images is None else scope.images
         if scope.seconds is None:
-            return most
+            return most, False
         each_image = self._seconds_an_image(workspace)
-        if not each_image:  # no mixture has to be predicted, or the cells are live
-            return most
-        return min(most, max(min(_FEWEST, of), int(scope.seconds / each_image)))
+        if not each_image:  # unknown, or no mixture has to be predicted
+            return most, each_image is None
+        return min(most, max(min(_FEWEST, of), int(scope.seconds / each_image))), False
 
-    def _seconds_an_image(self, workspace: Workspace) -> float:
-        """Estimate the predictions of an image's mixtures by the stored times of the cells."""
+    def _seconds_an_image(self, workspace: Workspace) -> float | None:
+        """Estimate the predictions of an image's mixtures by the stored times of the cells.
+
+        Return ``None`` if the time of a cell whose mixtures are predicted is not stored.
+        """
         runtimes, total = self.runtimes(), 0.0
-        counted = self.planned.predictions([str(number) for number in range(len(runtimes))])
+        counted = self.planned.predictions(len(runtimes))
         inside = self.planned.scope.inside_decode != 0 and self.planned.predictions_inside_decode
         for runtime, count in zip(runtimes, counted, strict=True):
             more = inside if runtime == runtimes[0] else 0
-            for model in self.planned.models:
-                cell = self.predicted.get((model, runtime, self.planned.reference.name))
-                if cell is None:
-                    continue
-                answer = self.answer(model, runtime, self.planned.reference.name)
-                folder = workspace.stored(cell.evaluation.kind, cell.evaluation.key)
-                if folder is not None and answer is not None:
-                    seconds = Finished.read(folder).seconds / len(answer.predictions)
-                    total += (count + more) * seconds
+            for model in self.planned.models if count + more else ():
+                place = model, runtime, self.planned.reference.name
+                answer, cell = self.answer(*place), self.predicted[place].evaluation
+                folder = workspace.stored(cell.kind, cell.key)
+                if folder is None or answer is None:
+                    return None
+                total += (count + more) * Finished.read(folder).seconds / len(answer.predictions)
         return total
 
     @contextmanager
@@ -162,7 +175,7 @@ class AttributedCells:
                 partial(session, self.predicted[model, runtime, own].evaluation),
                 answer.effective,
                 answer.predictions,
-                candidate.predictions if candidate else None,
+                candidate.predictions if candidate is not None else None,
                 batch_size,
                 any_size=answer.batch.max_abs == 0,
             )

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import Batch, FloatArray, Logits
-from alignkit.attribute.mixture_logits import CHECKED, CellSession, mixture_logits
+from alignkit.attribute.mixture_logits import CellSession, checked_in, mixture_logits
 from alignkit.backends import Session
 from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import NothingCompared
@@ -28,7 +28,7 @@ Mixed: TypeAlias = "dict[FromCandidate, Batch] | LeftOut"
 _BATCH = 250
 """Number of tensors that are predicted together by a session without stored cells."""
 _BYTES = 1 << 29
-"""Most bytes of the tensors that are in memory together, by more than one image's."""
+"""Greatest size of a group's tensors in memory, in bytes; a single image may exceed it."""
 _PROCESSES = 2  # the models run in this process at the same time
 
 Sessions: TypeAlias = Mapping[FromCandidate, Session | CellSession]
@@ -139,16 +139,19 @@ def mix_stages(
 
 
 def _together(all_made: Iterable[Mixed], models: Sequence[Sessions]) -> Iterator[dict[int, Mixed]]:
-    """Group images, by index, until the mixtures that are no path's own fill about one batch."""
+    """Group images, by index, until the mixtures without stored logits fill about one batch."""
     sessions = [each for model in models for each in model.values()]
-    sizes = [each.size for each in sessions if isinstance(each, CellSession)]
-    batch = max(sizes, default=_BATCH)
+    cells = [each for each in sessions if isinstance(each, CellSession)]
+    batch = max((each.size for each in cells), default=_BATCH)
     # images of a batch whose logits are stored verify the others
-    room = max(1, batch - CHECKED) if sizes else batch
+    room = batch - checked_in(batch) if cells else batch
+    ends_stored = all(each.candidate is not None for each in cells)
     group: dict[int, Mixed] = {}
     new = held = 0
     for index, made in enumerate(all_made):
-        more, size = (0, 0) if isinstance(made, LeftOut) else _new_tensors(made)
+        more, size = (
+            (0, 0) if isinstance(made, LeftOut) else _new_tensors(made, ends_stored=ends_stored)
+        )
         if group and (new + more > room or held + size > _BYTES or len(group) == batch):
             yield group
             group, new, held = {}, 0, 0
@@ -158,10 +161,14 @@ def _together(all_made: Iterable[Mixed], models: Sequence[Sessions]) -> Iterator
         yield group
 
 
-def _new_tensors(image: Mapping[FromCandidate, Batch]) -> tuple[int, int]:
-    """Count an image's distinct tensors that are neither path's own, and the bytes of all."""
+def _new_tensors(image: Mapping[FromCandidate, Batch], *, ends_stored: bool) -> tuple[int, int]:
+    """Count an image's distinct tensors without stored logits, and the bytes of all.
+
+    The logits of the reference are stored; with ``ends_stored`` those of the candidate are too.
+    """
     distinct = {id(each): each.nbytes for each in image.values()}
-    own = {id(image[frozenset()]), id(image[max(image, key=len)])}
+    ends = [frozenset(), max(image, key=len)] if ends_stored else [frozenset()]
+    own = {id(image[taken]) for taken in ends}
     return len(distinct) - len(own), sum(distinct.values())
 
 

@@ -1,9 +1,11 @@
-"""Logits of mixtures: each distinct tensor is predicted once, and no tensor whose cell is stored.
+"""Logits of mixtures: each distinct tensor is predicted once; one with stored logits is not.
 
 The pure reference and the pure candidate are cells that a run has predicted already. The other
 mixtures are predicted in batches of the same size as those of the cells, and in every batch some
-images whose logits are stored are predicted again. If a bit of these differs, the composition of a
-batch decides bits in this runtime: then nothing is reused, and each mixture is predicted in full.
+images whose logits are stored are predicted again: an eighth of it, and in a runtime whose bits
+depend on the size of a batch as many as fill the last one. If a bit of these differs, the
+composition of a batch decides bits in this runtime: then nothing more is reused, and each mixture
+is predicted in full.
 """
 
 from __future__ import annotations
@@ -22,11 +24,19 @@ if TYPE_CHECKING:
     from alignkit.backends import Session
     from alignkit.compare.predictions import Predictions
 
-CHECKED = 8
-"""Images of each batch whose stored logits verify that its composition changes no bit."""
+_CHECKED = 8
+"""Most images of a batch whose stored logits verify that its composition changes no bit."""
 
 MixedTensors: TypeAlias = Mapping[FromCandidate, Batch]
 """One image's tensor of each mixture; mixtures of equal pixels share one array."""
+
+
+def checked_in(size: int) -> int:
+    """Return the number of a batch's images that verify the others: an eighth, at most 8.
+
+    A batch of one image has none.
+    """
+    return min(_CHECKED, -(-size // 8), size - 1)
 
 
 @dataclass(slots=True, eq=False)
@@ -150,7 +160,7 @@ def _reused(
         if id(array) not in stored
     }
     checks = list(stored.values())
-    session.checks += checks[: CHECKED - len(session.checks)]
+    session.checks += checks[: _CHECKED - len(session.checks)]
     predicted = _predicted(session, list(new.values()), checks or session.checks)
     if predicted is None:
         return None
@@ -164,8 +174,8 @@ def _predicted(
 ) -> list[Logits] | None:
     """Predict arrays in batches that stored ones fill up; ``None`` if one of these differs."""
     size = session.size
-    checked = min(CHECKED, size - 1)
-    if not stored and new and size > 1:  # nothing could show that the composition is no matter
+    checked = checked_in(size)
+    if not stored and new and size > 1:  # no stored logits can verify the batch
         return None
     fill = cycle(stored)
     found: list[Logits] = []

@@ -76,7 +76,11 @@ class Predictions:
         return int((~np.isfinite(self.logits)).any(axis=1).sum())
 
     def counts(self) -> ClassCountArrays:
-        """Count confusions per class."""
+        """Count confusions per class, once."""
+        return self._counts
+
+    @cached_property
+    def _counts(self) -> ClassCountArrays:
         return class_counts(self.labels, self.predicted, len(self.classes))
 
     def rows(self, indices: Labels) -> Predictions:

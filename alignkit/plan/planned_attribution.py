@@ -8,8 +8,8 @@ pixels are predicted once, so that the real cost is at most the planned one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from alignkit.outcome import PlannedWork, Skipped
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from alignkit.plan.planned_runtime import Runtime
     from alignkit.plan.work import Evaluation
 
-FEWEST = 100
+_FEWEST = 100
 """Images that are mixed whatever they cost: the intervals of fewer say little."""
 _SHARE = 0.1
 _OF_TRAINING = 3
@@ -47,7 +47,7 @@ class Scope:
     """Images on which the changes of predictions inside decode are divided too; ``None`` for all
     that are mixed, 0 for none."""
     every_runtime: bool = False
-    """Or the reference runtime and the worst one alone."""
+    """Whether all runtimes are covered; otherwise the reference runtime and the worst one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,15 @@ class PlannedAttribution(PlannedWork):
     models: tuple[str, ...]
     """Key of each model's training, one a seed."""
     runtimes: tuple[Runtime, ...]
-    """The reference runtime first. Which of them is the worst depends on their cells alone, so that
-    the key need not name it."""
+    """The reference runtime first. Which of them is the worst depends on `cells` alone, so that the
+    key need not name it."""
     resamples: int
     skipped: str = ""
     """The reason why it cannot be done here; empty if it can."""
     scope: Scope = Scope(every_runtime=True)
+    cells: tuple[str, ...] = ()
+    """Keys of the cells that ran on the two paths: with them another batch size, or a cell that
+    failed, is another attribution."""
 
     @property
     def parts(self) -> dict[str, Any]:
@@ -79,6 +82,7 @@ class PlannedAttribution(PlannedWork):
             "paths": [[path.name, path.identity(), path.versions()] for path in paths],
             "models": list(self.models),
             "runtimes": [[each.name, each.precision, each.parts] for each in self.runtimes],
+            "cells": list(self.cells),
             "resamples": self.resamples,
             "scope": {each.name: getattr(self.scope, each.name) for each in fields(self.scope)},
             "code": code_version(SHARE_LAYERS),
@@ -103,32 +107,33 @@ class PlannedAttribution(PlannedWork):
         """Number of mixtures of the two paths that prepare every image."""
         return len(mixtures(self.factors))
 
-    def predictions(self, runtimes: Sequence[str] = ("reference", "worst")) -> list[int]:
-        """Count the predictions of an image by one model in each runtime, at most.
+    def predictions(self, runtimes: int) -> list[int]:
+        """Count the predictions of an image by one model in each of so many runtimes, at most.
 
-        The two paths themselves are cells, and known.
+        The reference runtime comes first. The two paths themselves are cells, and known.
         """
+        names = [f"runtime {number}" for number in range(runtimes)]
         factors = frozenset(self.factors)
         if self.switches == 0:  # the decoders differ in name alone
             factors -= {"decode"}
-        counted = dict.fromkeys(runtimes, 0)
-        for taken in mixtures_in_runtimes(sorted(factors), runtimes[1:]):
-            (runtime,) = taken - factors or {runtimes[0]}
+        counted = dict.fromkeys(names, 0)
+        for taken in mixtures_in_runtimes(sorted(factors), names[1:]):
+            (runtime,) = taken - factors or names[:1]
             counted[runtime] += taken & factors not in (frozenset(), factors)
         return list(counted.values())
 
     @property
     def switches(self) -> int | None:
-        """Number of switches in which the decoders are known to differ; ``None`` if it is not."""
+        """Number of switches in which the decoders differ; ``None`` if it is unknown."""
         from alignkit.decoders.decoder_switches import switches_of
 
-        both = switches_of(self.reference.decode, self.candidate.decode)
         if self.reference.decode == self.candidate.decode:
             return 0
+        both = switches_of(self.reference.decode, self.candidate.decode)
         if isinstance(both, Skipped):
             return None
-        left, right = (astuple(each) for each in both)
-        return [a == b for a, b in zip(left, right, strict=True)].count(False)
+        paths = (replace(self.reference, decode=each) for each in both)
+        return len(make_stage_mixtures(*paths, decoder_switches=True).factors)
 
     @property
     def predictions_inside_decode(self) -> int:
@@ -147,19 +152,20 @@ def planned_attributions(
     can_run = [each for each in plan.evaluations if not each.skipped]
     # the images are those of the plan, whichever of its cells fail
     planned = _unscoped(plan, can_run)
-    scope = scope_of(plan.experiment.content.attribute, planned, plan)
+    scope = _scope_of(plan.experiment.content.attribute, planned, plan)
     attributed = planned if ran is None else _unscoped(plan, ran)
     return tuple(replace(each, scope=scope) for each in attributed)
 
 
-def scope_of(option: AttributeOption, planned: Sequence[PlannedAttribution], plan: Plan) -> Scope:
+def _scope_of(option: AttributeOption, planned: Sequence[PlannedAttribution], plan: Plan) -> Scope:
     """Decide what all attributions of a plan cover; the same images for each."""
-    _, evaluated = plan.data.counts()
+    trained, evaluated = plan.data.counts()
     every = option.runtimes == "all"
     able = [each for each in planned if not each.skipped]
     # without a model nothing is predicted
     if option.images is None and option.seconds is None and any(each.models for each in able):
-        images, inside = _within_budget(option, able, plan, evaluated)
+        whole = _predictions_of_run(plan, trained, evaluated)
+        images, inside = _within_budget(option, able, _SHARE * whole, evaluated)
         return Scope(_unless_all(images, evaluated), None, inside, every)
     most = evaluated if option.images in (None, "all") else int(option.images)
     seconds = None if option.seconds is None else option.seconds / max(1, len(able))
@@ -168,24 +174,23 @@ def scope_of(option: AttributeOption, planned: Sequence[PlannedAttribution], pla
 
 
 def _within_budget(
-    option: AttributeOption, able: Sequence[PlannedAttribution], plan: Plan, evaluated: int
+    option: AttributeOption, able: Sequence[PlannedAttribution], budget: float, evaluated: int
 ) -> tuple[int, int | None]:
     """Return the images to mix, and those whose predictions are divided inside decode.
 
-    The second number is as in `Scope`.
+    ``budget`` is in predictions. The second number is as in `Scope`.
     """
-    budget = _SHARE * _predictions_of_run(plan, evaluated)
     every = option.runtimes == "all"
     stages = sum(len(each.models) * sum(_counted(each, every=every)) for each in able)
     decode = sum(len(each.models) * each.predictions_inside_decode for each in able)
     an_image = stages + decode if option.decode else stages
-    images = min(evaluated, max(FEWEST, int(budget / an_image))) if an_image else evaluated
+    images = min(evaluated, max(_FEWEST, int(budget / an_image))) if an_image else evaluated
     if option.decode is False or not decode:
         return images, 0
     left = int((budget - images * stages) / decode)
     if option.decode or left >= images:
         return images, None
-    return images, left if left >= FEWEST else 0
+    return images, left if left >= _FEWEST else 0
 
 
 def _unless_all(images: int | None, of: int) -> int | None:
@@ -193,12 +198,13 @@ def _unless_all(images: int | None, of: int) -> int | None:
 
 
 def _counted(planned: PlannedAttribution, *, every: bool) -> list[int]:
-    count = len(planned.runtimes) if every else min(2, len(planned.runtimes))
-    return planned.predictions([str(number) for number in range(count)])
+    runtimes = planned.runtimes
+    # beside the worst runtime there may be the simulation of its int8
+    most = len(runtimes) if every else 2 + any(each.simulation for each in runtimes)
+    return planned.predictions(min(most, len(runtimes)))
 
 
-def _predictions_of_run(plan: Plan, evaluated: int) -> float:
-    trained, _ = plan.data.counts()
+def _predictions_of_run(plan: Plan, trained: int, evaluated: int) -> float:
     recipe = plan.recipe
     epochs = sum(each.fraction for each in plan.trainings if not (each.given or each.skipped))
     cells = {each.key for each in plan.evaluations if not each.skipped}
@@ -223,6 +229,7 @@ def _unscoped(plan: Plan, ran: Sequence[Evaluation]) -> tuple[PlannedAttribution
             shared,
             resamples=plan.resamples,
             skipped=candidate.missing() if models else "no cell that it begins from can run",
+            cells=_keys(ran, models, shared, (plan.reference.name, candidate.name)),
         )
         for candidate in plan.preprocesses[1:]
     )
@@ -236,3 +243,14 @@ def _models(ran: Sequence[Evaluation], row: Row, reference: str) -> dict[str, li
         if each.training.key in models:
             models[each.training.key].append(each.runtime)
     return models
+
+
+def _keys(
+    ran: Sequence[Evaluation],
+    models: Collection[str],
+    runtimes: Collection[Runtime],
+    paths: tuple[str, str],
+) -> tuple[str, ...]:
+    """List the keys of these models' cells on two paths, in runtimes that all of them ran in."""
+    own = (e for e in ran if e.training.key in models and e.runtime in runtimes)
+    return tuple(sorted({e.key for e in own if e.place.column.preprocess in paths}))

@@ -66,26 +66,27 @@ def predict_cells(
 ) -> Generator[Predicted, None, None]:
     """Predict each evaluation of a model of the plan; give each cell as soon as it ended.
 
-    One session is open at a time; in each the aligned cell comes first, as the others are compared
-    with it. Paths that prepare the same pixels share a key and are predicted once.
+    One session is open at a time. Stored cells come first, then the others; of each the aligned one
+    is first, unless it is built several times. Paths that prepare the same pixels share a key and
+    are predicted once.
     """
     evaluations = [each for each in plan.evaluations if each.training == trained.training]
+    model = trained.ended
+    if not isinstance(model, Measured):
+        yield from (Predicted(each, _skipped(each) or model) for each in evaluations)
+        return
     title = trained.training.title
-    with context.progress.stage("predict", len(evaluations), title) as stage:
+    with context.progress.stage("predict", sum(map(is_worked_on, evaluations)), title) as stage:
         for group in _by_runtime(evaluations):
             stage.note(f"{group[0].runtime.name} {group[0].runtime.precision}")
-            for each in _cells_of(group, plan, trained, sets, context):
-                stage.advance()
+            for each in _SessionGroup(group, model.value, sets, plan.batch_size, context).predict():
+                stage.advance(is_worked_on(each.evaluation))
                 yield each
 
 
-def _cells_of(
-    group: Sequence[Evaluation], plan: Plan, trained: Trained, sets: Sets, context: Context
-) -> Iterator[Predicted]:
-    model = trained.ended
-    if isinstance(model, Measured):
-        return _SessionGroup(group, model.value, sets, plan.batch_size, context).predict()
-    return (Predicted(each, _skipped(each) or model) for each in group)
+def is_worked_on(evaluation: Evaluation) -> bool:
+    """Return whether this machine predicts the cell or builds its engine, as the plan knows."""
+    return evaluation.builds_engine or not evaluation.skipped
 
 
 @contextmanager
@@ -178,16 +179,19 @@ class _SessionGroup:
     def _run(
         self, evaluations: Sequence[Evaluation]
     ) -> Iterator[tuple[Evaluation, Outcome[Answer]]]:
-        """Open the runtime once and predict on every path; a failed path leaves the others."""
+        """Open the runtime once and predict each key; a failed path leaves the others."""
         if not evaluations:
             return
         with ExitStack() as stack:
             opened = capture(partial(self._open, evaluations[0], stack))
+            ended: dict[str, Outcome[Answer]] = {}
             for each in evaluations:
-                if isinstance(opened, Measured):
-                    yield each, capture(partial(self._answer, each, opened.value))
-                else:
+                if not isinstance(opened, Measured):
                     yield each, opened
+                    continue
+                if each.key not in ended:
+                    ended[each.key] = capture(partial(self._answer, each, opened.value))
+                yield each, ended[each.key]
 
     def _open(self, evaluation: Evaluation, stack: ExitStack) -> Session:
         with _named(self.checkpoint):

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.compare.predictions import Predictions, aligned
+from alignkit.errors import NothingCompared
 from alignkit.findings.matrix import predictions_of
 from alignkit.findings.provenance import path_facts
 from alignkit.outcome import Failed, Measured
-from alignkit.predict.predict_cells import Predicted, predict_cells
+from alignkit.predict.predict_cells import Predicted, is_worked_on, predict_cells
 from alignkit.text import printable
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, percent, points, shorten
@@ -37,7 +38,8 @@ def measure_matrix(
     """
     trained, cells = [], {}
     lines = CellLines(Names([path_facts(each) for each in plan.preprocesses]))
-    with context.progress.stage("cells", len(plan.evaluations), "of every model") as stage:
+    total = sum(map(is_worked_on, plan.evaluations))
+    with context.progress.stage("cells", total, "of every model") as stage:
         for model in train_models(plan, sets, context, folder):
             trained.append(model)
             # closed at once after an error: the other ranks must leave the cell too
@@ -46,7 +48,7 @@ def measure_matrix(
                     cells[cell.evaluation.place, cell.seed] = cell
                     for line in lines.after(cell):
                         context.progress.note(line)
-                    stage.advance()
+                    stage.advance(is_worked_on(cell.evaluation))
     ordered = (cells[each.place, each.training.seed] for each in plan.evaluations)
     return tuple(trained), tuple(ordered)
 
@@ -97,7 +99,10 @@ def _result(cell: Predicted, reference: Predicted) -> str:
         return f"{_metrics(own)}; the other cells are compared with it"
     if base is None:
         return f"{_metrics(own)}; no drift, as the cell it is compared with did not run"
-    return _drift(base, own)
+    try:
+        return _drift(base, own)
+    except NothingCompared as error:  # the record has it too, and the run goes on
+        return f"{_metrics(own)}; no drift, as {error}"
 
 
 def _metrics(own: Predictions) -> str:

@@ -176,9 +176,9 @@ def _expected_of_serving(advice: AdviceFacts, outcomes: Outcomes) -> dict[str, E
         for each in outcomes.attributions
         if (each.reference, each.candidate, each.backend, each.precision) == place
     }
-    drift = outcomes.drift(outcomes.reference, advice.served)
+    measured = outcomes.drift(outcomes.reference, advice.served)
     return {
-        metric: _without(found, metric, changed, drift.of(metric).value if drift else None)
+        metric: _without(found, metric, changed, measured.of(metric).value if measured else None)
         for metric in MODEL_METRICS
     }
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from alignkit.attribute.attribute_decode import DecodeModels, attribute_decode
+from alignkit.attribute.attribute_paths import attribute_runs
 from alignkit.attribute.attributed_cells import draw_by_class
 from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.opencv import OpenCVDecoder
@@ -15,6 +16,7 @@ from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.decoders.torchpipe import TorchpipeDecoder
 from alignkit.outcome import Skipped
 from tests.attribute.test_attribute import Projection, share_of
+from tests.attribute.test_attribute_paths import TORCH
 from tests.photos import make_pngs
 from tests.stacks import opencv, samples_of, turned_photos
 
@@ -113,6 +115,31 @@ def test_predictions_are_divided_on_some_of_the_images_and_equal_those_of_every_
     apart = np.abs(logits[1].astype(np.float64) - logits[0]).mean()
     assert rows[1].total.value == pytest.approx(apart, rel=1e-12)
     assert sum(share_of(rows[1]).values()) == pytest.approx(apart, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("reference", "served"),
+    [
+        (OpenCVDecoder(), NvjpegModelDecoder()),
+        (SimpleJPEGDecoder(), SimpleJPEGDecoder(chroma="nearest")),
+    ],
+)
+def test_predictions_are_divided_on_images_that_both_decoders_decode(jpegs, reference, served):
+    samples = samples_of([make_pngs()["rgb"]] * 30 + [jpegs["420"]] * 2)
+    rows = attribute_runs(
+        opencv(decode=reference),
+        decoded_by(served),
+        samples,
+        [{TORCH: Projection()}],
+        inside_decode=True,
+        inside_images=2,
+        resamples=20,
+    )
+    inside = [row for row in rows if row.metric.endswith(".decode")]
+    assert [row.metric for row in inside] == [
+        "pixels.decode", "logits.decode", "churn.decode", "recall.macro.decode",
+    ]  # fmt: skip
+    assert {row.images for row in rows} == {2}
 
 
 def test_the_fast_dct_and_nvjpegs_rule_have_no_decoder_in_common():

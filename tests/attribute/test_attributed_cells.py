@@ -19,7 +19,7 @@ from alignkit.predict import Answer
 from alignkit.record import BatchCheck
 from alignkit.workspace import Finished, Workspace, content_key
 from tests.attribute.test_attribute_paths import HALF, ORT, TORCH, model
-from tests.stacks import REFERENCE, changed, turned_photos
+from tests.stacks import REFERENCE, changed, samples_of, turned_photos
 
 CANDIDATE = changed("resize")
 
@@ -68,6 +68,15 @@ def test_the_reference_runtime_and_the_worst_are_attributed():
     assert cells(planned(*equal), equal).runtimes() == (TORCH,)
 
 
+def test_without_the_candidates_cells_the_reference_runtime_alone_is_attributed():
+    churn = {TORCH: 1, ORT: 1, HALF: 3}
+    found = cells(planned(*churn), churn)
+    own = {place: each for place, each in found.predicted.items() if place[2] == REFERENCE.name}
+    assert replace(found, predicted=own).runtimes() == (TORCH,)
+    every = replace(found, predicted=own, planned=planned(*churn, every_runtime=True))
+    assert every.runtimes() == tuple(churn)
+
+
 def test_beside_the_worst_int8_stands_the_runtime_that_executes_its_graph_unfused():
     unfused = Runtime("simulated", SimulatedBackend(), "int8", "onnxruntime 1")
     fused = replace(ORT, precision="int8")
@@ -85,14 +94,15 @@ def test_images_are_drawn_evenly_from_all_classes_and_the_same_every_time():
     assert draw_by_class(replace(samples, labels=()), 5) != [*range(5)]
 
 
-def stored(work, folder, images=None):
+def stored(work, folder, images=None, samples=None, **options):
     from contextlib import contextmanager
 
     @contextmanager
     def opened():
         yield [{runtime: model()[runtime] for runtime in work.runtimes}]
 
-    return attribute_stored(work, turned_photos(), opened, Workspace(folder), images=images)
+    samples = samples or turned_photos()
+    return attribute_stored(work, samples, opened, Workspace(folder), images=images, **options)
 
 
 def test_a_row_says_how_many_images_it_was_drawn_from(tmp_path):
@@ -128,13 +138,15 @@ def test_a_budget_in_seconds_becomes_images_by_the_stored_times_of_the_cells(tmp
     found = cells(work, {TORCH: 1})
     for each in found.predicted.values():
         each.evaluation.key = content_key(parts)
-    assert found.images(100, workspace) == 20
-    assert found.images(15, workspace) == 15
+    assert found.images(100, workspace) == (20, False)
+    assert found.images(15, workspace) == (15, False)
     narrow = replace(found, planned=replace(work, scope=Scope(seconds=budget / 100)))
-    assert narrow.images(100, workspace) == 10  # however small the budget is
+    assert narrow.images(100, workspace) == (10, False)  # however small the budget is
     # resize alone has no mixture besides the two paths
     free = replace(found, planned=planned(TORCH, seconds=budget))
-    assert free.images(100, workspace) == 100
+    assert free.images(100, workspace) == (100, False)
+    # without the time of a cell nothing limits the images, and a remark says so
+    assert found.images(100, Workspace(tmp_path / "empty")) == (100, True)
 
 
 def test_why_so_few_images_were_mixed_stands_with_the_stored_rows(tmp_path):
@@ -144,6 +156,23 @@ def test_why_so_few_images_were_mixed_stands_with_the_stored_rows(tmp_path):
     assert note.startswith("6 images are as many as 3.0 s allow")
     # a faster machine reads what was stored, and does not mix more
     assert stored(work, tmp_path, 12) == rows
+
+
+def test_a_row_says_that_a_budget_in_seconds_limited_nothing(tmp_path):
+    rows = stored(planned(TORCH, seconds=3.0), tmp_path, 12, untimed=True)
+    assert {(row.images, row.drawn_from) for row in rows} == {(12, 0)}
+    (note,) = rows[0].notes[-1:]
+    assert note.startswith("attribute.seconds chose no number of images: the time of a cell is not")
+
+
+def test_images_are_drawn_from_those_that_both_paths_decoded(tmp_path):
+    samples = samples_of([b"no image"] * 30 + [turned_photos().read(index) for index in (0, 1)])
+
+    def rows(count, folder):
+        return stored(planned(TORCH), tmp_path / folder, count, samples=samples, decoded=[30, 31])
+
+    assert {(row.images, row.left_out, row.drawn_from) for row in rows(1, "a")} == {(1, 0, 2)}
+    assert {(row.images, row.left_out, row.drawn_from) for row in rows(32, "b")} == {(2, 30, 0)}
 
 
 @pytest.mark.parametrize("changes", [{"images": 5}, {"seconds": 2.0}, {"inside_decode": 0}])

@@ -134,7 +134,7 @@ def onnxruntime(options: str) -> str:
         (onnxruntime("precision: int8, builds: 2, calibration_images: 30"), INT8 | {"calibration"}),
         (onnxruntime("precision: int8, builds: 2, calibration_choice: first, calibration_images: 30"), INT8 | {"calibration"}),
         (onnxruntime("precision: int8, builds: 3"), {"spread"}),
-        ("evaluate.batch_size=7", {"torch cell", "cell", "spread"}),
+        ("evaluate.batch_size=7", {"torch cell", "cell", "attribution", "spread"}),
         ("evaluate.resamples=300", {"attribution"}),
         ("advise.images=30", {"advice"}),
         ("advise.decoders=[opencv]", {"advice"}),
@@ -255,6 +255,11 @@ def test_a_run_attributes_under_the_key_that_the_plan_tells(tmp_path):
     (whole,) = planned_attributions(plan)
     (less,) = planned_attributions(plan, [e for e in ran if e.runtime.name == "torch"])
     assert whole.key != less.key
+    served = [e for e in ran if e.preprocess.name == "pillow" and e.runtime.precision == "int8"]
+    # the worst runtime is another one without it
+    (failed,) = planned_attributions(plan, [e for e in ran if e not in served])
+    assert whole.runtimes == failed.runtimes
+    assert whole.key != failed.key
     without_reference = [replace(e, skipped="not here" if e.aligned else "") for e in ran]
     (none,) = planned_attributions(replace(plan, evaluations=tuple(without_reference)))
     assert none.skipped == "no cell that it begins from can run"

@@ -1,5 +1,7 @@
 """The images that attributions may mix, decided before anything runs."""
 
+from dataclasses import replace
+
 import pytest
 
 from alignkit.experiment import load_experiment
@@ -68,3 +70,46 @@ def test_the_file_decides_it(tmp_path, override, field, value):
     plan, (scope,) = scopes(tmp_path, override)
     assert getattr(scope, field) == value
     assert plan.key != scopes(tmp_path)[0].key
+
+
+def test_the_simulation_beside_the_worst_int8_is_within_the_budget(tmp_path):
+    backends = "evaluate.backends=[torch, {name: onnxruntime, precision: int8}%s]"
+    simulated = ", {name: simulated, precision: int8}"
+    _, (two,) = scopes(tmp_path, backends % "")
+    plan, (three,) = scopes(tmp_path, backends % simulated)
+    assert any(each.runtime.simulation for each in plan.evaluations)
+    assert two.images == int(0.1 * (8 * 1000 + 2 * 3 * 40) / (2 * 2))
+    assert three.images == int(0.1 * (12 * 1000 + 2 * 3 * 40) / (2 * 3))
+
+
+def test_the_images_are_counted_once(tmp_path):
+    class Counting:
+        asked = 0
+
+        def __init__(self, data):
+            self.data = data
+
+        def counts(self):
+            self.asked += 1
+            return self.data.counts()
+
+    plan, _ = scopes(tmp_path)
+    data = Counting(plan.data)
+    planned_attributions(replace(plan, data=data))
+    assert data.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("decode", "switches"),
+    [
+        ("opencv", 0),
+        ("pillow", 0),
+        ("{name: simplejpeg, chroma: nearest}", 1),
+        ("{name: simplejpeg, chroma: nearest, dct: ifast}", 2),
+        ("nvjpeg-model", 3),
+    ],
+)
+def test_the_switches_that_differ_are_counted(tmp_path, decode, switches):
+    plan, _ = scopes(tmp_path, decode=decode)
+    (planned,) = planned_attributions(plan)
+    assert planned.switches == switches

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
+from io import StringIO
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +19,7 @@ from alignkit.plugins import gpu_present
 from alignkit.predict import predict_cells
 from alignkit.predict.build_spread import measure_spread, spread_of, spread_stored
 from alignkit.predict.session_inputs import Tensors
-from alignkit.progress import NoProgress
+from alignkit.progress import NoProgress, PlainProgress
 from alignkit.record import BuildSpread
 from alignkit.train import Trained
 from alignkit.workspace import Context, Workspace
@@ -168,3 +170,58 @@ def test_an_engine_that_cannot_run_here_is_built_once_for_all_paths(tmp_path, mo
     assert tried == ["b"]
     assert found[0].ended is unprepared
     assert [each.ended.message for each in found[1:]] == ["the parser refuses the graph"] * 2
+
+
+SAME_PIXELS = """\
+name: same
+data: {name: digits-on-photos, train: 40, eval: 20}
+preprocess:
+  a: {decode: pillow, resize: {name: pillow, size: 32}}
+  b: {decode: pillow, resize: {name: pillow, size: 32}, same: true}
+train: {epochs: 1, seeds: [0]}
+evaluate: {backends: [torch, {name: tensorrt, precision: fp16}]}
+"""
+
+
+def cells_shown(folder, ended):
+    """Predict the cells of two paths of equal pixels; give them and the lines of progress."""
+    (folder / "same.yaml").write_text(SAME_PIXELS)
+    plan = make_plan(load_experiment(folder / "same.yaml"))
+    prepared = digits_case(first=900, count=20).prepared
+    ways = {(name, "eval"): Measured(prepared) for name in ("a", "b")}
+    sets = SimpleNamespace(prepared=ways, evaluated=lambda name: prepared, evaluation=None)
+    shown = StringIO()
+    context = Context(Workspace(folder), PlainProgress(shown))
+    trained = Trained(plan.trainings[0], ended, images=40)
+    found = [*predict_cells.predict_cells(plan, trained, sets, context)]
+    return found, shown.getvalue().splitlines()
+
+
+def test_a_cell_that_fails_is_run_once_for_all_paths_of_equal_pixels(tmp_path, monkeypatch):
+    tried = []
+
+    def refuse(evaluation, *_, **__):
+        tried.append(evaluation.preprocess.name)
+        raise BackendError("the runtime refuses the batch")
+
+    monkeypatch.setattr(predict_cells, "predict", refuse)
+    found, _ = cells_shown(tmp_path, Measured(trained_model().checkpoint))
+    failed = [each for each in found if isinstance(each.ended, Failed)]
+    assert [each.evaluation.preprocess.name for each in failed] == ["a", "b"]
+    assert tried == ["a"]
+
+
+@pytest.mark.skipif(find_spec("tensorrt") is not None, reason="without tensorrt")
+def test_progress_counts_the_cells_that_can_run_here(tmp_path, monkeypatch):
+    monkeypatch.setattr(predict_cells, "predict", lambda *_, **__: None)
+    found, lines = cells_shown(tmp_path, Measured(trained_model().checkpoint))
+    assert len(found) == 4
+    assert lines[0] == "predict a seed 0: 0 of 2"
+    assert lines[-1].startswith("predict a seed 0: 2 of 2 in ")
+
+
+def test_a_model_that_was_not_trained_has_no_progress_of_cells(tmp_path):
+    failed = Failed("out of memory", "")
+    found, lines = cells_shown(tmp_path, failed)
+    assert failed in [each.ended for each in found]
+    assert lines == []
