@@ -19,7 +19,7 @@ GROUND = ("arrays.py", "machine.py", "rank.py", "samples.py", "torch_settings.py
 DATA_LAYERS = ("samples.py", "datasets")
 """Layers that decide generated images."""
 PIXEL_LAYERS = (*GROUND, "decoders", "resizers", "preprocess", "isolation", "prepare")
-WEIGHT_LAYERS = (*PIXEL_LAYERS, "models", "train")
+WEIGHT_LAYERS = (*PIXEL_LAYERS, "compare/metrics.py", "models", "train")
 ENGINE_LAYERS = (*PIXEL_LAYERS, "models", "backends", "engines")
 """Layers that decide exported graphs, and the engines that backends build of them."""
 LOGIT_LAYERS = (*ENGINE_LAYERS, "compare", "predict")
