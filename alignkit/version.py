@@ -25,9 +25,17 @@ ENGINE_LAYERS = (*PIXEL_LAYERS, "models", "backends", "engines")
 LOGIT_LAYERS = (*ENGINE_LAYERS, "compare", "predict")
 SHARE_LAYERS = (*LOGIT_LAYERS, "attribute", "text")
 """The share of each stage in a drift, stored with its sentence."""
-# `run` imports nearly every room; of its modules these two decide what is stored
-DIFFERENCE_LAYERS = (*PIXEL_LAYERS, "compare", "run/comparison_stage.py")
-ADVICE_LAYERS = (*PIXEL_LAYERS, "compare", "models", "backends", "text", "match", "run/advise.py")
+# `runner` imports nearly every room; of its modules these two decide what is stored
+DIFFERENCE_LAYERS = (*PIXEL_LAYERS, "compare", "runner/comparison_stage.py")
+ADVICE_LAYERS = (
+    *PIXEL_LAYERS,
+    "compare",
+    "models",
+    "backends",
+    "text",
+    "search",
+    "runner/advise.py",
+)
 ALL_LAYERS = (".",)
 """All layers: for a result that is quick to compute again."""
 

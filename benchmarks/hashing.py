@@ -53,7 +53,7 @@ def cached_run(file: Path, reports: Path, overrides: Sequence[str]) -> None:
     from alignkit.progress import NoProgress
     from alignkit.report.kept_report import kept_report
     from alignkit.report.write_report import ReportOptions
-    from alignkit.run import run_experiment
+    from alignkit.runner import run_experiment
     from alignkit.workspace import Context, Finished, Workspace
 
     spent, depth = 0.0, 0

@@ -3,7 +3,7 @@
     python benchmarks/match.py [--images 625] [--side 224] [--target pillow-train] [--folder DIR]
 
 625 images are 500 for the search and 125 for the final check. The larger search adds configurations
-that no option of the command lists but `alignkit.match.match` takes: every decoder and nvJPEG's
+that no option of the command lists but `alignkit.search.match` takes: every decoder and nvJPEG's
 model with each of four misread colour matrices, and Pillow's `reducing_gap`. The two searches take
 turns. Without a folder, JPEGs are cut from scikit-learn's photos.
 """
@@ -23,13 +23,13 @@ from prepare import bundled_photos
 from alignkit.datasets.unlabelled_images import Images
 from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.isolation import process_wide
-from alignkit.match import match
-from alignkit.match.configurations import Configuration, configurations
-from alignkit.match.match_text import headline
-from alignkit.match.recolouring import MISREADINGS, RecolouringDecoder
-from alignkit.match.target import preprocess_of, preprocess_target
 from alignkit.resizers.pillow import PillowResizer
 from alignkit.samples import Samples
+from alignkit.search import match
+from alignkit.search.configurations import Configuration, configurations
+from alignkit.search.match_text import headline
+from alignkit.search.recolouring import MISREADINGS, RecolouringDecoder
+from alignkit.search.target import preprocess_of, preprocess_target
 
 BASE = {
     "decoders": ("opencv", "pillow", "torchvision", "simplejpeg", "torchpipe"),

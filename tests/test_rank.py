@@ -23,11 +23,11 @@ from alignkit.plan import make_plan
 from alignkit.progress import NoProgress
 from alignkit.rank import ALONE, Rank, this_rank
 from alignkit.record.document import read_record
-from alignkit.run import run_experiment
-from alignkit.run.advise import advised_plan
+from alignkit.runner import run_experiment
+from alignkit.runner.advise import advised_plan
 from alignkit.train.training_images import PixelSource, TrainingImages, batch_bounds
 from alignkit.workspace import Context, Workspace
-from tests.run.test_run import differences, settled
+from tests.runner.test_run import differences, settled
 from tests.training_case import RECIPE, digits_case
 
 TINY = """

@@ -123,7 +123,7 @@ def calibrate(
     """Propose thresholds from the noise between repeats and between seeds; change no file."""
     from alignkit.experiment import load_experiment
     from alignkit.gate.gate_thresholds import proposal_text, propose
-    from alignkit.run import run_experiment
+    from alignkit.runner import run_experiment
 
     experiment = load_experiment(file, overrides)
     display = progress_for("none" if quiet else "auto")

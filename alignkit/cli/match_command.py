@@ -19,10 +19,10 @@ from alignkit.progress import Progress, ProgressMode, advancing, progress_for
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from alignkit.match.configurations import Configuration
-    from alignkit.match.match_result import Match
-    from alignkit.match.target import Target
     from alignkit.samples import Samples
+    from alignkit.search.configurations import Configuration
+    from alignkit.search.match_result import Match
+    from alignkit.search.target import Target
 
 PluginNames = Annotated[
     list[str], typer.Option(metavar="NAME", help="Only this plugin; repeatable.")
@@ -83,11 +83,11 @@ def match(
 ) -> None:
     """Find the configurations on this machine whose pixels are nearest to a serving stack's."""
     from alignkit.datasets.unlabelled_images import Images
-    from alignkit.match import match as search
-    from alignkit.match.configurations import configurations, serving_options
-    from alignkit.match.match_text import as_json
-    from alignkit.match.recorded_target import recorded_target
-    from alignkit.match.target import preprocess_of, preprocess_target
+    from alignkit.search import match as find_nearest
+    from alignkit.search.configurations import configurations, serving_options
+    from alignkit.search.match_text import as_json
+    from alignkit.search.recorded_target import recorded_target
+    from alignkit.search.target import preprocess_of, preprocess_target
     from alignkit.stored_file import write_output
 
     files = json_paths(out)
@@ -113,11 +113,11 @@ def match(
         )
         session = None
         if model is not None:  # before the search, which a model that does not fit would waste
-            from alignkit.match.match_drift import onnx_session, with_churn
+            from alignkit.search.match_drift import onnx_session, with_churn
 
             session = held.enter_context(onnx_session(model, stack.geometry.size))
         with display.stage("match", len(rows), f"{len(chosen)} configurations") as stage:
-            found = search(
+            found = find_nearest(
                 stack, samples, rows, chosen, probe=probe, seed=seed, progress=advancing(stage)
             )
         if session is not None:
@@ -135,7 +135,7 @@ def _endpoint(
     resizers: Sequence[str],
     display: Progress,
 ) -> tuple[Target, Sequence[int]]:
-    from alignkit.match.endpoint_target import endpoint_of, endpoint_target
+    from alignkit.search.endpoint_target import endpoint_of, endpoint_target
 
     tensor, header_env, folder = asked
     endpoint = endpoint_of(address, tensor, header_env)
@@ -153,7 +153,7 @@ def _endpoint(
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:
     from rich.console import Console
 
-    from alignkit.match.match_text import fewer_changes, headline, paste, surrogates
+    from alignkit.search.match_text import fewer_changes, headline, paste, surrogates
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -179,7 +179,7 @@ def _show(found: Match, names: Mapping[Configuration, str]) -> None:
 def _table(found: Match, names: Mapping[Configuration, str]) -> Table:
     from rich.table import Table
 
-    from alignkit.match.match_text import alternatives, label
+    from alignkit.search.match_text import alternatives, label
 
     table = Table(box=None, pad_edge=False)
     table.add_column("")

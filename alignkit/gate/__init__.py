@@ -26,10 +26,10 @@ def run_or_check(
 ) -> tuple[RunRecord, Path]:
     """Run an experiment; images without labels are compared and judged as a gate does it.
 
-    Returns the record and its folder. Raises what `alignkit.run.run_experiment` and
+    Returns the record and its folder. Raises what `alignkit.runner.run_experiment` and
     `alignkit.gate.gate_check.check` raise.
     """
-    from alignkit.run import forget, run_experiment
+    from alignkit.runner import forget, run_experiment
 
     if experiment.labelled:
         return run_experiment(experiment, context, fresh=fresh, cells=cells)

@@ -14,7 +14,7 @@ from alignkit.errors import MissingDependency, NothingCompared
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.pixel_gate import judged_images
 from alignkit.preprocess import StageName
-from alignkit.run import run_experiment
+from alignkit.runner import run_experiment
 from alignkit.workspace import Context
 
 

@@ -40,7 +40,7 @@ from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.preprocess import STAGES
 from alignkit.record import Artifact, BaselineFacts, RunRecord
 from alignkit.record.document import read_record, write_record
-from alignkit.run import run_experiment
+from alignkit.runner import run_experiment
 from alignkit.samples import Samples
 from alignkit.stored_file import file_sha256, write_atomically
 from alignkit.workspace import Context

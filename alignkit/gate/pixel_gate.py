@@ -25,7 +25,7 @@ from alignkit.plugins import name_of
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.progress import Progress, advancing
 from alignkit.record import DataFacts, RunRecord, Verdict
-from alignkit.run.comparison_stage import Comparison, compare_stored
+from alignkit.runner.comparison_stage import Comparison, compare_stored
 from alignkit.samples import Samples
 from alignkit.version import ALL_LAYERS, __version__, code_version
 from alignkit.workspace import Context, Workspace, content_key

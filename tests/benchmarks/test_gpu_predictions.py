@@ -13,9 +13,9 @@ import pytest
 from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import ExitCode
-from alignkit.match.configurations import variants
 from alignkit.preprocess.presets import PRESETS
 from alignkit.progress import NoProgress
+from alignkit.search.configurations import variants
 from alignkit.studies.calibrate.pair_record import write_pairs
 from alignkit.studies.calibrate.pair_rules import DecodeRule, compare_pairs
 from alignkit.studies.calibrate.recorder_file import recorder_jpegs

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from alignkit.experiment import load_experiment
-from alignkit.match.target import preprocess_of
-from tests.match.preprocessing_server import preprocessing
-from tests.match.test_match import photographs
+from alignkit.search.target import preprocess_of
+from tests.search.preprocessing_server import preprocessing
+from tests.search.test_search import photographs
 
 ONLY = ("--decoders", "opencv", "--decoders", "simplejpeg", "--resizers", "opencv", "--quiet")
 

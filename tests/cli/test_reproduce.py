@@ -12,7 +12,7 @@ from alignkit.progress import NoProgress
 from alignkit.record.document import read_record
 from alignkit.report import render
 from alignkit.report.worst_view import cell_command, cell_option, image_command
-from alignkit.run import run_experiment
+from alignkit.runner import run_experiment
 from alignkit.workspace import Context, Workspace
 from tests.photos import encoded, photo
 

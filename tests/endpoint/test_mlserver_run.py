@@ -10,7 +10,7 @@ import pytest
 from alignkit.compare.predictions import Predictions
 from alignkit.experiment import load_experiment
 from alignkit.progress import NoProgress
-from alignkit.run import run_experiment
+from alignkit.runner import run_experiment
 from alignkit.workspace import Context, Workspace
 from tests.backends.model import trained_model
 from tests.endpoint.mlserver import serving

@@ -13,7 +13,7 @@ from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
 from alignkit.progress import NoProgress
-from alignkit.run import run_experiment
+from alignkit.runner import run_experiment
 from alignkit.workspace import Context, Workspace
 from tests.backends.model import trained_model
 from tests.endpoint.faulty import faulty

@@ -4,7 +4,7 @@ import pytest
 
 from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
-from tests.run.test_run import write_small
+from tests.runner.test_run import write_small
 
 ROW = "training: a, inference: b, trained_with: opencv, evaluated_with: other"
 TABLE = "published: {{source: them, label: theirs, rows: [{{{row}}}]}}\n"

@@ -11,7 +11,7 @@ from alignkit.report.summary_view import summary_view
 from alignkit.report.training_data_view import mix_section, mix_sentences
 from alignkit.text.names import Names
 from tests.report.records import quickstart
-from tests.run.test_run import run, write_small
+from tests.runner.test_run import run, write_small
 
 
 def test_the_mix_is_compared_with_its_first_path_alone_on_the_same_seeds_and_images(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from alignkit.backends.simulated import SimulatedBackend
 from alignkit.compare.predictions import Predictions
 from alignkit.record import RunRecord
-from tests.run.test_run import run, write_small
+from tests.runner.test_run import run, write_small
 
 pytestmark = pytest.mark.slow  # it trains two models, quantises each twice and attributes
 LABELLED = "not compared with hardware"

@@ -8,7 +8,7 @@ from alignkit.compare import drift
 from alignkit.compare.predictions import Predictions
 from alignkit.record import RunRecord
 from alignkit.report.results import results_from_record
-from tests.run.test_run import run, write_small
+from tests.runner.test_run import run, write_small
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from alignkit.plan.forecast import forecast
 from alignkit.predict import open_session
 from alignkit.progress import NoProgress
 from alignkit.report.write_report import ReportOptions, write_report
-from alignkit.run import run_experiment
+from alignkit.runner import run_experiment
 from alignkit.workspace import Context, Workspace
 from tests.backends.model import trained_model
 

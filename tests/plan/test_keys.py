@@ -17,7 +17,7 @@ from alignkit.plan.planned_attribution import planned_attributions
 from alignkit.predict import cell_parts
 from alignkit.predict.build_spread import spread_stored
 from alignkit.progress import NoProgress
-from alignkit.run.advise import advise
+from alignkit.runner.advise import advise
 from alignkit.workspace import Context, Workspace
 
 YAML = """\
@@ -197,9 +197,9 @@ def test_another_opset_makes_new_what_was_exported(keys, monkeypatch):
         ("compare/image_table.py", RUN | {"comparison", "advice"}),
         ("compare/statistics.py", RUN | {"comparison", "advice"}),
         ("attribute/shares.py", {"attribution"}),
-        ("match/__init__.py", {"advice"}),
-        ("run/comparison_stage.py", {"comparison"}),
-        ("run/advise.py", {"advice"}),
+        ("search/__init__.py", {"advice"}),
+        ("runner/comparison_stage.py", {"comparison"}),
+        ("runner/advise.py", {"advice"}),
         ("plan/forecast.py", set()),
         ("report/table.py", set()),
     ],

@@ -18,7 +18,7 @@ from alignkit.errors import AlignkitError, BackendError, ConfigError
 from alignkit.experiment import load_experiment
 from alignkit.models.user_model import UserModel
 from alignkit.progress import NoProgress
-from alignkit.run import run_experiment
+from alignkit.runner import run_experiment
 from alignkit.workspace import Context, Workspace
 
 REFUSED = {

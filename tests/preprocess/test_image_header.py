@@ -7,10 +7,10 @@ from PIL import Image, features
 
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.experiment.preprocess_option import PreprocessOption
-from alignkit.match.configurations import Configuration, Geometry
-from alignkit.match.match_text import stage_block
 from alignkit.preprocess.image_header import MAX_PIXELS, declared_size, decode, image_format
 from alignkit.preprocess.stage_mixtures import LeftOut, make_stage_mixtures
+from alignkit.search.configurations import Configuration, Geometry
+from alignkit.search.match_text import stage_block
 from tests.photos import encoded, photo
 
 SIZE = (37, 61)

@@ -9,7 +9,7 @@ from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
 from alignkit.train import read_log
 from alignkit.train.training_draws import stratified
-from tests.run.test_run import run, write_small
+from tests.runner.test_run import run, write_small
 from tests.training_case import digits_case
 
 LABELS = [0] * 40 + [1] * 100 + [2] * 3

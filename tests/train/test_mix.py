@@ -16,7 +16,7 @@ from alignkit.record import PathFacts
 from alignkit.text.names import Names
 from alignkit.train.training_draws import chosen_path
 from alignkit.train.training_images import PixelSource, TrainingImages, batch_bounds
-from tests.run.test_run import write_small
+from tests.runner.test_run import write_small
 from tests.training_case import PATH, digits_case
 
 IDS = [f"image-{number}" for number in range(2000)]

@@ -136,7 +136,7 @@ def inputs_from_files(
     """Prepare one graph in two runtimes, or two graphs whose tensors have the same names.
 
     ``against`` is the second graph. ``preprocess`` is an argument of
-    `alignkit.match.target.preprocess_of`; ``size`` is the input's side in pixels where the graph
+    `alignkit.search.target.preprocess_of`; ``size`` is the input's side in pixels where the graph
     leaves it open.
     """
     graph = load_graph(model)
@@ -174,7 +174,7 @@ def _size(file: Path, graph: Any, asked: int | None, count: int) -> tuple[int, i
 
 
 def _path(text: str, height: int, width: int) -> Preprocess:
-    from alignkit.match.target import preprocess_of
+    from alignkit.search.target import preprocess_of
 
     path = preprocess_of(text, height)
     if path.size != (height, width):

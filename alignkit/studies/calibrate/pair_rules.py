@@ -20,13 +20,13 @@ from alignkit.arrays import Image
 from alignkit.decoders import DECODERS, Decoded, Decoder
 from alignkit.errors import DataError
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
-from alignkit.match.configurations import variants
 from alignkit.preprocess import Preprocess, Resize
 from alignkit.preprocess.image_header import decode
 from alignkit.preprocess.image_taps import result_or_reason, run_isolated, warm_up
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.progress import Progress
 from alignkit.resizers.opencv import OpenCVResizer
+from alignkit.search.configurations import variants
 from alignkit.stored_file import file_sha256, read_regular
 from alignkit.studies.calibrate import kind_of
 from alignkit.studies.calibrate.stored_pairs import StoredPair, StoredPairs, pixels_of

@@ -23,9 +23,9 @@ from alignkit.datasets.image_files import image_files
 from alignkit.datasets.regular_file import escaped_name, read_text
 from alignkit.decoders.pillow import PillowDecoder
 from alignkit.errors import ConfigError, DataError, NothingCompared
-from alignkit.match.stored_tensors import StoredTensor
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess.image_header import MAX_PIXELS, decode
+from alignkit.search.stored_tensors import StoredTensor
 from alignkit.stored_file import read_regular
 
 _JPEGS = (".jpg", ".jpeg", ".jpe", ".jfif")

@@ -12,8 +12,8 @@ from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import ConfigError, DataError, NothingCompared
 from alignkit.isolation.worker import Encoded
-from alignkit.match.configurations import variants
 from alignkit.progress import NoProgress
+from alignkit.search.configurations import variants
 from alignkit.stored_file import file_sha256
 from alignkit.studies.calibrate import SHIPPED, pair_rules
 from alignkit.studies.calibrate.pair_fits import fits_of

@@ -1,0 +1,212 @@
+"""A `Match` as text: sentences, the YAML block to paste, and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from alignkit.decoders import DECODERS
+from alignkit.plugins import Plugin, name_of
+from alignkit.preprocess import Normalise, Preprocess, Resize
+from alignkit.preprocess.image_header import MAX_PIXELS
+from alignkit.preprocess.presets import decoder_evidence
+from alignkit.resizers import RESIZERS
+from alignkit.search.configurations import Configuration
+from alignkit.search.match_result import AS_DECODERS, Match, Ranked
+from alignkit.text.names import brief_evidence
+from alignkit.text.numbers import estimated, percent, plain
+
+_NAMES_SHOWN = 4
+"""Number of configurations with the same pixels that a row names; the others are counted."""
+
+
+def label(configuration: Configuration) -> str:
+    """Name a configuration: ``simplejpeg chroma=nearest ▸ torch bilinear align_corners=True``."""
+    rounding = "" if configuration.rounding == "none" else f" ▸ {configuration.rounding}"
+    decode, resizer = configuration.decode, configuration.resizer
+    return f"{_called(decode, DECODERS)} ▸ {_called(resizer, RESIZERS)}{rounding}"
+
+
+def _called(plugin: Any, table: dict[str, Plugin]) -> str:
+    options = "".join(f" {key}={value}" for key, value in _changed(plugin).items())
+    return f"{name_of(plugin, table)}{options}"
+
+
+def _changed(plugin: Any) -> dict[str, Any]:
+    """Return the options that differ from the plugin's defaults."""
+    return {
+        each.name: getattr(plugin, each.name)
+        for each in fields(plugin)
+        if each.init and getattr(plugin, each.name) != each.default
+    }
+
+
+def alternatives(ranked: Ranked, names: Mapping[Configuration, str]) -> str:
+    """List the other configurations with the same pixels; empty if there is none."""
+    others = [names.get(each, label(each)) for each in ranked.configurations[1:]]
+    more = len(others) - _NAMES_SHOWN
+    shown = "; ".join(others[:_NAMES_SHOWN])
+    return f"{shown}; {more} more" if more > 0 else shown
+
+
+def stage_block(preprocess: Preprocess) -> dict[str, Any]:
+    """Return the entry of ``preprocess:`` that builds it, without defaults."""
+    resize, crop, normalise = preprocess.resize, preprocess.crop, preprocess.normalise
+    height, width = resize.size
+    plain = Resize(resize.resizer, resize.size)
+    block: dict[str, Any] = {
+        "decode": {"name": name_of(preprocess.decode, DECODERS), **_changed(preprocess.decode)},
+        "resize": {
+            "name": name_of(resize.resizer, RESIZERS),
+            **_changed(resize.resizer),
+            "size": height if height == width else [height, width],
+            **{
+                option: getattr(resize, option)
+                for option in ("fit", "pad", "rounding")
+                if getattr(resize, option) != getattr(plain, option)
+            },
+        },
+    }
+    if preprocess.orient.policy != "none":
+        block["orient"] = preprocess.orient.policy
+    if crop.size is not None:
+        size = list(crop.size)
+        block["crop"] = size if crop.half == "even" else {"size": size, "half": crop.half}
+    if preprocess.quantise.rule != "none":
+        block["quantise"] = preprocess.quantise.rule
+    if preprocess.colour.space != "rgb":
+        block["colour"] = preprocess.colour.space
+    if normalise != Normalise():
+        block["normalise"] = {"mean": list(normalise.mean), "std": list(normalise.std)}
+    if preprocess.max_pixels != MAX_PIXELS:
+        block["max_pixels"] = preprocess.max_pixels
+    return block
+
+
+def paste(match: Match, name: str) -> str:
+    """Return the block of the nearest configuration; empty if it is not the target's."""
+    if match.state == "not found":
+        return ""
+    note = f"# without this, which no option makes: {match.recolouring}\n"
+    return (note if match.recolouring else "") + yaml_block(match.preprocesses[0], name)
+
+
+def yaml_block(preprocess: Preprocess, name: str) -> str:
+    """Return the lines to paste below ``preprocess:``."""
+    import yaml
+
+    # wide, so that no line is folded where it is pasted
+    lines: str = yaml.safe_dump(
+        {name: stage_block(preprocess)}, sort_keys=False, default_flow_style=None, width=10_000
+    )
+    return lines
+
+
+def headline(match: Match, names: Mapping[Configuration, str]) -> str:
+    """Say whether a configuration was found, which is the nearest, and what remains."""
+    best, first = match.winner, match.winner.configurations[0]
+    nearest = names.get(first, label(first))
+    if best.identical == match.images and match.state == "found":
+        everywhere = f"on all {match.images} images of the search"
+        return f"found: {nearest} gives {match.target}'s pixels {everywhere}. {_checked(match)}"
+    remains = (
+        f"{plain(match.remains, 3)} grey levels remain in the mean, {plain(best.max_abs, 0)} at "
+        f"most, over {match.images} images"
+    )
+    if match.state == "not found":
+        why = f": {match.doubt}" if match.doubt else ""
+        start = (
+            f"not found: no configuration explains {match.target}{why}. The nearest is {nearest};"
+        )
+    else:
+        scaled = f", with {match.stand_in} as normalisation," if match.stand_in else ""
+        start = f"{match.state}: {nearest}{scaled} comes nearest to {match.target};"
+    return f"{start} {remains}, {_weighed(match, names)}. {_checked(match)}"
+
+
+def _weighed(match: Match, names: Mapping[Configuration, str]) -> str:
+    """Say how much of the plainest configuration's distance is explained."""
+    more = "no more" if match.remains <= AS_DECODERS else "more"
+    bound = f"{more} than two correct decoders differ by"
+    if match.explained is None:
+        return f"{bound}; no option explains more than the plainest configuration"
+    first = names.get(match.plain, label(match.plain))
+    left = f"the {plain(match.plain_mean, 3)} that {first} leaves"
+    return f"{bound}; {percent(match.explained, 0)} of {left} is explained"
+
+
+def _checked(match: Match) -> str:
+    best = match.winner
+    if match.holds is None or best.unseen is None:
+        return "No image was left to check it on: give five or more."
+    if best.unseen_identical == match.unseen:
+        return f"So it does on {match.unseen} images the search did not see."
+    place = "still the nearest" if match.holds else "no longer the nearest"
+    return f"On {match.unseen} images the search did not see it is {place}, {best.unseen:.3f} away."
+
+
+def fewer_changes(match: Match, names: Mapping[Configuration, str]) -> str:
+    """Name the finalist that changes the fewest predictions, in a sentence.
+
+    Empty if none changes fewer than the nearest, and without a model.
+    """
+    churns = [each.churn for each in match.ranking if each.churn is not None]
+    shares = [each.value for each in churns if each.value is not None]
+    if not shares or min(shares) == shares[0]:
+        return ""
+    place = shares.index(min(shares))
+    first = match.ranking[place].configurations[0]
+    return (
+        f"Of the model's predictions, number {place + 1} changes fewer than the nearest: "
+        f"{names.get(first, label(first))} {estimated(churns[place], share=True)}, "
+        f"the nearest {estimated(churns[0], share=True)}."
+    )
+
+
+def surrogates(match: Match, names: Mapping[Configuration, str]) -> dict[str, str]:
+    """Return the surrogates of the ranking, each with its evidence in brief.
+
+    They are decoders, and under their options' names where serving options are matched.
+    """
+    ranked = [each for ranked in match.ranking for each in ranked.configurations]
+    found = {
+        names.get(each, _called(each.decode, DECODERS)): decoder_evidence(each.decode)
+        for each in ranked
+    }
+    return {name: brief_evidence(evidence) for name, evidence in found.items() if evidence}
+
+
+def as_json(match: Match, names: Mapping[Configuration, str]) -> dict[str, Any]:
+    """Return the whole match, JSON-ready."""
+    return {
+        "target": match.target,
+        "state": match.state,
+        "remains": match.remains,
+        "plain": names.get(match.plain, label(match.plain)),
+        "plain_mean_abs": match.plain_mean,
+        "explained": match.explained,
+        "not_reproduced": match.recolouring,
+        "surrogates": surrogates(match, names),
+        "tried": match.tried,
+        "rungs": [list(rung) for rung in match.rungs],
+        "images": match.images,
+        "unseen": match.unseen,
+        "holds": match.holds,
+        "left_out": [list(each) for each in match.left_out],
+        "facts": list(match.facts),
+        "ranking": [
+            {
+                "labels": [names.get(each, label(each)) for each in ranked.configurations],
+                # a block that is not the target's would be pasted all the same
+                "preprocess": None if match.state == "not found" else stage_block(preprocess),
+                "mean_abs": asdict(ranked.mean_abs),
+                "max_abs": ranked.max_abs,
+                "identical": ranked.identical,
+                "unseen_mean_abs": ranked.unseen,
+                "unseen_identical": ranked.unseen_identical,
+                "churn": asdict(ranked.churn) if ranked.churn else None,
+            }
+            for ranked, preprocess in zip(match.ranking, match.preprocesses, strict=True)
+        ],
+    }

@@ -1,0 +1,244 @@
+"""Recorded tensors as a `Target`: guessed, then confirmed on the nearest pixels found here.
+
+A serving stack recorded them, in a ``.npy`` for each image, or a ``.npz`` that holds them. A tensor
+belongs to the image of the same name, with or without the image's suffix and the folders above it.
+`alignkit.search.target_guess` finds layout, channel order, range and normalisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.arrays import FloatArray
+from alignkit.errors import DataError
+from alignkit.preprocess import Normalise
+from alignkit.preprocess.image_taps import encoded_images, take_pixels
+from alignkit.samples import Samples
+from alignkit.search import Search
+from alignkit.search.configurations import Configuration, configurations
+from alignkit.search.first_images import first_images
+from alignkit.search.match_result import AS_DECODERS, AS_RESIZERS, AS_ROUNDING
+from alignkit.search.normalisation_fit import Fit, fit, normalise_of
+from alignkit.search.recolouring import recoloured
+from alignkit.search.stored_tensors import StoredTensor, stored_tensors
+from alignkit.search.target import Target
+from alignkit.search.target_facts import recorded_facts
+from alignkit.search.target_guess import (
+    Colouring,
+    Guess,
+    arranged,
+    colourings,
+    guess,
+    layouts,
+    preferred,
+)
+
+_ROUNDING = 1e-3
+"""Grey levels lost by normalising in float32 and undoing it."""
+_COARSEST = 0.5
+"""Greatest tolerance in grey levels, however coarse the stored numbers are."""
+_ROUNDS = 2
+"""How often the nearest pixels are looked for, as long as they show other colours or another
+normalisation than those they were looked for with."""
+_EXACT = 0.002
+"""Greatest distance of that fit from a known normalisation that takes its name."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordedTensors:
+    """The tensors of those samples that have one."""
+
+    name: str
+    rows: tuple[int, ...]
+    """Indices of the samples that have a tensor, ascending."""
+    read: Callable[[int], npt.NDArray[np.generic]]
+    """Index of a sample → its stored tensor; may be called from threads."""
+    shape: tuple[int, ...]
+    """Shape of every tensor."""
+    dtype: str
+    without_tensor: int
+    """Samples that have no tensor."""
+    without_image: int
+    """Tensors that belong to no sample."""
+
+
+def recorded_target(
+    folder: Path, samples: Samples, *, decoders: Sequence[str] = (), resizers: Sequence[str] = ()
+) -> tuple[Target, tuple[int, ...]]:
+    """Read a folder of tensors as a target; return it with the rows that have a tensor.
+
+    ``decoders`` and ``resizers`` filter, by name, the configurations that confirm the guess. Raises
+    `DataError` if the tensors are no images of these samples.
+    """
+    recorded = _read_recorded(folder, samples)
+    layouts(recorded)  # shapes that are no images are refused before any image is decoded
+    first = first_images(recorded, samples)
+    rows = first.rows
+    found = guess(recorded, samples, first)
+    name, normalise = normalise_of(found.scale, found.offset)
+    fits: dict[Colouring, Fit] = {}
+    for _ in range(_ROUNDS):
+        among = configurations(found.geometry, decoders=decoders, resizers=resizers)
+        search = Search(_target(recorded, found, normalise), samples, among)
+        nearest = search.nearest(list(among), rows)
+        before = found.colouring, normalise
+        fits = _fitted(recorded, found, colourings(found.colouring), nearest, samples, rows)
+        best = preferred({each: residual for each, (*_, residual) in fits.items()})
+        scale, offset, residual = fits[best]
+        found = replace(found.coloured(best), scale=scale, offset=offset)
+        # pixels that are off by some levels cannot tell normalisations that differ by less
+        name, normalise = normalise_of(scale, offset, near=max(_EXACT, residual / 255))
+        # where much remains, the fit follows it, and another search would too
+        if best == before[0] and (residual > AS_RESIZERS or _alike(normalise, before[1])):
+            break
+    stand_in = ""
+    if not name:
+        stand_in, normalise = _stand_in(recorded, found, normalise, samples, nearest, rows)
+    target = replace(
+        _target(recorded, found, normalise),
+        facts=recorded_facts(recorded, found, name, fits, stand_in),
+        tolerance=_tolerance(recorded, normalise, rows),
+        fitted_on=None if name else first.contrasted,
+        stand_in=stand_in,
+    )
+    return target, recorded.rows
+
+
+def _stand_in(
+    recorded: RecordedTensors,
+    found: Guess,
+    fitted: Normalise,
+    samples: Samples,
+    nearest: Configuration,
+    rows: tuple[int, ...],
+) -> tuple[str, Normalise]:
+    """Return a known normalisation by name, or no name and the ``fitted`` one.
+
+    It is the known one near the fit, where the fit leaves more than rounding, so that it is no
+    finding, and the known one no more than a decoder.
+    """
+    name, known = normalise_of(found.scale, found.offset)
+    if not name:
+        return "", fitted
+
+    def left(normalise: Normalise) -> float:
+        search = Search(_target(recorded, found, normalise), samples, [nearest])
+        return float(search.means([nearest], search.measure([nearest], rows)).mean())
+
+    stands = left(fitted) > AS_ROUNDING and left(known) <= AS_DECODERS
+    return (name, known) if stands else ("", fitted)
+
+
+def _alike(one: Normalise, other: Normalise) -> bool:
+    """Return whether the two differ by less than a tenth of a grey level."""
+    apart = np.abs(np.subtract(one.mean, other.mean)) + np.abs(np.subtract(one.std, other.std))
+    return bool(apart.max() * 255 < 0.1)
+
+
+def _tolerance(recorded: RecordedTensors, normalise: Normalise, rows: tuple[int, ...]) -> float:
+    """Return the precision of the stored numbers and of our own float32, in grey levels."""
+    greatest = max(float(np.abs(recorded.read(row)).max()) for row in rows)
+    if not recorded.dtype.startswith("float"):
+        return _ROUNDING
+    digit = float(np.spacing(np.asarray(greatest, recorded.dtype)))
+    return min(max(_ROUNDING, digit * max(normalise.std) * 255), _COARSEST)
+
+
+def _target(recorded: RecordedTensors, found: Guess, normalise: Normalise) -> Target:
+    mean, std = np.asarray(normalise.mean), np.asarray(normalise.std)
+
+    def levels(index: int) -> npt.NDArray[np.float32] | str:
+        # float64: in a stored float16 the grey levels would be rounded again
+        tensor = arranged(recorded.read(index), found.layout).astype(np.float64)
+        if not np.isfinite(tensor).all():
+            return "the tensor holds NaN or infinity"
+        return np.ascontiguousarray((tensor * std + mean) * 255, np.float32)
+
+    return Target(recorded.name, levels, found.geometry, normalise, recolouring=found.recolouring)
+
+
+def _fitted(
+    recorded: RecordedTensors,
+    found: Guess,
+    coloured: Sequence[Colouring],
+    nearest: Configuration,
+    samples: Samples,
+    rows: tuple[int, ...],
+) -> dict[Colouring, Fit]:
+    """Fit the tensors to the nearest pixels for each colouring, in the tensors' channel order."""
+    preprocesses = []
+    for each in coloured:
+        decoder = recoloured(nearest.decode, each.recolouring)
+        preprocess = Configuration(decoder, nearest.resizer, nearest.rounding).preprocess
+        preprocesses.append(preprocess(found.coloured(each).geometry, Normalise()))
+    ours: list[list[FloatArray]] = [[] for _ in preprocesses]
+    tensors = []
+    taken = take_pixels(preprocesses, encoded_images(samples, rows))
+    for row, images in zip(rows, taken, strict=True):
+        pixels = [each.pixels for each in images if each.pixels is not None]
+        # residuals are compared, so that all are taken over the same images
+        if len(pixels) == len(preprocesses):
+            tensor = arranged(recorded.read(row), found.layout)
+            tensors.append(tensor.reshape(-1, 3).astype(np.float64))
+            for column, image in zip(ours, pixels, strict=True):
+                column.append(image.reshape(-1, 3).astype(np.float64))
+    whole = np.concatenate(tensors)
+    fits = (fit(np.concatenate(column), whole) for column in ours)
+    return dict(zip(coloured, fits, strict=True))
+
+
+def _read_recorded(folder: Path, samples: Samples) -> RecordedTensors:
+    """Find each sample's tensor.
+
+    Raises `DataError` if there is none, no tensor belongs to an image, or shapes differ.
+    """
+    stored = stored_tensors(folder)
+    if not stored:
+        raise DataError(f"{folder} holds no .npy and no .npz file; record one array for each image")
+    by_name = {name.removesuffix(".npy"): each for name, each in stored.items()}
+    found_for: dict[int, StoredTensor] = {}
+    used = set()
+    for index, sample in enumerate(samples.ids):
+        path = PurePosixPath(sample)
+        # the most exact first, as two folders may hold images of one name
+        names = (sample, path.with_suffix("").as_posix(), path.name, path.stem)
+        found = next((name for name in names if name in by_name), None)
+        if found is not None:
+            found_for[index] = by_name[found]
+            used.add(found)
+    if not found_for:
+        raise DataError(
+            f"none of {len(stored)} tensors in {folder} has the name of one of {len(samples)} "
+            f"images, e.g. {next(iter(stored))!r} and {samples.ids[0]!r}; name each tensor as its "
+            "image"
+        )
+    shape, dtype = _common_shape(folder, samples, found_for)
+    return RecordedTensors(
+        folder.name,
+        tuple(found_for),
+        lambda index: found_for[index].read(),
+        shape,
+        dtype,
+        len(samples) - len(found_for),
+        len(by_name) - len(used),
+    )
+
+
+def _common_shape(
+    folder: Path, samples: Samples, tensors: dict[int, StoredTensor]
+) -> tuple[tuple[int, ...], str]:
+    """Return the shape and dtype of all tensors; raise `DataError` if they differ."""
+    shapes: dict[tuple[tuple[int, ...], str], str] = {}
+    for index, tensor in tensors.items():
+        shapes.setdefault(tensor.shape(), samples.ids[index])
+    if len(shapes) > 1:
+        listed = ", ".join(
+            f"{shape} {dtype} of {sample}" for (shape, dtype), sample in list(shapes.items())[:3]
+        )
+        raise DataError(f"{folder}: the tensors have different shapes: {listed}; record one shape")
+    return next(iter(shapes))

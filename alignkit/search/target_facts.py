@@ -1,0 +1,125 @@
+"""Facts about recorded tensors, as sentences: each with what it explains, or called the nearest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from alignkit.search.match_result import AS_DECODERS, AS_RESIZERS, EXPLAINS_MOST, explained_share
+from alignkit.search.recolouring import GREYS
+from alignkit.text.numbers import percent, plain
+
+if TYPE_CHECKING:
+    from alignkit.search.configurations import Geometry
+    from alignkit.search.normalisation_fit import Fit
+    from alignkit.search.recorded_target import RecordedTensors
+    from alignkit.search.target_guess import Colouring, Guess
+
+_UNCLEAR = "not found, taken as"
+_UNSEEN = "cannot be seen in these images, taken as"
+_ADVICE = "; no option here does that: correct it where it serves"
+_WITH_PIXELS = ("colour: ", "normalisation: ")
+"""Facts that hold only if the nearest configuration is the target's."""
+_SAME = 0.1
+"""Grey levels by which rounding makes one of two equal hypotheses better."""
+
+
+def recorded_facts(
+    recorded: RecordedTensors,
+    found: Guess,
+    normalisation: str,
+    fits: dict[Colouring, Fit],
+    stand_in: str = "",
+) -> tuple[str, ...]:
+    """Describe the tensors: each fact with its residual and that of the next best."""
+    count = len(recorded.rows)
+    stored = f"{recorded.dtype} {recorded.shape}, read as {found.layout}"
+    facts = [f"tensors: {count} of {count + recorded.without_tensor} images have one; {stored}"]
+    if recorded.without_image:
+        facts.append(f"other images: {recorded.without_image} tensors belong to none of ours")
+    order = "BGR" if found.geometry.colour.space == "bgr" else "RGB"
+    if found.recolouring in GREYS:
+        facts.append("channel order: none, the three channels are one grey image")
+    else:
+        facts.append(
+            _fact("channel order", order, found.residual, found.against.get("channel order"))
+        )
+    where = _geometry(found.geometry)
+    facts += [
+        _fact("geometry", where, found.residual, found.against.get("geometry")),
+        _colour(found.colouring, fits),
+        _normalisation(
+            f"{stand_in}, the nearest that is known" if stand_in else normalisation,
+            fits[found.colouring],
+        ),
+    ]
+    return tuple(facts)
+
+
+def unsettled(fact: str) -> str:
+    """Take a fact back whose stack was not found: no name is a finding, and no advice is given."""
+    kind = next((each for each in _WITH_PIXELS if fact.startswith(each)), "")
+    if not kind or _UNCLEAR in fact:
+        return fact
+    name = fact.removeprefix(kind).removesuffix(_ADVICE).removeprefix(f"{_UNSEEN} ")
+    return f"{kind}{_UNCLEAR} {name}"
+
+
+def _fact(kind: str, name: str, mine: float, other: float | None) -> str:
+    """State a hypothesis if it explains most of ``other``, the residual of the next best.
+
+    Residuals are in grey levels. One as small as that of a decoder needs no better proof, unless
+    the next best leaves the same.
+    """
+    if other is None:
+        return f"{kind}: {name}"
+    # a share of next to nothing is no evidence
+    share = explained_share(mine, other) if other - mine > _SAME else 0.0
+    residual, left = f"residual {plain(mine, 3)} levels", plain(other, 2)
+    if share >= EXPLAINS_MOST:
+        return f"{kind}: {name} ({residual}; explains {percent(share, 0)} of {left} otherwise)"
+    if mine <= AS_DECODERS and other - mine <= _SAME:
+        return f"{kind}: {_UNSEEN} {name} ({residual}; otherwise {plain(other, 3)})"
+    if mine <= AS_DECODERS:
+        return f"{kind}: {name} ({residual}; otherwise {left})"
+    return f"{kind}: {_UNCLEAR} {name} ({residual}; otherwise {left})"
+
+
+def _colour(mine: Colouring, fits: dict[Colouring, Fit]) -> str:
+    residuals = {each: residual for each, (*_, residual) in fits.items()}
+    residual, first = residuals[mine], next(iter(fits))
+    others = [other for each, other in residuals.items() if each != mine]
+    # other colours are read against the plain ones, which they must explain
+    other = min(others) if mine == first or mine.recolouring in GREYS else residuals[first]
+    if mine.recolouring is not None:
+        fact = _fact("colour", mine.recolouring.name, residual, other)
+        return fact if _UNCLEAR in fact else f"{fact}{_ADVICE}"
+    if mine.colour.space.startswith("nv12"):
+        return _fact("colour", f"round trip through {mine.colour.space}", residual, other)
+    return _fact("colour", "BT.601, as JPEG files are written", residual, other)
+
+
+def _normalisation(name: str, fitted: Fit) -> str:
+    scale, offset, residual = fitted
+    std = [1 / (255 * each) for each in scale]
+    mean = [-shift * each for shift, each in zip(offset, std, strict=True)]
+    three = ["/".join(f"{value:.5g}" for value in values) for values in (mean, std)]
+    proof = (
+        f"fitted on the nearest pixels: mean {three[0]}, std {three[1]}, residual "
+        f"{plain(residual, 3)} levels"
+    )
+    if residual > AS_RESIZERS:
+        name = f"{_UNCLEAR} {name or 'none that is known'}"
+    return f"normalisation: {name or 'none that is known'} ({proof})"
+
+
+def _geometry(geometry: Geometry) -> str:
+    resize, crop = geometry.resize, geometry.crop
+    size = f"{resize.size[0]}x{resize.size[1]}"
+    if resize.fit == "letterbox":
+        return f"letterbox to {size}, border {resize.pad}"
+    if crop.size:
+        half = "" if crop.half == "even" else f", odd margins {crop.half}"
+        cut = f"{crop.size[0]}x{crop.size[1]}{half}"
+        longer = "" if resize.rounding == "down" else f", the longer rounded to {resize.rounding}"
+        return f"shorter side to {min(resize.size)}{longer}, centre crop {cut}"
+    return f"{resize.fit} to {size}"

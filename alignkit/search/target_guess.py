@@ -1,0 +1,271 @@
+"""Guess layout, channel order, colour matrix, geometry and normalisation of recorded tensors.
+
+Every hypothesis is tried on some images: our own pixels, made by the hypothesis, are fitted to the
+tensors channel by channel with a scale and an offset. The hypothesis with the least residual wins,
+and the residual of the next best of each kind is kept as evidence. Colours that differ from the
+plain ones must explain most of what these leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.arrays import FloatArray
+from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.errors import DataError
+from alignkit.isolation.worker import Encoded
+from alignkit.preprocess import Colour, ColourSpace, Crop, Normalise, Resize
+from alignkit.preprocess.exif import exif_orientation
+from alignkit.preprocess.image_taps import encoded_images, take_pixels
+from alignkit.resizers import Resizer
+from alignkit.resizers.opencv import OpenCVResizer
+from alignkit.resizers.pillow import PillowResizer
+from alignkit.samples import Samples
+from alignkit.search.configurations import RGB, Configuration, Geometry
+from alignkit.search.match_result import EXPLAINS_MOST, explained_share
+from alignkit.search.normalisation_fit import fit
+from alignkit.search.recolouring import GREYS, MISREADINGS, Recolouring, recoloured
+
+if TYPE_CHECKING:
+    from alignkit.search.first_images import FirstImages
+    from alignkit.search.recorded_target import RecordedTensors
+
+Layout = Literal["CHW", "HWC"]
+
+_STRIDE = 3
+"""Every third pixel in both directions is used for a fit."""
+_ALIKE = 1.005
+"""A later hypothesis must be better by this factor, so that the plainest wins a tie."""
+_SHARES = (1.0, 224 / 256, 224 / 232, 224 / 236, 224 / 246, 0.9, 0.95, 0.96, 0.97, 0.98)
+"""Side of the centre crop ÷ shorter side of the resized image, as model zoos have them."""
+_RESIZERS: tuple[Resizer, ...] = (PillowResizer(), OpenCVResizer())
+"""One with antialias and one without: near enough to any other to tell the hypotheses apart."""
+_PADS = (114, 0, 127, 128, 255)
+
+_COLLINEAR = 0.02
+"""Greatest distance of grey tensors' channels, in standard deviations."""
+_ROUNDED = 0.1
+"""Grey levels that rounding may leave of any colours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Colouring:
+    """A stack's treatment of colours: an order or round trip, perhaps after a recolouring."""
+
+    colour: Colour
+    recolouring: Recolouring | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """One hypothesis, with its evidence."""
+
+    layout: Layout
+    geometry: Geometry
+    recolouring: Recolouring | None
+    scale: tuple[float, float, float]
+    """Tensor units for each grey level, in the tensor's channel order."""
+    offset: tuple[float, float, float]
+    residual: float
+    """Root mean square of the fit's error, in grey levels."""
+    against: dict[str, float]
+    """Rejected kind of hypothesis → the residual it leaves, in grey levels."""
+
+    @property
+    def colouring(self) -> Colouring:
+        """The stack's treatment of colours."""
+        return Colouring(self.geometry.colour, self.recolouring)
+
+    def coloured(self, colouring: Colouring) -> Guess:
+        """Return the same hypothesis with other colours."""
+        geometry = replace(self.geometry, colour=colouring.colour)
+        return replace(self, geometry=geometry, recolouring=colouring.recolouring)
+
+
+def guess(recorded: RecordedTensors, samples: Samples, first: FirstImages) -> Guess:
+    """Return the best hypothesis on the first images.
+
+    Raises `DataError` if the tensors hold no RGB image.
+    """
+    chosen = [image.data for image in encoded_images(samples, first.rows)]
+    tried: list[Guess] = []
+    for layout in layouts(recorded):
+        tensors = [arranged(recorded.read(index), layout) for index in first.rows]
+        size = (tensors[0].shape[0], tensors[0].shape[1])
+        sampled = np.concatenate([_sampled(tensor) for tensor in tensors]).astype(np.float64)
+        if (sampled.std(axis=0) == 0).any():
+            raise DataError(f"{recorded.name}: the tensors are constant; record those of images")
+        tried += _tried(layout, size, chosen, sampled, grey_files=first.grey)
+    if not tried:
+        raise DataError(
+            f"{recorded.name}: the first images could not be brought to the tensors' size; record "
+            "the tensors again"
+        )
+    best = _best(tried)
+    return replace(best, against=_evidence(best, tried))
+
+
+def layouts(recorded: RecordedTensors) -> tuple[Layout, ...]:
+    """Return the layouts that the tensors' shape allows. Raises `DataError` if there is none."""
+    shape = recorded.shape[1:] if recorded.shape[:1] == (1,) else recorded.shape
+    axes: dict[Layout, int] = {"CHW": 0, "HWC": 2}
+    found = tuple(each for each, axis in axes.items() if len(shape) == 3 and shape[axis] == 3)
+    if not found or 0 in shape:
+        raise DataError(
+            f"{recorded.name}: tensors of shape {recorded.shape} are no RGB images; expected "
+            "(3, h, w), (h, w, 3), or one of these with a leading 1"
+        )
+    return found
+
+
+def arranged(tensor: npt.NDArray[np.generic], layout: Layout) -> npt.NDArray[np.generic]:
+    """Return a tensor as (height, width, 3)."""
+    image = tensor[0] if tensor.ndim == 4 else tensor
+    return np.moveaxis(image, 0, -1) if layout == "CHW" else image
+
+
+def _sampled(image: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    return image[::_STRIDE, ::_STRIDE].reshape(-1, 3)
+
+
+def _tried(
+    layout: Layout,
+    size: tuple[int, int],
+    encoded: Sequence[bytes],
+    tensors: FloatArray,
+    *,
+    grey_files: bool,
+) -> list[Guess]:
+    """Try every geometry in both channel orders; other colours only with the best of these."""
+    turned = any(exif_orientation(each) != 1 for each in encoded)
+    orders = [Colouring(RGB), Colouring(Colour("bgr"))]
+    if _grey(tensors) and not grey_files:
+        orders = [Colouring(RGB, GREYS[0])]
+    fits = partial(_fits, layout, encoded=encoded, tensors=tensors)
+    plain = list(fits(list(_geometries(size, turned=turned)), orders))
+    if not plain:
+        return []
+    # one respect after the other, as all combinations would be many times as many paths
+    best = _best(plain)
+    if best.geometry.crop.size:
+        plain += fits(list(_roundings(best.geometry)), [best.colouring])
+    best = _best(plain)
+    others = fits([best.geometry], colourings(best.colouring)[1:])
+    residuals = {best.colouring: best} | {
+        each.colouring: each for each in sorted(others, key=lambda each: -each.residual)
+    }
+    chosen = preferred({key: each.residual for key, each in residuals.items()})
+    return [*plain, residuals[chosen]] if chosen != best.colouring else plain
+
+
+def _grey(pixels: npt.NDArray[np.generic]) -> bool:
+    """Return whether the three channels, (pixels, 3), differ by a scale and an offset alone."""
+    centred = pixels.astype(np.float64) - pixels.mean(axis=0, dtype=np.float64)
+    centred /= np.sqrt((centred**2).mean(axis=0)) + 1e-12
+    return bool(np.abs(centred - centred[:, :1]).max() < _COLLINEAR)
+
+
+def preferred(residuals: dict[Colouring, float]) -> Colouring:
+    """Return the colouring of the least residual if it explains most of what the plain one leaves.
+
+    The plain one comes first, and is returned otherwise.
+    """
+    plain = next(iter(residuals))
+    best = min(residuals, key=lambda each: residuals[each])
+    share = explained_share(residuals[best], residuals[plain])
+    return best if residuals[plain] > _ROUNDED and share >= EXPLAINS_MOST else plain
+
+
+def colourings(mine: Colouring) -> tuple[Colouring, ...]:
+    """Return the treatments of colours that a stack may have, the plain one first.
+
+    ``mine`` says whether the channels are in the order B, G, R, or a grey image.
+    """
+    if mine.recolouring in GREYS:
+        return tuple(Colouring(RGB, each) for each in GREYS)
+    order = mine.colour if mine.colour.space == "bgr" else RGB
+    spaces: tuple[ColourSpace, ...] = get_args(ColourSpace)
+    return (
+        Colouring(order),
+        *(Colouring(order, each) for each in MISREADINGS),
+        # a round trip ends in RGB
+        *(Colouring(Colour(each)) for each in spaces if order == RGB and each.startswith("nv12")),
+    )
+
+
+def _best(tried: Sequence[Guess]) -> Guess:
+    least = min(each.residual for each in tried)
+    return next(each for each in tried if each.residual <= least * _ALIKE + 1e-9)
+
+
+def _fits(
+    layout: Layout,
+    geometries: Sequence[Geometry],
+    coloured: Sequence[Colouring],
+    encoded: Sequence[bytes],
+    tensors: FloatArray,
+) -> Iterator[Guess]:
+    recolourings = dict.fromkeys(each.recolouring for each in coloured)
+    cases = list(product(geometries, _RESIZERS, recolourings))
+    preprocesses = []
+    for geometry, resizer, recolouring in cases:
+        configuration = Configuration(recoloured(OpenCVDecoder(), recolouring), resizer)
+        preprocesses.append(configuration.preprocess(replace(geometry, colour=RGB), Normalise()))
+    images = [Encoded(str(number), data) for number, data in enumerate(encoded)]
+    by_path = zip(*take_pixels(preprocesses, images), strict=True)
+    for (geometry, _, recolouring), found in zip(cases, by_path, strict=True):
+        taken = [each.pixels for each in found]
+        pixels = [each for each in taken if each is not None and each.shape[:2] == geometry.size]
+        if len(pixels) < len(encoded):
+            continue
+        for colouring in coloured:
+            if colouring.recolouring == recolouring:
+                ours = np.concatenate([_sampled(colouring.colour(each)) for each in pixels])
+                scale, offset, residual = fit(ours.astype(np.float64), tensors)
+                coloured_geometry = replace(geometry, colour=colouring.colour)
+                yield Guess(layout, coloured_geometry, recolouring, scale, offset, residual, {})
+
+
+def _geometries(size: tuple[int, int], *, turned: bool) -> Iterator[Geometry]:
+    plain = Resize(OpenCVResizer(), size)
+    policies: tuple[Literal["none", "exif"], ...] = ("none", "exif")
+    # where no image is turned, both give the same pixels
+    for policy in policies if turned else policies[:1]:
+        yield Geometry(plain, orient=policy)
+        for share in _SHARES:
+            side = round(max(size) / share)
+            shorter = Resize(OpenCVResizer(), (side, side), "shorter")
+            yield Geometry(shorter, Crop(size), policy)
+        for pad in _PADS:
+            yield Geometry(replace(plain, fit="letterbox", pad=pad), orient=policy)
+
+
+def _roundings(plain: Geometry) -> Iterator[Geometry]:
+    """Yield other positions of a crop with an odd margin, and roundings of the longer side."""
+    sides: tuple[Literal["down", "nearest"], ...] = ("down", "nearest")
+    halves: tuple[Literal["even", "down", "up"], ...] = ("even", "down", "up")
+    for side, half in [*product(sides, halves)][1:]:  # the first is `plain` itself
+        resize, crop = replace(plain.resize, rounding=side), replace(plain.crop, half=half)
+        yield replace(plain, resize=resize, crop=crop)
+
+
+def _evidence(best: Guess, tried: Sequence[Guess]) -> dict[str, float]:
+    """Return the least residual among hypotheses that differ from the best in each respect."""
+    kinds: dict[str, Callable[[Guess], object]] = {
+        "layout": lambda each: each.layout,
+        "channel order": lambda each: each.geometry.colour.space == "bgr",
+        "geometry": lambda each: replace(each.geometry, colour=best.geometry.colour),
+    }
+    found = {}
+    for kind, value in kinds.items():
+        others = [each.residual for each in tried if value(each) != value(best)]
+        if others:
+            found[kind] = min(others)
+    return found
