@@ -35,7 +35,9 @@ from alignkit.record.cell_facts import (
 from alignkit.record.numeric_facts import (
     BatchCheck,
     BuildSpread,
+    ImageChange,
     LogitDistance,
+    MarginDrift,
     NumericDrift,
     QuantisedDrift,
 )
@@ -133,3 +135,8 @@ class RunRecord(Stored):
     row_pairs: tuple[RowPair, ...] = ()
     stages: Artifact | None = None
     """Lines of a baseline, which a later gate compares with; see `alignkit.baseline`."""
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the images have labels."""
+        return bool(self.data.classes)
