@@ -13,7 +13,7 @@ import numpy as np
 
 from alignkit.arrays import FloatArray, Labels, Logits
 from alignkit.compare.predictions import Predictions, class_name
-from alignkit.record import ImageChange, MarginDrift
+from alignkit.record import MarginDrift, MovedImage
 
 _MOST = 20
 """Images that are kept of a comparison."""
@@ -63,13 +63,13 @@ def margin_drift(pairs: _Pairs) -> MarginDrift:
     return MarginDrift(int(known.sum()), halved, p50, p99)
 
 
-def moved_most(pairs: _Pairs) -> tuple[ImageChange, ...]:
+def moved_most(pairs: _Pairs) -> tuple[MovedImage, ...]:
     """List the images that changed their class or lose most of their margin, the worst first.
 
     The pairs are of the same images, one a seed. An image whose class changed stands before one
     that keeps it; images whose logits are equal are left out.
     """
-    found: dict[str, tuple[_Rank, ImageChange]] = {}
+    found: dict[str, tuple[_Rank, MovedImage]] = {}
     for pair in pairs:
         for rank, change in _changes(pair):
             if change.id not in found or rank > found[change.id][0]:
@@ -79,7 +79,7 @@ def moved_most(pairs: _Pairs) -> tuple[ImageChange, ...]:
     return tuple(change for _, change in ordered[:_MOST])
 
 
-def _changes(pair: tuple[Predictions, Predictions]) -> list[tuple[_Rank, ImageChange]]:
+def _changes(pair: tuple[Predictions, Predictions]) -> list[tuple[_Rank, MovedImage]]:
     a, b = pair
     margins, lost = _margins(pair)
     with np.errstate(invalid="ignore"):  # infinite on both sides
@@ -91,7 +91,7 @@ def _changes(pair: tuple[Predictions, Predictions]) -> list[tuple[_Rank, ImageCh
     return [
         (
             (bool(changed[i]), float(share[i])),
-            ImageChange(
+            MovedImage(
                 a.ids[i],
                 class_name(a.outputs, int(a.predicted[i])),
                 class_name(b.outputs, int(b.predicted[i])),

@@ -35,9 +35,9 @@ from alignkit.record.cell_facts import (
 from alignkit.record.numeric_facts import (
     BatchCheck,
     BuildSpread,
-    ImageChange,
     LogitDistance,
     MarginDrift,
+    MovedImage,
     NumericDrift,
     QuantisedDrift,
 )

@@ -8,9 +8,9 @@ from typing import Literal, get_args
 from alignkit.record.numeric_facts import (
     BatchCheck,
     BuildSpread,
-    ImageChange,
     LogitDistance,
     MarginDrift,
+    MovedImage,
     NumericDrift,
     QuantisedDrift,
 )
@@ -96,7 +96,7 @@ class Drift(CellPair):
     logits: LogitDistance
     margins: MarginDrift | None = None
     """``None`` where no logits are known."""
-    moved: tuple[ImageChange, ...] = ()
+    moved: tuple[MovedImage, ...] = ()
     """The images nearest to another class, or with another one: the greatest share of the margin
     lost first, at most 20, each in the seed in which it loses most."""
     classes: tuple[ClassDrift, ...] = ()

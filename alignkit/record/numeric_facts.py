@@ -77,7 +77,7 @@ class MarginDrift:
 
 
 @dataclass(frozen=True, slots=True)
-class ImageChange:
+class MovedImage:
     """One image as the reference and the candidate predict it."""
 
     __pydantic_config__ = STRICT
