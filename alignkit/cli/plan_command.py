@@ -115,6 +115,7 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         columns(_cell_rows(planned, expected.cells), indent="  "),
         "",
         *_attribution_table(planned, expected),
+        *[f"model      {name}: {text}" for name, text in _given(planned).items()],
         *_images(planned),
         f"prepared   {_counted(expected.prepared)}",
         *[f"begin with {weights}" for weights in begun[:1]],
@@ -127,6 +128,12 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         f"disk       {_disk(expected.estimate, 'all of these')}",
         f"memory     {_memory(memory(planned))}",
     ]
+
+
+def _given(planned: Plan) -> dict[str, str]:
+    """Describe the file of each given model by its name."""
+    given = (each.given for each in planned.trainings)
+    return {each.name: each.described() for each in given if each is not None}
 
 
 def _emulations(expected: Forecast) -> list[str]:
@@ -246,6 +253,7 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "file": str(planned.experiment.file),
         "key": planned.key,
         "data": planned.fingerprint,
+        "models": _given(planned),
         "prepared": [_outlook_json(each) for each in expected.prepared],
         "trainings": [_outlook_json(each) for each in expected.trainings],
         "cells": [_outlook_json(each) for each in expected.cells],
