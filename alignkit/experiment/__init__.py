@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -27,8 +28,10 @@ _WRITTEN = 80
 """Characters of a value that a message shows."""
 
 
-def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
-    """Read, override and validate an experiment file.
+def load_experiment(
+    path: Path, overrides: Sequence[str] = (), *, quick: bool = False
+) -> Experiment:
+    """Read, override and validate an experiment file; make it a first look if ``quick``.
 
     Raises one `ConfigError` that lists every mistake as ``file:line:col: a.b.c: message``, with the
     line and a caret below it.
@@ -42,8 +45,20 @@ def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
         if content is not None and not source.problems:
             experiment = Experiment(path, text, content, tuple(overrides))
             _warn_of_doubles(experiment, source)
-            return experiment
+            return _made_quick(experiment) if quick else experiment
     raise ConfigError(listed(source.problems))
+
+
+def _made_quick(experiment: Experiment) -> Experiment:
+    from alignkit.experiment.quick_look import quick_changes
+
+    changes = tuple(quick_changes(experiment))
+    replaced = (*experiment.overrides, *(each.override for each in changes))
+    source = _parsed(experiment.text, experiment.file, replaced)
+    content, mistakes = _validated(source)
+    if content is None or source.problems + mistakes:
+        raise ConfigError(listed(source.problems + mistakes))
+    return replace(experiment, content=content, quick=tuple(map(str, changes)))
 
 
 def _parsed(text: str, path: Path, overrides: Sequence[str]) -> YAMLSource:

@@ -10,7 +10,7 @@ from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.place import Column
 from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome, VerdictState
-from alignkit.text.names import Names, place_in_words
+from alignkit.text.names import QUICK_LOOK, Names, place_in_words
 from alignkit.text.numbers import (
     MINUS,
     estimated,
@@ -136,7 +136,23 @@ def sentence(
     doubts: Sequence[Control],
     evidence: Evidence,
 ) -> str:
-    """State effect, interval and cause in one sentence; then name paths not run, and ``--set``."""
+    """State effect, interval and cause in one sentence; then name paths not run, and ``--set``.
+
+    The sentence of a quick look says so first.
+    """
+    said = _sentence(outcomes, broken, doubts, evidence)
+    if not evidence.quick:
+        return said
+    rest = said.removeprefix(_ALIGNED)
+    return f"{QUICK_LOOK}. {rest[:1].upper()}{rest[1:]}"
+
+
+def _sentence(
+    outcomes: Sequence[RuleOutcome],
+    broken: Sequence[Control],
+    doubts: Sequence[Control],
+    evidence: Evidence,
+) -> str:
     if broken:
         return (
             f"The measurement cannot be trusted: the control {broken[0].name!r} expected "

@@ -86,7 +86,7 @@ class UserModel:
         return {**self.parts, "size": list(size)}
 
     def described(self) -> str:
-        """Describe the file in words by its header; raise `DataError` if it is not of its format."""
+        """Describe the file in words by its header; raise `DataError` if it has none."""
         if self.format == "onnx":
             header = read_onnx_header(self.file)
             taken = in_text(header.inputs[0].shape or ()) if header.inputs else "nothing"

@@ -180,6 +180,8 @@ def run_key(experiment: Experiment, evaluations: Sequence[Evaluation]) -> str:
             "attribute": content.attribute.model_dump(mode="json"),
             "published": content.published and content.published.model_dump(mode="json"),
             "advise": content.advise and content.advise.model_dump(mode="json"),
+            # a first look is never the record of the whole, however small that is
+            **({"quick": list(experiment.quick)} if experiment.quick else {}),
             # comparing again is quick; a stale record is not worth it
             "code": code_version(ALL_LAYERS),
         }

@@ -29,7 +29,13 @@ from alignkit.report.table import PLACE, Columns, Table, numbers
 from alignkit.report.training_data_view import across_paths, mix_sentences, size_sentence
 from alignkit.report.verdict_view import ICONS, verdict_view
 from alignkit.text import columns
-from alignkit.text.names import Names, state_words, surrogate_lines
+from alignkit.text.names import (
+    QUICK_LOOK,
+    Names,
+    quick_words,
+    state_words,
+    surrogate_lines,
+)
 from alignkit.text.numbers import DASH, count, estimated, percent, plain, points, shorten, unsigned
 
 MOST_ROWS = 100
@@ -65,6 +71,7 @@ def summary_view(record: RunRecord) -> dict[str, Any]:
         "verdict": verdict,
         "sentence": record.verdict.sentence,
         "partial": record.partial,
+        "quick": quick_words(record.quick),
         "question": record.question,
         "sample": f"{record.data.name}: {sample}.",
         "surrogates": [f"{path.name} is a {path.evidence}." for path in known if path.note],
@@ -212,10 +219,13 @@ def _controls(record: RunRecord) -> Section:
 
 def summary(record: RunRecord, page: Path) -> str:
     """Return at most 30 lines: verdict, the entries that moved most, the report."""
-    informational = " (informational)" if record.verdict.informational else ""
+    notes = [QUICK_LOOK.lower()] if record.quick else []
+    notes += ["informational"] if record.verdict.informational else []
+    bracket = f" ({', '.join(notes)})" if notes else ""
     lines = [
-        f"{record.name}: {record.verdict.state.upper()}{informational}",
+        f"{record.name}: {record.verdict.state.upper()}{bracket}",
         record.verdict.sentence,
+        *([quick_words(record.quick)] if record.quick else []),
         "",
         *_worst_entries(record),
         *surrogate_lines(record.paths, most=_MOST_NOTES),
