@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
+from alignkit.judge.measured_models import measured_part
 from alignkit.place import Column
 from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome, VerdictState
 from alignkit.text.names import QUICK_LOOK, Names, place_in_words
@@ -138,13 +139,15 @@ def sentence(
 ) -> str:
     """State effect, interval and cause in one sentence; then name paths not run, and ``--set``.
 
-    The sentence of a quick look says so first.
+    A quick look and models that failed come first, and nothing is called aligned then.
     """
     said = _sentence(outcomes, broken, doubts, evidence)
-    if not evidence.quick:
+    first = [QUICK_LOOK] * bool(evidence.quick)
+    first += [part] if (part := measured_part(evidence.cells)) else []
+    if not first:
         return said
     rest = said.removeprefix(_ALIGNED)
-    return f"{QUICK_LOOK}. {rest[:1].upper()}{rest[1:]}"
+    return f"{'. '.join(first)}. {rest[:1].upper()}{rest[1:]}"
 
 
 def _sentence(
@@ -165,10 +168,7 @@ def _sentence(
     if doubts:
         first = doubts[0]
         rest = said.removeprefix(_ALIGNED)
-        said = (
-            f"No conclusion can be drawn: {first.name!r} does not hold (expected: "
-            f"{first.expected}; observed: {first.observed}). {rest[:1].upper()}{rest[1:]}"
-        )
+        said = f"No conclusion can be drawn: {first.observed}. {rest[:1].upper()}{rest[1:]}"
     left_out = dict(evidence.skipped)
     if evidence.baseline is not None:
         left_out |= dict.fromkeys(evidence.baseline.unchanged, NOTHING_CHANGED)
