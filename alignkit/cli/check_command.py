@@ -9,6 +9,7 @@ import typer
 
 from alignkit.cli.arguments import Files, Overrides, load_files, print_error
 from alignkit.errors import AlignkitError, worst
+from alignkit.text import printable
 
 
 def check(
@@ -19,7 +20,8 @@ def check(
 
     Models must fit the classes of the data and the paths' size, as far as both are on this machine.
     """
-    from alignkit.plan.required_models import require_models
+    from alignkit.plan import counted
+    from alignkit.plan.required_models import require_models, unseen
 
     experiments, codes = load_files(files, overrides)
     for each in experiments:
@@ -27,6 +29,10 @@ def check(
             require_models(each)
         except AlignkitError as error:
             codes.append(print_error(error, each.file))
+        else:
+            absent = unseen(each)
+            but = f"; not here, and not checked: {', '.join(absent)}" if absent else ""
+            print(printable(f"{each.file} is right: {counted(each)}{but}"))
     raise typer.Exit(worst(codes))
 
 
