@@ -127,9 +127,9 @@ def calibrate(
 
     experiment = load_experiment(file, overrides)
     display = progress_for("none" if quiet else "auto")
-    # without labels nothing is trained, and there is no noise between seeds
+    # without a model there is no noise between seeds
     record = None
-    if experiment.labelled:
+    if experiment.predicts:
         record, _ = run_experiment(experiment, Context(Workspace(reports), display))
     proposals = propose(experiment, record, repeats=repeats, progress=display)
     print(proposal_text(proposals, experiment.paths))

@@ -24,6 +24,7 @@ from alignkit.experiment.option import (
 from alignkit.models.architectures import USER_BUILT, unknown_model
 from alignkit.models.checkpoint import CheckpointFormat
 from alignkit.models.user_model import UserModel
+from alignkit.samples import NO_LABELS
 
 FORMATS: tuple[CheckpointFormat, ...] = ("weights", "torchscript", "exported", "onnx")
 
@@ -55,7 +56,7 @@ def _lines_of_file(given: Any) -> Any:
 
 
 class ModelOption(BaseModel):
-    """One model: exactly one file, and the path it was trained with."""
+    """One model: its file, or one for torch and one for ONNX runtimes, and its path."""
 
     model_config = STRICT_MODEL
     name: Name
@@ -70,6 +71,8 @@ class ModelOption(BaseModel):
     exported: Path | None = None
     """An archive of ``torch.export.save``."""
     onnx: Path | None = None
+    """An ONNX file. Beside a file of torch's, it is the same model as it was exported: the ONNX
+    runtimes run it as it is, and torch runs the other file."""
     classes: Annotated[
         tuple[str, ...],
         Field(min_length=1),
@@ -77,13 +80,15 @@ class ModelOption(BaseModel):
     ] = ()
     """Name of each output in order, as the folders are named: a list, or a file with one name a
     line. A model may have more outputs than the data has classes. Without it, the outputs are the
-    data's classes in their order."""
+    data's classes in their order; of images without labels, they are numbered from 0."""
 
     @model_validator(mode="after")
     def _one_file(self) -> Self:
         named = [each for each in FORMATS if getattr(self, each) is not None]
-        if len(named) != 1:
-            raise PydanticCustomError("model", "give one of weights, torchscript, exported, onnx")
+        if not named or len([each for each in named if each != "onnx"]) > 1:
+            raise PydanticCustomError(
+                "model", "give one of weights, torchscript, exported, onnx; onnx beside another too"
+            )
         if (self.model is not None) != (self.weights is not None):
             raise PydanticCustomError("model", "'weights' and 'model' belong together")
         # a function of the user's own is not imported by a check of the file
@@ -106,9 +111,17 @@ class ModelOption(BaseModel):
         path: Path = getattr(self, self.format)
         return path.expanduser()
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The path of the file, and of the ONNX file beside it if there is one."""
+        beside = self.onnx if self.format != "onnx" else None
+        return (self.file, beside.expanduser()) if beside else (self.file,)
+
     def build(self) -> UserModel:
         """Build the model this entry describes."""
-        return UserModel(self.name, self.format, self.file, self.model or "", self.classes)
+        file, *beside = self.files
+        exported = beside[0] if beside else None
+        return UserModel(self.name, self.format, file, self.model or "", self.classes, exported)
 
 
 def mismatched(
@@ -125,6 +138,21 @@ def mismatched(
             lines.append(wrong("models", message, "models", index, "preprocess"))
         if model.name in names[:index]:
             lines.append(wrong("models", "each name may stand once", "models", index, "name"))
+    return lines
+
+
+def unlabelled(evaluate: Evaluate, given: bool, *, trains: bool) -> list[InitErrorDetails]:
+    """Return one line for each part of a file that needs labels, where the images have none."""
+    lines = []
+    if trains:
+        message = f"{NO_LABELS} to train with; use data: {{name: folder}}, or give 'models'"
+        lines.append(wrong("labels", message, "train"))
+    if given and evaluate.calibrates:
+        message = (
+            f"int8 takes its scales from training images, and {NO_LABELS} nor a part to train "
+            "with; use data: {name: folder}, or give a model that is quantised already"
+        )
+        lines.append(wrong("labels", message, "evaluate", "backends"))
     return lines
 
 

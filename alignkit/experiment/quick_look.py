@@ -49,7 +49,7 @@ def quick_changes(experiment: Experiment) -> Iterator[SmallerValue]:
     """Yield each value of an experiment that is larger than a first look needs."""
     content = experiment.content
     yield from _of_data(experiment)
-    if experiment.labelled:
+    if experiment.predicts:
         if not content.models:
             recipe = content.train
             most = EPOCHS.get(recipe.model, OTHER_EPOCHS)

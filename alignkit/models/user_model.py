@@ -43,6 +43,13 @@ class UserModel:
     classes: tuple[str, ...] = ()
     """Class names in the order of the outputs; empty if the data has these classes in this order.
     They may be more than the data's."""
+    onnx: Path | None = None
+    """The same model as an ONNX file, beside a file of torch's; the ONNX runtimes run it."""
+
+    @property
+    def graph(self) -> Path | None:
+        """The ONNX file, if there is one."""
+        return self.file if self.format == "onnx" else self.onnx
 
     @cached_property  # a plan asks often, and hashing a large file takes seconds
     def parts(self) -> dict[str, Any]:
@@ -54,14 +61,8 @@ class UserModel:
         from alignkit.models.architectures import model_version
         from alignkit.models.torch_model_files import own_source
 
-        if not self.file.is_file():
-            if self.file.exists():
-                kind = irregular(self.file.stat())
-                raise ConfigError(f"model {self.name}: {self.file} is {kind}; name another file")
-            raise ConfigError(
-                f"model {self.name}: no file {self.file}; paths are relative to where alignkit is "
-                "started"
-            )
+        for file in filter(None, (self.file, self.onnx)):
+            self._require_file(file)
         parts: dict[str, Any] = {
             "file": file_sha256(self.file),
             "format": self.format,
@@ -72,9 +73,21 @@ class UserModel:
             parts["library"] = model_version(self.model)
         if self.runs_own_code:
             parts["source"] = own_source(self.model)
-        if self.format == "onnx" and (beside := weights_beside(self.file)):
+        if self.onnx:
+            parts["onnx"] = file_sha256(self.onnx)
+        if self.graph and (beside := weights_beside(self.graph)):
             parts["weights beside it"] = beside
         return parts
+
+    def _require_file(self, file: Path) -> None:
+        if file.is_file():
+            return
+        if file.exists():
+            kind = irregular(file.stat())
+            raise ConfigError(f"model {self.name}: {file} is {kind}; name another file")
+        raise ConfigError(
+            f"model {self.name}: no file {file}; paths are relative to where alignkit is started"
+        )
 
     @property
     def runs_own_code(self) -> bool:
@@ -129,6 +142,7 @@ class UserModel:
             format=self.format,
             order=() if order == tuple(range(len(order))) else order,
             outside=outside,
+            onnx=self.onnx,
         )
 
     def faults(self, classes: Sequence[str], size: tuple[int, int]) -> list[Fault]:
@@ -138,15 +152,16 @@ class UserModel:
         read.
         """
         found = [Fault("classes", reason)] if (reason := self._unnamed(classes)) else []
-        if self.format != "onnx":
+        if self.graph is None:
             return found
         try:
-            header = read_onnx_header(self.file)
+            header = read_onnx_header(self.graph)
         except DataError as error:
             return [*found, Fault("onnx", str(error))]
-        found += [Fault("onnx", reason) for reason in onnx_faults(self.file, header, size)]
-        if header.classes and (reason := self.misnamed(header.classes, len(classes))):
-            found.append(self.miscounted(reason))
+        found += [Fault("onnx", reason) for reason in onnx_faults(self.graph, header, size)]
+        counted = header.classes or 0
+        if counted and (reason := self.misnamed(counted, len(classes), self.graph)):
+            found.append(Fault("onnx", reason) if self.onnx else self.miscounted(reason))
         return found
 
     def miscounted(self, reason: str) -> Fault:
@@ -165,12 +180,12 @@ class UserModel:
             "the folders are named"
         )
 
-    def misnamed(self, outputs: int, classes: int) -> str:
+    def misnamed(self, outputs: int, classes: int, file: Path | None = None) -> str:
         """Explain why this number of outputs fits neither 'classes' nor the data; else empty.
 
-        ``classes`` is 0 if the data's are not known.
+        ``classes`` is 0 if the data's are not known; ``file`` is the one that has the outputs.
         """
-        has = f"{self.file} has {outputs} outputs"
+        has = f"{file or self.file} has {outputs} outputs"
         if self.classes:
             if outputs == len(self.classes):
                 return ""

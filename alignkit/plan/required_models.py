@@ -21,7 +21,7 @@ def require_models(experiment: Experiment) -> None:
     too, as far as its file and the images are on this machine. Only headers are read, and no image.
     Raise `MissingDependency` if a model is timm's and timm is not installed.
     """
-    if not experiment.labelled:
+    if not experiment.predicts:
         return
     missing: list[MissingDependency] = []
     found = [*(_faults_of_given if experiment.content.models else _faults)(experiment, missing)]
@@ -37,9 +37,11 @@ def require_models(experiment: Experiment) -> None:
 
 def unseen(experiment: Experiment) -> list[str]:
     """Name models' files and the data that are not on this machine, so that no model is checked."""
-    given = experiment.content.models if experiment.labelled else ()
-    absent = [str(each.file) for each in given if not each.file.is_file()]
-    return absent + ["the data"] * bool(given and not experiment.data.class_names())
+    given = experiment.content.models
+    absent = [str(file) for each in given for file in each.files if not file.is_file()]
+    # images without labels name no classes that a model must have
+    named = not experiment.labelled or experiment.data.class_names()
+    return absent + ["the data"] * bool(given and not named)
 
 
 def _faults(experiment: Experiment, missing: list[MissingDependency]) -> Iterator[tuple[Key, str]]:
@@ -60,7 +62,7 @@ def _faults_of_given(
 
     classes = experiment.data.class_names()
     for index, option in enumerate(experiment.content.models):
-        if not option.file.is_file():
+        if not all(file.is_file() for file in option.files):
             continue
         try:
             for fault in faults_of(option.build(), classes, experiment.reference.size):
@@ -70,17 +72,21 @@ def _faults_of_given(
 
 
 def require_own_models(plan: Plan) -> None:
-    """Run each given model of a plan that is code on one image.
+    """Run each given model of a plan that is code on one image; count outputs that no label names.
 
     Raise one `ConfigError` that says of each why it does not run.
     """
-    from alignkit.models.model_fit import require_own_code
+    from alignkit.models.model_fit import output_names, require_own_code
 
     classes, lines = plan.data.class_names(), []
     for given in (each.given for each in plan.trainings if each.given is not None):
         try:
-            if classes and given.file.is_file():
-                require_own_code(given, classes, plan.reference.size)
+            if not given.file.is_file():
+                continue
+            size = plan.reference.size
+            named = classes if plan.experiment.labelled else output_names(given, size)
+            if named:
+                require_own_code(given, named, size)
         except MissingDependency:
             raise  # the model may fit, and the fix is another
         except AlignkitError as error:

@@ -95,8 +95,8 @@ def _named(checkpoint: Checkpoint) -> Iterator[None]:
     try:
         yield
     except BackendError as error:
-        file = checkpoint.weights
-        if checkpoint.format != "weights" and str(file) not in str(error):
+        file = checkpoint.graph or checkpoint.weights
+        if (checkpoint.graph or checkpoint.format != "weights") and str(file) not in str(error):
             error.args = (f"{file}: {error}",)
         raise
 

@@ -18,6 +18,8 @@ from alignkit.record.stored import STRICT, Artifact, Count, Estimate, Placed, Re
 
 DriftMetric = Literal["churn", "recall.macro", "precision.macro"]
 DRIFT_METRICS: tuple[DriftMetric, ...] = get_args(DriftMetric)  # one list for types and for loops
+OWN_GRAPH = "graph"
+"""Fact in ``effective`` of a cell that ran the user's own ONNX file, beside the model's weights."""
 ALPHA = 0.05
 """A corrected p-value below it is significant."""
 

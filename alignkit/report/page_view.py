@@ -12,6 +12,7 @@ from alignkit.report.cause_view import advice_sections, attribution_sections
 from alignkit.report.engine_view import engines_table
 from alignkit.report.entries_view import RECALL, entries_table, entry_view, failures, per_seed_table
 from alignkit.report.flipped_view import class_sections, flipped_sections
+from alignkit.report.logits_view import LEGEND, logits_table, moved_tables
 from alignkit.report.matrix_view import EDGES, entry_id, interval_words, matrix_views, noise_floors
 from alignkit.report.numeric_view import numeric_table, quantised_table, sessions_table
 from alignkit.report.published_view import published_section
@@ -28,7 +29,7 @@ from alignkit.report.training_data_view import mix_section, size_sections
 from alignkit.report.training_view import training_sections, training_table
 from alignkit.report.verdict_view import verdict_view
 from alignkit.report.worst_view import worst_groups
-from alignkit.text.names import QUICK_LOOK, Names, quick_words, state_words
+from alignkit.text.names import QUICK_LOOK, UNLABELLED, Names, quick_words, state_words
 from alignkit.text.numbers import DASH, count, grouped, interval, listed, plain, points, unsigned
 
 
@@ -66,6 +67,10 @@ def page_view(record: RunRecord) -> dict[str, Any]:
         "matrices": matrix_views(record, names),
         "edges": EDGES,
         "engines": engines_table(record, names),
+        "logits": logits_table(record, names),
+        "moved": moved_tables(record, names),
+        "legend": LEGEND,
+        "unlabelled": "" if record.labelled or not record.matrix else UNLABELLED,
         "entries": entries_table(record, names),
         "per_seed": per_seed_table(record, names),
         "numeric": numeric_table(record, names),

@@ -69,7 +69,10 @@ def _without_training(training: Training, sets: Sets) -> Outcome[Checkpoint] | N
     if training.skipped:
         return Skipped(training.skipped)
     if (given := training.given) is not None:
-        return capture(lambda: given.checkpoint(sets.evaluation.classes, training.preprocess.size))
+        from alignkit.models.model_fit import given_checkpoint
+
+        classes, size = sets.evaluation.classes, training.preprocess.size
+        return capture(lambda: given_checkpoint(given, classes, size))
     reasons = (sets.unusable(path.name) for path in training.paths)
     return next((each for each in reasons if each), None)
 

@@ -11,7 +11,7 @@ from alignkit.record import RuleOutcome
 from alignkit.report.matrix_view import simulations, warnings
 from alignkit.text import columns, printable
 from alignkit.text.markdown import Written, code, fenced, markdown_text
-from alignkit.text.names import Names, place_in_words, surrogate_lines
+from alignkit.text.names import Names, controls_words, place_in_words, surrogate_lines
 from alignkit.text.numbers import shorten
 
 _OUTCOMES = 10
@@ -63,8 +63,7 @@ def _outcome_lines(outcomes: Sequence[RuleOutcome], names: Names) -> list[str]:
 def _facts(result: GateResult) -> list[tuple[str, str]]:
     record, rows = result.record, []
     if record is not None:
-        held = sum(control.passed for control in record.controls)
-        rows.append(("self-test", f"{held} of {len(record.controls)} controls hold"))
+        rows.append(("self-test", controls_words(record.controls, "controls hold")))
         rows.append(("images", str(record.data.eval)))
         rows += [("simulated", text) for text in simulations(record.matrix)]
         rows += [("warning", text) for text in warnings(record.matrix)]
