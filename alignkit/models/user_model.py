@@ -99,7 +99,14 @@ class UserModel:
         return {**self.parts, "size": list(size)}
 
     def described(self) -> str:
-        """Describe the file in words by its header; raise `DataError` if it has none."""
+        """Describe the file in words by its header, and the ONNX file beside it.
+
+        Raise `DataError` for a file without one.
+        """
+        beside = f"; the ONNX runtimes run {self.onnx} as it is" if self.onnx else ""
+        return self._described() + beside
+
+    def _described(self) -> str:
         if self.format == "onnx":
             header = read_onnx_header(self.file)
             taken = in_text(header.inputs[0].shape or ()) if header.inputs else "nothing"

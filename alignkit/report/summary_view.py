@@ -35,7 +35,7 @@ from alignkit.report.run_view import OUTCOMES, coverage_words
 from alignkit.report.stage_view import stage_sections
 from alignkit.report.table import PLACE, Columns, Table, numbers
 from alignkit.report.training_data_view import across_paths, mix_sentences, size_sentence
-from alignkit.report.verdict_view import ICONS, verdict_view
+from alignkit.report.verdict_view import ICONS, verdict_view, verdict_word
 from alignkit.text import columns
 from alignkit.text.names import (
     QUICK_LOOK,
@@ -143,7 +143,11 @@ def _section(title: str, words: str, headers: Columns, rows: Sequence[tuple[str,
 
 def _matrix(record: RunRecord, names: Names) -> Section:
     if not record.labelled:
-        words = [f"{UNLABELLED}.", LEGEND, *(f"{each}." for each in simulations(record.matrix))]
+        words = [
+            f"{UNLABELLED.capitalize()}.",
+            LEGEND,
+            *(f"{each}." for each in simulations(record.matrix)),
+        ]
         words += [f"{warning}." for warning in warnings(record.matrix)]
         of_logits = [(*names.cells(each), *logit_cells(each)) for each in record.matrix]
         headers = (*PLACE, *numbers(*LOGIT_COLUMNS))
@@ -237,7 +241,8 @@ def _stages(record: RunRecord, names: Names) -> Section:
         if stage.mode == "isolated" and stage.max_abs and stage.mean_abs is not None
     ]
     headers = ("Paths", "Stage (isolated)", *numbers("Max", "Mean", "Pixels differing"))
-    return _section("Which stage", words or "No pixels were compared.", headers, rows)
+    none = "No pixels were compared." if len(record.paths) > 1 else "There is one path."
+    return _section("Which stage", words or none, headers, rows)
 
 
 def _flipped(record: RunRecord, names: Names) -> Section:
@@ -273,9 +278,10 @@ def summary(record: RunRecord, page: Path) -> str:
     notes = [QUICK_LOOK.lower()] if record.quick else []
     verdict, part = record.verdict, measured_part(record.cells)
     # an error is never without an exit code
-    notes += ["informational"] if verdict.informational and verdict.state != "error" else []
+    notes += ["not enforced"] if verdict.informational and verdict.state != "error" else []
     bracket = f" ({', '.join(notes)})" if notes else ""
-    state = f"{verdict.state.upper()}, {part}" if part else verdict.state.upper()
+    word = verdict_word(verdict)
+    state = f"{word}, {part}" if part else word
     lines = [
         f"{record.name}: {state}{bracket}",
         verdict.sentence.replace(f"{part}. ", "", 1) if part else verdict.sentence,
@@ -342,11 +348,14 @@ def _entry_rows(
     if not record.labelled:
         heads = [(*place, *(each[:1].lower() + each[1:] for each in LOGIT_COLUMNS))]
         return heads + [(*names.cells(each), *logit_cells(each)) for each in compared]
-    rows: list[tuple[str, ...]] = [(*place, "Δ macro recall, pp", "churn", "flips")]
+    # where runtimes alone differ, logits may move and no prediction change
+    logits = ("max |Δlogit|",) if by_runtime(record) else ()
+    rows: list[tuple[str, ...]] = [(*place, "Δ macro recall, pp", "churn", "flips", *logits)]
     for entry in compared:
         view = entry_view(entry, names)
         change = view.change + " *" * view.is_significant
-        rows.append((*view.place, change, view.churn, view.flips))
+        moved = [logit_cells(entry)[LOGIT_COLUMNS.index("Max")]] if logits else []
+        rows.append((*view.place, change, view.churn, view.flips, *moved))
     return rows
 
 
@@ -362,7 +371,7 @@ def _worst_entries(record: RunRecord) -> list[str]:
         marked = any(row[3].endswith(" *") for row in rows)
         lines.append(f"* {tested}" if marked else tested)
     if compared and not record.labelled:
-        lines.append(f"{UNLABELLED}.")
+        lines.append(f"{UNLABELLED.capitalize()}.")
     elif compared and len(seeds_of(record)) == 1:  # one seed says nothing of others
         lines.append(interval_words(record))
     lines += _endings(record, names)

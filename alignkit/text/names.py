@@ -124,7 +124,7 @@ class Names:
         return "{} → {}, {}".format(*self.cells(placed))
 
 
-UNLABELLED = f"{NO_LABELS[:1].upper()}{NO_LABELS[1:]}: no recall, precision or top-1 accuracy"
+UNLABELLED = f"{NO_LABELS}: no recall, precision or top-1 accuracy"
 """Remark on a run of given models on unlabelled images, on every surface."""
 
 

@@ -9,6 +9,7 @@ from alignkit.gate.outputs import GateResult
 from alignkit.judge.verdict_words import explained, remark, worst_first
 from alignkit.record import RuleOutcome
 from alignkit.report.matrix_view import simulations, warnings
+from alignkit.report.verdict_view import verdict_word
 from alignkit.text import columns, printable
 from alignkit.text.markdown import Written, code, fenced, markdown_text
 from alignkit.text.names import Names, controls_words, place_in_words, surrogate_lines
@@ -30,9 +31,9 @@ class Text:
     def render(self, result: GateResult) -> str:
         """Return at most 30 lines, none of them shortened."""
         verdict = result.verdict
-        informational = ", informational" if verdict.informational else ""
+        ended = f"exit {result.exit_code}{', not enforced' if verdict.informational else ''}"
         lines = [
-            f"{result.name}: {verdict.state.upper()} (exit {result.exit_code}{informational})",
+            f"{result.name}: {verdict_word(verdict)} ({ended})",
             *verdict.sentence.splitlines()[:8],
             *_outcome_lines(verdict.rules, result.names),
         ]
