@@ -42,7 +42,8 @@ def require_fit(given: UserModel, classes: Sequence[str], size: tuple[int, int])
     given.require_fit(classes, size)
     if given.format == "weights" and not given.runs_own_code:
         require_input(given.model, *size)
-        _require_weights(given, len(classes), size)
+        if not given.pretrained:
+            _require_weights(given, len(classes), size)
 
 
 def require_own_code(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -> None:

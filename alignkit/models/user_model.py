@@ -7,13 +7,14 @@ file, so such a graph is joined with its weights once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from alignkit.errors import BackendError, ConfigError, DataError
 from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
+from alignkit.models.pretrained import identity, published_file, published_outputs
 from alignkit.stored_file import file_sha256, irregular
 from alignkit.workspace import Workspace, content_key
 
@@ -33,6 +34,8 @@ class UserModel:
     classes: tuple[str, ...] = ()
     """Class names in the order of the outputs; empty if the data has these classes in this order.
     They may be more than the data's."""
+    pretrained: str = ""
+    """Name of published weights of ``model``; ``file`` is theirs once `fetched` stored them."""
 
     @cached_property  # a plan asks often, and hashing a large file takes seconds
     def parts(self) -> dict[str, Any]:
@@ -44,16 +47,8 @@ class UserModel:
         from alignkit.models.architectures import model_version
         from alignkit.models.torch_model_files import own_source
 
-        if not self.file.is_file():
-            if self.file.exists():
-                kind = irregular(self.file.stat())
-                raise ConfigError(f"model {self.name}: {self.file} is {kind}; name another file")
-            raise ConfigError(
-                f"model {self.name}: no file {self.file}; paths are relative to where alignkit is "
-                "started"
-            )
         parts: dict[str, Any] = {
-            "file": file_sha256(self.file),
+            **self._weights,
             "format": self.format,
             "model": self.model,
             "classes": list(self.classes),
@@ -65,6 +60,35 @@ class UserModel:
         if self.format == "onnx" and (beside := weights_beside(self.file)):
             parts["weights beside it"] = beside
         return parts
+
+    @property
+    def _weights(self) -> dict[str, str]:
+        """Identify the weights; published ones need not be here."""
+        if self.pretrained:
+            return {"pretrained": identity(self.pretrained, self.model)}
+        if self.file.is_file():
+            return {"file": file_sha256(self.file)}
+        if self.file.exists():
+            kind = irregular(self.file.stat())
+            raise ConfigError(f"model {self.name}: {self.file} is {kind}; name another file")
+        raise ConfigError(
+            f"model {self.name}: no file {self.file}; paths are relative to where alignkit is "
+            "started"
+        )
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its weights are published or in a file of this machine."""
+        return bool(self.pretrained) or self.file.is_file()
+
+    def fetched(self, workspace: Workspace) -> UserModel:
+        """Return the model with its published weights in a stored file, downloaded if need be.
+
+        Raise as `alignkit.models.pretrained.read_pretrained` does.
+        """
+        if not self.pretrained:
+            return self
+        return replace(self, file=published_file(self.pretrained, self.model, workspace))
 
     @property
     def runs_own_code(self) -> bool:
@@ -110,8 +134,8 @@ class UserModel:
     def require_fit(self, classes: Sequence[str], size: tuple[int, int]) -> None:
         """Raise `DataError` if 'classes' does not name each of the data's classes.
 
-        Of an ONNX file, also raise `DataError` if it has another number of outputs, `BackendError`
-        if its input has another shape.
+        Of an ONNX file and published weights, also raise `DataError` if they have another number of
+        outputs; of an ONNX file `BackendError` if its input has another shape.
         """
         unknown = sorted({*classes} - {*self.classes})
         if self.classes and unknown:
@@ -121,15 +145,17 @@ class UserModel:
                 f"and none of them is {some}, of the data's {len(classes)} classes; name the "
                 "outputs as the folders are named"
             )
+        outputs = published_outputs(self.pretrained, self.model) if self.pretrained else None
         if self.format == "onnx":
             height, width = size
             outputs = outputs_of(self.file, height=height, width=width)
-            if outputs and (reason := self.misnamed(outputs, len(classes))):
-                raise DataError(reason)
+        if outputs and (reason := self.misnamed(outputs, len(classes))):
+            raise DataError(reason)
 
     def misnamed(self, outputs: int, classes: int) -> str:
         """Explain why this number of outputs fits neither 'classes' nor the data; else empty."""
-        has = f"{self.file} has {outputs} outputs"
+        weights = f"{self.model} {self.pretrained}" if self.pretrained else self.file
+        has = f"{weights} has {outputs} outputs"
         if self.classes:
             if outputs == len(self.classes):
                 return ""
@@ -138,6 +164,8 @@ class UserModel:
             return (
                 f"{has}, and the data has {classes} classes; name the {outputs} outputs in order "
                 "as the model's 'classes', a list or a file with one name a line"
+                + "; 'classes: imagenet' names those of ImageNet-1k"
+                * (outputs == 1000)
             )
         if outputs < classes:
             return f"{has}, and the data has {classes} classes; remove those that it does not know"

@@ -54,7 +54,7 @@ def _require_each(
     classes = data.class_names()
     for given in models:
         try:
-            if classes and given.file.is_file():
+            if classes and given.is_known:
                 require(given, classes, size)
         except MissingDependency:
             raise  # the model may fit, and the fix is another
