@@ -18,6 +18,7 @@ from alignkit.cli.arguments import (
 )
 from alignkit.cli.commands import DEFAULT, WithDefault
 from alignkit.cli.gate_command import merge
+from alignkit.errors import ConfigError
 
 if TYPE_CHECKING:
     from alignkit.report.write_report import WrittenReport
@@ -33,11 +34,13 @@ def report(
         Path, typer.Argument(metavar="RUN_DIR", help="Folder of a run: reports/<experiment>/<run>.")
     ],
     out: Annotated[
-        Path | None,
+        list[str],
         typer.Option(
-            metavar="DIR|FILE", help="Write a copy of the report here, without the run's arrays."
+            metavar="KIND=PATH",
+            help="html=DIR|FILE: a copy of the report, without the run's arrays; atlas=DIR|FILE.md:"
+            " each swap of a stack or runtime in a line; repeatable.",
         ),
-    ] = None,
+    ] = [],  # noqa: B006 - typer copies it
     single_file: SingleFile = False,
     images: ImagesOption = "",
     max_report_size: MaxReportSize = "",
@@ -47,10 +50,24 @@ def report(
     from alignkit.report.write_report import form, write_report
 
     wanted = form(single_file=single_file, images=images, max_report_size=max_report_size)
-    written = write_report(folder, wanted, out)
-    print(written.page)
-    tell_left_out(written)
-    open_page(written.page, wanted=open_)
+    targets = [_target(each) for each in out]
+    for path in [path for kind, path in targets if kind == "atlas"]:
+        from alignkit.report.atlas_view import write_atlas
+
+        print(write_atlas(folder, path))
+    copies: list[Path | None] = [path for kind, path in targets if kind == "html"]
+    for copy in copies or [None] * (not out):
+        written = write_report(folder, wanted, copy)
+        print(written.page)
+        tell_left_out(written)
+        open_page(written.page, wanted=open_)
+
+
+def _target(text: str) -> tuple[str, Path]:
+    kind, _, path = text.partition("=")
+    if kind not in ("html", "atlas") or not path:
+        raise ConfigError(f"--out {text}: expected html=DIR|FILE, atlas=FILE.md or atlas=DIR")
+    return kind, Path(path)
 
 
 def tell_left_out(written: WrittenReport) -> None:

@@ -153,7 +153,7 @@ def test_a_script_of_pixels_holds_arrays_and_runs_nothing_else(
     (foreign / "data" / "x.js").write_bytes(content)
     named = {"path": "data/x.js", "sha256": hashlib.sha256(content).hexdigest()}
     rewrite(foreign / "record.json", lambda stored: stored["worst"][0].update(pixels=named))
-    told = alignkit("report", foreign, "--no-open", "--out", tmp_path / "copy")
+    told = alignkit("report", foreign, "--no-open", "--out", f"html={tmp_path / 'copy'}")
     assert told.code == code, told
     assert (tmp_path / "copy" / "data" / "x.js").exists() is (code == 0)
 
@@ -164,7 +164,7 @@ def test_nothing_is_written_through_a_link_out_of_the_folder(foreign, alignkit, 
     told = alignkit("report", foreign, "--no-open")
     assert (told.code, "leads out of" in told.err) == (3, True)
     assert list((tmp_path / "mine").iterdir()) == []
-    assert alignkit("report", foreign, "--no-open", "--out", tmp_path / "copy").code == 0
+    assert alignkit("report", foreign, "--no-open", "--out", f"html={tmp_path / 'copy'}").code == 0
 
 
 def everywhere(stored):
