@@ -186,7 +186,7 @@ class Evaluate(BaseModel):
     backends: Annotated[tuple[BackendOption, ...], Field(min_length=1)] = Field(
         default_factory=lambda: (BackendOption(name="torch"),)
     )
-    batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 250
+    batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 128
     resamples: Annotated[Integer, Field(ge=200, le=100_000)] = 2000
     """Bootstrap resamples behind each interval."""
 
