@@ -43,7 +43,7 @@ DEFAULT = "default"
 """Internal name of a group's default command; users never type it."""
 
 
-_KEEPING = ("run", "build", "gate", "baseline record", "review")
+_KEEPING = ("run", "build", "gate", "baseline record", "baseline review")
 """Commands that keep finished work below ``--reports``."""
 
 
@@ -77,11 +77,7 @@ COMMANDS = {
         "build_command:build",
         "Build the engines of an experiment on this machine, without running them.",
     ),
-    "review": Late(
-        "baseline_command:review",
-        "Review the pending changes of a gate: accept, reject or skip each.",
-    ),
-    "compare": Late(
+    "compare-runs": Late(
         "report_command:compare",
         "Compare two runs: new, fixed, worse and unchanged cells and images.",
     ),
@@ -92,9 +88,6 @@ COMMANDS = {
     "doctor": Late(
         "doctor_command:doctor",
         "Report versions, decoder self-tests, and the plugins that this machine can use.",
-    ),
-    "schema": Late(
-        "check_command:schema", "Print the JSON Schema of experiment files for editors."
     ),
     "match": Late(
         "match_command:match",
@@ -108,7 +101,9 @@ COMMANDS = {
         "gate_command:app",
         "Fail if preprocessing or its effect on a model drifts past the rules in a file.",
     ),
-    "baseline": Late("baseline_command:app", "Record, show and approve the baseline of a gate."),
+    "baseline": Late(
+        "baseline_command:app", "Record, show, review and approve the baseline of a gate."
+    ),
     "report": Late("report_command:app", "Render the report of a run again from its record."),
     "data": Late(
         "data_command:app",
@@ -206,7 +201,7 @@ class WithDefault(TyperGroup):
         """Return the context of the selected command; the default command uses the group's name."""
         first = args[0] if args else ""
         if first in self._named():
-            # `alignkit gate calibrate` with a file ./calibrate: either could be meant
+            # `alignkit gate thresholds` with a file ./thresholds: either could be meant
             if len(args) == 1 and parent is not None and Path(first).exists():
                 parent.fail(f"'{first}' is a command. Did you mean the file './{first}'?")
         # a shell that completes parses an empty line, and must see the group's own commands

@@ -33,7 +33,9 @@ def imported_by(*arguments: object, of: tuple[str, ...] = HEAVY) -> set[str]:
     return set(done.stderr.split())
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["list"], ["schema"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["run", "--help"], ["list"], ["check", "--schema", "experiment"]]
+)
 def test_light_commands_import_nothing_heavy(arguments):
     assert imported_by(*arguments) == set()
 
@@ -80,7 +82,7 @@ def test_without_arguments_it_shows_the_help(alignkit):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "right"), [("rum", "run"), ("doktor", "doctor"), ("scheme", "schema")]
+    ("wrong", "right"), [("rum", "run"), ("doktor", "doctor"), ("compare-run", "compare-runs")]
 )
 def test_an_unknown_command_suggests_the_nearest(alignkit, wrong, right):
     told = alignkit(wrong)
@@ -155,7 +157,7 @@ def test_only_a_command_that_keeps_work_says_so(alignkit, monkeypatch, file, wor
 
 def test_a_closed_pipe_ends_it_quietly():
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "alignkit", "schema"]
+    command = [sys.executable, "-m", "alignkit", "check", "--schema", "experiment"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
     ) as writer:
