@@ -9,7 +9,6 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -189,6 +188,10 @@ class Commands(TyperGroup):
             for name, each in self.commands.items():
                 if isinstance(each, TyperGroup) and word in each.commands:
                     ctx.fail(f"No such command '{word}'. Did you mean '{name} {word}'?")
+            from alignkit.plugins import nearest
+
+            if near := nearest(word, COMMANDS):
+                ctx.fail(f"No such command '{word}'. Did you mean '{near[0]}'?")
         return super().resolve_command(ctx, args)
 
 
@@ -206,7 +209,9 @@ class WithDefault(TyperGroup):
                 parent.fail(f"'{first}' is a command. Did you mean the file './{first}'?")
         # a shell that completes parses an empty line, and must see the group's own commands
         elif first not in ("-h", "--help") and not (extra.get("resilient_parsing") and not args):
-            near = get_close_matches(first, self._named(), n=1)
+            from alignkit.plugins import nearest
+
+            near = nearest(first, self._named())
             if near and parent is not None and not Path(first).exists():
                 parent.fail(f"No such file or command '{first}'. Did you mean '{near[0]}'?")
             return self.commands[DEFAULT].make_context(info_name, args, parent, **extra)

@@ -82,7 +82,8 @@ def test_without_arguments_it_shows_the_help(alignkit):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "right"), [("rum", "run"), ("doktor", "doctor"), ("compare-run", "compare-runs")]
+    ("wrong", "right"),
+    [("rum", "run"), ("doktor", "doctor"), ("compare", "compare-runs"), ("base", "baseline")],
 )
 def test_an_unknown_command_suggests_the_nearest(alignkit, wrong, right):
     told = alignkit(wrong)
