@@ -25,7 +25,7 @@ def _reader_left() -> bool:
     import select
 
     ends = select.poll()
-    for stream in (1, 2):
+    for stream in (sys.stdout, sys.stderr):
         ends.register(stream, 0)
     return any(event & select.POLLERR for _, event in ends.poll(0))
 
@@ -178,7 +178,8 @@ class Commands(TyperGroup):
         except BrokenPipeError as error:
             if not _reader_left():
                 raise RuntimeError("a pipe broke that is not the output") from error
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes it at the end
+            # Python flushes it at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(ExitCode.CRASHED) from error
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
