@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -100,7 +100,7 @@ def main() -> None:
 @contextmanager
 def _reserved_stdout() -> Iterator[None]:
     """Keep stdout for our results: what libraries write to descriptor 1 goes to stderr."""
-    results = sys.stdout
+    results: Any = sys.stdout
     try:
         real = (results.fileno(), sys.stderr.fileno()) == (1, 2)
     except (AttributeError, OSError):  # closed, or replaced by a test or a notebook
@@ -112,7 +112,7 @@ def _reserved_stdout() -> Iterator[None]:
     kept = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = io.TextIOWrapper(
-        open(kept, "wb", buffering=0 if results.write_through else -1),
+        os.fdopen(kept, "wb", buffering=0 if results.write_through else -1),
         encoding=results.encoding,
         errors=results.errors,
         line_buffering=results.line_buffering,

@@ -81,12 +81,12 @@ COMMANDS = {
         "Compare two runs: new, fixed, worse and unchanged cells and images.",
     ),
     "list": Late(
-        "doctor_command:list_plugins",
-        "List the entries that an experiment can name: usable or not, the reason and the fix.",
+        "list_command:list_names",
+        "List the names that a file can use: those that run here, and why the others do not.",
     ),
     "doctor": Late(
         "doctor_command:doctor",
-        "Report versions, decoder self-tests, and the plugins that this machine can use.",
+        "Describe this machine: versions, codecs, extras, and a self-test of its decoders.",
     ),
     "match": Late(
         "match_command:match",
