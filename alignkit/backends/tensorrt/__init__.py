@@ -55,7 +55,9 @@ class StronglyTyped(Backend):
     the usual one. ``evaluate.batch_size`` must lie within."""
 
     calibration_images: Annotated[int, Field(ge=1, le=100_000)] = 300
+    """Training images that give int8 its scales."""
     calibration_choice: Choice = "balanced"
+    """Which images: ``balanced`` over the classes, ``random``, or the ``first``."""
 
     def __post_init__(self) -> None:
         smallest, usual, greatest = self.batch
