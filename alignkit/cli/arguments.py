@@ -37,6 +37,12 @@ Cells = Annotated[
         help="Only this cell and its reference; repeatable.",
     ),
 ]
+Quick = Annotated[
+    bool,
+    typer.Option(
+        "--quick", help="Take a first look: fewer images and epochs, one seed; no evidence."
+    ),
+]
 Reports = Annotated[
     Path, typer.Option("--reports", metavar="DIR", help="Folder for runs and finished work.")
 ]
@@ -119,7 +125,7 @@ def print_error(error: AlignkitError, file: Path) -> ExitCode:
 
 
 def load_files(
-    files: Sequence[Path], overrides: Sequence[str]
+    files: Sequence[Path], overrides: Sequence[str], *, quick: bool = False
 ) -> tuple[list[Experiment], list[ExitCode]]:
     """Load experiments; return them with the exit codes of invalid files, which it prints."""
     from alignkit.experiment import load_experiment
@@ -127,7 +133,7 @@ def load_files(
     experiments, codes = [], []
     for file in files:
         try:
-            experiments.append(load_experiment(file, overrides))
+            experiments.append(load_experiment(file, overrides, quick=quick))
         except AlignkitError as error:
             codes.append(print_error(error, file))
     return experiments, codes

@@ -18,6 +18,7 @@ from alignkit.cli.arguments import (
     Open,
     Overrides,
     ProgressOption,
+    Quick,
     Quiet,
     Reports,
     SingleFile,
@@ -39,6 +40,7 @@ def run(
     files: Files,
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     cells: Cells = [],  # noqa: B006
+    quick: Quick = False,
     reports: Reports = Path("reports"),
     fresh: Annotated[
         bool,
@@ -68,7 +70,7 @@ def run(
         if rank.number:
             rank.serve_calls()
             raise typer.Exit(ExitCode.PASS)
-        experiments, codes = load_files(files, overrides)
+        experiments, codes = load_files(files, overrides, quick=quick)
         context = Context(Workspace(reports), display(progress, quiet=quiet), rank)
         job = _Job(context, fresh, cells, wanted, open_)
         for experiment in experiments:

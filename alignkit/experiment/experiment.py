@@ -132,6 +132,8 @@ class Experiment:
     content: ExperimentFile
     overrides: tuple[str, ...] = ()
     """``--set`` arguments, as given."""
+    quick: tuple[str, ...] = ()
+    """Each value that ``--quick`` made smaller, in words; empty for the experiment as it is."""
 
     @cached_property
     def paths(self) -> tuple[Preprocess, ...]:

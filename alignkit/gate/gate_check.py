@@ -146,8 +146,13 @@ def _record_of(run: Path, record: RunRecord) -> RunRecord | None:
 
 
 def _refuse_itself(against: Path, own: RunRecord | None) -> None:
-    """Raise `BaselineError` if ``against`` is the run of this folder, or a copy of it."""
+    """Raise `BaselineError` if ``against`` is this folder's run, a copy of it, or a quick look."""
     given = read_record(against)
+    if given.quick:
+        raise BaselineError(
+            f"{against} is a quick look (--quick), which is no evidence: "
+            f"{'; '.join(given.quick)}; give the folder of a run without --quick"
+        )
     # the same commit run elsewhere has the key, and began in another millisecond
     if own is not None and (given.key, given.started) == (own.key, own.started):
         raise BaselineError(
