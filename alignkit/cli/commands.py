@@ -93,6 +93,10 @@ COMMANDS = {
         "doctor_command:doctor",
         "Report versions, decoder self-tests, and the plugins that this machine can use.",
     ),
+    "conformance": Late(
+        "conformance_command:conformance",
+        "Check that a plugin keeps the contract of its family; print each check with its numbers.",
+    ),
     "schema": Late(
         "check_command:schema", "Print the JSON Schema of experiment files for editors."
     ),

@@ -15,7 +15,7 @@ from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
 from alignkit.errors import ConfigError, ExitCode
 from alignkit.gate.outputs import OUTPUTS
-from alignkit.plugins import UNPROVEN, Plugin, did_you_mean
+from alignkit.plugins import UNPROVEN, Plugin, PluginTable, did_you_mean
 from alignkit.preprocess.presets import PRESETS, calibration, decoder_evidence
 from alignkit.resizers import RESIZERS
 from alignkit.text import columns
@@ -40,7 +40,7 @@ def doctor(as_json: Json = False) -> None:
         "decoder": DECODERS, "resizer": RESIZERS, "backend": BACKENDS, "dataset": DATASETS
     }  # fmt: skip
     plugins = {
-        f"{family} {name}": plugin
+        f"{family} {name}": replace(plugin, broken=table.reason(name))
         for family, table in families.items()
         for name, plugin in table.items()
     }
@@ -115,10 +115,12 @@ def _missing(plugins: dict[str, Plugin]) -> str:
 
 def _exit_code(plugins: dict[str, Plugin], tested: list[DecoderCheck]) -> ExitCode:
     # extras and GPUs are choices; a machine without them is healthy
-    base = [plugin for plugin in plugins.values() if not plugin.extra and not plugin.gpu]
+    base = [each for each in plugins.values() if not (each.extra or each.gpu or each.package)]
     if any(plugin.missing() for plugin in base):
         return ExitCode.MISSING
-    return ExitCode.PASS if all(each.passed for each in tested) else ExitCode.CRASHED
+    # another package's decoder may be one for other files than JPEG
+    own = [each for each in tested if each.decoder in DECODERS.own]
+    return ExitCode.PASS if all(each.passed for each in own) else ExitCode.CRASHED
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +178,10 @@ def _family_text(family: str, listed: list[Listed], *, brief: bool) -> str:
     return "\n".join([family, *lines])
 
 
-def _listed(table: dict[str, Plugin]) -> list[Listed]:
+def _listed(table: PluginTable) -> list[Listed]:
     listed = []
     for name, plugin in table.items():
-        why = plugin.missing()
+        why = table.reason(name) or plugin.missing()
         listed.append(
             Listed(name, not why, plugin.version(), plugin.summary, why, note=_note(plugin))
         )
@@ -194,13 +196,16 @@ def _decoders() -> list[Listed]:
 
 
 def _decoder_evidence(name: str) -> str:
+    if DECODERS.reason(name):
+        return ""
     decoder = DECODERS[name].load()
     # one of a third party may need options
     return decoder_evidence(decoder()) if getattr(decoder, "surrogate_of", "") else ""
 
 
 def _note(plugin: Plugin) -> str:
-    return UNPROVEN if plugin.unproven else ""
+    notes = (UNPROVEN if plugin.unproven else "", plugin.package and f"from {plugin.package}")
+    return "; ".join(filter(None, notes))
 
 
 def _listed_backends() -> list[Listed]:
@@ -210,7 +215,9 @@ def _listed_backends() -> list[Listed]:
     reasons = {each.backend: each.reason for each in reversed(found)}
     listed = [
         # one that can only build is not usable here
-        each if each.name in able else replace(each, usable=False, why=reasons[each.name])
+        each
+        if each.name in able
+        else replace(each, usable=False, why=reasons.get(each.name, each.why))
         for each in _listed(BACKENDS)
     ]
     for each in found:

@@ -38,7 +38,7 @@ class ExperimentFile(BaseModel):
 
     model_config = STRICT_MODEL
     name: Name
-    data: Annotated[Dataset, PluginOption("datasets", DATASETS)]
+    data: Annotated[Dataset, PluginOption(DATASETS)]
     preprocess: Annotated[dict[Name, PreprocessOption], Field(min_length=1)]
     """Two or more paths; the first is the reference. One path is enough for a gate that compares it
     only with a baseline."""

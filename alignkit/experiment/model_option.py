@@ -142,7 +142,6 @@ Precisions = Annotated[
 class BackendOption(PluginMapping):
     """One entry of ``evaluate.backends``: a backend by name with its options and precisions."""
 
-    family = "backends"
     table = BACKENDS
     precision: Precisions = ("fp32",)
     builds: Annotated[Integer, Field(ge=1, le=100)] = 1
