@@ -141,7 +141,7 @@ def test_a_pillow_that_moves_pixels_stops_ci_until_it_is_approved(tmp_path, pill
     assert after("baseline approve", "--reason", "sneaky", ci=True)[0] == 2
 
     assert after("gate")[0] == 1
-    code, told = after("review")
+    code, told = after("baseline review")
     assert code == 0
     command = re.findall(
         "^alignkit (baseline approve) .*--path serving --stage resize", told, re.MULTILINE

@@ -1,4 +1,4 @@
-"""`alignkit baseline record|show|log|approve` and `alignkit review`."""
+"""`alignkit baseline record|show|log|review|approve`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ app = typer.Typer(
     name="baseline",
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Record, show and approve the baseline of a gate.",
+    help="Record, show, review and approve the baseline of a gate.",
 )
 File = Annotated[Path, typer.Argument(help="YAML file of the gate or experiment.")]
 Reason = Annotated[
@@ -58,7 +58,7 @@ def record(
     for label in surrogate_lines(facts_of_paths(experiment.paths)):
         print(label)
     if done.pending:
-        print(f"{done.pending} lines changed and are pending: alignkit review {file}")
+        print(f"{done.pending} lines changed and are pending: alignkit baseline review {file}")
 
 
 def _stage(name: str) -> StageName:
@@ -181,6 +181,7 @@ def approve(
     print(f"approved {len(approval.lines)} lines{of_models} {where}")
 
 
+@app.command()
 def review(
     file: File,
     overrides: Overrides = [],  # noqa: B006 - typer copies it

@@ -1,4 +1,4 @@
-"""`alignkit gate FILE`, `alignkit gate calibrate FILE` and `alignkit report merge FILE PARTS…`."""
+"""`alignkit gate FILE`, `alignkit gate thresholds FILE` and `alignkit report merge FILE PARTS…`."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def gate(
 
 
 @app.command()
-def calibrate(
+def thresholds(
     file: GateFile,
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     repeats: Annotated[int, typer.Option(min=1, help="Number of repeats per path.")] = 3,

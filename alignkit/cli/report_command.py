@@ -1,4 +1,4 @@
-"""`alignkit report RUN_DIR` and `alignkit compare A B`: pages of runs that are stored."""
+"""`alignkit report RUN_DIR` and `alignkit compare-runs A B`: pages of runs that are stored."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def compare(
     from alignkit.text import printable
 
     # printed on the page, so that whoever reads it can repeat the comparison
-    words = ["alignkit", "compare", str(before), str(after), *(["--force"] if force else [])]
+    words = ["alignkit", "compare-runs", str(before), str(after), *(["--force"] if force else [])]
     made = compare_runs(before, after, force=force, command=shlex.join(words))
     target = out or after.resolve().parent / f"{made.before.folder}-to-{made.after.folder}"
     page = render_comparison(made, target)

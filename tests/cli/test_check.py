@@ -1,4 +1,4 @@
-"""`alignkit schema`."""
+"""`alignkit check`."""
 
 import json
 
@@ -11,13 +11,13 @@ from alignkit.report.results import results_schema
 
 
 def test_the_schema_is_printed_as_json(alignkit):
-    document = json.loads(alignkit("schema").out)
+    document = json.loads(alignkit("check", "--schema", "experiment").out)
     assert document == experiment_schema()
     jsonschema.Draft202012Validator.check_schema(document)
 
 
 def test_the_schema_of_results_is_printed_as_json(alignkit):
-    document = json.loads(alignkit("schema", "--results").out)
+    document = json.loads(alignkit("check", "--schema", "results").out)
     assert document == results_schema()
     jsonschema.Draft202012Validator.check_schema(document)
 

@@ -257,7 +257,7 @@ def test_predictions_that_contradict_themselves_are_an_error(foreign, alignkit, 
         foreign / "record.json",
         lambda stored: stored["cells"][0]["predictions"].update(sha256=sha256),
     )
-    for words in (("report", foreign), ("compare", whole, foreign)):
+    for words in (("report", foreign), ("compare-runs", whole, foreign)):
         told = alignkit(*words, "--no-open")
         assert told.code == 2, (words, told)
         assert "0.parquet" in told.err, told
@@ -287,12 +287,12 @@ def test_compare_shows_text_and_writes_only_beside_the_later_run(
         foreign / "record.json",
         lambda stored: (stored.update(name=TEXT), stored["verdict"].update(sentence=TEXT)),
     )
-    told = alignkit("compare", whole, foreign, "--no-open", "--out", tmp_path / "c")
+    told = alignkit("compare-runs", whole, foreign, "--no-open", "--out", tmp_path / "c")
     assert told.code == 0
     assert "\x1b" not in told.out
     assert "<script>alert" not in (tmp_path / "c" / "index.html").read_text()
     name_instead(foreign, "/etc/passwd")
-    assert alignkit("compare", whole, foreign, "--no-open").code == 2
+    assert alignkit("compare-runs", whole, foreign, "--no-open").code == 2
 
 
 AGAINST = "{preset: strict, against: baseline}"
