@@ -39,7 +39,7 @@ class ExperimentFile(BaseModel):
     model_config = STRICT_MODEL
     name: Name
     """Name of the experiment; its runs are in reports/<name>/."""
-    data: Annotated[Dataset, PluginOption("datasets", DATASETS)]
+    data: Annotated[Dataset, PluginOption(DATASETS)]
     """The images: a data set by name, with its options."""
     preprocess: Annotated[dict[Name, PreprocessOption], Field(min_length=1)]
     """Two or more paths; the first is the reference. One path is enough for a gate that compares it

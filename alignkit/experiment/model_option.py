@@ -144,7 +144,6 @@ Precisions = Annotated[
 class BackendOption(PluginMapping):
     """One entry of ``evaluate.backends``: a backend by name with its options and precisions."""
 
-    family = "backends"
     table = BACKENDS
     precision: Precisions = ("fp32",)
     """A precision, or a list of them; the first of the first backend is the reference."""

@@ -29,7 +29,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from alignkit.errors import ConfigError, DataError
-from alignkit.plugins import Plugin, did_you_mean, find_plugin
+from alignkit.plugins import Plugin, PluginTable, did_you_mean
 
 
 def field_docs(kind: type[Any]) -> dict[str, str]:
@@ -108,9 +108,7 @@ def refuse(title: str, lines: list[InitErrorDetails]) -> None:
         raise ValidationError.from_exception_data(title, lines)
 
 
-def plugin_from(
-    family: str, table: dict[str, Plugin], given: Any, *, also_known: Collection[str] = ()
-) -> Any:
+def plugin_from(table: PluginTable, given: Any, *, also_known: Collection[str] = ()) -> Any:
     """Build the plugin that ``given`` (a name, or a mapping with ``name``) describes.
 
     Raises `pydantic.ValidationError` with every wrong option; a surrounding model adds the key
@@ -119,14 +117,15 @@ def plugin_from(
     options = {"name": given} if isinstance(given, str) else given
     name = options.get("name") if isinstance(options, dict) else None
     if not isinstance(name, str):
-        message = f"needs a {family.rstrip('s')}'s name, or a mapping with 'name'"
-        raise ValidationError.from_exception_data(family, [wrong("plugin", message, given=given)])
+        message = f"needs a {table.kind}'s name, or a mapping with 'name'"
+        lines = [wrong("plugin", message, given=given)]
+        raise ValidationError.from_exception_data(table.family, lines)
     try:
-        plugin = find_plugin(family, table, name)
+        plugin = table.find(name)
     except ConfigError as error:
         place = () if isinstance(given, str) else ("name",)
         line = wrong("plugin_name", str(error), *place, given=name)
-        raise ValidationError.from_exception_data(family, [line]) from None
+        raise ValidationError.from_exception_data(table.family, [line]) from None
     loaded = plugin.load()
     known = {each.name for each in fields(loaded) if each.init}
     lines = [
@@ -136,7 +135,7 @@ def plugin_from(
         for key in options.keys() - known - {"name"}
     ]
     built = _built(plugin, {key: options[key] for key in options.keys() & known}, lines)
-    refuse(family, lines)
+    refuse(table.family, lines)
     return built
 
 
@@ -163,8 +162,7 @@ class PluginMapping(BaseModel):
     model_config = ConfigDict(
         extra="allow", frozen=True, arbitrary_types_allowed=True, defer_build=True
     )
-    family: ClassVar[str]
-    table: ClassVar[dict[str, Plugin]]
+    table: ClassVar[PluginTable]
     bare: ClassVar[bool] = True
     """Whether the name alone is allowed; see `plugin_schema`."""
     name: str
@@ -189,7 +187,7 @@ class PluginMapping(BaseModel):
             own = cls.model_fields.keys() - {"name"}
             try:
                 options = {key: value for key, value in given.items() if key not in own}
-                plugin_from(cls.family, cls.table, options, also_known=own)
+                plugin_from(cls.table, options, also_known=own)
             except ValidationError as error:
                 lines += lines_of(error)
         refuse(cls.__name__, lines)
@@ -208,25 +206,24 @@ class PluginMapping(BaseModel):
 
     def plugin(self) -> Any:
         """Build the plugin from its own options."""
-        return plugin_from(self.family, self.table, {"name": self.name, **(self.model_extra or {})})
+        return plugin_from(self.table, {"name": self.name, **(self.model_extra or {})})
 
 
 @dataclass(frozen=True, slots=True)
 class PluginOption:
     """Annotation of a pydantic field that holds a plugin."""
 
-    family: str
-    table: dict[str, Plugin]
+    table: PluginTable
 
     def __hash__(self) -> int:
-        # the table is a dict, which has no hash; a family has one table
-        return hash(self.family)
+        # a mapping has no hash; a family has one table
+        return hash(self.table.family)
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
-            lambda given: plugin_from(self.family, self.table, given)
+            lambda given: plugin_from(self.table, given)
         )
 
     def __get_pydantic_json_schema__(
@@ -236,7 +233,7 @@ class PluginOption:
 
 
 def plugin_schema(
-    table: dict[str, Plugin], *, own: JsonSchemaValue | None = None, bare: bool = True
+    table: PluginTable, *, own: JsonSchemaValue | None = None, bare: bool = True
 ) -> JsonSchemaValue:
     """Return the JSON Schema of a family: one of its plugins, with its options.
 
@@ -245,10 +242,12 @@ def plugin_schema(
     """
     own = own or {}
     closed = {"type": "object", "additionalProperties": False}
+    # a broken package must not take the schema of all others down
+    loadable = {name: plugin for name, plugin in sorted(table.items()) if not table.reason(name)}
     choices: list[JsonSchemaValue] = [
-        {"enum": sorted(table)} if bare else {**closed, "properties": own}
+        {"enum": [*loadable]} if bare else {**closed, "properties": own}
     ]
-    for name, plugin in sorted(table.items()):
+    for name, plugin in loadable.items():
         options = _adapter(plugin).json_schema()
         describe(options, plugin.load())
         described_name = {"const": name, "description": plugin.summary}

@@ -67,7 +67,6 @@ InputSize = Annotated[
 class ResizeOption(PluginMapping):
     """``resize:`` of a path: a resizer by name with its options, and the target."""
 
-    family = "resizers"
     table = RESIZERS
     bare = False  # a preset names the resizer, so that a size alone may be given
     size: InputSize
@@ -131,7 +130,7 @@ class PreprocessOption(BaseModel):
     """Replace the stages that the TOML file runs on a GPU by CPU stand-ins."""
     processor: Literal["slow", "fast"] | None = None
     """Hugging Face's processor; by default fast."""
-    decode: Annotated[Decoder, PluginOption("decoders", DECODERS)]
+    decode: Annotated[Decoder, PluginOption(DECODERS)]
     """Decoder by name, with its options."""
     orient: Literal["none", "exif"] = "none"
     """Whether the EXIF orientation is applied: ``exif`` or ``none``."""

@@ -21,7 +21,7 @@ from alignkit.experiment.option import (
     wrong,
 )
 from alignkit.place import FULL
-from alignkit.plugins import Plugin, did_you_mean
+from alignkit.plugins import PluginTable, did_you_mean
 from alignkit.resizers import RESIZERS
 
 
@@ -173,7 +173,7 @@ def unadvisable(
         for name in paths
         if name.startswith(ADVISED)
     ]
-    families: Mapping[str, tuple[dict[str, Plugin], tuple[str, ...]]] = {
+    families: Mapping[str, tuple[PluginTable, tuple[str, ...]]] = {
         "decoders": (DECODERS, advise.decoders),
         "resizers": (RESIZERS, advise.resizers),
     }

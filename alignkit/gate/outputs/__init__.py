@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from alignkit.plugins import Plugin, find_plugin
+from alignkit.errors import ConfigError
+from alignkit.plugins import Plugin, PluginTable
 from alignkit.stored_file import explained, write_output
 
 if TYPE_CHECKING:
@@ -75,23 +76,28 @@ def _plugin(target: str, summary: str) -> Plugin:
 
 
 # names, not classes: `alignkit list` and `--help` show the table and import no output
-OUTPUTS = {
-    "text": _plugin("text_output:Text", "at most 30 lines for a terminal"),
-    "json": _plugin("json_output:JsonResults", "everything, with a format number"),
-    "md": _plugin("text_output:Markdown", "for a pull request's comment"),
-    "junit": _plugin("ci_output:JUnit", "one test case a rule and place"),
-    "github": _plugin("ci_output:GitHub", "annotations on the rules' lines, for Actions"),
-    "gitlab": _plugin("json_output:CodeQuality", "code quality findings"),
-    "metrics": _plugin("ci_output:Metrics", "OpenMetrics, for GitLab"),
-    "sarif": _plugin("json_output:Sarif", "mistakes in the file, as SARIF 2.1.0"),
-    "pending": _plugin("json_output:Pending", "changed lines, for `baseline approve --from`"),
-    "shard": _plugin("json_output:ShardPart", "what a shard measured, for `alignkit report merge`"),
-}
+OUTPUTS = PluginTable(
+    "outputs",
+    {
+        "text": _plugin("text_output:Text", "at most 30 lines for a terminal"),
+        "json": _plugin("json_output:JsonResults", "everything, with a format number"),
+        "md": _plugin("text_output:Markdown", "for a pull request's comment"),
+        "junit": _plugin("ci_output:JUnit", "one test case a rule and place"),
+        "github": _plugin("ci_output:GitHub", "annotations on the rules' lines, for Actions"),
+        "gitlab": _plugin("json_output:CodeQuality", "code quality findings"),
+        "metrics": _plugin("ci_output:Metrics", "OpenMetrics, for GitLab"),
+        "sarif": _plugin("json_output:Sarif", "mistakes in the file, as SARIF 2.1.0"),
+        "pending": _plugin("json_output:Pending", "changed lines, for `baseline approve --from`"),
+        "shard": _plugin(
+            "json_output:ShardPart", "what a shard measured, for `alignkit report merge`"
+        ),
+    },
+)
 
 
 def output(kind: str) -> GateOutput:
     """Load the output of that name; an unknown one raises `ConfigError` with the nearest."""
-    built: GateOutput = find_plugin("outputs", OUTPUTS, kind).load()()
+    built: GateOutput = OUTPUTS.find(kind).load()()
     return built
 
 
