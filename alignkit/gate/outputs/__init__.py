@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from alignkit.errors import ConfigError
 from alignkit.plugins import Plugin, PluginTable
 from alignkit.stored_file import explained, write_output
 
