@@ -22,13 +22,13 @@ from alignkit.cli.arguments import (
     Quiet,
     Reports,
     SingleFile,
+    display,
     load_files,
     open_page,
     print_error,
 )
 from alignkit.cli.report_command import tell_left_out
 from alignkit.errors import AlignkitError, ExitCode, RankError, worst
-from alignkit.progress import progress_for
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def run(
             rank.serve_calls()
             raise typer.Exit(ExitCode.PASS)
         experiments, codes = load_files(files, overrides, quick=quick)
-        display = progress_for("none" if quiet else progress)
-        context = Context(Workspace(reports), display, rank)
+        context = Context(Workspace(reports), display(progress, quiet=quiet), rank)
         job = _Job(context, fresh, cells, wanted, open_)
         for experiment in experiments:
             codes.append(_run_one(experiment, job))

@@ -82,7 +82,7 @@ def check_same_inputs(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
     return (
         Control(
             name=SAME_TENSORS,
-            expected="all cells of a path were handed the same bytes (SHA-256)",
+            expected="all cells of a path were handed the same bytes (XXH3)",
             observed=f"other bytes in some cells of {', '.join(odd)}"
             if odd
             else f"{cells} cells of {len(handed)} paths: one hash a path",

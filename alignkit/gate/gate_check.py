@@ -19,6 +19,7 @@ from alignkit.baseline import (
     baseline_text,
     find_baseline,
     named_baseline,
+    recording,
 )
 from alignkit.baseline.baseline_diff import compare_with_baseline, first_changes
 from alignkit.baseline.baseline_from_run import STAGES_FILE, baseline_of_run
@@ -177,11 +178,13 @@ def approved_baseline(
         if (environment := experiment.gate.environment) is not None:
             approved = named_baseline(folder, environment)
         else:
-            approved = find_baseline(folder, baseline_environment(experiment.paths))
+            approved = find_baseline(
+                folder, baseline_environment(experiment.paths), recording(experiment.file)
+            )
         if approved.head.name != experiment.name:
             raise BaselineError(
                 f"{folder} holds a baseline of the experiment {approved.head.name!r}; record one "
-                f"of {experiment.name!r} outside CI: alignkit baseline record FILE"
+                f"of {experiment.name!r} outside CI: {recording(experiment.file)}"
             )
         refuse_unapproved(folder, approved)
         return approved

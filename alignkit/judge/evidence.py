@@ -19,6 +19,8 @@ from alignkit.record import (
     RunRecord,
 )
 
+EARLIER_STAGE = "all of it comes from an earlier stage"
+"""Cause of a stage that changed no image by itself."""
 BASELINE = "baseline"
 
 
