@@ -83,7 +83,7 @@ def _published_faults(given: UserModel, classes: int, size: tuple[int, int]) -> 
         if reason := given.misnamed(outputs, classes):
             found.append(given.miscounted(reason))
     except ConfigError as error:
-        found.append(Fault("pretrained", str(error)))
+        found.append(Fault("pretrained", str(error).removeprefix("pretrained: ")))
     try:
         require_input(given.model, *size)
     except ConfigError as error:

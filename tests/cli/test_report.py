@@ -45,5 +45,5 @@ def test_an_atlas_is_written_as_markdown_and_as_a_page_that_can_be_made_again(al
     assert again.code == 0
     assert (tmp_path / "again.md").read_text() == md.read_text()
     assert alignkit("report", tmp_path, "--out", "pdf=x").err == (
-        "--out pdf=x: expected html=DIR|FILE, atlas=FILE.md or atlas=DIR\n"
+        "--out pdf=x: no kind 'pdf'; known: atlas, html\n"
     )
