@@ -217,13 +217,16 @@ BACKENDS = {
         "alignkit.backends.torch:TorchBackend",
         distributions=("torch",),
         module="torch",
+        extra="train",
         summary="PyTorch, eager or compiled; fp32 (TF32 off), tf32, bf16, fp16",
     ),
     "onnxruntime": Plugin(
         "alignkit.backends.onnxruntime:ONNXRuntimeBackend",
         distributions=("onnxruntime-gpu", "onnxruntime"),
         module="onnxruntime",
+        extra="onnx",
         summary="ONNX Runtime; CPU, CUDA or TensorRT provider; fp32, tf32, fp16, int8",
+        needs=("onnx",),
     ),
     "openvino": Plugin(
         "alignkit.backends.openvino:OpenVINOBackend",
@@ -231,6 +234,7 @@ BACKENDS = {
         module="openvino",
         extra="openvino",
         summary="OpenVINO on the CPU; fp32, bf16, fp16, int8, each verified",
+        needs=("onnx", "onnxruntime"),
     ),
     "kserve": Plugin(
         "alignkit.backends.kserve:KServeBackend",
@@ -243,6 +247,7 @@ BACKENDS = {
         "alignkit.backends.torchpipe:TorchpipeBackend",
         distributions=("torchpipe",),
         module="torchpipe",
+        extra="torchpipe",
         gpu=True,
         unproven=True,
         summary="torchpipe's TensorrtTensor behind its own decoder; is sent files",
@@ -255,6 +260,7 @@ BACKENDS = {
         gpu=True,
         unproven=True,
         summary="TensorRT 10 or 11 engines, strongly typed; fp32, tf32, fp16, int8",
+        needs=("onnx", "onnxruntime", "torch"),
     ),
     "tensorrt-rtx": Plugin(
         "alignkit.backends.tensorrt:TensorRTRTXBackend",
@@ -263,12 +269,15 @@ BACKENDS = {
         extra="tensorrt-rtx",
         unproven=True,
         summary="TensorRT-RTX engines, built without a GPU; fp32, tf32, fp16, int8",
+        needs=("onnx", "onnxruntime", "torch"),
     ),
     "simulated": Plugin(
         "alignkit.backends.simulated:SimulatedBackend",
         distributions=("onnxruntime-gpu", "onnxruntime"),
         module="onnxruntime",
+        extra="onnx",
         summary="fp16, bf16, tf32, int8 simulated on the CPU; not compared with hardware",
+        needs=("onnx",),
     ),
 }
 

@@ -12,6 +12,7 @@ import typer
 
 from alignkit.cli.arguments import Json, JsonOut, Overrides, Quiet, Reports, json_paths
 from alignkit.errors import ConfigError
+from alignkit.plugins import require_libraries
 from alignkit.progress import ProgressMode, advancing, progress_for
 
 
@@ -93,6 +94,7 @@ def bisect(
     display = progress_for("none" if quiet else progress)
     if (file is None) == (model is None):
         raise ConfigError("give an experiment file, or --model FILE.onnx with --images DIR")
+    require_libraries("onnx", "onnxruntime")
     if file is not None:
         if against or candidate or images:
             raise ConfigError(

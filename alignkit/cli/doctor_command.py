@@ -15,7 +15,7 @@ from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
 from alignkit.errors import ConfigError, ExitCode
 from alignkit.gate.outputs import OUTPUTS
-from alignkit.plugins import UNPROVEN, Plugin, did_you_mean
+from alignkit.plugins import UNPROVEN, Plugin, did_you_mean, missing_library
 from alignkit.preprocess.presets import PRESETS, calibration, decoder_evidence
 from alignkit.resizers import RESIZERS
 from alignkit.text import columns
@@ -241,7 +241,8 @@ def _presets() -> list[Listed]:
 def _models() -> list[Listed]:
     from alignkit.models.architectures import MODELS, model_version
 
-    return [Listed(name, usable=True, version=model_version(), summary="") for name in MODELS]
+    why = missing_library("torch") or missing_library("torchvision")
+    return [Listed(name, not why, model_version(), summary="", why=why) for name in MODELS]
 
 
 FAMILIES: dict[str, Callable[[], list[Listed]]] = {

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from alignkit.datasets import Dataset
 from alignkit.datasets.image_files import cache_root, explained_cache, made_once
 from alignkit.errors import ConfigError, DataError
-from alignkit.plugins import Plugin
+from alignkit.plugins import Plugin, require_libraries
 from alignkit.stored_file import DamagedError, file_sha256, read_sealed, sealed
 from alignkit.version import DATA_LAYERS, code_version
 from alignkit.workspace import content_key
@@ -176,6 +176,7 @@ class Sources:
 @cache
 def sources() -> Sources:
     """Load the digits and photographs."""
+    require_libraries("sklearn")
     import numpy as np
     from sklearn.datasets import load_digits, load_sample_images
 

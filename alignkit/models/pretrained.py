@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import ConfigError, MissingDependency
+from alignkit.models.torch_model_files import import_timm
 from alignkit.plugins import did_you_mean
 from alignkit.stored_file import file_sha256
 
@@ -169,8 +170,7 @@ def _from_torchvision(weights: WeightsEnum, model: str) -> Mapping[str, Any]:
 
 
 def _timm_repository(tag: str, model: str) -> str:
-    import timm
-
+    timm = import_timm()
     name = model.removeprefix("timm:")
     known = [each.partition(".")[2] for each in timm.list_pretrained(f"{name}.*")]
     if tag not in known:
@@ -180,8 +180,7 @@ def _timm_repository(tag: str, model: str) -> str:
 
 
 def _from_timm(tag: str, model: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    import timm
-
+    timm = import_timm()
     repository = _timm_repository(tag, model)
     try:
         module = timm.create_model(f"{model.removeprefix('timm:')}.{tag}", pretrained=True)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import is_zipfile
 
-from alignkit.errors import ConfigError, DataError, MissingDependency
+from alignkit.errors import ConfigError, DataError
+from alignkit.plugins import require_libraries
 from alignkit.stored_file import file_sha256
 from alignkit.workspace import content_key
 
@@ -196,8 +197,7 @@ def _not_found(name: str, reason: str) -> ConfigError:
 
 def import_timm() -> Any:
     """Import timm; raise `MissingDependency` without it."""
-    try:
-        import timm
-    except ModuleNotFoundError:
-        raise MissingDependency("timm is not installed: pip install 'alignkit[timm]'") from None
+    require_libraries("timm")
+    import timm
+
     return timm

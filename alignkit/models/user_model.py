@@ -14,6 +14,7 @@ from typing import Any
 
 from alignkit.errors import BackendError, ConfigError, DataError
 from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
+from alignkit.plugins import require_libraries
 from alignkit.stored_file import file_sha256, irregular
 from alignkit.workspace import Workspace, content_key
 
@@ -243,7 +244,8 @@ def _require_float32(file: Path, output: int) -> None:
 
 
 def _read(file: Path) -> Any:
-    """Read the graph without the weights beside it."""
+    """Read the graph without the weights beside it; raise `MissingDependency` without onnx."""
+    require_libraries("onnx")
     import onnx
 
     if not file.stat().st_size:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from alignkit.datasets import DATASETS
 from alignkit.errors import AlignkitError, ConfigError, MissingDependency
+from alignkit.plugins import require_libraries
 
 if TYPE_CHECKING:
     from alignkit.datasets import Dataset
@@ -20,11 +22,12 @@ def require_models(experiment: Experiment) -> None:
     """Raise one `ConfigError` that says of each model why it cannot run; read no image.
 
     A model to train must take inputs of the paths' size; a given one must fit the data's classes
-    too, unless its file or the images are not on this machine. Raise `MissingDependency` if a model
-    is timm's and timm is not installed.
+    too, unless its file or the images are not on this machine. Raise `MissingDependency` if a
+    library is not installed without which nothing of the experiment can be measured.
     """
     from alignkit.models.model_fit import require_fit, require_input
 
+    require_libraries(*libraries(experiment))
     if not experiment.labelled:
         return
     if given := [each.build() for each in experiment.content.models]:
@@ -34,6 +37,23 @@ def require_models(experiment: Experiment) -> None:
         require_input(experiment.content.train.model, *experiment.reference.size)
     except ConfigError as error:
         raise ConfigError(f"train.model: {error}") from error
+
+
+def libraries(experiment: Experiment) -> list[str]:
+    """List the libraries that the data and every model need, by their import names.
+
+    Those of a backend or a path are not among them: its cells are skipped, and the others run.
+    """
+    content = experiment.content
+    needed = [plugin.module] if (plugin := DATASETS.get(experiment.data_name)) else []
+    if not experiment.labelled:
+        return [*filter(None, needed)]
+    formats = {each.build().format for each in content.models}
+    if formats != {"onnx"}:
+        needed += ["torch", "torchvision"]
+    if "onnx" in formats:
+        needed += ["onnx"]
+    return [*filter(None, needed), "scipy"]
 
 
 def require_own_models(plan: Plan) -> None:

@@ -40,7 +40,7 @@ RESIZERS = {
     "pillow": PILLOW.plugin(
         "alignkit.resizers.pillow:PillowResizer", "PIL.Image.resize; uint8, antialiased"
     ),
-    "torch": Library(("torch",), "torch").plugin(
+    "torch": Library(("torch",), "torch", "train").plugin(
         "alignkit.resizers.torch:TorchResizer",
         "F.interpolate; float32, align_corners and antialias by choice",
     ),

@@ -28,6 +28,7 @@ from alignkit.arrays import Pixels
 from alignkit.compare.pixel_sums import PixelSums, pixel_sums
 from alignkit.errors import RecordError
 from alignkit.isolation.worker import Encoded
+from alignkit.plugins import require_libraries
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_header import decode
 from alignkit.preprocess.jpeg_header import read_jpeg_header
@@ -239,6 +240,7 @@ def fingerprint(images: Sequence[Encoded]) -> str:
 
 
 def _files() -> Iterator[tuple[str, bytes]]:
+    require_libraries("sklearn")  # its two photographs
     from PIL import Image
     from sklearn.datasets import load_sample_image
 
