@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from alignkit.errors import AlignkitError, RankError, WorkspaceError
-from alignkit.plugins import missing_dependency
+from alignkit.extras import missing_dependency
 from alignkit.workspace import WorkKind, content_key
 
 _T = TypeVar("_T")

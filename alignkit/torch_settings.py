@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from alignkit.errors import MissingDependency
-from alignkit.plugins import NO_GPU, Plugin, gpu_present, missing_library
+from alignkit.extras import missing_library
+from alignkit.plugins import NO_GPU, Plugin, gpu_present
 
 if TYPE_CHECKING:
     import torch

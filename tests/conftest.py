@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from alignkit.plugins import gpu_present, missing_library
+from alignkit.extras import missing_library
+from alignkit.plugins import gpu_present
 from tests.photos import make_jpegs
 
 # a job in a shell's background inherits that interrupts are ignored, and so would what tests start

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 from PIL import Image, ImageCms
 
-from alignkit.plugins import missing_library
+from alignkit.extras import missing_library
 
 CMYK = ("cmyk",)
 """Kinds whose pixels depend on the library's own formula."""

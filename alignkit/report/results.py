@@ -1,6 +1,6 @@
 """`Results`: what a run or a gate found, for programs; ``results.json``.
 
-A smaller document than the record, with a published schema (``alignkit schema --results``). Every
+A smaller document than the record; ``alignkit check --schema results`` prints its schema. Every
 field of the measurement is the record's own, so that the two cannot say different things.
 """
 
@@ -39,8 +39,8 @@ class ResultsHead(Stored):
 
 
 OF_RECORD = (
-    "question", "key", "started", "seconds", "partial", "environment", "data", "paths", "coverage",
-    "coverage_diffs", "controls", "pixels", "matrix", "noise_floor", "training_sizes",
+    "question", "key", "quick", "started", "seconds", "partial", "environment", "data", "paths",
+    "coverage", "coverage_diffs", "controls", "pixels", "matrix", "noise_floor", "training_sizes",
     "mixes", "published", "attributions", "flipped", "advice", "baseline",
 )  # fmt: skip
 """Fields that are the record's; ``null`` where nothing was measured."""

@@ -27,8 +27,8 @@ import numpy.typing as npt
 from alignkit.arrays import Pixels
 from alignkit.compare.pixel_sums import PixelSums, pixel_sums
 from alignkit.errors import RecordError
+from alignkit.extras import require_libraries
 from alignkit.isolation.worker import Encoded
-from alignkit.plugins import require_libraries
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_header import decode
 from alignkit.preprocess.jpeg_header import read_jpeg_header
