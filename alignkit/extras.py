@@ -41,7 +41,7 @@ def missing_library(module: str, *, extra: str = "", distribution: str = "") -> 
     """
     if _importable(module):
         return _misfit_torch() if module == "torchpipe" else ""
-    if not _has_wheel(module):
+    if not has_wheel(module):
         machine = f"{platform.system()} on {platform.machine()}"
         return f"{module} is not installed, and has no wheel for {machine}"
     extra = extra or EXTRAS.get(module, "")
@@ -76,7 +76,7 @@ def _importable(module: str) -> bool:
         return False
 
 
-def _has_wheel(module: str) -> bool:
+def has_wheel(module: str) -> bool:
     """Tell whether a library has a wheel for this platform, as the markers of pyproject.toml do."""
     linux, x86 = platform.system() == "Linux", platform.machine() == "x86_64"
     if module == "torchpipe":

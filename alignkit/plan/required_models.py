@@ -9,6 +9,7 @@ from alignkit.datasets import DATASETS
 from alignkit.errors import AlignkitError, ConfigError, MissingDependency
 from alignkit.experiment import listed, source_of
 from alignkit.experiment.yaml_source import Key, Problem, dotted
+from alignkit.extras import require_libraries
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
