@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 from alignkit.version import __version__
 
 if TYPE_CHECKING:
-    from alignkit.api import diff, load_run, match, run
+    from alignkit.api.diff_result import diff
+    from alignkit.api.match_result import match
+    from alignkit.api.run_result import load_run, run
     from alignkit.gate.assertion import PreprocessDriftError, assert_preprocess_aligned
 
 __all__ = [
@@ -32,7 +34,10 @@ __all__ = [
 _HOMES = {
     "PreprocessDriftError": "alignkit.gate.assertion",
     "assert_preprocess_aligned": "alignkit.gate.assertion",
-    **dict.fromkeys(("diff", "load_run", "match", "run"), "alignkit.api"),
+    "diff": "alignkit.api.diff_result",
+    "load_run": "alignkit.api.run_result",
+    "match": "alignkit.api.match_result",
+    "run": "alignkit.api.run_result",
 }
 """Name → the module that is imported when it is first used."""
 

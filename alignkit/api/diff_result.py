@@ -134,7 +134,7 @@ def _samples(images: ImageSource, limit: int | None, only: Sequence[str]) -> tup
     from alignkit.studies.diff.diff_arguments import samples_of
 
     files = _files(images)
-    if files is not None:
+    if files:
         return samples_of(files, None, limit, only)
     if limit is not None or only:
         raise ConfigError("'limit' and 'only' choose among files; of a list, pass a part of it")

@@ -11,11 +11,12 @@ from alignkit.datasets.unlabelled_images import ImageSource, images_from
 from alignkit.experiment.yaml_argument import Stack, path_of
 from alignkit.preprocess.presets import PRESETS
 from alignkit.progress import ProgressMode, progress_for
-from alignkit.search.configurations import Configuration
-from alignkit.search.match_result import Match
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from alignkit.search.configurations import Configuration
+    from alignkit.search.match_result import Match
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -22,8 +22,7 @@ from alignkit.search.match_text import headline, label, paste
 from alignkit.text.names import Names, surrogate_notes
 from alignkit.text.numbers import DASH, count, estimated, plain
 
-_MOST_ROWS = 30
-_LINE = "1px solid rgba(128,128,128,.4)"
+_MOST_ROWS = 20
 _SMALL = "font-size:90%;opacity:.8;margin:.3em 0"
 
 
@@ -172,5 +171,4 @@ def _note(note: Note) -> str:
 
 def _cell(tag: str, text: str, head: Header) -> str:
     side = "right" if head.numeric else "left"
-    style = f"text-align:{side};padding:.2em .6em;border-bottom:{_LINE}"
-    return f'<{tag} style="{style}">{escape(text)}</{tag}>'
+    return f'<{tag} style="text-align:{side}">{escape(text)}</{tag}>'
