@@ -167,6 +167,10 @@ class MixedLoader:
         """The loader itself: Lightning calls ``sampler.set_epoch`` before each epoch."""
         return self
 
+    @property
+    def batch_sampler(self) -> None:
+        """``None``: Lightning asks every loader that has a ``sampler``."""
+
     def prep_for_val(self, batches: Iterable[Any], path: Stack) -> MixedLoader:
         """Return a loader for validation: every image along ``path``, nothing random."""
         return replace(
