@@ -3,7 +3,8 @@
 `diff` compares preprocessing stacks on any images, `run` trains or evaluates models on them,
 `match` finds the configuration nearest to a serving stack, `load_run` reads a finished run, and
 `assert_preprocess_aligned` is the gate as one call, for tests. Their results have DataFrames.
-`alignkit.loader` gives batches to your own training loop. The other folders are internal.
+`tap` records arrays between the stages of a serving stack for `match`, and `alignkit.loader` gives
+batches to your own training loop. The other folders are internal.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from alignkit.api.match_result import match
     from alignkit.api.run_result import load_run, run
     from alignkit.gate.assertion import PreprocessDriftError, assert_preprocess_aligned
+    from alignkit.tap_recorder import tap
 
 __all__ = [
     "PreprocessDriftError",
@@ -29,6 +31,7 @@ __all__ = [
     "load_run",
     "match",
     "run",
+    "tap",
 ]
 
 _HOMES = {
@@ -38,6 +41,7 @@ _HOMES = {
     "load_run": "alignkit.api.run_result",
     "match": "alignkit.api.match_result",
     "run": "alignkit.api.run_result",
+    "tap": "alignkit.tap_recorder",
 }
 """Name → the module that is imported when it is first used."""
 

@@ -106,7 +106,7 @@ def diff(
     from alignkit.preprocess.stress import parse_stress
     from alignkit.studies.diff import DiffRequest
     from alignkit.studies.diff import diff as compare
-    from alignkit.studies.diff.diff_arguments import DiffOutput, write_outputs
+    from alignkit.studies.diff.diff_arguments import write_outputs
 
     if not candidates:
         raise ConfigError("there is no candidate; call diff(images, reference, candidate)")
@@ -126,7 +126,7 @@ def diff(
     record = compare(request, progress_for(progress))
     if page is None:
         return DiffResult(record)
-    (written,) = write_outputs([DiffOutput("html", Path(page))], record, request)
+    (written,) = write_outputs([("html", Path(page))], record, request)
     return DiffResult(record, written)
 
 

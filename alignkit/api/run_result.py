@@ -92,6 +92,7 @@ def run(
     overrides: Mapping[str, Any] | None = None,
     cells: Sequence[str] = (),
     fresh: bool = False,
+    quick: bool = False,
     reports: str | Path = "reports",
     page: bool = True,
     progress: ProgressMode = "auto",
@@ -101,9 +102,10 @@ def run(
     ``experiment`` is a YAML file, or a mapping of the same keys, which is written below ``reports``
     so that the run's command works. ``overrides`` are values by dotted key, as in
     ``{"train.epochs": 2}``. ``cells`` narrows the run to cells
-    ``TRAINED/EVALUATED/BACKEND/PRECISION``, ``fresh`` repeats finished work, ``page`` writes the
-    HTML report, ``progress`` goes to stderr. Drift raises nothing: see ``verdict``. Raises
-    `ConfigError` with every mistake of the file, and the other errors that the command reports.
+    ``TRAINED/EVALUATED/BACKEND/PRECISION``, ``fresh`` repeats finished work, ``quick`` is a first
+    look on fewer images and one seed, ``page`` writes the HTML report, ``progress`` goes to stderr.
+    Drift raises nothing: see ``verdict``. Raises `ConfigError` with every mistake of the file, and
+    the other errors that the command reports.
     """
     from alignkit.experiment import load_experiment
     from alignkit.gate import run_or_check
@@ -114,7 +116,7 @@ def run(
     mapped = isinstance(experiment, Mapping)
     file = _written(experiment, workspace.root) if mapped else Path(experiment)  # type: ignore[arg-type]  # a file
     sets = [f"{key}={json.dumps(value, default=str)}" for key, value in (overrides or {}).items()]
-    loaded = load_experiment(file, sets)
+    loaded = load_experiment(file, sets, quick=quick)
     context = Context(workspace, progress_for(progress))
     record, folder = run_or_check(loaded, context, fresh=fresh, cells=cells)
     if page:

@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alignkit.cli.arguments import JsonOut, Quiet, json_paths
-from alignkit.progress import ProgressMode, progress_for
+from alignkit.cli.arguments import (
+    Json,
+    ProgressOption,
+    Quiet,
+    display,
+    listed,
+)
+from alignkit.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
     from alignkit.search.match_result import Match
 
 PluginNames = Annotated[
-    list[str], typer.Option(metavar="NAME", help="Only this plugin; repeatable.")
+    list[str], typer.Option(metavar="NAME", help="Only these plugins; repeatable, or with commas.")
 ]
 
 
@@ -64,31 +70,38 @@ def match(
             help="Environment variable with the endpoint's Authorization header.",
         ),
     ] = "",
-    record: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Store an endpoint's tensors here for later searches."),
-    ] = None,
     probe: Annotated[int, typer.Option(min=2, help="Number of images to search on.")] = 500,
     seed: Annotated[
         int, typer.Option(help="Seed that selects the images for the final check.")
     ] = 0,
-    out: JsonOut = [],  # noqa: B006
-    progress: Annotated[ProgressMode, typer.Option(help="auto, plain or none.")] = "auto",
+    as_json: Json = False,
+    out: Annotated[
+        list[str],
+        typer.Option(
+            metavar="KIND=PATH",
+            help="Also write json=FILE, the result, or tensors=DIR, an endpoint's tensors for "
+            "later searches; repeatable.",
+        ),
+    ] = [],  # noqa: B006
+    progress: ProgressOption = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Find the configurations on this machine whose pixels are nearest to a serving stack's."""
     from alignkit.datasets.unlabelled_images import Images
     from alignkit.search.match_request import MatchRequest, answer
-    from alignkit.search.match_text import as_json
-    from alignkit.stored_file import write_output
+    from alignkit.search.match_text import as_json as document_of
+    from alignkit.stored_file import output_paths, write_output
 
-    files = json_paths(out)
+    files = output_paths(out, ("json", "tensors"))
+    record = dict(files).get("tensors")
+    if record and "://" not in target:
+        raise ConfigError("--out tensors=DIR stores the tensors of a live endpoint, http://…")
     request = MatchRequest(
         target=target,
         samples=Images(tuple(images)).evaluation(),
         size=size,
-        decoders=decoders,
-        resizers=resizers,
+        decoders=listed(decoders),
+        resizers=listed(resizers),
         serving=serving,
         model=model,
         tensor=tensor,
@@ -97,10 +110,15 @@ def match(
         probe=probe,
         seed=seed,
     )
-    found = answer(request, progress_for("none" if quiet else progress))
-    _show(found.match, found.names)
-    for file in files:
-        write_output(file, json.dumps(as_json(found.match, found.names), indent=1))
+    found = answer(request, display(progress, quiet=quiet))
+    document = json.dumps(document_of(found.match, found.names), indent=1)
+    if as_json:
+        print(document)
+    else:
+        _show(found.match, found.names)
+    for kind, file in files:
+        if kind == "json":
+            write_output(file, document)
 
 
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:

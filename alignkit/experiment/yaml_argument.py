@@ -11,7 +11,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,7 +20,7 @@ from alignkit.errors import ConfigError
 from alignkit.experiment import problems_of
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.experiment.yaml_source import Problem, YAMLSource, parse
-from alignkit.plugins import did_you_mean
+from alignkit.plugins import did_you_mean, nearest
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.presets import PRESETS
 
@@ -114,7 +113,7 @@ def _entry(
     source = parse(given, place)
     if isinstance(source.value, str) and not source.problems:
         if given not in PRESETS:
-            known = [*entries, *PRESETS]
+            known = {**PRESETS, **entries}
             raise ConfigError(f"{called} {given}: no such preset{did_you_mean(given, known)}")
         return given, PreprocessOption.model_validate(
             {"preset": given, "size": size or DEFAULT_SIZE}
@@ -129,7 +128,7 @@ def _of_mapping(
 ) -> tuple[str, PreprocessOption]:
     unknown = [key for key in given if key not in PreprocessOption.model_fields]
     # a misspelt "preset" is reported below; its missing size would only distract
-    if "preset" in given or get_close_matches("preset", unknown):
+    if "preset" in given or nearest("preset", unknown):
         given.setdefault("size", size or DEFAULT_SIZE)
     name = given.pop("name", None) or _name(given) or ""
     return str(name), _validated(given, source)

@@ -89,7 +89,7 @@ def compare_results(
     from alignkit.compare.pixel_diff import PixelDiff
     from alignkit.compare.pixel_sums import pixel_sums
     from alignkit.gate.named_checks import place_of_worst
-    from alignkit.search.result_hypotheses import IMAGES
+    from alignkit.search.result_hypotheses import TRIED_IMAGES
 
     # a function gives one kind of array, so that the first image tells which
     tensors = any(_called(side, samples, 0).shape[0] == 3
@@ -101,7 +101,7 @@ def compare_results(
     for name, left, right in zip(samples.ids, *both, strict=True):
         if not tensors:
             _refuse_normalised(left, right)
-        if len(first) < IMAGES:
+        if len(first) < TRIED_IMAGES:
             first.append(right if isinstance(a, Preprocess) else left)
         if left.shape != right.shape:
             total += PixelDiff(stage, "isolated", None, 1)

@@ -124,7 +124,8 @@ def _of_endpoint(
     endpoint = endpoint_of(address, request.tensor, request.header_env)
     if folder.is_dir() and any(folder.iterdir()):
         raise ConfigError(
-            f"--record {folder} is not empty; to search its tensors, pass it as --target"
+            f"the folder for tensors, {folder}, is not empty; to search its tensors, pass it as "
+            "the target"
         )
     samples = request.samples
     with progress.stage("ask", len(samples), f"{endpoint.at.url} for tensors") as stage:

@@ -27,7 +27,7 @@ from alignkit.search.target_facts import geometry_words
 from alignkit.search.target_guess import guess
 from alignkit.text.numbers import percent, plain
 
-IMAGES = 4
+TRIED_IMAGES = 4
 """Images on which hypotheses are tried."""
 LEVELS = Normalise((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255))
 """The normalisation that returns grey levels 0..255."""
