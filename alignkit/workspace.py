@@ -65,6 +65,8 @@ class Finished:
     """SHA-256 of each file as it was written."""
     stored: float
     """POSIX time at which it was stored."""
+    images: int | None = None
+    """Images that the work took, where its time depends on them."""
 
     @classmethod
     def read(cls, folder: Path) -> Finished:
@@ -157,6 +159,8 @@ class Workspace:
         make: Callable[[Path], Mapping[str, str] | None],
         read: Callable[[Path], _T],
         files: Collection[str] | None = None,
+        *,
+        images: int | None = None,
     ) -> _T:
         """Recall the artefact that ``parts`` is the key of; ``make`` fills its folder if need be.
 
@@ -166,7 +170,7 @@ class Workspace:
         key = content_key(parts)
         if (known := self.recall(kind, key, label, read, files)) is None:
             hashes: dict[str, str] = {}
-            with self.store(kind, parts, label, hashes) as filling:
+            with self.store(kind, parts, label, hashes, images=images) as filling:
                 hashes.update(make(filling) or {})
             known = self.recall(kind, key, label, read, files)
         if known is None:
@@ -181,22 +185,31 @@ class Workspace:
         """Make a folder for parts of unfinished work (checkpoints by epoch); it survives a kill."""
         folder = self.root / ".cache" / "unfinished" / f"{kind}-{key}"
         with explained(folder):
+            self._ignore()
             folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     @contextmanager
     def store(
-        self, kind: WorkKind, parts: dict[str, Any], label: str, known: Mapping[str, str] = {}
+        self,
+        kind: WorkKind,
+        parts: dict[str, Any],
+        label: str,
+        known: Mapping[str, str] = {},
+        *,
+        images: int | None = None,
     ) -> Iterator[Path]:
         """Give an empty folder to fill; it becomes an artefact at once, or not at all.
 
         ``parts`` is everything that the work depends on; ``label`` names the work in words, the
         same for every key that a changed option gives it. ``known`` are hashes of files by name,
-        asked for when the folder is full; the others are computed.
+        asked for when the folder is full; the others are computed. ``images`` is their number if
+        the time depends on it: a forecast scales the time by it.
         """
         key = content_key(parts)
         folder = self._folder(kind, key)
         with explained(folder, within=self.root), _fill_folder(folder.parent) as filling:
+            self._ignore()
             began = time.monotonic()
             yield filling
             seconds = round(time.monotonic() - began, 3)
@@ -204,6 +217,7 @@ class Workspace:
                 name: known.get(name) or file_sha256(filling / name) for name in _files(filling)
             }
             content = {"label": label, "parts": parts, "seconds": seconds, "files": hashes}
+            content |= {} if images is None else {"images": images}
             (filling / _KEY).write_text(sealed(json.dumps(content, indent=1, sort_keys=True)))
             try:
                 filling.rename(folder)
@@ -213,6 +227,12 @@ class Workspace:
                     raise
                 # another process finished the same work first, and its result stands
         shutil.rmtree(self.root / ".cache" / "unfinished" / f"{kind}-{key}", ignore_errors=True)
+
+    def _ignore(self) -> None:
+        """Keep all that is stored here out of git; whoever commits a report edits the file."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        if not (self.root / ".gitignore").exists():
+            (self.root / ".gitignore").write_text("*\n")
 
     def discard(self, kind: WorkKind, key: str) -> None:
         """Forget an artefact, if there is one; later readers find it gone at once."""
@@ -242,6 +262,7 @@ class Workspace:
         try:
             with explained(folder):
                 folder.mkdir(parents=True, exist_ok=True)
+                self._ignore()
                 # a soft lock would outlive a process that is killed
                 held = FileLock(folder / ".lock", fallback_to_soft=False).acquire(blocking=False)
         except Timeout as error:

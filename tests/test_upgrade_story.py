@@ -68,7 +68,7 @@ class Machine:
         variables = {**kept, "PYTHONPATH": str(ROOT), **({"CI": "true"} if ci else {})}
         verb, *more = words
         group = verb.split()
-        quiet = ["-q", "--no-report"] if verb == "gate" else []
+        quiet = ["-q", "--no-html"] if verb == "gate" else []
         command = [self.python, "-m", "alignkit", *group, str(self.file), *more, *quiet]
         done = subprocess.run(
             command, cwd=self.folder, env=variables, capture_output=True, text=True, check=False,
@@ -141,7 +141,7 @@ def test_a_pillow_that_moves_pixels_stops_ci_until_it_is_approved(tmp_path, pill
     assert after("baseline approve", "--reason", "sneaky", ci=True)[0] == 2
 
     assert after("gate")[0] == 1
-    code, told = after("review")
+    code, told = after("baseline review")
     assert code == 0
     command = re.findall(
         "^alignkit (baseline approve) .*--path serving --stage resize", told, re.MULTILINE

@@ -1,7 +1,7 @@
 """Changes that wait for a decision, in groups, and the approval of those that are accepted.
 
 They are a baseline file of only the changed lines, among the reports, written by `alignkit gate`
-outside CI, read by `alignkit review` and `alignkit baseline approve`.
+outside CI, read by `alignkit baseline review` and `alignkit baseline approve`.
 """
 
 from __future__ import annotations

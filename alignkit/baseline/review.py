@@ -1,4 +1,4 @@
-"""`alignkit review`: a walk through pending changes with a decision on each, by cargo-insta's keys.
+"""`alignkit baseline review`: a walk through pending changes, each decided by cargo-insta's keys.
 
 Changes of one path that begin at one stage have one cause and are decided together. Without a
 terminal it asks nothing and prints the commands that decide.

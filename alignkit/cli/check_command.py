@@ -1,25 +1,46 @@
-"""`alignkit check` and `alignkit schema`: experiment files, without a run."""
+"""`alignkit check`: experiment files, without a run, and the JSON Schema for them."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
-from alignkit.cli.arguments import Files, Overrides, load_files, print_error
-from alignkit.errors import AlignkitError, worst
+from alignkit.cli.arguments import Overrides, load_files, print_error
+from alignkit.errors import AlignkitError, ConfigError, worst
 from alignkit.text import printable
 
 
 def check(
-    files: Files,
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="FILES…", help="Experiment files in YAML.")
+    ] = None,
     overrides: Overrides = [],  # noqa: B006 - typer copies it
+    schema: Annotated[
+        Literal["experiment", "results"] | None,
+        typer.Option(
+            "--schema",
+            help="Instead, print the JSON Schema of experiment files or of results.json.",
+        ),
+    ] = None,
 ) -> None:
     """Report every mistake in experiment files; read no image and run nothing.
 
     Models must fit the classes of the data and the paths' size, as far as both are on this machine.
+
+    For completion and hints in an editor, save the schema (alignkit check --schema experiment >
+    alignkit.schema.json) and start an experiment file with this line: # yaml-language-server:
+    $schema=alignkit.schema.json
     """
+    if schema is not None:
+        if files:
+            raise ConfigError("--schema prints a JSON Schema and checks no file; use one of them")
+        print(json.dumps(_schema(schema), indent=2))
+        return
+    if not files:
+        raise ConfigError("give experiment files: alignkit check FILE…")
     from alignkit.plan import counted
     from alignkit.plan.required_models import require_models, unseen
 
@@ -36,22 +57,11 @@ def check(
     raise typer.Exit(worst(codes))
 
 
-def schema(
-    results: Annotated[
-        bool, typer.Option("--results", help="Print the schema of results.json instead.")
-    ] = False,
-) -> None:
-    """Print the JSON Schema of experiment files for editors.
-
-    Save it (alignkit schema > alignkit.schema.json) and start an experiment file with this line:
-    # yaml-language-server: $schema=alignkit.schema.json
-    """
-    if results:
+def _schema(kind: Literal["experiment", "results"]) -> object:
+    if kind == "results":
         from alignkit.report.results import results_schema
 
-        document = results_schema()
-    else:
-        from alignkit.experiment.experiment import experiment_schema
+        return results_schema()
+    from alignkit.experiment.experiment import experiment_schema
 
-        document = experiment_schema()
-    print(json.dumps(document, indent=2))
+    return experiment_schema()

@@ -22,13 +22,13 @@ from alignkit.cli.arguments import (
     Quiet,
     Reports,
     SingleFile,
+    display,
     load_files,
     open_page,
     print_error,
 )
 from alignkit.cli.report_command import tell_left_out
 from alignkit.errors import AlignkitError, ExitCode, RankError, worst
-from alignkit.progress import progress_for
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def run(
             rank.serve_calls()
             raise typer.Exit(ExitCode.PASS)
         experiments, codes = load_files(files, overrides, quick=quick)
-        display = progress_for("none" if quiet else progress)
-        context = Context(Workspace(reports), display, rank)
+        context = Context(Workspace(reports), display(progress, quiet=quiet), rank)
         job = _Job(context, fresh, cells, wanted, open_)
         for experiment in experiments:
             codes.append(_run_one(experiment, job))
@@ -104,8 +103,12 @@ def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
         raise  # the process group is lost: no other experiment can run
     except AlignkitError as error:
         return print_error(error, experiment.file)
-    except Exception:  # noqa: BLE001 - a bug in one experiment must not stop the others
+    except Exception as error:  # noqa: BLE001 - a bug in one experiment must not stop the others
         from alignkit.errors import DEFECT
+        from alignkit.extras import missing_dependency
+
+        if isinstance(error, ModuleNotFoundError) and (missing := missing_dependency(error)):
+            return print_error(missing, experiment.file)
 
         traceback.print_exc()
         print(f"{experiment.file}: {DEFECT}", file=sys.stderr)

@@ -88,7 +88,7 @@ def check_same_inputs(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
     return (
         Control(
             name=SAME_TENSORS,
-            expected="all cells of a path were handed the same bytes (SHA-256)",
+            expected="all cells of a path were handed the same bytes (XXH3)",
             observed=f"other bytes in some cells of {', '.join(odd)}"
             if odd
             else f"{cells} cells of {len(handed)} paths: one hash a path",
@@ -138,8 +138,8 @@ def check_learned(models: Mapping[str, Predictions], *, given: bool = False) -> 
             else "train longer or on more images"
         )
         observed = (
-            f"{name} is right on {right[name]} of {len(labels)} images, no better than an answer "
-            f"that is always the commonest class ({commonest}; {test}), so that a change of "
+            f"{name} is right on {right[name]} of {len(labels)} images, not clearly better than an "
+            f"answer that is always the commonest class ({commonest}; {test}), so that a change of "
             f"recall says nothing; {advice}"
         )
     return Control(

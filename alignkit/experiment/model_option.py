@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from alignkit.backends import BACKENDS, Backend, Builder, Precision
 from alignkit.datasets.regular_file import read_text
+from alignkit.errors import MissingDependency
 from alignkit.experiment.option import (
     STRICT_MODEL,
     Integer,
@@ -23,6 +24,7 @@ from alignkit.experiment.option import (
 )
 from alignkit.models.architectures import USER_BUILT, unknown_model
 from alignkit.models.checkpoint import CheckpointFormat
+from alignkit.models.pretrained import is_file
 from alignkit.models.user_model import UserModel
 from alignkit.samples import NO_LABELS
 
@@ -30,9 +32,11 @@ FORMATS: tuple[CheckpointFormat, ...] = ("weights", "torchscript", "exported", "
 
 
 def _lines_of_file(given: Any) -> Any:
-    """Return the lines of the file that the YAML names; another value as it is."""
+    """Return ImageNet's classes or the lines of the file that the YAML names; else the value."""
     if not isinstance(given, str):
         return given
+    if given == "imagenet":
+        return _imagenet_classes()
     try:
         # other line ends of Python's splitlines may stand within a name
         lines = read_text(Path(given).expanduser()).rstrip().split("\n")
@@ -55,44 +59,73 @@ def _lines_of_file(given: Any) -> Any:
     return names
 
 
+def _imagenet_classes() -> tuple[str, ...]:
+    from alignkit.models.pretrained import imagenet_classes
+
+    try:
+        return imagenet_classes()
+    except MissingDependency as error:  # reported with its place, beside the file's other mistakes
+        raise PydanticCustomError("classes", "{reason}", {"reason": str(error)}) from error
+
+
 class ModelOption(BaseModel):
-    """One model: its file, or one for torch and one for ONNX runtimes, and its path."""
+    """One model: its file, or one for torch and one for ONNX runtimes, or the name of published
+    weights; and the path it was trained with.
+    """
 
     model_config = STRICT_MODEL
     name: Name
+    """Name of its row."""
     preprocess: Name
     """The path it was trained with, which its row is compared with."""
     weights: Path | None = None
     """A ``state_dict`` saved by ``torch.save``, for ``model``; nothing in it is executed."""
     model: str | None = None
-    """With ``weights``: a torchvision name, ``timm:NAME``, or ``module:function`` of your own."""
+    """With ``weights``: a torchvision name, ``timm:NAME``, or ``module:function`` of your own; with
+    ``pretrained``: one of the first two."""
+    pretrained: Annotated[str, Field(min_length=1)] | None = None
+    """Name of the published weights of ``model``, as torchvision (``IMAGENET1K_V1``) or timm
+    (``a1_in1k``) has it; they are downloaded once."""
     torchscript: Path | None = None
     """A file of ``torch.jit.save``."""
     exported: Path | None = None
     """An archive of ``torch.export.save``."""
     onnx: Path | None = None
-    """An ONNX file. Beside a file of torch's, it is the same model as it was exported: the ONNX
-    runtimes run it as it is, and torch runs the other file."""
+    """Exported ONNX file; it runs in backends that take one, not in torch. Beside another file it
+    is the same model exported: ONNX runtimes run it as it is, and torch runs the other file."""
     classes: Annotated[
         tuple[str, ...],
         Field(min_length=1),
-        BeforeValidator(_lines_of_file, json_schema_input_type=tuple[str, ...] | Path),
+        BeforeValidator(
+            _lines_of_file, json_schema_input_type=tuple[str, ...] | Literal["imagenet"] | Path
+        ),
     ] = ()
-    """Name of each output in order, as the folders are named: a list, or a file with one name a
-    line. A model may have more outputs than the data has classes. Without it, the outputs are the
-    data's classes in their order; of images without labels, they are numbered from 0."""
+    """Name of each output in order, as the folders are named: a list, a file with one name a line,
+    or ``imagenet`` for the 1,000 WordNet ids of ImageNet-1k. A model may have more outputs than the
+    data has classes. Without it, the outputs are the data's classes in their order; of images
+    without labels, they are numbered from 0."""
 
     @model_validator(mode="after")
     def _one_file(self) -> Self:
-        named = [each for each in FORMATS if getattr(self, each) is not None]
-        if not named or len([each for each in named if each != "onnx"]) > 1:
-            raise PydanticCustomError(
-                "model", "give one of weights, torchscript, exported, onnx; onnx beside another too"
+        named = [each for each in (*FORMATS, "pretrained") if getattr(self, each) is not None]
+        others = [each for each in named if each != "onnx"]
+        if not named or len(others) > 1:
+            message = (
+                "give one of weights, pretrained, torchscript, exported, onnx; onnx may stand "
+                "beside another"
             )
-        if (self.model is not None) != (self.weights is not None):
-            raise PydanticCustomError("model", "'weights' and 'model' belong together")
+            raise PydanticCustomError("model", message)
+        if (self.model is not None) != bool({"weights", "pretrained"} & {*others}):
+            message = "'model' belongs to 'weights' or 'pretrained'"
+            raise PydanticCustomError("model", message)
+        if self.pretrained and is_file(self.pretrained):
+            message = "'pretrained' is a name of published weights; give a file as 'weights'"
+            raise PydanticCustomError("model", message)
         # a function of the user's own is not imported by a check of the file
         own = self.model is not None and USER_BUILT.fullmatch(self.model)
+        if self.pretrained and own and not str(self.model).startswith("timm:"):
+            message = "'pretrained' names weights of torchvision or timm, and 'model' is neither's"
+            raise PydanticCustomError("model", message)
         if self.model and not own and (reason := unknown_model(self.model)):
             raise PydanticCustomError("model", "{message}", {"message": reason})
         if repeated := [name for name, count in Counter(self.classes).items() if count > 1]:
@@ -103,25 +136,36 @@ class ModelOption(BaseModel):
     @property
     def format(self) -> CheckpointFormat:
         """The format of the file."""
-        return next(each for each in FORMATS if getattr(self, each) is not None)
+        held = (each for each in FORMATS if getattr(self, each) is not None)
+        return "weights" if self.pretrained else next(held)
 
     @property
     def file(self) -> Path:
-        """The path of the file."""
-        path: Path = getattr(self, self.format)
+        """The path of the file; that of published weights is not known yet."""
+        path: Path = Path() if self.pretrained else getattr(self, self.format)
         return path.expanduser()
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The path of the file, and of the ONNX file beside it if there is one."""
-        beside = self.onnx if self.format != "onnx" else None
-        return (self.file, beside.expanduser()) if beside else (self.file,)
+        """The paths of its files: none of published weights, and an ONNX file beside them."""
+        own = () if self.pretrained else (self.file,)
+        return (*own, self._beside) if self._beside else own
+
+    @property
+    def _beside(self) -> Path | None:
+        return self.onnx.expanduser() if self.onnx and self.format != "onnx" else None
 
     def build(self) -> UserModel:
         """Build the model this entry describes."""
-        file, *beside = self.files
-        exported = beside[0] if beside else None
-        return UserModel(self.name, self.format, file, self.model or "", self.classes, exported)
+        return UserModel(
+            self.name,
+            self.format,
+            self.file,
+            self.model or "",
+            self.classes,
+            self.pretrained or "",
+            self._beside,
+        )
 
 
 def mismatched(
@@ -170,9 +214,9 @@ Precisions = Annotated[
 class BackendOption(PluginMapping):
     """One entry of ``evaluate.backends``: a backend by name with its options and precisions."""
 
-    family = "backends"
     table = BACKENDS
     precision: Precisions = ("fp32",)
+    """A precision, or a list of them; the first of the first backend is the reference."""
     builds: Annotated[Integer, Field(ge=1, le=100)] = 1
     """Times each model is exported, built and loaded; from 2 on, the spread of the builds' logits
     is reported."""
@@ -214,7 +258,9 @@ class Evaluate(BaseModel):
     backends: Annotated[tuple[BackendOption, ...], Field(min_length=1)] = Field(
         default_factory=lambda: (BackendOption(name="torch"),)
     )
-    batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 250
+    """Runtimes by name, with their options; the first one is the reference of every row."""
+    batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 128
+    """Images in a batch; the logits of some runtimes depend on it in their last bits."""
     resamples: Annotated[Integer, Field(ge=200, le=100_000)] = 2000
     """Bootstrap resamples behind each interval."""
 

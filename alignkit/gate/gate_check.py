@@ -19,6 +19,7 @@ from alignkit.baseline import (
     baseline_text,
     find_baseline,
     named_baseline,
+    recording,
 )
 from alignkit.baseline.baseline_diff import compare_with_baseline, first_changes
 from alignkit.baseline.baseline_from_run import STAGES_FILE, baseline_of_run
@@ -39,6 +40,7 @@ from alignkit.judge import judge
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.preprocess import STAGES
 from alignkit.record import Artifact, BaselineFacts, RunRecord
+from alignkit.record.cell_table import with_cell_table
 from alignkit.record.document import read_record, write_record
 from alignkit.runner import run_experiment
 from alignkit.samples import Samples
@@ -92,8 +94,9 @@ def check(
     if fail_fast:
         early = first_failure(experiment, rule_lines(experiment), context)
         if early is not None:
-            write_record(*early)
-            return Checked(*early)
+            record, run = with_cell_table(*early), early[1]
+            write_record(record, run)
+            return Checked(record, run)
     measure = run_experiment if experiment.predicts else _measured_pixels
     record, run = measure(experiment, context)
     # a run returns its folder's record; a pixel gate has just made one
@@ -177,11 +180,13 @@ def approved_baseline(
         if (environment := experiment.gate.environment) is not None:
             approved = named_baseline(folder, environment)
         else:
-            approved = find_baseline(folder, baseline_environment(experiment.paths))
+            approved = find_baseline(
+                folder, baseline_environment(experiment.paths), recording(experiment.file)
+            )
         if approved.head.name != experiment.name:
             raise BaselineError(
                 f"{folder} holds a baseline of the experiment {approved.head.name!r}; record one "
-                f"of {experiment.name!r} outside CI: alignkit baseline record FILE"
+                f"of {experiment.name!r} outside CI: {recording(experiment.file)}"
             )
         refuse_unapproved(folder, approved)
         return approved
@@ -256,5 +261,7 @@ def conclude(
         lines=rule_lines(experiment),
     )
     done = compared.model_copy(update={"verdict": verdict})
+    if done.cell_table is None:  # of pixels alone: it has no rows
+        done = with_cell_table(done, run)
     write_record(done, run)
     return Checked(done, run, approved, now.as_baseline() if now else None)

@@ -64,7 +64,9 @@ class GateRun:
     @property
     def review(self) -> str:
         """Shell command that reviews the changes that this leaves pending."""
-        return shlex.join(["alignkit", "review", str(self.file), *self._sets, *self._folders])
+        return shlex.join(
+            ["alignkit", "baseline", "review", str(self.file), *self._sets, *self._folders]
+        )
 
     @property
     def _sets(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""`alignkit gate calibrate`: propose thresholds from noise and today's drift.
+"""`alignkit gate thresholds`: propose thresholds from noise and today's drift.
 
 A path is compared with itself several times: no threshold may be below that noise. A rule then
 allows today's difference and a quarter more; a stage without any difference must stay equal bit for
@@ -59,7 +59,7 @@ def propose(
     samples = judged_images(experiment, record) if record else experiment.data.evaluation()
     total = len(usable) * repeats + len(usable) - 1
     noise, drift = [], []
-    with progress.stage("calibrate", total, f"{repeats} times each") as stage:
+    with progress.stage("thresholds", total, f"{repeats} times each") as stage:
         for path in usable:
             for _ in range(repeats):
                 noise.append(_compared(path, path, samples))

@@ -19,6 +19,8 @@ from alignkit.record import (
     RunRecord,
 )
 
+EARLIER_STAGE = "all of it comes from an earlier stage"
+"""Cause of a stage that changed no image by itself."""
 BASELINE = "baseline"
 
 
@@ -140,6 +142,8 @@ class Observed:
     """A lower bound, if the value itself is not known."""
     different: str = ""
     """Reason why it fails whatever the limit is: other shapes, or values that are not finite."""
+    amount: str = ""
+    """How far the pixels of a share of images differ, in words."""
     perfect: bool = False
     """Whether nothing differs: PSNR is infinite and passes any limit."""
     cause: str = ""

@@ -9,7 +9,7 @@ from statistics import median
 from alignkit.errors import ExitCode
 from alignkit.experiment.metric_option import RuleMetric
 from alignkit.experiment.rule_option import Rule
-from alignkit.judge.evidence import BASELINE, Evidence, Observed
+from alignkit.judge.evidence import BASELINE, EARLIER_STAGE, Evidence, Observed
 from alignkit.judge.observe_model import applies, of_entry, since
 from alignkit.preprocess import STAGES
 from alignkit.record import (
@@ -20,6 +20,7 @@ from alignkit.record import (
     PathFacts,
     PixelStage,
 )
+from alignkit.text.numbers import significant
 
 _DECODING = ("decode", "max_pixels")
 """The options by which a path decodes an image or not."""
@@ -122,10 +123,19 @@ def _of_stage(field: str, stage: PixelStage, reference: str, candidate: str) -> 
         value=value,
         n=compared,
         different=different,
+        amount=_amount(stage) if field == "changed" and value else "",
         perfect=field == "psnr" and stage.identical == compared > 0,
         reason=stage.reason or ("" if value is not None else "has no value"),
         missing=ExitCode.CRASHED if compared else ExitCode.NOTHING_COMPARED,
     )
+
+
+def _amount(stage: PixelStage) -> str:
+    """Word the differences of a stage; a share of images does not say how far they differ."""
+    if stage.mean_abs is None or stage.max_abs is None:
+        return ""
+    unit = "normalised units" if stage.stage == "normalise" else "grey levels"
+    return f"mean {significant(stage.mean_abs)}, max {significant(stage.max_abs)} {unit}"
 
 
 def _pixel_value(field: str, stage: PixelStage, compared: int) -> float | None:
@@ -254,7 +264,7 @@ def _approved(metric: RuleMetric, baseline: BaselineFacts) -> list[str]:
 def _of_baseline_stage(field: str, stage: BaselineStage) -> Observed:
     begun = f"{stage.begun} images change here first: {stage.cause}" if stage.begun else ""
     if stage.changed and not stage.begun:
-        begun = "all of it comes from an earlier stage"
+        begun = EARLIER_STAGE
     where = (BASELINE, stage.path)
     if not stage.images:
         reason = "no image of the baseline was compared"

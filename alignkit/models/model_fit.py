@@ -18,6 +18,7 @@ from alignkit.models.architectures import build_model, unfit_size
 from alignkit.models.checkpoint import Checkpoint
 from alignkit.models.file_kind import mistaken
 from alignkit.models.onnx_header import read_onnx_header
+from alignkit.models.pretrained import published_outputs
 from alignkit.models.user_model import Fault, UserModel
 from alignkit.models.weights_header import read_weights_header, wrapper
 
@@ -45,6 +46,8 @@ def faults_of(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -
     Raise `MissingDependency` if the model is timm's and timm is not installed.
     """
     found = given.faults(classes, size)
+    if given.pretrained:
+        return found + _published_faults(given, len(classes), size)
     if given.format == "weights":
         found += _weights_faults(given, len(classes), size)
         if not found and given.onnx and not (given.classes or classes):
@@ -84,7 +87,10 @@ def output_names(given: UserModel, size: tuple[int, int]) -> tuple[str, ...]:
     """
     if given.classes:
         return given.classes
-    outputs = _outputs(given, size)
+    if given.pretrained:
+        outputs: int | None = published_outputs(given.pretrained, given.model)
+    else:
+        outputs = _outputs(given, size)
     if not outputs:
         raise DataError(
             f"{given.file} does not say how many outputs it has; name them as the model's "
@@ -131,6 +137,21 @@ def require_own_code(given: UserModel, classes: Sequence[str], size: tuple[int, 
     outputs = logits.shape[-1] if isinstance(logits, torch.Tensor) and logits.ndim == 2 else None
     if outputs and (reason := given.misnamed(outputs, len(classes))):
         raise DataError(reason)
+
+
+def _published_faults(given: UserModel, classes: int, size: tuple[int, int]) -> list[Fault]:
+    found = []
+    try:
+        outputs = published_outputs(given.pretrained, given.model)
+        if reason := given.misnamed(outputs, classes):
+            found.append(given.miscounted(reason))
+    except ConfigError as error:
+        found.append(Fault("pretrained", str(error).removeprefix("pretrained: ")))
+    try:
+        require_input(given.model, *size)
+    except ConfigError as error:
+        found.append(Fault("model", str(error)))
+    return found
 
 
 def _weights_faults(given: UserModel, classes: int, size: tuple[int, int]) -> list[Fault]:

@@ -7,7 +7,7 @@ file, so such a graph is joined with its weights once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from alignkit.errors import ConfigError, DataError
 from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
 from alignkit.models.onnx_header import in_text, onnx_faults, read_onnx_header
+from alignkit.models.pretrained import identity, published_file, published_outputs
 from alignkit.models.weights_header import read_weights_header
 from alignkit.stored_file import file_sha256, irregular
 from alignkit.workspace import Workspace, content_key
@@ -43,6 +44,8 @@ class UserModel:
     classes: tuple[str, ...] = ()
     """Class names in the order of the outputs; empty if the data has these classes in this order.
     They may be more than the data's."""
+    pretrained: str = ""
+    """Name of published weights of ``model``; ``file`` is theirs once `fetched` stored them."""
     onnx: Path | None = None
     """The same model as an ONNX file, beside a file of torch's; the ONNX runtimes run it."""
 
@@ -61,10 +64,10 @@ class UserModel:
         from alignkit.models.architectures import model_version
         from alignkit.models.torch_model_files import own_source
 
-        for file in filter(None, (self.file, self.onnx)):
-            self._require_file(file)
+        if self.onnx:
+            self._require_file(self.onnx)
         parts: dict[str, Any] = {
-            "file": file_sha256(self.file),
+            **self._weights,
             "format": self.format,
             "model": self.model,
             "classes": list(self.classes),
@@ -90,6 +93,29 @@ class UserModel:
         )
 
     @property
+    def _weights(self) -> dict[str, str]:
+        """Identify the weights; published ones need not be here."""
+        if self.pretrained:
+            return {"pretrained": identity(self.pretrained, self.model)}
+        self._require_file(self.file)
+        return {"file": file_sha256(self.file)}
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its weights are published or in a file of this machine, as is an ONNX file."""
+        beside = self.onnx is None or self.onnx.is_file()
+        return beside and (bool(self.pretrained) or self.file.is_file())
+
+    def fetched(self, workspace: Workspace) -> UserModel:
+        """Return the model with its published weights in a stored file, downloaded if need be.
+
+        Raise as `alignkit.models.pretrained.read_pretrained` does.
+        """
+        if not self.pretrained:
+            return self
+        return replace(self, file=published_file(self.pretrained, self.model, workspace))
+
+    @property
     def runs_own_code(self) -> bool:
         """Whether a function of the user's own builds the module."""
         return ":" in self.model and not self.model.startswith("timm:")
@@ -99,14 +125,17 @@ class UserModel:
         return {**self.parts, "size": list(size)}
 
     def described(self) -> str:
-        """Describe the file in words by its header, and the ONNX file beside it.
+        """Describe the weights in words by their header, and the ONNX file beside them.
 
-        Raise `DataError` for a file without one.
+        Raise `DataError` if they have no header.
         """
         beside = f"; the ONNX runtimes run {self.onnx} as it is" if self.onnx else ""
         return self._described() + beside
 
     def _described(self) -> str:
+        if self.pretrained:
+            published = published_outputs(self.pretrained, self.model)
+            return f"{self.model} {self.pretrained}, published, gives {published} outputs"
         if self.format == "onnx":
             header = read_onnx_header(self.file)
             taken = in_text(header.inputs[0].shape or ()) if header.inputs else "nothing"
@@ -173,7 +202,8 @@ class UserModel:
 
     def miscounted(self, reason: str) -> Fault:
         """Return a fault of the number of outputs, at the key that names them if there is one."""
-        return Fault("classes" if self.classes else self.format, reason)
+        key = "pretrained" if self.pretrained else self.format
+        return Fault("classes" if self.classes else key, reason)
 
     def _unnamed(self, classes: Sequence[str]) -> str:
         unknown = sorted({*classes} - {*self.classes})
@@ -192,7 +222,8 @@ class UserModel:
 
         ``classes`` is 0 if the data's are not known; ``file`` is the one that has the outputs.
         """
-        has = f"{file or self.file} has {outputs} outputs"
+        weights = f"{self.model} {self.pretrained}" if self.pretrained else self.file
+        has = f"{file or weights} has {outputs} outputs"
         if self.classes:
             if outputs == len(self.classes):
                 return ""
@@ -203,6 +234,8 @@ class UserModel:
             return (
                 f"{has}, and the data has {classes} classes; name the {outputs} outputs in order "
                 "as the model's 'classes', a list or a file with one name a line"
+                + "; 'classes: imagenet' names those of ImageNet-1k"
+                * (outputs == 1000)
             )
         if outputs < classes:
             return f"{has}, and the data has {classes} classes; remove those that it does not know"

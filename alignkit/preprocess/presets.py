@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from alignkit.decoders import DECODERS
-from alignkit.plugins import Plugin, name_of
+from alignkit.plugins import PluginTable, name_of
 from alignkit.resizers import RESIZERS
 
 if TYPE_CHECKING:
@@ -38,6 +38,11 @@ class Preset:
     """``orient``, ``quantise``, ``colour`` and ``normalise``, where they are not the defaults."""
     surrogate_of: str = ""
     """Name of the GPU stack that this one imitates on a CPU; empty if it is no surrogate."""
+
+    def missing(self) -> str:
+        """Explain why its decoder or resizer cannot run here, with the fix; empty if they can."""
+        decoder, resizer = DECODERS[self.decode["name"]], RESIZERS[self.resize["name"]]
+        return decoder.missing() or resizer.missing()
 
     def stages(self, size: int) -> dict[str, Any]:
         """Return the stages as an experiment file holds them, for a square input of ``size`` px.
@@ -288,7 +293,7 @@ def joined(sentences: Sequence[str]) -> str:
     return "; ".join([*(each.removesuffix(against) for each in others), last])
 
 
-def _evidence(stage: str, plugin: Any, table: dict[str, Plugin], real: str) -> str:
+def _evidence(stage: str, plugin: Any, table: PluginTable, real: str) -> str:
     """Return the sentence of one stage; empty if no surrogate of ``real`` has this stage.
 
     A distance from the real stage, measured for any preset that has both, comes before a record of

@@ -1,6 +1,6 @@
 """`Results`: what a run or a gate found, for programs; ``results.json``.
 
-A smaller document than the record, with a published schema (``alignkit schema --results``). Every
+A smaller document than the record; ``alignkit check --schema results`` prints its schema. Every
 field of the measurement is the record's own, so that the two cannot say different things.
 """
 

@@ -127,7 +127,7 @@ def _entries(record: RunRecord, names: Names) -> Iterator[Section]:
     if (ended := endings_table(record, names)) is not None:
         yield Section(ended.caption, "Each reason once, and the models it hit.", ended)
     if record.matrix:
-        yield _matrix(record, names)
+        yield matrix_section(record, names)
     for moved in moved_tables(record, names)[:1]:
         yield Section(moved.caption, "", moved)
     if (table := engines_table(record, names)) is not None:
@@ -141,17 +141,19 @@ def _section(title: str, words: str, headers: Columns, rows: Sequence[tuple[str,
     return Section(title, words, table, omitted)
 
 
-def _matrix(record: RunRecord, names: Names) -> Section:
+def _logits_section(record: RunRecord, names: Names) -> Section:
+    words = [f"{UNLABELLED.capitalize()}.", LEGEND]
+    words += [f"{each}." for each in simulations(record.matrix)]
+    words += [f"{warning}." for warning in warnings(record.matrix)]
+    rows = [(*names.cells(each), *logit_cells(each)) for each in record.matrix]
+    headers = (*PLACE, *numbers(*LOGIT_COLUMNS))
+    return _section("Drift matrix", " ".join(words), headers, rows)
+
+
+def matrix_section(record: RunRecord, names: Names) -> Section:
+    """Return a row for each entry of the drift matrix, under its legend."""
     if not record.labelled:
-        words = [
-            f"{UNLABELLED.capitalize()}.",
-            LEGEND,
-            *(f"{each}." for each in simulations(record.matrix)),
-        ]
-        words += [f"{warning}." for warning in warnings(record.matrix)]
-        of_logits = [(*names.cells(each), *logit_cells(each)) for each in record.matrix]
-        headers = (*PLACE, *numbers(*LOGIT_COLUMNS))
-        return _section("Drift matrix", " ".join(words), headers, of_logits)
+        return _logits_section(record, names)
     views = [entry_view(entry, names) for entry in record.matrix]
     rows = [
         (

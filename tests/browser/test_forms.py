@@ -31,7 +31,7 @@ def comparison(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     before = write_small_run(folder / "a", flipped=range(10))
     after = write_small_run(folder / "b", flipped=range(5, 40))
-    made = compare_runs(before, after, force=False, command="alignkit compare a b")
+    made = compare_runs(before, after, force=False, command="alignkit compare-runs a b")
     return render_comparison(made, folder / "out").parent
 
 

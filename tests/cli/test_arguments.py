@@ -9,7 +9,7 @@ def test_a_file_is_the_default_command(alignkit, tmp_path):
 
 
 @pytest.mark.parametrize(("group", "own", "other"), [
-    ("gate", "--changed-only", "calibrate"), ("report", "--single-file", "merge"),
+    ("gate", "--changed-only", "thresholds"), ("report", "--single-file", "merge"),
 ])  # fmt: skip
 def test_its_help_is_the_default_commands_and_names_the_others(alignkit, group, own, other):
     told = alignkit(group, "--help")
@@ -19,7 +19,7 @@ def test_its_help_is_the_default_commands_and_names_the_others(alignkit, group, 
     assert "default  " not in told.out[told.out.index("Commands:") :]
 
 
-@pytest.mark.parametrize("words", [("gate", "calibrate"), ("report", "merge")])
+@pytest.mark.parametrize("words", [("gate", "thresholds"), ("report", "merge")])
 def test_a_command_of_the_group_has_its_own_help(alignkit, words):
     told = alignkit(*words, "--help")
     assert told.code == 0
@@ -36,7 +36,7 @@ def test_usage_goes_by_the_groups_name(alignkit, words):
 @pytest.mark.parametrize(("words", "right"), [
     (("merge", "a.yaml", "b.json"), "report merge"),
     (("record", "a.yaml"), "baseline record"),
-    (("gate", "calibrat", "a.yaml"), "calibrate"),
+    (("gate", "threshold", "a.yaml"), "thresholds"),
 ])  # fmt: skip
 def test_a_command_at_another_place_is_named(alignkit, words, right):
     told = alignkit(*words)
@@ -46,8 +46,8 @@ def test_a_command_at_another_place_is_named(alignkit, words, right):
 
 def test_a_file_named_as_a_command_is_offered(alignkit, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "calibrate").write_text("name: mine\n")
-    told = alignkit("gate", "calibrate")
+    (tmp_path / "thresholds").write_text("name: mine\n")
+    told = alignkit("gate", "thresholds")
     assert told.code == 2
-    assert "Did you mean the file './calibrate'?" in told.err
-    assert "is a command" not in alignkit("gate", "./calibrate").err
+    assert "Did you mean the file './thresholds'?" in told.err
+    assert "is a command" not in alignkit("gate", "./thresholds").err

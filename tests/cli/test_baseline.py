@@ -25,7 +25,7 @@ def file(case):
 @pytest.fixture
 def ak(alignkit, case):
     def call(*words, **variables):
-        more = ("-q", "--no-report") if words[0] == "gate" else ()
+        more = ("-q", "--no-html") if words[0] == "gate" else ()
         return alignkit(*words, "--reports", case.reports, *more)
 
     return call
@@ -63,7 +63,9 @@ def test_baselines_and_reviews_call_a_surrogate_so(ak, alignkit, case):
         "surrogate of torchpipe-gpu with another orient"
     )
     ak("gate", file, "--set", "preprocess.serving.resize.align_corners=false")
-    waiting = ak("review", file, "--set", "preprocess.serving.resize.align_corners=false").out
+    waiting = ak(
+        "baseline", "review", file, "--set", "preprocess.serving.resize.align_corners=false"
+    ).out
     assert "# serving (surrogate) resize: " in waiting
     assert "# serving: surrogate of torchpipe-gpu with another orient and resize" in waiting
 
@@ -73,7 +75,7 @@ def test_baselines_and_reviews_call_a_surrogate_so(ak, alignkit, case):
     assert "surrogate" not in ak("baseline", "record", file).out
     (head,) = json.loads(alignkit("baseline", "show", file, "--json").out)
     assert head["surrogates"]["serving"].startswith("surrogate of torchpipe-gpu with another")
-    assert "# serving: surrogate" not in ak("review", file).out
+    assert "# serving: surrogate" not in ak("baseline", "review", file).out
     assert ak("baseline", "approve", file, "--reason", "serve on the CPU").code == 0
     assert "surrogate" not in alignkit("baseline", "show", file).out
     # an earlier head has no labels: the file's, where it still runs what was recorded
@@ -95,7 +97,7 @@ def test_the_story(ak, alignkit, case, recorded, monkeypatch):
     assert red.code == 1
     assert "resizer.interpolation: linear → resizer.interpolation: area" in red.out
     options = f"--set {AREA} --reports {case.reports}"
-    assert f"review     alignkit review {recorded} {options}\n" in red.out
+    assert f"review     alignkit baseline review {recorded} {options}\n" in red.out
     assert f"again      alignkit gate {recorded} {options}\n" in red.out
     assert not list(case.reports.glob("small/pending*"))
     refused = ak("baseline", "approve", recorded, "--set", AREA, "--reason", "on purpose")
@@ -103,7 +105,7 @@ def test_the_story(ak, alignkit, case, recorded, monkeypatch):
 
     monkeypatch.delenv("CI")
     assert ak("gate", recorded, "--set", AREA).code == 1
-    review = ak("review", recorded, "--set", AREA)
+    review = ak("baseline", "review", recorded, "--set", AREA)
     assert review.code == 0
     assert "# serving resize: 5 images changed; resizer.interpolation" in review.out
     assert "alignkit baseline approve" in review.out
@@ -153,7 +155,7 @@ def test_recording_again_adds_and_never_overwrites(ak, case, recorded):
     told = ak("baseline", "record", recorded, "--set", AREA)
     assert told.code == 0
     assert "3 lines added, 15 known" in told.out
-    assert "10 lines changed and are pending: alignkit review" in told.out
+    assert "10 lines changed and are pending: alignkit baseline review" in told.out
     after = next(case.baselines.glob("*.jsonl")).read_text()
     assert set(before.splitlines()[1:]) < set(after.splitlines()[1:])
 
@@ -242,7 +244,7 @@ def test_a_damaged_a_newer_and_a_foreign_baseline_end_with_6(ak, case, recorded)
 
 def test_recording_and_review_are_refused_in_ci(ak, case, file, monkeypatch):
     monkeypatch.setenv("CI", "1")
-    for words in (("baseline", "record", file), ("review", file)):
+    for words in (("baseline", "record", file), ("baseline", "review", file)):
         told = ak(*words)
         assert told.code == 2
         assert "refused in CI" in told.err
@@ -255,7 +257,7 @@ CHANGED = ("--set", AREA, "--set", "preprocess.other.resize.interpolation=cubic"
 
 @pytest.fixture
 def press(ak, monkeypatch):
-    """`alignkit review` in a terminal; groups come by path: first ``other``, then ``serving``."""
+    """`alignkit baseline review` in a terminal; groups come by path: first ``other``, then ``serving``."""
 
     def pressing(keys, *words):
         left = iter(keys)
@@ -263,7 +265,7 @@ def press(ak, monkeypatch):
             terminal.setattr("sys.stdin.isatty", lambda: True)
             terminal.setattr("sys.stdout.isatty", lambda: True)
             terminal.setattr("typer.getchar", lambda: next(left))
-            return ak("review", *words)
+            return ak("baseline", "review", *words)
 
     return pressing
 
@@ -273,7 +275,7 @@ def test_what_was_rejected_is_not_settled_by_what_is_approved_later(ak, case, pr
     ak("baseline", "record", file)
     ak("gate", file, *CHANGED)
     assert press("sr", file, *CHANGED).code == 0
-    left = ak("review", file, *CHANGED).out
+    left = ak("baseline", "review", file, *CHANGED).out
     assert "# other resize: 5 images changed" in left
     assert "serving" not in left
     refused = ak("baseline", "approve", file, *CHANGED, "--path", "serving", "--reason", "no")
@@ -287,7 +289,7 @@ def test_what_was_rejected_is_not_settled_by_what_is_approved_later(ak, case, pr
         told = ak("gate", file, *CHANGED, *words)
         assert told.code == 1
         assert "linear → resizer.interpolation: area" in told.out
-    assert "# serving resize: 5 images changed" in ak("review", file, *CHANGED).out
+    assert "# serving resize: 5 images changed" in ak("baseline", "review", file, *CHANGED).out
 
 
 def test_a_review_whose_approval_is_refused_decides_nothing(ak, case, press):

@@ -45,7 +45,7 @@ def gate(alignkit, reports, tmp_path):
 
     def call(*changes, verb=("gate",), more=()):
         sets = [word for change in changes for word in ("--set", change)]
-        quiet = ("-q", "--no-report") if verb == ("gate",) else ()
+        quiet = ("-q", "--no-html") if verb == ("gate",) else ()
         return alignkit(*verb, file, "--reports", reports, *quiet, *sets, *more)
 
     return call
@@ -121,10 +121,10 @@ def test_metrics_are_held_against_the_baseline(gate, tmp_path):
     churn = "gate.rules=[{metric: churn, fail: 0.05, against: baseline}]"
     told = gate(churn)
     assert told.code == 1
-    assert "alignkit review" in told.out
+    assert "alignkit baseline review" in told.out
     assert gate(churn.replace("0.05", "0.05, path: opencv")).code == 0
 
-    review = gate(verb=("review",))
+    review = gate(verb=("baseline", "review"))
     assert re.search("^# trained with .*, served with pillow in torch fp32: predictions changed; top1 ",
                      review.out, re.MULTILINE)  # fmt: skip
     assert "baseline approve" in review.out

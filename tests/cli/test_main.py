@@ -33,7 +33,9 @@ def imported_by(*arguments: object, of: tuple[str, ...] = HEAVY) -> set[str]:
     return set(done.stderr.split())
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["list"], ["schema"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["run", "--help"], ["list"], ["check", "--schema", "experiment"]]
+)
 def test_light_commands_import_nothing_heavy(arguments):
     assert imported_by(*arguments) == set()
 
@@ -80,7 +82,8 @@ def test_without_arguments_it_shows_the_help(alignkit):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "right"), [("rum", "run"), ("doktor", "doctor"), ("scheme", "schema")]
+    ("wrong", "right"),
+    [("rum", "run"), ("doktor", "doctor"), ("compare", "compare-runs"), ("base", "baseline")],
 )
 def test_an_unknown_command_suggests_the_nearest(alignkit, wrong, right):
     told = alignkit(wrong)
@@ -117,7 +120,7 @@ def test_a_defect_keeps_its_traceback_and_is_no_drift(alignkit, monkeypatch):
 def test_an_input_that_ends_in_a_command_is_a_defect_and_no_drift(
     alignkit, monkeypatch, file, error
 ):
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr("alignkit.experiment.load_experiment", broken)
@@ -129,7 +132,7 @@ def test_an_input_that_ends_in_a_command_is_a_defect_and_no_drift(
 
 @pytest.mark.parametrize("error", [EOFError, typer.Abort])
 def test_the_end_of_a_users_input_is_an_interruption(alignkit, monkeypatch, file, error):
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         with asking():
             raise error
 
@@ -153,9 +156,10 @@ def test_only_a_command_that_keeps_work_says_so(alignkit, monkeypatch, file, wor
     assert ("finished work is kept" in told.err) == kept
 
 
-def test_a_closed_pipe_ends_it_quietly():
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "alignkit", "schema"]
+@pytest.mark.parametrize("buffering", ["1", ""])
+def test_a_closed_pipe_ends_it_quietly(buffering):
+    environment = os.environ | {"PYTHONUNBUFFERED": buffering}
+    command = [sys.executable, "-m", "alignkit", "check", "--schema", "experiment"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
     ) as writer:
@@ -163,3 +167,20 @@ def test_a_closed_pipe_ends_it_quietly():
         told = writer.stderr.read().decode()
     assert "Traceback" not in told
     assert writer.returncode == 3
+
+
+def test_only_results_go_to_stdout_also_where_a_library_prints_there():
+    """A library in C writes to descriptor 1, past Python's stdout."""
+    code = (
+        "import os\n"
+        "from alignkit import cli\n"
+        "def loud():\n"
+        "    os.write(1, b'loud library\\n')\n"
+        "    print('result')\n"
+        "cli.app = loud\n"
+        "cli.main()\n"
+        "os.write(1, b'afterwards\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "result\nafterwards\n"
+    assert done.stderr == "loud library\n"

@@ -38,14 +38,14 @@ def test_every_command_and_its_options_exist(command):
 def test_every_option_that_is_mentioned_exists(option):
     helps = [
         CliRunner().invoke(app, [name, "--help"]).output
-        for name in ("run", "plan", "list", "diff", "gate", "calibrate")
+        for name in ("run", "plan", "check", "list", "diff", "gate", "calibrate")
     ]
     assert any(option in told for told in helps)
 
 
 def test_every_subcommand_is_in_the_table():
     told = CliRunner().invoke(app, ["--help"]).output
-    names = re.findall(r"^  ([a-z]+)  ", told[told.index("Commands:") :], re.MULTILINE)
+    names = re.findall(r"^  ([a-z-]+)  ", told[told.index("Commands:") :], re.MULTILINE)
     assert names
     for name in names:
         assert re.search(rf"^\|.*`alignkit {name}\b.*\|.*\|$", TEXT, re.MULTILINE), name

@@ -1,4 +1,4 @@
-"""`alignkit compare`."""
+"""`alignkit compare-runs`."""
 
 import json
 
@@ -29,7 +29,9 @@ def compared(alignkit, tmp_path, before):
 
     def compare(**run):
         after = write_small_run(tmp_path / "b", **run)
-        told = alignkit("compare", before, after, "--out", tmp_path / "out", "--no-open")
+        told = alignkit(
+            "compare-runs", before, after, "--out", f"html={tmp_path / 'out'}", "--no-open"
+        )
         assert told.code == 0, told.err
         return made(tmp_path / "out")
 
@@ -81,7 +83,7 @@ def test_no_flip_any_more_is_fixed(compared):
 def test_a_first_flip_is_new(alignkit, tmp_path):
     a = write_small_run(tmp_path / "a", flipped=[])
     b = write_small_run(tmp_path / "b", flipped=[3])
-    assert alignkit("compare", a, b, "--no-open").code == 0
+    assert alignkit("compare-runs", a, b, "--no-open").code == 0
     assert served(made(tmp_path / "a-to-b")).change == "new"
 
 
@@ -113,12 +115,14 @@ def test_runs_that_may_not_be_compared_are_refused_unless_forced(
 ):
     changed = getattr(quickstart(), part).model_copy(update=update)
     after = write_small_run(tmp_path / "b", flipped=range(10), **{part: changed})
-    told = alignkit("compare", before, after, "--out", tmp_path / "out")
+    told = alignkit("compare-runs", before, after, "--out", f"html={tmp_path / 'out'}")
     assert (told.code, told.out) == (6, "")
     assert words in told.err
     assert "--force" in told.err
     assert not (tmp_path / "out").exists()
-    told = alignkit("compare", before, after, "--out", tmp_path / "out", "--force", "--no-open")
+    told = alignkit(
+        "compare-runs", before, after, "--out", f"html={tmp_path / 'out'}", "--force", "--no-open"
+    )
     assert told.code == 0
     assert any(words in reason for reason in made(tmp_path / "out").forced)
     assert words in (tmp_path / "out" / "index.html").read_text()
@@ -127,7 +131,10 @@ def test_runs_that_may_not_be_compared_are_refused_unless_forced(
 def test_other_images_are_left_out_when_forced(alignkit, tmp_path, before):
     data = quickstart().data.model_copy(update={"fingerprint": "1" * 64})
     after = write_small_run(tmp_path / "b", flipped=[0], ids=IDS[:50], data=data)
-    assert alignkit("compare", before, after, "--out", tmp_path / "o", "--force").code == 0
+    assert (
+        alignkit("compare-runs", before, after, "--out", f"html={tmp_path / 'o'}", "--force").code
+        == 0
+    )
     assert served(made(tmp_path / "o")).n == 100
     assert made(tmp_path / "o").pixels[0].not_compared == 50
 
@@ -135,7 +142,7 @@ def test_other_images_are_left_out_when_forced(alignkit, tmp_path, before):
 def test_other_classes_are_refused_even_when_forced(alignkit, tmp_path, before):
     data = quickstart().data.model_copy(update={"classes": ("cat", "dog")})
     after = write_small_run(tmp_path / "b", flipped=[0], data=data)
-    told = alignkit("compare", before, after, "--force")
+    told = alignkit("compare-runs", before, after, "--force")
     assert told.code == 6
     assert "classes" in told.err
 
@@ -143,7 +150,7 @@ def test_other_classes_are_refused_even_when_forced(alignkit, tmp_path, before):
 def test_runs_without_anything_in_common_end_with_5(alignkit, tmp_path, before):
     empty = {"matrix": (), "cells": (), "pixels": (), "images": ()}
     after = write_small_run(tmp_path / "b", flipped=[], **empty)
-    assert alignkit("compare", before, after).code == 5
+    assert alignkit("compare-runs", before, after).code == 5
 
 
 def test_a_cell_that_only_one_run_has_is_said_to_be_not_compared(compared):
@@ -153,7 +160,7 @@ def test_a_cell_that_only_one_run_has_is_said_to_be_not_compared(compared):
 def test_a_folder_without_its_arrays_is_told_so(alignkit, tmp_path, before):
     after = write_small_run(tmp_path / "b", flipped=[])
     (after / "predictions" / "0.parquet").unlink()
-    told = alignkit("compare", before, after)
+    told = alignkit("compare-runs", before, after)
     assert told.code == 2
     assert "copy the whole folder" in told.err
 
@@ -174,7 +181,7 @@ def test_hostile_names_stay_text(alignkit, tmp_path):
     ids = (evil, *IDS[1:])
     a = write_small_run(tmp_path / "a", flipped=[], ids=ids)
     b = write_small_run(tmp_path / "b", flipped=[0], ids=ids)
-    assert alignkit("compare", a, b, "--out", tmp_path / "o", "--no-open").code == 0
+    assert alignkit("compare-runs", a, b, "--out", f"html={tmp_path / 'o'}", "--no-open").code == 0
     text = (tmp_path / "o" / "index.html").read_text()
     assert "<img" not in text
     assert "&lt;img src=x" in text
