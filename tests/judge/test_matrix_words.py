@@ -22,7 +22,7 @@ def entry(path, precision, changed, flips=None) -> MatrixEntry:
     churn = Estimate(changed / 100, 0.0, 1.0)
     drift = Drift(
         n=100, metrics={"recall.macro": Estimate(-changed / 100, -1.0, 0.0)}, churn=churn,
-        changed=changed, right_to_wrong=changed, wrong_to_right=0, wrong_to_wrong=0,
+        right_to_wrong=changed, wrong_to_right=0, wrong_to_wrong=0,
         mcnemar_p=None, detectable=None, logits=LOGITS,
     )  # fmt: skip
     aligned = (path, precision) == ("a", "fp32")
