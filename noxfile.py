@@ -61,7 +61,7 @@ def core(session: nox.Session) -> None:
 
 @nox.session
 def platforms(session: nox.Session) -> None:
-    """Resolve the core and `all` for every platform and Python of docs/install.md; download none."""
+    """Resolve the core and `all` for every platform and Python of docs/install.md."""
     session.install("uv", "pytest")
     session.run("python", "-m", "pytest", "--noconftest", "tests/test_platforms.py", "-rs")
 
