@@ -38,11 +38,11 @@ CORE_TESTS = (
     "tests/test_extras.py",
     "tests/cli/test_check.py",
     "tests/cli/test_diff.py",
-    "tests/cli/test_list.py",
+    "tests/cli/test_doctor.py",
     "tests/cli/test_match.py",
+    "tests/cli/test_report.py",
     "tests/cli/test_report_merge.py",
     "tests/gate/test_assertion.py",
-    "tests/gate/test_nothing_compared.py",
     "tests/gate/test_pytest_plugin.py",
     "tests/studies/diff",
 )
@@ -63,7 +63,7 @@ def core(session: nox.Session) -> None:
 def platforms(session: nox.Session) -> None:
     """Resolve the core and `all` for every platform and Python of docs/install.md."""
     session.install("uv", "pytest")
-    session.run("python", "-m", "pytest", "--noconftest", "tests/test_platforms.py", "-rs")
+    session.run("python", "-m", "pytest", "--noconftest", "tests/test_platforms.py", "-rs", "-m", "slow")
 
 
 @nox.session
