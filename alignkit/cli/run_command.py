@@ -44,7 +44,10 @@ def run(
     reports: Reports = Path("reports"),
     fresh: Annotated[
         bool,
-        typer.Option("--fresh", help="Repeat everything that `alignkit plan` lists as cached."),
+        typer.Option(
+            "--fresh",
+            help="Rerun every step in `alignkit plan`; exported models and engines are kept.",
+        ),
     ] = False,
     single_file: SingleFile = False,
     images: ImagesOption = "",
@@ -55,9 +58,9 @@ def run(
 ) -> None:
     """Train matched models, evaluate every cell, and write the report.
 
-    All files are checked before the first one runs. A failing file does not stop the others; the
-    exit code is the most severe one. Finished work is kept: the same command continues an
-    interrupted run.
+    All files are checked before the first one runs, and a failing file does not stop the others.
+    With several files the exit code is the first of these that occurred: 143, 130, 3, 4, 2, 5, 6,
+    1, 7, 0. Finished work is kept: the same command continues an interrupted run.
 
     Use torchrun --nproc-per-node N -m alignkit run to train and predict with several processes.
     """
