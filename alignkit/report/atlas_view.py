@@ -127,6 +127,8 @@ def atlas_view(record: RunRecord) -> dict[str, Any]:
         "processor": record.environment.cpu,
         "resolution": unsigned(min(detectable), max(detectable)) if detectable else "",
         "intervals": interval_words(record),
+        # exact, one-sided, 95 %: a bootstrap of no change gives an interval of no width
+        "unseen": plain(100 * (1 - 0.05 ** (1 / images)), 2),
         "notes": record.data.notes,
         "references": [_reference(each, names) for each in aligned],
         "sections": [*_sections(record, aligned, names)],
