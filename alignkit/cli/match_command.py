@@ -54,9 +54,11 @@ def match(
         ),
     ] = False,
     model: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="FILE.onnx", help="Also show the share of this model's predictions that change."
+            metavar="MODEL",
+            help="Also show the share of this model's predictions that change: FILE.onnx, or as "
+            "for alignkit diff.",
         ),
     ] = None,
     tensor: Annotated[
@@ -91,8 +93,11 @@ def match(
     from alignkit.stored_file import write_output
 
     files = json_paths(out)
-    if model is not None and not model.is_file():
-        raise ConfigError(f"{model} is not a file; give an exported model, FILE.onnx")
+    given = None
+    if model is not None:
+        from alignkit.predict.given_model import given_model
+
+        given = given_model(model)
     samples = Images(tuple(images)).evaluation()
     display = progress_for("none" if quiet else progress)
     with ExitStack() as held:
@@ -112,10 +117,11 @@ def match(
             configurations(stack.geometry, decoders=decoders, resizers=resizers)
         )
         session = None
-        if model is not None:  # before the search, which a model that does not fit would waste
-            from alignkit.search.match_drift import onnx_session, with_churn
+        if given is not None:  # before the search, which a model that does not fit would waste
+            from alignkit.predict.given_model import open_given
+            from alignkit.search.match_drift import with_churn
 
-            session = held.enter_context(onnx_session(model, stack.geometry.size))
+            session = held.enter_context(open_given(given, stack.geometry.size)).session
         with display.stage("match", len(rows), f"{len(chosen)} configurations") as stage:
             found = find_nearest(
                 stack, samples, rows, chosen, probe=probe, seed=seed, progress=advancing(stage)

@@ -34,6 +34,7 @@ from scipy import sparse
 
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.statistics import percentile_interval, t_over_normal, welch_satterthwaite_df
+from alignkit.record import Estimate
 
 RESAMPLES = 2_000  # each end of a 95 % interval then has 50 draws beyond it
 BLOCK_BYTES = 32 << 20  # float32 weights multiplied at a time
@@ -164,6 +165,15 @@ def mean_over_seeds(
     spread = spread_of(draws, observed)
     joined = joined_draws(draws, observed, spread, images=images, seed=seed)
     return MeanOverSeeds(observed.mean(axis=0), percentile_interval(joined), spread)
+
+
+def mean_estimate(values: FloatArray, resamples: int = RESAMPLES) -> Estimate:
+    """Return the mean of images' values (images,) with its 95 % bootstrap interval."""
+    # one seed: the images of a draw are the same for all that are compared
+    drawn = resample_weights(len(values), resamples, 0)
+    draws = [values @ weights / len(values) for weights in drawn]
+    low, high = percentile_interval(np.concatenate(draws)[None])[:, 0]
+    return Estimate(float(values.mean()), float(low), float(high))
 
 
 def _mean(draws: FloatArray) -> FloatArray:

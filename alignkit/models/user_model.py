@@ -202,6 +202,20 @@ def graph_in(folder: Path) -> Path:
     return folder / "model.onnx"
 
 
+def input_size_of(file: Path) -> tuple[int, int] | None:
+    """Return (height, width) of a graph's input; ``None`` if the file leaves either open.
+
+    Raise `DataError` if it is no ONNX file.
+    """
+    graph = _read(file).graph
+    weights = {each.name for each in graph.initializer}
+    shapes = [_shape(each) for each in graph.input if each.name not in weights]
+    if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][1] not in (None, 3):
+        return None  # no image classifier's: `outputs_of` says so
+    height, width = shapes[0][2:]
+    return (height, width) if height and width else None
+
+
 def outputs_of(file: Path, *, height: int, width: int) -> int | None:
     """Return the number of outputs of a graph, if it takes (samples, 3, height, width) float32.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -36,8 +36,11 @@ def samples_of(
     experiment: Experiment | None,
     limit: int | None = None,
     only: Sequence[str] = (),
-) -> tuple[Samples, str]:
-    """Return the images and their description; without a path an experiment's evaluation data.
+) -> tuple[Samples, str, int]:
+    """Return the images, their description, and the number from which ``limit`` drew them.
+
+    Without a path they are an experiment's evaluation data. A draw is by the images' names and the
+    same every time; the number is 0 if nothing was left out.
 
     Names in a list are relative to its folder; ``only`` names the ids to keep. Raises `ConfigError`
     if no path is given or an id is unknown, `NothingCompared` if there is no image, and `DataError`
@@ -52,14 +55,18 @@ def samples_of(
         words = ", ".join(escaped_name(os.fspath(each)) for each in given[:_NAMED])
         if len(given) > _NAMED:
             words += f" and {len(given) - _NAMED} more"
-        return _only(images.evaluation(), only), words
+        samples = images.evaluation()
+        total = 0 if limit is None else replace(images, limit=None).counts()[1]
+        drawn_from = total if total > len(samples) and not only else 0
+        return _only(samples, only), words, drawn_from
     if experiment is None:
         raise ConfigError("name a folder of images, or a --config file with data")
-    samples = experiment.data.evaluation()
+    samples, total = experiment.data.evaluation(), 0
     if limit is not None and limit < len(samples):
+        total = len(samples)
         chosen = choose(samples.ids, limit, seed=0)  # the same images every time
         samples = samples.take([n for n, name in enumerate(samples.ids) if name in chosen])
-    return _only(samples, only), f"the data of {experiment.file}"
+    return _only(samples, only), f"the data of {experiment.file}", 0 if only else total
 
 
 def _only(samples: Samples, names: Sequence[str]) -> Samples:

@@ -1,0 +1,96 @@
+"""The end of a diff in words: its images, what changes first, why, and whether it matters."""
+
+from __future__ import annotations
+
+from alignkit.record.diff_document import (
+    DiffRecord,
+    GivenModel,
+    ImageFlip,
+    Mechanism,
+    PairDiff,
+    PredictionDrift,
+)
+from alignkit.text.numbers import count, grouped, percent, plain, significant
+
+NO_MODEL = (
+    "no model was given: add --model FILE (.onnx, .pt2, .pt, or timm:NAME) to see how many "
+    "predictions change"
+)
+
+
+def images_of(record: DiffRecord) -> str:
+    """Name the images, and how many they were drawn from."""
+    data = record.data
+    drawn = f", drawn from {grouped(data.drawn_from)}; the same every time" * bool(data.drawn_from)
+    return f"{count(data.images, 'image')} of {data.source}{drawn}"
+
+
+def ending(pair: PairDiff, *, brief: bool = False) -> list[str]:
+    """Return the causes, the mechanism, and whether it matters, a line each."""
+    lines = []
+    for cause in pair.causes:
+        change = cause.change or "no option of this stage differs"
+        if cause.begun:
+            verb = "changes" if cause.begun == 1 else "change"
+            images = count(cause.begun, "image")
+            lines.append(f"{images} {verb} first at {cause.stage}: {change}")
+        elif cause.stage == pair.largest and not brief:
+            lines.append(f"the largest difference, at {cause.stage}: {change}")
+    if pair.mechanism and not brief:
+        lines.append(f"why: {mechanism_words(pair.mechanism)}")
+    matter = [each for each in pair.matter if each != NO_MODEL]
+    if not brief or pair.predictions:
+        lines += [f"does it matter: {each}" if pair.predictions else each for each in matter]
+    return lines
+
+
+def prediction_lines(drift: PredictionDrift, model: GivenModel) -> list[str]:
+    """Return the model and its runtime, distances, each stage alone, and flips, a line each."""
+    lines = [f"{model.name} in {model.runtime}: {count(drift.n, 'image')} predicted on both paths"]
+    if drift.left_out:
+        lines.append(f"{count(drift.left_out, 'image')} left out: {drift.left_out_reason}")
+    logits = drift.logits
+    if logits.mean_abs is not None and logits.max_abs is not None:
+        cosine = "" if logits.cosine is None else f", cosine {logits.cosine:.5f}"
+        mean, most = significant(logits.mean_abs), significant(logits.max_abs)
+        lines.append(f"logits: mean |Δ| {mean}, max {most}{cosine}{_margins(drift)}")
+    if drift.stages:
+        alone = (f"{each.factor} {grouped(each.flips)}" for each in drift.stages)
+        lines.append(f"flips with one stage alone as in the candidate: {', '.join(alone)}")
+    if drift.classes:
+        named = (f"{each.before} → {each.after} {each.images}" for each in drift.classes[:4])
+        more = len(drift.classes) - 4
+        lines.append(f"classes: {', '.join(named)}{', …' if more > 0 else ''}")
+    return lines
+
+
+def _margins(drift: PredictionDrift) -> str:
+    if drift.margin_flipped is None or drift.margin_kept is None:
+        return ""
+    return (
+        f"; median margin {drift.margin_flipped:.2f} where the class flips, "
+        f"{drift.margin_kept:.2f} elsewhere"
+    )
+
+
+def flip_words(image: ImageFlip) -> str:
+    """Return an image's name, the distance of its logits, its classes and its margin."""
+    change = image.before if image.before == image.after else f"{image.before} → {image.after}"
+    margin = "" if image.margin is None else f", margin {image.margin:.2f}"
+    return f"{image.id}: mean |Δ| {significant(image.mean_abs)}, {change}{margin}"
+
+
+def mechanism_words(found: Mechanism) -> str:
+    """Say what the mechanism explains; one that explains less than half is called the nearest."""
+    sizes = (
+        f"{plain(found.before, 2)} levels in the mean, {plain(found.after, 2)} without it, on "
+        f"{count(found.images, 'image')}"
+    )
+    if found.explains_most:
+        share = percent(found.explained, 0)
+        return f"{found.sentence}; that explains {share} of the difference ({sizes})"
+    nearest = percent(max(found.explained, 0.0), 0)
+    return (
+        f"no known mechanism explains most of it; the nearest explains {nearest} ({sizes}): "
+        f"{found.sentence}"
+    )
