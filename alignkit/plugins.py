@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -132,11 +133,36 @@ def name_of(instance: Any, table: dict[str, Plugin]) -> str:
 
 def did_you_mean(word: str, known: Any) -> str:
     """Return ``; did you mean 'x'?``, or the list of known words."""
-    # late: only a mistake needs it
-    import difflib
+    if near := nearest(word, known):
+        *others, last = map(repr, near)
+        return f"; did you mean {' or '.join([', '.join(others), last] if others else [last])}?"
+    names = sorted(map(str, known))
+    return f"; known: {', '.join(names)}" if names else ""
 
-    names = [str(each) for each in known]
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.55)
-    if near:
-        return f"; did you mean {near[0]!r}?"
-    return f"; known: {', '.join(sorted(names))}" if names else ""
+
+def nearest(word: str, known: Any) -> list[str]:
+    """Return the known names that ``word`` may mean, at most three, the likeliest first.
+
+    These are the names that begin with it, first those that run here, by ``missing()`` of the
+    values of ``known`` if they have it; or else one of a similar spelling.
+
+    >>> nearest("onnx", ["torch", "onnxruntime"]), nearest("pilow", ["pillow"]), nearest("x", ["y"])
+    (['onnxruntime'], ['pillow'], [])
+    """
+    # late: only a mistake needs it
+    from difflib import SequenceMatcher, get_close_matches
+
+    names = {str(each): each for each in known}
+
+    def absent(name: str) -> bool:
+        plugin: Any = known[names[name]] if isinstance(known, Mapping) else None
+        return hasattr(plugin, "missing") and bool(plugin.missing())
+
+    begun = [name for name in names if name.casefold().startswith(word.casefold())]
+    if begun and word:
+        return sorted(begun, key=absent)[:3]
+    close = get_close_matches(word, names, cutoff=0.55)
+    likeness = [SequenceMatcher(None, name, word).ratio() for name in close]
+    # a name that runs here goes before one that is spelt as nearly
+    alike = [name for name, each in zip(close, likeness, strict=True) if each > likeness[0] - 0.1]
+    return sorted(alike, key=absent)[:1]

@@ -217,20 +217,20 @@ BACKENDS = {
         "alignkit.backends.torch:TorchBackend",
         distributions=("torch",),
         module="torch",
-        summary="PyTorch, eager or compiled; fp32 (TF32 off), tf32, bf16, fp16",
+        summary="PyTorch, eager or compiled; TF32 is off in fp32",
     ),
     "onnxruntime": Plugin(
         "alignkit.backends.onnxruntime:ONNXRuntimeBackend",
         distributions=("onnxruntime-gpu", "onnxruntime"),
         module="onnxruntime",
-        summary="ONNX Runtime; CPU, CUDA or TensorRT provider; fp32, tf32, fp16, int8",
+        summary="ONNX Runtime; CPU, CUDA or TensorRT provider",
     ),
     "openvino": Plugin(
         "alignkit.backends.openvino:OpenVINOBackend",
         distributions=("openvino",),
         module="openvino",
         extra="openvino",
-        summary="OpenVINO on the CPU; fp32, bf16, fp16, int8, each verified",
+        summary="OpenVINO on the CPU; each precision is verified",
     ),
     "kserve": Plugin(
         "alignkit.backends.kserve:KServeBackend",
@@ -254,7 +254,7 @@ BACKENDS = {
         extra="tensorrt",
         gpu=True,
         unproven=True,
-        summary="TensorRT 10 or 11 engines, strongly typed; fp32, tf32, fp16, int8",
+        summary="TensorRT 10 or 11 engines, strongly typed",
     ),
     "tensorrt-rtx": Plugin(
         "alignkit.backends.tensorrt:TensorRTRTXBackend",
@@ -262,13 +262,13 @@ BACKENDS = {
         module="tensorrt_rtx_bindings",
         extra="tensorrt-rtx",
         unproven=True,
-        summary="TensorRT-RTX engines, built without a GPU; fp32, tf32, fp16, int8",
+        summary="TensorRT-RTX engines, built without a GPU",
     ),
     "simulated": Plugin(
         "alignkit.backends.simulated:SimulatedBackend",
         distributions=("onnxruntime-gpu", "onnxruntime"),
         module="onnxruntime",
-        summary="fp16, bf16, tf32, int8 simulated on the CPU; not compared with hardware",
+        summary="the arithmetic of other processors, simulated on the CPU",
     ),
 }
 

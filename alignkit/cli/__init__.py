@@ -6,12 +6,16 @@ imports heavy libraries when it needs them.
 
 from __future__ import annotations
 
+import io
+import os
 import signal
 import sys
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -76,7 +80,8 @@ def main() -> None:
     warnings.formatwarning = _format
     before = signal.signal(signal.SIGTERM, _terminate)
     try:
-        app()
+        with _reserved_stdout():
+            app()
     except AlignkitError as error:
         from alignkit.text import printable
 
@@ -90,6 +95,40 @@ def main() -> None:
         sys.exit(interruption_code(error))
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _reserved_stdout() -> Iterator[None]:
+    """Keep stdout for our results: what libraries write to descriptor 1 goes to stderr."""
+    results: Any = sys.stdout
+    try:
+        real = (results.fileno(), sys.stderr.fileno()) == (1, 2)
+    except (AttributeError, OSError):  # closed, or replaced by a test or a notebook
+        real = False
+    if not real:
+        yield
+        return
+    results.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = io.TextIOWrapper(
+        os.fdopen(kept, "wb", buffering=0 if results.write_through else -1),
+        encoding=results.encoding,
+        errors=results.errors,
+        line_buffering=results.line_buffering,
+        write_through=results.write_through,
+    )
+    try:
+        yield
+    finally:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:  # as after `| head`: nobody reads the rest
+            os.dup2(os.open(os.devnull, os.O_WRONLY), kept)
+            sys.exit(ExitCode.CRASHED)
+        finally:
+            os.dup2(kept, 1)
+            sys.stdout = results
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - a signal handler's

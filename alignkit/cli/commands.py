@@ -9,7 +9,6 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -26,7 +25,7 @@ def _reader_left() -> bool:
     import select
 
     ends = select.poll()
-    for stream in (1, 2):
+    for stream in (sys.stdout, sys.stderr):
         ends.register(stream, 0)
     return any(event & select.POLLERR for _, event in ends.poll(0))
 
@@ -82,12 +81,12 @@ COMMANDS = {
         "Compare two runs: new, fixed, worse and unchanged cells and images.",
     ),
     "list": Late(
-        "doctor_command:list_plugins",
-        "List the entries that an experiment can name: usable or not, the reason and the fix.",
+        "list_command:list_names",
+        "List the names that a file can use: those that run here, and why the others do not.",
     ),
     "doctor": Late(
         "doctor_command:doctor",
-        "Report versions, decoder self-tests, and the plugins that this machine can use.",
+        "Describe this machine: versions, codecs, extras, and a self-test of its decoders.",
     ),
     "match": Late(
         "match_command:match",
@@ -179,7 +178,8 @@ class Commands(TyperGroup):
         except BrokenPipeError as error:
             if not _reader_left():
                 raise RuntimeError("a pipe broke that is not the output") from error
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes it at the end
+            # Python flushes it at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(ExitCode.CRASHED) from error
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -189,6 +189,10 @@ class Commands(TyperGroup):
             for name, each in self.commands.items():
                 if isinstance(each, TyperGroup) and word in each.commands:
                     ctx.fail(f"No such command '{word}'. Did you mean '{name} {word}'?")
+            from alignkit.plugins import nearest
+
+            if near := nearest(word, COMMANDS):
+                ctx.fail(f"No such command '{word}'. Did you mean '{near[0]}'?")
         return super().resolve_command(ctx, args)
 
 
@@ -206,7 +210,9 @@ class WithDefault(TyperGroup):
                 parent.fail(f"'{first}' is a command. Did you mean the file './{first}'?")
         # a shell that completes parses an empty line, and must see the group's own commands
         elif first not in ("-h", "--help") and not (extra.get("resilient_parsing") and not args):
-            near = get_close_matches(first, self._named(), n=1)
+            from alignkit.plugins import nearest
+
+            near = nearest(first, self._named())
             if near and parent is not None and not Path(first).exists():
                 parent.fail(f"No such file or command '{first}'. Did you mean '{near[0]}'?")
             return self.commands[DEFAULT].make_context(info_name, args, parent, **extra)

@@ -7,15 +7,18 @@ differ, the machines decode differently.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from alignkit.decoders import DECODERS, DecodeOutcome
+from alignkit.decoders import DECODERS, DecodeOutcome, Decoder
+from alignkit.isolation import process_wide
+from alignkit.isolation.worker import EVERYTHING, Begin, Encoded, Work
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image
+    from alignkit.plugins import Plugin
 
 SELF_TEST_KINDS = ("420", "444", "exif-6", "cmyk", "grey")
 """Chroma at half resolution; at full; to be turned a quarter; four inks; one channel."""
@@ -49,35 +52,70 @@ class DecoderCheck:
 
 
 def self_test() -> list[DecoderCheck]:
-    """Run every installed decoder on every file."""
-    images = {kind: small_jpeg(kind) for kind in SELF_TEST_KINDS}
-    reference = DECODERS[_REFERENCE].load()()
-    expected = {kind: reference.decode(encoded) for kind, encoded in images.items()}
-    rules = {
-        rule: DECODERS[name].load()(**options) for rule, (name, options) in _OTHER_RULES.items()
+    """Run every installed decoder on every file, in a worker process.
+
+    A decoder that ends the process fails there; and nothing that its library prints is ours.
+    """
+    decoders = [
+        Encoded(name, b"", given=plugin)
+        for name, plugin in DECODERS.items()
+        if not plugin.missing()
+    ]
+    work: Work[list[DecoderCheck]] = _SelfTest()
+    found = process_wide().run(work, decoders, processes=1, images_a_task=1)
+    return [check for checks in found for check in checks]
+
+
+@dataclass(frozen=True, slots=True)
+class _SelfTest:
+    """The work of a worker: an "image" is the name of a decoder, with its plugin."""
+
+    def warm_up(self, begin: Begin) -> None:
+        """Load nothing: a library that fails is the failure of its own decoder."""
+
+    def __call__(self, images: Sequence[Encoded], begin: Begin) -> list[DecoderCheck]:
+        """Test the decoders, five files each."""
+        tested = []
+        for place, each in enumerate(images):
+            begin(place, EVERYTHING)
+            tested += _tests(each.id, each.given, "; ".join(reason for _, reason in each.lost))
+        return tested
+
+
+def _tests(name: str, plugin: Plugin, died: str) -> list[DecoderCheck]:
+    """Test one decoder; ``died`` says how it ended an earlier worker, and is then its failure."""
+    try:
+        return [
+            DecoderCheck(name, kind, "failed", died) if died else _test(name, plugin, kind)
+            for kind in SELF_TEST_KINDS
+        ]
+    except Exception as error:  # noqa: BLE001 - reported as the failure of this decoder
+        reason = f"{type(error).__name__}: {error}"
+        return [DecoderCheck(name, kind, "failed", reason) for kind in SELF_TEST_KINDS]
+
+
+def _test(name: str, plugin: Plugin, kind: str) -> DecoderCheck:
+    decoder = plugin.load()()
+    decoded = decoder.decode(small_jpeg(kind))
+    if decoded.image is None:
+        return DecoderCheck(name, kind, decoded.outcome, decoded.reason)
+    # nothing is learned from a rule that the decoder itself computes
+    named = {
+        "its own rule" if _rule(rule) == decoder else rule: _rule(rule).decode(small_jpeg(kind))
+        for rule in _OTHER_RULES
     }
-    others = {
-        kind: {rule: each.decode(encoded).image for rule, each in rules.items()}
-        for kind, encoded in images.items()
-    }
-    tested = []
-    for name, plugin in DECODERS.items():
-        if plugin.missing():
-            continue
-        decoder = plugin.load()()
-        for kind, encoded in images.items():
-            decoded = decoder.decode(encoded)
-            finding, digest = decoded.reason, ""
-            if decoded.image is not None:
-                # nothing is learned from a rule that the decoder itself computes
-                named = {
-                    "its own rule" if rules[rule] == decoder else rule: image
-                    for rule, image in others[kind].items()
-                }
-                finding = _finding(decoded.image, expected[kind].image, named)
-                digest = hashlib.sha256(decoded.image.tobytes()).hexdigest()
-            tested.append(DecoderCheck(name, kind, decoded.outcome, finding, digest))
-    return tested
+    others = {rule: each.image for rule, each in named.items()}
+    expected = DECODERS[_REFERENCE].load()().decode(small_jpeg(kind)).image
+    digest = hashlib.sha256(decoded.image.tobytes()).hexdigest()
+    return DecoderCheck(
+        name, kind, decoded.outcome, _finding(decoded.image, expected, others), digest
+    )
+
+
+def _rule(rule: str) -> Decoder:
+    name, options = _OTHER_RULES[rule]
+    decoder: Decoder = DECODERS[name].load()(**options)
+    return decoder
 
 
 def small_jpeg(kind: str) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from pydantic_core import InitErrorDetails
 from alignkit.errors import ConfigError
 from alignkit.experiment.option import wrong
 from alignkit.models.torch_model_files import import_timm
-from alignkit.plugins import did_you_mean
+from alignkit.plugins import did_you_mean, nearest
 from alignkit.preprocess.preset_names import preset_meant
 from alignkit.preprocess.presets import PRESETS
 
@@ -69,7 +68,7 @@ def _without_misspelling(given: dict[str, Any], known: Collection[str]) -> dict[
     """Add ``preset`` from a key that looks like it; that key is reported as unknown."""
     unknown = [str(key) for key in given if key not in known]
     # otherwise every stage would be reported as missing beside the misspelt key
-    misspelt = get_close_matches("preset", unknown, n=1)
+    misspelt = nearest("preset", unknown)
     meant = given[misspelt[0]] if misspelt else None
     return {**given, "preset": meant} if isinstance(meant, str) else given
 
@@ -173,8 +172,8 @@ def unknown_timm(name: str) -> str:
     known = timm.list_models()
     if name in known:
         return ""
-    near = did_you_mean(name, known)  # timm has too many to list
-    return f"timm has no model {name!r}{near if 'did you mean' in near else ''}"
+    hint = did_you_mean(name, known) if nearest(name, known) else ""  # timm has too many to list
+    return f"timm has no model {name!r}{hint}"
 
 
 def _timm_stages(config: dict[str, Any], size: int | None) -> dict[str, Any]:

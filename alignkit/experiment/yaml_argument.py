@@ -10,7 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from alignkit.experiment import problems_of
 from alignkit.experiment.hugging_face_config import NAME as PROCESSOR
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.experiment.yaml_source import Problem, YAMLSource, parse
+from alignkit.plugins import nearest
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.preset_names import preset_meant
 from alignkit.preprocess.presets import PRESETS
@@ -95,7 +95,7 @@ def _option(
     if isinstance(given, dict):
         unknown = [key for key in given if key not in PreprocessOption.model_fields]
         # a misspelt "preset" is reported below; its missing size would only distract
-        if "preset" in given or get_close_matches("preset", unknown):
+        if "preset" in given or nearest("preset", unknown):
             given.setdefault("size", size or DEFAULT_SIZE)
         name = given.pop("name", None) or _name(given) or f"path-{number}"
         return str(name), _validated(given, source)

@@ -39,6 +39,11 @@ class Preset:
     surrogate_of: str = ""
     """Name of the GPU stack that this one imitates on a CPU; empty if it is no surrogate."""
 
+    def missing(self) -> str:
+        """Explain why its decoder or resizer cannot run here, with the fix; empty if they can."""
+        decoder, resizer = DECODERS[self.decode["name"]], RESIZERS[self.resize["name"]]
+        return decoder.missing() or resizer.missing()
+
     def stages(self, size: int) -> dict[str, Any]:
         """Return the stages as an experiment file holds them, for a square input of ``size`` px.
 

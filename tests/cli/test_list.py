@@ -4,10 +4,12 @@ import json
 
 import pytest
 
-from alignkit.cli.doctor_command import FAMILIES
+from alignkit import machine as processor
+from alignkit.backends import BACKENDS, usable_backends
+from alignkit.cli.list_command import FAMILIES
 from alignkit.decoders import DECODERS
 from alignkit.models.architectures import MODELS
-from alignkit.plugins import Plugin
+from alignkit.plugins import NO_GPU, UNPROVEN, Plugin, gpu_present
 from alignkit.preprocess.presets import PRESETS
 
 
@@ -24,14 +26,38 @@ def test_each_family_is_listed_alone_and_as_json(alignkit, family):
     assert list(document) == [family]
     for each in document[family]:
         assert each["usable"] is (each["why"] == "")
-        assert f"  {each['name']} " in alignkit("list", family).out.replace("\n", " \n")
+        if family != "backends":  # shown once for each device and reason
+            assert f"    {each['name']} " in alignkit("list", family).out.replace("\n", " \n")
 
 
 def test_what_is_missing_is_listed_with_the_fix(alignkit, monkeypatch):
-    plugin = Plugin("x:Y", module="no_such_library", extra="gpu")
+    plugin = Plugin("x:Y", module="no_such_library", extra="gpu", summary="reads nothing")
     monkeypatch.setitem(DECODERS, "other", plugin)
     told = alignkit("list", "decoders").out
-    assert "no_such_library is not installed: pip install 'alignkit[gpu]'" in told
+    reason = "  no_such_library is not installed: pip install 'alignkit[gpu]'"
+    lines = told.splitlines()
+    assert lines[lines.index(reason) + 1].split() == ["other", "reads", "nothing"]
+
+
+def test_a_reason_that_several_names_share_is_said_once_after_those_that_run(alignkit, monkeypatch):
+    for name in ("one", "two"):
+        monkeypatch.setitem(DECODERS, name, Plugin("x:Y", module="no_such_library"))
+    lines = alignkit("list", "decoders").out.splitlines()
+    assert lines[:2] == ["decoders", "  run here"]
+    at = lines.index("  no_such_library is not installed: pip install 'no_such_library'")
+    assert [line.strip() for line in lines[at + 1 : at + 3]] == ["one", "two"]
+
+
+def test_each_device_of_a_runtime_is_listed_with_its_precisions(alignkit):
+    lines = alignkit("list", "backends").out.splitlines()
+    (here,) = [line for line in lines if line.startswith("    onnxruntime provider=cpu ")][:1]
+    assert lines.index(here) < lines.index(
+        "  tf32 is the arithmetic of NVIDIA GPUs; a CPU has none"
+    )
+    assert "fp32, fp16, int8: ONNX Runtime" in here
+    if not gpu_present():
+        at = lines.index(f"  {NO_GPU}; {UNPROVEN}")
+        assert lines[at + 1].split("  ")[2] == "torch device=cuda"
 
 
 def test_surrogates_are_called_so(alignkit):
@@ -39,6 +65,7 @@ def test_surrogates_are_called_so(alignkit):
     surrogates = [each for each in presets if each["name"].endswith("-surrogate")]
     assert surrogates
     assert all(each["summary"].startswith("surrogate of ") for each in surrogates)
+    assert all(each["evidence"] for each in surrogates)
 
 
 def test_lines_of_a_gpu_say_that_nothing_has_run_there(alignkit):
@@ -50,13 +77,12 @@ def test_lines_of_a_gpu_say_that_nothing_has_run_there(alignkit):
         assert (note == "not compared with hardware") is name.startswith("simulated ")
     presets = {each["name"] for each in listed["presets"] if each["note"]}
     assert presets == {"dali-gpu", "torchpipe-gpu", "torchvision-cuda"}
-    told = alignkit("list", "presets").out
-    assert told.count("; not yet run on hardware\n") == 3
+    assert alignkit("list", "presets").out.count("; not yet run on hardware\n") == 1
 
 
 def test_models_are_listed_by_name_only_when_asked_for(alignkit):
     assert "resnet18" not in alignkit("list").out
-    assert alignkit("list", "models").out.count("\n") == len(MODELS) + 1
+    assert alignkit("list", "models").out.count("\n") == len(MODELS) + 2
 
 
 def test_an_unknown_family_suggests_the_nearest(alignkit):
@@ -66,5 +92,24 @@ def test_an_unknown_family_suggests_the_nearest(alignkit):
 
 def test_presets_are_listed_alone_with_where_their_settings_come_from(alignkit):
     told = alignkit("list", "presets").out
-    assert all(f"\n    from {preset.source}\n" in told for preset in PRESETS.values())
-    assert "    from " not in alignkit("list").out
+    assert all(f"\n      from {preset.source}\n" in f"{told}\n" for preset in PRESETS.values())
+    assert "      from " not in alignkit("list").out
+
+
+def test_list_tells_all_of_what_backends_can_run(alignkit):
+    document = json.loads(alignkit("list", "backends", "--json").out)["backends"]
+    told = [(each["name"], each["why"]) for each in document if each["name"] not in BACKENDS]
+    assert told == [(each.name, each.reason) for each in usable_backends()]
+
+
+def test_an_emulated_precision_is_marked(alignkit, tmp_path, monkeypatch):
+    (tmp_path / "cpuinfo").write_text("flags : avx2\n")
+    monkeypatch.setattr(processor, "CPUINFO", tmp_path / "cpuinfo")
+    lines = alignkit("list", "backends").out.splitlines()
+    (line,) = [line for line in lines if "(emulated)" in line]
+    assert line.startswith("    torch device=cpu ")
+    assert " fp32, fp16 (emulated), bf16 (emulated): PyTorch" in line
+    listed = json.loads(alignkit("list", "backends", "--json").out)["backends"]
+    (bf16,) = [each for each in listed if each["name"] == "torch device=cpu bf16"]
+    assert bf16["usable"]
+    assert "emulates" in bf16["note"]

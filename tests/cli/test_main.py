@@ -82,7 +82,8 @@ def test_without_arguments_it_shows_the_help(alignkit):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "right"), [("rum", "run"), ("doktor", "doctor"), ("compare-run", "compare-runs")]
+    ("wrong", "right"),
+    [("rum", "run"), ("doktor", "doctor"), ("compare", "compare-runs"), ("base", "baseline")],
 )
 def test_an_unknown_command_suggests_the_nearest(alignkit, wrong, right):
     told = alignkit(wrong)
@@ -155,8 +156,9 @@ def test_only_a_command_that_keeps_work_says_so(alignkit, monkeypatch, file, wor
     assert ("finished work is kept" in told.err) == kept
 
 
-def test_a_closed_pipe_ends_it_quietly():
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+@pytest.mark.parametrize("buffering", ["1", ""])
+def test_a_closed_pipe_ends_it_quietly(buffering):
+    environment = os.environ | {"PYTHONUNBUFFERED": buffering}
     command = [sys.executable, "-m", "alignkit", "check", "--schema", "experiment"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
@@ -165,3 +167,20 @@ def test_a_closed_pipe_ends_it_quietly():
         told = writer.stderr.read().decode()
     assert "Traceback" not in told
     assert writer.returncode == 3
+
+
+def test_only_results_go_to_stdout_also_where_a_library_prints_there():
+    """A library in C writes to descriptor 1, past Python's stdout."""
+    code = (
+        "import os\n"
+        "from alignkit import cli\n"
+        "def loud():\n"
+        "    os.write(1, b'loud library\\n')\n"
+        "    print('result')\n"
+        "cli.app = loud\n"
+        "cli.main()\n"
+        "os.write(1, b'afterwards\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "result\nafterwards\n"
+    assert done.stderr == "loud library\n"

@@ -8,6 +8,7 @@ from PIL import Image, JpegImagePlugin
 
 from alignkit.decoders import DECODERS
 from alignkit.decoders.decoder_check import SELF_TEST_KINDS, DecoderCheck, self_test
+from alignkit.plugins import Plugin
 from alignkit.preprocess.exif import exif_orientation
 
 
@@ -31,8 +32,12 @@ def test_each_file_is_of_the_kind_it_is_named_after(kind, mode, sampling, orient
     assert exif_orientation(encoded) == orientation
 
 
-def test_every_installed_decoder_is_tested_on_every_file():
-    tested = self_test()
+@pytest.fixture(scope="module")
+def tested():
+    return self_test()
+
+
+def test_every_installed_decoder_is_tested_on_every_file(tested):
     usable = [name for name, plugin in DECODERS.items() if not plugin.missing()]
     assert [(each.decoder, each.kind) for each in tested] == [
         (n, k) for n in usable for k in SELF_TEST_KINDS
@@ -41,23 +46,21 @@ def test_every_installed_decoder_is_tested_on_every_file():
     assert all(each.finding == "equals opencv" for each in tested if each.decoder == "opencv")
 
 
-def test_a_decoder_that_turns_by_exif_is_told_so():
-    (turned,) = [
-        each for each in self_test() if (each.decoder, each.kind) == ("torchpipe", "exif-6")
-    ]
+def test_a_decoder_that_turns_by_exif_is_told_so(tested):
+    (turned,) = [each for each in tested if (each.decoder, each.kind) == ("torchpipe", "exif-6")]
     assert turned.finding == "turned by EXIF"
 
 
-def test_a_decoder_that_repeats_chroma_is_told_so():
+def test_a_decoder_that_repeats_chroma_is_told_so(tested):
     pytest.importorskip("av", reason="needs the extra pyav")
-    (found,) = [each for each in self_test() if (each.decoder, each.kind) == ("pyav", "420")]
+    (found,) = [each for each in tested if (each.decoder, each.kind) == ("pyav", "420")]
     assert found.finding.startswith("differs from opencv: mean 17")
     assert "nearest chroma: mean 0." in found.finding
 
 
 @pytest.mark.parametrize("kind", ["420", "444"])
-def test_the_decoder_that_computes_nvjpegs_rule_is_not_compared_with_nvjpeg(kind):
-    (found,) = [each for each in self_test() if (each.decoder, each.kind) == ("nvjpeg-model", kind)]
+def test_the_decoder_that_computes_nvjpegs_rule_is_not_compared_with_nvjpeg(tested, kind):
+    (found,) = [each for each in tested if (each.decoder, each.kind) == ("nvjpeg-model", kind)]
     assert found.finding.startswith("differs from opencv: mean ")
     assert found.finding.endswith("; its own rule: mean 0.00, at most 0")
 
@@ -65,3 +68,14 @@ def test_the_decoder_that_computes_nvjpegs_rule_is_not_compared_with_nvjpeg(kind
 def test_a_decoder_passes_by_decoding_what_it_must():
     assert not DecoderCheck("x", "420", "failed", "broken").passed
     assert DecoderCheck("x", "cmyk", "unsupported", "four inks").passed
+
+
+def test_a_decoder_that_ends_its_process_fails_and_the_others_are_tested(monkeypatch):
+    table = {"bad": Plugin("tests.fatal_decoders:BrokenDecoder"), "opencv": DECODERS["opencv"]}
+    table["absent"] = Plugin("no_such_module:Decoder")
+    monkeypatch.setattr("alignkit.decoders.decoder_check.DECODERS", table)
+    tested = {(each.decoder, each.kind): each for each in self_test()}
+    assert tested["opencv", "420"].passed
+    assert not tested["bad", "420"].passed
+    assert tested["bad", "420"].finding.startswith("crashed: SIGABRT")
+    assert tested["absent", "grey"].finding.startswith("ModuleNotFoundError: ")

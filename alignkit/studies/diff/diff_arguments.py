@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 
 from alignkit.arrays import Pixels
 from alignkit.datasets.regular_file import escaped_name, read_text
 from alignkit.errors import ConfigError, DataError
 from alignkit.experiment.experiment import Experiment
-from alignkit.plugins import did_you_mean
+from alignkit.plugins import did_you_mean, nearest
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.record.diff_document import DiffRecord, write_diff_record
 from alignkit.record.document import document_text
@@ -75,8 +74,7 @@ def _only(samples: Samples, names: Sequence[str]) -> Samples:
     places = {name: place for place, name in enumerate(samples.ids)}
     for name in names:
         if name not in places:
-            near = get_close_matches(name, places, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(name, places) if nearest(name, places) else ""
             raise ConfigError(f"--only {name}: none of the {len(samples)} images{hint}")
     # a name given twice counts once
     return samples.take([places[name] for name in dict.fromkeys(names)])
