@@ -124,13 +124,12 @@ def diff(
     entries = experiment.entries if experiment else {}
     given, own = _model(model)
     paths = named_paths(preprocess, size=size or own, entries=entries, max_pixels=max_pixels)
-    samples, source, drawn_from = samples_of(images or [], experiment, limit, only)
+    samples, source = samples_of(images or [], experiment, limit, only)
     request = DiffRequest(
         paths=paths,
         samples=samples,
         source=source,
         model=given,
-        drawn_from=drawn_from,
         command=shlex.join(["alignkit", *sys.argv[1:]]),
         ssim=ssim,
         planes=planes,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zipfile import ZipFile, is_zipfile
 
 from pydantic import ValidationError
@@ -20,9 +20,10 @@ from pydantic import ValidationError
 from alignkit.backends import BACKENDS
 from alignkit.errors import BackendError, ConfigError, DataError, MissingDependency
 from alignkit.experiment import problems_of
-from alignkit.experiment.model_option import ModelOption
+from alignkit.experiment.model_option import FORMATS, ModelOption
 from alignkit.experiment.yaml_source import parse
 from alignkit.models.checkpoint import Checkpoint
+from alignkit.models.pretrained import default_tag, timm_size
 from alignkit.models.user_model import UserModel, in_one_file, input_size_of, outputs_of
 from alignkit.workspace import Workspace
 
@@ -52,34 +53,36 @@ class Opened:
 
 def given_model(text: str) -> UserModel:
     """Read the argument; raise `ConfigError` for one of no known form, or if there is no file."""
-    if text.startswith("timm:"):
-        return UserModel(text, "weights", Path(), model=text)
     model = _option(text).build()
-    if not model.file.is_file():
+    if not model.is_known:
         raise ConfigError(f"--model: there is no file {model.file}; give {MODEL_FORMS}")
     return model
 
 
 def _option(text: str) -> ModelOption:
-    source = parse(text, "--model") if text.lstrip().startswith("{") else None
-    given = dict(source.value) if source and not source.problems else _of_file(text, source)
-    file = next((str(given[key]) for key in given if key not in ("model", "classes", "name")), "")
-    entry = {"name": Path(file).stem or "model", "preprocess": "reference", **given}
+    mapping = text.lstrip().startswith("{")
+    # a file's name must not be read as YAML
+    source = parse(text if mapping else json.dumps(_short_for(text)), "--model")
+    if source.problems:
+        raise ConfigError("\n".join(map(str, source.problems)))
+    given = dict(source.value)
+    file = next((given[key] for key in (*FORMATS, "model") if key in given), "")
+    name = str(given.pop("name", "")) or (text if not mapping else Path(str(file)).stem)
+    given.pop("preprocess", None)  # of an entry that is pasted: here the paths are the arguments'
     try:
-        # the name is only shown, and a file's may hold any character
-        return ModelOption.model_validate({**entry, "name": "model"}).model_copy(
-            update={"name": entry["name"]}
-        )
+        # the name is only shown, and may hold any character
+        entry = ModelOption.model_validate({**given, "name": "model", "preprocess": "reference"})
     except ValidationError as error:
-        source = source or parse(json.dumps(given), "--model")
         problems = problems_of(error, source, ModelOption)
         raise ConfigError("\n".join(map(str, sorted(set(problems))))) from None
+    return entry.model_copy(update={"name": Path(name).name})
 
 
-def _of_file(text: str, source: Any) -> dict[str, str]:
-    """Return the entry that a file's name is short for."""
-    if source is not None:
-        raise ConfigError("\n".join(map(str, source.problems)))
+def _short_for(text: str) -> dict[str, str]:
+    """Return the entry of ``models:`` that a file or ``timm:NAME`` is short for."""
+    if text.startswith("timm:"):
+        name, _, tag = text.partition(".")
+        return {"model": name, "pretrained": tag or default_tag(name)}
     file = Path(text).expanduser()
     if key := _SUFFIXES.get(file.suffix.lower()):
         return {key: text}
@@ -103,29 +106,12 @@ def _is_torchscript(file: Path) -> bool:
 
 
 def own_size(model: UserModel) -> tuple[int, int] | None:
-    """Return (height, width) of the model's input if the file or the published weights say it."""
+    """Return (height, width) of the model's input if its file or timm states it."""
     if model.format == "onnx":
         return input_size_of(model.file)
-    if _is_published(model):
-        height, width = _published_cfg(model.model).input_size[1:]
-        return int(height), int(width)
+    if model.pretrained and model.model.startswith("timm:"):
+        return timm_size(model.pretrained, model.model)
     return None
-
-
-def _is_published(model: UserModel) -> bool:
-    return model.file == Path()
-
-
-def _published_cfg(name: str) -> Any:
-    from alignkit.models.torch_model_files import import_timm
-
-    import_timm()
-    import timm
-
-    cfg = timm.get_pretrained_cfg(name.removeprefix("timm:"), allow_unregistered=False)
-    if cfg is None:
-        raise ConfigError(f"--model {name}: timm has no published weights of that name")
-    return cfg
 
 
 @contextmanager
@@ -148,8 +134,8 @@ def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
         )
     with ExitStack() as held:
         folder = Path(held.enter_context(TemporaryDirectory(prefix="alignkit-")))
-        sha256 = "" if _is_published(model) else str(model.parts["file"])
-        whole = _with_weights(model, folder)
+        sha256 = str(model.parts.get("file", ""))
+        whole = model.fetched(Workspace(folder))
         checkpoint = Checkpoint(
             model=whole.model or whole.name,
             classes=_outputs(whole, size),
@@ -164,22 +150,6 @@ def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
         session = held.enter_context(closing(backend.open(checkpoint, file, "fp32")))
         outputs = _checked_outputs(session, model, size)
         yield Opened(model.name, sha256, session, f"{backend.version()}, fp32", outputs)
-
-
-def _with_weights(model: UserModel, folder: Path) -> UserModel:
-    """Return the model with a file; published weights are downloaded by timm."""
-    if not _is_published(model):
-        return model
-    import torch
-
-    from alignkit.models.pretrained import read_pretrained
-
-    cfg = _published_cfg(model.model)
-    name, _, tag = model.model.partition(".")
-    weights, _ = read_pretrained(tag or str(cfg.tag), name)
-    file = folder / "weights.pt"
-    torch.save(dict(weights), file)
-    return replace(model, file=file, model=name)
 
 
 def _outputs(model: UserModel, size: tuple[int, int]) -> int:

@@ -33,10 +33,8 @@ class ImageSet(Stored):
     """The images compared."""
 
     source: str
-    """The images as the command line names them."""
+    """The images as the command line names them, and from how many ``--limit`` drew them."""
     images: Count
-    drawn_from: Count = 0
-    """Images from which ``--limit`` drew these, by their names; 0 if it left none out."""
     fingerprint: str
     """SHA-256 hex over names and contents."""
 

@@ -1,9 +1,8 @@
-"""The end of a diff in words: its images, what changes first, why, and whether it matters."""
+"""The end of a diff in words: what changes first, why, and whether it matters."""
 
 from __future__ import annotations
 
 from alignkit.record.diff_document import (
-    DiffRecord,
     GivenModel,
     ImageFlip,
     Mechanism,
@@ -16,13 +15,6 @@ NO_MODEL = (
     "no model was given: add --model FILE (.onnx, .pt2, .pt, or timm:NAME) to see how many "
     "predictions change"
 )
-
-
-def images_of(record: DiffRecord) -> str:
-    """Name the images, and how many they were drawn from."""
-    data = record.data
-    drawn = f", drawn from {grouped(data.drawn_from)}; the same every time" * bool(data.drawn_from)
-    return f"{count(data.images, 'image')} of {data.source}{drawn}"
 
 
 def ending(pair: PairDiff, *, brief: bool = False) -> list[str]:
@@ -44,9 +36,15 @@ def ending(pair: PairDiff, *, brief: bool = False) -> list[str]:
     return lines
 
 
-def prediction_lines(drift: PredictionDrift, model: GivenModel) -> list[str]:
-    """Return the model and its runtime, distances, each stage alone, and flips, a line each."""
-    lines = [f"{model.name} in {model.runtime}: {count(drift.n, 'image')} predicted on both paths"]
+def prediction_lines(
+    drift: PredictionDrift, model: GivenModel, *, classes: int = 4
+) -> tuple[str, ...]:
+    """Return the model with its runtime, the distances, each stage alone, and flips, a line each.
+
+    With 0 ``classes`` the last two are left out.
+    """
+    predicted = f"{count(drift.n, 'image')} predicted on both paths"
+    lines = [f"model {model.name} in {model.runtime}: {predicted}"]
     if drift.left_out:
         lines.append(f"{count(drift.left_out, 'image')} left out: {drift.left_out_reason}")
     logits = drift.logits
@@ -54,14 +52,13 @@ def prediction_lines(drift: PredictionDrift, model: GivenModel) -> list[str]:
         cosine = "" if logits.cosine is None else f", cosine {logits.cosine:.5f}"
         mean, most = significant(logits.mean_abs), significant(logits.max_abs)
         lines.append(f"logits: mean |Δ| {mean}, max {most}{cosine}{_margins(drift)}")
-    if drift.stages:
+    if drift.stages and classes:
         alone = (f"{each.factor} {grouped(each.flips)}" for each in drift.stages)
         lines.append(f"flips with one stage alone as in the candidate: {', '.join(alone)}")
-    if drift.classes:
-        named = (f"{each.before} → {each.after} {each.images}" for each in drift.classes[:4])
-        more = len(drift.classes) - 4
-        lines.append(f"classes: {', '.join(named)}{', …' if more > 0 else ''}")
-    return lines
+    if drift.classes and classes:
+        named = (f"{each.before} → {each.after} {each.images}" for each in drift.classes[:classes])
+        lines.append(f"classes: {', '.join(named)}{', …' * (len(drift.classes) > classes)}")
+    return tuple(lines)
 
 
 def _margins(drift: PredictionDrift) -> str:

@@ -7,6 +7,9 @@ from typing import Any
 
 from alignkit.record import PathFacts, StageFacts
 
+_OF_LIBRARIES = ("decode", "resize")
+"""Stages with many options; the others are short in full."""
+
 
 def option_changes(before: Any, after: Any) -> list[str]:
     """List the options of a stage that differ, as in ``resizer.antialias: False → True``.
@@ -25,14 +28,27 @@ def option_changes(before: Any, after: Any) -> list[str]:
 def stage_change(reference: PathFacts, candidate: PathFacts, stage: str) -> str:
     """Describe a stage, reference → candidate; empty if it has the same options on both paths.
 
-    Of one implementation only the options that differ are named; two are named with all of theirs.
+    Of one library only the options that differ are named; two are named with all of theirs.
     """
     one, other = (_stage(path, stage) for path in (reference, candidate))
     if one is None or other is None or one.options == other.options:
         return ""
-    if _implementations(one.options) == _implementations(other.options):
+    if stage in _OF_LIBRARIES and _implementations(one.options) == _implementations(other.options):
         return "; ".join(option_changes(one.options, other.options))
-    return f"{one.label} → {other.label}"
+    return " → ".join(_without_same_end(one.label, other.label))
+
+
+def _without_same_end(one: str, other: str) -> tuple[str, str]:
+    """Leave out the last words that two labels share, such as the size of a resize.
+
+    >>> _without_same_end("Pillow filter=box 224x224", "Torch mode=bilinear 224x224")
+    ('Pillow filter=box', 'Torch mode=bilinear')
+    """
+    left, right = one.split(), other.split()
+    while len(left) > 1 and len(right) > 1 and left[-1] == right[-1]:
+        left.pop()
+        right.pop()
+    return " ".join(left), " ".join(right)
 
 
 def _stage(path: PathFacts, name: str) -> StageFacts | None:

@@ -67,8 +67,6 @@ class DiffRequest:
     stress: tuple[Stress, ...] = ()
     model: UserModel | None = None
     """The model whose predictions are compared; ``None`` for pixels alone."""
-    drawn_from: int = 0
-    """Images from which ``samples`` were drawn; 0 if they are all."""
     threads: int | None = None
     """Worker processes, each with one thread; by default one for each CPU."""
     limits: Limits = field(default_factory=lambda: Limits(lossy=True))
@@ -135,7 +133,6 @@ def _diff(request: DiffRequest, model: Opened | None, progress: Progress) -> Dif
         data=ImageSet(
             source=request.source,
             images=len(request.samples),
-            drawn_from=request.drawn_from,
             fingerprint=request.samples.fingerprint,
         ),
         limits={

@@ -18,6 +18,7 @@ from alignkit.record.document import document_text
 from alignkit.samples import Samples
 from alignkit.stored_file import write_output
 from alignkit.studies.diff import DiffRequest
+from alignkit.text.numbers import grouped
 
 _LISTS = (".txt", ".lst")
 """Files that hold the name of an image, or of a folder, in each line."""
@@ -35,11 +36,10 @@ def samples_of(
     experiment: Experiment | None,
     limit: int | None = None,
     only: Sequence[str] = (),
-) -> tuple[Samples, str, int]:
-    """Return the images, their description, and the number from which ``limit`` drew them.
+) -> tuple[Samples, str]:
+    """Return the images and their description; without a path an experiment's evaluation data.
 
-    Without a path they are an experiment's evaluation data. A draw is by the images' names and the
-    same every time; the number is 0 if nothing was left out.
+    ``limit`` draws so many by their names, the same ones every time; the description says so.
 
     Names in a list are relative to its folder; ``only`` names the ids to keep. Raises `ConfigError`
     if no path is given or an id is unknown, `NothingCompared` if there is no image, and `DataError`
@@ -55,17 +55,21 @@ def samples_of(
         if len(given) > _NAMED:
             words += f" and {len(given) - _NAMED} more"
         samples = images.evaluation()
-        total = 0 if limit is None else replace(images, limit=None).counts()[1]
-        drawn_from = total if total > len(samples) and not only else 0
-        return _only(samples, only), words, drawn_from
+        total = len(samples) if limit is None else replace(images, limit=None).counts()[1]
+        return _only(samples, only), words + _drawn(len(samples), total)
     if experiment is None:
         raise ConfigError("name a folder of images, or a --config file with data")
-    samples, total = experiment.data.evaluation(), 0
+    samples = experiment.data.evaluation()
+    words = f"the data of {experiment.file}"
     if limit is not None and limit < len(samples):
-        total = len(samples)
+        words += _drawn(limit, len(samples))
         chosen = choose(samples.ids, limit, seed=0)  # the same images every time
         samples = samples.take([n for n, name in enumerate(samples.ids) if name in chosen])
-    return _only(samples, only), f"the data of {experiment.file}", 0 if only else total
+    return _only(samples, only), words
+
+
+def _drawn(images: int, total: int) -> str:
+    return f", drawn from {grouped(total)}, the same ones every time" if images < total else ""
 
 
 def _only(samples: Samples, names: Sequence[str]) -> Samples:

@@ -50,7 +50,7 @@ def with_causes(
         causes = _causes(pair, begun[pair.candidate], facts)
         mechanism = main_mechanism(*both, request.samples, request.limits) if causes else None
         drift = _predicted(both, request, model, progress) if model else None
-        effects = () if drift or not causes else _effects(pair)
+        effects = () if drift or not causes else _effects(pair, causes)
         found.append(
             pair.model_copy(
                 update={
@@ -109,7 +109,10 @@ def _causes(
     )
 
 
-def _effects(pair: PairDiff) -> tuple[KnownEffect, ...]:
+def _effects(pair: PairDiff, causes: Sequence[StageCause]) -> tuple[KnownEffect, ...]:
+    # another normalisation changes every value of the tensor, which levels do not show
+    if causes[-1].stage == "normalise":
+        return ()
     last = next(each for each in pair.stages if (each.stage, each.mode) == ("colour", "cumulative"))
     return nearest_effects(last.mean_abs) if last.mean_abs else ()
 
@@ -129,8 +132,8 @@ def _matter(
     if not differs:
         return ()
     known = tuple(
-        f"{each.kind}: {each.stacks} differ by {plain(each.levels, 2)} levels, and {each.effect} "
-        f"({each.source})"
+        f"for comparison, {each.kind}: {each.stacks}, {plain(each.levels, 2)} levels apart: "
+        f"{each.effect} ({each.source})"
         for each in effects
     )
     return NO_MODEL, *known

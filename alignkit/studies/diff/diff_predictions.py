@@ -132,11 +132,10 @@ def prediction_drift(predicted: MixedLogits, outputs: Sequence[str]) -> Predicti
 def flips_sentence(drift: PredictionDrift, model: str) -> str:
     """Say how many predictions change, with what so few images could not show."""
     changed = f"{grouped(drift.flips)} of {count(drift.n, 'prediction')} of {model}"
+    verb = "changes" if drift.flips == 1 else "change"
     if drift.flips:
-        verb = "changes" if drift.flips == 1 else "change"
         return f"{changed} {verb} ({estimated(drift.churn, 1, share=True)})"
-    unseen = percent(min(1.0, rule_of_three(drift.n)))
-    return f"{changed} change; so few images may miss a share of up to {unseen}"
+    return f"{changed} {verb}; {drift.churn.reason}"
 
 
 def _in_order(logits: Iterable[FromCandidate]) -> list[str]:
@@ -154,7 +153,12 @@ def _alone(factor: str, before: Logits, after: Logits) -> StageFlips:
 
 
 def _churn(one: Labels, other: Labels) -> Estimate:
-    return mean_estimate((one != other).astype(np.float64))
+    flipped = one != other
+    if flipped.any():
+        return mean_estimate(flipped.astype(np.float64))
+    # no resample holds a flip that no image shows: its interval would be zero wide
+    unseen = percent(min(1.0, rule_of_three(len(one))))
+    return Estimate(0.0, None, None, f"a share of up to {unseen} may show in none of {len(one)}")
 
 
 def _median(margins: FloatArray | None, chosen: FloatArray | Labels) -> float | None:

@@ -17,7 +17,7 @@ from alignkit.record.diff_document import (
     PairDiff,
 )
 from alignkit.text import columns
-from alignkit.text.diff_words import NO_MODEL, ending, flip_words, images_of, prediction_lines
+from alignkit.text.diff_words import NO_MODEL, ending, flip_words, prediction_lines
 from alignkit.text.names import surrogate_lines
 from alignkit.text.numbers import DASH, count, grouped, percent, plain, shorten
 
@@ -63,7 +63,7 @@ def diff_summary(record: DiffRecord) -> str:
 
 
 def _lines(record: DiffRecord, detail: Detail) -> list[str]:
-    lines = [images_of(record), *_coverage(record)]
+    lines = [f"{count(record.data.images, 'image')} of {record.data.source}", *_coverage(record)]
     lines += surrogate_lines(record.paths, brief=False)
     for pair in record.pairs:
         lines += ["", *_pair(pair, detail, record.model)]

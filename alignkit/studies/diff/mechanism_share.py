@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
-from alignkit.arrays import FloatArray
 from alignkit.datasets.image_files import choose
 from alignkit.isolation import Limits
 from alignkit.preprocess import Preprocess
@@ -25,12 +25,18 @@ _IMAGES = 16
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    """Two paths without one mechanism, or without several."""
+    """Two paths without some mechanisms."""
 
-    sentence: str
-    evidence: str
+    sentences: tuple[str, ...]
+    evidence: tuple[str, ...]
+    """Of each mechanism removed."""
     reference: Preprocess
     candidate: Preprocess
+
+    @property
+    def paths(self) -> tuple[Preprocess, Preprocess]:
+        """The two, reference first."""
+        return self.reference, self.candidate
 
 
 def main_mechanism(
@@ -38,80 +44,74 @@ def main_mechanism(
 ) -> Mechanism | None:
     """Return the known mechanism that explains most of the difference on a few drawn images.
 
-    If none explains half of it, all of them together are tried, and the nearest is returned. The
-    result is ``None`` if the paths differ in no known one, or not at all on these images.
+    If no single one explains half of it, the best one is tried with each other. The result is
+    ``None`` if the paths differ in no known one, or not at all on these images.
     """
-    known = known_differences(reference, candidate)
-    if not known:
+    whole = _Applied((), (), reference, candidate)
+    alone = _without_each(whole)
+    if not alone:
         return None
-    tried = [*known, _together(known, reference, candidate)] if len(known) > 1 else known
-    distances = _distances(
-        [(reference, candidate), *((each.reference, each.candidate) for each in tried)],
-        samples,
-        limits,
-    )
-    if not len(distances) or not (before := float(distances[:, 0].mean())):
+    images, before, after = _distances([whole, *alone], samples, limits)
+    if not before:
         return None
-    left = distances[:, 1:].mean(axis=0)
-    alone = int(np.argmin(left[: len(known)]))
-    # several are named only where no single one suffices
-    best = alone if left[alone] <= (1 - MOST) * before else int(np.argmin(left))
+    best, left = min(zip(alone, after, strict=True), key=itemgetter(1))
+    if left > (1 - MOST) * before and (more := _without_each(best)):
+        _, _, after = _distances([whole, *more], samples, limits)
+        two, remains = min(zip(more, after, strict=True), key=itemgetter(1))
+        # two are named only where they suffice
+        if remains <= (1 - MOST) * before:
+            best, left = two, remains
     return Mechanism(
-        sentence=tried[best].sentence,
-        evidence=tried[best].evidence,
-        images=len(distances),
+        sentence="; ".join(best.sentences),
+        evidence="; ".join(dict.fromkeys(best.evidence)),
+        images=images,
         before=before,
-        after=float(left[best]),
+        after=left,
     )
 
 
-def known_differences(reference: Preprocess, candidate: Preprocess) -> list[_Applied]:
-    """List the known mechanisms that one of the paths has and the other has not."""
+def _without_each(given: _Applied) -> list[_Applied]:
+    """Remove each known mechanism by itself that one of the paths has and the other has not."""
     found = []
     for known in KNOWN:
-        for a, b in ((candidate, reference), (reference, candidate)):
+        for a, b in (given.paths[::-1], given.paths):
             changed = known.without(a, b)
             if changed is None or changed == a or changed.missing():
                 continue
-            pair = (reference, changed) if a is candidate else (changed, candidate)
-            words = {"a": a.name, "b": b.name, "ka": kernel_of(a), "kb": kernel_of(b)}
-            sentence = known.sentence.format(**words)
-            found.append(_Applied(sentence, known.evidence, *pair))
+            sentence = known.sentence.format(a=a.name, b=b.name, ka=kernel_of(a), kb=kernel_of(b))
+            found.append(
+                _Applied(
+                    (*given.sentences, sentence),
+                    (*given.evidence, known.evidence),
+                    changed if a is given.reference else given.reference,
+                    changed if a is given.candidate else given.candidate,
+                )
+            )
             break
     return found
 
 
-def _together(
-    applied: Sequence[_Applied], reference: Preprocess, candidate: Preprocess
-) -> _Applied:
-    """Remove every mechanism at once."""
-    for known in KNOWN:
-        changed = known.without(candidate, reference)
-        candidate = candidate if changed is None else changed
-        changed = known.without(reference, candidate)
-        reference = reference if changed is None else changed
-    sentences, evidence = zip(*((each.sentence, each.evidence) for each in applied), strict=True)
-    return _Applied("; ".join(sentences), "; ".join(dict.fromkeys(evidence)), reference, candidate)
-
-
 def _distances(
-    pairs: Sequence[tuple[Preprocess, Preprocess]], samples: Samples, limits: Limits
-) -> FloatArray:
-    """Return mean |Δ| of the pixels before normalisation, (images, pairs), in grey levels.
+    pairs: Sequence[_Applied], samples: Samples, limits: Limits
+) -> tuple[int, float, list[float]]:
+    """Return the images compared, and mean |Δ| of the first pair and of each other.
 
-    Images that some path does not decode are left out.
+    It is of the pixels before normalisation, in grey levels. Images that some path does not decode
+    are left out; without any other, all are 0.
     """
     chosen = choose(samples.ids, _IMAGES, seed=0)
     places = [place for place, name in enumerate(samples.ids) if name in chosen]
     paths: list[Preprocess] = []
-    for path in (path for pair in pairs for path in pair):
+    for path in (path for pair in pairs for path in pair.paths):
         if path not in paths:
             paths.append(path)
-    rows = []
-    images = encoded_images(samples, places, changed="fail")
-    for taken in take_pixels(paths, images, limits=limits):
-        pixels = [None if each.pixels is None else each.pixels.astype(np.float64) for each in taken]
-        sides = [(pixels[paths.index(a)], pixels[paths.index(b)]) for a, b in pairs]
-        if all(a is not None and b is not None for a, b in sides):
-            rows.append([float(np.abs(b - a).mean()) for a, b in sides])  # type: ignore[operator]  # none is None
-    return np.asarray(rows).reshape(len(rows), len(pairs))
+    sides = [tuple(map(paths.index, pair.paths)) for pair in pairs]
+    totals, images = np.zeros(len(pairs)), 0
+    for taken in take_pixels(paths, encoded_images(samples, places, changed="fail"), limits=limits):
+        pixels = [each.pixels for each in taken if each.pixels is not None]
+        if len(pixels) == len(taken):
+            floats = [each.astype(np.float64) for each in pixels]
+            totals += [np.abs(floats[b] - floats[a]).mean() for a, b in sides]
+            images += 1
+    first, *others = (totals / max(images, 1)).tolist()
+    return images, first, others
