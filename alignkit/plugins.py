@@ -1,19 +1,21 @@
 """Plugins as data: their class is imported when it is used, the only dynamic import of the package.
 
-Each family (`decoders`, `resizers`, `backends`, `datasets`) has one table of `Plugin` in its
+Each family (`decoders`, `resizers`, `backends`, `datasets`, `outputs`) has one `PluginTable` in its
 `__init__`. The class a plugin names is a frozen dataclass whose fields are its options; its module
 imports no heavy library at the top, so that `alignkit plan` can check options in milliseconds.
-Third parties add plugins by the entry-point group ``alignkit.<family>``.
+Other packages add plugins by the entry-point group ``alignkit.<family>``: docs/plugins.md.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, is_dataclass, replace
+from functools import cache, cached_property
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from alignkit.errors import ConfigError, MissingDependency
@@ -45,6 +47,10 @@ class Plugin:
     """Whether `UNPROVEN` is shown wherever the plugin is listed, and in the record."""
     summary: str = ""
     """One line for `alignkit list`."""
+    package: str = ""
+    """Distribution whose entry point adds it; empty for a plugin of alignkit."""
+    broken: str = ""
+    """Why its entry point cannot be used; such a plugin has no class."""
 
     def load(self) -> type[Any]:
         """Import and return the class. Its library is imported only when it is used."""
@@ -57,14 +63,22 @@ class Plugin:
         return importlib.import_module(self.module)
 
     def version(self) -> str:
-        """Return ``distribution version`` of the installed library without importing it."""
-        for distribution in self.distributions:
-            if version := _distribution_version(distribution):
-                return f"{distribution} {version}"
-        return ""
+        """Return ``distribution version`` of the installed library without importing it.
+
+        Of another package's plugin also the package's version and a hash of the class's module: a
+        package that is being written changes without a new version.
+        """
+        installed = (each for each in self.distributions if _distribution_version(each))
+        names = [*[next(installed, "")], self.package]
+        parts = [f"{name} {_distribution_version(name)}" for name in dict.fromkeys(names) if name]
+        if self.package and (source := _source_hash(self.target)):
+            parts.append(f"source {source}")
+        return ", ".join(parts)
 
     def missing(self) -> str:
         """Explain why this plugin cannot run here, with the fix; empty if it can."""
+        if self.broken:
+            return self.broken
         # the GPU comes first: installing the library would not help without one
         if self.gpu and not gpu_present():
             return NO_GPU
@@ -103,29 +117,117 @@ def _importable(module: str) -> bool:
 @cache
 def gpu_present() -> bool:
     """Tell whether the NVIDIA driver shows a device, without importing torch."""
-    from pathlib import Path
-
     return any(Path("/proc/driver/nvidia/gpus").glob("*")) or Path("/dev/nvidia0").exists()
 
 
-def find_plugin(family: str, table: dict[str, Plugin], name: str) -> Plugin:
-    """Return the plugin of that name, from the family's table or from entry points.
+class PluginTable(MutableMapping[str, Plugin]):
+    """The plugins of a family by name: alignkit's own, then those of other packages.
 
-    Raise `ConfigError` with the nearest known name if there is none.
+    Entry points are read when a name is not alignkit's own or all names are asked for.
     """
-    # the table first: no third party can replace a plugin of alignkit
-    if name in table:
-        return table[name]
-    entries = metadata.entry_points(group=f"alignkit.{family}", name=name)
-    for entry in entries:
-        return Plugin(target=entry.value, distributions=(entry.dist.name,) if entry.dist else ())
-    raise ConfigError(f"no {family.rstrip('s')} {name!r}{did_you_mean(name, table)}")
+
+    def __init__(self, family: str, own: Mapping[str, Plugin]) -> None:
+        self.family = family
+        self.own = dict(own)
+
+    @cached_property
+    def outside(self) -> dict[str, Plugin]:
+        """The plugins of other packages. No package replaces one of alignkit's own."""
+        group = f"alignkit.{self.family}"
+        found: dict[str, Plugin] = {}
+        for entry in metadata.entry_points(group=group):
+            package = entry.dist.name if entry.dist else ""
+            plugin = _outside_plugin(entry, package)
+            if before := found.get(entry.name):
+                both = " and ".join(sorted({before.package or "?", package or "?"}))
+                plugin = Plugin("", package=package, broken=f"{both} both add it; remove one")
+            found[entry.name] = plugin
+        return {name: plugin for name, plugin in found.items() if name not in self.own}
+
+    def known(self) -> dict[str, Plugin]:
+        """Return alignkit's own, and the others if they were read already."""
+        return {**self.own, **self.__dict__.get("outside", {})}
+
+    def find(self, name: str) -> Plugin:
+        """Return the plugin of that name.
+
+        Raises `ConfigError` with the nearest known name if there is none, and with the reason if
+        another package's class cannot be imported.
+        """
+        if name not in self:
+            raise ConfigError(f"no {self.kind} {name!r}{did_you_mean(name, self)}")
+        if reason := self.reason(name):
+            raise ConfigError(f"{self.kind} {name!r}: {reason}")
+        return self[name]
+
+    def reason(self, name: str) -> str:
+        """Explain why the class of a plugin cannot be imported; empty if it can."""
+        plugin = self[name]
+        if plugin.broken or not plugin.package:
+            return plugin.broken
+        try:
+            plugin.load()
+        except Exception as error:  # noqa: BLE001 - whatever another package's module raises
+            return _unusable(plugin.package, error)
+        return ""
+
+    @property
+    def kind(self) -> str:
+        """The family's name in the singular."""
+        return self.family.removesuffix("s")
+
+    def __getitem__(self, name: str) -> Plugin:
+        return self.own[name] if name in self.own else self.outside[name]
+
+    def __setitem__(self, name: str, plugin: Plugin) -> None:
+        self.own[name] = plugin
+
+    def __delitem__(self, name: str) -> None:
+        del self.own[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.own
+        yield from self.outside
+
+    def __len__(self) -> int:
+        return len(self.own) + len(self.outside)
 
 
-def name_of(instance: Any, table: dict[str, Plugin]) -> str:
+def _outside_plugin(entry: metadata.EntryPoint, package: str) -> Plugin:
+    """Read an entry point: it names a `Plugin`, or the plugin's class."""
+    try:
+        found = entry.load()
+    except Exception as error:  # noqa: BLE001 - whatever another package's module raises
+        return Plugin("", package=package, broken=_unusable(package, error))
+    if isinstance(found, Plugin):
+        return replace(found, package=package)
+    if isinstance(found, type) and is_dataclass(found):
+        summary = (found.__doc__ or "").strip().split("\n")[0]
+        target = f"{found.__module__}:{found.__qualname__}"
+        return Plugin(target, package=package, summary=summary)
+    wanted = "a frozen dataclass or an alignkit.plugins.Plugin"
+    reason = f"its entry point of {package or 'a package'} is {entry.value}, expected {wanted}"
+    return Plugin("", package=package, broken=reason)
+
+
+def _unusable(package: str, error: Exception) -> str:
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"its package {package or '(unnamed)'} cannot be imported: {said}; install it again"
+
+
+@cache
+def _source_hash(target: str) -> str:
+    """Hash the file of a target's module: 8 hex digits; empty for a module without a file."""
+    spec = importlib.util.find_spec(target.partition(":")[0])
+    if spec is None or not spec.origin or not Path(spec.origin).is_file():
+        return ""
+    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()[:8]
+
+
+def name_of(instance: Any, table: PluginTable) -> str:
     """Return the name under which the table holds an instance's class; else the class's name."""
     target = f"{type(instance).__module__}:{type(instance).__qualname__}"
-    for name, plugin in table.items():
+    for name, plugin in table.known().items():
         if plugin.target == target:
             return name
     return type(instance).__name__

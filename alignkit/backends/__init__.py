@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from alignkit.plugins import UNPROVEN, Plugin
+from alignkit.plugins import UNPROVEN, Plugin, PluginTable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -212,65 +212,68 @@ NOT_COMPARED = "not compared with hardware"
 _ON_A_GPU = frozenset(("cuda", "tensorrt"))
 """Devices and providers of a GPU."""
 
-BACKENDS = {
-    "torch": Plugin(
-        "alignkit.backends.torch:TorchBackend",
-        distributions=("torch",),
-        module="torch",
-        summary="PyTorch, eager or compiled; TF32 is off in fp32",
-    ),
-    "onnxruntime": Plugin(
-        "alignkit.backends.onnxruntime:ONNXRuntimeBackend",
-        distributions=("onnxruntime-gpu", "onnxruntime"),
-        module="onnxruntime",
-        summary="ONNX Runtime; CPU, CUDA or TensorRT provider",
-    ),
-    "openvino": Plugin(
-        "alignkit.backends.openvino:OpenVINOBackend",
-        distributions=("openvino",),
-        module="openvino",
-        extra="openvino",
-        summary="OpenVINO on the CPU; each precision is verified",
-    ),
-    "kserve": Plugin(
-        "alignkit.backends.kserve:KServeBackend",
-        distributions=("tritonclient",),
-        module="tritonclient",
-        extra="kserve",
-        summary="a live endpoint, by the Open Inference Protocol v2 over HTTP or gRPC",
-    ),
-    "torchpipe": Plugin(
-        "alignkit.backends.torchpipe:TorchpipeBackend",
-        distributions=("torchpipe",),
-        module="torchpipe",
-        gpu=True,
-        unproven=True,
-        summary="torchpipe's TensorrtTensor behind its own decoder; is sent files",
-    ),
-    "tensorrt": Plugin(
-        "alignkit.backends.tensorrt:TensorRTBackend",
-        distributions=("tensorrt", "tensorrt-cu13", "tensorrt-cu12"),
-        module="tensorrt",
-        extra="tensorrt",
-        gpu=True,
-        unproven=True,
-        summary="TensorRT 10 or 11 engines, strongly typed",
-    ),
-    "tensorrt-rtx": Plugin(
-        "alignkit.backends.tensorrt:TensorRTRTXBackend",
-        distributions=("tensorrt-rtx-cu13",),
-        module="tensorrt_rtx_bindings",
-        extra="tensorrt-rtx",
-        unproven=True,
-        summary="TensorRT-RTX engines, built without a GPU",
-    ),
-    "simulated": Plugin(
-        "alignkit.backends.simulated:SimulatedBackend",
-        distributions=("onnxruntime-gpu", "onnxruntime"),
-        module="onnxruntime",
-        summary="the arithmetic of other processors, simulated on the CPU",
-    ),
-}
+BACKENDS = PluginTable(
+    "backends",
+    {
+        "torch": Plugin(
+            "alignkit.backends.torch:TorchBackend",
+            distributions=("torch",),
+            module="torch",
+            summary="PyTorch, eager or compiled; TF32 is off in fp32",
+        ),
+        "onnxruntime": Plugin(
+            "alignkit.backends.onnxruntime:ONNXRuntimeBackend",
+            distributions=("onnxruntime-gpu", "onnxruntime"),
+            module="onnxruntime",
+            summary="ONNX Runtime; CPU, CUDA or TensorRT provider",
+        ),
+        "openvino": Plugin(
+            "alignkit.backends.openvino:OpenVINOBackend",
+            distributions=("openvino",),
+            module="openvino",
+            extra="openvino",
+            summary="OpenVINO on the CPU; each precision is verified",
+        ),
+        "kserve": Plugin(
+            "alignkit.backends.kserve:KServeBackend",
+            distributions=("tritonclient",),
+            module="tritonclient",
+            extra="kserve",
+            summary="a live endpoint, by the Open Inference Protocol v2 over HTTP or gRPC",
+        ),
+        "torchpipe": Plugin(
+            "alignkit.backends.torchpipe:TorchpipeBackend",
+            distributions=("torchpipe",),
+            module="torchpipe",
+            gpu=True,
+            unproven=True,
+            summary="torchpipe's TensorrtTensor behind its own decoder; is sent files",
+        ),
+        "tensorrt": Plugin(
+            "alignkit.backends.tensorrt:TensorRTBackend",
+            distributions=("tensorrt", "tensorrt-cu13", "tensorrt-cu12"),
+            module="tensorrt",
+            extra="tensorrt",
+            gpu=True,
+            unproven=True,
+            summary="TensorRT 10 or 11 engines, strongly typed",
+        ),
+        "tensorrt-rtx": Plugin(
+            "alignkit.backends.tensorrt:TensorRTRTXBackend",
+            distributions=("tensorrt-rtx-cu13",),
+            module="tensorrt_rtx_bindings",
+            extra="tensorrt-rtx",
+            unproven=True,
+            summary="TensorRT-RTX engines, built without a GPU",
+        ),
+        "simulated": Plugin(
+            "alignkit.backends.simulated:SimulatedBackend",
+            distributions=("onnxruntime-gpu", "onnxruntime"),
+            module="onnxruntime",
+            summary="the arithmetic of other processors, simulated on the CPU",
+        ),
+    },
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +303,8 @@ def usable_backends() -> list[Usable]:
     """List all that an experiment can name; load no runtime and contact no endpoint."""
     combinations = []
     for name, plugin in BACKENDS.items():
+        if BACKENDS.reason(name):
+            continue  # it has no class, and so no precisions
         kind, missing, version = plugin.load(), plugin.missing(), plugin.version()
         # an option without a default, such as an endpoint's address, cannot be tried
         open_ended = any(each.default is each.default_factory is MISSING for each in fields(kind))

@@ -88,6 +88,10 @@ COMMANDS = {
         "doctor_command:doctor",
         "Describe this machine: versions, codecs, extras, and a self-test of its decoders.",
     ),
+    "conformance": Late(
+        "conformance_command:conformance",
+        "Check that a plugin keeps the contract of its family; print each check with its numbers.",
+    ),
     "match": Late(
         "match_command:match",
         "Find the configurations on this machine whose pixels are nearest to a serving stack's.",

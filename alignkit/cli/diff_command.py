@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from alignkit.cli.arguments import Overrides, ProgressOption, Quiet
+from alignkit.cli.arguments import (
+    Json,
+    Overrides,
+    PageOut,
+    ProgressOption,
+    Quiet,
+    display,
+    listed,
+)
 from alignkit.errors import ConfigError
-from alignkit.progress import progress_for
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -37,15 +44,15 @@ def diff(
             metavar="A",
             help="Preset (see alignkit list presets), entry of --config, torchpipe .toml, "
             "preprocessor_config.json or its folder, timm:MODEL, or mapping such as "
-            "'{preset: opencv-train}'; repeatable, the reference first.",
+            "'{preset: opencv-train}'; repeatable, or names with commas; the reference first.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     model: Annotated[
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="Also count the predictions that change: FILE.onnx, FILE.pt2, FILE.pt "
-            "(TorchScript), timm:NAME, or '{weights: FILE.pt, model: timm:resnet18}'.",
+            help="Also count the predictions that change: a file of ONNX, TorchScript or "
+            "torch.export, or '{weights: FILE.pt, model: timm:resnet18}'.",
         ),
     ] = None,
     size: Annotated[
@@ -62,9 +69,8 @@ def diff(
         list[str],
         typer.Option(metavar="IMAGE", help="Only this image, named as in the output; repeatable."),
     ] = [],  # noqa: B006
-    out: Annotated[
-        list[str], typer.Option(metavar="KIND=PATH", help="json=FILE or html=DIR; repeatable.")
-    ] = [],  # noqa: B006
+    as_json: Json = False,
+    out: PageOut = [],  # noqa: B006
     fail_on_coverage: Annotated[
         bool,
         typer.Option("--fail-on-coverage", help="Exit 1 if the paths decode different images."),
@@ -111,19 +117,22 @@ def diff(
     from alignkit.experiment.yaml_argument import named_paths
     from alignkit.isolation import Limits
     from alignkit.preprocess.stress import parse_stress
+    from alignkit.record.document import document_text
+    from alignkit.stored_file import output_paths
     from alignkit.studies.diff import DiffRequest, exit_code
     from alignkit.studies.diff import diff as compare
-    from alignkit.studies.diff.diff_arguments import outputs_of, samples_of, write_outputs
+    from alignkit.studies.diff.diff_arguments import samples_of, write_outputs
     from alignkit.studies.diff.diff_summary import diff_summary
 
-    outputs = outputs_of(out)
+    outputs = output_paths(out, ("json", "html"))
     # `alignkit diff experiment.yaml` should do what every other command does with a file
     if config is None and images and [path.suffix for path in images] in YAML:
         config, images = images[0], None
     experiment = _experiment(config, overrides)
     entries = experiment.entries if experiment else {}
     given, own = _model(model)
-    paths = named_paths(preprocess, size=size or own, entries=entries, max_pixels=max_pixels)
+    size = size or own
+    paths = named_paths(listed(preprocess), size=size, entries=entries, max_pixels=max_pixels)
     samples, source = samples_of(images or [], experiment, limit, only)
     request = DiffRequest(
         paths=paths,
@@ -137,9 +146,9 @@ def diff(
         threads=threads,
         limits=Limits(timeout, int(max_memory * 2**30), lossy=True),
     )
-    record = compare(request, progress_for("none" if quiet else progress))
+    record = compare(request, display(progress, quiet=quiet))
     written = write_outputs(outputs, record, request)
-    print(diff_summary(record))
+    print(document_text(record) if as_json else diff_summary(record))
     for path in written:
         print(f"written {path}", file=sys.stderr)
     raise typer.Exit(exit_code(record, fail_on_coverage=fail_on_coverage))

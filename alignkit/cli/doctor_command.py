@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -33,23 +33,28 @@ def doctor(as_json: Json = False) -> None:
 
     found = environment()
     tested = self_test()
-    extras, missing = _extras(), _missing()
+    extras, missing, outside = _extras(), _missing(), _outside()
     if as_json:
         document = {
             "environment": found.model_dump(),
             "extras": extras,
             "missing": missing,
+            "other_packages": outside,
             "self_test": [asdict(each) | {"passed": each.passed} for each in tested],
         }
         print(json.dumps(document, indent=1))
     else:
         parts = [_environment(found), _table("extras", extras), _self_test(tested)]
+        if outside:
+            parts.append(_table("plugins of other packages", outside))
         if missing:
             parts.append(_table("missing in the base install", missing))
         print(*parts, sep="\n\n")
     if missing:  # extras and GPUs are choices; a machine without them is healthy
         raise typer.Exit(ExitCode.MISSING)
-    raise typer.Exit(ExitCode.PASS if all(each.passed for each in tested) else ExitCode.CRASHED)
+    # another package's decoder may be one for other files than JPEG
+    own = [each for each in tested if each.decoder in DECODERS.own]
+    raise typer.Exit(ExitCode.PASS if all(each.passed for each in own) else ExitCode.CRASHED)
 
 
 def _environment(found: Environment) -> str:
@@ -88,7 +93,7 @@ def _plugins() -> dict[str, Plugin]:
         "decoder": DECODERS, "resizer": RESIZERS, "backend": BACKENDS, "dataset": DATASETS
     }  # fmt: skip
     return {
-        f"{family} {name}": plugin
+        f"{family} {name}": replace(plugin, broken=table.reason(name))
         for family, table in families.items()
         for name, plugin in table.items()
     }
@@ -107,9 +112,20 @@ def _extras() -> dict[str, str]:
     return found
 
 
+def _outside() -> dict[str, str]:
+    """Return the plugins of other packages, each with its version or why it does not run here."""
+    return {
+        name: f"{plugin.missing() or plugin.version()} (from {plugin.package})"
+        for name, plugin in _plugins().items()
+        if plugin.package
+    }
+
+
 def _missing() -> dict[str, str]:
     """Return the plugins of the base install that cannot run here, with the reason and the fix."""
     base = {
-        name: plugin for name, plugin in _plugins().items() if not plugin.extra and not plugin.gpu
+        name: each
+        for name, each in _plugins().items()
+        if not (each.extra or each.gpu or each.package)
     }
     return {name: why for name, plugin in base.items() if (why := plugin.missing())}

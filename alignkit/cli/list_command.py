@@ -15,7 +15,7 @@ from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
 from alignkit.errors import ConfigError
 from alignkit.gate.outputs import OUTPUTS
-from alignkit.plugins import NO_GPU, UNPROVEN, Plugin, did_you_mean
+from alignkit.plugins import NO_GPU, UNPROVEN, PluginTable, did_you_mean
 from alignkit.preprocess.presets import PRESETS, calibration, decoder_evidence
 from alignkit.resizers import RESIZERS
 from alignkit.text import columns
@@ -103,10 +103,12 @@ def _family_text(family: str, *, brief: bool) -> str:
     return "\n".join(lines)
 
 
-def _listed(table: dict[str, Plugin]) -> list[Listed]:
+def _listed(table: PluginTable) -> list[Listed]:
     listed = []
     for name, plugin in table.items():
-        why, note = plugin.missing(), UNPROVEN if plugin.unproven else ""
+        why = table.reason(name) or plugin.missing()
+        notes = UNPROVEN if plugin.unproven else "", plugin.package and f"from {plugin.package}"
+        note = "; ".join(filter(None, notes))
         listed.append(Listed(name, not why, plugin.version(), plugin.summary, why, note=note))
     return listed
 
@@ -120,7 +122,7 @@ def _decoders() -> list[Listed]:
 
 def _decoder_evidence(name: str) -> str:
     decoder = DECODERS[name].load()
-    # one of a third party may need options
+    # one of another package may need options
     return decoder_evidence(decoder()) if getattr(decoder, "surrogate_of", "") else ""
 
 
@@ -131,7 +133,9 @@ def _backends() -> list[Listed]:
     reasons = {each.backend: each.reason for each in reversed(found)}
     listed = [
         # one that can only build does not run here
-        each if each.name in able else replace(each, usable=False, why=reasons[each.name])
+        each
+        if each.name in able
+        else replace(each, usable=False, why=reasons.get(each.name, each.why))
         for each in _listed(BACKENDS)
     ]
     for one in found:
@@ -158,6 +162,7 @@ def _runtimes() -> list[Listed]:
         known = any(each.name.partition(" ")[0] == backend for each in listed)
         summary = precisions if known else f"{precisions}: {BACKENDS[backend].summary}"
         listed.append(Listed(name, not reason, members[0].version, summary, reason, note=note))
+    listed += [each for each in _listed(BACKENDS) if BACKENDS.reason(each.name)]
     return listed
 
 

@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alignkit.cli.arguments import JsonOut, Quiet, json_paths
+from alignkit.cli.arguments import (
+    Json,
+    ProgressOption,
+    Quiet,
+    display,
+    listed,
+)
 from alignkit.errors import ConfigError
-from alignkit.progress import Progress, ProgressMode, advancing, progress_for
+from alignkit.progress import Progress, advancing
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,7 +31,7 @@ if TYPE_CHECKING:
     from alignkit.search.target import Target
 
 PluginNames = Annotated[
-    list[str], typer.Option(metavar="NAME", help="Only this plugin; repeatable.")
+    list[str], typer.Option(metavar="NAME", help="Only these plugins; repeatable, or with commas.")
 ]
 
 
@@ -71,41 +77,49 @@ def match(
             help="Environment variable with the endpoint's Authorization header.",
         ),
     ] = "",
-    record: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Store an endpoint's tensors here for later searches."),
-    ] = None,
     probe: Annotated[int, typer.Option(min=2, help="Number of images to search on.")] = 500,
     seed: Annotated[
         int, typer.Option(help="Seed that selects the images for the final check.")
     ] = 0,
-    out: JsonOut = [],  # noqa: B006
-    progress: Annotated[ProgressMode, typer.Option(help="auto, plain or none.")] = "auto",
+    as_json: Json = False,
+    out: Annotated[
+        list[str],
+        typer.Option(
+            metavar="KIND=PATH",
+            help="Also write json=FILE, the result, or tensors=DIR, an endpoint's tensors for "
+            "later searches; repeatable.",
+        ),
+    ] = [],  # noqa: B006
+    progress: ProgressOption = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Find the configurations on this machine whose pixels are nearest to a serving stack's."""
     from alignkit.datasets.unlabelled_images import Images
     from alignkit.search import match as find_nearest
     from alignkit.search.configurations import configurations, serving_options
-    from alignkit.search.match_text import as_json
+    from alignkit.search.match_text import as_json as document_of
     from alignkit.search.recorded_target import recorded_target
     from alignkit.search.target import preprocess_of, preprocess_target
-    from alignkit.stored_file import write_output
+    from alignkit.stored_file import output_paths, write_output
 
-    files = json_paths(out)
+    files = output_paths(out, ("json", "tensors"))
+    decoders, resizers = listed(decoders), listed(resizers)
     given = None
     if model is not None:
         from alignkit.predict.given_model import given_model
 
         given = given_model(model)
     samples = Images(tuple(images)).evaluation()
-    display = progress_for("none" if quiet else progress)
+    shown = display(progress, quiet=quiet)
+    record = dict(files).get("tensors")
+    if record and "://" not in target:
+        raise ConfigError("--out tensors=DIR stores the tensors of a live endpoint, http://…")
     with ExitStack() as held:
         if "://" in target:
             # tensors of an endpoint that nobody wants to keep are searched in a folder as well
             folder = record or Path(held.enter_context(TemporaryDirectory()))
             asked = (tensor, header_env, folder)
-            stack, rows = _endpoint(target, asked, samples, decoders, resizers, display)
+            stack, rows = _endpoint(target, asked, samples, decoders, resizers, shown)
         elif Path(target).is_dir():
             stack, rows = recorded_target(
                 Path(target), samples, decoders=decoders, resizers=resizers
@@ -122,15 +136,20 @@ def match(
             from alignkit.search.match_drift import with_churn
 
             session = held.enter_context(open_given(given, stack.geometry.size)).session
-        with display.stage("match", len(rows), f"{len(chosen)} configurations") as stage:
+        with shown.stage("match", len(rows), f"{len(chosen)} configurations") as stage:
             found = find_nearest(
                 stack, samples, rows, chosen, probe=probe, seed=seed, progress=advancing(stage)
             )
         if session is not None:
             found = with_churn(found, stack, samples, rows, session)
-    _show(found, names)
-    for file in files:
-        write_output(file, json.dumps(as_json(found, names), indent=1))
+    document = json.dumps(document_of(found, names), indent=1)
+    if as_json:
+        print(document)
+    else:
+        _show(found, names)
+    for kind, file in files:
+        if kind == "json":
+            write_output(file, document)
 
 
 def _endpoint(
@@ -139,7 +158,7 @@ def _endpoint(
     samples: Samples,
     decoders: Sequence[str],
     resizers: Sequence[str],
-    display: Progress,
+    shown: Progress,
 ) -> tuple[Target, Sequence[int]]:
     from alignkit.search.endpoint_target import endpoint_of, endpoint_target
 
@@ -147,9 +166,9 @@ def _endpoint(
     endpoint = endpoint_of(address, tensor, header_env)
     if folder.is_dir() and any(folder.iterdir()):
         raise ConfigError(
-            f"--record {folder} is not empty; to search its tensors, pass it as --target"
+            f"--out tensors={folder}: is not empty; to search its tensors, pass it as --target"
         )
-    with display.stage("ask", len(samples), f"{endpoint.at.url} for tensors") as stage:
+    with shown.stage("ask", len(samples), f"{endpoint.at.url} for tensors") as stage:
         return endpoint_target(
             endpoint, samples, folder, decoders=decoders, resizers=resizers,
             progress=advancing(stage),

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from alignkit.plugins import Plugin
+from alignkit.plugins import Plugin, PluginTable
 
 if TYPE_CHECKING:
     from alignkit.samples import Samples, Split
@@ -61,19 +61,22 @@ class Dataset(Protocol):
         return ()
 
 
-DATASETS = {
-    "digits-on-photos": Plugin(
-        "alignkit.datasets.digits_on_photos:DigitsOnPhotos",
-        distributions=("scikit-learn",),
-        module="sklearn",
-        summary="handwritten digits on photographs, made here as JPEG files; no download",
-    ),
-    "folder": Plugin(
-        "alignkit.datasets.folder:Folder",
-        summary="your own images: ROOT/{train,eval}/<class>/…, or ROOT/<class>/… split by a seed",
-    ),
-    "images": Plugin(
-        "alignkit.datasets.unlabelled_images:Images",
-        summary="unlabelled images, from a folder or by name; for diff",
-    ),
-}
+DATASETS = PluginTable(
+    "datasets",
+    {
+        "digits-on-photos": Plugin(
+            "alignkit.datasets.digits_on_photos:DigitsOnPhotos",
+            distributions=("scikit-learn",),
+            module="sklearn",
+            summary="handwritten digits on photographs, made here as JPEG files; no download",
+        ),
+        "folder": Plugin(
+            "alignkit.datasets.folder:Folder",
+            summary="your images: ROOT/{train,eval}/<class>/…, or ROOT/<class>/… split by a seed",
+        ),
+        "images": Plugin(
+            "alignkit.datasets.unlabelled_images:Images",
+            summary="unlabelled images, from a folder or by name; for diff",
+        ),
+    },
+)

@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
-from alignkit.plugins import Plugin
+from alignkit.plugins import Plugin, PluginTable
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image
@@ -87,59 +87,62 @@ _NVIMGCODEC = Library(
     ("nvidia-nvimgcodec-cu13", "nvidia-nvimgcodec-cu12"), "nvidia.nvimgcodec", "nvimgcodec"
 )
 
-DECODERS = {
-    "opencv": OPENCV.plugin(
-        "alignkit.decoders.opencv:OpenCVDecoder",
-        "cv2.imdecode; libjpeg-turbo, smooth chroma, islow",
-    ),
-    "pillow": PILLOW.plugin(
-        "alignkit.decoders.pillow:PillowDecoder",
-        "PIL.Image.open; libjpeg-turbo, smooth chroma, islow",
-    ),
-    "torchvision": TORCHVISION.plugin(
-        "alignkit.decoders.torchvision:TorchvisionDecoder",
-        "torchvision.io.decode_image on the CPU",
-    ),
-    "simplejpeg": Library(("simplejpeg",), "simplejpeg").plugin(
-        "alignkit.decoders.simplejpeg:SimpleJPEGDecoder",
-        "libjpeg-turbo with its chroma and DCT switches",
-    ),
-    "nvjpeg-model": Library(("jpeglib",), "jpeglib").plugin(
-        "alignkit.decoders.nvjpeg_model:NvjpegModelDecoder",
-        "nvJPEG's arithmetic on the CPU: repeated chroma, float DCT, truncated colour",
-    ),
-    "torchpipe": TORCHPIPE.plugin(
-        "alignkit.decoders.torchpipe:TorchpipeDecoder",
-        "torchpipe DecodeMat (OpenCV inside); turns by EXIF",
-    ),
-    "dali": DALI.plugin("alignkit.decoders.dali:DALIDecoder", "NVIDIA DALI on the CPU"),
-    "nvimgcodec": _NVIMGCODEC.plugin(
-        "alignkit.decoders.nvimgcodec:NvImageCodecDecoder", "nvImageCodec's CPU backends"
-    ),
-    "pyav": Library(("av",), "av", "pyav").plugin(
-        "alignkit.decoders.pyav:PyAVDecoder", "FFmpeg's JPEG decoder and swscale"
-    ),
-    "torchvision-cuda": TORCHVISION.plugin(
-        "alignkit.decoders.torchvision:TorchvisionCudaDecoder",
-        "torchvision.io.decode_jpeg on CUDA: nvJPEG, repeated chroma",
-        gpu=True,
-    ),
-    "torchpipe-cuda": TORCHPIPE.plugin(
-        "alignkit.decoders.torchpipe:TorchpipeCudaDecoder",
-        "torchpipe DecodeTensor: nvJPEG, repeated chroma",
-        gpu=True,
-    ),
-    "dali-gpu": DALI.plugin(
-        "alignkit.decoders.dali:DALIGPUDecoder",
-        "NVIDIA DALI mixed: nvJPEG, repeated chroma by default",
-        gpu=True,
-    ),
-    "nvimgcodec-gpu": _NVIMGCODEC.plugin(
-        "alignkit.decoders.nvimgcodec:NvImageCodecGPUDecoder",
-        "nvImageCodec on CUDA or the JPEG engine: nvJPEG, smooth chroma by default",
-        gpu=True,
-    ),
-}
+DECODERS = PluginTable(
+    "decoders",
+    {
+        "opencv": OPENCV.plugin(
+            "alignkit.decoders.opencv:OpenCVDecoder",
+            "cv2.imdecode; libjpeg-turbo, smooth chroma, islow",
+        ),
+        "pillow": PILLOW.plugin(
+            "alignkit.decoders.pillow:PillowDecoder",
+            "PIL.Image.open; libjpeg-turbo, smooth chroma, islow",
+        ),
+        "torchvision": TORCHVISION.plugin(
+            "alignkit.decoders.torchvision:TorchvisionDecoder",
+            "torchvision.io.decode_image on the CPU",
+        ),
+        "simplejpeg": Library(("simplejpeg",), "simplejpeg").plugin(
+            "alignkit.decoders.simplejpeg:SimpleJPEGDecoder",
+            "libjpeg-turbo with its chroma and DCT switches",
+        ),
+        "nvjpeg-model": Library(("jpeglib",), "jpeglib").plugin(
+            "alignkit.decoders.nvjpeg_model:NvjpegModelDecoder",
+            "nvJPEG's arithmetic on the CPU: repeated chroma, float DCT, truncated colour",
+        ),
+        "torchpipe": TORCHPIPE.plugin(
+            "alignkit.decoders.torchpipe:TorchpipeDecoder",
+            "torchpipe DecodeMat (OpenCV inside); turns by EXIF",
+        ),
+        "dali": DALI.plugin("alignkit.decoders.dali:DALIDecoder", "NVIDIA DALI on the CPU"),
+        "nvimgcodec": _NVIMGCODEC.plugin(
+            "alignkit.decoders.nvimgcodec:NvImageCodecDecoder", "nvImageCodec's CPU backends"
+        ),
+        "pyav": Library(("av",), "av", "pyav").plugin(
+            "alignkit.decoders.pyav:PyAVDecoder", "FFmpeg's JPEG decoder and swscale"
+        ),
+        "torchvision-cuda": TORCHVISION.plugin(
+            "alignkit.decoders.torchvision:TorchvisionCudaDecoder",
+            "torchvision.io.decode_jpeg on CUDA: nvJPEG, repeated chroma",
+            gpu=True,
+        ),
+        "torchpipe-cuda": TORCHPIPE.plugin(
+            "alignkit.decoders.torchpipe:TorchpipeCudaDecoder",
+            "torchpipe DecodeTensor: nvJPEG, repeated chroma",
+            gpu=True,
+        ),
+        "dali-gpu": DALI.plugin(
+            "alignkit.decoders.dali:DALIGPUDecoder",
+            "NVIDIA DALI mixed: nvJPEG, repeated chroma by default",
+            gpu=True,
+        ),
+        "nvimgcodec-gpu": _NVIMGCODEC.plugin(
+            "alignkit.decoders.nvimgcodec:NvImageCodecGPUDecoder",
+            "nvImageCodec on CUDA or the JPEG engine: nvJPEG, smooth chroma by default",
+            gpu=True,
+        ),
+    },
+)
 
 
 @cache

@@ -59,7 +59,7 @@ def self_test() -> list[DecoderCheck]:
     decoders = [
         Encoded(name, b"", given=plugin)
         for name, plugin in DECODERS.items()
-        if not plugin.missing()
+        if not plugin.missing() and not DECODERS.reason(name)
     ]
     work: Work[list[DecoderCheck]] = _SelfTest()
     found = process_wide().run(work, decoders, processes=1, images_a_task=1)

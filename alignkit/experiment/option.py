@@ -9,6 +9,7 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from functools import cache
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import (
@@ -28,12 +29,42 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from alignkit.errors import ConfigError, DataError
-from alignkit.plugins import Plugin, did_you_mean, find_plugin
+from alignkit.plugins import Plugin, PluginTable, did_you_mean
+
+
+def field_docs(kind: type[Any]) -> dict[str, str]:
+    """Return the docstrings below the fields of a class and its bases, read from their sources."""
+    # late: only the JSON Schema needs them
+    import ast
+    import inspect
+    from textwrap import dedent
+
+    docs: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        if not each.__module__.startswith("alignkit."):
+            continue  # a library's, or a plugin's without a source
+        (body,) = ast.parse(dedent(inspect.getsource(each))).body
+        assert isinstance(body, ast.ClassDef)
+        for field, below in pairwise(body.body):
+            match field, below:
+                case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                    docs[name] = " ".join(text.replace("``", "`").split())
+    return docs
+
+
+def describe(schema: dict[str, Any], kind: type[Any]) -> None:
+    """Put the docstrings of a class's fields into its JSON Schema, where editors show them."""
+    docs = field_docs(kind)
+    for name, each in schema.get("properties", {}).items():
+        if name in docs:
+            each["description"] = docs[name]
+
 
 # as strict as a person expects: ``true`` is no number
 STRICT_MODEL = ConfigDict(
     # a model is part of a larger one, which builds its validator; few are ever used alone
     extra="forbid", frozen=True, arbitrary_types_allowed=True, defer_build=True,
+    json_schema_extra=describe,
 )  # fmt: skip
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
 Integer = Annotated[int, Strict()]
@@ -77,9 +108,7 @@ def refuse(title: str, lines: list[InitErrorDetails]) -> None:
         raise ValidationError.from_exception_data(title, lines)
 
 
-def plugin_from(
-    family: str, table: dict[str, Plugin], given: Any, *, also_known: Collection[str] = ()
-) -> Any:
+def plugin_from(table: PluginTable, given: Any, *, also_known: Collection[str] = ()) -> Any:
     """Build the plugin that ``given`` (a name, or a mapping with ``name``) describes.
 
     Raises `pydantic.ValidationError` with every wrong option; a surrounding model adds the key
@@ -88,14 +117,15 @@ def plugin_from(
     options = {"name": given} if isinstance(given, str) else given
     name = options.get("name") if isinstance(options, dict) else None
     if not isinstance(name, str):
-        message = f"needs a {family.rstrip('s')}'s name, or a mapping with 'name'"
-        raise ValidationError.from_exception_data(family, [wrong("plugin", message, given=given)])
+        message = f"needs a {table.kind}'s name, or a mapping with 'name'"
+        lines = [wrong("plugin", message, given=given)]
+        raise ValidationError.from_exception_data(table.family, lines)
     try:
-        plugin = find_plugin(family, table, name)
+        plugin = table.find(name)
     except ConfigError as error:
         place = () if isinstance(given, str) else ("name",)
         line = wrong("plugin_name", str(error), *place, given=name)
-        raise ValidationError.from_exception_data(family, [line]) from None
+        raise ValidationError.from_exception_data(table.family, [line]) from None
     loaded = plugin.load()
     known = {each.name for each in fields(loaded) if each.init}
     lines = [
@@ -105,7 +135,7 @@ def plugin_from(
         for key in options.keys() - known - {"name"}
     ]
     built = _built(plugin, {key: options[key] for key in options.keys() & known}, lines)
-    refuse(family, lines)
+    refuse(table.family, lines)
     return built
 
 
@@ -132,8 +162,7 @@ class PluginMapping(BaseModel):
     model_config = ConfigDict(
         extra="allow", frozen=True, arbitrary_types_allowed=True, defer_build=True
     )
-    family: ClassVar[str]
-    table: ClassVar[dict[str, Plugin]]
+    table: ClassVar[PluginTable]
     bare: ClassVar[bool] = True
     """Whether the name alone is allowed; see `plugin_schema`."""
     name: str
@@ -158,7 +187,7 @@ class PluginMapping(BaseModel):
             own = cls.model_fields.keys() - {"name"}
             try:
                 options = {key: value for key, value in given.items() if key not in own}
-                plugin_from(cls.family, cls.table, options, also_known=own)
+                plugin_from(cls.table, options, also_known=own)
             except ValidationError as error:
                 lines += lines_of(error)
         refuse(cls.__name__, lines)
@@ -171,29 +200,30 @@ class PluginMapping(BaseModel):
     ) -> JsonSchemaValue:
         own = dict(handler.resolve_ref_schema(handler(core))["properties"])
         del own["name"]
-        return plugin_schema(cls.table, own=own, bare=cls.bare)
+        describe({"properties": own}, cls)
+        schema = plugin_schema(cls.table, own=own, bare=cls.bare)
+        return {"description": cls.__doc__, **schema}
 
     def plugin(self) -> Any:
         """Build the plugin from its own options."""
-        return plugin_from(self.family, self.table, {"name": self.name, **(self.model_extra or {})})
+        return plugin_from(self.table, {"name": self.name, **(self.model_extra or {})})
 
 
 @dataclass(frozen=True, slots=True)
 class PluginOption:
     """Annotation of a pydantic field that holds a plugin."""
 
-    family: str
-    table: dict[str, Plugin]
+    table: PluginTable
 
     def __hash__(self) -> int:
-        # the table is a dict, which has no hash; a family has one table
-        return hash(self.family)
+        # a mapping has no hash; a family has one table
+        return hash(self.table.family)
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
-            lambda given: plugin_from(self.family, self.table, given)
+            lambda given: plugin_from(self.table, given)
         )
 
     def __get_pydantic_json_schema__(
@@ -203,7 +233,7 @@ class PluginOption:
 
 
 def plugin_schema(
-    table: dict[str, Plugin], *, own: JsonSchemaValue | None = None, bare: bool = True
+    table: PluginTable, *, own: JsonSchemaValue | None = None, bare: bool = True
 ) -> JsonSchemaValue:
     """Return the JSON Schema of a family: one of its plugins, with its options.
 
@@ -212,12 +242,16 @@ def plugin_schema(
     """
     own = own or {}
     closed = {"type": "object", "additionalProperties": False}
+    # a broken package must not take the schema of all others down
+    loadable = {name: plugin for name, plugin in sorted(table.items()) if not table.reason(name)}
     choices: list[JsonSchemaValue] = [
-        {"enum": sorted(table)} if bare else {**closed, "properties": own}
+        {"enum": [*loadable]} if bare else {**closed, "properties": own}
     ]
-    for name, plugin in sorted(table.items()):
+    for name, plugin in loadable.items():
         options = _adapter(plugin).json_schema()
-        keys = {"name": {"const": name}, **own, **options.get("properties", {})}
+        describe(options, plugin.load())
+        described_name = {"const": name, "description": plugin.summary}
+        keys = {"name": described_name, **own, **options.get("properties", {})}
         required = ["name", *options.get("required", [])]
         described = {"description": plugin.summary, "properties": keys, "required": required}
         choices.append({**closed, **described})

@@ -31,8 +31,11 @@ _VARIABLES = (
 """Environment variables that change results or times; recorded if set."""
 
 
-def environment(decoders: Collection[str] = tuple(DECODERS)) -> Environment:
-    """Describe this process and machine. Imports the libraries of the decoders named."""
+def environment(decoders: Collection[str] | None = None) -> Environment:
+    """Describe this process and machine.
+
+    Imports the libraries of the decoders named, by default of all of alignkit's own.
+    """
     return Environment(
         python=platform.python_version(),
         platform=platform.platform(),
@@ -53,8 +56,8 @@ def versions() -> dict[str, str]:
     names = {
         distribution
         for family in families
-        for plugin in family.values()
-        for distribution in plugin.distributions
+        for plugin in family.known().values()
+        for distribution in (*plugin.distributions, *filter(None, [plugin.package]))
     }
     found = {"alignkit": __version__}
     for name in sorted(names.union(_LIBRARIES)):
@@ -65,12 +68,13 @@ def versions() -> dict[str, str]:
     return found
 
 
-def codecs(decoders: Collection[str] = tuple(DECODERS)) -> dict[str, str]:
-    """Return the library and codec build that each decoder really runs."""
+def codecs(decoders: Collection[str] | None = None) -> dict[str, str]:
+    """Return the library and codec build that each decoder really runs; by default our own."""
+    wanted = DECODERS.own if decoders is None else decoders
     return {
-        name: plugin.load()().version()
-        for name, plugin in DECODERS.items()
-        if name in decoders and not plugin.missing()
+        name: DECODERS[name].load()().version()
+        for name in DECODERS.known()
+        if name in wanted and not DECODERS[name].missing()
     }
 
 

@@ -17,7 +17,7 @@ from alignkit.backends import (
 from alignkit.engines.export import exporter_parts
 from alignkit.errors import ConfigError
 from alignkit.machine import vector_extensions
-from alignkit.plugins import UNPROVEN, did_you_mean, find_plugin
+from alignkit.plugins import UNPROVEN, did_you_mean
 from alignkit.preprocess import stage_identity
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def runtimes_of(evaluate: Evaluate, trainings: tuple[Training, ...]) -> list[Run
     """
     runtimes = []
     for name, option in zip(evaluate.titles(), evaluate.backends, strict=True):
-        plugin = find_plugin("backends", BACKENDS, option.name)
+        plugin = BACKENDS.find(option.name)
         backend = option.build()
         for precision in option.precision:
             missing = plugin.missing()

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
-from zipfile import ZipFile, is_zipfile
 
 from pydantic import ValidationError
 
@@ -23,18 +22,21 @@ from alignkit.experiment import problems_of
 from alignkit.experiment.model_option import FORMATS, ModelOption
 from alignkit.experiment.yaml_source import parse
 from alignkit.models.checkpoint import Checkpoint
-from alignkit.models.pretrained import default_tag, timm_size
-from alignkit.models.user_model import UserModel, in_one_file, input_size_of, outputs_of
+from alignkit.models.file_kind import kind_of, mistaken
+from alignkit.models.onnx_header import onnx_faults, read_onnx_header
+from alignkit.models.user_model import UserModel, in_one_file
+from alignkit.models.weights_header import read_weights_header
 from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
     from alignkit.backends import Session
 
 MODEL_FORMS = (
-    "FILE.onnx, FILE.pt2 (torch.export), FILE.pt (TorchScript), timm:NAME (published weights), or "
-    "an entry of 'models:' such as '{weights: FILE.pt, model: timm:resnet18}'"
+    "a file of ONNX, TorchScript or torch.export, or an entry of 'models:' such as "
+    "'{weights: FILE.pt, model: timm:resnet18}'"
 )
-_SUFFIXES = {".onnx": "onnx", ".pt2": "exported"}
+_GRAPHS = ("onnx", "torchscript", "exported")
+"""Kinds of files that hold a graph with its weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Opened:
 def given_model(text: str) -> UserModel:
     """Read the argument; raise `ConfigError` for one of no known form, or if there is no file."""
     model = _option(text).build()
-    if not model.is_known:
+    if not model.file.is_file():
         raise ConfigError(f"--model: there is no file {model.file}; give {MODEL_FORMS}")
     return model
 
@@ -79,39 +81,35 @@ def _option(text: str) -> ModelOption:
 
 
 def _short_for(text: str) -> dict[str, str]:
-    """Return the entry of ``models:`` that a file or ``timm:NAME`` is short for."""
-    if text.startswith("timm:"):
-        name, _, tag = text.partition(".")
-        return {"model": name, "pretrained": tag or default_tag(name)}
+    """Return the entry of ``models:`` that a file is short for, by its kind."""
     file = Path(text).expanduser()
-    if key := _SUFFIXES.get(file.suffix.lower()):
-        return {key: text}
     if not file.is_file():
         raise ConfigError(f"--model {text}: no such file; give {MODEL_FORMS}")
-    if not _is_torchscript(file):
+    kind = kind_of(file)
+    if kind in _GRAPHS:
+        return {kind: text}
+    if kind == "weights":
         raise ConfigError(
             f"--model {text}: a file of weights needs its architecture: "
             f"--model '{{weights: {text}, model: timm:resnet18}}', with a torchvision name, "
             "timm:NAME or module:function; or export it as ONNX"
         )
-    return {"torchscript": text}
-
-
-def _is_torchscript(file: Path) -> bool:
-    # archives of torch.jit.save hold their code, those of torch.save do not
-    if not is_zipfile(file):
-        return False
-    with ZipFile(file) as archive:
-        return any("/code/" in name for name in archive.namelist())
+    raise ConfigError(f"--model {text}: {mistaken(file, 'onnx') or f'give {MODEL_FORMS}'}")
 
 
 def own_size(model: UserModel) -> tuple[int, int] | None:
-    """Return (height, width) of the model's input if its file or timm states it."""
-    if model.format == "onnx":
-        return input_size_of(model.file)
-    if model.pretrained and model.model.startswith("timm:"):
-        return timm_size(model.pretrained, model.model)
-    return None
+    """Return (height, width) of the input of an ONNX file; ``None`` if it leaves either open.
+
+    Also of other files, which state none. Raise `DataError` if the file is no ONNX file.
+    """
+    if model.format != "onnx":
+        return None
+    inputs = read_onnx_header(model.file).inputs
+    shape = inputs[0].shape if len(inputs) == 1 else None
+    if shape is None or len(shape) != 4 or shape[1] not in (None, 3):
+        return None  # no image classifier's: `onnx_faults` says so
+    height, width = shape[2:]
+    return (height, width) if height and width else None
 
 
 @contextmanager
@@ -135,18 +133,17 @@ def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
     with ExitStack() as held:
         folder = Path(held.enter_context(TemporaryDirectory(prefix="alignkit-")))
         sha256 = str(model.parts.get("file", ""))
-        whole = model.fetched(Workspace(folder))
         checkpoint = Checkpoint(
-            model=whole.model or whole.name,
-            classes=_outputs(whole, size),
+            model=model.model or model.name,
+            classes=_outputs(model, size),
             height=size[0],
             width=size[1],
-            weights=whole.file,
+            weights=model.file,
             key=sha256,
-            format=whole.format,
+            format=model.format,
         )
         backend = BACKENDS[runtime].load()()
-        file = in_one_file(whole.file, Workspace(folder)) if runtime == "onnxruntime" else None
+        file = in_one_file(model.file, Workspace(folder)) if runtime == "onnxruntime" else None
         session = held.enter_context(closing(backend.open(checkpoint, file, "fp32")))
         outputs = _checked_outputs(session, model, size)
         yield Opened(model.name, sha256, session, f"{backend.version()}, fp32", outputs)
@@ -155,17 +152,16 @@ def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
 def _outputs(model: UserModel, size: tuple[int, int]) -> int:
     """Return the number of outputs that a module is built with; 0 where the file holds a graph."""
     if model.format == "onnx":
-        return outputs_of(model.file, height=size[0], width=size[1]) or 0
+        header = read_onnx_header(model.file)
+        if faults := list(onnx_faults(model.file, header, size)):
+            raise DataError("\n".join(faults))
+        return header.classes or 0
     if model.format != "weights":
         return 0
-    from alignkit.models.torch_model_files import read_weights
-
-    weights = read_weights(model.file, model.model)
-    if not isinstance(weights, dict) or not weights:
-        raise DataError(f"{model.file} holds no weights of {model.model}; save its state_dict")
     # the head comes last; `load_model` refuses weights of another module
-    shapes = [tuple(getattr(each, "shape", ())) for each in weights.values()]
-    return int(next((shape[0] for shape in reversed(shapes) if shape), 0))
+    tensors = read_weights_header(model.file).tensors.values()
+    shapes = [getattr(each, "shape", None) for each in tensors]
+    return next((shape[0] for shape in reversed(shapes) if shape), 0)
 
 
 def _checked_outputs(session: Session, model: UserModel, size: tuple[int, int]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from alignkit.decoders import DECODERS
-from alignkit.plugins import Plugin, name_of
+from alignkit.plugins import PluginTable, name_of
 from alignkit.resizers import RESIZERS
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ def joined(sentences: Sequence[str]) -> str:
     return "; ".join([*(each.removesuffix(against) for each in others), last])
 
 
-def _evidence(stage: str, plugin: Any, table: dict[str, Plugin], real: str) -> str:
+def _evidence(stage: str, plugin: Any, table: PluginTable, real: str) -> str:
     """Return the sentence of one stage; empty if no surrogate of ``real`` has this stage.
 
     A distance from the real stage, measured for any preset that has both, comes before a record of

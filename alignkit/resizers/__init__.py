@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from alignkit.decoders import DALI, OPENCV, PILLOW, TORCHPIPE, TORCHVISION, Library
+from alignkit.plugins import PluginTable
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image, Pixels
@@ -32,45 +33,49 @@ class Resizer(Protocol):
         ...
 
 
-RESIZERS = {
-    "opencv": OPENCV.plugin(
-        "alignkit.resizers.opencv:OpenCVResizer",
-        "cv2.resize; uint8 or floats, no antialias",
-    ),
-    "pillow": PILLOW.plugin(
-        "alignkit.resizers.pillow:PillowResizer", "PIL.Image.resize; uint8, antialiased"
-    ),
-    "torch": Library(("torch",), "torch").plugin(
-        "alignkit.resizers.torch:TorchResizer",
-        "F.interpolate; float32, align_corners and antialias by choice",
-    ),
-    "torchvision": TORCHVISION.plugin(
-        "alignkit.resizers.torchvision:TorchvisionResizer",
-        "transforms.v2.functional.resize on a uint8 tensor",
-    ),
-    "torchpipe": TORCHPIPE.plugin(
-        "alignkit.resizers.torchpipe:TorchpipeResizer",
-        "ResizeMat (uint8) or ResizeTensor (align_corners, unrounded float32)",
-    ),
-    "dali": DALI.plugin(
-        "alignkit.resizers.dali:DALIResizer", "NVIDIA DALI's resize on the CPU; uint8, antialiased"
-    ),
-    "torchvision-cuda": TORCHVISION.plugin(
-        "alignkit.resizers.torchvision:TorchvisionCudaResizer",
-        "transforms.v2.functional.resize on a CUDA tensor",
-        gpu=True,
-    ),
-    "torchpipe-cuda": TORCHPIPE.plugin(
-        "alignkit.resizers.torchpipe:TorchpipeCudaResizer",
-        "ResizeTensor on a CUDA tensor; align_corners, unrounded float32",
-        gpu=True,
-    ),
-    "dali-gpu": DALI.plugin(
-        "alignkit.resizers.dali:DALIGPUResizer",
-        "NVIDIA DALI's resize on the GPU; uint8, antialiased",
-        gpu=True,
-    ),
-    "cvcuda": Library(("cvcuda-cu13", "cvcuda-cu12"), "cvcuda", "cvcuda").plugin(
-        "alignkit.resizers.cvcuda:CVCUDAResizer", "CV-CUDA's resize; uint8", gpu=True
-    ),
-}
+RESIZERS = PluginTable(
+    "resizers",
+    {
+        "opencv": OPENCV.plugin(
+            "alignkit.resizers.opencv:OpenCVResizer",
+            "cv2.resize; uint8 or floats, no antialias",
+        ),
+        "pillow": PILLOW.plugin(
+            "alignkit.resizers.pillow:PillowResizer", "PIL.Image.resize; uint8, antialiased"
+        ),
+        "torch": Library(("torch",), "torch").plugin(
+            "alignkit.resizers.torch:TorchResizer",
+            "F.interpolate; float32, align_corners and antialias by choice",
+        ),
+        "torchvision": TORCHVISION.plugin(
+            "alignkit.resizers.torchvision:TorchvisionResizer",
+            "transforms.v2.functional.resize on a uint8 tensor",
+        ),
+        "torchpipe": TORCHPIPE.plugin(
+            "alignkit.resizers.torchpipe:TorchpipeResizer",
+            "ResizeMat (uint8) or ResizeTensor (align_corners, unrounded float32)",
+        ),
+        "dali": DALI.plugin(
+            "alignkit.resizers.dali:DALIResizer",
+            "NVIDIA DALI's resize on the CPU; uint8, antialiased",
+        ),
+        "torchvision-cuda": TORCHVISION.plugin(
+            "alignkit.resizers.torchvision:TorchvisionCudaResizer",
+            "transforms.v2.functional.resize on a CUDA tensor",
+            gpu=True,
+        ),
+        "torchpipe-cuda": TORCHPIPE.plugin(
+            "alignkit.resizers.torchpipe:TorchpipeCudaResizer",
+            "ResizeTensor on a CUDA tensor; align_corners, unrounded float32",
+            gpu=True,
+        ),
+        "dali-gpu": DALI.plugin(
+            "alignkit.resizers.dali:DALIGPUResizer",
+            "NVIDIA DALI's resize on the GPU; uint8, antialiased",
+            gpu=True,
+        ),
+        "cvcuda": Library(("cvcuda-cu13", "cvcuda-cu12"), "cvcuda", "cvcuda").plugin(
+            "alignkit.resizers.cvcuda:CVCUDAResizer", "CV-CUDA's resize; uint8", gpu=True
+        ),
+    },
+)

@@ -7,7 +7,7 @@ A plugin's options are read from its fields: every choice of a ``Literal`` and b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from itertools import product
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -17,7 +17,7 @@ from alignkit.decoders import DECODERS, Decoder
 from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import ConfigError
-from alignkit.plugins import Plugin, did_you_mean
+from alignkit.plugins import PluginTable
 from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
 from alignkit.preprocess.image_header import MAX_PIXELS
 from alignkit.preprocess.presets import decoder_evidence
@@ -93,12 +93,12 @@ def configurations(
     """
     all_decoders = [
         decoder
-        for decoder in _plugins("decoders", DECODERS, decoders)
+        for decoder in _plugins(DECODERS, decoders)
         # such a decoder cannot leave a turned image as it is
         if geometry.orient == "exif" or not decoder.orients
     ]
     found, probe = [], np.zeros((4, 4, 3), np.uint8)
-    for resizer in _plugins("resizers", RESIZERS, resizers):
+    for resizer in _plugins(RESIZERS, resizers):
         # bytes are rounded already; OpenCV's floats, once rounded, differ from its bytes by one
         # level at most: too little for configurations of their own
         floats = resizer.resize(probe, 3, 3).dtype != np.uint8
@@ -108,13 +108,11 @@ def configurations(
     return tuple(found)
 
 
-def _plugins(family: str, table: dict[str, Plugin], only: Sequence[str]) -> Iterator[Any]:
+def _plugins(table: PluginTable, only: Sequence[str]) -> Iterator[Any]:
     for name in only:
-        if name not in table:
-            raise ConfigError(f"no {family.rstrip('s')} {name!r}{did_you_mean(name, table)}")
-        table[name].require(name)
+        table.find(name).require(name)
     for name, plugin in table.items():
-        if (name in only or not only) and not plugin.missing():
+        if (name in only or not only) and not plugin.missing() and not table.reason(name):
             yield from filter(_served, variants(plugin.load()))
 
 
@@ -127,6 +125,10 @@ def _served(plugin: Any) -> bool:
 
 def variants(plugin: type[Any]) -> Iterator[Any]:
     """Yield the plugin with every combination of options that it accepts, its defaults first."""
+    if any(
+        each.init and each.default is each.default_factory is MISSING for each in fields(plugin)
+    ):
+        return  # such an option, of another package's plugin, has no value to try
     hints = get_type_hints(plugin)
     choices = {
         each.name: _choices(hints[each.name], each.default) for each in fields(plugin) if each.init

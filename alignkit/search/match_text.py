@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from alignkit.decoders import DECODERS
-from alignkit.plugins import Plugin, name_of
+from alignkit.plugins import PluginTable, name_of
 from alignkit.preprocess import Normalise, Preprocess, Resize
 from alignkit.preprocess.image_header import MAX_PIXELS
 from alignkit.preprocess.presets import decoder_evidence
@@ -28,7 +28,7 @@ def label(configuration: Configuration) -> str:
     return f"{_called(decode, DECODERS)} ▸ {_called(resizer, RESIZERS)}{rounding}"
 
 
-def _called(plugin: Any, table: dict[str, Plugin]) -> str:
+def _called(plugin: Any, table: PluginTable) -> str:
     options = "".join(f" {key}={value}" for key, value in _changed(plugin).items())
     return f"{name_of(plugin, table)}{options}"
 

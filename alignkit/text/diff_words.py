@@ -12,8 +12,7 @@ from alignkit.record.diff_document import (
 from alignkit.text.numbers import count, grouped, percent, plain, significant
 
 NO_MODEL = (
-    "no model was given: add --model FILE (.onnx, .pt2, .pt, or timm:NAME) to see how many "
-    "predictions change"
+    "no model was given: add --model FILE.onnx (or .pt, .pt2) to see how many predictions change"
 )
 
 

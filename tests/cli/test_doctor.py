@@ -10,14 +10,14 @@ import pytest
 from alignkit.cli.list_command import FAMILIES
 from alignkit.decoders import DECODERS
 from alignkit.machine import vector_extensions
-from alignkit.plugins import Plugin
+from alignkit.plugins import Plugin, PluginTable
 from alignkit.record import Environment
 
 
 @pytest.fixture(autouse=True)
 def one_decoder_tested(monkeypatch):
     """The self-test of all decoders takes seconds, and has tests of its own."""
-    table = {"opencv": DECODERS["opencv"]}
+    table = PluginTable("tested", {"opencv": DECODERS["opencv"]})
     monkeypatch.setattr("alignkit.decoders.decoder_check.DECODERS", table)
 
 

@@ -15,7 +15,7 @@ from alignkit.experiment.option import (
     plugin_from,
     plugin_schema,
 )
-from alignkit.plugins import Plugin
+from alignkit.plugins import Plugin, PluginTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,17 @@ class Sharpener:
             raise DataError("13 brings bad luck; choose another radius")
 
 
-TABLE = {
-    "sharpener": Plugin(f"{__name__}:Sharpener", summary="sharpens"),
-    "dull": Plugin(f"{__name__}:Sharpener"),
-}
+TABLE = PluginTable(
+    "sharpeners",
+    {
+        "sharpener": Plugin(f"{__name__}:Sharpener", summary="sharpens"),
+        "dull": Plugin(f"{__name__}:Sharpener"),
+    },
+)
 
 
 def build(given, **options):
-    return plugin_from("sharpeners", TABLE, given, **options)
+    return plugin_from(TABLE, given, **options)
 
 
 def lines(given, **options) -> list[tuple[tuple, str]]:
@@ -94,14 +97,13 @@ def test_what_a_plugin_itself_refuses_is_told_in_its_words():
 
 
 class Stage(PluginMapping):
-    family = "sharpeners"
     table = TABLE
     size: int
 
 
 class Holder(BaseModel):
     model_config = ConfigDict(arbitrary_types_allowed=True)
-    stages: list[Annotated[Sharpener, PluginOption("sharpeners", TABLE)]]
+    stages: list[Annotated[Sharpener, PluginOption(TABLE)]]
 
 
 def test_a_surrounding_model_places_the_error():

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from alignkit.errors import ConfigError
-from alignkit.plugins import Plugin, find_plugin
+from alignkit.plugins import Plugin, PluginTable
 from alignkit.stored_file import explained, write_output
 
 if TYPE_CHECKING:
@@ -76,43 +75,41 @@ def _plugin(target: str, summary: str) -> Plugin:
 
 
 # names, not classes: `alignkit list` and `--help` show the table and import no output
-OUTPUTS = {
-    "text": _plugin("text_output:Text", "at most 30 lines for a terminal"),
-    "json": _plugin("json_output:JsonResults", "everything, with a format number"),
-    "md": _plugin("text_output:Markdown", "for a pull request's comment"),
-    "junit": _plugin("ci_output:JUnit", "one test case a rule and place"),
-    "github": _plugin("ci_output:GitHub", "annotations on the rules' lines, for Actions"),
-    "gitlab": _plugin("json_output:CodeQuality", "code quality findings"),
-    "metrics": _plugin("ci_output:Metrics", "OpenMetrics, for GitLab"),
-    "sarif": _plugin("json_output:Sarif", "mistakes in the file, as SARIF 2.1.0"),
-    "pending": _plugin("json_output:Pending", "changed lines, for `baseline approve --from`"),
-    "shard": _plugin("json_output:ShardPart", "what a shard measured, for `alignkit report merge`"),
-}
-
-
-def targets(arguments: Sequence[str]) -> list[tuple[GateOutput, Path]]:
-    """Parse ``KIND=PATH``; raises `ConfigError` for an unknown kind or a missing path."""
-    parsed = []
-    for text in arguments:
-        kind, equals, path = text.partition("=")
-        if not equals or not path:
-            raise ConfigError(f"--out {text}: write it as KIND=PATH, for example junit=junit.xml")
-        parsed.append((output(kind), Path(path)))
-    return parsed
+OUTPUTS = PluginTable(
+    "outputs",
+    {
+        "text": _plugin("text_output:Text", "at most 30 lines for a terminal"),
+        "json": _plugin("json_output:JsonResults", "everything, with a format number"),
+        "md": _plugin("text_output:Markdown", "for a pull request's comment"),
+        "junit": _plugin("ci_output:JUnit", "one test case a rule and place"),
+        "github": _plugin("ci_output:GitHub", "annotations on the rules' lines, for Actions"),
+        "gitlab": _plugin("json_output:CodeQuality", "code quality findings"),
+        "metrics": _plugin("ci_output:Metrics", "OpenMetrics, for GitLab"),
+        "sarif": _plugin("json_output:Sarif", "mistakes in the file, as SARIF 2.1.0"),
+        "pending": _plugin("json_output:Pending", "changed lines, for `baseline approve --from`"),
+        "shard": _plugin(
+            "json_output:ShardPart", "what a shard measured, for `alignkit report merge`"
+        ),
+    },
+)
 
 
 def output(kind: str) -> GateOutput:
     """Load the output of that name; an unknown one raises `ConfigError` with the nearest."""
-    built: GateOutput = find_plugin("outputs", OUTPUTS, kind).load()()
+    built: GateOutput = OUTPUTS.find(kind).load()()
     return built
 
 
-def deliver(result: GateResult, *, form: str, to: Sequence[tuple[GateOutput, Path]]) -> None:
-    """Print one form and write the others; for ``github``, the step's summary and outputs too."""
-    for rendered, path in to:
-        write_output(path, rendered.render(result))
-    print(output(form).render(result), end="")
-    if form == "github":
+def deliver(result: GateResult, to: Sequence[tuple[str, Path]]) -> None:
+    """Write each kind to its path; print the text unless a kind goes to stdout, ``-``.
+
+    For ``github``, also write the step's summary and outputs.
+    """
+    if Path("-") not in [path for _, path in to]:
+        to = [*to, ("text", Path("-"))]
+    for kind, path in to:
+        write_output(path, output(kind).render(result))
+    if "github" in dict(to):
         from alignkit.gate.outputs.ci_output import step_outputs
 
         # the limit is in bytes, and the cut may fall inside a character

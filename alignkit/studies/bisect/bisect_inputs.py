@@ -23,7 +23,7 @@ from alignkit.plan import Plan
 from alignkit.plan.plan_keys import keyed_plan
 from alignkit.plan.planned_runtime import Runtime
 from alignkit.plan.work import Evaluation
-from alignkit.plugins import did_you_mean, find_plugin
+from alignkit.plugins import did_you_mean
 from alignkit.predict import model_source
 from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.preprocess import Preprocess
@@ -221,9 +221,9 @@ def runtime_named(text: str) -> Runtime:
         else:
             known = did_you_mean(word, get_args(Precision))
             raise ConfigError(f"{text!r}: {word!r} is no precision and no KEY=VALUE{known}")
-    plugin = find_plugin("backends", BACKENDS, name)
+    plugin = BACKENDS.find(name)
     try:
-        backend = plugin_from("backends", BACKENDS, {"name": name, **options})
+        backend = plugin_from(BACKENDS, {"name": name, **options})
     except ValidationError as error:
         raise ConfigError(f"{text!r}: {error.errors()[0]['msg']}") from None
     require_followed(name, needs_onnx=backend.needs_onnx)

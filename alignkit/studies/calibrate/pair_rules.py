@@ -122,7 +122,7 @@ def rules_here() -> tuple[DecodeRule, ...]:
     return tuple(
         DecodeRule(decoder, name)
         for name, plugin in DECODERS.items()
-        if not plugin.missing()
+        if not plugin.missing() and not DECODERS.reason(name)
         for decoder in variants(plugin.load())
     )
 

@@ -20,7 +20,7 @@ import numpy as np
 from alignkit.arrays import FloatArray, Pixels
 from alignkit.decoders import DECODERS, Decoded
 from alignkit.errors import ConfigError, DataError, MissingDependency, UnreadableImage
-from alignkit.plugins import did_you_mean, find_plugin
+from alignkit.plugins import did_you_mean
 from alignkit.progress import Progress, ProgressStage
 from alignkit.samples import Samples
 
@@ -103,7 +103,7 @@ def _measured(
 def _decoding(name: str) -> Look:
     from alignkit.preprocess.image_header import decode
 
-    plugin = find_plugin("decoders", DECODERS, name)
+    plugin = DECODERS.find(name)
     if missing := plugin.missing():
         raise MissingDependency(missing)
     decoder = plugin.load()()
