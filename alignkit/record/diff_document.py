@@ -21,7 +21,7 @@ from alignkit.record import (
     WorstImage,
 )
 from alignkit.record.document import document_text, stored_document
-from alignkit.record.numeric_facts import LogitDistance
+from alignkit.record.numeric_facts import LogitDistance, MarginDrift, MovedImage
 from alignkit.record.stored import Estimate, Real
 from alignkit.stored_file import write_atomically
 
@@ -153,19 +153,6 @@ class ClassFlips(Stored):
     images: Count
 
 
-class ImageFlip(Stored):
-    """One image whose outputs change."""
-
-    id: str
-    mean_abs: Real
-    """Mean |Δ logit|."""
-    margin: Real | None
-    """Softmax margin of the reference's prediction; ``None`` for a single output."""
-    before: str
-    after: str
-    """Predicted classes."""
-
-
 class PredictionDrift(Stored):
     """A model's predictions along a candidate path against those along the reference."""
 
@@ -180,16 +167,13 @@ class PredictionDrift(Stored):
     churn: Estimate
     """Share of ``n``, with its 95 % interval over images."""
     logits: LogitDistance
-    margin_flipped: Real | None
-    """Median softmax margin, along the reference, of the images that flip; ``None`` without any."""
-    margin_kept: Real | None
-    """The same of the others."""
+    margins: MarginDrift
     stages: tuple[StageFlips, ...]
     """Each part in turn; empty if the paths differ in one alone, or in none."""
     classes: tuple[ClassFlips, ...]
     """Most frequent first."""
-    worst: tuple[ImageFlip, ...]
-    """Greatest mean |Δ logit| first."""
+    moved: tuple[MovedImage, ...]
+    """The images that flip, then those that lose most of their margin."""
 
 
 class GivenModel(Stored):

@@ -12,13 +12,13 @@ from alignkit.record.artifacts import write_inside
 from alignkit.record.diff_document import (
     DiffRecord,
     DistanceFacts,
-    ImageFlip,
     KindCount,
     KindDrift,
     PairDiff,
     PredictionDrift,
     read_diff_record,
 )
+from alignkit.record.numeric_facts import MovedImage
 from alignkit.report.run_view import coverage_tables, coverage_words, machine_tables, paths_table
 from alignkit.report.stage_view import (
     IDENTICAL,
@@ -160,27 +160,27 @@ def _prediction_tables(drift: PredictionDrift) -> Iterator[Table]:
         ]
         caption = "Flips by class, the most frequent first"
         yield Table.of(caption, ("Reference", "Candidate", *numbers("Images")), flips)
-    if drift.worst:
-        yield _worst_by_logits(drift.worst)
+    if drift.moved:
+        yield _moved(drift.moved)
 
 
-def _worst_by_logits(worst: Sequence[ImageFlip]) -> Table:
+def _moved(moved: Sequence[MovedImage]) -> Table:
     notes = Notes()
+    infinite, none = "a logit is not finite", "no margin above 0"
     rows: list[RowCells] = [
         (
             each.id,
-            significant(each.mean_abs),
             each.before,
             Shown(each.after, tone="" if each.before == each.after else "bad"),
-            notes.number(each.margin, "{:.2f}".format, "a single output has no margin"),
+            notes.number(each.max_abs, significant, infinite),
+            notes.number(each.margin, significant, none),
+            notes.number(each.lost, percent, none),
         )
-        for each in worst
+        for each in moved
     ]
-    columns = (
-        "Image", *numbers("Mean |Δ logit|"), "Reference", "Candidate", *numbers("Margin before"),
-    )  # fmt: skip
-    caption = "Images whose logits change most; the margin is between the two likeliest classes"
-    return Table.of(caption, columns, rows, notes=notes)
+    numeric = numbers("Max |Δ logit|", "Margin before, logits", "Margin lost")
+    caption = "Images whose class changes, then those that lose most of their margin"
+    return Table.of(caption, ("Image", "Reference", "Candidate", *numeric), rows, notes=notes)
 
 
 def _census(census: Sequence[KindCount]) -> Table:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from alignkit.record.diff_document import (
     GivenModel,
-    ImageFlip,
     Mechanism,
     PairDiff,
     PredictionDrift,
 )
+from alignkit.record.numeric_facts import MovedImage
 from alignkit.text.numbers import count, grouped, percent, plain, significant
 
 NO_MODEL = (
@@ -50,7 +50,13 @@ def prediction_lines(
     if logits.mean_abs is not None and logits.max_abs is not None:
         cosine = "" if logits.cosine is None else f", cosine {logits.cosine:.5f}"
         mean, most = significant(logits.mean_abs), significant(logits.max_abs)
-        lines.append(f"logits: mean |Δ| {mean}, max {most}{cosine}{_margins(drift)}")
+        lines.append(f"logits: mean |Δ| {mean}, max {most}{cosine}")
+    if drift.margins.p50 is not None:
+        halved = count(drift.margins.halved, "image")
+        lines.append(
+            f"margins: {percent(drift.margins.p50)} lost in the median; {halved} that keep their "
+            "class lose half or more"
+        )
     if drift.stages and classes:
         alone = (f"{each.factor} {grouped(each.flips)}" for each in drift.stages)
         lines.append(f"flips with one stage alone as in the candidate: {', '.join(alone)}")
@@ -60,20 +66,12 @@ def prediction_lines(
     return tuple(lines)
 
 
-def _margins(drift: PredictionDrift) -> str:
-    if drift.margin_flipped is None or drift.margin_kept is None:
-        return ""
-    return (
-        f"; median margin {drift.margin_flipped:.2f} where the class flips, "
-        f"{drift.margin_kept:.2f} elsewhere"
-    )
-
-
-def flip_words(image: ImageFlip) -> str:
-    """Return an image's name, the distance of its logits, its classes and its margin."""
+def moved_words(image: MovedImage) -> str:
+    """Return an image's name, its classes, the distance of its logits and its margin."""
     change = image.before if image.before == image.after else f"{image.before} → {image.after}"
-    margin = "" if image.margin is None else f", margin {image.margin:.2f}"
-    return f"{image.id}: mean |Δ| {significant(image.mean_abs)}, {change}{margin}"
+    apart = "" if image.max_abs is None else f", |Δ logit| up to {significant(image.max_abs)}"
+    margin = "" if image.margin is None else f", margin {significant(image.margin)} before"
+    return f"{image.id}: {change}{apart}{margin}"
 
 
 def mechanism_words(found: Mechanism) -> str:

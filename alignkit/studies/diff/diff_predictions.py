@@ -14,13 +14,14 @@ from itertools import islice
 
 import numpy as np
 
-from alignkit.arrays import FloatArray, Labels, Logits
+from alignkit.arrays import Labels, Logits
 from alignkit.attribute.attributed_mixtures import Mixed, MixStages
 from alignkit.attribute.mixture_logits import mixture_logits
 from alignkit.backends import Session
 from alignkit.compare.bootstrap import mean_estimate
-from alignkit.compare.metrics import logit_distance, predicted_classes, softmax_margin
-from alignkit.compare.predictions import class_name
+from alignkit.compare.margins import margin_drift, moved_most
+from alignkit.compare.metrics import logit_distance, predicted_classes
+from alignkit.compare.predictions import Predictions, class_name
 from alignkit.compare.statistics import rule_of_three
 from alignkit.errors import NothingCompared
 from alignkit.isolation import Limits
@@ -28,13 +29,13 @@ from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_taps import encoded_images, run_isolated
 from alignkit.preprocess.stage_mixtures import FromCandidate, LeftOut, make_stage_mixtures
 from alignkit.record import Estimate
-from alignkit.record.diff_document import ClassFlips, ImageFlip, PredictionDrift, StageFlips
+from alignkit.record.diff_document import ClassFlips, PredictionDrift, StageFlips
 from alignkit.samples import Samples
 from alignkit.text.numbers import count, estimated, grouped, percent
 
 _BATCH = 32
 _RANKED = 20
-"""Images, and pairs of classes, that the record names."""
+"""Pairs of classes that the record names."""
 _REFERENCE: FromCandidate = frozenset()
 
 
@@ -103,7 +104,8 @@ def prediction_drift(predicted: MixedLogits, outputs: Sequence[str]) -> Predicti
     after = predicted.logits[full]
     one, other = predicted_classes(before), predicted_classes(after)
     flipped = one != other
-    margins = softmax_margin(before) if before.shape[1] > 1 else None
+    ids = predicted.ids
+    pair = [(_unlabelled(ids, before, outputs), _unlabelled(ids, after, outputs))]
     pairs = Counter(zip(one[flipped].tolist(), other[flipped].tolist(), strict=True))
     return PredictionDrift(
         n=len(predicted.ids),
@@ -112,8 +114,7 @@ def prediction_drift(predicted: MixedLogits, outputs: Sequence[str]) -> Predicti
         flips=int(flipped.sum()),
         churn=_churn(one, other),
         logits=logit_distance(before, after),
-        margin_flipped=_median(margins, flipped),
-        margin_kept=_median(margins, ~flipped),
+        margins=margin_drift(pair),
         stages=tuple(
             _alone(factor, before, predicted.logits[frozenset({factor})])
             for factor in _in_order(predicted.logits)
@@ -125,7 +126,7 @@ def prediction_drift(predicted: MixedLogits, outputs: Sequence[str]) -> Predicti
             )
             for (was, now), images in pairs.most_common(_RANKED)
         ),
-        worst=_worst(predicted.ids, before, after, margins, outputs),
+        moved=moved_most(pair),
     )
 
 
@@ -161,30 +162,5 @@ def _churn(one: Labels, other: Labels) -> Estimate:
     return Estimate(0.0, None, None, f"a share of up to {unseen} may show in none of {len(one)}")
 
 
-def _median(margins: FloatArray | None, chosen: FloatArray | Labels) -> float | None:
-    values = None if margins is None else margins[chosen][np.isfinite(margins[chosen])]
-    return float(np.median(values)) if values is not None and len(values) else None
-
-
-def _worst(
-    ids: Sequence[str],
-    before: Logits,
-    after: Logits,
-    margins: FloatArray | None,
-    outputs: Sequence[str],
-) -> tuple[ImageFlip, ...]:
-    apart = np.abs(after.astype(np.float64) - before).mean(axis=1)
-    # an image without finite outputs has no distance; `logits` counts it
-    order = [row for row in np.argsort(-apart, kind="stable") if np.isfinite(apart[row])]
-    one, other = predicted_classes(before), predicted_classes(after)
-    return tuple(
-        ImageFlip(
-            id=ids[row],
-            mean_abs=float(apart[row]),
-            margin=None if margins is None else float(margins[row]),  # finite, as its logits are
-            before=class_name(outputs, int(one[row])),
-            after=class_name(outputs, int(other[row])),
-        )
-        for row in order[:_RANKED]
-        if apart[row] > 0
-    )
+def _unlabelled(ids: tuple[str, ...], logits: Logits, outputs: Sequence[str]) -> Predictions:
+    return Predictions(ids, np.zeros(0, np.int64), logits, (), tuple(outputs))

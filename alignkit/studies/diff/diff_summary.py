@@ -17,7 +17,7 @@ from alignkit.record.diff_document import (
     PairDiff,
 )
 from alignkit.text import columns
-from alignkit.text.diff_words import NO_MODEL, ending, flip_words, prediction_lines
+from alignkit.text.diff_words import NO_MODEL, ending, moved_words, prediction_lines
 from alignkit.text.names import surrogate_lines
 from alignkit.text.numbers import DASH, count, grouped, percent, plain, shorten
 
@@ -109,8 +109,8 @@ def _pair(pair: PairDiff, detail: Detail, model: GivenModel | None) -> list[str]
         lines += [_worst(image) for image in pair.worst[: detail.worst]]
         if pair.predictions and model and detail.ending == "all":
             lines += [f"  {line}" for line in prediction_lines(pair.predictions, model)]
-            worst = pair.predictions.worst[: detail.worst]
-            lines += [f"  worst by logits: {flip_words(each)}" for each in worst]
+            moved = pair.predictions.moved[: detail.worst]
+            lines += [f"  moved most: {moved_words(each)}" for each in moved]
         lines += [f"  {line}" for line in ending(pair, brief=detail.ending == "brief")]
     return lines
 
