@@ -51,6 +51,8 @@ class Opened:
     """Library and version with the precision."""
     outputs: tuple[str, ...]
     """The name of each: its class, or ``output 7``."""
+    size: tuple[int, int] | None
+    """(height, width) of its input, if its file fixes them."""
 
 
 def given_model(text: str) -> UserModel:
@@ -122,7 +124,7 @@ def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
     runtime = "onnxruntime" if model.format == "onnx" else "torch"
     if reason := BACKENDS[runtime].missing():
         raise MissingDependency(f"--model {model.name}: {reason}")
-    own = own_size(model) if model.format == "onnx" else None
+    own = own_size(model)
     if own and own != size:
         sides = "x".join(map(str, own))
         raise ConfigError(
@@ -146,7 +148,7 @@ def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
         file = in_one_file(model.file, Workspace(folder)) if runtime == "onnxruntime" else None
         session = held.enter_context(closing(backend.open(checkpoint, file, "fp32")))
         outputs = _checked_outputs(session, model, size)
-        yield Opened(model.name, sha256, session, f"{backend.version()}, fp32", outputs)
+        yield Opened(model.name, sha256, session, f"{backend.version()}, fp32", outputs, own)
 
 
 def _outputs(model: UserModel, size: tuple[int, int]) -> int:

@@ -16,7 +16,13 @@ _SERVER = (
     "dali-gpu-surrogate, or in Python pillow-train or opencv-train; of a live endpoint "
     "alignkit match --target http://HOST:PORT/v2/models/NAME finds out which"
 )
+_PROCESSOR = (
+    "; give the folder of the model's preprocessor_config.json, or the file, as --preprocess DIR"
+)
 _STACKS = {
+    "nvjpeg": "; torchpipe-gpu-surrogate and torchvision-cuda-surrogate decode by nvJPEG's rule",
+    "hf": _PROCESSOR, "huggingface": _PROCESSOR, "transformers": _PROCESSOR, "vllm": _PROCESSOR,
+    "sglang": _PROCESSOR,
     "triton": _SERVER, "kserve": _SERVER, "mlserver": _SERVER,
     "onnx": _RUNTIME, "onnxruntime": _RUNTIME, "ort": _RUNTIME, "tensorrt": _RUNTIME,
     "trt": _RUNTIME, "openvino": _RUNTIME,
@@ -46,4 +52,9 @@ def in_place_of(preset: str | None) -> str:
     here = [name for name in twins if not PRESETS[name].missing()]
     # stand-ins for this very stack first
     here.sort(key=lambda name: PRESETS[name].surrogate_of != preset)
-    return f"; {' and '.join(here[:2])} {'runs' if len(here) == 1 else 'run'} here" if here else ""
+    if here:
+        return f"; {' and '.join(here[:2])} {'runs' if len(here) == 1 else 'run'} here"
+    stand_ins = (name for name in twins if PRESETS[name].surrogate_of == preset)
+    return "".join(
+        f"; {name} stands in for it, but {PRESETS[name].missing()}" for name in stand_ins
+    )

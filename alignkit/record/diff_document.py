@@ -185,6 +185,8 @@ class GivenModel(Stored):
     runtime: str
     """The runtime as it ran, with its precision."""
     outputs: Count
+    size: tuple[Count, Count] | None = None
+    """(height, width) of its input, if its file fixes them."""
 
 
 class PairDiff(Stored):

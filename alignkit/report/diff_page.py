@@ -30,7 +30,7 @@ from alignkit.report.stage_view import (
 from alignkit.report.table import ZERO, Group, Notes, RowCells, Shown, Table, facts, numbers
 from alignkit.report.templates import asset, html
 from alignkit.report.worst_view import worst_groups
-from alignkit.text.diff_words import NO_MODEL, ending, prediction_lines
+from alignkit.text.diff_words import NO_MODEL, ending, input_words, prediction_lines
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import count, grouped, percent, plain, significant
 
@@ -80,6 +80,7 @@ def _page(record: DiffRecord) -> dict[str, Any]:
         ],
         "no_model": NO_MODEL if any(NO_MODEL in pair.matter for pair in record.pairs) else "",
         "predictions": _predictions(record, names),
+        "model_input": input_words(record.model, reference) if record.model else "",
         "started": record.started.replace("T", " ").split("+")[0],
         "duration": duration(record.seconds),
         "coverage": coverage_words(record.coverage, record.coverage_diffs, names),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from alignkit.record import PathFacts
 from alignkit.record.diff_document import (
     GivenModel,
     Mechanism,
@@ -52,10 +53,12 @@ def prediction_lines(
         mean, most = significant(logits.mean_abs), significant(logits.max_abs)
         lines.append(f"logits: mean |Δ| {mean}, max {most}{cosine}")
     if drift.margins.p50 is not None:
-        halved = count(drift.margins.halved, "image")
+        halved = grouped(drift.margins.halved)
+        lost = max(drift.margins.p50, 0.0)
+        median = "all of it" if lost >= 1 else percent(lost)
         lines.append(
-            f"margins: {percent(drift.margins.p50)} lost in the median; {halved} that keep their "
-            "class lose half or more"
+            f"margins: {median} lost in the median; images that keep their class and lose half of "
+            f"their margin: {halved}"
         )
     if drift.stages and classes:
         alone = (f"{each.factor} {grouped(each.flips)}" for each in drift.stages)
@@ -64,6 +67,18 @@ def prediction_lines(
         named = (f"{each.before} → {each.after} {each.images}" for each in drift.classes[:classes])
         lines.append(f"classes: {', '.join(named)}{', …' * (len(drift.classes) > classes)}")
     return tuple(lines)
+
+
+def input_words(model: GivenModel, reference: PathFacts) -> str:
+    """Say what the model is given along the reference, as another normalisation misleads."""
+    stages = {each.stage: each for each in reference.stages}
+    resize, crop = stages["resize"].options, stages["crop"].options
+    height, width = crop["size"] or resize["size"]
+    fixed = ", which the model's file fixes" if model.size else ""
+    return (
+        f"input: {height}x{width}{fixed}; {stages['normalise'].label} on {reference.name}; if the "
+        "model was trained with others, give the paths its own"
+    )
 
 
 def moved_words(image: MovedImage) -> str:

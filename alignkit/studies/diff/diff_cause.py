@@ -68,7 +68,11 @@ def with_causes(
 def given_model_facts(model: Opened) -> GivenModel:
     """Describe the model that predicted."""
     return GivenModel(
-        name=model.name, sha256=model.sha256, runtime=model.runtime, outputs=len(model.outputs)
+        name=model.name,
+        sha256=model.sha256,
+        runtime=model.runtime,
+        outputs=len(model.outputs),
+        size=model.size,
     )
 
 

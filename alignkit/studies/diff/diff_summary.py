@@ -17,7 +17,7 @@ from alignkit.record.diff_document import (
     PairDiff,
 )
 from alignkit.text import columns
-from alignkit.text.diff_words import NO_MODEL, ending, moved_words, prediction_lines
+from alignkit.text.diff_words import NO_MODEL, ending, input_words, moved_words, prediction_lines
 from alignkit.text.names import surrogate_lines
 from alignkit.text.numbers import DASH, count, grouped, percent, plain, shorten
 
@@ -73,6 +73,8 @@ def _lines(record: DiffRecord, detail: Detail) -> list[str]:
             for name, other in stressed
             if other.candidate == pair.candidate and other.sentence
         ]
+    if record.model and any(pair.predictions for pair in record.pairs):
+        lines += ["", input_words(record.model, record.paths[0])]
     if any(NO_MODEL in pair.matter for pair in record.pairs):
         lines += ["", f"does it matter: {NO_MODEL}"]
     return lines
