@@ -208,5 +208,7 @@ class _BlankUnpickler(pickle.Unpickler):
         return type(name, (_Blank,), {"__qualname__": f"{module}.{name}", "shape": None})
 
     def persistent_load(self, pid: Any) -> Any:
-        """Return a storage's description in place of its values."""
+        """Return a storage's description in place of its values, and a class that has a source."""
+        if isinstance(pid, tuple) and pid[:1] == ("module",):
+            return pid[1]
         return pid

@@ -38,7 +38,7 @@ def require_models(experiment: Experiment) -> None:
 def unseen(experiment: Experiment) -> list[str]:
     """Name models' files and the data that are not on this machine, so that no model is checked."""
     given = experiment.content.models if experiment.labelled else ()
-    absent = [str(each.file) for each in given if not each.file.is_file()]
+    absent = [str(each.file) for each in given if not each.build().is_known]
     return absent + ["the data"] * bool(given and not experiment.data.class_names())
 
 
@@ -60,10 +60,10 @@ def _faults_of_given(
 
     classes = experiment.data.class_names()
     for index, option in enumerate(experiment.content.models):
-        if not option.file.is_file():
+        if not (given := option.build()).is_known:
             continue
         try:
-            for fault in faults_of(option.build(), classes, experiment.reference.size):
+            for fault in faults_of(given, classes, experiment.reference.size):
                 yield ("models", index, fault.key), fault.message
         except MissingDependency as error:
             missing.append(error)
@@ -79,7 +79,7 @@ def require_own_models(plan: Plan) -> None:
     classes, lines = plan.data.class_names(), []
     for given in (each.given for each in plan.trainings if each.given is not None):
         try:
-            if classes and given.file.is_file():
+            if classes and given.is_known:
                 require_own_code(given, classes, plan.reference.size)
         except MissingDependency:
             raise  # the model may fit, and the fix is another

@@ -100,6 +100,9 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
 
 def _fetch_weights(plan: Plan, workspace: Workspace) -> None:
     """Fetch pretrained weights before any other work; raises if they are not here."""
+    for training in plan.trainings:
+        if training.given is not None:
+            training.given.fetched(workspace)
     recipe = plan.recipe
     if recipe.pretrained and any(
         not workspace.stored("trainings", each.key) for each in plan.trainings
