@@ -52,7 +52,7 @@ def diff(
         typer.Option(
             metavar="MODEL",
             help="Also count the predictions that change: a file of ONNX, TorchScript or "
-            "torch.export, or '{weights: FILE.pt, model: timm:resnet18}'.",
+            "torch.export, timm:NAME, or '{weights: FILE.pt, model: timm:resnet18}'.",
         ),
     ] = None,
     size: Annotated[

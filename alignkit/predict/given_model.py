@@ -24,6 +24,7 @@ from alignkit.experiment.yaml_source import parse
 from alignkit.models.checkpoint import Checkpoint
 from alignkit.models.file_kind import kind_of, mistaken
 from alignkit.models.onnx_header import onnx_faults, read_onnx_header
+from alignkit.models.pretrained import default_tag, timm_size
 from alignkit.models.user_model import UserModel, in_one_file
 from alignkit.models.weights_header import read_weights_header
 from alignkit.workspace import Workspace
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from alignkit.backends import Session
 
 MODEL_FORMS = (
-    "a file of ONNX, TorchScript or torch.export, or an entry of 'models:' such as "
-    "'{weights: FILE.pt, model: timm:resnet18}'"
+    "a file of ONNX, TorchScript or torch.export, timm:NAME for published weights, or an entry of "
+    "'models:' such as '{weights: FILE.pt, model: timm:resnet18}'"
 )
 _GRAPHS = ("onnx", "torchscript", "exported")
 """Kinds of files that hold a graph with its weights."""
@@ -58,7 +59,7 @@ class Opened:
 def given_model(text: str) -> UserModel:
     """Read the argument; raise `ConfigError` for one of no known form, or if there is no file."""
     model = _option(text).build()
-    if not model.file.is_file():
+    if not model.is_known:
         raise ConfigError(f"--model: there is no file {model.file}; give {MODEL_FORMS}")
     return model
 
@@ -83,7 +84,10 @@ def _option(text: str) -> ModelOption:
 
 
 def _short_for(text: str) -> dict[str, str]:
-    """Return the entry of ``models:`` that a file is short for, by its kind."""
+    """Return the entry of ``models:`` that a file, by its kind, or ``timm:NAME`` is short for."""
+    if text.startswith("timm:"):
+        name, _, tag = text.partition(".")
+        return {"model": name, "pretrained": tag or default_tag(name)}
     file = Path(text).expanduser()
     if not file.is_file():
         raise ConfigError(f"--model {text}: no such file; give {MODEL_FORMS}")
@@ -100,10 +104,12 @@ def _short_for(text: str) -> dict[str, str]:
 
 
 def own_size(model: UserModel) -> tuple[int, int] | None:
-    """Return (height, width) of the input of an ONNX file; ``None`` if it leaves either open.
+    """Return (height, width) of the input if an ONNX file fixes it, or timm states it.
 
-    Also of other files, which state none. Raise `DataError` if the file is no ONNX file.
+    ``None`` for all others. Raise `DataError` if the file is no ONNX file.
     """
+    if model.pretrained and model.model.startswith("timm:"):
+        return timm_size(model.pretrained, model.model)
     if model.format != "onnx":
         return None
     inputs = read_onnx_header(model.file).inputs
@@ -124,7 +130,7 @@ def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
     runtime = "onnxruntime" if model.format == "onnx" else "torch"
     if reason := BACKENDS[runtime].missing():
         raise MissingDependency(f"--model {model.name}: {reason}")
-    own = own_size(model)
+    own = own_size(model) if model.format == "onnx" else None  # timm's networks take others too
     if own and own != size:
         sides = "x".join(map(str, own))
         raise ConfigError(
@@ -135,6 +141,7 @@ def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
     with ExitStack() as held:
         folder = Path(held.enter_context(TemporaryDirectory(prefix="alignkit-")))
         sha256 = str(model.parts.get("file", ""))
+        model = model.fetched(Workspace(folder))
         checkpoint = Checkpoint(
             model=model.model or model.name,
             classes=_outputs(model, size),

@@ -54,7 +54,5 @@ def in_place_of(preset: str | None) -> str:
     here.sort(key=lambda name: PRESETS[name].surrogate_of != preset)
     if here:
         return f"; {' and '.join(here[:2])} {'runs' if len(here) == 1 else 'run'} here"
-    absent = [name for name in twins if PRESETS[name].surrogate_of == preset]
-    return "".join(
-        f"; {name} stands in for it, but {PRESETS[name].missing()}" for name in stand_ins
-    )
+    stand_ins = [name for name in twins if PRESETS[name].surrogate_of == preset]
+    return "".join(f"; {name} would stand in: {PRESETS[name].missing()}" for name in stand_ins)

@@ -99,6 +99,19 @@ class StageCause(Stored):
     """Implementation or options, reference → candidate; empty if both paths have the same."""
 
 
+class KnownEffect(Stored):
+    """A difference between two stacks whose effect on a model is known."""
+
+    stacks: str
+    levels: Real | None
+    """Mean |Δ| of the model's input before normalisation, in grey levels; ``None`` if it is not
+    published."""
+    effect: str
+    kind: Literal["measured", "published"]
+    source: str
+    """The model and images with the place where it is documented."""
+
+
 class Mechanism(Stored):
     """A known mechanism that the paths differ in, tried on some images without it."""
 
@@ -110,6 +123,8 @@ class Mechanism(Stored):
     """Mean |Δ| of the pixels before normalisation, in grey levels."""
     after: Real
     """The same if the one path does as the other in this alone."""
+    published: tuple[KnownEffect, ...] = ()
+    """Its effects on models, as others measured them."""
 
     @property
     def explained(self) -> float:
@@ -120,18 +135,6 @@ class Mechanism(Stored):
     def explains_most(self) -> bool:
         """Whether it explains enough to be named as the reason."""
         return self.explained >= MOST
-
-
-class KnownEffect(Stored):
-    """A difference between two stacks whose effect on a model is known."""
-
-    stacks: str
-    levels: Real
-    """Mean |Δ| of the model's input before normalisation, in grey levels."""
-    effect: str
-    kind: Literal["measured", "published"]
-    source: str
-    """The model and images with the place where it is documented."""
 
 
 class StageFlips(Stored):

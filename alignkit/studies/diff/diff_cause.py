@@ -11,6 +11,7 @@ from alignkit.record import PathFacts
 from alignkit.record.diff_document import (
     GivenModel,
     KnownEffect,
+    Mechanism,
     PairDiff,
     PredictionDrift,
     StageCause,
@@ -50,7 +51,7 @@ def with_causes(
         causes = _causes(pair, begun[pair.candidate], facts)
         mechanism = main_mechanism(*both, request.samples, request.limits) if causes else None
         drift = _predicted(both, request, model, progress) if model else None
-        effects = () if drift or not causes else _effects(pair, causes)
+        effects = () if drift or not causes else _effects(pair, causes, mechanism)
         found.append(
             pair.model_copy(
                 update={
@@ -113,12 +114,15 @@ def _causes(
     )
 
 
-def _effects(pair: PairDiff, causes: Sequence[StageCause]) -> tuple[KnownEffect, ...]:
+def _effects(
+    pair: PairDiff, causes: Sequence[StageCause], mechanism: Mechanism | None
+) -> tuple[KnownEffect, ...]:
     # another normalisation changes every value of the tensor, which levels do not show
     if causes[-1].stage == "normalise":
         return ()
     last = next(each for each in pair.stages if (each.stage, each.mode) == ("colour", "cumulative"))
-    return nearest_effects(last.mean_abs) if last.mean_abs else ()
+    published = mechanism.published if mechanism and mechanism.explains_most else ()
+    return (*(nearest_effects(last.mean_abs) if last.mean_abs else ()), *published)
 
 
 def _matter(
@@ -135,9 +139,9 @@ def _matter(
         return (flips_sentence(drift, model.name),)
     if not differs:
         return ()
-    known = tuple(
-        f"for comparison, {each.kind}: {each.stacks}, {plain(each.levels, 2)} levels apart: "
-        f"{each.effect} ({each.source})"
-        for each in effects
-    )
-    return NO_MODEL, *known
+    return NO_MODEL, *map(_comparison, effects)
+
+
+def _comparison(known: KnownEffect) -> str:
+    levels = "" if known.levels is None else f", {plain(known.levels, 2)} levels apart"
+    return f"for comparison, {known.kind}: {known.stacks}{levels}: {known.effect} ({known.source})"

@@ -18,7 +18,7 @@ from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.record.diff_document import MOST, Mechanism
 from alignkit.samples import Samples
-from alignkit.studies.diff.mechanisms import KNOWN, kernel_of
+from alignkit.studies.diff.mechanisms import KNOWN, Known, kernel_of
 
 _IMAGES = 16
 
@@ -27,9 +27,8 @@ _IMAGES = 16
 class _Applied:
     """Two paths without some mechanisms."""
 
-    sentences: tuple[str, ...]
-    evidence: tuple[str, ...]
-    """Of each mechanism removed."""
+    removed: tuple[tuple[Known, str], ...]
+    """Each mechanism removed, with its sentence."""
     reference: Preprocess
     candidate: Preprocess
 
@@ -47,7 +46,7 @@ def main_mechanism(
     If no single one explains half of it, the best one is tried with each other. The result is
     ``None`` if the paths differ in no known one, or not at all on these images.
     """
-    whole = _Applied((), (), reference, candidate)
+    whole = _Applied((), reference, candidate)
     alone = _without_each(whole)
     if not alone:
         return None
@@ -62,11 +61,12 @@ def main_mechanism(
         if remains <= (1 - MOST) * before:
             best, left = two, remains
     return Mechanism(
-        sentence="; ".join(best.sentences),
-        evidence="; ".join(dict.fromkeys(best.evidence)),
+        sentence="; ".join(sentence for _, sentence in best.removed),
+        evidence="; ".join(dict.fromkeys(known.evidence for known, _ in best.removed)),
         images=images,
         before=before,
         after=left,
+        published=tuple(known.published for known, _ in best.removed if known.published),
     )
 
 
@@ -81,8 +81,7 @@ def _without_each(given: _Applied) -> list[_Applied]:
             sentence = known.sentence.format(a=a.name, b=b.name, ka=kernel_of(a), kb=kernel_of(b))
             found.append(
                 _Applied(
-                    (*given.sentences, sentence),
-                    (*given.evidence, known.evidence),
+                    (*given.removed, (known, sentence)),
                     changed if a is given.reference else given.reference,
                     changed if a is given.candidate else given.candidate,
                 )
