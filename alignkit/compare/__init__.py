@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.bootstrap import (
@@ -20,6 +19,7 @@ from alignkit.compare.bootstrap import (
     indicators,
     mean_over_seeds,
     resampled_counts,
+    stacked,
 )
 from alignkit.compare.margins import margin_drift, moved_most
 from alignkit.compare.metrics import METRICS, averages, flips, logit_distance, ratio
@@ -28,6 +28,9 @@ from alignkit.compare.statistics import change_p, detectable_effect, mcnemar
 from alignkit.errors import DataError
 from alignkit.record import ClassDrift, Drift, Estimate, StandardError
 from alignkit.samples import NO_LABELS
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 ReferenceAndCandidate = tuple[Sequence[Predictions], Sequence[Predictions]]
 """Predictions of the reference and of the candidate, one for each seed."""
@@ -217,7 +220,7 @@ def _differences(
     n, size = len(first), len(first.classes)
     one = np.zeros(n, np.int64)
     changed = [indicators(one, 1, a.predicted != b.predicted) for a, b in pairs]
-    members = sparse.vstack([*_label_groups(pairs), *changed], format="csr")
+    members = stacked([*_label_groups(pairs), *changed])
 
     def differences(counts: FloatArray) -> dict[str, FloatArray]:
         """Compute all differences, (seeds, …, draws), from counts (groups, draws)."""

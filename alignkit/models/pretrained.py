@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import ConfigError, MissingDependency
+from alignkit.models.torch_model_files import import_timm
 from alignkit.plugins import did_you_mean, nearest
 from alignkit.stored_file import file_sha256
 
@@ -246,8 +247,6 @@ def _timm_repository(tag: str, model: str) -> str:
 
 
 def _timm_config(tag: str, model: str) -> Any:
-    from alignkit.models.torch_model_files import import_timm
-
     timm = import_timm()
     name = model.removeprefix("timm:")
     known = [each.partition(".")[2] for each in timm.list_pretrained(f"{name}.*")]
@@ -257,8 +256,7 @@ def _timm_config(tag: str, model: str) -> Any:
 
 
 def _from_timm(tag: str, model: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    import timm
-
+    timm = import_timm()
     repository = _timm_repository(tag, model)
     try:
         _require_hub(repository)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from alignkit.datasets import DATASETS
 from alignkit.errors import AlignkitError, ConfigError, MissingDependency
 from alignkit.experiment import listed, source_of
 from alignkit.experiment.yaml_source import Key, Problem, dotted
+from alignkit.extras import require_libraries
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -19,8 +21,10 @@ def require_models(experiment: Experiment) -> None:
 
     A model to train must take inputs of the paths' size; a given one must fit the data's classes
     too, as far as its file and the images are on this machine. Only headers are read, and no image.
-    Raise `MissingDependency` if a model is timm's and timm is not installed.
+    Raise `MissingDependency` if a library is not installed without which nothing of the experiment
+    can be measured.
     """
+    require_libraries(*libraries(experiment))
     if not experiment.labelled:
         return
     missing: list[MissingDependency] = []
@@ -67,6 +71,23 @@ def _faults_of_given(
                 yield ("models", index, fault.key), fault.message
         except MissingDependency as error:
             missing.append(error)
+
+
+def libraries(experiment: Experiment) -> list[str]:
+    """List the libraries that the data and every model need, by their import names.
+
+    Those of a backend or a path are not among them: its cells are skipped, and the others run.
+    """
+    content = experiment.content
+    needed = [plugin.module] if (plugin := DATASETS.get(experiment.data_name)) else []
+    if not experiment.labelled:
+        return [*filter(None, needed)]
+    formats = {each.build().format for each in content.models}
+    if formats != {"onnx"}:
+        needed += ["torch", "torchvision"]
+    if "onnx" in formats:
+        needed += ["onnx"]
+    return [*filter(None, needed), "scipy"]
 
 
 def require_own_models(plan: Plan) -> None:

@@ -256,7 +256,7 @@ def test_names_that_cannot_be_used_lead_to_what_runs_here(alignkit, folder, word
 
 
 def test_one_path_alone_is_told_where_the_names_are(alignkit, folder):
-    assert "'alignkit list presets'" in alignkit("diff", folder, "-p", "opencv-train").err
+    assert "`alignkit list presets`" in alignkit("diff", folder, "-p", "opencv-train").err
 
 
 def test_pixels_of_opencv_and_pillow_need_no_torch(folder, tmp_path):
