@@ -21,6 +21,13 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation as a site in build/site; a dead link fails."""
+    session.install("mkdocs-material>=9.7")
+    session.run("mkdocs", "build", "--strict", "-f", "docs/site/mkdocs.yml", *session.posargs)
+
+
+@nox.session
 def types(session: nox.Session) -> None:
     """Check types with mypy in strict mode."""
     session.install(".[dev]")
