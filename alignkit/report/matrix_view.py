@@ -246,8 +246,8 @@ class _Builder:
             symbol=symbol,
             words=words,
             interval=interval(estimate, share=churn),
-            lost=grouped(drift.right_to_wrong),
-            gained=grouped(drift.wrong_to_right),
+            lost="" if drift.right_to_wrong is None else grouped(drift.right_to_wrong),
+            gained="" if drift.wrong_to_right is None else grouped(drift.wrong_to_right),
             tone=_tone(-value if churn else value),  # any changed prediction counts as worse
             # zero is no effect of any seed
             in_noise=value != 0 and floor is not None and abs(value) <= floor,
