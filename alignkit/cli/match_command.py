@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import indent
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from alignkit.cli.arguments import JsonOut, Quiet, json_paths
-from alignkit.errors import ConfigError
+from alignkit.errors import ConfigError, MissingDependency
 from alignkit.progress import Progress, ProgressMode, advancing, progress_for
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from alignkit.samples import Samples
     from alignkit.search.configurations import Configuration
     from alignkit.search.match_result import Match
+    from alignkit.search.tap_report import TapReport
     from alignkit.search.target import Target
 
 PluginNames = Annotated[
@@ -31,17 +32,47 @@ PluginNames = Annotated[
 
 def match(
     target: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="T",
             help="Serving stack: a preset, FILE.yaml[:PATH], a folder of recorded tensors (.npy, "
             ".npz), or a preprocessing model at a live endpoint, "
             "http://HOST:PORT/v2/models/NAME.",
         ),
-    ],
+    ] = None,
     images: Annotated[
         list[Path], typer.Option(metavar="DIR", help="Image folder or file; repeatable.")
-    ],
+    ] = [],  # noqa: B006 - typer copies it
+    taps: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Instead of --target: arrays of several stages that alignkit.tap recorded; name "
+            "the first stage that parts from --preprocess, and why.",
+        ),
+    ] = None,
+    preprocess: Annotated[
+        str,
+        typer.Option(
+            metavar="TRAINING",
+            help="With --taps: the reference, as --target; by default the configuration nearest "
+            "to the last tap.",
+        ),
+    ] = "",
+    stages: Annotated[
+        list[str],
+        typer.Option(
+            "--stage",
+            metavar="NAME=STAGE",
+            help="With --taps: the stage of a tap whose name does not say it, or none; repeatable.",
+        ),
+    ] = [],  # noqa: B006
+    tap_source: Annotated[
+        Literal["python", "cpp"] | None,
+        typer.Option(
+            help="Print the recorder, one file for your serving code: alignkit_tap.py or .h."
+        ),
+    ] = None,
     size: Annotated[
         int | None, typer.Option(min=1, help="Side of the model's input for a preset.")
     ] = None,
@@ -81,12 +112,20 @@ def match(
     progress: Annotated[ProgressMode, typer.Option(help="auto, plain or none.")] = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Find the configurations on this machine whose pixels are nearest to a serving stack's."""
+    """Find the configurations on this machine whose pixels are nearest to a serving stack's.
+
+    With --taps, find the first stage of recorded serving code that parts from a reference.
+    """
+    if tap_source:
+        _print_recorder(tap_source)
+        return
+    _require(target, images, taps, preprocess, stages)
     from alignkit.datasets.unlabelled_images import Images
     from alignkit.search import match as find_nearest
     from alignkit.search.configurations import configurations, serving_options
     from alignkit.search.match_text import as_json
     from alignkit.search.recorded_target import recorded_target
+    from alignkit.search.tap_text import as_json as taps_as_json
     from alignkit.search.target import preprocess_of, preprocess_target
     from alignkit.stored_file import write_output
 
@@ -95,12 +134,21 @@ def match(
         raise ConfigError(f"{model} is not a file; give an exported model, FILE.onnx")
     samples = Images(tuple(images)).evaluation()
     display = progress_for("none" if quiet else progress)
+    if taps is not None:
+        named = dict(map(_named_stage, stages))
+        asked = preprocess, size, {"decoders": decoders, "resizers": resizers}
+        judged = _judge_taps(taps, samples, named, *asked, display)
+        _show_taps(judged)
+        for file in files:
+            write_output(file, json.dumps(taps_as_json(judged), indent=1))
+        return
+    assert target is not None
     with ExitStack() as held:
         if "://" in target:
             # tensors of an endpoint that nobody wants to keep are searched in a folder as well
             folder = record or Path(held.enter_context(TemporaryDirectory()))
-            asked = (tensor, header_env, folder)
-            stack, rows = _endpoint(target, asked, samples, decoders, resizers, display)
+            of_endpoint = (tensor, header_env, folder)
+            stack, rows = _endpoint(target, of_endpoint, samples, decoders, resizers, display)
         elif Path(target).is_dir():
             stack, rows = recorded_target(
                 Path(target), samples, decoders=decoders, resizers=resizers
@@ -125,6 +173,74 @@ def match(
     _show(found, names)
     for file in files:
         write_output(file, json.dumps(as_json(found, names), indent=1))
+
+
+def _print_recorder(language: str) -> None:
+    from importlib import resources
+
+    file = {"python": "tap_recorder.py", "cpp": "tap_recorder.h"}[language]
+    print(resources.files("alignkit").joinpath(file).read_text("utf-8"), end="")
+
+
+def _require(
+    target: str | None,
+    images: Sequence[Path],
+    taps: Path | None,
+    preprocess: str,
+    stages: Sequence[str],
+) -> None:
+    if not images:
+        raise ConfigError("give the images that the stack prepared: --images DIR")
+    if (target is None) == (taps is None):
+        raise ConfigError("give --target T, or --taps DIR for several recorded stages")
+    if taps is None and (preprocess or stages):
+        raise ConfigError("--preprocess and --stage belong to --taps DIR; a stack is --target T")
+    if taps is not None and not taps.is_dir():
+        raise ConfigError(f"--taps {taps} is no folder; record with ALIGNKIT_TAPS={taps}")
+
+
+def _named_stage(text: str) -> tuple[str, str]:
+    name, sign, stage = text.rpartition("=")
+    if not sign or not name:
+        raise ConfigError(f"--stage {text}: give NAME=STAGE")
+    return name, stage
+
+
+def _judge_taps(
+    folder: Path,
+    samples: Samples,
+    named: Mapping[str, str],
+    preprocess: str,
+    size: int | None,
+    names: Mapping[str, Sequence[str]],
+    display: Progress,
+) -> TapReport:
+    from alignkit.search.stored_taps import judged_stages, stored_taps
+    from alignkit.search.tap_blame import blame, nearest_to_the_last
+    from alignkit.search.target import preprocess_of
+
+    taps = stored_taps(folder, samples, named)
+    judged = judged_stages(taps)
+    if preprocess:
+        reference = preprocess_of(preprocess, size)
+        if reason := reference.missing():
+            raise MissingDependency(f"--preprocess {preprocess}: {reason}")
+    else:
+        with display.stage("match", len(taps.rows), judged[-1].name) as step:
+            reference = nearest_to_the_last(taps, samples, advance=advancing(step), **names)
+    with display.stage("judge", len(judged), f"{len(taps.rows)} images of each tap") as step:
+        return blame(
+            taps, samples, reference, given=bool(preprocess), advance=advancing(step), **names
+        )
+
+
+def _show_taps(report: TapReport) -> None:
+    from alignkit.search.tap_text import HEADINGS, heading, rows, verdict
+    from alignkit.text import columns
+
+    print(heading(report))
+    print(columns([HEADINGS, *rows(report)]))
+    print(verdict(report))
 
 
 def _endpoint(

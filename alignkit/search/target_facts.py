@@ -43,7 +43,7 @@ def recorded_facts(
         facts.append(
             _fact("channel order", order, found.residual, found.against.get("channel order"))
         )
-    where = _geometry(found.geometry)
+    where = geometry_text(found.geometry)
     facts += [
         _fact("geometry", where, found.residual, found.against.get("geometry")),
         _colour(found.colouring, fits),
@@ -112,7 +112,7 @@ def _normalisation(name: str, fitted: Fit) -> str:
     return f"normalisation: {name or 'none that is known'} ({proof})"
 
 
-def _geometry(geometry: Geometry) -> str:
+def geometry_text(geometry: Geometry) -> str:
     resize, crop = geometry.resize, geometry.crop
     size = f"{resize.size[0]}x{resize.size[1]}"
     if resize.fit == "letterbox":
