@@ -16,12 +16,13 @@ import re
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
-from alignkit.errors import WorkspaceError
+from alignkit.errors import ConfigError, WorkspaceError
+from alignkit.plugins import did_you_mean
 
 # of a document in one line, in many, or of several documents, a line each
 _SEAL = re.compile(rb'\{\s*"sha256":\s*"([0-9a-f]{64})",\s*')
@@ -156,15 +157,48 @@ def write_atomically(path: Path, content: bytes | str) -> None:
             raise
 
 
+_STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+"""Names of what results are printed to; its descriptor need not be 1."""
+
+
+def output_paths(texts: Sequence[str], kinds: Collection[str]) -> list[tuple[str, Path]]:
+    """Parse ``--out KIND=PATH``; raise `ConfigError` for another kind or without a path."""
+    found = []
+    for text in texts:
+        kind, equals, path = text.partition("=")
+        if kind not in kinds:
+            raise ConfigError(f"--out {text}: no kind {kind!r}{did_you_mean(kind, kinds)}")
+        if not equals or not path:
+            raise ConfigError(f"--out {text}: write it as KIND=PATH, for example {kind}=FILE")
+        found.append((kind, Path(path)))
+    return found
+
+
+def _printed_to() -> list[int]:
+    try:
+        return [sys.stdout.fileno(), 1, 2]
+    except OSError:  # replaced by a test or a notebook
+        return [1, 2]
+
+
+def _is(descriptor: int, status: os.stat_result) -> bool:
+    return os.path.samestat(status, os.fstat(descriptor))
+
+
 def write_output(path: Path, content: bytes | str) -> None:
     """Write a file that a user named: a link's target, or into a device or FIFO.
 
-    Text for the file that this process prints to, as ``/dev/stdout``, follows what it printed.
+    Text for stdout, ``-``, or for the file that this process prints to follows what it printed.
     """
     data = content.encode() if isinstance(content, str) else content
     with explained(path, "name another file"):
+        if str(path.readlink() if path.is_symlink() else path) in _STDOUT:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+            sys.stdout.flush()
+            return
         status = path.stat() if path.exists() else None
-        streams = [each for each in (1, 2) if status and os.path.samestat(status, os.fstat(each))]
+        streams = [each for each in _printed_to() if status and _is(each, status)]
         if status is None or (stat.S_ISREG(status.st_mode) and not streams):
             write_atomically(Path(os.path.realpath(path)), data)
             return

@@ -2,8 +2,8 @@
 
 Each runs by the line of its own docstring, with its defaults, in a process of its own; the table
 has the figures of its JSON line. A benchmark that fails or needs a library that is not installed is
-named with its reason, and the exit code is 1. `--write` puts the table into the page; on a busy
-machine it refuses.
+named with its reason, and the exit code is 1. `--write` puts the rows into the page, which keeps
+those of the other benchmarks; of a busy machine it writes none.
 
     python benchmarks/bench.py [NAME ...] [--write]
 """
@@ -16,6 +16,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +80,16 @@ def rows(found: dict[str, Any]) -> list[str]:
     ]
 
 
-def write(table: list[str]) -> None:
-    """Replace the table between its two marks in the page."""
+def write(table: Mapping[str, Sequence[str]]) -> None:
+    """Put the benchmarks' rows between the page's two marks, in place of their earlier ones."""
     before, _, rest = PAGE.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n\n{HEAD}\n" + "\n".join(table) + f"\n\n{END}{after}")
+    earlier, _, after = rest.partition(END)
+    kept = {name: [] for name in NAMES}
+    for row in earlier.strip().splitlines()[2:]:
+        name = row.partition("| [")[2].partition("]")[0]
+        kept.get(name, []).append(row)  # rows of a benchmark that is no more are dropped
+    lines = [row for rows in {**kept, **table}.values() for row in rows]
+    PAGE.write_text(f"{before}{BEGIN}\n\n{HEAD}\n" + "\n".join(lines) + f"\n\n{END}{after}")
 
 
 def main() -> None:
@@ -92,7 +99,8 @@ def main() -> None:
     given = parser.parse_args()
     if unknown := set(given.names) - set(NAMES):
         parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
-    table, failed, busy = [], {}, []
+    table: dict[str, list[str]] = {}
+    failed, busy = {}, []
     for name in given.names or NAMES:
         calm_down()
         began = time.monotonic()
@@ -104,9 +112,9 @@ def main() -> None:
             print(f"not measured: {reason}")
             continue
         print(f"{machine_in_words(found)}; {time.monotonic() - began:.0f} s\n", flush=True)
-        table += rows(found)
+        table[name] = rows(found)
         busy += [name] if found["busy"] else []
-    print("\n".join([HEAD, *table]))
+    print("\n".join([HEAD, *chain.from_iterable(table.values())]))
     if given.write and busy:
         failed["table"] = f"not written, the machine was busy at the start of {', '.join(busy)}"
     elif given.write:

@@ -99,9 +99,9 @@ def steps(out: Path, images: Path | None, data: Path | None) -> Iterator[Step]:
     yield Step("recorder", (*ALIGNKIT, "calibrate", "--recorder"), output=recorder)
     own = (str(images),) if images else ()
     yield Step("record", (sys.executable, str(recorder), *own, "--out", str(pairs)))
-    compared = (*ALIGNKIT, "calibrate", "--pairs", str(pairs), "--out", str(out))
+    compared = (*ALIGNKIT, "calibrate", "--pairs", str(pairs), "--out", f"json={out}")
     yield Step("pairs", compared)
-    kept = ("--out", str(out / "calibration"), "--residuals", str(out / "residuals"))
+    kept = ("--out", f"json={out / 'calibration'}", "--out", f"residuals={out / 'residuals'}")
     added = ("--images", str(images)) if images else ()
     # 4: the library of a stack is not installed; the others are measured
     yield Step(

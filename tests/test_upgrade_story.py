@@ -68,7 +68,7 @@ class Machine:
         variables = {**kept, "PYTHONPATH": str(ROOT), **({"CI": "true"} if ci else {})}
         verb, *more = words
         group = verb.split()
-        quiet = ["-q", "--no-report"] if verb == "gate" else []
+        quiet = ["-q", "--no-html"] if verb == "gate" else []
         command = [self.python, "-m", "alignkit", *group, str(self.file), *more, *quiet]
         done = subprocess.run(
             command, cwd=self.folder, env=variables, capture_output=True, text=True, check=False,

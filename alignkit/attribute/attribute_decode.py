@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from alignkit.attribute import attribute, inside_decode_facts
-from alignkit.attribute.attributed_cells import draw_by_class
 from alignkit.attribute.attributed_mixtures import mix_stages
 from alignkit.attribute.mixture_logits import CellSession
 from alignkit.attribute.shares import Metric
@@ -41,8 +39,6 @@ class DecodeModels:
     """One for each seed, all in the same runtime."""
     backend: str
     precision: str
-    images: int | None = None
-    """Images to predict, drawn from those whose pixels are divided; ``None`` for all."""
 
 
 def attribute_decode(
@@ -68,26 +64,15 @@ def attribute_decode(
         replace(reference, decode=settings[0]),
         replace(reference, name=candidate.name, decode=settings[1]),
     )
-    divided = partial(attribute, *paths, decoder_switches=True, resamples=resamples)
-    if models is None or not models.sessions:
-        return inside_decode_facts(divided(samples))
-    sessions = [{frozenset[str](): _of_reference(each)} for each in models.sessions]
-    count = len(samples) if models.images is None else models.images
-    if count >= len(samples):
-        pixels = predictions = divided(samples, sessions)
-    else:
-        pixels = divided(samples)
-        # only now it is known which images can be mixed: the drawn ones are mixed a second time
-        undecoded = {sample for sample, _ in pixels.left_out}
-        mixed = [index for index, each in enumerate(samples.ids) if each not in undecoded]
-        able = samples.take(mixed)
-        predictions = divided(able.take(draw_by_class(able, min(count, len(able)))), sessions)
-    return (
-        *inside_decode_facts(pixels),
-        *inside_decode_facts(
-            predictions, DIVIDED_METRICS, backend=models.backend, precision=models.precision
-        ),
+    sessions = (
+        [{frozenset[str](): _of_reference(each)} for each in models.sessions] if models else []
     )
+    divided = attribute(*paths, samples, sessions, decoder_switches=True, resamples=resamples)
+    rows = inside_decode_facts(divided)
+    if not models:
+        return rows
+    names = {"backend": models.backend, "precision": models.precision}
+    return rows + inside_decode_facts(divided, DIVIDED_METRICS, **names)
 
 
 def _of_reference(session: Session | CellSession) -> Session | CellSession:

@@ -132,14 +132,13 @@ def attribute_stored(
     def attributed() -> tuple[AttributionFacts, ...]:
         paths = planned.reference, planned.candidate
         drawn = able.take(draw_by_class(able, count)) if count < len(able) else samples
-        inside = planned.scope.inside_decode
         with opened() as models:
             rows = attribute_runs(
                 *paths,
                 drawn,
                 models,
-                inside_decode=inside != 0,
-                inside_images=inside,
+                inside_decode=planned.scope.predictions_inside,
+                inside_images=planned.scope.inside_decode,
                 resamples=planned.resamples,
                 progress=progress,
             )
@@ -211,7 +210,8 @@ def attribute_runs(
     session, the reference runtime first. The pixel rows come first and name no runtime; without a
     model they are the only rows. A runtime's rows give the effect of swapping both path and
     runtime. With ``inside_decode``, the changes of predictions in the reference runtime are divided
-    among the decoders' switches too, on ``inside_images`` of the samples or all of them.
+    among the decoders' switches too. Pixels and predictions are divided on the same images:
+    ``inside_images`` of those that are mixed, or all of them.
     ``progress`` is called with images (done, total). Raises as `attribute` does.
     """
     mixed = make_stage_mixtures(reference, candidate)
@@ -235,9 +235,12 @@ def attribute_runs(
         if inside_decode and runtimes:
             base = runtimes[0]
             own = [each[base] for each in models]
-            predicting = DecodeModels(own, base.name, base.precision, inside_images)
+            predicting = DecodeModels(own, base.name, base.precision)
+        able = samples.take(observed.rows.tolist())
+        if inside_images is not None and inside_images < len(able):
+            able = able.take(draw_by_class(able, inside_images))
         paths = reference, candidate
-        inside = attribute_decode(*paths, samples, predicting, resamples=resamples)
+        inside = attribute_decode(*paths, able, predicting, resamples=resamples)
         rows = _pixel_rows(whole, values, mixed, inside)
     for runtime in runtimes:
         unfused = _unfused(runtime, models)

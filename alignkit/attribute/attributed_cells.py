@@ -140,7 +140,7 @@ class AttributedCells:
         """
         runtimes, total = self.runtimes(), 0.0
         counted = self.planned.predictions(len(runtimes))
-        inside = self.planned.scope.inside_decode != 0 and self.planned.predictions_inside_decode
+        inside = self.planned.scope.predictions_inside and self.planned.predictions_inside_decode
         for runtime, count in zip(runtimes, counted, strict=True):
             more = inside if runtime == runtimes[0] else 0
             for model in self.planned.models if count + more else ():

@@ -25,7 +25,7 @@ from alignkit.preprocess.stage_mixtures import FromCandidate, LeftOut, StageMixt
 from alignkit.samples import Samples
 
 Mixed: TypeAlias = "dict[FromCandidate, Batch] | LeftOut"
-_BATCH = 250
+_BATCH = 128
 """Number of tensors that are predicted together by a session without stored cells."""
 _BYTES = 1 << 29
 """Greatest size of a group's tensors in memory, in bytes; a single image may exceed it."""

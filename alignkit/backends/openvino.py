@@ -53,7 +53,9 @@ class OpenVINOBackend(Backend):
     own_path: ClassVar[str] = ""
     on_cpu: ClassVar[bool] = True
     calibration_images: Annotated[int, Field(ge=1, le=100_000)] = 300
+    """Training images that give int8 its scales."""
     calibration_choice: Choice = "balanced"
+    """Which images: ``balanced`` over the classes, ``random``, or the ``first``."""
     quantiser: Literal["nncf", "onnxruntime"] = "nncf"
     """The library that quantises the graph for int8."""
 

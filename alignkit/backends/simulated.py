@@ -62,7 +62,9 @@ class SimulatedBackend(Backend):
     """Whose int8 graph is executed."""
 
     calibration_images: Annotated[int, Field(ge=1, le=100_000)] = 300
+    """Training images that give int8 its scales."""
     calibration_choice: Choice = "balanced"
+    """Which images: ``balanced`` over the classes, ``random``, or the ``first``."""
 
     def simulation(self, precision: Precision) -> str:
         if precision == "int8":

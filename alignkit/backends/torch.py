@@ -48,6 +48,7 @@ class TorchBackend(Backend):
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16", "bf16")
     own_path: ClassVar[str] = ""
     device: Literal["cpu", "cuda"] = "cpu"
+    """``cpu``, or ``cuda`` for an NVIDIA GPU."""
     channels_last: bool = True
     """Whether weights and inputs are channels-last, which decides the convolution kernels."""
     ceil_mode: bool = False

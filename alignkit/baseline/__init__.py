@@ -19,6 +19,7 @@ import hashlib
 import json
 import platform
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -168,10 +169,16 @@ def named_baseline(folder: Path, fingerprint: str) -> Baseline:
     raise BaselineError(f"{folder} has no baseline {fingerprint!r}; there are: {there}")
 
 
-def find_baseline(folder: Path, environment: dict[str, str]) -> Baseline:
+def recording(file: str | Path = "FILE") -> str:
+    """Return the shell command that records the baseline of a gate's file."""
+    return shlex.join(["alignkit", "baseline", "record", str(file)])
+
+
+def find_baseline(folder: Path, environment: dict[str, str], again: str = recording()) -> Baseline:
     """Read the baseline of this environment.
 
-    Raises `BaselineError` that names the nearest one and the fields in which it differs.
+    Raises `BaselineError` that names the nearest one and the fields in which it differs, and
+    ``again``, the command that records one.
     """
     path = baseline_file(folder, environment)
     if path.exists():
@@ -181,14 +188,12 @@ def find_baseline(folder: Path, environment: dict[str, str]) -> Baseline:
         for file in sorted(folder.glob("*.jsonl"))
     }
     if not others:
-        raise BaselineError(
-            f"{folder} holds no baseline; record one outside CI: alignkit baseline record FILE"
-        )
+        raise BaselineError(f"{folder} holds no baseline; record one outside CI: {again}")
     # the nearest is named and not used: its pixels may differ where nothing is wrong
     name, fields = min(others.items(), key=lambda each: len(each[1]))
     raise BaselineError(
         f"{folder} has no baseline of this environment; the nearest, {name}, differs in "
-        f"{'; '.join(fields)}. Record one here, outside CI: alignkit baseline record FILE"
+        f"{'; '.join(fields)}. Record one here, outside CI: {again}"
     )
 
 

@@ -110,10 +110,14 @@ class Approval(Stored):
         return "; ".join(pairs)
 
 
-def refuse_in_ci(action: str) -> None:
-    """Raise `ConfigError` if ``CI`` is set: a job that rewrites its own baseline checks nothing."""
+def refuse_in_ci(action: str, command: str = "") -> None:
+    """Raise `ConfigError` if ``CI`` is set: a job that rewrites its own baseline checks nothing.
+
+    The message names the ``command`` to run outside.
+    """
     if in_ci():
-        raise ConfigError(f"{action} is refused in CI (the variable CI is set): run it outside")
+        outside = f"run it outside: {command}" if command else "run it outside"
+        raise ConfigError(f"{action} is refused in CI (the variable CI is set): {outside}")
 
 
 def in_ci() -> bool:

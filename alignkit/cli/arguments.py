@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alignkit.errors import AlignkitError, ConfigError, ExitCode
-from alignkit.progress import ProgressMode
+from alignkit.errors import AlignkitError, ExitCode
+from alignkit.progress import Progress, ProgressMode, progress_for
+from alignkit.stored_file import output_paths
 from alignkit.text import printable
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ Cells = Annotated[
         help="Only this cell and its reference; repeatable.",
     ),
 ]
+Quick = Annotated[
+    bool,
+    typer.Option(
+        "--quick", help="Take a first look: fewer images and epochs, one seed; no evidence."
+    ),
+]
 Reports = Annotated[
     Path, typer.Option("--reports", metavar="DIR", help="Folder for runs and finished work.")
 ]
@@ -47,17 +54,25 @@ Baselines = Annotated[
         help="Folder of the baselines; by default alignkit.baseline next to the file.",
     ),
 ]
-Form = Annotated[
-    str, typer.Option("--format", help="Format to print; see `alignkit list outputs`.")
-]
 Out = Annotated[
     list[str],
-    typer.Option("--out", metavar="KIND=PATH", help="Also write this format; repeatable."),
+    typer.Option(
+        "--out",
+        metavar="KIND=PATH",
+        help="Also write this kind of `alignkit list outputs`; repeatable; github=- prints it.",
+    ),
 ]
 JsonOut = Annotated[
-    list[str], typer.Option("--out", metavar="json=PATH", help="Also write the result.")
+    list[str],
+    typer.Option("--out", metavar="json=FILE", help="Also write the result; repeatable."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+PageOut = Annotated[
+    list[str],
+    typer.Option(
+        "--out", metavar="KIND=PATH", help="Also write json=FILE or html=DIR; repeatable."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors to stderr.")]
 ProgressOption = Annotated[
     ProgressMode,
@@ -66,7 +81,7 @@ ProgressOption = Annotated[
 ExitZero = Annotated[
     bool, typer.Option("--exit-zero", help="Exit with 0 instead of 1 (drift) or 7 (inconclusive).")
 ]
-WithReport = Annotated[bool, typer.Option("--report/--no-report", help="Write the HTML report.")]
+NoPage = Annotated[bool, typer.Option("--no-html", help="Do not write the HTML report.")]
 Open = Annotated[
     bool | None,
     typer.Option(
@@ -110,7 +125,7 @@ def print_error(error: AlignkitError, file: Path) -> ExitCode:
 
 
 def load_files(
-    files: Sequence[Path], overrides: Sequence[str]
+    files: Sequence[Path], overrides: Sequence[str], *, quick: bool = False
 ) -> tuple[list[Experiment], list[ExitCode]]:
     """Load experiments; return them with the exit codes of invalid files, which it prints."""
     from alignkit.experiment import load_experiment
@@ -118,21 +133,35 @@ def load_files(
     experiments, codes = [], []
     for file in files:
         try:
-            experiments.append(load_experiment(file, overrides))
+            experiments.append(load_experiment(file, overrides, quick=quick))
         except AlignkitError as error:
             codes.append(print_error(error, file))
     return experiments, codes
 
 
 def json_paths(out: Sequence[str]) -> list[Path]:
-    """Return the files of ``--out json=PATH``; raises `ConfigError` for another kind."""
-    paths = []
-    for text in out:
-        kind, _, path = text.partition("=")
-        if kind != "json" or not path:
-            raise ConfigError(f"--out {text}: expected json=PATH")
-        paths.append(Path(path))
-    return paths
+    """Return the files of ``--out json=FILE``; raises `ConfigError` for another kind."""
+    return [path for _, path in output_paths(out, ("json",))]
+
+
+def listed(texts: Sequence[str]) -> list[str]:
+    """Return the names of a repeated option, each of which may be several with commas.
+
+    A mapping and the name of a file that exists stay whole.
+
+    >>> listed(["opencv,pillow", "torch", "{preset: plsc, size: 112}"])
+    ['opencv', 'pillow', 'torch', '{preset: plsc, size: 112}']
+    """
+    names = []
+    for text in texts:
+        whole = "{" in text or Path(text).exists()
+        names += [text] if whole else [name.strip() for name in text.split(",") if name.strip()]
+    return names
+
+
+def display(progress: ProgressMode, *, quiet: bool) -> Progress:
+    """Return the display that ``--progress`` and ``--quiet`` ask for."""
+    return progress_for("none" if quiet else progress)
 
 
 def open_page(page: Path, *, wanted: bool | None) -> None:

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from alignkit.cli.arguments import Baselines, Json, Overrides, Reports, asking, open_page
+from alignkit.cli.arguments import (
+    Baselines,
+    Json,
+    Overrides,
+    ProgressOption,
+    Quiet,
+    Reports,
+    asking,
+    display,
+    listed,
+    open_page,
+)
 from alignkit.errors import ConfigError
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import STAGES, StageName
-from alignkit.progress import progress_for
 from alignkit.text import columns
 from alignkit.workspace import Context, Workspace
 
@@ -35,13 +46,25 @@ def record(
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     golden: Annotated[
         list[str],
-        typer.Option("--golden", metavar="STAGE", help="Store this stage's arrays; repeatable."),
+        typer.Option(
+            "--golden",
+            metavar="STAGE",
+            help="Also store the arrays of this stage, so that rules can measure how far changed "
+            "pixels are; repeatable, or with commas.",
+        ),
     ] = [],  # noqa: B006 - typer copies it
     reason: Reason = "recorded",
     baselines: Baselines = None,
     reports: Reports = Path("reports"),
+    as_json: Json = False,
+    progress: ProgressOption = "auto",
+    quiet: Quiet = False,
 ) -> None:
-    """Add lines for new images and stages; changed lines become pending. Refused in CI."""
+    """Add lines for new images and stages; changed lines become pending. Refused in CI.
+
+    A line is a hash and statistics of one image at one stage. Commit alignkit.baseline/ to version
+    control; with --golden STAGE the stage's pixels are in it too.
+    """
     from alignkit.experiment import load_experiment
     from alignkit.gate.baseline_recording import record_baseline
     from alignkit.text.names import facts_of_paths, surrogate_lines
@@ -49,16 +72,21 @@ def record(
     experiment = load_experiment(file, overrides)
     done = record_baseline(
         experiment,
-        Context(Workspace(reports), progress_for("auto")),
+        Context(Workspace(reports), display(progress, quiet=quiet)),
         baselines=baselines,
-        golden=[_stage(name) for name in golden],
+        golden=[_stage(name) for name in listed(golden)],
         reason=reason,
     )
+    if as_json:
+        print(json.dumps({**asdict(done), "file": str(done.file)}, indent=1))
+        return
     print(f"{done.file}: {done.added} lines added, {done.known} known")
     for label in surrogate_lines(facts_of_paths(experiment.paths)):
         print(label)
     if done.pending:
         print(f"{done.pending} lines changed and are pending: alignkit baseline review {file}")
+    if done.added:
+        print(f"commit {done.file.parents[1]}/ to version control")
 
 
 def _stage(name: str) -> StageName:
@@ -159,6 +187,7 @@ def approve(
     ] = None,
     baselines: Baselines = None,
     reports: Reports = Path("reports"),
+    as_json: Json = False,
 ) -> None:
     """Approve pending changes without prompts. Refused in CI."""
     from alignkit.baseline.pending import approve_pending
@@ -175,6 +204,9 @@ def approve(
         models=models,
         reason=reason,
     )
+    if as_json:
+        print(approval.model_dump_json(indent=1))
+        return
     entries = len(approval.metrics)
     of_models = f" and {entries} entr{'y' if entries == 1 else 'ies'} of models" if entries else ""
     where = f"of {approval.fingerprint}: {approval.reason}"

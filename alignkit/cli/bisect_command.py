@@ -10,9 +10,18 @@ from typing import Annotated
 
 import typer
 
-from alignkit.cli.arguments import Json, JsonOut, Overrides, Quiet, Reports, json_paths
+from alignkit.cli.arguments import (
+    Json,
+    JsonOut,
+    Overrides,
+    ProgressOption,
+    Quiet,
+    Reports,
+    display,
+    json_paths,
+)
 from alignkit.errors import ConfigError
-from alignkit.progress import ProgressMode, advancing, progress_for
+from alignkit.progress import advancing
 
 
 def bisect(
@@ -70,7 +79,7 @@ def bisect(
     reports: Reports = Path("reports"),
     as_json: Json = False,
     out: JsonOut = [],  # noqa: B006
-    progress: Annotated[ProgressMode, typer.Option(help="auto, plain or none.")] = "auto",
+    progress: ProgressOption = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Find the first layer at which two runtimes of a model, or two graphs, diverge.
@@ -90,7 +99,7 @@ def bisect(
     from alignkit.workspace import Context, Workspace
 
     files = json_paths(out)
-    display = progress_for("none" if quiet else progress)
+    shown = display(progress, quiet=quiet)
     if (file is None) == (model is None):
         raise ConfigError("give an experiment file, or --model FILE.onnx with --images DIR")
     if file is not None:
@@ -103,7 +112,7 @@ def bisect(
             cell,
             reference=runtime_named(reference) if reference else None,
             count=count,
-            context=Context(Workspace(reports), display),
+            context=Context(Workspace(reports), shown),
         )
     else:
         assert model is not None
@@ -120,7 +129,7 @@ def bisect(
             count=count,
             size=size,
         )
-    with display.stage("bisect", len(sides.layers), sides.model) as stage:
+    with shown.stage("bisect", len(sides.layers), sides.model) as stage:
         found = compare(
             sides.reference,
             sides.candidate,

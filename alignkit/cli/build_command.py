@@ -19,10 +19,10 @@ from alignkit.cli.arguments import (
     ProgressOption,
     Quiet,
     Reports,
+    display,
     json_paths,
 )
 from alignkit.errors import ExitCode
-from alignkit.progress import progress_for
 from alignkit.text import columns
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def build(
 
     files = json_paths(out)
     experiment = load_experiment(file, overrides)
-    context = Context(Workspace(reports), progress_for("none" if quiet else progress))
+    context = Context(Workspace(reports), display(progress, quiet=quiet))
     engines, folder = build_engines(experiment, context, cells=cells, twice=not once)
     document = EngineBuilds(
         alignkit=__version__,

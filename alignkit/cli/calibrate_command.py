@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from alignkit.cli.arguments import Quiet
+from alignkit.cli.arguments import Json, ProgressOption, Quiet, display, listed
 from alignkit.errors import ConfigError, ExitCode
-from alignkit.progress import progress_for
+from alignkit.stored_file import output_paths
 
 if TYPE_CHECKING:
     from alignkit.isolation.worker import Encoded
+    from alignkit.progress import Progress
     from alignkit.studies.calibrate.surrogate_stages import Surrogate
 
 
@@ -27,20 +29,16 @@ def calibrate(
         list[Path],
         typer.Option(metavar="DIR", help="Images to add to the built-in ones; repeatable."),
     ] = [],  # noqa: B006 - typer copies it
+    as_json: Json = False,
     out: Annotated[
-        Path | None,
+        list[str],
         typer.Option(
-            metavar="DIR",
-            help="Folder for the JSON files; by default the package, which displays them. With "
-            "--pairs, a file is written only there.",
+            metavar="KIND=DIR",
+            help="json=DIR: folder for the JSON files; by default the package, which displays "
+            "them, and none with --pairs. residuals=DIR: also write real minus surrogate decode of "
+            "every image, as .npz. Repeatable.",
         ),
-    ] = None,
-    residuals: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Also write real minus surrogate decode of every image, as .npz."
-        ),
-    ] = None,
+    ] = [],  # noqa: B006
     pairs: Annotated[
         Path | None,
         typer.Option(
@@ -52,7 +50,8 @@ def calibrate(
     rows: Annotated[
         list[str],
         typer.Option(
-            metavar="STEM=N", help="With --pairs: only N rows of this pair are valid; repeatable."
+            metavar="STEM=N",
+            help="With --pairs: only N rows of this pair are valid; repeatable, or with commas.",
         ),
     ] = [],  # noqa: B006
     by: Annotated[
@@ -66,6 +65,7 @@ def calibrate(
             "torchvision.",
         ),
     ] = False,
+    progress: ProgressOption = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Measure surrogates against the real stacks, or find the rule that made given pixels.
@@ -76,9 +76,11 @@ def calibrate(
     0 all measured, whatever the result · 2 usage · 4 a real stage cannot run here; the output
     names it and the reason · 5 no pair could be compared.
     """
+    folders = dict(output_paths(out, ("json", "residuals")))
+    names = listed(names or [])
     if recorder or pairs:
-        presets = bool(names or images or residuals)
-        _refuse_mixed(presets=presets, pairs=pairs is not None, recorder=recorder, out=out)
+        presets = bool(names or images or "residuals" in folders)
+        _refuse_mixed(presets=presets, pairs=pairs is not None, recorder=recorder, out=bool(out))
     if pairs is None and (rows or by != "kind"):
         raise ConfigError("--rows and --by belong to --pairs DIR")
     if recorder:
@@ -86,12 +88,14 @@ def calibrate(
 
         print(recorder_file(), end="")
         return
+    shown = display(progress, quiet=quiet)
     if pairs:
-        raise typer.Exit(_pairs(pairs, rows, by, out, quiet=quiet))
-    _surrogates(names or [], images, out, residuals, quiet=quiet)
+        code = _pairs(pairs, listed(rows), by, folders.get("json"), shown, as_json=as_json)
+        raise typer.Exit(code)
+    _surrogates(names, images, folders, shown, as_json=as_json)
 
 
-def _refuse_mixed(*, presets: bool, pairs: bool, recorder: bool, out: Path | None) -> None:
+def _refuse_mixed(*, presets: bool, pairs: bool, recorder: bool, out: bool) -> None:
     if pairs and recorder:
         raise ConfigError("--recorder prints a file and --pairs reads its output; use one of them")
     if recorder and out:
@@ -99,23 +103,32 @@ def _refuse_mixed(*, presets: bool, pairs: bool, recorder: bool, out: Path | Non
     if presets:
         option = "--pairs" if pairs else "--recorder"
         raise ConfigError(
-            f"{option} takes no preset, --images or --residuals: they measure surrogates"
+            f"{option} takes no preset, --images or --out residuals: they measure surrogates"
         )
 
 
 def _pairs(
-    folder: Path, rows: Sequence[str], by: Literal["kind", "pair"], out: Path | None, *, quiet: bool
+    folder: Path,
+    rows: Sequence[str],
+    by: Literal["kind", "pair"],
+    out: Path | None,
+    shown: Progress,
+    *,
+    as_json: bool,
 ) -> ExitCode:
     from alignkit.studies.calibrate.pair_fits import fits_of
-    from alignkit.studies.calibrate.pair_record import write_pairs
+    from alignkit.studies.calibrate.pair_record import pairs_record, write_pairs
     from alignkit.studies.calibrate.pair_rules import compare_pairs, rules_here
     from alignkit.studies.calibrate.pair_summary import pairs_summary
     from alignkit.studies.calibrate.stored_pairs import stored_pairs
 
     stored = stored_pairs(folder, dict(map(_valid_rows, rows)))
     rules = rules_here()
-    outcomes = compare_pairs(stored, rules, progress_for("none" if quiet else "auto"))
-    print(pairs_summary(str(folder), stored, outcomes, fits_of(stored, outcomes, rules, by)))
+    outcomes = compare_pairs(stored, rules, shown)
+    if as_json:
+        print(json.dumps(pairs_record(stored, outcomes, rules), indent=1, allow_nan=False))
+    else:
+        print(pairs_summary(str(folder), stored, outcomes, fits_of(stored, outcomes, rules, by)))
     if out:
         print(f"written {write_pairs(stored, outcomes, rules, out)}", file=sys.stderr)
     compared = any(not each.reason for each in outcomes)
@@ -132,30 +145,33 @@ def _valid_rows(text: str) -> tuple[str, int]:
 def _surrogates(
     names: Sequence[str],
     images: Sequence[Path],
-    out: Path | None,
-    residuals: Path | None,
+    out: Mapping[str, Path],
+    shown: Progress,
     *,
-    quiet: bool,
+    as_json: bool,
 ) -> None:
     from alignkit.preprocess.presets import calibration
     from alignkit.studies.calibrate import SHIPPED, calibrate, summary, write_calibration
     from alignkit.studies.calibrate.surrogate_stages import surrogates
 
     chosen = _chosen(surrogates(), names)
-    progress = progress_for("none" if quiet else "auto")
     probe = _probe(images)
+    lines, documents = [], {}
     for surrogate in chosen:
-        if measured := calibrate(surrogate, probe, progress):
-            print(f"{surrogate.name}: measured here: {summary(measured)}")
-            written = write_calibration(surrogate.name, measured, out or SHIPPED)
+        if measured := calibrate(surrogate, probe, shown):
+            lines.append(f"{surrogate.name}: measured here: {summary(measured)}")
+            written = write_calibration(surrogate.name, measured, out.get("json", SHIPPED))
             print(f"written {written}", file=sys.stderr)
-        absent = [pair for pair in surrogate.pairs if pair.missing]
-        for pair in absent:
-            print(f"{surrogate.name}: {pair.stage} not measured here, {pair.missing}")
+        absent = {pair.stage: pair.missing for pair in surrogate.pairs if pair.missing}
+        documents[surrogate.name] = {"measured": measured, "missing": absent}
+        for stage, reason in absent.items():
+            lines.append(f"{surrogate.name}: {stage} not measured here, {reason}")
         if absent:
-            print(f"{surrogate.name}: evidence that is stored: {calibration(surrogate.path)}")
-        if residuals:
-            _keep_residuals(surrogate, probe, residuals)
+            stored = calibration(surrogate.path)
+            lines.append(f"{surrogate.name}: evidence that is stored: {stored}")
+        if "residuals" in out:
+            _keep_residuals(surrogate, probe, out["residuals"])
+    print(json.dumps(documents, indent=1, allow_nan=False) if as_json else "\n".join(lines))
     # a table with gaps is written all the same, but must not look complete to CI
     whole = not any(pair.missing for surrogate in chosen for pair in surrogate.pairs)
     raise typer.Exit(ExitCode.PASS if whole else ExitCode.MISSING)

@@ -10,6 +10,7 @@ import typer
 
 from alignkit.cli.arguments import Overrides, load_files, print_error
 from alignkit.errors import AlignkitError, ConfigError, worst
+from alignkit.text import printable
 
 
 def check(
@@ -40,7 +41,8 @@ def check(
         return
     if not files:
         raise ConfigError("give experiment files: alignkit check FILE…")
-    from alignkit.plan.required_models import require_models
+    from alignkit.plan import counted
+    from alignkit.plan.required_models import require_models, unseen
 
     experiments, codes = load_files(files, overrides)
     for each in experiments:
@@ -48,8 +50,10 @@ def check(
             require_models(each)
         except AlignkitError as error:
             codes.append(print_error(error, each.file))
-    if not codes:
-        print(f"All good: {len(files)} file{'s' if len(files) > 1 else ''} checked.")
+        else:
+            absent = unseen(each)
+            but = f"; not here, and not checked: {', '.join(absent)}" if absent else ""
+            print(printable(f"{each.file} is right: {counted(each)}{but}"))
     raise typer.Exit(worst(codes))
 
 

@@ -1,4 +1,4 @@
-"""`alignkit data stats FILE|DIR` and `alignkit data split DIR --out NEW`."""
+"""`alignkit data stats FILE|DIR` and `alignkit data split DIR NEW`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alignkit.cli.arguments import Json, Overrides, Quiet
+from alignkit.cli.arguments import Json, Overrides, ProgressOption, Quiet, display
 from alignkit.studies.data import By
 from alignkit.text import columns
 
@@ -51,15 +51,15 @@ def stats(
         str, typer.Option(metavar="NAME", help="Decoder for the images of a folder.")
     ] = "opencv",
     as_json: Json = False,
+    progress: ProgressOption = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Print counts, classes, sizes, and mean and standard deviation, whole-set and per-image."""
-    from alignkit.progress import progress_for
     from alignkit.studies.data.data_statistics import described
 
     # progress goes to stderr, so that --json stays readable by programs
-    display = progress_for("none" if quiet else "auto")
-    found = described(source, overrides, preprocess=preprocess, decoder=decoder, progress=display)
+    shown = display(progress, quiet=quiet)
+    found = described(source, overrides, preprocess=preprocess, decoder=decoder, progress=shown)
     print(json.dumps(asdict(found), indent=1) if as_json else _as_text(found))
 
 
@@ -68,7 +68,7 @@ def split(
     root: Annotated[
         Path, typer.Argument(metavar="DIR", help="Folder with one subfolder per class.")
     ],
-    out: Annotated[Path, typer.Option(metavar="NEW", help="Folder to write; must not exist.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="Folder to write; must not exist.")],
     share: Annotated[
         float, typer.Option("--eval", help="Fraction of every class for eval.")
     ] = 0.25,
@@ -81,7 +81,7 @@ def split(
     """Split images into train/ and eval/ in a new folder, class by class; DIR is unchanged."""
     from alignkit.studies.data import write_division
 
-    made = write_division(root, out, share=share, seed=seed, by=by)
+    made = write_division(root, new, share=share, seed=seed, by=by)
     if as_json:
         print(json.dumps({**asdict(made), "folder": str(made.folder)}, indent=1))
     else:

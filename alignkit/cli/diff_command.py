@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from alignkit.cli.arguments import Overrides, ProgressOption, Quiet
+from alignkit.cli.arguments import (
+    Json,
+    Overrides,
+    PageOut,
+    ProgressOption,
+    Quiet,
+    display,
+    listed,
+)
 from alignkit.errors import ConfigError
-from alignkit.progress import progress_for
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -34,7 +41,7 @@ def diff(
             metavar="A",
             help="Preset, entry of --config, torchpipe .toml, preprocessor_config.json, "
             "timm:MODEL, or mapping such as '{preset: opencv-train}'; "
-            "repeatable, the reference first.",
+            "repeatable, or names with commas; the reference first.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     size: Annotated[
@@ -49,9 +56,8 @@ def diff(
         list[str],
         typer.Option(metavar="IMAGE", help="Only this image, named as in the output; repeatable."),
     ] = [],  # noqa: B006
-    out: Annotated[
-        list[str], typer.Option(metavar="KIND=PATH", help="json=FILE or html=DIR; repeatable.")
-    ] = [],  # noqa: B006
+    as_json: Json = False,
+    out: PageOut = [],  # noqa: B006
     fail_on_coverage: Annotated[
         bool,
         typer.Option("--fail-on-coverage", help="Exit 1 if the paths decode different images."),
@@ -94,12 +100,14 @@ def diff(
     from alignkit.experiment.yaml_argument import named_paths
     from alignkit.isolation import Limits
     from alignkit.preprocess.stress import parse_stress
+    from alignkit.record.document import document_text
+    from alignkit.stored_file import output_paths
     from alignkit.studies.diff import DiffRequest, exit_code
     from alignkit.studies.diff import diff as compare
-    from alignkit.studies.diff.diff_arguments import outputs_of, samples_of, write_outputs
+    from alignkit.studies.diff.diff_arguments import samples_of, write_outputs
     from alignkit.studies.diff.diff_summary import diff_summary
 
-    outputs = outputs_of(out)
+    outputs = output_paths(out, ("json", "html"))
     # `alignkit diff experiment.yaml` should do what every other command does with a file
     if config is None and images and [path.suffix for path in images] in YAML:
         config, images = images[0], None
@@ -107,7 +115,7 @@ def diff(
     entries = experiment.entries if experiment else {}
     samples, source = samples_of(images or [], experiment, limit, only)
     request = DiffRequest(
-        paths=named_paths(preprocess, size=size, entries=entries, max_pixels=max_pixels),
+        paths=named_paths(listed(preprocess), size=size, entries=entries, max_pixels=max_pixels),
         samples=samples,
         source=source,
         command=shlex.join(["alignkit", *sys.argv[1:]]),
@@ -117,9 +125,9 @@ def diff(
         threads=threads,
         limits=Limits(timeout, int(max_memory * 2**30), lossy=True),
     )
-    record = compare(request, progress_for("none" if quiet else progress))
+    record = compare(request, display(progress, quiet=quiet))
     written = write_outputs(outputs, record, request)
-    print(diff_summary(record))
+    print(document_text(record) if as_json else diff_summary(record))
     for path in written:
         print(f"written {path}", file=sys.stderr)
     raise typer.Exit(exit_code(record, fail_on_coverage=fail_on_coverage))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,23 +13,24 @@ import typer
 from alignkit.cli.arguments import (
     Baselines,
     ExitZero,
-    Form,
     GateFile,
+    Json,
+    NoPage,
     Open,
     Out,
     Overrides,
     ProgressOption,
     Quiet,
     Reports,
-    WithReport,
+    display,
     open_page,
 )
 from alignkit.cli.commands import DEFAULT, WithDefault
-from alignkit.progress import progress_for
+from alignkit.stored_file import output_paths
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
-    from alignkit.gate.outputs import GateOutput, GateResult
+    from alignkit.gate.outputs import GateResult
 
 app = typer.Typer(name="gate", cls=WithDefault, rich_markup_mode=None)
 
@@ -36,7 +39,7 @@ app = typer.Typer(name="gate", cls=WithDefault, rich_markup_mode=None)
 def gate(
     file: GateFile,
     overrides: Overrides = [],  # noqa: B006 - typer copies it
-    form: Form = "text",
+    as_json: Json = False,
     out: Out = [],  # noqa: B006 - typer copies it
     exit_zero: ExitZero = False,
     allow_missing: Annotated[
@@ -74,7 +77,7 @@ def gate(
     ] = None,
     baselines: Baselines = None,
     reports: Reports = Path("reports"),
-    report: WithReport = True,
+    no_html: NoPage = False,
     open_: Open = None,
     progress: ProgressOption = "auto",
     quiet: Quiet = False,
@@ -87,11 +90,9 @@ def gate(
     """
     from alignkit.gate.gate_run import GateRun, run_gate
     from alignkit.gate.gate_shard import Shard
-    from alignkit.gate.outputs import output, targets
 
     # first: a misspelt output must not cost the hours of a measurement
-    to = targets(out)
-    output(form)
+    to = _outputs(out, as_json=as_json)
     # as an override, so that the option and the file's own key are one rule
     if allow_missing:
         value = "gpu" if allow_missing == "gpu" else "true"
@@ -102,14 +103,14 @@ def gate(
         Workspace(reports),
         baselines=baselines,
         exit_zero=exit_zero,
-        report=report,
+        report=not no_html,
         changed_only=changed_only,
         shard=Shard.parse(shard) if shard else None,
         fail_fast=fail_fast,
         against=against.parent if against and against.is_file() else against,
     )
-    result = run_gate(run, progress_for("none" if quiet else progress))
-    _deliver(result, form, to, open_)
+    result = run_gate(run, display(progress, quiet=quiet))
+    _deliver(result, to, open_)
 
 
 @app.command()
@@ -118,6 +119,8 @@ def thresholds(
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     repeats: Annotated[int, typer.Option(min=1, help="Number of repeats per path.")] = 3,
     reports: Reports = Path("reports"),
+    as_json: Json = False,
+    progress: ProgressOption = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Propose thresholds from the noise between repeats and between seeds; change no file."""
@@ -126,13 +129,16 @@ def thresholds(
     from alignkit.runner import run_experiment
 
     experiment = load_experiment(file, overrides)
-    display = progress_for("none" if quiet else "auto")
+    shown = display(progress, quiet=quiet)
     # without labels nothing is trained, and there is no noise between seeds
     record = None
     if experiment.labelled:
-        record, _ = run_experiment(experiment, Context(Workspace(reports), display))
-    proposals = propose(experiment, record, repeats=repeats, progress=display)
-    print(proposal_text(proposals, experiment.paths))
+        record, _ = run_experiment(experiment, Context(Workspace(reports), shown))
+    proposals = propose(experiment, record, repeats=repeats, progress=shown)
+    if as_json:
+        print(json.dumps([asdict(each) for each in proposals], indent=1))
+    else:
+        print(proposal_text(proposals, experiment.paths))
 
 
 # a command of `alignkit report`: see its module
@@ -142,32 +148,34 @@ def merge(
         list[Path], typer.Argument(metavar="PARTS…", help="All shards written by --out shard=PATH.")
     ],
     overrides: Overrides = [],  # noqa: B006 - typer copies it
-    form: Form = "text",
+    as_json: Json = False,
     out: Out = [],  # noqa: B006 - typer copies it
     exit_zero: ExitZero = False,
     baselines: Baselines = None,
     reports: Reports = Path("reports"),
-    report: WithReport = True,
+    no_html: NoPage = False,
     open_: Open = None,
 ) -> None:
     """Merge the shards of a gate and judge them as one run without measuring again."""
     from alignkit.gate.gate_run import GateRun, merge_gate
-    from alignkit.gate.outputs import output, targets
 
-    to = targets(out)
-    output(form)
+    to = _outputs(out, as_json=as_json)
     run = GateRun(
-        file, overrides, Workspace(reports), baselines, exit_zero, report, parts=tuple(parts)
+        file, overrides, Workspace(reports), baselines, exit_zero, not no_html, parts=tuple(parts)
     )
-    _deliver(merge_gate(run), form, to, open_)
+    _deliver(merge_gate(run), to, open_)
 
 
-def _deliver(
-    result: GateResult, form: str, to: Sequence[tuple[GateOutput, Path]], open_: bool | None
-) -> None:
+def _outputs(out: Sequence[str], *, as_json: bool) -> list[tuple[str, Path]]:
+    from alignkit.gate.outputs import OUTPUTS
+
+    return output_paths([*out, *(["json=-"] if as_json else [])], OUTPUTS)
+
+
+def _deliver(result: GateResult, to: Sequence[tuple[str, Path]], open_: bool | None) -> None:
     from alignkit.gate.outputs import deliver
 
-    deliver(result, form=form, to=to)
+    deliver(result, to)
     if result.page is not None:
         open_page(result.page, wanted=open_)
     raise typer.Exit(result.exit_code)

@@ -8,13 +8,19 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import indent
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from alignkit.cli.arguments import JsonOut, Quiet, json_paths
-from alignkit.errors import ConfigError, MissingDependency
-from alignkit.progress import Progress, ProgressMode, advancing, progress_for
+from alignkit.cli.arguments import (
+    Json,
+    ProgressOption,
+    Quiet,
+    display,
+    listed,
+)
+from alignkit.errors import ConfigError
+from alignkit.progress import Progress, advancing
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,11 +28,10 @@ if TYPE_CHECKING:
     from alignkit.samples import Samples
     from alignkit.search.configurations import Configuration
     from alignkit.search.match_result import Match
-    from alignkit.search.tap_report import TapReport
     from alignkit.search.target import Target
 
 PluginNames = Annotated[
-    list[str], typer.Option(metavar="NAME", help="Only this plugin; repeatable.")
+    list[str], typer.Option(metavar="NAME", help="Only these plugins; repeatable, or with commas.")
 ]
 
 
@@ -100,147 +105,130 @@ def match(
             help="Environment variable with the endpoint's Authorization header.",
         ),
     ] = "",
-    record: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Store an endpoint's tensors here for later searches."),
-    ] = None,
     probe: Annotated[int, typer.Option(min=2, help="Number of images to search on.")] = 500,
     seed: Annotated[
         int, typer.Option(help="Seed that selects the images for the final check.")
     ] = 0,
-    out: JsonOut = [],  # noqa: B006
-    progress: Annotated[ProgressMode, typer.Option(help="auto, plain or none.")] = "auto",
+    as_json: Json = False,
+    out: Annotated[
+        list[str],
+        typer.Option(
+            metavar="KIND=PATH",
+            help="Also write json=FILE, the result, or tensors=DIR, an endpoint's tensors for "
+            "later searches; repeatable.",
+        ),
+    ] = [],  # noqa: B006
+    progress: ProgressOption = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Find the configurations on this machine whose pixels are nearest to a serving stack's.
 
     With --taps, find the first stage of recorded serving code that parts from a reference.
     """
-    if tap_source:
-        _print_recorder(tap_source)
-        return
-    _require(target, images, taps, preprocess, stages)
-    from alignkit.datasets.unlabelled_images import Images
-    from alignkit.search import match as find_nearest
-    from alignkit.search.configurations import configurations, serving_options
-    from alignkit.search.match_text import as_json
-    from alignkit.search.recorded_target import recorded_target
-    from alignkit.search.tap_text import as_json as taps_as_json
-    from alignkit.search.target import preprocess_of, preprocess_target
-    from alignkit.stored_file import write_output
+    from alignkit.cli.match_taps import AskedTaps, match_taps, print_recorder
 
-    files = json_paths(out)
+    if tap_source:
+        print_recorder(tap_source)
+        return
+    of_target = bool(serving or model or tensor or header_env)
+    _require(target, images, taps, of_taps=bool(preprocess or stages), of_target=of_target)
+    from alignkit.datasets.unlabelled_images import Images
+    from alignkit.stored_file import output_paths, write_output
+
+    files = output_paths(out, ("json", "tensors"))
+    record = dict(files).get("tensors")
+    if record and (target is None or "://" not in target):
+        raise ConfigError("--out tensors=DIR stores the tensors of a live endpoint, http://…")
     if model is not None and not model.is_file():
         raise ConfigError(f"{model} is not a file; give an exported model, FILE.onnx")
+    names = {"decoders": listed(decoders), "resizers": listed(resizers)}
     samples = Images(tuple(images)).evaluation()
-    display = progress_for("none" if quiet else progress)
+    shown = display(progress, quiet=quiet)
     if taps is not None:
-        named = dict(map(_named_stage, stages))
-        asked = preprocess, size, {"decoders": decoders, "resizers": resizers}
-        judged = _judge_taps(taps, samples, named, *asked, display)
-        _show_taps(judged)
-        for file in files:
-            write_output(file, json.dumps(taps_as_json(judged), indent=1))
-        return
-    assert target is not None
+        asked = AskedTaps(taps, stages, preprocess, size, names)
+        text, document = match_taps(asked, samples, shown)
+        print(document if as_json else text)
+    else:
+        endpoint = tensor, header_env, record
+        assert target is not None
+        settings = _Settings(target, size, names, serving, model, endpoint, probe, seed)
+        found, options = _match_target(settings, samples, shown)
+        document = _document(found, options)
+        if as_json:
+            print(document)
+        else:
+            _show(found, options)
+    for kind, file in files:
+        if kind == "json":
+            write_output(file, document)
+
+
+class _Settings(NamedTuple):
+    """Options of ``match`` for a target."""
+
+    target: str
+    size: int | None
+    names: dict[str, list[str]]
+    serving: bool
+    model: Path | None
+    endpoint: tuple[str, str, Path | None]
+    """Tensor, header's variable, folder for the tensors."""
+    probe: int
+    seed: int
+
+
+def _match_target(
+    asked: _Settings, samples: Samples, shown: Progress
+) -> tuple[Match, dict[Configuration, str]]:
+    """Search; return the result with the names of serving options."""
+    from alignkit.search import match as find_nearest
+    from alignkit.search.configurations import configurations, serving_options
+    from alignkit.search.recorded_target import recorded_target
+    from alignkit.search.target import preprocess_of, preprocess_target
+
+    target, names = asked.target, asked.names
     with ExitStack() as held:
         if "://" in target:
+            tensor, header_env, record = asked.endpoint
             # tensors of an endpoint that nobody wants to keep are searched in a folder as well
             folder = record or Path(held.enter_context(TemporaryDirectory()))
             of_endpoint = (tensor, header_env, folder)
-            stack, rows = _endpoint(target, of_endpoint, samples, decoders, resizers, display)
-        elif Path(target).is_dir():
-            stack, rows = recorded_target(
-                Path(target), samples, decoders=decoders, resizers=resizers
+            stack, rows = _endpoint(
+                target, of_endpoint, samples, names["decoders"], names["resizers"], shown
             )
+        elif Path(target).is_dir():
+            stack, rows = recorded_target(Path(target), samples, **names)
         else:
-            stack, rows = preprocess_target(preprocess_of(target, size)), range(len(samples))
-        names = serving_options() if serving else {}
-        chosen = list(names) or list(
-            configurations(stack.geometry, decoders=decoders, resizers=resizers)
-        )
+            stack, rows = preprocess_target(preprocess_of(target, asked.size)), range(len(samples))
+        options = serving_options() if asked.serving else {}
+        chosen = list(options) or list(configurations(stack.geometry, **names))
         session = None
-        if model is not None:  # before the search, which a model that does not fit would waste
+        if asked.model is not None:  # before the search, which an unfit model would waste
             from alignkit.search.match_drift import onnx_session, with_churn
 
-            session = held.enter_context(onnx_session(model, stack.geometry.size))
-        with display.stage("match", len(rows), f"{len(chosen)} configurations") as stage:
+            session = held.enter_context(onnx_session(asked.model, stack.geometry.size))
+        with shown.stage("match", len(rows), f"{len(chosen)} configurations") as stage:
             found = find_nearest(
-                stack, samples, rows, chosen, probe=probe, seed=seed, progress=advancing(stage)
-            )
+                stack, samples, rows, chosen,
+                probe=asked.probe, seed=asked.seed, progress=advancing(stage),
+            )  # fmt: skip
         if session is not None:
             found = with_churn(found, stack, samples, rows, session)
-    _show(found, names)
-    for file in files:
-        write_output(file, json.dumps(as_json(found, names), indent=1))
-
-
-def _print_recorder(language: str) -> None:
-    from importlib import resources
-
-    file = {"python": "tap_recorder.py", "cpp": "tap_recorder.h"}[language]
-    print(resources.files("alignkit").joinpath(file).read_text("utf-8"), end="")
+    return found, options
 
 
 def _require(
-    target: str | None,
-    images: Sequence[Path],
-    taps: Path | None,
-    preprocess: str,
-    stages: Sequence[str],
+    target: str | None, images: Sequence[Path], taps: Path | None, *, of_taps: bool, of_target: bool
 ) -> None:
+    """Refuse a question without images, and options of another one."""
     if not images:
         raise ConfigError("give the images that the stack prepared: --images DIR")
     if (target is None) == (taps is None):
         raise ConfigError("give --target T, or --taps DIR for several recorded stages")
-    if taps is None and (preprocess or stages):
+    if taps is None and of_taps:
         raise ConfigError("--preprocess and --stage belong to --taps DIR; a stack is --target T")
-    if taps is not None and not taps.is_dir():
-        raise ConfigError(f"--taps {taps} is no folder; record with ALIGNKIT_TAPS={taps}")
-
-
-def _named_stage(text: str) -> tuple[str, str]:
-    name, sign, stage = text.rpartition("=")
-    if not sign or not name:
-        raise ConfigError(f"--stage {text}: give NAME=STAGE")
-    return name, stage
-
-
-def _judge_taps(
-    folder: Path,
-    samples: Samples,
-    named: Mapping[str, str],
-    preprocess: str,
-    size: int | None,
-    names: Mapping[str, Sequence[str]],
-    display: Progress,
-) -> TapReport:
-    from alignkit.search.stored_taps import judged_stages, stored_taps
-    from alignkit.search.tap_blame import blame, nearest_to_the_last
-    from alignkit.search.target import preprocess_of
-
-    taps = stored_taps(folder, samples, named)
-    judged = judged_stages(taps)
-    if preprocess:
-        reference = preprocess_of(preprocess, size)
-        if reason := reference.missing():
-            raise MissingDependency(f"--preprocess {preprocess}: {reason}")
-    else:
-        with display.stage("match", len(taps.rows), judged[-1].name) as step:
-            reference = nearest_to_the_last(taps, samples, advance=advancing(step), **names)
-    with display.stage("judge", len(judged), f"{len(taps.rows)} images of each tap") as step:
-        return blame(
-            taps, samples, reference, given=bool(preprocess), advance=advancing(step), **names
-        )
-
-
-def _show_taps(report: TapReport) -> None:
-    from alignkit.search.tap_text import HEADINGS, heading, rows, verdict
-    from alignkit.text import columns
-
-    print(heading(report))
-    print(columns([HEADINGS, *rows(report)]))
-    print(verdict(report))
+    if taps is not None and of_target:
+        raise ConfigError("--serving, --model, --tensor and --header-env belong to --target")
 
 
 def _endpoint(
@@ -249,7 +237,7 @@ def _endpoint(
     samples: Samples,
     decoders: Sequence[str],
     resizers: Sequence[str],
-    display: Progress,
+    shown: Progress,
 ) -> tuple[Target, Sequence[int]]:
     from alignkit.search.endpoint_target import endpoint_of, endpoint_target
 
@@ -257,13 +245,19 @@ def _endpoint(
     endpoint = endpoint_of(address, tensor, header_env)
     if folder.is_dir() and any(folder.iterdir()):
         raise ConfigError(
-            f"--record {folder} is not empty; to search its tensors, pass it as --target"
+            f"--out tensors={folder}: is not empty; to search its tensors, pass it as --target"
         )
-    with display.stage("ask", len(samples), f"{endpoint.at.url} for tensors") as stage:
+    with shown.stage("ask", len(samples), f"{endpoint.at.url} for tensors") as stage:
         return endpoint_target(
             endpoint, samples, folder, decoders=decoders, resizers=resizers,
             progress=advancing(stage),
         )  # fmt: skip
+
+
+def _document(found: Match, names: Mapping[Configuration, str]) -> str:
+    from alignkit.search.match_text import as_json
+
+    return json.dumps(as_json(found, names), indent=1)
 
 
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:

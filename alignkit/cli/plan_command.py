@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from alignkit.cli.arguments import Cells, Files, Json, Overrides, Reports, print_error
+from alignkit.cli.arguments import Cells, Files, Json, Overrides, Quick, Reports, print_error
 from alignkit.errors import AlignkitError, worst
 from alignkit.progress import duration
 from alignkit.text import columns
@@ -28,6 +28,7 @@ def plan(
     files: Files,
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     cells: Cells = [],  # noqa: B006
+    quick: Quick = False,
     reports: Reports = Path("reports"),
     as_json: Json = False,
 ) -> None:
@@ -48,7 +49,9 @@ def plan(
         try:
             # only read: what is stored there decides what a run would repeat
             workspace = Workspace(reports)
-            planned = keyed_plan(load_experiment(file, overrides), workspace, cells=cells)
+            planned = keyed_plan(
+                load_experiment(file, overrides, quick=quick), workspace, cells=cells
+            )
             planned_files.append((planned, forecast(planned, workspace)))
         except AlignkitError as error:
             codes.append(print_error(error, file))
@@ -62,11 +65,14 @@ def plan(
 def _as_text(planned: Plan, expected: Forecast) -> str:
     experiment = planned.experiment
     compared = [("pixels", "state", ""), *map(_row, expected.comparisons)]
+    from alignkit.text.names import quick_words
+
     surrogates, simulations = _surrogates(planned, brief=True), _simulations(planned)
     return "\n".join(
         [
             f"{experiment.name}  {experiment.file}",
             *([experiment.question] if experiment.question else []),
+            *([quick_words(experiment.quick)] if experiment.quick else []),
             *(f"{name}: {note}" for name, note in {**surrogates, **simulations}.items()),
             *(["", columns(compared, indent="  ")] if expected.comparisons else []),
             *(_models(planned, expected) if planned.evaluations else _pixels(planned, expected)),
@@ -115,6 +121,7 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         columns(_cell_rows(planned, expected.cells), indent="  "),
         "",
         *_attribution_table(planned, expected),
+        *[f"model      {name}: {text}" for name, text in _given(planned).items()],
         *_images(planned),
         f"prepared   {_counted(expected.prepared)}",
         *[f"begin with {weights}" for weights in begun[:1]],
@@ -127,6 +134,12 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         f"disk       {_disk(expected.estimate, 'all of these')}",
         f"memory     {_memory(memory(planned))}",
     ]
+
+
+def _given(planned: Plan) -> dict[str, str]:
+    """Describe the file of each given model by its name."""
+    given = (each.given for each in planned.trainings)
+    return {each.name: each.described() for each in given if each is not None}
 
 
 def _emulations(expected: Forecast) -> list[str]:
@@ -245,7 +258,9 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "name": planned.experiment.name,
         "file": str(planned.experiment.file),
         "key": planned.key,
+        "quick": [*planned.experiment.quick],
         "data": planned.fingerprint,
+        "models": _given(planned),
         "prepared": [_outlook_json(each) for each in expected.prepared],
         "trainings": [_outlook_json(each) for each in expected.trainings],
         "cells": [_outlook_json(each) for each in expected.cells],

@@ -11,6 +11,7 @@ import typer
 
 from alignkit.cli.arguments import (
     ImagesOption,
+    Json,
     MaxReportSize,
     Open,
     SingleFile,
@@ -18,6 +19,7 @@ from alignkit.cli.arguments import (
 )
 from alignkit.cli.commands import DEFAULT, WithDefault
 from alignkit.cli.gate_command import merge
+from alignkit.stored_file import output_paths, write_output
 
 if TYPE_CHECKING:
     from alignkit.report.write_report import WrittenReport
@@ -33,11 +35,12 @@ def report(
         Path, typer.Argument(metavar="RUN_DIR", help="Folder of a run: reports/<experiment>/<run>.")
     ],
     out: Annotated[
-        Path | None,
+        list[str],
         typer.Option(
-            metavar="DIR|FILE", help="Write a copy of the report here, without the run's arrays."
+            metavar="html=DIR|FILE",
+            help="Write a copy of the report here, without the run's arrays.",
         ),
-    ] = None,
+    ] = [],  # noqa: B006 - typer copies it
     single_file: SingleFile = False,
     images: ImagesOption = "",
     max_report_size: MaxReportSize = "",
@@ -47,7 +50,8 @@ def report(
     from alignkit.report.write_report import form, write_report
 
     wanted = form(single_file=single_file, images=images, max_report_size=max_report_size)
-    written = write_report(folder, wanted, out)
+    target = dict(output_paths(out, ("html",))).get("html")
+    written = write_report(folder, wanted, target)
     print(written.page)
     tell_left_out(written)
     open_page(written.page, wanted=open_)
@@ -68,10 +72,14 @@ def tell_left_out(written: WrittenReport) -> None:
 def compare(
     before: Annotated[Path, typer.Argument(metavar="A", help="The earlier run's folder.")],
     after: Annotated[Path, typer.Argument(metavar="B", help="The later run's folder.")],
+    as_json: Json = False,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder for the report; by default next to B."),
-    ] = None,
+        list[str],
+        typer.Option(
+            metavar="KIND=PATH",
+            help="Write html=DIR, by default a folder next to B, or json=FILE; repeatable.",
+        ),
+    ] = [],  # noqa: B006
     force: Annotated[
         bool,
         typer.Option(
@@ -90,13 +98,18 @@ def compare(
     from alignkit.studies.compare_runs import compare_runs
     from alignkit.text import printable
 
+    files = output_paths(out, ("html", "json"))
     # printed on the page, so that whoever reads it can repeat the comparison
     words = ["alignkit", "compare-runs", str(before), str(after), *(["--force"] if force else [])]
     made = compare_runs(before, after, force=force, command=shlex.join(words))
-    target = out or after.resolve().parent / f"{made.before.folder}-to-{made.after.folder}"
-    page = render_comparison(made, target)
-    print(printable(sentence(made)))
-    for label in labels(made):
-        print(printable(label))
-    print(page)
+    beside = after.resolve().parent / f"{made.before.folder}-to-{made.after.folder}"
+    page = render_comparison(made, dict(files).get("html", beside))
+    document = made.model_dump_json(indent=1) + "\n"
+    for kind, path in files:
+        if kind == "json":
+            write_output(path, document)
+    if as_json:
+        print(document, end="")
+    else:
+        print(*map(printable, [sentence(made), *labels(made)]), page, sep="\n")
     open_page(page, wanted=open_)

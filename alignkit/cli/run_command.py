@@ -18,16 +18,17 @@ from alignkit.cli.arguments import (
     Open,
     Overrides,
     ProgressOption,
+    Quick,
     Quiet,
     Reports,
     SingleFile,
+    display,
     load_files,
     open_page,
     print_error,
 )
 from alignkit.cli.report_command import tell_left_out
 from alignkit.errors import AlignkitError, ExitCode, RankError, worst
-from alignkit.progress import progress_for
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def run(
     files: Files,
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     cells: Cells = [],  # noqa: B006
+    quick: Quick = False,
     reports: Reports = Path("reports"),
     fresh: Annotated[
         bool,
@@ -68,9 +70,8 @@ def run(
         if rank.number:
             rank.serve_calls()
             raise typer.Exit(ExitCode.PASS)
-        experiments, codes = load_files(files, overrides)
-        display = progress_for("none" if quiet else progress)
-        context = Context(Workspace(reports), display, rank)
+        experiments, codes = load_files(files, overrides, quick=quick)
+        context = Context(Workspace(reports), display(progress, quiet=quiet), rank)
         job = _Job(context, fresh, cells, wanted, open_)
         for experiment in experiments:
             codes.append(_run_one(experiment, job))

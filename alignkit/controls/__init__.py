@@ -82,7 +82,7 @@ def check_same_inputs(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
     return (
         Control(
             name=SAME_TENSORS,
-            expected="all cells of a path were handed the same bytes (SHA-256)",
+            expected="all cells of a path were handed the same bytes (XXH3)",
             observed=f"other bytes in some cells of {', '.join(odd)}"
             if odd
             else f"{cells} cells of {len(handed)} paths: one hash a path",
@@ -101,11 +101,14 @@ def _check_row_learned(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
         and each.evaluation.training.row == row
         and isinstance(each.ended, Measured)
     }
-    return (check_learned(own),) if own else ()
+    given = predicted and _first_aligned(predicted).evaluation.training.given
+    return (check_learned(own, given=bool(given)),) if own else ()
 
 
-def check_learned(models: Mapping[str, Predictions]) -> Control:
+def check_learned(models: Mapping[str, Predictions], *, given: bool = False) -> Control:
     """Check that the worst model is right more often than a constant answer would be.
+
+    ``given`` models were trained elsewhere, so that the next step is another.
 
     The constant answer is the commonest class. Exact one-sided binomial test, at the level
     `CHANCE`.
@@ -118,11 +121,24 @@ def check_learned(models: Mapping[str, Predictions]) -> Control:
     labels = models[name].labels
     commonest = int(np.bincount(labels).max())
     p = float(binomtest(right[name], len(labels), commonest / len(labels), "greater").pvalue)
+    test = f"p {p_value(p, '= ')}"
+    observed = f"{name} is right on {right[name]} of {len(labels)} images ({test})"
+    if p >= CHANCE:
+        advice = (
+            "check the order of its 'classes', and that its 'preprocess' is that of its training"
+            if given
+            else "train longer or on more images"
+        )
+        observed = (
+            f"{name} is right on {right[name]} of {len(labels)} images, no better than an answer "
+            f"that is always the commonest class ({commonest}; {test}), so that a change of "
+            f"recall says nothing; {advice}"
+        )
     return Control(
         name=LEARNED,
         expected=f"right more often than the commonest class is, {commonest} of {len(labels)} "
         f"(exact binomial test, p below {CHANCE:g})",
-        observed=f"{name}: {right[name]} right, p {p_value(p, '= ')}",
+        observed=observed,
         passed=p < CHANCE,
         failing="inconclusive",
     )

@@ -64,6 +64,7 @@ class DigitsOnPhotos(Dataset):
     eval: int = 1000
     """Evaluation images."""
     seed: int = 0
+    """Seed of the photographs, positions and qualities; another one makes other images."""
 
     def __post_init__(self) -> None:
         for name, count in (("train", self.train), ("eval", self.eval)):

@@ -40,7 +40,9 @@ class Folder(Dataset):
     """Images below ``root``; class names are those of their folders, in sorted order."""
 
     root: Path
+    """Folder with one folder per class, or with train and eval folders that hold them."""
     train_dir: str = "train"
+    """Folder below ``root`` with the training images."""
     eval_dir: str = ""
     """By default the first that exists of ``eval``, ``val``, ``validation``, ``test``."""
     eval_share: float = 0.25

@@ -30,9 +30,11 @@ class Images(Dataset):
     labelled: ClassVar[bool] = False
 
     root: Path | tuple[Path, ...]
+    """Folder or image file, or a list of them."""
     limit: int | None = None
     """Greatest number of images, chosen by ``seed``."""
     seed: int = 0
+    """Seed of the choice by ``limit``."""
 
     def __post_init__(self) -> None:
         if not self.root and isinstance(self.root, tuple):

@@ -92,6 +92,7 @@ class NvImageCodecGPUDecoder(_NvImageCodec):
     fancy_upsampling: bool = True
     """Smooth chroma upsampling instead of repeated samples."""
     engine: Literal["cuda", "hardware"] = "cuda"
+    """``cuda`` decodes on the cores, ``hardware`` on the JPEG engine of some GPUs."""
 
     def build(self) -> Any:
         from nvidia import nvimgcodec

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -27,25 +28,50 @@ _WRITTEN = 80
 """Characters of a value that a message shows."""
 
 
-def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
-    """Read, override and validate an experiment file.
+def load_experiment(
+    path: Path, overrides: Sequence[str] = (), *, quick: bool = False
+) -> Experiment:
+    """Read, override and validate an experiment file; make it a first look if ``quick``.
 
     Raises one `ConfigError` that lists every mistake as ``file:line:col: a.b.c: message``, with the
     line and a caret below it.
     """
     text = read_yaml(path)
-    source = parse(text, str(path))
+    source = _parsed(text, path, overrides)
     # after a syntax error there is no document; everything else would be a consequence
     if source.value is not None or not source.problems:
-        for index, override in enumerate(overrides):
-            Override(override, index).apply(source)
         content, mistakes = _validated(source)
         source.problems += mistakes
         if content is not None and not source.problems:
             experiment = Experiment(path, text, content, tuple(overrides))
             _warn_of_doubles(experiment, source)
-            return experiment
+            return _made_quick(experiment) if quick else experiment
     raise ConfigError(listed(source.problems))
+
+
+def _made_quick(experiment: Experiment) -> Experiment:
+    from alignkit.experiment.quick_look import quick_changes
+
+    changes = tuple(quick_changes(experiment))
+    replaced = (*experiment.overrides, *(each.override for each in changes))
+    source = _parsed(experiment.text, experiment.file, replaced)
+    content, mistakes = _validated(source)
+    if content is None or source.problems + mistakes:
+        raise ConfigError(listed(source.problems + mistakes))
+    return replace(experiment, content=content, quick=tuple(map(str, changes)))
+
+
+def _parsed(text: str, path: Path, overrides: Sequence[str]) -> YAMLSource:
+    source = parse(text, str(path))
+    if source.value is not None or not source.problems:
+        for index, override in enumerate(overrides):
+            Override(override, index).apply(source)
+    return source
+
+
+def source_of(experiment: Experiment) -> YAMLSource:
+    """Return the document of an experiment with its overrides, to find places in it."""
+    return _parsed(experiment.text, experiment.file, experiment.overrides)
 
 
 def _warn_of_doubles(experiment: Experiment, source: YAMLSource) -> None:
@@ -75,9 +101,7 @@ def read_yaml(path: Path) -> str:
     try:
         return read_text(path)
     except FileNotFoundError:
-        siblings = [str(each) for each in sorted(path.parent.glob("*.y*ml"))]
-        hint = did_you_mean(str(path), siblings) if siblings else ""
-        raise ConfigError(f"{path}: no such file{hint}") from None
+        raise ConfigError(f"{path}: no such file{_nearest_file(path)}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from None
     except OSError as error:
@@ -85,6 +109,25 @@ def read_yaml(path: Path) -> str:
             advice = f"is a folder; give the YAML files in it: {path}/*.yaml"
             raise ConfigError(f"{path} {advice}") from None
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _nearest_file(path: Path) -> str:
+    """Suggest experiments beside the file that is missing, and in ``experiments/``."""
+    folders = (path.parent, Path("experiments"))
+    beside = {each for folder in folders for each in folder.glob("*.y*ml") if _is_experiment(each)}
+    by_name = {each.stem: str(each) for each in sorted(beside)}
+    for name, file in by_name.items():
+        if did_you_mean(path.stem, by_name) == f"; did you mean {name!r}?":
+            return f"; did you mean {file!r}?"
+    return f"; known: {', '.join(by_name.values())}" if by_name else ""
+
+
+def _is_experiment(file: Path) -> bool:
+    """Tell whether a YAML file has the key that each experiment and gate has."""
+    try:
+        return any(line.startswith("preprocess:") for line in read_text(file).splitlines())
+    except (OSError, UnicodeDecodeError):  # it is only left out of a suggestion
+        return False
 
 
 def _validated(source: YAMLSource) -> tuple[ExperimentFile | None, list[Problem]]:

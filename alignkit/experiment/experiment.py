@@ -38,18 +38,26 @@ class ExperimentFile(BaseModel):
 
     model_config = STRICT_MODEL
     name: Name
+    """Name of the experiment; its runs are in reports/<name>/."""
     data: Annotated[Dataset, PluginOption(DATASETS)]
+    """The images: a data set by name, with its options."""
     preprocess: Annotated[dict[Name, PreprocessOption], Field(min_length=1)]
     """Two or more paths; the first is the reference. One path is enough for a gate that compares it
     only with a baseline."""
     train: Recipe = Recipe()
+    """The recipe by which a model is trained with every path; the same for all of them."""
     models: tuple[ModelOption, ...] = ()
     """The user's own models, in place of ``train``."""
     evaluate: Evaluate = Field(default_factory=Evaluate)
+    """Runtimes and precisions in which every model is evaluated with every path."""
     gate: Gate = Gate()
+    """Rules by which the result passes or fails."""
     attribute: AttributeOption = AttributeOption()
+    """How the drift is divided among the stages."""
     advise: AdviseOption | None = None
+    """Search for options that bring training and serving nearer to each other."""
     report: ReportOption = ReportOption()
+    """What the report shows."""
     published: Published | None = None
     """A table from elsewhere, shown beside what is measured here."""
 
@@ -124,6 +132,8 @@ class Experiment:
     content: ExperimentFile
     overrides: tuple[str, ...] = ()
     """``--set`` arguments, as given."""
+    quick: tuple[str, ...] = ()
+    """Each value that ``--quick`` made smaller, in words; empty for the experiment as it is."""
 
     @cached_property
     def paths(self) -> tuple[Preprocess, ...]:

@@ -26,6 +26,7 @@ class Waiver(BaseModel):
     until: Annotated[dt.date, Field(strict=False)]
     """The last day it holds."""
     reason: Annotated[str, Field(min_length=8)]
+    """Why the rule may fail for now; shown with the verdict."""
 
 
 class Gate(BaseModel):
@@ -35,6 +36,7 @@ class Gate(BaseModel):
     informational: Flag = False
     """Show verdicts, but exit 0."""
     on_inconclusive: Literal["warn", "fail"] = "warn"
+    """Whether a sample too small to decide warns or fails (exit code 7)."""
     allow_missing: Flag | Literal["gpu"] = False
     """Skip paths and cells that this machine cannot run without exit code 4: any of them, or only
     those that need a GPU."""
@@ -44,6 +46,7 @@ class Gate(BaseModel):
     rules: Annotated[tuple[Rule, ...], Field(min_length=1)] | None = None
     """By default churn ≤ 2 % and macro recall within ±1 point; without labels, ``strict``."""
     waive: tuple[Waiver, ...] = ()
+    """Rules that may fail until a date, each with a reason."""
 
     def allows(self, reason: str) -> bool:
         """Return whether a path or cell that cannot run here for this reason may be skipped."""

@@ -59,6 +59,7 @@ class ModelOption(BaseModel):
 
     model_config = STRICT_MODEL
     name: Name
+    """Name of its row."""
     preprocess: Name
     """The path it was trained with, which its row is compared with."""
     weights: Path | None = None
@@ -70,6 +71,7 @@ class ModelOption(BaseModel):
     exported: Path | None = None
     """An archive of ``torch.export.save``."""
     onnx: Path | None = None
+    """Exported ONNX file; it runs in backends that take one, not in torch."""
     classes: Annotated[
         tuple[str, ...],
         Field(min_length=1),
@@ -144,6 +146,7 @@ class BackendOption(PluginMapping):
 
     table = BACKENDS
     precision: Precisions = ("fp32",)
+    """A precision, or a list of them; the first of the first backend is the reference."""
     builds: Annotated[Integer, Field(ge=1, le=100)] = 1
     """Times each model is exported, built and loaded; from 2 on, the spread of the builds' logits
     is reported."""
@@ -185,7 +188,9 @@ class Evaluate(BaseModel):
     backends: Annotated[tuple[BackendOption, ...], Field(min_length=1)] = Field(
         default_factory=lambda: (BackendOption(name="torch"),)
     )
-    batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 250
+    """Runtimes by name, with their options; the first one is the reference of every row."""
+    batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 128
+    """Images in a batch; the logits of some runtimes depend on it in their last bits."""
     resamples: Annotated[Integer, Field(ge=200, le=100_000)] = 2000
     """Bootstrap resamples behind each interval."""
 

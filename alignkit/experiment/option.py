@@ -9,6 +9,7 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from functools import cache
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import (
@@ -30,10 +31,40 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import Plugin, PluginTable, did_you_mean
 
+
+def field_docs(kind: type[Any]) -> dict[str, str]:
+    """Return the docstrings below the fields of a class and its bases, read from their sources."""
+    # late: only the JSON Schema needs them
+    import ast
+    import inspect
+    from textwrap import dedent
+
+    docs: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        if not each.__module__.startswith("alignkit."):
+            continue  # a library's, or a plugin's without a source
+        (body,) = ast.parse(dedent(inspect.getsource(each))).body
+        assert isinstance(body, ast.ClassDef)
+        for field, below in pairwise(body.body):
+            match field, below:
+                case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                    docs[name] = " ".join(text.replace("``", "`").split())
+    return docs
+
+
+def describe(schema: dict[str, Any], kind: type[Any]) -> None:
+    """Put the docstrings of a class's fields into its JSON Schema, where editors show them."""
+    docs = field_docs(kind)
+    for name, each in schema.get("properties", {}).items():
+        if name in docs:
+            each["description"] = docs[name]
+
+
 # as strict as a person expects: ``true`` is no number
 STRICT_MODEL = ConfigDict(
     # a model is part of a larger one, which builds its validator; few are ever used alone
     extra="forbid", frozen=True, arbitrary_types_allowed=True, defer_build=True,
+    json_schema_extra=describe,
 )  # fmt: skip
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
 Integer = Annotated[int, Strict()]
@@ -169,7 +200,9 @@ class PluginMapping(BaseModel):
     ) -> JsonSchemaValue:
         own = dict(handler.resolve_ref_schema(handler(core))["properties"])
         del own["name"]
-        return plugin_schema(cls.table, own=own, bare=cls.bare)
+        describe({"properties": own}, cls)
+        schema = plugin_schema(cls.table, own=own, bare=cls.bare)
+        return {"description": cls.__doc__, **schema}
 
     def plugin(self) -> Any:
         """Build the plugin from its own options."""
@@ -216,7 +249,9 @@ def plugin_schema(
     ]
     for name, plugin in loadable.items():
         options = _adapter(plugin).json_schema()
-        keys = {"name": {"const": name}, **own, **options.get("properties", {})}
+        describe(options, plugin.load())
+        described_name = {"const": name, "description": plugin.summary}
+        keys = {"name": described_name, **own, **options.get("properties", {})}
         required = ["name", *options.get("required", [])]
         described = {"description": plugin.summary, "properties": keys, "required": required}
         choices.append({**closed, **described})

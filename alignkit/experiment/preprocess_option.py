@@ -30,6 +30,7 @@ from alignkit.experiment.option import (
     PluginMapping,
     PluginOption,
     Positive,
+    describe,
     lines_of,
     refuse,
     wrong,
@@ -69,8 +70,13 @@ class ResizeOption(PluginMapping):
     table = RESIZERS
     bare = False  # a preset names the resizer, so that a size alone may be given
     size: InputSize
+    """Size after the resize, in pixels: one side of a square, or [height, width]; for ``shorter``
+    the shorter side."""
     fit: Literal["squash", "shorter", "letterbox"] = "squash"
+    """``squash`` ignores the aspect ratio · ``shorter`` scales the shorter side to ``size`` ·
+    ``letterbox`` scales the longer side and pads."""
     pad: Annotated[Integer, Field(ge=0, le=255)] = 114
+    """Grey level 0..255 of the padding of ``letterbox``."""
     rounding: Literal["down", "nearest"] = "down"
     """Of the longer side of ``shorter``."""
 
@@ -84,6 +90,7 @@ class CropOption(BaseModel):
 
     model_config = STRICT_MODEL
     size: InputSize
+    """Size of the centre crop, in pixels: one side of a square, or [height, width]."""
     half: Literal["even", "down", "up"] = "even"
     """Side of an odd margin that gets the extra pixel."""
 
@@ -97,7 +104,9 @@ class NormaliseOption(BaseModel):
 
     model_config = STRICT_MODEL
     mean: tuple[Number, Number, Number]
+    """Mean of red, green and blue, of values 0..1."""
     std: tuple[Positive, Positive, Positive]
+    """Standard deviation of red, green and blue, of values 0..1."""
 
 
 class PreprocessOption(BaseModel):
@@ -122,15 +131,22 @@ class PreprocessOption(BaseModel):
     processor: Literal["slow", "fast"] | None = None
     """Hugging Face's processor; by default fast."""
     decode: Annotated[Decoder, PluginOption(DECODERS)]
+    """Decoder by name, with its options."""
     orient: Literal["none", "exif"] = "none"
+    """Whether the EXIF orientation is applied: ``exif`` or ``none``."""
     resize: ResizeOption
+    """Resizer by name, with its options and the size."""
     crop: Annotated[
         CropOption | None,
         BeforeValidator(_crop, json_schema_input_type=InputSize | CropOption | None),
     ] = None
+    """Centre crop after the resize; by default none."""
     quantise: Literal["none", "round", "truncate"] = "none"
+    """Conversion of unrounded floats back to 8 bits: ``round``, ``truncate`` or ``none``."""
     colour: ColourSpace = "rgb"
+    """Order of the channels that the model takes: ``rgb`` or ``bgr``."""
     normalise: NormaliseOption | None = None
+    """Mean and standard deviation; by default those of ImageNet."""
     max_pixels: Annotated[Integer, Field(ge=1)] = MAX_PIXELS
     """Images whose header declares more are not decoded."""
     same: Flag = False
@@ -168,6 +184,7 @@ class PreprocessOption(BaseModel):
     ) -> JsonSchemaValue:
         schema = handler.resolve_ref_schema(handler(core))
         schema["properties"]["preset"] = {"enum": sorted(PRESETS)}
+        describe(schema, cls)
         # a source gives the stages; `if` below says when they are required
         del schema["required"]
         spelt_out = {

@@ -81,6 +81,7 @@ class PublishedRowOption(BaseModel):
     fraction: Annotated[Number, Field(gt=0, le=1)] = FULL
     """Share of the training images."""
     evaluated_with: Name
+    """Path of ``preprocess`` that it was served with."""
     backend: str | None = None
     """By default that of the path's aligned cell, the first of ``evaluate.backends``."""
     precision: Precision | None = None
@@ -101,6 +102,7 @@ class Published(BaseModel):
     note: str = ""
     """Facts about it that are unknown, or different here."""
     rows: Annotated[tuple[PublishedRowOption, ...], Field(min_length=1)]
+    """One entry for each published model and path."""
 
 
 def unplaced(
@@ -144,6 +146,7 @@ class AdviseOption(BaseModel):
     decoders: tuple[str, ...] = ()
     """Decoders to choose from, by name; by default all that can run here."""
     resizers: tuple[str, ...] = ()
+    """Resizers to search; by default those of the base install."""
     images: Annotated[Integer, Field(ge=10)] = 200
     """Training images the search is made on, a fifth of them for its own check. It never sees an
     evaluation image."""

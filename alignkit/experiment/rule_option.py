@@ -54,6 +54,7 @@ class Rule(BaseModel):
     """``strict`` bit-exact · ``decode`` mean ≤ 0.05 and max ≤ 2 grey levels · ``mlperf-99`` and
     ``mlperf-99.9`` at least that share of the reference's accuracy."""
     warn: Threshold | None = None
+    """Threshold above which the rule warns; for PSNR, SSIM and cosine below which."""
     fail: Threshold | None = None
     """Threshold on the absolute value; for PSNR, SSIM and cosine the least allowed value."""
     margin: Positive | None = None
@@ -73,7 +74,9 @@ class Rule(BaseModel):
     """Only these images: ``subsampling: 4:2:0`` and other kinds of file, ``class`` a label,
     ``image`` a pattern of ids."""
     backend: Name | None = None
+    """Only cells of this backend, by its name in the file."""
     precision: Name | None = None
+    """Only cells in this precision."""
 
     @property
     def measured(self) -> RuleMetric:

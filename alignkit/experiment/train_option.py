@@ -39,7 +39,9 @@ class Recipe(BaseModel):
     model: Annotated[str, Field(json_schema_extra=SCHEMA)] = "small-cnn"
     """``small-cnn``, the name of a torchvision classification model, or ``timm:NAME``."""
     epochs: Annotated[Integer, Field(ge=1, le=10_000)] = 8
+    """Passes over the training images."""
     seeds: Annotated[tuple[Integer, ...], Field(min_length=1)] = (0, 1, 2)
+    """One training for each seed; the noise floor needs at least two."""
     fractions: Annotated[tuple[Annotated[Number, Field(gt=0, le=1)], ...], Field(min_length=1)] = (
         1.0,
     )
@@ -49,17 +51,24 @@ class Recipe(BaseModel):
     """Paths of a further row: one model whose images each come from one of these paths, drawn for
     every image and epoch. Its cells are compared with the first of these paths."""
     batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 64
+    """Images of a training step."""
     optimiser: Literal["adamw", "sgd"] = "adamw"
+    """``adamw`` or ``sgd``."""
     learning_rate: Positive = 0.005
+    """Greatest learning rate."""
     weight_decay: Annotated[Number, Field(ge=0)] = 0.05
+    """Weight decay of the optimiser, of all weights."""
     momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.9
     """Used by ``sgd`` only."""
     schedule: Literal["cosine", "constant", "step"] = "cosine"
+    """How the learning rate changes: ``cosine`` falls to 0, ``step`` by ten after each
+    ``step_epochs``."""
     step_epochs: Annotated[Integer, Field(ge=1)] = 30
     """Used by ``step`` only: the rate is divided by ten after each such number of epochs."""
     warm_up: Annotated[Number, Field(ge=0)] = 0.0
     """Epochs in which the rate rises linearly to that of the schedule."""
     label_smoothing: Annotated[Number, Field(ge=0, lt=1)] = 0.0
+    """Share of the target given equally to all classes."""
     clip_norm: Positive | None = None
     """Greatest norm of the gradient of all weights together; a larger gradient is scaled down."""
     mixup: Annotated[Number, Field(ge=0)] = 0.0
@@ -87,7 +96,9 @@ class Recipe(BaseModel):
     """Weights to begin with: a file of a ``state_dict``, with its suffix, torchvision's name
     (``IMAGENET1K_V1``) or timm's tag. A last layer for other classes is initialised randomly."""
     augment: Augment = Augment()
+    """Random changes of training images, the same draws for every path."""
     device: Literal["cpu", "cuda"] = "cpu"
+    """``cpu``, or ``cuda`` for an NVIDIA GPU."""
 
     # twice the same would train one model and count it as two
     @field_validator("seeds", "fractions", "mix")

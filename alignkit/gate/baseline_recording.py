@@ -6,7 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from alignkit.baseline import baseline_environment, baseline_file, baseline_folder, read_baseline
+from alignkit.baseline import (
+    baseline_environment,
+    baseline_file,
+    baseline_folder,
+    read_baseline,
+    recording,
+)
 from alignkit.baseline.approval import approve, changes, metric_changes, refuse_in_ci
 from alignkit.baseline.pending import pending_changes, pending_file, write_pending
 from alignkit.baseline.snapshot import snapshot_of
@@ -43,7 +49,7 @@ def record_baseline(
     Existing lines are never overwritten: changes become pending. Raises `ConfigError` in CI,
     `MissingDependency` if a path cannot run here: a baseline without it would compare nothing.
     """
-    refuse_in_ci("recording a baseline")
+    refuse_in_ci("recording a baseline", recording(experiment.file))
     for preprocess in experiment.paths:
         if reason_missing := preprocess.missing():
             raise MissingDependency(f"preprocess.{preprocess.name}: {reason_missing}")

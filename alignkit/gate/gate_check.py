@@ -19,6 +19,7 @@ from alignkit.baseline import (
     baseline_text,
     find_baseline,
     named_baseline,
+    recording,
 )
 from alignkit.baseline.baseline_diff import compare_with_baseline, first_changes
 from alignkit.baseline.baseline_from_run import STAGES_FILE, baseline_of_run
@@ -145,8 +146,13 @@ def _record_of(run: Path, record: RunRecord) -> RunRecord | None:
 
 
 def _refuse_itself(against: Path, own: RunRecord | None) -> None:
-    """Raise `BaselineError` if ``against`` is the run of this folder, or a copy of it."""
+    """Raise `BaselineError` if ``against`` is this folder's run, a copy of it, or a quick look."""
     given = read_record(against)
+    if given.quick:
+        raise BaselineError(
+            f"{against} is a quick look (--quick), which is no evidence: "
+            f"{'; '.join(given.quick)}; give the folder of a run without --quick"
+        )
     # the same commit run elsewhere has the key, and began in another millisecond
     if own is not None and (given.key, given.started) == (own.key, own.started):
         raise BaselineError(
@@ -172,11 +178,13 @@ def approved_baseline(
         if (environment := experiment.gate.environment) is not None:
             approved = named_baseline(folder, environment)
         else:
-            approved = find_baseline(folder, baseline_environment(experiment.paths))
+            approved = find_baseline(
+                folder, baseline_environment(experiment.paths), recording(experiment.file)
+            )
         if approved.head.name != experiment.name:
             raise BaselineError(
                 f"{folder} holds a baseline of the experiment {approved.head.name!r}; record one "
-                f"of {experiment.name!r} outside CI: alignkit baseline record FILE"
+                f"of {experiment.name!r} outside CI: {recording(experiment.file)}"
             )
         refuse_unapproved(folder, approved)
         return approved

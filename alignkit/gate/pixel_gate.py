@@ -84,22 +84,24 @@ def pixel_record(
         "paths": [[each.name, each.identity(), each.versions()] for each in paths],
         "gate": experiment.gate.model_dump(mode="json"),
         "same": experiment.same,
+        **({"quick": list(experiment.quick)} if experiment.quick else {}),
         "code": code_version(ALL_LAYERS),
     }
     of_models: dict[str, Any] = dict.fromkeys(
         ("coverage", "trainings", "cells", "matrix", "noise_floor"), ()
     )
-    overrides = [word for each in experiment.overrides for word in ("--set", each)]
+    words = [word for each in experiment.overrides for word in ("--set", each)]
+    words += ["--quick"] * bool(experiment.quick)
+    command = "run" if experiment.quick else "gate"  # only a run is ever quick
     return RunRecord(
         alignkit=__version__,
         name=experiment.name,
         question=experiment.question,
         key=content_key(parts),
-        command=shlex.join(
-            ["alignkit", "gate", str(experiment.file), *overrides, *workspace.option]
-        ),
+        command=shlex.join(["alignkit", command, str(experiment.file), *words, *workspace.option]),
         yaml=experiment.text,
         overrides=experiment.overrides,
+        quick=experiment.quick,
         started=datetime.now(UTC).isoformat(timespec="milliseconds"),
         seconds=round(time.process_time(), 1),
         partial=False,

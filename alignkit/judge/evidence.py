@@ -19,6 +19,8 @@ from alignkit.record import (
     RunRecord,
 )
 
+EARLIER_STAGE = "all of it comes from an earlier stage"
+"""Cause of a stage that changed no image by itself."""
 BASELINE = "baseline"
 
 
@@ -40,6 +42,8 @@ class Evidence:
     """``None`` if a run leaves timing to the gate."""
     overrides: Sequence[str] = ()
     """``--set`` arguments, as given."""
+    quick: Sequence[str] = ()
+    """Values that ``--quick`` made smaller, in words."""
 
     @classmethod
     def of_record(cls, record: RunRecord) -> Evidence:

@@ -9,7 +9,7 @@ from statistics import median
 from alignkit.errors import ExitCode
 from alignkit.experiment.metric_option import RuleMetric
 from alignkit.experiment.rule_option import Rule
-from alignkit.judge.evidence import BASELINE, Evidence, Observed
+from alignkit.judge.evidence import BASELINE, EARLIER_STAGE, Evidence, Observed
 from alignkit.judge.observe_model import applies, of_entry, since
 from alignkit.preprocess import STAGES
 from alignkit.record import (
@@ -254,7 +254,7 @@ def _approved(metric: RuleMetric, baseline: BaselineFacts) -> list[str]:
 def _of_baseline_stage(field: str, stage: BaselineStage) -> Observed:
     begun = f"{stage.begun} images change here first: {stage.cause}" if stage.begun else ""
     if stage.changed and not stage.begun:
-        begun = "all of it comes from an earlier stage"
+        begun = EARLIER_STAGE
     where = (BASELINE, stage.path)
     if not stage.images:
         reason = "no image of the baseline was compared"

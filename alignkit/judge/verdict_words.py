@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
+from alignkit.judge.measured_models import measured_part
 from alignkit.place import Column
 from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome, VerdictState
-from alignkit.text.names import Names, place_in_words
+from alignkit.text.names import QUICK_LOOK, Names, place_in_words
 from alignkit.text.numbers import (
     MINUS,
     estimated,
@@ -136,7 +137,25 @@ def sentence(
     doubts: Sequence[Control],
     evidence: Evidence,
 ) -> str:
-    """State effect, interval and cause in one sentence; then name paths not run, and ``--set``."""
+    """State effect, interval and cause in one sentence; then name paths not run, and ``--set``.
+
+    A quick look and models that failed come first, and nothing is called aligned then.
+    """
+    said = _sentence(outcomes, broken, doubts, evidence)
+    first = [QUICK_LOOK] * bool(evidence.quick)
+    first += [part] if (part := measured_part(evidence.cells)) else []
+    if not first:
+        return said
+    rest = said.removeprefix(_ALIGNED)
+    return f"{'. '.join(first)}. {rest[:1].upper()}{rest[1:]}"
+
+
+def _sentence(
+    outcomes: Sequence[RuleOutcome],
+    broken: Sequence[Control],
+    doubts: Sequence[Control],
+    evidence: Evidence,
+) -> str:
     if broken:
         return (
             f"The measurement cannot be trusted: the control {broken[0].name!r} expected "
@@ -149,10 +168,7 @@ def sentence(
     if doubts:
         first = doubts[0]
         rest = said.removeprefix(_ALIGNED)
-        said = (
-            f"No conclusion can be drawn: {first.name!r} does not hold (expected: "
-            f"{first.expected}; observed: {first.observed}). {rest[:1].upper()}{rest[1:]}"
-        )
+        said = f"No conclusion can be drawn: {first.observed}. {rest[:1].upper()}{rest[1:]}"
     left_out = dict(evidence.skipped)
     if evidence.baseline is not None:
         left_out |= dict.fromkeys(evidence.baseline.unchanged, NOTHING_CHANGED)

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import ConfigError, DataError
 from alignkit.models.architectures import build_model, unfit_size
+from alignkit.models.file_kind import mistaken
+from alignkit.models.user_model import Fault, UserModel
+from alignkit.models.weights_header import read_weights_header, wrapper
 
 if TYPE_CHECKING:
     from torch import nn
-
-    from alignkit.models.user_model import UserModel
 
 _TRIED = range(32, 513, 32)
 """Sides in pixels that are tried, nearest first, to name a size that a model takes."""
@@ -33,16 +34,19 @@ def require_input(model: str, height: int, width: int) -> None:
         raise ConfigError(reason)
 
 
-def require_fit(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -> None:
-    """Raise if a user's model cannot run on data of these classes, at this (height, width).
+def faults_of(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -> list[Fault]:
+    """Find every reason why a user's model cannot run on data of these classes.
 
-    Raise as `UserModel.require_fit` does, as `require_input` does and, for weights that are not the
-    model's, `DataError`.
+    ``classes`` is empty if they are not known; ``size`` is (height, width). Only headers are read,
+    and torch is imported only to compare weights that look right with the names of their model.
+    Raise `MissingDependency` if the model is timm's and timm is not installed.
     """
-    given.require_fit(classes, size)
-    if given.format == "weights" and not given.runs_own_code:
-        require_input(given.model, *size)
-        _require_weights(given, len(classes), size)
+    found = given.faults(classes, size)
+    if given.format == "weights":
+        return found + _weights_faults(given, len(classes), size)
+    if given.format != "onnx" and (reason := mistaken(given.file, given.format)):
+        found.append(Fault(given.format, f"{given.file} cannot be loaded: {reason}"))
+    return found
 
 
 def require_own_code(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -> None:
@@ -69,17 +73,34 @@ def require_own_code(given: UserModel, classes: Sequence[str], size: tuple[int, 
         raise DataError(reason)
 
 
-def _require_weights(given: UserModel, classes: int, size: tuple[int, int]) -> None:
-    from alignkit.models.torch_model_files import misfit, read_weights
+def _weights_faults(given: UserModel, classes: int, size: tuple[int, int]) -> list[Fault]:
+    found = []
+    if not given.runs_own_code:
+        try:
+            require_input(given.model, *size)
+        except ConfigError as error:
+            found.append(Fault("model", str(error)))
+    begin = f"{given.file} holds no weights of {given.model}"
+    try:
+        weights = read_weights_header(given.file).tensors
+    except DataError as error:
+        return [*found, Fault("weights", f"{begin}: {error}")]
+    if reason := wrapper(weights):
+        return [*found, Fault("weights", f"{begin}: {reason}")]
+    if found or given.runs_own_code:  # a model that does not take its input cannot be built
+        return found
+    from alignkit.models.torch_model_files import misfit
 
-    weights = read_weights(given.file, given.model)
-    outputs = len(given.classes) or classes
+    outputs = len(given.classes) or classes or 2
     own = _outline(given.model, outputs, *size).state_dict()
     if not (reason := misfit(own, weights)):
-        return
-    found = _outputs_in(weights, own, outputs)
-    named = given.misnamed(found, classes) if found else ""
-    raise DataError(named or f"{given.file} holds no weights of {given.model}: {reason}")
+        return []
+    outputs_found = _outputs_in(weights, own, outputs)
+    if outputs_found is None:
+        advice = "" if "its names begin" in reason else "; name the model that it was saved from"
+        return [Fault("weights", f"{begin}: {reason}{advice}")]
+    named = given.misnamed(outputs_found, classes)
+    return [given.miscounted(named)] if named else []
 
 
 def _outputs_in(weights: Any, own: Any, outputs: int) -> int | None:
@@ -87,7 +108,9 @@ def _outputs_in(weights: Any, own: Any, outputs: int) -> int | None:
     if not hasattr(weights, "keys") or weights.keys() != own.keys():
         return None
     # batch normalisation counts in plain integers in some files
-    pairs = [(tuple(own[name].shape), tuple(getattr(weights[name], "shape", ()))) for name in own]
+    pairs = [
+        (tuple(own[name].shape), tuple(getattr(weights[name], "shape", ()) or ())) for name in own
+    ]
     different = [(mine, theirs) for mine, theirs in pairs if mine != theirs]
     last = {theirs[:1] for mine, theirs in different}
     alike = all(mine[:1] == (outputs,) and mine[1:] == theirs[1:] for mine, theirs in different)

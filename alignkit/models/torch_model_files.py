@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import re
 import sys
@@ -11,17 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import is_zipfile
 
 from alignkit.errors import ConfigError, DataError, MissingDependency
+from alignkit.models.file_kind import damage
+from alignkit.models.weights_header import NESTED
 from alignkit.stored_file import file_sha256
 from alignkit.workspace import content_key
 
 if TYPE_CHECKING:
     from torch import nn
 
-NESTED = ("state_dict", "model_state_dict", "model")
-"""Keys under which training scripts keep the ``state_dict`` beside an optimiser's state."""
+    from alignkit.models.checkpoint import CheckpointFormat
 
 
 def read_weights(file: Path, model: str) -> Any:
@@ -41,31 +40,16 @@ def read_weights(file: Path, model: str) -> Any:
                 f"{file} was refused: it is a pickle that would run code or build objects other "
                 "than tensors; save the weights alone, torch.save(model.state_dict(), FILE)"
             ) from error
-        raise DataError(f"{file} holds no weights of {model}: {_damage(file, error)}") from error
+        reason = damage(file, error, "weights")
+        raise DataError(f"{file} holds no weights of {model}: {reason}") from error
     # of a file that is cut, torch's reader also raises OSError
     except (RuntimeError, EOFError, ValueError, LookupError, OSError) as error:
-        reason = _damage(file, error)
+        reason = damage(file, error, "weights")
         raise DataError(f"{file} holds no weights of {model}: {reason}") from error
     # the state of a whole training, as scripts save it
     keys = NESTED if isinstance(stored, dict) else ()
     nested = (stored[key] for key in keys if isinstance(stored.get(key), dict))
     return next(nested, stored)
-
-
-def _damage(file: Path, error: Exception, writer: str = "torch.save") -> str:
-    """Explain why torch cannot read a file that ``writer`` is said to have made: the next step."""
-    if isinstance(error, OSError) and error.errno != errno.EINVAL:
-        return f"it cannot be read ({error.strerror})"
-    size = file.stat().st_size
-    if not size:
-        return "it is empty: a download or copy was cut; fetch it again"
-    with file.open("rb") as opened:
-        archive = opened.read(4) == b"PK\x03\x04"
-    if archive and not is_zipfile(file):
-        return f"it ends after {size} bytes: a download or copy was cut; fetch it again"
-    # of a file that is no archive, torch's text advises to load it unsafely
-    reason = str(error).strip().partition("\n")[0] if archive else f"no file of {writer}"
-    return f"it is damaged ({reason}); fetch it again, or save it with {writer}"
 
 
 def misfit(own: Mapping[str, Any], weights: Any) -> str:
@@ -77,16 +61,24 @@ def misfit(own: Mapping[str, Any], weights: Any) -> str:
     shapes = [
         f"{name} is {_shape(weights[name])}, the model's {_shape(own[name])}"
         for name in own
-        if name in weights and _shape(weights[name]) != _shape(own[name])
+        if name in weights and _differ(own[name], weights[name])
     ]
-    faults = [f"{len(missing)} tensors missing ({_some(missing)})"] if missing else []
+    faults = [f"{len(missing)} missing ({_some(missing)})"] if missing else []
     faults += [f"{len(surplus)} not the model's ({_some(surplus)})"] if surplus else []
     faults += [f"{len(shapes)} of another shape ({_some(shapes)})"] if shapes else []
     wrapped = next((name for name in missing if any(s.endswith(f".{name}") for s in surplus)), "")
     if wrapped:
         prefix = next(s for s in surplus if s.endswith(f".{wrapped}")).removesuffix(wrapped)
         faults.append(f"its names begin with {prefix!r}: save the state_dict of the module inside")
-    return "; ".join(faults)
+    if not faults:
+        return ""
+    fit = len(own) - len(missing) - len(shapes)
+    return "; ".join([f"{fit} of the model's {len(own)} tensors fit", *faults])
+
+
+def _differ(own: Any, given: Any) -> bool:
+    # a header does not know the shape of every kind of tensor
+    return getattr(given, "shape", ()) is not None and _shape(own) != _shape(given)
 
 
 def _shape(tensor: Any) -> str:
@@ -97,7 +89,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
 
 
-def load_graph(file: Path, kind: str) -> nn.Module:
+def load_graph(file: Path, kind: CheckpointFormat) -> nn.Module:
     """Load a TorchScript file or an archive of ``torch.export``; raise `DataError` if it is none.
 
     An exported program keeps the mode in which it was exported.
@@ -112,7 +104,7 @@ def load_graph(file: Path, kind: str) -> nn.Module:
                 return scripted.eval()
             return torch.export.load(file).module()
     except Exception as error:
-        reason = _damage(file, error, "torch.jit" if kind == "torchscript" else "torch.export")
+        reason = damage(file, error, kind)
         raise DataError(f"{file} cannot be loaded as {kind}: {reason}") from error
 
 

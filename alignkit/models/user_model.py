@@ -1,4 +1,4 @@
-"""`UserModel`: a trained model that the user brings, its `Checkpoint`, and checks of ONNX files.
+"""`UserModel`: a trained model that the user brings, its `Checkpoint`, and the faults of its entry.
 
 Exporters may keep the weights of an ONNX graph in files beside it. Backends take the bytes of one
 file, so such a graph is joined with its weights once.
@@ -10,15 +10,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from alignkit.errors import BackendError, ConfigError, DataError
+from alignkit.errors import ConfigError, DataError
 from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
+from alignkit.models.onnx_header import in_text, onnx_faults, read_onnx_header
+from alignkit.models.weights_header import read_weights_header
 from alignkit.stored_file import file_sha256, irregular
 from alignkit.workspace import Workspace, content_key
 
 _LARGEST = 2**31
 """Bytes of weights in one file: protobuf's limit for a message."""
+
+
+class Fault(NamedTuple):
+    """A reason why a model cannot run, with the next step."""
+
+    key: str
+    """The key of its entry of ``models:`` that it is about."""
+    message: str
 
 
 @dataclass(frozen=True)
@@ -75,6 +85,19 @@ class UserModel:
         """Return ``parts`` with the (height, width) of the inputs."""
         return {**self.parts, "size": list(size)}
 
+    def described(self) -> str:
+        """Describe the file in words by its header; raise `DataError` if it has none."""
+        if self.format == "onnx":
+            header = read_onnx_header(self.file)
+            taken = in_text(header.inputs[0].shape or ()) if header.inputs else "nothing"
+            outputs = "?" if header.classes is None else header.classes
+            return f"{self.file}, takes {taken}, gives {outputs} outputs"
+        if self.format == "weights":
+            weights = read_weights_header(self.file)
+            under = f" under its key {weights.key!r}" if weights.key else ""
+            return f"{self.file}, {len(weights.tensors)} tensors{under}, for {self.model}"
+        return f"{self.file}, {self.format}"
+
     def unsuitable(self, backend: str, *, needs_onnx: bool) -> str:
         """Explain why a backend cannot run this kind of file; empty if it can."""
         if self.format == "onnx" and not needs_onnx:
@@ -87,9 +110,10 @@ class UserModel:
     def checkpoint(self, classes: Sequence[str], size: tuple[int, int]) -> Checkpoint:
         """Build the checkpoint for these classes and inputs of (height, width).
 
-        Raise as `require_fit` does.
+        Raise `DataError` for the first of its `faults`.
         """
-        self.require_fit(classes, size)
+        for fault in self.faults(classes, size):
+            raise DataError(fault.message)
         height, width = size
         named = self.classes or tuple(classes)
         known = {*classes}
@@ -107,33 +131,52 @@ class UserModel:
             outside=outside,
         )
 
-    def require_fit(self, classes: Sequence[str], size: tuple[int, int]) -> None:
-        """Raise `DataError` if 'classes' does not name each of the data's classes.
+    def faults(self, classes: Sequence[str], size: tuple[int, int]) -> list[Fault]:
+        """Find names of the data's classes that 'classes' lacks and, of an ONNX file, other shapes.
 
-        Of an ONNX file, also raise `DataError` if it has another number of outputs, `BackendError`
-        if its input has another shape.
+        ``classes`` is empty if they are not known; ``size`` is (height, width). Only headers are
+        read.
         """
+        found = [Fault("classes", reason)] if (reason := self._unnamed(classes)) else []
+        if self.format != "onnx":
+            return found
+        try:
+            header = read_onnx_header(self.file)
+        except DataError as error:
+            return [*found, Fault("onnx", str(error))]
+        found += [Fault("onnx", reason) for reason in onnx_faults(self.file, header, size)]
+        if header.classes and (reason := self.misnamed(header.classes, len(classes))):
+            found.append(self.miscounted(reason))
+        return found
+
+    def miscounted(self, reason: str) -> Fault:
+        """Return a fault of the number of outputs, at the key that names them if there is one."""
+        return Fault("classes" if self.classes else self.format, reason)
+
+    def _unnamed(self, classes: Sequence[str]) -> str:
         unknown = sorted({*classes} - {*self.classes})
-        if self.classes and unknown:
-            some = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" * (len(unknown) > 3))
-            raise DataError(
-                f"'classes' names {len(self.classes)} outputs ({', '.join(self.classes[:3])}, …), "
-                f"and none of them is {some}, of the data's {len(classes)} classes; name the "
-                "outputs as the folders are named"
-            )
-        if self.format == "onnx":
-            height, width = size
-            outputs = outputs_of(self.file, height=height, width=width)
-            if outputs and (reason := self.misnamed(outputs, len(classes))):
-                raise DataError(reason)
+        if not self.classes or not unknown:
+            return ""
+        some = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" * (len(unknown) > 3))
+        named = ", ".join(self.classes[:3]) + (", …" if len(self.classes) > 3 else "")
+        return (
+            f"'classes' names {len(self.classes)} outputs ({named}), and the model has no output "
+            f"for {len(unknown)} of the data's {len(classes)} classes: {some}; name the outputs as "
+            "the folders are named"
+        )
 
     def misnamed(self, outputs: int, classes: int) -> str:
-        """Explain why this number of outputs fits neither 'classes' nor the data; else empty."""
+        """Explain why this number of outputs fits neither 'classes' nor the data; else empty.
+
+        ``classes`` is 0 if the data's are not known.
+        """
         has = f"{self.file} has {outputs} outputs"
         if self.classes:
             if outputs == len(self.classes):
                 return ""
             return f"{has}, and 'classes' names {len(self.classes)}; name every output, in order"
+        if not classes:
+            return ""
         if outputs > classes:
             return (
                 f"{has}, and the data has {classes} classes; name the {outputs} outputs in order "
@@ -147,18 +190,10 @@ class UserModel:
 def weights_beside(file: Path) -> dict[str, str]:
     """Map each file in which the graph keeps weights to its SHA-256; empty if it holds its own.
 
-    Raise `DataError` if one of them is not there. The result is also empty for a file that is no
-    ONNX file: `outputs_of` refuses it.
+    Raise `DataError` if one of them is not there, or the file is no ONNX file.
     """
     hashes: dict[str, str] = {}
-    try:
-        graph = _read(file).graph
-    except DataError:
-        return hashes
-    for tensor in graph.initializer:
-        location = next((fact.value for fact in tensor.external_data if fact.key == "location"), "")
-        if not location or location in hashes:
-            continue
+    for location in read_onnx_header(file).beside:
         beside = file.parent / location
         if not beside.is_file():
             raise DataError(
@@ -200,85 +235,3 @@ def in_one_file(file: Path, workspace: Workspace) -> Path:
 def graph_in(folder: Path) -> Path:
     """Return the file of a stored graph."""
     return folder / "model.onnx"
-
-
-def outputs_of(file: Path, *, height: int, width: int) -> int | None:
-    """Return the number of outputs of a graph, if it takes (samples, 3, height, width) float32.
-
-    ``None`` if the file leaves it open, as it may leave other dimensions. Raise `DataError` if it
-    is no ONNX file, `BackendError` if its shapes are not a classifier's. Weights are not read.
-    """
-    import onnx
-
-    graph = _read(file).graph
-    # older exporters list the weights among the inputs
-    weights = {each.name for each in graph.initializer}
-    inputs = [each for each in graph.input if each.name not in weights]
-    if len(inputs) != 1 or not graph.output:
-        raise BackendError(
-            f"{file} has {len(inputs)} inputs and {len(graph.output)} outputs; an image classifier "
-            "with one input is needed"
-        )
-    if inputs[0].type.tensor_type.elem_type != onnx.TensorProto.FLOAT:
-        raise BackendError(f"{file} takes no float32; export it with a float32 input")
-    _require_input(file, _shape(inputs[0]), (height, width))
-    _require_float32(file, graph.output[0].type.tensor_type.elem_type)
-    output = _shape(graph.output[0])
-    if output and len(output) != 2:
-        raise BackendError(
-            f"{file} gives outputs of {_text(output)}; a classifier gives a row of logits an image"
-        )
-    return output[1] if output else None
-
-
-def _require_float32(file: Path, output: int) -> None:
-    import onnx
-
-    if output not in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.FLOAT):
-        name = onnx.TensorProto.DataType.Name(output).lower().replace("double", "float64")
-        raise BackendError(
-            f"{file} gives {name} outputs, and logits are float32; export it in float32, and "
-            "without a final argmax or conversion"
-        )
-
-
-def _read(file: Path) -> Any:
-    """Read the graph without the weights beside it."""
-    import onnx
-
-    if not file.stat().st_size:
-        raise DataError(f"{file} is empty: a download or copy was cut; fetch it again")
-    try:
-        return onnx.load(file, load_external_data=False)
-    except Exception as error:
-        raise DataError(f"{file} is no ONNX file ({error})") from error
-
-
-def _require_input(file: Path, taken: list[int | None], size: tuple[int, int]) -> None:
-    wanted = (3, *size)
-    if len(taken) == 4 and taken[3] == 3 and taken[1] != 3:
-        raise BackendError(
-            f"{file} takes {_text(taken)}: channels last; export it with channels first"
-        )
-    fits = len(taken) == 4 and all(
-        has in (None, want) for has, want in zip(taken[1:], wanted, strict=True)
-    )
-    if not fits:
-        raise BackendError(
-            f"{file} takes inputs of {_text(taken)}, and the path gives "
-            f"{_text([None, *wanted])}; change the path's size, or export the model again"
-        )
-    if taken[0] is not None:
-        raise BackendError(
-            f"{file} takes batches of exactly {taken[0]}; export it with a free first dimension "
-            "(torch.onnx.export: dynamic_shapes, or dynamic_axes)"
-        )
-
-
-def _shape(value: Any) -> list[int | None]:
-    dimensions = value.type.tensor_type.shape.dim
-    return [each.dim_value if each.HasField("dim_value") else None for each in dimensions]
-
-
-def _text(shape: list[int | None]) -> str:
-    return "x".join("?" if each is None else str(each) for each in shape)

@@ -132,6 +132,22 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     )
 
 
+def counted(experiment: Experiment) -> str:
+    """Count the trainings and cells of an experiment in words; reads no data and no model."""
+    content, paths = experiment.content, len(experiment.paths)
+    if not content.labelled:
+        return f"{paths - 1} pixel comparisons" if paths != 2 else "1 pixel comparison"
+    recipe = content.train
+    rows = len(recipe.seeds) * len(recipe.fractions) * (paths + bool(recipe.mix))
+    columns = sum(
+        len(each.precision) * (1 if each.build().own_path else paths)
+        for each in content.evaluate.backends
+    )
+    trained = "given models" if content.models else "trainings"
+    rows = len(content.models) or rows
+    return f"{rows} {trained if rows > 1 else trained.removesuffix('s')}, {rows * columns} cells"
+
+
 def images_of(
     experiment: Experiment, listed: Mapping[Split, str] = MappingProxyType({})
 ) -> dict[Split, str]:
@@ -164,6 +180,8 @@ def run_key(experiment: Experiment, evaluations: Sequence[Evaluation]) -> str:
             "attribute": content.attribute.model_dump(mode="json"),
             "published": content.published and content.published.model_dump(mode="json"),
             "advise": content.advise and content.advise.model_dump(mode="json"),
+            # a first look is never the record of the whole, however small that is
+            **({"quick": list(experiment.quick)} if experiment.quick else {}),
             # comparing again is quick; a stale record is not worth it
             "code": code_version(ALL_LAYERS),
         }

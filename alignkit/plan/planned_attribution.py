@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _FEWEST = 100
 """Images that are mixed whatever they cost: the intervals of fewer say little."""
+_MOST_INSIDE = 300
+"""Images on which decode is divided unless all are asked for: each is decoded up to eight times."""
 _SHARE = 0.1
 _OF_TRAINING = 3
 """Predictions that take as long as training on one image."""
@@ -44,8 +46,9 @@ class Scope:
     seconds: float | None = None
     """Budget of this attribution, by the time of its cells: fewer images than ``images``."""
     inside_decode: int | None = None
-    """Images on which the changes of predictions inside decode are divided too; ``None`` for all
-    that are mixed, 0 for none."""
+    """Images on which decode is divided among its switches; ``None`` for all that are mixed."""
+    predictions_inside: bool = True
+    """Whether the changes of predictions inside decode are divided too, and not pixels alone."""
     every_runtime: bool = False
     """Whether all runtimes are covered; otherwise the reference runtime and the worst one."""
 
@@ -166,31 +169,32 @@ def _scope_of(option: AttributeOption, planned: Sequence[PlannedAttribution], pl
     if option.images is None and option.seconds is None and any(each.models for each in able):
         whole = _predictions_of_run(plan, trained, evaluated)
         images, inside = _within_budget(option, able, _SHARE * whole, evaluated)
-        return Scope(_unless_all(images, evaluated), None, inside, every)
+        return Scope(_unless_all(images, evaluated), None, *inside, every)
     most = evaluated if option.images in (None, "all") else int(option.images)
     seconds = None if option.seconds is None else option.seconds / max(1, len(able))
-    inside = 0 if option.decode is False else None
-    return Scope(_unless_all(most, evaluated), seconds, inside, every)
+    number = None if option.decode else _MOST_INSIDE
+    predicted = option.decode is not False
+    return Scope(_unless_all(most, evaluated), seconds, number, predicted, every)
 
 
 def _within_budget(
     option: AttributeOption, able: Sequence[PlannedAttribution], budget: float, evaluated: int
-) -> tuple[int, int | None]:
-    """Return the images to mix, and those whose predictions are divided inside decode.
+) -> tuple[int, tuple[int | None, bool]]:
+    """Return the images to mix, and what is divided inside decode, as in `Scope`.
 
-    ``budget`` is in predictions. The second number is as in `Scope`.
+    ``budget`` is in predictions.
     """
     every = option.runtimes == "all"
     stages = sum(len(each.models) * sum(_counted(each, every=every)) for each in able)
     decode = sum(len(each.models) * each.predictions_inside_decode for each in able)
     an_image = stages + decode if option.decode else stages
     images = min(evaluated, max(_FEWEST, int(budget / an_image))) if an_image else evaluated
-    if option.decode is False or not decode:
-        return images, 0
-    left = int((budget - images * stages) / decode)
-    if option.decode or left >= images:
-        return images, None
-    return images, left if left >= _FEWEST else 0
+    if option.decode:
+        return images, (None, True)
+    left = int((budget - images * stages) / decode) if decode else 0
+    if option.decode is False or left < _FEWEST:
+        return images, (_MOST_INSIDE, False)
+    return images, (min(left, _MOST_INSIDE), True)
 
 
 def _unless_all(images: int | None, of: int) -> int | None:

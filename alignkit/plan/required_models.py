@@ -2,38 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from alignkit.errors import AlignkitError, ConfigError, MissingDependency
+from alignkit.experiment import listed, source_of
+from alignkit.experiment.yaml_source import Key, Problem, dotted
 
 if TYPE_CHECKING:
-    from alignkit.datasets import Dataset
     from alignkit.experiment.experiment import Experiment
-    from alignkit.models.user_model import UserModel
     from alignkit.plan import Plan
-
-    Require: TypeAlias = Callable[[UserModel, Sequence[str], tuple[int, int]], None]
 
 
 def require_models(experiment: Experiment) -> None:
-    """Raise one `ConfigError` that says of each model why it cannot run; read no image.
+    """Raise one `ConfigError` with every reason why a model cannot run, each at its place.
 
     A model to train must take inputs of the paths' size; a given one must fit the data's classes
-    too, unless its file or the images are not on this machine. Raise `MissingDependency` if a model
-    is timm's and timm is not installed.
+    too, as far as its file and the images are on this machine. Only headers are read, and no image.
+    Raise `MissingDependency` if a model is timm's and timm is not installed.
     """
-    from alignkit.models.model_fit import require_fit, require_input
-
     if not experiment.labelled:
         return
-    if given := [each.build() for each in experiment.content.models]:
-        _require_each(given, experiment.data, experiment.reference.size, require_fit)
-        return
+    missing: list[MissingDependency] = []
+    found = [*(_faults_of_given if experiment.content.models else _faults)(experiment, missing)]
+    if found:
+        source = source_of(experiment)
+        problems = (
+            Problem(source.place(key, of_key=False), dotted(key), message) for key, message in found
+        )
+        raise ConfigError(listed(problems))
+    for error in missing:  # the model may fit, and the fix is another
+        raise error
+
+
+def unseen(experiment: Experiment) -> list[str]:
+    """Name models' files and the data that are not on this machine, so that no model is checked."""
+    given = experiment.content.models if experiment.labelled else ()
+    absent = [str(each.file) for each in given if not each.file.is_file()]
+    return absent + ["the data"] * bool(given and not experiment.data.class_names())
+
+
+def _faults(experiment: Experiment, missing: list[MissingDependency]) -> Iterator[tuple[Key, str]]:
+    from alignkit.models.model_fit import require_input
+
     try:
         require_input(experiment.content.train.model, *experiment.reference.size)
     except ConfigError as error:
-        raise ConfigError(f"train.model: {error}") from error
+        yield ("train", "model"), str(error)
+    except MissingDependency as error:
+        missing.append(error)
+
+
+def _faults_of_given(
+    experiment: Experiment, missing: list[MissingDependency]
+) -> Iterator[tuple[Key, str]]:
+    from alignkit.models.model_fit import faults_of
+
+    classes = experiment.data.class_names()
+    for index, option in enumerate(experiment.content.models):
+        if not option.file.is_file():
+            continue
+        try:
+            for fault in faults_of(option.build(), classes, experiment.reference.size):
+                yield ("models", index, fault.key), fault.message
+        except MissingDependency as error:
+            missing.append(error)
 
 
 def require_own_models(plan: Plan) -> None:
@@ -43,19 +76,11 @@ def require_own_models(plan: Plan) -> None:
     """
     from alignkit.models.model_fit import require_own_code
 
-    given = [each.given for each in plan.trainings if each.given is not None]
-    _require_each(given, plan.data, plan.reference.size, require_own_code)
-
-
-def _require_each(
-    models: Sequence[UserModel], data: Dataset, size: tuple[int, int], require: Require
-) -> None:
-    lines = []
-    classes = data.class_names()
-    for given in models:
+    classes, lines = plan.data.class_names(), []
+    for given in (each.given for each in plan.trainings if each.given is not None):
         try:
             if classes and given.file.is_file():
-                require(given, classes, size)
+                require_own_code(given, classes, plan.reference.size)
         except MissingDependency:
             raise  # the model may fit, and the fix is another
         except AlignkitError as error:

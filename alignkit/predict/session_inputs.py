@@ -1,12 +1,17 @@
-"""Inputs of sessions: the same bytes for the same images in every runtime, with their hash."""
+"""Inputs of sessions: the same bytes for the same images in every runtime, with their hash.
+
+The hash is XXH3 of 128 bits (https://xxhash.com), eight times as fast as SHA-256. It shows that
+runtimes received equal tensors; nobody has a reason to forge it.
+"""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+import xxhash
 
 from alignkit.backends import EncodedFiles
 from alignkit.errors import BackendError, DataError
@@ -47,7 +52,7 @@ class Tensors:
     normalise: Normalise
     shape: tuple[int, int, int]
     """Input shape of the model: (3, height, width)."""
-    _counted: hashlib._Hash = field(default_factory=hashlib.sha256)
+    _counted: xxhash.xxh3_128 = field(default_factory=xxhash.xxh3_128)
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -68,7 +73,7 @@ class Tensors:
         return batch
 
     def digest(self) -> str:
-        """Return SHA-256 hex."""
+        """Return XXH3-128 hex."""
         return self._counted.hexdigest()
 
 
@@ -79,7 +84,7 @@ class FileInputs:
     read: Callable[[int], bytes]
     indices: npt.NDArray[np.int64]
     normalise: Normalise
-    _counted: hashlib._Hash = field(default_factory=hashlib.sha256)
+    _counted: xxhash.xxh3_128 = field(default_factory=xxhash.xxh3_128)
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -93,7 +98,7 @@ class FileInputs:
         return EncodedFiles(files, self.normalise)
 
     def digest(self) -> str:
-        """Return ``files:`` and SHA-256 hex."""
+        """Return ``files:`` and XXH3-128 hex."""
         return FILES + self._counted.hexdigest()
 
 

@@ -95,6 +95,8 @@ class RunRecord(Stored):
     """Shell command that reproduces the run."""
     yaml: str
     overrides: tuple[str, ...]
+    quick: tuple[str, ...] = ()
+    """Each value that ``--quick`` made smaller, in words; empty for the experiment as it is."""
     started: str
     """UTC, ISO 8601."""
     seconds: Real

@@ -167,7 +167,7 @@ class Cell(Evaluated):
     fraction: Real = 1.0
     """Share of the training images its model saw; ``trained_with`` names it too."""
     inputs: str = ""
-    """SHA-256 of the backend's input tensors, image by image in the data's order."""
+    """XXH3, 128 bits, of the backend's input tensors, image by image in the data's order."""
     non_finite: Count = 0
     """Images with a NaN or infinite output."""
     batch: BatchCheck | None = None

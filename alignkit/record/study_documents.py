@@ -35,6 +35,8 @@ class ComparedRun(Stored):
     """Its paths; a name may be a surrogate's in one run and a real stack's in the other."""
     simulations: dict[str, str] = {}
     """Simulated runtime → its label."""
+    quick: tuple[str, ...] = ()
+    """Each value that ``--quick`` made smaller, in words; empty for the experiment as it is."""
 
 
 class Difference(Stored):

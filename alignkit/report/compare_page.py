@@ -18,7 +18,7 @@ from alignkit.record.study_documents import (
 )
 from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, numbers
 from alignkit.report.templates import PAGE_ASSETS, asset, html, markdown
-from alignkit.text.names import Names, surrogate_notes
+from alignkit.text.names import Names, quick_words, surrogate_notes
 from alignkit.text.numbers import DASH, NBSP, count, grouped, listed, p_value, percent, significant
 
 _CHANGES: dict[Change, Shown] = {
@@ -120,7 +120,7 @@ def sentence(made: RunComparison) -> str:
 
 
 def labels(made: RunComparison) -> tuple[str, ...]:
-    """Return a sentence for each surrogate and each simulation of one run or of both."""
+    """Return a sentence for each quick run, surrogate and simulation of one run or of both."""
     sides = made.before, made.after
     surrogates = [
         {name: f"is a {note}" for name, note in surrogate_notes(side.paths, brief=True).items()}
@@ -129,7 +129,12 @@ def labels(made: RunComparison) -> tuple[str, ...]:
     simulated = [
         {name: f"is {label}" for name, label in side.simulations.items()} for side in sides
     ]
-    return (*_of_one_or_both(*surrogates), *_of_one_or_both(*simulated))
+    quick = [
+        f"The {name} run: {quick_words(side.quick)}"
+        for name, side in zip(("earlier", "later"), sides, strict=True)
+        if side.quick
+    ]
+    return (*quick, *_of_one_or_both(*surrogates), *_of_one_or_both(*simulated))
 
 
 def _of_one_or_both(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from alignkit.record import Cell, Drift, Estimate, MatrixEntry, RunRecord
+from alignkit.record import Cell, Drift, Estimate, MatrixEntry, RunRecord, State
 from alignkit.record.stored import Placed
 from alignkit.report.engine_view import engine_words
 from alignkit.report.matrix_view import entry_id
@@ -30,6 +30,8 @@ Found = TypeVar("Found", bound=Placed)
 RECALL = "recall.macro"
 MOST_REASON = 160
 """Characters of a reason."""
+_NAMED = 4
+"""Cells that a failure names."""
 UNMEASURED = Estimate(None, None, None, "not measured")
 OWN = "the aligned cell of its row: the others are compared with it"
 
@@ -99,11 +101,51 @@ def served_elsewhere(found: Iterable[Found], record: RunRecord) -> list[Found]:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A cell that crashed."""
+    """A reason for which cells crashed."""
 
     title: str
     reason: str
     traceback: str
+
+
+REFERENCE_ENDED = "the cell it is compared with did not run: "
+"""Beginning of the reason of an entry whose reference ended so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A reason why entries of the matrix did not run."""
+
+    state: State
+    reason: str
+    rows: tuple[str, ...]
+    """Names of the models that it hit."""
+    entries: int
+
+
+def endings(record: RunRecord, names: Names) -> tuple[Ending, ...]:
+    """List each distinct reason once, failures first."""
+    found: dict[tuple[State, str], list[str]] = {}
+    for state in ("failed", "skipped", "built"):
+        for entry in record.matrix:
+            if entry.state == state:
+                reason = entry.reason.removeprefix(REFERENCE_ENDED)
+                row = entry.row.model or names.short(entry.trained_with)
+                found.setdefault((entry.state, reason), []).append(row)
+    return tuple(
+        Ending(state, reason, tuple(dict.fromkeys(rows)), len(rows))
+        for (state, reason), rows in found.items()
+    )
+
+
+def endings_table(record: RunRecord, names: Names) -> Table | None:
+    """Return each distinct reason with the models that it hit; ``None`` if every entry ran."""
+    rows = [
+        (state_words(each.state), each.reason, listed(each.rows), grouped(each.entries))
+        for each in endings(record, names)
+    ]
+    columns = ("State", "Reason", "Models", *numbers("Entries"))
+    return Table.of("Entries that did not run", columns, rows) if rows else None
 
 
 def entries_table(record: RunRecord, names: Names) -> Table:
@@ -140,21 +182,31 @@ def per_seed_table(record: RunRecord, names: Names) -> Table:
 
 
 def failures(record: RunRecord, names: Names) -> tuple[Failure, ...]:
-    """List cells and trainings that crashed, the same crash of several seeds once."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    """List each distinct reason for which cells and trainings crashed, with its first traceback."""
+    found: dict[str, list[tuple[str, str, str]]] = {}
     for training in record.trainings:
         if training.state == "failed":
             title = f"training {names.short(training.preprocess)}"
             # a training keeps no traceback
-            found.setdefault((title, training.reason, ""), []).append(str(training.seed))
+            found.setdefault(training.reason, []).append((title, str(training.seed), ""))
     for cell in record.cells:
         if cell.state == "failed":
-            key = names.title(cell), cell.reason, cell.traceback
-            found.setdefault(key, []).append(str(cell.seed))
+            ended = (names.title(cell), str(cell.seed), cell.traceback)
+            found.setdefault(cell.reason, []).append(ended)
     return tuple(
-        Failure(f"{title}, seed {listed(seeds)}", reason, traceback)
-        for (title, reason, traceback), seeds in found.items()
+        Failure(_failed_cells(ended), reason, next((each[2] for each in ended if each[2]), ""))
+        for reason, ended in found.items()
     )
+
+
+def _failed_cells(ended: Sequence[tuple[str, str, str]]) -> str:
+    """Name the cells that one reason ended, with their seeds: the first `_NAMED` of them."""
+    seeds: dict[str, list[str]] = {}
+    for title, seed, _ in ended:
+        seeds.setdefault(title, []).append(seed)
+    titles = [f"{title}, seed {listed(each)}" for title, each in seeds.items()]
+    more = [f"{len(titles) - _NAMED} more"] if len(titles) > _NAMED else []
+    return "; ".join([*titles[:_NAMED], *more])
 
 
 def _joined(entry: MatrixEntry, notes: Notes) -> RowCells:

@@ -28,7 +28,7 @@ from alignkit.report.training_data_view import mix_section, size_sections
 from alignkit.report.training_view import training_sections, training_table
 from alignkit.report.verdict_view import verdict_view
 from alignkit.report.worst_view import worst_groups
-from alignkit.text.names import Names, state_words
+from alignkit.text.names import QUICK_LOOK, Names, quick_words, state_words
 from alignkit.text.numbers import DASH, count, grouped, interval, listed, plain, points, unsigned
 
 
@@ -53,11 +53,12 @@ def page_view(record: RunRecord) -> dict[str, Any]:
     return {
         "alignkit": record.alignkit,
         "name": record.name,
-        "title": f"{verdict.icon.word}: {record.name}",
+        "title": f"{verdict.icon.word}{_quick(record)}: {record.name}",
         # to the second, without the zone: the page says UTC
         "started": record.started.replace("T", " ").split("+")[0].split(".")[0].rstrip("Z"),
         "duration": duration(record.seconds),
         "partial": record.partial,
+        "quick": quick_words(record.quick),
         "verdict": verdict,
         "question": record.question,
         "paths": [(names.of(path.name), bool(path.skipped)) for path in record.paths],
@@ -94,6 +95,10 @@ def page_view(record: RunRecord) -> dict[str, Any]:
         "overrides": record.overrides,
         "command": record.command,
     }
+
+
+def _quick(record: RunRecord) -> str:
+    return f" ({QUICK_LOOK.lower()})" if record.quick else ""
 
 
 def key_figures(

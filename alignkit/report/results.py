@@ -39,8 +39,8 @@ class ResultsHead(Stored):
 
 
 OF_RECORD = (
-    "question", "key", "started", "seconds", "partial", "environment", "data", "paths", "coverage",
-    "coverage_diffs", "controls", "pixels", "matrix", "noise_floor", "training_sizes",
+    "question", "key", "quick", "started", "seconds", "partial", "environment", "data", "paths",
+    "coverage", "coverage_diffs", "controls", "pixels", "matrix", "noise_floor", "training_sizes",
     "mixes", "published", "attributions", "flipped", "advice", "baseline",
 )  # fmt: skip
 """Fields that are the record's; ``null`` where nothing was measured."""

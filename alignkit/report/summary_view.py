@@ -7,11 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from alignkit.judge.measured_models import measured_part
 from alignkit.judge.verdict_words import worst_first
 from alignkit.record import MatrixEntry, PublishedFacts, RunRecord
 from alignkit.report.cause_view import advice_sentence
 from alignkit.report.engine_view import BUILT_WORDS, engines_table
-from alignkit.report.entries_view import MOST_REASON, entry_view
+from alignkit.report.entries_view import (
+    MOST_REASON,
+    EntryView,
+    endings,
+    endings_table,
+    entry_view,
+)
 from alignkit.report.flipped_view import flipped_sentences
 from alignkit.report.matrix_view import (
     interval_words,
@@ -29,13 +36,31 @@ from alignkit.report.table import PLACE, Columns, Table, numbers
 from alignkit.report.training_data_view import across_paths, mix_sentences, size_sentence
 from alignkit.report.verdict_view import ICONS, verdict_view
 from alignkit.text import columns
-from alignkit.text.names import Names, state_words, surrogate_lines
-from alignkit.text.numbers import DASH, count, estimated, percent, plain, points, shorten, unsigned
+from alignkit.text.names import (
+    QUICK_LOOK,
+    Names,
+    quick_words,
+    state_words,
+    surrogate_lines,
+)
+from alignkit.text.numbers import (
+    DASH,
+    count,
+    estimated,
+    listed,
+    percent,
+    plain,
+    points,
+    shorten,
+    unsigned,
+)
 
 MOST_ROWS = 100
 """Rows of one table: a pull request comment holds 65,536 characters."""
 _MOST_PAIRS = 14
 """Pairs of paths on a terminal; with all else, at most 30 lines."""
+_MOST_REASONS = 6
+"""Reasons why entries did not run, on a terminal."""
 _MOST_NOTES = 3
 """Surrogates, and kinds of simulation, that a terminal names."""
 
@@ -65,6 +90,7 @@ def summary_view(record: RunRecord) -> dict[str, Any]:
         "verdict": verdict,
         "sentence": record.verdict.sentence,
         "partial": record.partial,
+        "quick": quick_words(record.quick),
         "question": record.question,
         "sample": f"{record.data.name}: {sample}.",
         "surrogates": [f"{path.name} is a {path.evidence}." for path in known if path.note],
@@ -74,10 +100,7 @@ def summary_view(record: RunRecord) -> dict[str, Any]:
 
 
 def _sections(record: RunRecord, names: Names) -> Iterator[Section]:
-    if record.matrix:
-        yield _matrix(record, names)
-        if (table := engines_table(record, names)) is not None:
-            yield Section("Engines that were built and not run", BUILT_WORDS, table)
+    yield from _entries(record, names)
     if divided := quantised_table(record, names):
         yield Section("int8: quantisation and kernels", f"{divided.caption}.", divided)
     if record.mixes:
@@ -97,6 +120,15 @@ def _sections(record: RunRecord, names: Names) -> Iterator[Section]:
     yield _controls(record)
 
 
+def _entries(record: RunRecord, names: Names) -> Iterator[Section]:
+    if (ended := endings_table(record, names)) is not None:
+        yield Section(ended.caption, "Each reason once, and the models it hit.", ended)
+    if record.matrix:
+        yield _matrix(record, names)
+    if (table := engines_table(record, names)) is not None:
+        yield Section("Engines that were built and not run", BUILT_WORDS, table)
+
+
 def _section(title: str, words: str, headers: Columns, rows: Sequence[tuple[str, ...]]) -> Section:
     left = len(rows) - MOST_ROWS  # the page has every row
     table = Table.of(title, headers, rows[:MOST_ROWS]) if rows else None
@@ -109,7 +141,7 @@ def _matrix(record: RunRecord, names: Names) -> Section:
     rows = [
         (
             *view.place,
-            f"{view.change}, simulated" if entry.simulation else view.change,
+            _change(entry, view),
             view.churn,
             view.both,
             view.detectable,
@@ -134,16 +166,26 @@ def _matrix(record: RunRecord, names: Names) -> Section:
     return _section("Drift matrix", " ".join(words), headers, rows)
 
 
+def _change(entry: MatrixEntry, view: EntryView) -> str:
+    if not entry.ran:  # a table of its own has the reasons
+        return state_words(entry.state)
+    return f"{view.change}, simulated" if entry.simulation else view.change
+
+
 def _rules(record: RunRecord, names: Names) -> Section:
+    alike: dict[tuple[str, str, str], list[tuple[str, str, str]]] = {}
+    for rule in worst_first(record.verdict.rules):
+        if rule.state != "pass":
+            # a reason may quote a library's whole message
+            outcome = ICONS[rule.state].word, rule.limit, shorten(rule.observed, MOST_REASON)
+            alike.setdefault(outcome, []).append(names.cells(rule))
     rows = [
         (
-            ICONS[rule.state].word,
-            rule.limit,
-            shorten(rule.observed, MOST_REASON),  # a reason may quote a library's whole message
-            *names.cells(rule),
+            *outcome,
+            *first[:2],
+            first[2] + (f" and {count(len(more), 'more entry', 'more entries')}" * bool(more)),
         )
-        for rule in worst_first(record.verdict.rules)
-        if rule.state != "pass"
+        for outcome, (first, *more) in alike.items()
     ]
     words = "" if rows else "Every rule passed."
     headers = ("Outcome", "Rule", "Observed", *PLACE)
@@ -212,10 +254,16 @@ def _controls(record: RunRecord) -> Section:
 
 def summary(record: RunRecord, page: Path) -> str:
     """Return at most 30 lines: verdict, the entries that moved most, the report."""
-    informational = " (informational)" if record.verdict.informational else ""
+    notes = [QUICK_LOOK.lower()] if record.quick else []
+    verdict, part = record.verdict, measured_part(record.cells)
+    # an error is never without an exit code
+    notes += ["informational"] if verdict.informational and verdict.state != "error" else []
+    bracket = f" ({', '.join(notes)})" if notes else ""
+    state = f"{verdict.state.upper()}, {part}" if part else verdict.state.upper()
     lines = [
-        f"{record.name}: {record.verdict.state.upper()}{informational}",
-        record.verdict.sentence,
+        f"{record.name}: {state}{bracket}",
+        verdict.sentence.replace(f"{part}. ", "", 1) if part else verdict.sentence,
+        *([quick_words(record.quick)] if record.quick else []),
         "",
         *_worst_entries(record),
         *surrogate_lines(record.paths, most=_MOST_NOTES),
@@ -228,11 +276,26 @@ def summary(record: RunRecord, page: Path) -> str:
     failed = [control for control in record.controls if not control.passed]
     lines += [
         f"control failed: {control.name}: expected {control.expected}, observed {control.observed}"
-        for control in failed[:3]
+        for control in [each for each in failed if each.failing == "error"][:3]
     ]
-    if not failed:
-        lines.append(f"controls  {len(record.controls)} of {len(record.controls)} passed")
+    if not any(each.failing == "error" for each in failed):
+        total = len(record.controls)  # the sentence states a doubt in full
+        lines.append(f"controls  {total - len(failed)} of {total} passed")
     return "\n".join([*lines, f"report  {page}"])
+
+
+def _endings(record: RunRecord, names: Names) -> list[str]:
+    """Return a line for each distinct reason why entries did not run, and the models it hit."""
+    ended, rows = endings(record, names), {entry.row for entry in record.matrix}
+    lines = []
+    for each in ended[:_MOST_REASONS]:
+        # a reason that hits every model is one of the machine or of a path
+        of = "" if len(each.rows) == len(rows) else f" of {listed(each.rows)}"
+        entries = count(each.entries, "entry", "entries")
+        lines.append(f"{state_words(each.state)}: {entries}{of}; {each.reason}")
+    if len(ended) > _MOST_REASONS:
+        lines.append(f"… and {len(ended) - _MOST_REASONS} more reasons; see the report")
+    return lines
 
 
 def _worst_entries(record: RunRecord) -> list[str]:
@@ -257,12 +320,7 @@ def _worst_entries(record: RunRecord) -> list[str]:
         lines.append(f"* {tested}" if marked else tested)
     if compared and len(seeds_of(record)) == 1:  # one seed says nothing of others
         lines.append(interval_words(record))
-    for state in ("built", "skipped", "failed"):  # the first reason: the page has all
-        ended = [entry for entry in record.matrix if entry.state == state]
-        if ended:
-            lines.append(
-                f"{state_words(state)}: {count(len(ended), 'entry', 'entries')}; {ended[0].reason}"
-            )
+    lines += _endings(record, names)
     simulated = simulations(record.matrix)
     lines += simulated[:_MOST_NOTES]
     if len(simulated) > _MOST_NOTES:

@@ -83,7 +83,7 @@ def verdict_view(verdict: Verdict, names: Names) -> VerdictView:
     ordered = worst_first(verdict.rules)
     attention = [rule for rule in ordered if rule.state != "pass"]
     passed = [rule for rule in ordered if rule.state == "pass"]
-    informational = "Informational: the gate does not fail the run. "
+    informational = "Informational: the gate does not fail the run. " * (verdict.state != "error")
     return VerdictView(
         icon=ICONS[verdict.state],
         sentence=unbroken(verdict.sentence),

@@ -19,6 +19,7 @@ class TorchResizer:
     """``interpolate`` on the CPU, on a contiguous (1, 3, h, w) ``float32`` tensor."""
 
     mode: Literal["bilinear", "bicubic", "nearest"] = "bilinear"
+    """Interpolation of ``torch.nn.functional.interpolate``."""
     align_corners: bool = False
     """Lay the grid through the centres of the corner pixels; ``False`` is the half-pixel grid of
     OpenCV and Pillow. Not with ``nearest``."""

@@ -21,6 +21,8 @@ class TorchpipeResizer:
     """torchpipe's own CPU backends, called as torchpipe calls them."""
 
     op: Literal["mat", "tensor"] = "mat"
+    """``mat`` is ResizeMat, OpenCV with 8-bit results · ``tensor`` is ResizeTensor, unrounded
+    floats."""
 
     def resize(self, image: Image, height: int, width: int) -> Pixels:
         """Resample (h, w, 3) ``uint8`` → (height, width, 3), ``uint8`` or ``float32`` by ``op``.

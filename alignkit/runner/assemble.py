@@ -116,6 +116,7 @@ def _evidence(results: RunResults, folder: Path) -> Evidence:
         paths=paths_facts(results.plan.preprocesses, entries),
         attributions=results.attributed,
         overrides=results.plan.experiment.overrides,
+        quick=results.plan.experiment.quick,
     )
 
 
@@ -131,6 +132,7 @@ def _circumstances(
         "command": command(experiment, workspace, results.plan.cells),
         "yaml": experiment.text,
         "overrides": experiment.overrides,
+        "quick": experiment.quick,
         "started": started.isoformat(timespec="milliseconds"),
         "seconds": round(seconds, 1),
         "partial": False,
@@ -142,6 +144,7 @@ def command(experiment: Experiment, workspace: Workspace, cells: Sequence[str] =
     """Return the shell command that runs the experiment again, or these cells of it."""
     overrides = [word for each in experiment.overrides for word in ("--set", each)]
     narrowed = [word for each in cells for word in ("--cell", each)]
+    narrowed += ["--quick"] * bool(experiment.quick)
     return shlex.join(
         ["alignkit", "run", str(experiment.file), *overrides, *narrowed, *workspace.option]
     )

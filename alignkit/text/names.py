@@ -38,6 +38,10 @@ CELL_METRICS = MATRIX_METRICS[:3]
 """Those of them that are values of one cell; churn compares two."""
 
 
+QUICK_LOOK = "Quick look"
+"""Label of a run with ``--quick``, on every surface."""
+
+
 def state_words(state: State) -> str:
     """Return the state of a cell as it is shown."""
     return "built, not run" if state == "built" else state
@@ -117,6 +121,13 @@ class Names:
     def title(self, placed: Placed) -> str:
         """Return a place as a heading: ``opencv → pillow, torch fp32``."""
         return "{} → {}, {}".format(*self.cells(placed))
+
+
+def quick_words(changes: Sequence[str]) -> str:
+    """Say that a run is no evidence, and each value that ``--quick`` made smaller; else empty."""
+    if not changes:
+        return ""
+    return f"{QUICK_LOOK}, no evidence: --quick changed {'; '.join(changes)}."
 
 
 def place_in_words(placed: Placed, names: Names) -> str:

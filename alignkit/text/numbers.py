@@ -6,6 +6,8 @@ zero never reads as a bare zero: a size reads ``<0.01``, and a difference ``≈0
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from alignkit.record import Estimate
 
 MINUS = "\N{MINUS SIGN}"
@@ -101,7 +103,7 @@ def grouped(number: int) -> str:
     return f"{number:,}".replace(",", NBSP)
 
 
-def listed(words: list[str]) -> str:
+def listed(words: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     if len(words) < 2:
         return "".join(words)

@@ -99,13 +99,19 @@ def test_the_planted_switch_gets_all_the_blame_for_predictions(planted):
     assert rows[1].total.value > 0
 
 
-def test_predictions_are_divided_on_some_of_the_images_and_equal_those_of_every_mixture():
-    models = DecodeModels([Projection()], "torch", "fp32", images=6)
+def test_decode_is_divided_on_some_of_the_images_and_equals_every_mixture_of_these():
     samples = turned_photos()
-    rows = attribute_decode(
-        opencv(), decoded_by(NvjpegModelDecoder()), samples, models, resamples=50
+    rows = attribute_runs(
+        opencv(),
+        decoded_by(NvjpegModelDecoder()),
+        samples,
+        [{TORCH: Projection()}],
+        inside_decode=True,
+        inside_images=6,
+        resamples=50,
     )
-    assert [row.images for row in rows] == [12, 6, 6, 6]
+    rows = [row for row in rows if row.metric.endswith(".decode")]
+    assert [row.images for row in rows] == [6, 6, 6, 6]
     drawn = samples.take(draw_by_class(samples, 6))
     logits = []
     for decoder in (OpenCVDecoder(), NvjpegModelDecoder()):

@@ -71,14 +71,20 @@ def test_sides_take_turns_and_children_count(figures):
     assert all(each.cpu < 0.1 <= each.wall for each in costs["sleep"])
 
 
-def test_the_table_replaces_that_of_the_page(bench, tmp_path, monkeypatch):
+def test_rows_replace_those_of_their_benchmark_and_keep_the_others(bench, tmp_path, monkeypatch):
     page = tmp_path / "performance.md"
-    page.write_text(f"Before\n{bench.BEGIN}\nold\n{bench.END}\nafter\n")
+    page.write_text(f"Before\n{bench.BEGIN}\n{bench.END}\nafter\n")
     monkeypatch.setattr(bench, "PAGE", page)
-    for row in ("| one |", "| two |"):
-        bench.write([row])
+
+    def row(name, measured):
+        return f"| figure | [{name}](../benchmarks/{name}.py) | | {measured} | processor |"
+
+    bench.write({"train": [row("train", 1), row("train", 2)]})
+    bench.write({"diff": [row("diff", 3)]})
+    bench.write({"train": [row("train", 4)]})
+    lines = "\n".join([row("diff", 3), row("train", 4)])
     assert page.read_text() == (
-        f"Before\n{bench.BEGIN}\n\n{bench.HEAD}\n| two |\n\n{bench.END}\nafter\n"
+        f"Before\n{bench.BEGIN}\n\n{bench.HEAD}\n{lines}\n\n{bench.END}\nafter\n"
     )
 
 

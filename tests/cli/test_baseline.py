@@ -25,7 +25,7 @@ def file(case):
 @pytest.fixture
 def ak(alignkit, case):
     def call(*words, **variables):
-        more = ("-q", "--no-report") if words[0] == "gate" else ()
+        more = ("-q", "--no-html") if words[0] == "gate" else ()
         return alignkit(*words, "--reports", case.reports, *more)
 
     return call

@@ -81,7 +81,7 @@ def test_a_model_that_cannot_be_had_says_why(alignkit, file, tmp_path):
         (("--model", "none.onnx"), "--model needs --images DIR"),
         (("--model", "none.onnx", "--images", "."), "none.onnx is not a file"),
         (("x.yaml", "--against", "y.onnx"), "need --model"),
-        (("--out", "html=x", "x.yaml"), "expected json=PATH"),
+        (("--out", "html=x", "x.yaml"), "no kind 'html'"),
     ],
 )
 def test_a_mistake_ends_with_what_to_give(alignkit, arguments, message):

@@ -16,7 +16,9 @@ from alignkit.studies.calibrate.surrogate_stages import Pair, Surrogate, surroga
 
 @pytest.mark.skipif(gpu_present(), reason="here the real stacks can run")
 def test_what_cannot_run_here_is_told_and_exits_4(alignkit, tmp_path):
-    told = alignkit("calibrate", "torchvision-cuda-surrogate", "--out", tmp_path, "--quiet")
+    told = alignkit(
+        "calibrate", "torchvision-cuda-surrogate", "--out", f"json={tmp_path}", "--quiet"
+    )
     assert told.code == 4
     for stage in ("decode", "resize"):
         assert (
@@ -41,7 +43,9 @@ def test_what_can_run_is_measured_and_written(alignkit, tmp_path, monkeypatch):
         "alignkit.studies.calibrate.surrogate_stages.surrogates",
         lambda: (Surrogate("same", path, pairs),),
     )
-    told = alignkit("calibrate", "--out", tmp_path, "--residuals", tmp_path, "--quiet")
+    told = alignkit(
+        "calibrate", "--out", f"json={tmp_path}", "--out", f"residuals={tmp_path}", "--quiet"
+    )
     assert told.code == 0, told.err
     assert told.out.startswith("same: measured here: decode equal (against simplejpeg")
     assert json.loads((tmp_path / "same.json").read_text())["decode"]["probe"]["images"] == 132
@@ -64,7 +68,7 @@ def test_the_recorders_pairs_of_a_cpu_are_answered_with_libjpegs_rule(alignkit, 
     command = [sys.executable, "-I", "record.py", "--device", "cpu", "--out", "pairs"]
     subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
     out = tmp_path / "out"
-    told = alignkit("calibrate", "--pairs", tmp_path / "pairs", "--out", out, "--quiet")
+    told = alignkit("calibrate", "--pairs", tmp_path / "pairs", "--out", f"json={out}", "--quiet")
     assert told.code == 0, told.err
     text = told.out.replace("\N{NO-BREAK SPACE}", "")
     assert "torchvision.io.decode_jpeg on the CPU; no GPU took part" in text
@@ -97,7 +101,7 @@ def test_pairs_of_which_none_can_be_compared_exit_5(alignkit, tmp_path):
         (("--pairs", ".", "torchpipe-gpu-surrogate"), "--pairs takes no preset"),
         (("--recorder", "--images", "."), "--recorder takes no preset"),
         (("--recorder", "--pairs", "."), "use one of them"),
-        (("--recorder", "--out", "."), "prints to stdout"),
+        (("--recorder", "--out", "json=."), "prints to stdout"),
         (("--pairs", ".", "--rows", "P5"), "STEM=N"),
         (("--pairs", ".", "--rows", "P5=0"), "STEM=N"),
         (("--rows", "P5=1"), "belong to --pairs"),

@@ -34,3 +34,34 @@ def test_check_and_plan_warn_of_a_path_that_repeats_another(alignkit, file, tmp_
         )
     file.write_text(text.replace("pillow: {", "pillow: {same: true, "))
     assert alignkit("check", file).code == 0
+
+
+def undescribed(node, path=""):
+    """Yield every key of a file that a JSON Schema does not describe."""
+    if isinstance(node, list):
+        for number, each in enumerate(node):
+            yield from undescribed(each, f"{path}/{number}")
+    elif isinstance(node, dict):
+        for name, each in node.get("properties", {}).items():
+            if isinstance(each, dict) and not each.get("description"):
+                yield f"{path}: {name}"
+        # these say which of the keys are required
+        for name, each in node.items():
+            if name not in ("if", "then", "else"):
+                yield from undescribed(each, f"{path}/{name}")
+
+
+def test_the_schema_describes_every_key_for_editors():
+    schema = experiment_schema()
+    assert list(undescribed(schema)) == []
+    assert [name for name, each in schema["$defs"].items() if not each.get("description")] == []
+    resizes = schema["$defs"]["ResizeOption"]["anyOf"]
+    assert all("squash" in each["properties"]["fit"]["description"] for each in resizes)
+    assert schema["properties"]["preprocess"]["description"].startswith("Two or more paths")
+
+
+def test_check_without_files_says_how_it_is_called(alignkit, file):
+    assert alignkit("check").err == "give experiment files: alignkit check FILE…\n"
+    told = alignkit("check", file, "--schema", "results")
+    assert (told.code, told.out) == (2, "")
+    assert alignkit("check", file).out == "All good: 1 file checked.\n"

@@ -29,7 +29,9 @@ def compared(alignkit, tmp_path, before):
 
     def compare(**run):
         after = write_small_run(tmp_path / "b", **run)
-        told = alignkit("compare-runs", before, after, "--out", tmp_path / "out", "--no-open")
+        told = alignkit(
+            "compare-runs", before, after, "--out", f"html={tmp_path / 'out'}", "--no-open"
+        )
         assert told.code == 0, told.err
         return made(tmp_path / "out")
 
@@ -113,13 +115,13 @@ def test_runs_that_may_not_be_compared_are_refused_unless_forced(
 ):
     changed = getattr(quickstart(), part).model_copy(update=update)
     after = write_small_run(tmp_path / "b", flipped=range(10), **{part: changed})
-    told = alignkit("compare-runs", before, after, "--out", tmp_path / "out")
+    told = alignkit("compare-runs", before, after, "--out", f"html={tmp_path / 'out'}")
     assert (told.code, told.out) == (6, "")
     assert words in told.err
     assert "--force" in told.err
     assert not (tmp_path / "out").exists()
     told = alignkit(
-        "compare-runs", before, after, "--out", tmp_path / "out", "--force", "--no-open"
+        "compare-runs", before, after, "--out", f"html={tmp_path / 'out'}", "--force", "--no-open"
     )
     assert told.code == 0
     assert any(words in reason for reason in made(tmp_path / "out").forced)
@@ -129,7 +131,10 @@ def test_runs_that_may_not_be_compared_are_refused_unless_forced(
 def test_other_images_are_left_out_when_forced(alignkit, tmp_path, before):
     data = quickstart().data.model_copy(update={"fingerprint": "1" * 64})
     after = write_small_run(tmp_path / "b", flipped=[0], ids=IDS[:50], data=data)
-    assert alignkit("compare-runs", before, after, "--out", tmp_path / "o", "--force").code == 0
+    assert (
+        alignkit("compare-runs", before, after, "--out", f"html={tmp_path / 'o'}", "--force").code
+        == 0
+    )
     assert served(made(tmp_path / "o")).n == 100
     assert made(tmp_path / "o").pixels[0].not_compared == 50
 
@@ -176,7 +181,7 @@ def test_hostile_names_stay_text(alignkit, tmp_path):
     ids = (evil, *IDS[1:])
     a = write_small_run(tmp_path / "a", flipped=[], ids=ids)
     b = write_small_run(tmp_path / "b", flipped=[0], ids=ids)
-    assert alignkit("compare-runs", a, b, "--out", tmp_path / "o", "--no-open").code == 0
+    assert alignkit("compare-runs", a, b, "--out", f"html={tmp_path / 'o'}", "--no-open").code == 0
     text = (tmp_path / "o" / "index.html").read_text()
     assert "<img" not in text
     assert "&lt;img src=x" in text

@@ -54,20 +54,20 @@ def test_a_wrong_option_is_told(alignkit, root, words, said):
 
 
 def test_a_division_is_told_class_by_class_and_as_json(alignkit, root, tmp_path):
-    told = alignkit("data", "split", root, "--out", tmp_path / "one", "--eval", 0.5)
+    told = alignkit("data", "split", root, tmp_path / "one", "--eval", 0.5)
     assert told.out.splitlines()[:4] == [
         "class  train  eval",
         "dark   2      2",
         "light  2      2",
         "all    4      4",
     ]
-    document = json.loads(alignkit("data", "split", root, "--out", tmp_path / "two", "--json").out)
+    document = json.loads(alignkit("data", "split", root, tmp_path / "two", "--json").out)
     assert document["train"] == {"dark": 3, "light": 3}
     assert alignkit("data", "stats", tmp_path / "two").code == 0
 
 
 def test_a_second_division_into_the_same_folder_is_refused(alignkit, root, tmp_path):
-    alignkit("data", "split", root, "--out", tmp_path / "new")
-    told = alignkit("data", "split", root, "--out", tmp_path / "new")
+    alignkit("data", "split", root, tmp_path / "new")
+    told = alignkit("data", "split", root, tmp_path / "new")
     assert told.code == 2
     assert "exists, and nothing is overwritten" in told.err

@@ -26,7 +26,7 @@ def case(tmp_path):
 @pytest.fixture
 def gate(alignkit, case):
     def call(file, *more):
-        return alignkit("gate", file, "--reports", case.reports, "-q", "--no-report", *more)
+        return alignkit("gate", file, "--reports", case.reports, "-q", "--no-html", *more)
 
     return call
 

@@ -30,7 +30,7 @@ def gate(alignkit, case):
     """Run the gate of a file, without the HTML page."""
 
     def call(file, *more):
-        return alignkit("gate", file, "--reports", case.reports, "-q", "--no-report", *more)
+        return alignkit("gate", file, "--reports", case.reports, "-q", "--no-html", *more)
 
     return call
 
@@ -153,7 +153,7 @@ def test_no_baseline_ends_with_6_and_nothing_is_written(gate, case, monkeypatch)
     monkeypatch.setenv("CI", "true")
     told = gate(case.write("{preset: strict, against: baseline}", paths=ONE_PATH), "--exit-zero")
     assert told.code == 6
-    assert "alignkit baseline record FILE" in told.out
+    assert f"alignkit baseline record {case.folder}" in told.out
     assert not case.baselines.exists()
 
 
@@ -215,7 +215,7 @@ def test_a_wrong_output_is_refused_before_any_work(gate, case):
     assert (told.code, told.out) == (2, "")
     assert "did you mean 'junit'?" in told.err
     assert gate(case.write(), "--out", "junit").code == 2
-    assert "no output 'jsn'" in gate(case.write(), "--format", "jsn").err
+    assert "no output 'jsn'" in gate(case.write(), "--out", "jsn=-").err
 
 
 def test_github_gets_annotations_a_summary_and_outputs(gate, case, tmp_path, monkeypatch):
@@ -223,7 +223,7 @@ def test_github_gets_annotations_a_summary_and_outputs(gate, case, tmp_path, mon
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     monkeypatch.setenv("GITHUB_OUTPUT", str(outputs))
     file = case.write("{preset: decode}", "{metric: resize.max_abs, fail: 2}")
-    told = gate(file, "--set", CHROMA, "--format", "github")
+    told = gate(file, "--set", CHROMA, "--out", "github=-")
     assert told.out.startswith(f"::error file={file},line=9,title=decode.m")
     assert "❌ small: fail" in summary.read_text()
     given = dict(row.split("=", 1) for row in outputs.read_text().splitlines())
@@ -234,7 +234,7 @@ def test_github_gets_annotations_a_summary_and_outputs(gate, case, tmp_path, mon
 def test_empty_variables_of_github_are_as_good_as_none(gate, case, monkeypatch):
     for variable in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"):
         monkeypatch.setenv(variable, "")
-    done = gate(case.write("{metric: decode.max_abs, fail: 2}"), "--format", "github")
+    done = gate(case.write("{metric: decode.max_abs, fail: 2}"), "--out", "github=-")
     assert "Traceback" not in done.err
     assert done.code == 0
 
@@ -250,7 +250,7 @@ def test_the_report_is_rendered_for_a_pixel_gate(alignkit, case):
 def test_the_command_it_prints_does_it_again(gate, case, alignkit):
     told = gate(case.write("{preset: strict}"), "--set", CHROMA)
     words = shlex.split(re.findall("^again +alignkit (.*)$", told.out, re.MULTILINE)[0])
-    again = alignkit(*words, "--reports", case.reports, "-q", "--no-report")
+    again = alignkit(*words, "--reports", case.reports, "-q", "--no-html")
     assert again.code == 1
     assert again.out == told.out
 
@@ -299,7 +299,7 @@ def test_a_run_is_not_compared_with_itself(gate, alignkit, case, before):
 def test_a_gate_keeps_the_stages_that_a_run_left_in_its_folder(gate, alignkit, case, before):
     file = case.write(AGAINST)
     alignkit("baseline", "record", file)
-    assert alignkit("gate", file, "--reports", before.parents[1], "-q", "--no-report").code == 0
+    assert alignkit("gate", file, "--reports", before.parents[1], "-q", "--no-html").code == 0
     assert gate(file, "--against", before).code == 0
 
 

@@ -45,7 +45,7 @@ def gate(alignkit, reports, tmp_path):
 
     def call(*changes, verb=("gate",), more=()):
         sets = [word for change in changes for word in ("--set", change)]
-        quiet = ("-q", "--no-report") if verb == ("gate",) else ()
+        quiet = ("-q", "--no-html") if verb == ("gate",) else ()
         return alignkit(*verb, file, "--reports", reports, *quiet, *sets, *more)
 
     return call

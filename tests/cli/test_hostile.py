@@ -45,8 +45,8 @@ def report(alignkit, foreign, tmp_path):
     def call():
         forms = {
             "here": (),
-            "copy": ("--out", tmp_path / "copy"),
-            "mail": ("--single-file", "--out", tmp_path / "mail.html"),
+            "copy": ("--out", f"html={tmp_path / 'copy'}"),
+            "mail": ("--single-file", "--out", f"html={tmp_path / 'mail.html'}"),
         }
         return {
             name: alignkit("report", foreign, "--no-open", *form) for name, form in forms.items()
@@ -153,7 +153,7 @@ def test_a_script_of_pixels_holds_arrays_and_runs_nothing_else(
     (foreign / "data" / "x.js").write_bytes(content)
     named = {"path": "data/x.js", "sha256": hashlib.sha256(content).hexdigest()}
     rewrite(foreign / "record.json", lambda stored: stored["worst"][0].update(pixels=named))
-    told = alignkit("report", foreign, "--no-open", "--out", tmp_path / "copy")
+    told = alignkit("report", foreign, "--no-open", "--out", f"html={tmp_path / 'copy'}")
     assert told.code == code, told
     assert (tmp_path / "copy" / "data" / "x.js").exists() is (code == 0)
 
@@ -164,7 +164,7 @@ def test_nothing_is_written_through_a_link_out_of_the_folder(foreign, alignkit, 
     told = alignkit("report", foreign, "--no-open")
     assert (told.code, "leads out of" in told.err) == (3, True)
     assert list((tmp_path / "mine").iterdir()) == []
-    assert alignkit("report", foreign, "--no-open", "--out", tmp_path / "copy").code == 0
+    assert alignkit("report", foreign, "--no-open", "--out", f"html={tmp_path / 'copy'}").code == 0
 
 
 def everywhere(stored):
@@ -287,7 +287,7 @@ def test_compare_shows_text_and_writes_only_beside_the_later_run(
         foreign / "record.json",
         lambda stored: (stored.update(name=TEXT), stored["verdict"].update(sentence=TEXT)),
     )
-    told = alignkit("compare-runs", whole, foreign, "--no-open", "--out", tmp_path / "c")
+    told = alignkit("compare-runs", whole, foreign, "--no-open", "--out", f"html={tmp_path / 'c'}")
     assert told.code == 0
     assert "\x1b" not in told.out
     assert "<script>alert" not in (tmp_path / "c" / "index.html").read_text()
@@ -365,7 +365,7 @@ def test_a_shard_that_contradicts_itself_or_the_others_is_refused(
     shutil.copy(first, forged)
     rewrite(forged, change)
     told = alignkit(
-        "report", "merge", file, forged, second, "--reports", tmp_path / "r", "--no-report"
+        "report", "merge", file, forged, second, "--reports", tmp_path / "r", "--no-html"
     )
     assert told.code == 2, told
     assert "Traceback" not in told.out + told.err
@@ -375,10 +375,10 @@ def test_a_changed_digit_of_a_shard_is_found(shards, alignkit, tmp_path):
     file, first, second = shards
     words = ("report", "merge", file, tmp_path / "x.json", second, "--reports", tmp_path / "r")
     shutil.copy(first, tmp_path / "x.json")
-    assert alignkit(*words, "--no-report").code == 0
+    assert alignkit(*words, "--no-html").code == 0
     text = first.read_text()
     (tmp_path / "x.json").write_text(text.replace('"identical":', '"identical":1', 1))
-    told = alignkit(*words, "--no-report")
+    told = alignkit(*words, "--no-html")
     assert (told.code, "x.json is damaged: it is not as alignkit wrote it" in told.out) == (2, True)
 
 

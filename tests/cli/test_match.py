@@ -75,7 +75,7 @@ def test_serving_options_are_named_as_they_are_set(alignkit, images):
         (("--target", "opencv-trian", "--size", 96), "did you mean 'opencv-train'"),
         (("--target", "opencv-train"), "--size 224"),
         (("--target", "http://localhost:8000"), "names no model; give http://HOST:PORT"),
-        (("--target", "opencv-train", "--size", 96, "--out", "html=x"), "expected json=PATH"),
+        (("--target", "opencv-train", "--size", 96, "--out", "html=x"), "no kind 'html'"),
     ],
 )
 def test_mistakes_end_with_the_next_step_and_code_2(alignkit, images, arguments, message):
@@ -141,7 +141,7 @@ def test_the_serving_stack_is_found_and_checked_on_images_the_search_did_not_see
         address = f"{served.url}/v2/models/prepare"
         told = alignkit(
             "match", "--target", address, "--images", images, *only,
-            "--record", kept, "--out", f"json={out}",
+            "--out", f"tensors={kept}", "--out", f"json={out}",
         )  # fmt: skip
     assert told.code == 0, told.err
     assert f"endpoint: {served.url}, prepare answered for 15 of 15" in told.out
@@ -153,7 +153,7 @@ def test_the_serving_stack_is_found_and_checked_on_images_the_search_did_not_see
     again = alignkit("match", "--target", kept, "--images", images, *only, "--out", f"json={out}")
     assert again.code == 0
     assert json.loads(out.read_text())["ranking"] == found["ranking"]
-    refused = alignkit("match", "--target", address, "--images", images, "--record", kept)
+    refused = alignkit("match", "--target", address, "--images", images, "--out", f"tensors={kept}")
     assert refused.code == 2
     assert "is not empty; to search its tensors, pass it as --target" in refused.err
 

@@ -114,7 +114,7 @@ def test_a_gate_without_models_plans_its_comparisons(alignkit, tmp_path, monkeyp
     assert "images     5\nrules      3\ntime       not measured yet on this machine" in told.out
     assert "training" not in told.out
 
-    assert alignkit("gate", file, "--reports", case.reports, "-q", "--no-report").code == 0
+    assert alignkit("gate", file, "--reports", case.reports, "-q", "--no-html").code == 0
     told = alignkit("plan", file, "--reports", case.reports)
     assert "compare pillow with opencv  cached" in told.out
     assert "time       none" in told.out

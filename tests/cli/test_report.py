@@ -22,7 +22,9 @@ def test_images_that_do_not_fit_are_told_on_stderr(alignkit, tmp_path):
     write_record(sample_record(tmp_path), tmp_path)
     bare = write_report(tmp_path, ReportOptions(images=0)).bytes
     size = f"{(bare + 30_000) // 1000}KB"
-    told = alignkit("report", tmp_path, "--out", tmp_path / "o", "--max-report-size", size)
+    told = alignkit(
+        "report", tmp_path, "--out", f"html={tmp_path / 'o'}", "--max-report-size", size
+    )
     assert told.code == 0
     assert "image pairs were omitted" in told.err
 

@@ -37,7 +37,7 @@ def shards(ak, case):
         paths = [case.folder / f"part-{index}.json" for index in range(1, count + 1)]
         codes = []
         for index, path in enumerate(paths, 1):
-            told = ak("gate", file, "-q", "--no-report", "--shard", f"{index}/{count}",
+            told = ak("gate", file, "-q", "--no-html", "--shard", f"{index}/{count}",
                       "--out", f"shard={path}", *more)  # fmt: skip
             codes.append(told.code)
         return paths, codes
@@ -55,10 +55,10 @@ def results(path):
 def test_what_is_merged_is_what_one_run_gives(ak, case, shards, tmp_path):
     file = case.write(*RULES, paths=NEAREST)
     one, merged = tmp_path / "one.json", tmp_path / "merged.json"
-    whole = ak("gate", file, "-q", "--no-report", "--out", f"json={one}")
+    whole = ak("gate", file, "-q", "--no-html", "--out", f"json={one}")
     paths, codes = shards(file, 3)
     assert set(codes) <= {0, 1}
-    told = ak("report", "merge", file, *paths, "--no-report", "--out", f"json={merged}")
+    told = ak("report", "merge", file, *paths, "--no-html", "--out", f"json={merged}")
     assert told.code == whole.code == 1
     first, second = results(one), results(merged)
     assert second["verdict"]["rules"] == first["verdict"]["rules"]
@@ -76,9 +76,9 @@ def test_baselines_are_merged_too(ak, case, shards):
     file = case.write("{metric: resize.mean_abs, fail: 0.1, against: baseline}", paths=one)
     ak("baseline", "record", file, "--golden", "resize")
     change = ("--set", "preprocess.serving.resize.interpolation=area")
-    whole = ak("gate", file, "-q", "--no-report", *change)
+    whole = ak("gate", file, "-q", "--no-html", *change)
     paths, _ = shards(file, 2, *change)
-    told = ak("report", "merge", file, *paths, "--no-report", *change)
+    told = ak("report", "merge", file, *paths, "--no-html", *change)
     assert told.code == whole.code == 1
     assert told.out.splitlines()[1] == whole.out.splitlines()[1]
     assert "5 images change here first" in told.out
@@ -117,7 +117,7 @@ def test_shards_of_other_files_images_or_options_are_refused(ak, case, shards):
     case.write(*RULES)
     (case.images / "420.jpg").unlink()
     later = case.folder / "later.json"
-    ak("gate", file, "-q", "--no-report", "--shard", "2/2", "--out", f"shard={later}")
+    ak("gate", file, "-q", "--no-html", "--shard", "2/2", "--out", f"shard={later}")
     told = ak("report", "merge", file, first, later)
     assert (told.code, "different images" in told.out) == (2, True)
     damaged = case.folder / "damaged.json"

@@ -46,7 +46,7 @@ class Desk:
         return self.again(file, *more)
 
     def again(self, file, *more) -> Told:
-        return self.call("gate", file, "-q", "--no-report", "--reports", self.case.reports, *more)
+        return self.call("gate", file, "-q", "--no-html", "--reports", self.case.reports, *more)
 
     def recorded(self, *rules: str, paths: str = ONE_PATH):
         file = self.case.write(*(rules or (STRICT,)), paths=paths)
@@ -115,7 +115,7 @@ def a_preset_and_its_stages_spelt_out(desk):
 
 @way(5, '"evaluated_with": "c"')
 def one_of_two_candidates_is_the_reference(desk):
-    return desk.gate("{metric: decode.max_abs, fail: 200}", paths=THREE, more=("--format", "json"))
+    return desk.gate("{metric: decode.max_abs, fail: 200}", paths=THREE, more=("--json"))
 
 
 # 0: the file says that the paths are the same

@@ -144,7 +144,7 @@ def test_the_outputs_of_the_action_are_those_the_command_sets(action):
 def test_the_gitlab_template_writes_the_reports_it_names(case):
     case.write("{preset: strict}")
     job = yaml.safe_load((ROOT / "templates" / "gitlab-gate.yml").read_text())[".alignkit-gate"]
-    variables = {**job["variables"], "ALIGNKIT_OPTIONS": "--no-report"}
+    variables = {**job["variables"], "ALIGNKIT_OPTIONS": "--no-html"}
     done = shell("\n".join(job["script"]), case.folder, **variables)
     assert done.returncode == 0, done.stderr
     reports = job["artifacts"]["reports"]
@@ -237,7 +237,7 @@ def test_pre_commit_accepts_the_manifest_and_the_configuration_shown(shown, tmp_
 @pytest.mark.slow
 def test_experiments_gate_yaml_is_what_its_comment_says(shared_data, tmp_path):
     file = ROOT / "experiments" / "gate.yaml"
-    command = ["alignkit", "gate", str(file), "-q", "--no-report", "--reports", str(tmp_path)]
+    command = ["alignkit", "gate", str(file), "-q", "--no-html", "--reports", str(tmp_path)]
     command += ["--set", f"data.root={shared_data / 'photos'}"]
     for change, code, stage in (
         (None, 0, None), (CHROMA, 1, "decode"),

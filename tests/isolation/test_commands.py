@@ -91,7 +91,7 @@ def test_diff(folder, alignkit, how, seconds, reason):
 def test_gate(folder, alignkit, how, seconds):
     file = written(folder, how, "gate: {rules: [{metric: decode.max_abs, fail: 1},"
                            " {metric: latency.preprocess.p50, fail: 1000}]}")  # fmt: skip
-    done = alignkit(seconds, "gate", file, "-q", "--no-report", "--reports", "reports")
+    done = alignkit(seconds, "gate", file, "-q", "--no-html", "--reports", "reports")
     (record,) = folder.glob("reports/*/*/record.json")
     (covered,) = json.loads(record.read_text())["coverage_diffs"]
     assert (covered["images"], covered["only_reference"]) == (IMAGES, 1), done.stderr

@@ -195,7 +195,7 @@ def planned(tmp_path, *overrides):
 def test_caches_and_batches_are_bounded_by_float_arrays_of_their_shape(tmp_path):
     needed = memory(planned(tmp_path))
     assert needed.caches == np.empty((2 * (40 + 20), 48, 48, 3), np.float32).nbytes
-    assert needed.batch == np.empty((250, 3, 48, 48), np.float32).nbytes
+    assert needed.batch == np.empty((128, 3, 48, 48), np.float32).nbytes
     assert needed.workers % (TASKS_A_WORKER * IMAGES_A_TASK * 48 * 48 * 3 * 4) == 0
 
 

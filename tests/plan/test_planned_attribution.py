@@ -31,7 +31,7 @@ def test_mixtures_are_at_most_a_tenth_of_the_predictions_of_the_run(tmp_path):
     # two trainings of 40 images, forward and backward, and eight cells of 1,000; two mixtures in
     # each of two runtimes
     assert scope.images == int(0.1 * (8 * 1000 + 2 * 3 * 40) / (2 * 2)) == 206
-    assert scope.inside_decode == 0  # nothing of the budget is left
+    assert not scope.predictions_inside  # nothing of the budget is left
 
 
 def test_decoders_that_differ_in_name_alone_cost_nothing(tmp_path):
@@ -45,8 +45,14 @@ def test_what_the_stages_leave_of_the_budget_divides_decode(tmp_path):
     assert scope.images is None
     # seven settings of three switches besides the reference's own
     assert scope.inside_decode == int((budget - 4 * 1000) / 7)
+    assert scope.predictions_inside
     (planned,) = planned_attributions(plan)
     assert planned.predictions_inside_decode == 7
+
+
+def test_decode_is_divided_on_three_hundred_images_at_most(tmp_path):
+    _, (scope,) = scopes(tmp_path, "train.epochs=2000")
+    assert (scope.images, scope.inside_decode, scope.predictions_inside) == (None, 300, True)
 
 
 def test_no_fewer_than_a_hundred_images_are_mixed(tmp_path):
@@ -63,7 +69,7 @@ def test_no_fewer_than_a_hundred_images_are_mixed(tmp_path):
         ("attribute.seconds=60", "seconds", 60.0),
         ("attribute.runtimes=all", "every_runtime", True),
         ("attribute.decode=true", "inside_decode", None),
-        ("attribute.decode=false", "inside_decode", 0),
+        ("attribute.decode=false", "predictions_inside", False),
     ],
 )
 def test_the_file_decides_it(tmp_path, override, field, value):

@@ -62,6 +62,7 @@ class KServeBackend(Backend):
     """Probabilities are compared by their logarithm. It differs from the logits by a constant for
     each image, so classes are comparable and distances between logits are not."""
     images_per_request: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Images in one request, if the model takes batches."""
     concurrency: Annotated[int, Field(ge=1, le=256)] = 4
     """Number of requests at the same time."""
     timeout: Annotated[float, Field(gt=0, le=3600)] = 10.0
@@ -69,6 +70,7 @@ class KServeBackend(Backend):
     retries: Annotated[int, Field(ge=0, le=20)] = 2
     """How often a request is repeated after a time-out, a lost connection or a server's error."""
     header: str = "Authorization"
+    """Header that authorises a request."""
     header_env: str = ""
     """Environment variable with the whole value of ``header``, e.g. ``Bearer …``; the value is
     neither recorded nor shown. Empty: the header is not sent."""
@@ -122,6 +124,7 @@ class Address:
     header_env: str = ""
     """Environment variable with the header's whole value; empty: no header is sent."""
     header: str = "Authorization"
+    """Header that authorises a request."""
     source: str = "'url'"
     """The option that holds the address, for error messages."""
 

@@ -53,11 +53,14 @@ class ONNXRuntimeBackend(Backend):
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16", "int8")
     own_path: ClassVar[str] = ""
     provider: Literal["cpu", "cuda", "tensorrt"] = "cpu"
+    """Execution provider: ``cpu``, ``cuda`` or ``tensorrt``."""
     optimisation: Literal["all", "extended", "basic", "disabled"] = "all"
     """Graph optimisation: ``extended`` also fuses, ``all`` also changes layouts."""
 
     calibration_images: Annotated[int, Field(ge=1, le=100_000)] = 300
+    """Training images that give int8 its scales."""
     calibration_choice: Choice = "balanced"
+    """Which images: ``balanced`` over the classes, ``random``, or the ``first``."""
 
     @property
     def on_cpu(self) -> bool:

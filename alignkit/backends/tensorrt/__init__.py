@@ -50,12 +50,14 @@ class StronglyTyped(Backend):
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16", "int8")
     own_path: ClassVar[str] = ""
     on_cpu: ClassVar[bool] = False
-    batch: tuple[int, int, int] = (1, 250, 250)
+    batch: tuple[int, int, int] = (1, 128, 128)
     """Smallest, usual and greatest batch of the optimisation profile; the kernels are chosen for
     the usual one. ``evaluate.batch_size`` must lie within."""
 
     calibration_images: Annotated[int, Field(ge=1, le=100_000)] = 300
+    """Training images that give int8 its scales."""
     calibration_choice: Choice = "balanced"
+    """Which images: ``balanced`` over the classes, ``random``, or the ``first``."""
 
     def __post_init__(self) -> None:
         smallest, usual, greatest = self.batch

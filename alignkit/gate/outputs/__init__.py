@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from alignkit.errors import ConfigError
 from alignkit.plugins import Plugin, PluginTable
 from alignkit.stored_file import explained, write_output
 
@@ -95,29 +94,22 @@ OUTPUTS = PluginTable(
 )
 
 
-def targets(arguments: Sequence[str]) -> list[tuple[GateOutput, Path]]:
-    """Parse ``KIND=PATH``; raises `ConfigError` for an unknown kind or a missing path."""
-    parsed = []
-    for text in arguments:
-        kind, equals, path = text.partition("=")
-        if not equals or not path:
-            raise ConfigError(f"--out {text}: write it as KIND=PATH, for example junit=junit.xml")
-        parsed.append((output(kind), Path(path)))
-    return parsed
-
-
 def output(kind: str) -> GateOutput:
     """Load the output of that name; an unknown one raises `ConfigError` with the nearest."""
     built: GateOutput = OUTPUTS.find(kind).load()()
     return built
 
 
-def deliver(result: GateResult, *, form: str, to: Sequence[tuple[GateOutput, Path]]) -> None:
-    """Print one form and write the others; for ``github``, the step's summary and outputs too."""
-    for rendered, path in to:
-        write_output(path, rendered.render(result))
-    print(output(form).render(result), end="")
-    if form == "github":
+def deliver(result: GateResult, to: Sequence[tuple[str, Path]]) -> None:
+    """Write each kind to its path; print the text unless a kind goes to stdout, ``-``.
+
+    For ``github``, also write the step's summary and outputs.
+    """
+    if Path("-") not in [path for _, path in to]:
+        to = [*to, ("text", Path("-"))]
+    for kind, path in to:
+        write_output(path, output(kind).render(result))
+    if "github" in dict(to):
         from alignkit.gate.outputs.ci_output import step_outputs
 
         # the limit is in bytes, and the cut may fall inside a character

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alignkit.gate.outputs import GateResult
+from alignkit.judge.evidence import EARLIER_STAGE
 from alignkit.judge.verdict_words import explained, remark, worst_first
-from alignkit.record import RuleOutcome
+from alignkit.record import RuleOutcome, Verdict
 from alignkit.report.matrix_view import simulations, warnings
 from alignkit.text import columns, printable
 from alignkit.text.markdown import Written, code, fenced, markdown_text
@@ -33,7 +34,7 @@ class Text:
         informational = ", informational" if verdict.informational else ""
         lines = [
             f"{result.name}: {verdict.state.upper()} (exit {result.exit_code}{informational})",
-            *verdict.sentence.splitlines()[:8],
+            *_brief(verdict).splitlines()[:8],
             *_outcome_lines(verdict.rules, result.names),
         ]
         # without a record nothing was measured, and the sentence is the finding
@@ -46,17 +47,33 @@ class Text:
         return "\n".join([*map(printable, lines), columns(_facts(result))]) + "\n"
 
 
+def _brief(verdict: Verdict) -> str:
+    """Return the sentence without the values of the first rule, which the next line shows."""
+    sentence = verdict.sentence
+    for each in verdict.rules:
+        cause = f"; {each.cause}" if each.cause else ""
+        sentence = sentence.replace(f": {each.observed} ({each.limit}){cause}.", ".", 1)
+    return sentence
+
+
 def _outcome_lines(outcomes: Sequence[RuleOutcome], names: Names) -> list[str]:
     shown = [each for each in worst_first(outcomes) if each.state != "pass"]
     if not shown:
         return []
+    # stages that only pass a change on are one line of their place
+    groups: dict[tuple[str, ...], list[RuleOutcome]] = {}
+    for each in shown:
+        where, passed_on = place_in_words(each, names), each.cause == EARLIER_STAGE
+        words = (EARLIER_STAGE,) if passed_on else (each.metric, explained(each))
+        groups.setdefault((each.state, where, *words), []).append(each)
     rows = [
-        (each.state, each.metric, place_in_words(each, names), explained(each))
-        for each in shown[:_OUTCOMES]
+        (state, ", ".join(each.metric for each in members), where, words[-1])
+        for (state, where, *words), members in groups.items()
     ]
-    lines = columns(rows, indent="  ").splitlines()
-    if len(shown) > _OUTCOMES:
-        lines.append(f"  … and {len(shown) - _OUTCOMES} more; see the report")
+    lines = columns(rows[:_OUTCOMES], indent="  ").splitlines()
+    if len(rows) > _OUTCOMES:
+        left = sum(map(len, [*groups.values()][_OUTCOMES:]))
+        lines.append(f"  … and {left} more; see the report")
     return lines
 
 

@@ -63,6 +63,7 @@ def _side(folder: Path, record: RunRecord) -> ComparedRun:
         simulations={
             each.column.runtime: each.simulation for each in record.matrix if each.simulation
         },
+        quick=record.quick,
     )
 
 
@@ -101,6 +102,9 @@ def obstacles(before: RunRecord, after: RunRecord) -> Iterator[str]:
             f"{before.data.eval} and {after.data.name} {after.data.fingerprint[:12]} with "
             f"{after.data.eval} evaluation images)"
         )
+    if bool(before.quick) != bool(after.quick):
+        first = "first" if before.quick else "second"
+        yield f"the {first} run is a quick look (--quick) and the other is not"
     there, here = before.environment, after.environment
     for name, a, b in (
         ("system", _system(there.platform), _system(here.platform)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from alignkit.arrays import Pixels
@@ -25,7 +24,6 @@ _LARGEST_LIST = 256 << 20
 """Bytes of such a file; a million long names have half."""
 _NAMED = 3
 """Paths in the description of the images; more are counted."""
-OUTPUT_KINDS = ("json", "html")
 _PICTURED = 8
 """Images with pictures for each candidate."""
 
@@ -85,44 +83,24 @@ def _expanded(given: Path) -> list[Path]:
     return [given.parent / line.strip() for line in lines if line.strip()]
 
 
-@dataclass(frozen=True, slots=True)
-class DiffOutput:
-    """One file or folder to write."""
-
-    kind: str
-    """One of `OUTPUT_KINDS`."""
-    path: Path
-    """A file for ``json``, a folder for ``html``."""
-
-
-def outputs_of(texts: Sequence[str]) -> tuple[DiffOutput, ...]:
-    """Parse ``json=drift.json`` and the like; raises `ConfigError` for any other text."""
-    found = []
-    for text in texts:
-        kind, equals, path = text.partition("=")
-        if kind not in OUTPUT_KINDS:
-            raise ConfigError(f"--out {text}: no kind {kind!r}{did_you_mean(kind, OUTPUT_KINDS)}")
-        if not equals or not path:
-            raise ConfigError(f"--out {text}: write it as {kind}=PATH")
-        found.append(DiffOutput(kind, Path(path)))
-    return tuple(found)
-
-
 def write_outputs(
-    outputs: Sequence[DiffOutput], record: DiffRecord, request: DiffRequest
+    outputs: Sequence[tuple[str, Path]], record: DiffRecord, request: DiffRequest
 ) -> list[Path]:
-    """Write each and return the files. Raises `WorkspaceError` if one cannot be written."""
+    """Write each kind, ``json`` a file and ``html`` a folder; return the files.
+
+    Raises `WorkspaceError` if one cannot be written.
+    """
     from alignkit.report.diff_page import render_diff
 
     written = []
-    for output in outputs:
-        if output.kind == "json":
-            write_output(output.path, document_text(record))
-            written.append(output.path)
+    for kind, path in outputs:
+        if kind == "json":
+            write_output(path, document_text(record))
+            written.append(path)
         else:
-            shown = with_pictures(record, request, output.path)
-            write_diff_record(shown, output.path / "record.json")
-            written.append(render_diff(output.path))
+            shown = with_pictures(record, request, path)
+            write_diff_record(shown, path / "record.json")
+            written.append(render_diff(path))
     return written
 
 

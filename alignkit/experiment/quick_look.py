@@ -1,0 +1,94 @@
+"""`--quick`: the overrides that turn an experiment into a first look.
+
+They make it smaller and change no path, model, backend or rule. A value that is as small already
+stays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from alignkit.experiment.experiment import Experiment
+
+IMAGES = 300
+"""Images of each split, drawn class by class; one of each class if there are more classes."""
+EPOCHS = {"small-cnn": 10}
+"""Model → epochs; `OTHER_EPOCHS` for any other."""
+OTHER_EPOCHS = 3
+ATTRIBUTED = 100
+SEARCHED = 50
+SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SmallerValue:
+    """A value that ``--quick`` replaces."""
+
+    key: str
+    before: Any
+    after: Any
+
+    @property
+    def override(self) -> str:
+        """The change as ``--set`` takes it."""
+        return f"{self.key}={json.dumps(self.after)}"
+
+    def __str__(self) -> str:
+        """Return ``train.epochs: 30 → 10``."""
+        return f"{self.key}: {_written(self.before)} → {_written(self.after)}"
+
+
+def _written(value: Any) -> str:
+    return "none" if value is None else json.dumps(value).strip('"')
+
+
+def quick_changes(experiment: Experiment) -> Iterator[SmallerValue]:
+    """Yield each value of an experiment that is larger than a first look needs."""
+    content = experiment.content
+    yield from _of_data(experiment)
+    if experiment.labelled:
+        if not content.models:
+            recipe = content.train
+            most = EPOCHS.get(recipe.model, OTHER_EPOCHS)
+            yield from _smaller("train.epochs", recipe.epochs, most)
+            if len(recipe.seeds) > 1:
+                yield SmallerValue("train.seeds", [*recipe.seeds], [recipe.seeds[0]])
+            if len(recipe.fractions) > 1:
+                yield SmallerValue("train.fractions", [*recipe.fractions], [max(recipe.fractions)])
+        for index, backend in enumerate(content.evaluate.backends):
+            yield from _smaller(f"evaluate.backends.{index}.builds", backend.builds, 1)
+        yield from _of_attribution(experiment)
+    if content.advise:
+        yield from _smaller("advise.images", content.advise.images, SEARCHED)
+    yield from _smaller("report.worst", content.report.worst, SHOWN)
+    # a first look fails no build
+    if not content.gate.informational:
+        yield SmallerValue("gate.informational", before=False, after=True)
+
+
+def _of_data(experiment: Experiment) -> Iterator[SmallerValue]:
+    data = experiment.content.data
+    most = max(IMAGES, len(data.class_names()))
+    for field in ("train", "eval"):
+        if isinstance(value := getattr(data, field, None), int):
+            yield from _smaller(f"data.{field}", value, most)
+    if hasattr(data, "limit") and max(experiment.data.counts()) > most:
+        yield SmallerValue("data.limit", data.limit, most)
+
+
+def _of_attribution(experiment: Experiment) -> Iterator[SmallerValue]:
+    option = experiment.content.attribute
+    if not isinstance(option.images, int) or option.images > ATTRIBUTED:
+        yield SmallerValue("attribute.images", option.images, ATTRIBUTED)
+    if option.decode is not False:
+        yield SmallerValue("attribute.decode", option.decode, after=False)
+    if option.runtimes == "all":
+        yield SmallerValue("attribute.runtimes", "all", "worst")
+
+
+def _smaller(key: str, value: int, most: int) -> Iterator[SmallerValue]:
+    if value > most:
+        yield SmallerValue(key, value, most)

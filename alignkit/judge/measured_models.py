@@ -1,0 +1,30 @@
+"""The number of models of which anything was measured, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alignkit.record import Cell
+
+
+def measured_part(cells: Sequence[Cell]) -> str:
+    """Return ``1 of 4 models could be measured`` if the others failed; else empty.
+
+    A model is measured if its aligned cell ran, and one that is compared with it. Cells that cannot
+    run on this machine are no failure.
+    """
+    models: dict[tuple[str, int], list[Cell]] = {}
+    for cell in cells:
+        models.setdefault((cell.trained_with, cell.seed), []).append(cell)
+    failed = sum(map(_failed, models.values()))
+    if not failed:
+        return ""
+    measured = len(models) - failed
+    return f"{measured or 'None'} of {len(models)} models could be measured"
+
+
+def _failed(cells: Sequence[Cell]) -> bool:
+    compared = [each for each in cells if not each.aligned]
+    measured = all(each.ran for each in cells if each.aligned)
+    measured &= not compared or any(each.ran for each in compared)
+    return not measured and any(each.state == "failed" for each in cells)

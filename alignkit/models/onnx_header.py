@@ -1,0 +1,208 @@
+"""The header of an ONNX file: inputs, outputs and the files of its weights, without the weights.
+
+The file is mapped and its fields are walked over, so that gigabytes of weights are not read. The
+numbers of the fields are those of onnx.proto3.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from alignkit.errors import DataError
+from alignkit.models.file_kind import mistaken
+from alignkit.stored_file import open_regular
+
+Shape: TypeAlias = tuple[int | None, ...]
+"""``None`` for a dimension that the file leaves open."""
+
+_FLOAT = 1
+_TYPES = {
+    0: "undefined", 2: "uint8", 3: "int8", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
+    10: "float16", 11: "float64", 16: "bfloat16",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxValue:
+    """An input or output of a graph."""
+
+    name: str
+    type: int
+    """Of its elements, as onnx numbers them."""
+    shape: Shape | None
+    """``None`` if the file leaves all of it open."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxHeader:
+    """The part of a graph that says how to use it."""
+
+    inputs: tuple[OnnxValue, ...]
+    """Without those that are weights, which older exporters list too."""
+    outputs: tuple[OnnxValue, ...]
+    beside: tuple[str, ...]
+    """Files that hold weights, relative to this one."""
+
+    @property
+    def classes(self) -> int | None:
+        """The number of outputs of a classifier; ``None`` if the file leaves it open."""
+        shape = self.outputs[0].shape if self.outputs else None
+        return shape[1] if shape and len(shape) == 2 else None
+
+
+def read_onnx_header(file: Path) -> OnnxHeader:
+    """Read the header; raise `DataError`, whose text names the file, if it is no ONNX file."""
+    try:
+        reason = mistaken(file, "onnx")
+        graph = None if reason else _graph(file)
+        if graph is not None:
+            return _header(graph)
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror})") from error
+    except (ValueError, IndexError, TypeError) as error:
+        reason = "its fields cannot be read; fetch or export it again"
+        raise DataError(f"{file} is no ONNX file, or it is damaged: {reason}") from error
+    raise DataError(f"{file} is no ONNX file: {reason or 'it holds no graph; export it again'}")
+
+
+def _graph(file: Path) -> memoryview | None:
+    with open_regular(file) as opened:
+        mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+    model = dict(_fields(memoryview(mapped)))
+    graph = model.get(7)
+    return graph if isinstance(graph, memoryview) and 1 in model else None
+
+
+def onnx_faults(file: Path, header: OnnxHeader, size: tuple[int, int]) -> Iterator[str]:
+    """Say why a graph does not take (samples, 3, height, width) float32 and give logits."""
+    if len(header.inputs) != 1 or not header.outputs:
+        yield (
+            f"{file} has {len(header.inputs)} inputs and {len(header.outputs)} outputs; an image "
+            "classifier with one input is needed"
+        )
+        return
+    (given,), logits = header.inputs, header.outputs[0]
+    if given.type != _FLOAT:
+        yield (
+            f"{file} takes {_TYPES.get(given.type, 'other values')}, no float32; export it with a "
+            "float32 input"
+        )
+    yield from _input_faults(file, given.shape or (), (3, *size))
+    if logits.type not in (0, _FLOAT):
+        yield (
+            f"{file} gives {_TYPES.get(logits.type, 'other')} outputs, and logits are float32; "
+            "export it in float32, and without a final argmax or conversion"
+        )
+    if logits.shape and len(logits.shape) != 2:
+        yield (
+            f"{file} gives outputs of {in_text(logits.shape)}; a classifier gives a row of logits "
+            "an image; compare the preprocessing of other models with diff or gate"
+        )
+
+
+def _input_faults(file: Path, taken: Shape, wanted: tuple[int, int, int]) -> Iterator[str]:
+    if len(taken) == 4 and taken[3] == 3 and taken[1] != 3:
+        yield f"{file} takes {in_text(taken)}: channels last; export it with channels first"
+        return
+    fits = len(taken) == 4 and all(
+        has in (None, want) for has, want in zip(taken[1:], wanted, strict=True)
+    )
+    if not fits:
+        yield (
+            f"{file} takes inputs of {in_text(taken)}, and the path gives "
+            f"{in_text((None, *wanted))}; change the path's size, or export the model again"
+        )
+    if len(taken) == 4 and taken[0] is not None:
+        yield (
+            f"{file} takes batches of exactly {taken[0]}; export it with a free first dimension "
+            "(torch.onnx.export: dynamic_shapes, or dynamic_axes)"
+        )
+
+
+def in_text(shape: Shape) -> str:
+    """Write ``?x3x224x224``."""
+    return "x".join("?" if each is None else str(each) for each in shape)
+
+
+_Field: TypeAlias = int | memoryview
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, _Field]]:
+    """Yield number and value of each field; raise `ValueError` or `IndexError` for no message."""
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        number, wire = tag >> 3, tag & 7
+        if wire == 0:
+            value, at = _varint(message, at)
+            yield number, value
+            continue
+        if wire not in (1, 2, 5) or not number:
+            raise ValueError("its fields cannot be read")
+        size, at = _varint(message, at) if wire == 2 else ({1: 8, 5: 4}[wire], at)
+        if at + size > len(message):
+            raise ValueError("it ends within a field")
+        yield number, message[at : at + size]
+        at += size
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+        if shift > 63:
+            raise ValueError("its fields cannot be read")
+
+
+def _all(message: _Field, number: int) -> list[_Field]:
+    return [value for found, value in _fields(_message(message)) if found == number]
+
+
+def _message(value: _Field) -> memoryview:
+    if isinstance(value, int):
+        raise TypeError("its fields cannot be read")
+    return value
+
+
+def _text(value: _Field) -> str:
+    return bytes(_message(value)).decode()
+
+
+def _header(graph: _Field) -> OnnxHeader:
+    weights, beside, inputs, outputs = set(), {}, [], []
+    for number, value in _fields(_message(graph)):
+        if number == 5:
+            for inner, each in _fields(_message(value)):
+                if inner == 8:
+                    weights.add(_text(each))
+                elif inner == 13 and [_text(key) for key in _all(each, 1)] == ["location"]:
+                    beside.update(dict.fromkeys(_text(name) for name in _all(each, 2)))
+        elif number == 11:
+            inputs.append(_value(value))
+        elif number == 12:
+            outputs.append(_value(value))
+    own = tuple(each for each in inputs if each.name not in weights)
+    return OnnxHeader(own, tuple(outputs), tuple(filter(None, beside)))
+
+
+def _value(info: _Field) -> OnnxValue:
+    name = "".join(map(_text, _all(info, 1)))
+    tensors = [tensor for kind in _all(info, 2) for tensor in _all(kind, 1)]
+    types = [each for tensor in tensors for each in _all(tensor, 1) if isinstance(each, int)]
+    shapes = [shape for tensor in tensors for shape in _all(tensor, 2)]
+    shape = tuple(map(_dimension, _all(shapes[-1], 1))) if shapes else None
+    return OnnxValue(name, types[-1] if types else 0, shape)
+
+
+def _dimension(value: _Field) -> int | None:
+    numbers = [each for each in _all(value, 1) if isinstance(each, int)]
+    # some exporters write 0 or -1 for a free dimension
+    return numbers[-1] if numbers and 0 < numbers[-1] < 2**63 else None

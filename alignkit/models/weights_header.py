@@ -1,0 +1,212 @@
+"""Names and shapes of the tensors in a file of ``torch.save``, without its values and torch.
+
+The pickle in it is read by an unpickler that imports nothing: each class and function that it names
+is replaced by a blank, so that nothing of it is executed. `alignkit.models.torch_model_files` reads
+the values, and refuses every object that is no tensor or plain container; so does this.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any
+from zipfile import ZipFile
+
+from alignkit.errors import DataError
+from alignkit.models.file_kind import damage, kind_of, mistaken
+from alignkit.stored_file import open_regular
+
+NESTED = ("state_dict", "model_state_dict", "model")
+"""Keys under which training scripts keep the ``state_dict`` beside an optimiser's state."""
+WRAPPERS = {"module.": "DataParallel", "_orig_mod.": "torch.compile"}
+"""Beginnings of all names that a wrapper around the module adds."""
+_LARGEST = 1 << 26
+"""Bytes of a pickle without its tensors; that of ten thousand tensors has two million."""
+_LEGACY = 0x1950A86A20F9469CFC6C
+"""The number that torch wrote first before it wrote archives."""
+_PLAIN = {
+    "collections": ("OrderedDict", "Counter"),
+    "_codecs": ("encode",),
+    "builtins": ("set", "bytearray", "complex"),
+    "torch": None, "torch._utils": None, "torch._tensor": None, "torch.storage": None,
+    "torch.serialization": None, "torch.nn.parameter": None,
+}  # fmt: skip
+"""Module → its names that torch reads safely; ``None`` leaves them to torch."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorHeader:
+    """A tensor without its values."""
+
+    shape: tuple[int, ...] | None
+    """``None`` for a kind of tensor whose shape is not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsHeader:
+    """The contents of a file of weights."""
+
+    tensors: Mapping[str, Any]
+    """Name → `TensorHeader`, or another value."""
+    key: str = ""
+    """The key of a whole training's state that holds them; empty if they are the file's content."""
+
+
+def read_weights_header(file: Path) -> WeightsHeader:
+    """Read the header of a file of weights.
+
+    Raise `DataError`, whose text does not name the file, if it holds more than tensors and plain
+    containers, or none, or is damaged or of another kind.
+    """
+    try:
+        content = _content(file)
+    except DataError:
+        raise
+    except Exception as error:  # a damaged pickle makes its reader raise any kind
+        raise DataError(damage(file, error, "weights")) from error
+    return _weights_in(content)
+
+
+def _content(file: Path) -> Any:
+    if kind_of(file) == "weights":
+        with ZipFile(file) as archive:
+            name = next(each for each in archive.namelist() if each.endswith("data.pkl"))
+            if archive.getinfo(name).file_size > _LARGEST:
+                raise DataError(f"its pickle has more than {_LARGEST >> 20} MiB of names")
+            return _unpickled(BytesIO(archive.read(name)))
+    if reason := mistaken(file, "weights"):
+        raise DataError(reason)
+    with open_regular(file) as opened:
+        return _legacy(opened)
+
+
+def _weights_in(content: Any) -> WeightsHeader:
+    if not isinstance(content, Mapping):
+        raise DataError(f"it holds a {type(content).__name__}, no state_dict")
+    for key in NESTED:
+        if isinstance(content.get(key), Mapping):
+            return WeightsHeader(content[key], key)
+    return WeightsHeader(content)
+
+
+def wrapper(names: Iterable[Any]) -> str:
+    """Say that a wrapper around the module wrote all of these names; empty if none did."""
+    given = [str(name) for name in names]
+    for prefix, added_by in WRAPPERS.items():
+        if given and all(name.startswith(prefix) for name in given):
+            return (
+                f"all of its {len(given)} names begin with {prefix!r}, which {added_by} adds; save "
+                f"the state_dict of the module inside: torch.save(model.{prefix}state_dict(), FILE)"
+            )
+    return ""
+
+
+def _legacy(opened: IO[bytes]) -> Any:
+    first = _unpickled(opened)
+    if first != _LEGACY:
+        raise ValueError("no file of torch.save")
+    for _ in range(2):  # the version of the format, and facts of the system
+        _unpickled(opened)
+    return _unpickled(opened)
+
+
+def _unpickled(opened: IO[bytes]) -> Any:
+    """Unpickle one object with blanks; raise `DataError` if it needs more than plain containers."""
+    unpickler = _BlankUnpickler(opened)
+    content = unpickler.load()
+    if not unpickler.foreign:
+        return content
+    if whole := _whole_module(content):
+        name, key = whole
+        inside = f"[{key!r}]" if key else ""
+        raise DataError(
+            f"it is a whole pickled module ({name}), which runs code when it is loaded; where you "
+            f"trust it, save its weights alone: torch.save(torch.load(FILE, weights_only=False)"
+            f"{inside}.state_dict(), 'weights.pt')"
+        )
+    raise DataError(
+        f"it is a pickle that would run code or build objects other than tensors "
+        f"({unpickler.foreign[0]}); save the weights alone, torch.save(model.state_dict(), FILE)"
+    )
+
+
+def _whole_module(content: Any) -> tuple[str, str] | None:
+    """Return the class of a pickled module, and the key that holds it; ``None`` without any."""
+    held = {"": content, **(content if isinstance(content, Mapping) else {})}
+    for key, each in held.items():
+        state = getattr(each, "state", None)
+        if isinstance(each, _Blank) and isinstance(state, dict) and "_modules" in state:
+            return type(each).__qualname__, str(key)
+    return None
+
+
+class _Blank:
+    """An object of a class that is not imported."""
+
+    state: Any = None
+
+    def __init__(self, *arguments: Any) -> None:
+        pass
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+    def append(self, value: Any) -> None:
+        """Take an element, as lists do."""
+
+    def extend(self, values: Any) -> None:
+        """Take elements, as lists do."""
+
+
+def _shaped(place: int) -> Callable[..., TensorHeader]:
+    """Return a function that makes a tensor of the shape which is its argument at ``place``."""
+    return lambda *arguments: TensorHeader(tuple(map(int, arguments[place])))
+
+
+def _first(*arguments: Any) -> Any:
+    return arguments[0]
+
+
+_KNOWN: dict[tuple[str, str], Any] = {
+    ("collections", "OrderedDict"): OrderedDict,
+    ("collections", "Counter"): Counter,
+    ("builtins", "set"): set,
+    ("torch", "Size"): tuple,
+    ("torch._utils", "_rebuild_tensor"): _shaped(2),
+    ("torch._utils", "_rebuild_tensor_v2"): _shaped(2),
+    ("torch._utils", "_rebuild_tensor_v3"): _shaped(2),
+    ("torch._utils", "_rebuild_qtensor"): _shaped(2),
+    ("torch._utils", "_rebuild_parameter"): _first,
+    ("torch._utils", "_rebuild_parameter_with_state"): _first,
+    ("torch._tensor", "_rebuild_from_type_v2"): lambda make, _, given, *__: make(*given),
+}
+"""(module, name) → what it is replaced by."""
+
+
+class _BlankUnpickler(pickle.Unpickler):
+    """An unpickler that imports nothing."""
+
+    def __init__(self, opened: IO[bytes]) -> None:
+        super().__init__(opened)
+        self.foreign: list[str] = []
+        """Names of classes and functions that torch would refuse, in order."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return a replacement of a class or function."""
+        if (module, name) in _KNOWN:
+            return _KNOWN[module, name]
+        plain = _PLAIN.get(module, ())
+        if plain is not None and name not in plain:
+            self.foreign.append(f"{module}.{name}")
+        return type(name, (_Blank,), {"__qualname__": f"{module}.{name}", "shape": None})
+
+    def persistent_load(self, pid: Any) -> Any:
+        """Return a storage's description in place of its values."""
+        return pid
