@@ -1,7 +1,8 @@
 """Stages on recorded inputs: a decoder that reads stored pixels, and a resizer that does nothing.
 
-With them a stage alone is a `Preprocess`, and all that runs and compares paths serves for it. No
-experiment file can name them.
+The pixels follow the bytes of the file that they were decoded from, in which later stages look for
+its EXIF orientation. With these two a stage alone is a `Preprocess`, and all that runs and compares
+paths serves for it. No experiment file can name them.
 """
 
 from __future__ import annotations
@@ -18,20 +19,24 @@ if TYPE_CHECKING:
     from alignkit.arrays import Pixels
     from alignkit.samples import Samples
 
+_LENGTH = 8
+"""Bytes at the end that say where the pixels begin."""
 _FIRST: tuple[StageName, ...] = ("decode", "orient", "resize", "crop", "quantise", "colour")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedPixels(Decoder):
-    """Pixels as they were recorded, (h, w, 3), from the bytes of a ``.npy`` file."""
+    """Pixels as they were recorded, (h, w, 3): a ``.npy`` file behind the encoded one."""
 
     def decode(self, encoded: bytes) -> Decoded:
         """Read the array."""
         import numpy as np
 
         try:
-            return Decoded("ok", np.load(io.BytesIO(encoded), allow_pickle=False))
-        except ValueError as error:
+            begin = int.from_bytes(encoded[-_LENGTH:], "little")
+            stored = io.BytesIO(encoded[begin:-_LENGTH])
+            return Decoded("ok", np.load(stored, allow_pickle=False))
+        except (ValueError, EOFError) as error:
             return Decoded("failed", reason=f"no array: {error}")
 
     def version(self) -> str:
@@ -79,13 +84,13 @@ def part(path: Preprocess, before: StageName | None, last: StageName) -> Preproc
 
 
 def inputs(samples: Samples, pixels: Callable[[int], Pixels]) -> Samples:
-    """Return the samples with the bytes of ``pixels(row)`` in place of the encoded image."""
+    """Return the samples with ``pixels(row)`` behind the encoded image."""
 
     def read(row: int) -> bytes:
         import numpy as np
 
-        file = io.BytesIO()
+        encoded, file = samples.read(row), io.BytesIO()
         np.save(file, np.ascontiguousarray(pixels(row)))
-        return file.getvalue()
+        return encoded + file.getvalue() + len(encoded).to_bytes(_LENGTH, "little")
 
     return replace(samples, read=read)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.errors import DataError
-from alignkit.preprocess import Normalise, Preprocess
+from alignkit.preprocess import Normalise, Preprocess, StageName
 from alignkit.samples import Samples
 from alignkit.search import match
 from alignkit.search.configurations import Configuration, configurations
@@ -59,12 +59,13 @@ def blame(
     names = list(decoders), list(resizers)
     reports: list[StageReport] = []
     before: Recorded | None = None
+    begin: StageName | None = None
     tapped = frozenset(each.stage for each in stages if each.stage)
     for number, tap in enumerate(stages):
         recorded = Recorded(tap, taps.rows, reference.normalise)
-        segment = Segment(reference, samples, taps.rows, before, recorded, tapped)
+        segment = Segment(reference, samples, taps.rows, before, begin, recorded, tapped)
         reports.append(_judged(segment, *names))
-        before = recorded
+        before, begin = recorded, segment.last
         if advance:
             advance(number + 1, len(stages))
     return TapReport(

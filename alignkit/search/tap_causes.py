@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from alignkit.decoders import DECODERS
@@ -19,6 +19,7 @@ from alignkit.search.target_facts import geometry_text
 
 SWAPPED = "channels are in reverse order"
 """RGB for BGR, or BGR for RGB."""
+_ORIENTED = {"exif": "applied, where the reference does not", "none": "ignored"}
 
 
 def causes_of(
@@ -29,7 +30,9 @@ def causes_of(
     texts, own = [], Geometry.of(segment.path)
     if reading.swapped:
         texts.append(SWAPPED)
-    if reading.geometry != own:
+    if reading.geometry.orient != own.orient:
+        texts.append(f"EXIF orientation {_ORIENTED[reading.geometry.orient]}")
+    if replace(reading.geometry, orient=own.orient) != own:
         texts.append(f"geometry: {geometry_text(own)} → {geometry_text(reading.geometry)}")
     if reading.normalise is not None and reading.normalise != segment.reference.normalise:
         texts.append(f"normalisation: {reading.name or 'none that is known'} ({_numbers(reading)})")

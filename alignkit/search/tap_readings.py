@@ -116,10 +116,10 @@ def _sampled(image: npt.NDArray[Any]) -> FloatArray:
 def _other_geometries(segment: Segment, own: Geometry) -> Iterator[Geometry]:
     covered, shape = segment.stages, segment.recorded.tap.common_shape
     image = image_of(np.empty(shape, np.uint8)) if shape else ""
-    if {"decode", "orient"} & {*covered} and segment.before is None:
+    if {"decode", "orient"} & {*covered}:
         yield replace(own, orient="none" if own.orient == "exif" else "exif")
     if "resize" in covered and not isinstance(image, str):
-        turned = segment.before is None and any(
+        turned = "orient" in covered and any(
             exif_orientation(segment.samples.read(row)) != 1 for row in segment.rows[:FIT_IMAGES]
         )
         for each in geometries((image.shape[0], image.shape[1]), turned=turned):

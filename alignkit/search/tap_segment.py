@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.preprocess import STAGES, Normalise, Preprocess, StageName
-from alignkit.preprocess.exif import exif_orientation, turn
+from alignkit.preprocess.exif import exif_orientation
 from alignkit.preprocess.image_header import declared_size
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.samples import Samples
@@ -22,6 +22,8 @@ from alignkit.search.tap_report import TapDistance
 EXACT = 1e-3
 """Grey levels that normalising in float32 and undoing it costs."""
 FIT_IMAGES = 8
+_QUARTER = 5
+"""From this EXIF orientation on, width and height change places."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ class Segment:
     samples: Samples
     rows: tuple[int, ...]
     before: Recorded | None
+    begin: StageName | None
+    """The stage that ``before`` has behind it; ``None`` for the file itself."""
     recorded: Recorded
     tapped: frozenset[StageName]
     """All recorded stages."""
@@ -95,7 +99,7 @@ class Segment:
     @property
     def stages(self) -> tuple[StageName, ...]:
         """The stages that it covers."""
-        begin = STAGES.index(self.before.stage) + 1 if self.before else 0
+        begin = STAGES.index(self.begin) + 1 if self.begin else 0
         return STAGES[begin : STAGES.index(self.last) + 1]
 
     @property
@@ -105,19 +109,37 @@ class Segment:
             self.recorded.stage == "resize" and "crop" not in self.tapped
         )
 
-    @property
+    @cached_property
     def last(self) -> StageName:
-        """The reference's last stage: its crop too, where a "resize" was recorded after it."""
+        """The reference's last stage.
+
+        It is the crop, where what is called resize was recorded after it, and the turn by EXIF,
+        where what is called decode was, as `cv2.imread` does both.
+        """
         stage, size = self.recorded.stage, self.reference.crop.size
+        if stage == "decode" and "orient" not in self.tapped:
+            turns = self.reference.orient.policy == "exif"
+            return "orient" if turns and self._upright() else stage
         if stage != "resize" or size is None or "crop" in self.tapped:
             return stage
         shape = self.recorded.tap.common_shape
         return "crop" if shape and size in (shape[:2], shape[-2:], shape[-3:-1]) else stage
 
+    def _upright(self) -> bool:
+        """Whether files to be turned by a quarter were recorded in their turned shape."""
+        shapes = []
+        for row in self.rows:
+            encoded = self.samples.read(row)
+            size = declared_size(encoded)
+            if size and exif_orientation(encoded) >= _QUARTER and size[0] != size[1]:
+                levels = self.recorded.levels(row)
+                shapes.append(not isinstance(levels, str) and levels.shape[:2] == size[::-1])
+        return bool(shapes) and all(shapes)
+
     @cached_property
     def path(self) -> Preprocess:
         """The reference's stages of this segment, and none else."""
-        return part(self.reference, self.before.stage if self.before else None, self.last)
+        return part(self.reference, self.begin, self.last)
 
     @cached_property
     def source(self) -> Samples:
@@ -127,16 +149,10 @@ class Segment:
             return self.samples
         return inputs(self.samples, lambda row: self._input(before, row))
 
-    def _input(self, before: Recorded, row: int) -> npt.NDArray[Any]:
+    @staticmethod
+    def _input(before: Recorded, row: int) -> npt.NDArray[Any]:
         levels = before.levels(row)
-        if isinstance(levels, str):
-            return np.empty(0)
-        if before.stage == "decode" and self.reference.orient.policy == "exif":
-            # a file's orientation is lost with its bytes
-            encoded = self.samples.read(row)
-            if declared_size(encoded) == levels.shape[:2]:
-                return turn(levels, exif_orientation(encoded))
-        return levels
+        return np.empty(0) if isinstance(levels, str) else levels
 
 
 @dataclass(frozen=True)
@@ -149,6 +165,7 @@ class Sided:
 
 
 def distances(path: Preprocess, source: Samples, segment: Segment) -> Sided:
+    """Compare the pixels of ``path`` on ``source`` with the recorded ones of a segment."""
     found: list[list[tuple[float, float]]] = []
     left_out: list[tuple[int, str]] = []
     other_shape = 0
