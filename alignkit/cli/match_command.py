@@ -64,10 +64,9 @@ def match(
             "to the last tap.",
         ),
     ] = "",
-    stages: Annotated[
+    stage: Annotated[
         list[str],
         typer.Option(
-            "--stage",
             metavar="NAME=STAGE",
             help="With --taps: the stage of a tap whose name does not say it, or none; repeatable.",
         ),
@@ -131,7 +130,7 @@ def match(
         print_recorder(tap_source)
         return
     of_target = bool(serving or model or tensor or header_env)
-    _require(target, images, taps, of_taps=bool(preprocess or stages), of_target=of_target)
+    _require(target, images, taps, of_taps=bool(preprocess or stage), of_target=of_target)
     from alignkit.datasets.unlabelled_images import Images
     from alignkit.stored_file import output_paths, write_output
 
@@ -145,7 +144,7 @@ def match(
     samples = Images(tuple(images)).evaluation()
     shown = display(progress, quiet=quiet)
     if taps is not None:
-        asked = AskedTaps(taps, stages, preprocess, size, names)
+        asked = AskedTaps(taps, stage, preprocess, size, names)
         text, document = match_taps(asked, samples, shown)
         print(document if as_json else text)
     else:

@@ -59,7 +59,12 @@ class TapStage:
     tensors: dict[int, StoredTensor]
     """Index of a sample → its array."""
     shapes: dict[int, tuple[int, ...]]
-    dtype: str
+    dtypes: dict[int, str]
+
+    @property
+    def dtype(self) -> str:
+        """Type of the numbers; several if they differ."""
+        return " and ".join(dict.fromkeys(self.dtypes.values()))
 
     @property
     def common_shape(self) -> tuple[int, ...] | None:
@@ -69,7 +74,7 @@ class TapStage:
 
 
 @dataclass(frozen=True, slots=True)
-class Taps:
+class RecordedTaps:
     """The recorded stages, in the order of their first appearance."""
 
     folder: Path
@@ -82,8 +87,16 @@ class Taps:
     """Logs that were read."""
 
 
-def stored_taps(folder: Path, samples: Samples, named: Mapping[str, str] | None = None) -> Taps:
+def stored_taps(
+    folder: Path,
+    samples: Samples,
+    named: Mapping[str, str] | None = None,
+    *,
+    strict: bool = True,
+) -> RecordedTaps:
     """Read a folder of taps; ``named`` maps names of taps to stages, or to ``none``.
+
+    Not ``strict``, a tap whose name says no stage has none, and images may lack some of the taps.
 
     Raises `DataError` if the folder holds no taps of these images, `ConfigError` if a name in
     ``named`` is unknown.
@@ -100,8 +113,9 @@ def stored_taps(folder: Path, samples: Samples, named: Mapping[str, str] | None 
         if name not in names:
             raise ConfigError(f"--stage {name}: no tap has that name{did_you_mean(name, names)}")
     rows_of = _rows(samples)
-    found = [_stage(folder, name, lines, rows_of, named or {}) for name in names]
-    rows = set.intersection(*(set(each.tensors) for each in found))
+    found = [_stage(folder, name, lines, rows_of, named or {}, strict=strict) for name in names]
+    every = set.intersection if strict else set.union
+    rows = every(*(set(each.tensors) for each in found))
     if not rows:
         raise DataError(
             f"{folder}: no image of {len(samples)} has an array in each of {', '.join(names)}; "
@@ -110,7 +124,7 @@ def stored_taps(folder: Path, samples: Samples, named: Mapping[str, str] | None 
         )
     images = {line.image for line in lines}
     lost = sum(_row(image, rows_of) is None for image in images)
-    return Taps(folder, tuple(found), tuple(sorted(rows)), lost, len(logs))
+    return RecordedTaps(folder, tuple(found), tuple(sorted(rows)), lost, len(logs))
 
 
 def _lines(log: Path) -> list[_Line]:
@@ -136,6 +150,8 @@ def _stage(
     lines: Sequence[_Line],
     rows_of: Mapping[str, int | None],
     named: Mapping[str, str],
+    *,
+    strict: bool,
 ) -> TapStage:
     tensors: dict[int, StoredTensor] = {}
     for line in lines:  # of an image recorded twice the newest counts
@@ -146,12 +162,12 @@ def _stage(
                 raise DataError(f"{folder}: {line.file!r} is not in the folder; record again")
             tensors[row] = StoredTensor(folder / file)
     facts = {row: tensor.shape() for row, tensor in tensors.items()}
-    dtypes = dict.fromkeys(dtype for _, dtype in facts.values())
     shapes = {row: shape for row, (shape, _) in facts.items()}
-    return TapStage(name, _stage_of(name, named), tensors, shapes, " and ".join(dtypes))
+    dtypes = {row: dtype for row, (_, dtype) in facts.items()}
+    return TapStage(name, _stage_of(name, named, strict=strict), tensors, shapes, dtypes)
 
 
-def _stage_of(name: str, named: Mapping[str, str]) -> StageName | None:
+def _stage_of(name: str, named: Mapping[str, str], *, strict: bool) -> StageName | None:
     given = named.get(name)
     if given == NO_STAGE:
         return None
@@ -164,13 +180,15 @@ def _stage_of(name: str, named: Mapping[str, str]) -> StageName | None:
     for stage, parts in _WORDS.items():
         if any(part in words for part in parts):
             return stage
+    if not strict:
+        return None
     raise ConfigError(
         f"tap {name!r}: its name is no stage's; say which it is, --stage {name}=STAGE with one of "
         f"{', '.join(STAGES)}, or --stage {name}={NO_STAGE} to leave it out"
     )
 
 
-def judged_stages(taps: Taps) -> tuple[TapStage, ...]:
+def judged_stages(taps: RecordedTaps) -> tuple[TapStage, ...]:
     """Return the taps that are stages of a `Preprocess`, in its order.
 
     Raises `ConfigError` if two taps are one stage, or none is any.

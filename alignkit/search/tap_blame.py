@@ -29,25 +29,23 @@ from alignkit.search.match_text import label
 from alignkit.search.recolouring import MISREADINGS, recoloured
 from alignkit.search.recorded_input import part
 from alignkit.search.recorded_target import RecordedTensors, target_of
-from alignkit.search.stored_taps import Taps, judged_stages
+from alignkit.search.stored_taps import RecordedTaps, judged_stages
 from alignkit.search.tap_causes import SWAPPED, causes_of, choice_text
-from alignkit.search.tap_readings import Reading, best_reading
+from alignkit.search.tap_readings import TapReading, best_reading
 from alignkit.search.tap_report import Cause, StageReport, TapDistance, TapReport
 from alignkit.search.tap_segment import EXACT, Recorded, Segment, denormalised, distances
 from alignkit.search.target import Target
 
-Advance = Callable[[int, int], None]
-
 
 def blame(
-    taps: Taps,
+    taps: RecordedTaps,
     samples: Samples,
     reference: Preprocess,
     *,
     given: bool = True,
     decoders: Sequence[str] = (),
     resizers: Sequence[str] = (),
-    advance: Advance | None = None,
+    advance: Callable[[int, int], None] | None = None,
 ) -> TapReport:
     """Judge every recorded stage against the reference's.
 
@@ -81,12 +79,12 @@ def blame(
 
 
 def nearest_to_the_last(
-    taps: Taps,
+    taps: RecordedTaps,
     samples: Samples,
     *,
     decoders: Sequence[str] = (),
     resizers: Sequence[str] = (),
-    advance: Advance | None = None,
+    advance: Callable[[int, int], None] | None = None,
 ) -> Preprocess:
     """Return the configuration nearest to the last tap, for a comparison without a reference.
 
@@ -175,7 +173,7 @@ def _explained(
 
 
 def _searched(
-    segment: Segment, reading: Reading, decoders: list[str], resizers: list[str]
+    segment: Segment, reading: TapReading, decoders: list[str], resizers: list[str]
 ) -> Match:
     """Rank what the segment's libraries may do, the reference's own choice as the plainest."""
     recorded, path = segment.recorded, segment.path

@@ -12,7 +12,7 @@ from alignkit.search.configurations import Configuration, Geometry
 from alignkit.search.match_result import EXPLAINS_MOST, Match
 from alignkit.search.match_text import changed_options
 from alignkit.search.recolouring import RecolouringDecoder
-from alignkit.search.tap_readings import Reading
+from alignkit.search.tap_readings import TapReading
 from alignkit.search.tap_report import Cause, StageReport
 from alignkit.search.tap_segment import Segment
 from alignkit.search.target_facts import geometry_text
@@ -23,7 +23,7 @@ _ORIENTED = {"exif": "applied, where the reference does not", "none": "ignored"}
 
 
 def causes_of(
-    segment: Segment, report: StageReport, reading: Reading, found: Match
+    segment: Segment, report: StageReport, reading: TapReading, found: Match
 ) -> tuple[list[Cause], float]:
     """Name each respect in which the nearest differs; return them with what remains, in levels."""
     before = report.isolated.mean if report.isolated else None
@@ -120,7 +120,7 @@ def _antialiased(resizer: Any) -> bool | None:
     return None
 
 
-def _numbers(reading: Reading) -> str:
+def _numbers(reading: TapReading) -> str:
     assert reading.normalise is not None
     sides = reading.normalise.mean, reading.normalise.std
     mean, std = ("/".join(f"{value:.4g}" for value in side) for side in sides)

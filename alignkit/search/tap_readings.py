@@ -29,7 +29,7 @@ _NORMALISED = 0.002
 
 
 @dataclass(frozen=True)
-class Reading:
+class TapReading:
     """One hypothesis of geometry and channel order, with the fit of the recorded numbers to it."""
 
     geometry: Geometry
@@ -42,7 +42,7 @@ class Reading:
     """Root mean square of what is left, in grey levels."""
 
 
-def best_reading(segment: Segment) -> Reading | None:
+def best_reading(segment: Segment) -> TapReading | None:
     """Return the reference's own reading unless another explains most of what it leaves.
 
     ``None`` if no hypothesis gives the recorded shape.
@@ -60,11 +60,11 @@ def best_reading(segment: Segment) -> Reading | None:
     return best if gained > _SAME and share >= EXPLAINS_MOST else plainest
 
 
-def _readings(segment: Segment, own: Geometry) -> Iterator[Reading]:
+def _readings(segment: Segment, own: Geometry) -> Iterator[TapReading]:
     yield from _fitted(segment, list(dict.fromkeys([own, *_other_geometries(segment, own)])))
 
 
-def _fitted(segment: Segment, tried: Sequence[Geometry]) -> Iterator[Reading]:
+def _fitted(segment: Segment, tried: Sequence[Geometry]) -> Iterator[TapReading]:
     """Fit the recorded arrays to the reference's pixels in each geometry and channel order."""
     rows = segment.rows[:FIT_IMAGES]
     wanted = [segment.recorded.array(row) for row in rows]
@@ -89,18 +89,18 @@ def _fitted(segment: Segment, tried: Sequence[Geometry]) -> Iterator[Reading]:
 
 def _reading(
     recorded: Recorded, geometry: Geometry, swapped: bool, ours: FloatArray, theirs: FloatArray
-) -> Reading:
+) -> TapReading:
     pixels = ours[:, ::-1] if swapped else ours
     if recorded.stage != "normalise":
         difference = pixels - theirs * (255 if recorded.unit else 1)
         residual = float(np.sqrt((difference**2).mean()))
-        return Reading(geometry, swapped, None, "", residual)
+        return TapReading(geometry, swapped, None, "", residual)
     scale, offset, residual = fit(pixels, theirs)
     # pixels that are off by some levels cannot tell normalisations that differ by less
     name, normalise = normalise_of(scale, offset, near=max(_NORMALISED, residual / 255))
     if _alike(normalise, recorded.normalise, near=max(_NORMALISED, residual / 255)):
         normalise = recorded.normalise
-    return Reading(geometry, swapped, normalise, name, residual)
+    return TapReading(geometry, swapped, normalise, name, residual)
 
 
 def _alike(one: Normalise, other: Normalise, *, near: float) -> bool:
