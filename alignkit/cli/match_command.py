@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from textwrap import indent
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -20,15 +18,12 @@ from alignkit.cli.arguments import (
     listed,
 )
 from alignkit.errors import ConfigError
-from alignkit.progress import Progress, advancing
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from alignkit.samples import Samples
     from alignkit.search.configurations import Configuration
     from alignkit.search.match_result import Match
-    from alignkit.search.target import Target
 
 PluginNames = Annotated[
     list[str], typer.Option(metavar="NAME", help="Only these plugins; repeatable, or with commas.")
@@ -89,9 +84,11 @@ def match(
         ),
     ] = False,
     model: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="FILE.onnx", help="Also show the share of this model's predictions that change."
+            metavar="MODEL",
+            help="Also show the share of this model's predictions that change: FILE.onnx, or as "
+            "for alignkit diff.",
         ),
     ] = None,
     tensor: Annotated[
@@ -132,88 +129,46 @@ def match(
     of_target = bool(serving or model or tensor or header_env)
     _require(target, images, taps, of_taps=bool(preprocess or stage), of_target=of_target)
     from alignkit.datasets.unlabelled_images import Images
+    from alignkit.search.match_request import MatchRequest, answer
+    from alignkit.search.match_text import as_json as document_of
     from alignkit.stored_file import output_paths, write_output
 
     files = output_paths(out, ("json", "tensors"))
     record = dict(files).get("tensors")
     if record and (target is None or "://" not in target):
         raise ConfigError("--out tensors=DIR stores the tensors of a live endpoint, http://…")
-    if model is not None and not model.is_file():
-        raise ConfigError(f"{model} is not a file; give an exported model, FILE.onnx")
-    names = {"decoders": listed(decoders), "resizers": listed(resizers)}
     samples = Images(tuple(images)).evaluation()
     shown = display(progress, quiet=quiet)
-    if taps is not None:
+    if target is None:
+        assert taps is not None
+        names = {"decoders": listed(decoders), "resizers": listed(resizers)}
         asked = AskedTaps(taps, stage, preprocess, size, names)
         text, document = match_taps(asked, samples, shown)
         print(document if as_json else text)
     else:
-        endpoint = tensor, header_env, record
-        assert target is not None
-        settings = _Settings(target, size, names, serving, model, endpoint, probe, seed)
-        found, options = _match_target(settings, samples, shown)
-        document = _document(found, options)
+        request = MatchRequest(
+            target=target,
+            samples=samples,
+            size=size,
+            decoders=listed(decoders),
+            resizers=listed(resizers),
+            serving=serving,
+            model=model,
+            tensor=tensor,
+            header_env=header_env,
+            record=record,
+            probe=probe,
+            seed=seed,
+        )
+        found = answer(request, shown)
+        document = json.dumps(document_of(found.match, found.names), indent=1)
         if as_json:
             print(document)
         else:
-            _show(found, options)
+            _show(found.match, found.names)
     for kind, file in files:
         if kind == "json":
             write_output(file, document)
-
-
-class _Settings(NamedTuple):
-    """Options of ``match`` for a target."""
-
-    target: str
-    size: int | None
-    names: dict[str, list[str]]
-    serving: bool
-    model: Path | None
-    endpoint: tuple[str, str, Path | None]
-    """Tensor, header's variable, folder for the tensors."""
-    probe: int
-    seed: int
-
-
-def _match_target(
-    asked: _Settings, samples: Samples, shown: Progress
-) -> tuple[Match, dict[Configuration, str]]:
-    """Search; return the result with the names of serving options."""
-    from alignkit.search import match as find_nearest
-    from alignkit.search.configurations import configurations, serving_options
-    from alignkit.search.recorded_target import recorded_target
-    from alignkit.search.target import preprocess_of, preprocess_target
-
-    target, names = asked.target, asked.names
-    with ExitStack() as held:
-        if "://" in target:
-            tensor, header_env, record = asked.endpoint
-            # tensors of an endpoint that nobody wants to keep are searched in a folder as well
-            folder = record or Path(held.enter_context(TemporaryDirectory()))
-            of_endpoint = (tensor, header_env, folder)
-            stack, rows = _endpoint(
-                target, of_endpoint, samples, names["decoders"], names["resizers"], shown
-            )
-        elif Path(target).is_dir():
-            stack, rows = recorded_target(Path(target), samples, **names)
-        else:
-            stack, rows = preprocess_target(preprocess_of(target, asked.size)), range(len(samples))
-        options = serving_options() if asked.serving else {}
-        chosen = list(options) or list(configurations(stack.geometry, **names))
-        session = None
-        if asked.model is not None:  # before the search, which an unfit model would waste
-            from alignkit.search.match_drift import onnx_session, with_churn
-
-            session = held.enter_context(onnx_session(asked.model, stack.geometry.size))
-        with shown.stage("match", len(rows), f"{len(chosen)} configurations") as stage:
-            found = find_nearest(
-                stack, samples, rows, chosen,
-                probe=asked.probe, seed=asked.seed, progress=advancing(stage),
-            )  # fmt: skip
-        if session is not None:
-            found = with_churn(found, stack, samples, rows, session)
-    return found, options
 
 
 def _require(
@@ -228,35 +183,6 @@ def _require(
         raise ConfigError("--preprocess and --stage belong to --taps DIR; a stack is --target T")
     if taps is not None and of_target:
         raise ConfigError("--serving, --model, --tensor and --header-env belong to --target")
-
-
-def _endpoint(
-    address: str,
-    asked: tuple[str, str, Path],
-    samples: Samples,
-    decoders: Sequence[str],
-    resizers: Sequence[str],
-    shown: Progress,
-) -> tuple[Target, Sequence[int]]:
-    from alignkit.search.endpoint_target import endpoint_of, endpoint_target
-
-    tensor, header_env, folder = asked
-    endpoint = endpoint_of(address, tensor, header_env)
-    if folder.is_dir() and any(folder.iterdir()):
-        raise ConfigError(
-            f"--out tensors={folder}: is not empty; to search its tensors, pass it as --target"
-        )
-    with shown.stage("ask", len(samples), f"{endpoint.at.url} for tensors") as stage:
-        return endpoint_target(
-            endpoint, samples, folder, decoders=decoders, resizers=resizers,
-            progress=advancing(stage),
-        )  # fmt: skip
-
-
-def _document(found: Match, names: Mapping[Configuration, str]) -> str:
-    from alignkit.search.match_text import as_json
-
-    return json.dumps(as_json(found, names), indent=1)
 
 
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:

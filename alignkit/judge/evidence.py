@@ -83,11 +83,6 @@ class Evidence:
         """Path → why it cannot run here."""
         return {path.name: path.skipped for path in self.paths if path.skipped}
 
-    @property
-    def labels(self) -> dict[tuple[str, str], str]:
-        """(path, stage) → the stage's options in words."""
-        return {(path.name, each.stage): each.label for path in self.paths for each in path.stages}
-
     def without(self, advised: Iterable[str]) -> Evidence:
         """Leave the advised paths out: nobody serves along them yet."""
         left_out = set(advised)
@@ -140,6 +135,8 @@ class Observed:
     """A lower bound, if the value itself is not known."""
     different: str = ""
     """Reason why it fails whatever the limit is: other shapes, or values that are not finite."""
+    amount: str = ""
+    """How far the pixels of a share of images differ, in words."""
     perfect: bool = False
     """Whether nothing differs: PSNR is infinite and passes any limit."""
     cause: str = ""

@@ -36,6 +36,8 @@ from alignkit.record.numeric_facts import (
     BatchCheck,
     BuildSpread,
     LogitDistance,
+    MarginDrift,
+    MovedImage,
     NumericDrift,
     QuantisedDrift,
 )
@@ -135,3 +137,10 @@ class RunRecord(Stored):
     row_pairs: tuple[RowPair, ...] = ()
     stages: Artifact | None = None
     """Lines of a baseline, which a later gate compares with; see `alignkit.baseline`."""
+    cell_table: Artifact | None = None
+    """``cells`` as Parquet; see `alignkit.record.cell_table`."""
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the images have labels."""
+        return bool(self.data.classes)

@@ -15,7 +15,7 @@ from alignkit.search.recolouring import RecolouringDecoder
 from alignkit.search.tap_readings import TapReading
 from alignkit.search.tap_report import Cause, StageReport
 from alignkit.search.tap_segment import Segment
-from alignkit.search.target_facts import geometry_text
+from alignkit.search.target_facts import geometry_words
 
 SWAPPED = "channels are in reverse order"
 """RGB for BGR, or BGR for RGB."""
@@ -33,7 +33,7 @@ def causes_of(
     if reading.geometry.orient != own.orient:
         texts.append(f"EXIF orientation {_ORIENTED[reading.geometry.orient]}")
     if replace(reading.geometry, orient=own.orient) != own:
-        texts.append(f"geometry: {geometry_text(own)} → {geometry_text(reading.geometry)}")
+        texts.append(f"geometry: {geometry_words(own)} → {geometry_words(reading.geometry)}")
     if reading.normalise is not None and reading.normalise != segment.reference.normalise:
         texts.append(f"normalisation: {reading.name or 'none that is known'} ({_numbers(reading)})")
     share = found.explained
