@@ -34,8 +34,8 @@ _EXIT: dict[VerdictState, ExitCode] = {
 def judged_taps(experiment: Experiment) -> list[JudgedRule]:
     """Judge every rule about a tap; none if the file has none.
 
-    What cannot be judged, such as a tap that was not recorded, is an error with the reason and the
-    exit code of a gate that compared nothing.
+    A rule that cannot be judged, such as one about a tap that was not recorded, is an error with the
+    reason and the exit code of a gate that compared nothing.
     """
     option = experiment.gate.taps
     if option is None:
@@ -158,7 +158,7 @@ def _channels(
     )
     share = explained_share(min(same, swapped), max(same, swapped))
     if share < EXPLAINS_MOST:
-        raise NothingCompared(f"the order cannot be told: {distance}")
+        raise NothingCompared(f"no order is clearly nearer: {distance}")
     order = orders[0] if same < swapped else orders[1]
     return ("pass" if order == wanted else "fail"), f"{order.upper()}: {distance}"
 

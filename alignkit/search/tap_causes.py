@@ -1,4 +1,4 @@
-"""Causes of a difference in words: what the recorded code does in place of the reference."""
+"""Causes of a difference in words: the options of the recorded code beside the reference's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`TapReport`: what each recorded stage is next to the reference's, and which parts first."""
+"""`TapReport`: each recorded stage beside the reference's, and the first that parts."""
 
 from __future__ import annotations
 
