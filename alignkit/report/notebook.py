@@ -134,7 +134,7 @@ def _verdict(verdict: Verdict, names: Names) -> list[str]:
 
 
 def _surrogates(record: RunRecord | DiffRecord) -> list[str]:
-    return [_words(note) for note in surrogate_notes(record.paths).values()]
+    return [_words(f"{name}: {note}") for name, note in surrogate_notes(record.paths).items()]
 
 
 def _table(table: Table) -> str:
@@ -171,4 +171,4 @@ def _note(note: Note) -> str:
 
 def _cell(tag: str, text: str, head: Header) -> str:
     side = "right" if head.numeric else "left"
-    return f'<{tag} style="text-align:{side}">{escape(text)}</{tag}>'
+    return f'<{tag} style="text-align:{side};padding:0 .5em">{escape(text)}</{tag}>'
