@@ -65,6 +65,8 @@ class Finished:
     """SHA-256 of each file as it was written."""
     stored: float
     """POSIX time at which it was stored."""
+    images: int | None = None
+    """Images that the work took, where its time depends on them."""
 
     @classmethod
     def read(cls, folder: Path) -> Finished:
@@ -157,6 +159,8 @@ class Workspace:
         make: Callable[[Path], Mapping[str, str] | None],
         read: Callable[[Path], _T],
         files: Collection[str] | None = None,
+        *,
+        images: int | None = None,
     ) -> _T:
         """Recall the artefact that ``parts`` is the key of; ``make`` fills its folder if need be.
 
@@ -166,7 +170,7 @@ class Workspace:
         key = content_key(parts)
         if (known := self.recall(kind, key, label, read, files)) is None:
             hashes: dict[str, str] = {}
-            with self.store(kind, parts, label, hashes) as filling:
+            with self.store(kind, parts, label, hashes, images=images) as filling:
                 hashes.update(make(filling) or {})
             known = self.recall(kind, key, label, read, files)
         if known is None:
@@ -187,13 +191,20 @@ class Workspace:
 
     @contextmanager
     def store(
-        self, kind: WorkKind, parts: dict[str, Any], label: str, known: Mapping[str, str] = {}
+        self,
+        kind: WorkKind,
+        parts: dict[str, Any],
+        label: str,
+        known: Mapping[str, str] = {},
+        *,
+        images: int | None = None,
     ) -> Iterator[Path]:
         """Give an empty folder to fill; it becomes an artefact at once, or not at all.
 
         ``parts`` is everything that the work depends on; ``label`` names the work in words, the
         same for every key that a changed option gives it. ``known`` are hashes of files by name,
-        asked for when the folder is full; the others are computed.
+        asked for when the folder is full; the others are computed. ``images`` is their number if
+        the time depends on it: a forecast scales the time by it.
         """
         key = content_key(parts)
         folder = self._folder(kind, key)
@@ -206,6 +217,7 @@ class Workspace:
                 name: known.get(name) or file_sha256(filling / name) for name in _files(filling)
             }
             content = {"label": label, "parts": parts, "seconds": seconds, "files": hashes}
+            content |= {} if images is None else {"images": images}
             (filling / _KEY).write_text(sealed(json.dumps(content, indent=1, sort_keys=True)))
             try:
                 filling.rename(folder)

@@ -118,7 +118,7 @@ def match(
         decoders=decoders,
         resizers=resizers,
         serving=serving,
-        model=None if model is None else Path(model),
+        model=model,
         tensor=tensor,
         header_env=header_env,
         record=None if record is None else Path(record),

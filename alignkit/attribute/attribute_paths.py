@@ -156,7 +156,8 @@ def attribute_stored(
         stored = json.loads((folder / "attributions.json").read_text())
         return tuple(AttributionFacts.model_validate(each) for each in stored)
 
-    return workspace.keep(planned.kind, planned.parts, planned.label, write, read)
+    work = planned.kind, planned.parts, planned.label
+    return workspace.keep(*work, write, read, images=min(count, len(able)))
 
 
 def _drawn_from(rows: tuple[AttributionFacts, ...], of: int) -> tuple[AttributionFacts, ...]:

@@ -55,9 +55,11 @@ def match(
         ),
     ] = False,
     model: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="FILE.onnx", help="Also show the share of this model's predictions that change."
+            metavar="MODEL",
+            help="Also show the share of this model's predictions that change: FILE.onnx, or as "
+            "for alignkit diff.",
         ),
     ] = None,
     tensor: Annotated[

@@ -19,7 +19,7 @@ from alignkit.text import columns
 if TYPE_CHECKING:
     from alignkit.place import Place
     from alignkit.plan import Plan
-    from alignkit.plan.forecast import Cost, Forecast, Memory, Outlook
+    from alignkit.plan.forecast import Forecast, Memory, Outlook
 
 NOT_MEASURED = "not measured yet on this machine"
 
@@ -103,8 +103,8 @@ def _pixels(planned: Plan, expected: Forecast) -> list[str]:
         "",
         f"images     {images}",
         f"rules      {rules}",
-        f"time       {_time(expected.comparing, 'the comparisons')}",
-        f"disk       {_disk(expected.comparing, 'the comparisons')}",
+        f"time       {_time(planned, expected)}",
+        f"disk       {_disk(expected)}",
     ]
 
 
@@ -130,8 +130,8 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         *[f"emulated   {each}" for each in _emulations(expected)],
         *attributed,
         *_advice(planned),
-        f"time       {_time(expected.estimate, 'trainings, cells and attribution')}",
-        f"disk       {_disk(expected.estimate, 'all of these')}",
+        f"time       {_time(planned, expected)}",
+        f"disk       {_disk(expected)}",
         f"memory     {_memory(memory(planned))}",
     ]
 
@@ -223,16 +223,32 @@ def _counted(outlooks: Sequence[Outlook]) -> str:
     return ", ".join(f"{number} {state}" for state, number in counts.items())
 
 
-def _time(estimate: Cost, work: str) -> str:
-    if estimate.seconds is None:
-        return NOT_MEASURED
-    return f"about {duration(estimate.seconds)} for {work}" if estimate.seconds else "none"
+def _time(planned: Plan, expected: Forecast) -> str:
+    """Say how long the work takes by the pace of similar work here, and of which there is none."""
+    from alignkit.plan.forecast import KINDS
+
+    costs = {name: each.seconds for name, each in expected.costs.items() if each.seconds}
+    parts = ", ".join(f"{KINDS[name]} {duration(each)}" for name, each in costs.items())
+    if not expected.unknown:
+        if not costs:
+            return "none"
+        # the start of smaller work, which is in its time, is not repeated for each image
+        scaled = " or less, scaled up from smaller work here"
+        pace = scaled if expected.known.scaled_up else ", at the pace of earlier work here"
+        return f"about {duration(sum(costs.values()))}{pace}: {parts}"
+    missing = f"{NOT_MEASURED}: {', '.join(KINDS[each] for each in expected.unknown)}"
+    if costs:
+        return f"more than {duration(sum(costs.values()))} ({parts}); {missing}"
+    # a part of the work is no larger than a first look
+    small = planned.experiment.quick or planned.cells
+    return missing + ("" if small else "; `alignkit run --quick` measures it in a first look")
 
 
-def _disk(estimate: Cost, work: str) -> str:
-    if estimate.bytes is None:
-        return NOT_MEASURED
-    return f"about {estimate.bytes / 1e6:.1f} MB for {work}" if estimate.bytes else "none"
+def _disk(expected: Forecast) -> str:
+    size = f"{(expected.known.bytes or 0) / 1e6:.1f} MB"
+    if not expected.unknown:
+        return f"about {size}" if expected.known.bytes else "none"
+    return f"more than {size}" if expected.known.bytes else NOT_MEASURED
 
 
 def _memory(needed: Memory) -> str:
@@ -253,7 +269,6 @@ def _megabytes(size: int) -> str:
 def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
     from alignkit.plan.forecast import memory
 
-    estimate = expected.estimate if planned.evaluations else expected.comparing
     return {
         "name": planned.experiment.name,
         "file": str(planned.experiment.file),
@@ -267,12 +282,13 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "emulated": _emulations(expected),
         "attributions": [_outlook_json(each) for each in expected.attributions],
         "comparisons": [_outlook_json(each) for each in expected.comparisons],
-        "seconds": estimate.seconds,
-        "bytes": estimate.bytes,
+        "seconds": None if expected.unknown else expected.known.seconds,
+        "bytes": None if expected.unknown else expected.known.bytes,
+        "costs": {name: asdict(each) for name, each in expected.costs.items()},
         "memory": asdict(memory(planned)),
         "surrogates": _surrogates(planned),
         "simulations": _simulations(planned),
-        "reason": NOT_MEASURED if estimate.seconds is None else "",
+        "reason": NOT_MEASURED if expected.unknown else "",
     }
 
 

@@ -130,8 +130,8 @@ def check_learned(models: Mapping[str, Predictions], *, given: bool = False) -> 
             else "train longer or on more images"
         )
         observed = (
-            f"{name} is right on {right[name]} of {len(labels)} images, no better than an answer "
-            f"that is always the commonest class ({commonest}; {test}), so that a change of "
+            f"{name} is right on {right[name]} of {len(labels)} images, not clearly better than an "
+            f"answer that is always the commonest class ({commonest}; {test}), so that a change of "
             f"recall says nothing; {advice}"
         )
     return Control(

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from alignkit.isolation import IMAGES_A_TASK, TASKS_A_WORKER
 from alignkit.machine import available_bytes
 from alignkit.outcome import PlannedWork
-from alignkit.place import FULL
 from alignkit.plan import Plan, preparations
-from alignkit.plan.planned_attribution import PlannedAttribution, planned_attributions
-from alignkit.plan.work import Evaluation, PixelComparison
+from alignkit.plan.planned_attribution import planned_attributions
+from alignkit.plan.rates import NOTHING, Cost, Rates
+from alignkit.plan.work import Evaluation
 from alignkit.prepare import pixel_identity
-from alignkit.stored_file import DamagedError
 from alignkit.torch_settings import usable_cpus
 from alignkit.workspace import Finished, WorkKind, Workspace, content_key
 
 WorkState = Literal["cached", "to run", "to build", "impossible"]
 """``to build``: an engine that cannot run here."""
+
+
+KINDS = {
+    "prepared": "preparation", "trainings": "trainings", "cells": "cells",
+    "comparisons": "comparisons", "attributions": "attribution",
+}  # fmt: skip
+"""Field of a `Forecast` → the work in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +39,6 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """Time and storage that work would take."""
-
-    seconds: float | None
-    """``None`` if some of the work has no similar work stored here."""
-    bytes: int | None
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(_sum(self.seconds, other.seconds), _sum(self.bytes, other.bytes))
-
-
-@dataclass(frozen=True, slots=True)
 class Forecast:
     """The work of a run, stored or not, and its cost."""
 
@@ -53,14 +46,25 @@ class Forecast:
     cells: tuple[Outlook, ...]
     attributions: tuple[Outlook, ...]
     """One for the drift along each path, in all runtimes together."""
-    estimate: Cost
-    """Cost of these; preparing and comparing images, and the work of ``advise``, are extra."""
     comparisons: tuple[Outlook, ...]
     """Pixel comparisons of the reference path with each other path."""
-    comparing: Cost
-    """Cost of the comparisons."""
+    costs: Mapping[str, Cost]
+    """Cost of the work that is to run, by the name of its field here."""
     prepared: tuple[Outlook, ...] = ()
     """One for each path and split."""
+
+    @property
+    def known(self) -> Cost:
+        """The cost of all kinds of work of which it is known.
+
+        Exports, controls, the report and the work of ``advise`` are extra.
+        """
+        return sum((each for each in self.costs.values() if each.seconds is not None), NOTHING)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Kinds of work of which some has no similar work stored here."""
+        return tuple(name for name, each in self.costs.items() if each.seconds is None)
 
 
 def planned_work(plan: Plan) -> dict[str, Sequence[PlannedWork]]:
@@ -82,16 +86,9 @@ def forecast(plan: Plan, workspace: Workspace) -> Forecast:
         name: _outlooks(works, finished[works[0].kind] if works else [], workspace)
         for name, works in planned_work(plan).items()
     }
-    trained, compared = finished["trainings"], finished["comparisons"]
-    images, _ = plan.data.counts()
-    costs = [
-        *(_training_estimate(each.parts, images, trained) for each in _to_run(found["trainings"])),
-        *(_cell_estimate(each, finished["cells"], trained) for each in _to_run(found["cells"])),
-        *(_attribution_estimate(each, compared) for each in _to_run(found["attributions"])),
-    ]
-    comparing = [_comparison_estimate(each, compared) for each in _to_run(found["comparisons"])]
-    none = Cost(0.0, 0)
-    return Forecast(**found, estimate=sum(costs, none), comparing=sum(comparing, none))
+    rates = Rates(finished, *plan.data.counts())
+    costs = {name: sum(map(rates.cost, _to_run(each)), NOTHING) for name, each in found.items()}
+    return Forecast(**found, costs=costs)
 
 
 def _outlooks(
@@ -126,89 +123,9 @@ def changed_parts(finished: Sequence[Finished], parts: dict[str, Any], label: st
     return ", ".join(changes[0]) if changes else ""
 
 
-def _to_run(outlooks: Sequence[Outlook]) -> list[Any]:
-    return [outlook.work for outlook in outlooks if outlook.state == "to run"]
-
-
-def _training_estimate(parts: dict[str, Any], images: int, trained: Sequence[Finished]) -> Cost:
-    from statistics import median
-
-    alike = [each for each in trained if _speed_class(each.parts) == _speed_class(parts)]
-    if not alike:
-        return Cost(None, None)
-    # images per second and not seconds: the stored training may have had other epochs
-    rates = [rate for each in alike for rate in _rates(each)]
-    if not rates:
-        return Cost(None, None)
-    share = parts.get("fraction", FULL) * (1 - parts["recipe"]["holdout"])
-    seconds = parts["recipe"]["epochs"] * share * images / median(rates)
-    return Cost(seconds, int(median(each.bytes() for each in alike)))
-
-
-def _rates(trained: Finished) -> list[float]:
-    """Return the images per second of every epoch; none if the log is damaged."""
-    try:
-        trained.verify(["log.json"])
-    except DamagedError:
-        return []
-    log = json.loads((trained.folder / "log.json").read_text())
-    return [epoch["images_per_second"] for epoch in log["epochs"]]
-
-
-def _speed_class(parts: dict[str, Any]) -> tuple[Any, ...]:
-    """Return what decides a training's images per second."""
-    recipe, stages = parts["recipe"], parts["preprocess"]["stages"]
-    size = stages["crop"]["size"] or stages["resize"]["size"]
-    return recipe["model"], recipe["device"], recipe["batch_size"], tuple(size)
-
-
-def _cell_estimate(
-    cell: Evaluation, predicted: Sequence[Finished], trained: Sequence[Finished]
-) -> Cost:
-    if cell.training.given is not None:
-        return Cost(None, None)
-    models = {each.folder.name: each.parts for each in trained}
-    wanted = (*_speed_class(cell.training.parts), cell.training.parts["data"])
-    alike = []
-    for each in predicted:
-        model = models.get(each.parts["training"])
-        same_runtime = each.parts["runtime"] == cell.parts["runtime"]
-        if model and same_runtime and (*_speed_class(model), model["data"]) == wanted:
-            alike.append(each)
-    return _median(alike)
-
-
-def _attribution_estimate(wanted: PlannedAttribution, attributed: Sequence[Finished]) -> Cost:
-    """Estimate from attributions of the same images, paths and runtimes, with as many models."""
-    alike = [
-        each
-        for each in attributed
-        if each.label == wanted.label
-        and all(each.parts.get(n) == wanted.parts[n] for n in ("data", "paths", "runtimes"))
-        and len(each.parts["models"]) == len(wanted.models)
-    ]
-    return _median(alike)
-
-
-def _comparison_estimate(comparison: PixelComparison, compared: Sequence[Finished]) -> Cost:
-    """Estimate from comparisons of the same images, whatever their paths were."""
-    kind = comparison.parts.keys()
-    alike = [each for each in compared if each.parts.keys() == kind]
-    return _median([each for each in alike if each.parts["samples"] == comparison.images])
-
-
-def _median(alike: Sequence[Finished]) -> Cost:
-    from statistics import median
-
-    # the median: one run on a busy machine must not decide
-    seconds = [each.seconds for each in alike if each.seconds is not None]
-    if not seconds:
-        return Cost(None, None)
-    return Cost(median(seconds), int(median(each.bytes() for each in alike)))
-
-
-def _sum(a: Any, b: Any) -> Any:
-    return None if a is None or b is None else a + b
+def _to_run(outlooks: Sequence[Outlook]) -> list[PlannedWork]:
+    # two paths of equal pixels share a key, and are worked on once
+    return [*{each.work.key: each.work for each in outlooks if each.state == "to run"}.values()]
 
 
 _WIDEST = 4

@@ -136,7 +136,8 @@ def predict(
         write_atomically(folder / "session.json", json.dumps(facts, indent=1))
 
     parts = cell_parts(evaluation, checkpoint)
-    return workspace.keep(evaluation.kind, parts, evaluation.label, fill, _read)
+    images = len(prepared.decoded)
+    return workspace.keep(evaluation.kind, parts, evaluation.label, fill, _read, images=images)
 
 
 def _read(folder: Path) -> Answer:

@@ -152,7 +152,7 @@ def prepare(
         return _fill(folder, samples, preprocess, threads, progress)
 
     work = Preparation(preprocess, split, samples.fingerprint)
-    keep = partial(workspace.keep, work.kind, work.parts, work.label, fill)
+    keep = partial(workspace.keep, work.kind, work.parts, work.label, fill, images=len(samples))
     outcomes, rows, digest = keep(partial(_outcomes, ids=samples.ids), files=[OUTCOMES])
     return Prepared(lambda: keep(partial(_map, label=work.label, outcomes=digest)), rows, outcomes)
 

@@ -9,6 +9,8 @@ from alignkit.record.numeric_facts import (
     BatchCheck,
     BuildSpread,
     LogitDistance,
+    MarginDrift,
+    MovedImage,
     NumericDrift,
     QuantisedDrift,
 )
@@ -66,9 +68,12 @@ class CellPair:
     """``top1``, ``recall.macro``, ``recall.micro``, ``recall.weighted``, ``precision.…``."""
     churn: Estimate
     """1 − top-1 agreement."""
-    right_to_wrong: Count
-    wrong_to_right: Count
-    wrong_to_wrong: Count
+    changed: Count
+    """Images whose predicted class differs."""
+    right_to_wrong: Count | None
+    """``None``, as the next three, if the images have no labels: ``metrics`` say so."""
+    wrong_to_right: Count | None
+    wrong_to_wrong: Count | None
     """Wrong before and after, with another class."""
     detectable: Real | None
     """Smallest change of top-1 that this sample detects with 80 % power at the 5 % level."""
@@ -89,6 +94,11 @@ class Drift(CellPair):
     """Exact and two-sided. With several seeds, an image counts once: for the direction in which it
     flipped in more of them."""
     logits: LogitDistance
+    margins: MarginDrift | None = None
+    """``None`` where no logits are known."""
+    moved: tuple[MovedImage, ...] = ()
+    """The images nearest to another class, or with another one: the greatest share of the margin
+    lost first, at most 20, each in the seed in which it loses most."""
     classes: tuple[ClassDrift, ...] = ()
     non_finite: Count = 0
     """Images with a NaN or infinite output."""
@@ -157,7 +167,7 @@ class Cell(Evaluated):
     traceback: str = ""
     n: Count = 0
     metrics: dict[str, Real | None] = {}
-    """Absolute values of the metrics that ``Drift`` compares."""
+    """Absolute values of the metrics that ``Drift`` compares; ``None`` of images without labels."""
     counts: tuple[ClassCounts, ...] = ()
     effective: dict[str, str] = {}
     """Settings that really ran: provider, precision, TF32, inserted casts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from alignkit.record import Cell, Drift, Estimate, MatrixEntry, RunRecord, State
 from alignkit.record.stored import Placed
@@ -12,9 +12,11 @@ from alignkit.report.engine_view import engine_words
 from alignkit.report.matrix_view import entry_id
 from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, alarm, numbers
 from alignkit.report.worst_view import cell_option
+from alignkit.samples import NO_LABELS
 from alignkit.text.names import CELL_METRICS, Names, state_words, why_not
 from alignkit.text.numbers import (
     DASH,
+    count,
     estimated,
     grouped,
     listed,
@@ -30,7 +32,7 @@ Found = TypeVar("Found", bound=Placed)
 RECALL = "recall.macro"
 MOST_REASON = 160
 """Characters of a reason."""
-_NAMED = 4
+_NAMED = 3
 """Cells that a failure names."""
 UNMEASURED = Estimate(None, None, None, "not measured")
 OWN = "the aligned cell of its row: the others are compared with it"
@@ -45,6 +47,7 @@ class EntryView:
     change: str
     """Of macro recall, with its interval; the value if aligned; why the entry did not run."""
     churn: str = DASH
+    changed: str = DASH
     lost: str = DASH
     """Images that were right and are wrong now."""
     gained: str = DASH
@@ -59,7 +62,9 @@ class EntryView:
 
     @property
     def flips(self) -> str:
-        """Images lost and gained, in words."""
+        """Images lost and gained, in words; of images without labels, those that changed."""
+        if self.lost == DASH:
+            return f"{self.changed} of {self.images} changed"
         return f"{self.lost} lost, {self.gained} gained of {self.images}"
 
 
@@ -76,12 +81,18 @@ def entry_view(entry: MatrixEntry, names: Names) -> EntryView:
         place,
         change=estimated(drift.metrics.get(RECALL, UNMEASURED)),
         churn=churn.reason if churn.value is None else percent(churn.value, 2),
-        lost=grouped(drift.right_to_wrong),
-        gained=grouped(drift.wrong_to_right),
+        changed=grouped(drift.changed),
+        lost=counted(drift.right_to_wrong),
+        gained=counted(drift.wrong_to_right),
         images=grouped(drift.n),
         detectable=DASH if limit is None else unsigned(limit),
         is_significant=bool(drift.is_significant(RECALL)),
     )
+
+
+def counted(number: int | None) -> str:
+    """Write a count; a dash if it needs labels and there are none."""
+    return DASH if number is None else grouped(number)
 
 
 def served_elsewhere(found: Iterable[Found], record: RunRecord) -> list[Found]:
@@ -183,30 +194,41 @@ def per_seed_table(record: RunRecord, names: Names) -> Table:
 
 def failures(record: RunRecord, names: Names) -> tuple[Failure, ...]:
     """List each distinct reason for which cells and trainings crashed, with its first traceback."""
-    found: dict[str, list[tuple[str, str, str]]] = {}
+    found: dict[str, list[_Ended]] = {}
     for training in record.trainings:
         if training.state == "failed":
-            title = f"training {names.short(training.preprocess)}"
+            title, row = f"training {names.short(training.preprocess)}", training.preprocess
             # a training keeps no traceback
-            found.setdefault(training.reason, []).append((title, str(training.seed), ""))
+            found.setdefault(training.reason, []).append(_Ended(title, row, training.seed, ""))
     for cell in record.cells:
         if cell.state == "failed":
-            ended = (names.title(cell), str(cell.seed), cell.traceback)
+            row = cell.row.model or names.short(cell.trained_with)
+            ended = _Ended(names.title(cell), row, cell.seed, cell.traceback)
             found.setdefault(cell.reason, []).append(ended)
     return tuple(
-        Failure(_failed_cells(ended), reason, next((each[2] for each in ended if each[2]), ""))
+        Failure(_named(ended), reason, next((e.traceback for e in ended if e.traceback), ""))
         for reason, ended in found.items()
     )
 
 
-def _failed_cells(ended: Sequence[tuple[str, str, str]]) -> str:
-    """Name the cells that one reason ended, with their seeds: the first `_NAMED` of them."""
+class _Ended(NamedTuple):
+    """A training or cell that crashed."""
+
+    title: str
+    row: str
+    seed: int
+    traceback: str
+
+
+def _named(ended: Sequence[_Ended]) -> str:
+    """Name the trainings and cells with their seeds; of many, the models that were hit."""
     seeds: dict[str, list[str]] = {}
-    for title, seed, _ in ended:
-        seeds.setdefault(title, []).append(seed)
-    titles = [f"{title}, seed {listed(each)}" for title, each in seeds.items()]
-    more = [f"{len(titles) - _NAMED} more"] if len(titles) > _NAMED else []
-    return "; ".join([*titles[:_NAMED], *more])
+    for each in ended:
+        seeds.setdefault(each.title, []).append(str(each.seed))
+    if len(seeds) > _NAMED:
+        rows = list(dict.fromkeys(each.row for each in ended))
+        return f"{count(len(ended), 'cell')} of {listed(rows)}"
+    return "; ".join(f"{title}, seed {listed(each)}" for title, each in seeds.items())
 
 
 def _joined(entry: MatrixEntry, notes: Notes) -> RowCells:
@@ -214,15 +236,16 @@ def _joined(entry: MatrixEntry, notes: Notes) -> RowCells:
         reason = OWN if entry.ran else why_not(entry)
         return (notes.missing(reason),) * 15  # all columns between place and command
     drift, logits = entry.drift, entry.drift.logits
+    untested = NO_LABELS if drift.right_to_wrong is None else "not tested"
     return (
         grouped(drift.n),
         *(_change(drift, metric, notes) for metric in CELL_METRICS),
         _churn(drift, notes),
-        *_flips(drift),
-        grouped(drift.wrong_to_wrong),
-        notes.number(drift.mcnemar_p, p_value, "no image flipped, so there is nothing to test"),
-        notes.number(drift.holm.get("recall.macro"), p_value, "not tested"),
-        notes.number(drift.detectable, lambda value: plain(100 * value, 2), "too few images"),
+        *_flips(drift, notes),
+        _count(drift.wrong_to_wrong, notes),
+        notes.number(drift.mcnemar_p, p_value, untested),
+        notes.number(drift.holm.get("recall.macro"), p_value, untested),
+        notes.number(drift.detectable, lambda value: plain(100 * value, 2), untested),
         notes.number(logits.max_abs, significant, logits.reason),
         notes.number(logits.mean_abs, significant, logits.reason),
         notes.number(logits.cosine, "{:.5f}".format, logits.reason),
@@ -246,7 +269,7 @@ def _single(cell: Cell, notes: Notes) -> RowCells:
     changes: RowCells = (
         (notes.missing(OWN),) * 4
         if drift is None
-        else (_change(drift, "recall.macro", notes), _churn(drift, notes), *_flips(drift))
+        else (_change(drift, "recall.macro", notes), _churn(drift, notes), *_flips(drift, notes))
     )
     ran = ", ".join(f"{name} {value}" for name, value in cell.effective.items())
     return (grouped(cell.n), *values, *changes, ran)
@@ -260,5 +283,9 @@ def _churn(drift: Drift, notes: Notes) -> Shown:
     return notes.number(drift.churn.value, lambda value: percent(value, 2), drift.churn.reason)
 
 
-def _flips(drift: Drift) -> tuple[str, str]:
-    return grouped(drift.right_to_wrong), grouped(drift.wrong_to_right)
+def _flips(drift: Drift, notes: Notes) -> tuple[Shown, Shown]:
+    return _count(drift.right_to_wrong, notes), _count(drift.wrong_to_right, notes)
+
+
+def _count(number: int | None, notes: Notes) -> Shown:
+    return notes.number(number, lambda value: grouped(int(value)), NO_LABELS)

@@ -246,8 +246,8 @@ class _Builder:
             symbol=symbol,
             words=words,
             interval=interval(estimate, share=churn),
-            lost=grouped(drift.right_to_wrong),
-            gained=grouped(drift.wrong_to_right),
+            lost="" if drift.right_to_wrong is None else grouped(drift.right_to_wrong),
+            gained="" if drift.wrong_to_right is None else grouped(drift.wrong_to_right),
             tone=_tone(-value if churn else value),  # any changed prediction counts as worse
             # zero is no effect of any seed
             in_noise=value != 0 and floor is not None and abs(value) <= floor,
@@ -276,8 +276,8 @@ def seeds_of(record: RunRecord) -> list[int]:
 def interval_words(record: RunRecord) -> str:
     """Say of what the drifts' intervals are: one seed says nothing of others."""
     if len(seeds_of(record)) > 1:
-        return "Intervals are of other seeds and other images."
-    return "Intervals are of other images under these models and say nothing of other trainings."
+        return "Intervals cover the choice of images and the training seed."
+    return "Intervals cover the choice of images, not the training seed."
 
 
 def _runs(columns: list[tuple[str, ...]]) -> list[tuple[str, int]]:

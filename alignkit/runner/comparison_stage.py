@@ -64,7 +64,8 @@ def compare_stored(
     # names of paths are not part of the key: renaming one repeats nothing
     planned = PixelComparison(reference, candidate, samples.fingerprint)
     read = partial(_comparison, reference=reference.name, candidate=candidate.name)
-    return workspace.keep(planned.kind, planned.parts, planned.label, compare, read)
+    work = planned.kind, planned.parts, planned.label
+    return workspace.keep(*work, compare, read, images=len(samples))
 
 
 def _comparison(folder: Path, reference: str, candidate: str) -> Comparison:

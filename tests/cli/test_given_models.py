@@ -84,8 +84,10 @@ def test_unnamed_outputs_are_refused_before_any_work(alignkit, folder, command):
     told = alignkit(command, file, *reports)
     assert told.code == 2
     assert told.err == (
-        f"{file}: models: mine: {folder}/ten.onnx has 10 outputs, and the data has 4 classes; name "
-        "the 10 outputs in order as the model's 'classes', a list or a file with one name a line\n"
+        f"{file}:7:29: models.0.onnx: {folder}/ten.onnx has 10 outputs, and the data has 4 "
+        "classes; name the 10 outputs in order as the model's 'classes', a list or a file with one "
+        f"name a line\n    models: [{{name: mine, onnx: {folder}/ten.onnx, preprocess: opencv}}]\n"
+        f"    {' ' * 28}{'^' * len(f'{folder}/ten.onnx')}\n"
     )
     assert not (folder / "reports").exists()
 
@@ -102,7 +104,10 @@ def test_unnamed_outputs_are_refused_before_any_work(alignkit, folder, command):
             listed(*OUTPUTS[:9], "emu"),
             "ten.yaml:7:10: models.0: 'classes': 'emu' stands there twice",
         ),
-        (listed(*OUTPUTS[:7], "cow", *OUTPUTS[8:]), "none of them is ant, of the data's 4 classes"),
+        (
+            listed(*OUTPUTS[:7], "cow", *OUTPUTS[8:]),
+            "no output for 1 of the data's 4 classes: ant; name",
+        ),
         ("missing.txt", "missing.txt cannot be read (No such file or directory); give a file with"),
     ],
 )
@@ -249,7 +254,8 @@ def test_a_model_too_deep_for_its_input_is_refused_by_check(alignkit, file):
     told = alignkit("check", file, *deep)
     assert told.code == 2
     assert told.err == (
-        f"{file}: train.model: alexnet takes inputs of 63x63 or more, not 48x48; set another size "
-        "in 'resize', or choose another model\n"
+        "--set train.model=alexnet: train.model: alexnet takes inputs of 63x63 or more, not 48x48; "
+        "set another size in 'resize', or choose another model\n"
+        f"    train.model=alexnet\n{' ' * 16}^^^^^^^\n"
     )
     assert alignkit("run", file, *deep).code == 2

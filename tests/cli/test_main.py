@@ -120,7 +120,7 @@ def test_a_defect_keeps_its_traceback_and_is_no_drift(alignkit, monkeypatch):
 def test_an_input_that_ends_in_a_command_is_a_defect_and_no_drift(
     alignkit, monkeypatch, file, error
 ):
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr("alignkit.experiment.load_experiment", broken)
@@ -132,7 +132,7 @@ def test_an_input_that_ends_in_a_command_is_a_defect_and_no_drift(
 
 @pytest.mark.parametrize("error", [EOFError, typer.Abort])
 def test_the_end_of_a_users_input_is_an_interruption(alignkit, monkeypatch, file, error):
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         with asking():
             raise error
 

@@ -46,7 +46,7 @@ def test_a_model_that_answers_one_class_did_not_learn():
     assert not control.passed
     assert control.failing == "inconclusive"
     assert "50 of 200" in control.expected
-    assert control.observed.startswith("seed 0: 50 right, p = 0.")
+    assert control.observed.startswith("seed 0 is right on 50 of 200 images, not clearly better")
 
 
 def test_answering_the_commonest_of_uneven_classes_is_no_skill():
@@ -60,7 +60,7 @@ def test_the_worst_seed_decides_whether_the_models_learned():
     assert check_learned({"seed 0": good}).passed
     control = check_learned({"seed 0": good, "seed 1": guessing})
     assert not control.passed
-    assert control.observed.startswith("seed 1: ")
+    assert control.observed.startswith("seed 1 is right on 0 of ")
 
 
 def test_the_binomial_test_is_exact():
@@ -73,7 +73,8 @@ def test_the_binomial_test_is_exact():
     tail = sum(comb(80, k) * Fraction(3) ** (80 - k) for k in range(29, 81)) / Fraction(4) ** 80
     assert float(tail) == pytest.approx(0.0172, abs=1e-3)
     told = check_learned({"one": answers(labels, predicted)}).observed
-    assert told == f"one: 29 right, p = {float(tail):.3f}"
+    assert "on 29 of 80 images, not clearly better than" in told
+    assert f"(20; p = {float(tail):.3f})" in told
 
 
 def cell_with(path_name: str, inputs: str) -> Predicted:
@@ -93,7 +94,7 @@ def test_cells_of_a_path_must_have_been_handed_the_same_bytes():
 
 def test_a_check_that_ends_in_an_error_is_a_failed_control_and_the_others_are_made(tmp_path):
     path, labels = opencv_path(), np.arange(200) % 4
-    training = SimpleNamespace(row="opencv", seed=0)
+    training = SimpleNamespace(row="opencv", seed=0, given=None)
     evaluation = SimpleNamespace(aligned=True, training=training, preprocess=path)
     answer = SimpleNamespace(predictions=answers(labels, labels), inputs="a")
     lost = SimpleNamespace(ended=Measured(SimpleNamespace(weights=tmp_path / "gone")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +16,11 @@ import torch
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.torch import TorchBackend
 from alignkit.engines.export import export_onnx
-from alignkit.errors import AlignkitError, BackendError, ConfigError, DataError
+from alignkit.errors import AlignkitError, ConfigError, DataError
 from alignkit.experiment import load_experiment
 from alignkit.models.architectures import build_model, load_model
 from alignkit.models.checkpoint import Checkpoint
-from alignkit.models.model_fit import require_fit, require_own_code
+from alignkit.models.model_fit import faults_of, require_own_code
 from alignkit.models.torch_model_files import quiet_torchscript
 from alignkit.models.user_model import UserModel, in_one_file
 from alignkit.plan import make_plan
@@ -60,6 +61,10 @@ def files(tmp_path_factory) -> dict[str, Path]:
     torch.export.save(program, folder / "exported.pt2")
     (folder / "onnx.onnx").write_bytes(trained_model().onnx.read_bytes())
     return {file.stem: file for file in folder.iterdir()}
+
+
+def faults(given: UserModel, classes, size=(32, 32)) -> str:
+    return "\n".join(each.message for each in faults_of(given, classes, size))
 
 
 def checkpoint(kind: str, file: Path, classes=DIGITS, given=(), model="") -> Checkpoint:
@@ -135,8 +140,8 @@ def test_weights_of_which_a_part_is_there_say_so(files, tmp_path, kept, reason):
     file = tmp_path / "cut.pt"
     torch.save({"weights": torch.rand(20_000)}, file)  # torch reads 30,000 bytes in another way
     file.write_bytes(file.read_bytes()[:kept])
-    with pytest.raises(DataError, match=rf"cut.pt holds no weights of small-cnn: {reason}$"):
-        require_fit(UserModel("mine", "weights", file, "small-cnn"), DIGITS, (32, 32))
+    told = faults(UserModel("mine", "weights", file, "small-cnn"), DIGITS)
+    assert re.search(rf"cut.pt holds no weights of small-cnn: {reason}$", told)
 
 
 def test_a_module_that_is_no_regular_file_is_refused_and_not_opened(files, tmp_path, monkeypatch):
@@ -173,7 +178,8 @@ def make_runtime():
 
 def test_classes_that_are_not_the_datas_are_named(files):
     with pytest.raises(
-        DataError, match=r"names 10 outputs \(0, 1, 2, …\), and none of them is 9, of the data's 10"
+        DataError,
+        match=r"names 10 outputs \(0, 1, 2, …\), and the model has no output for 1 of the ",
     ):
         checkpoint("onnx", files["onnx"], given=(*DIGITS[:9], "nine"))
 
@@ -200,19 +206,18 @@ def test_another_number_of_outputs_is_told_with_both_counts(files, classes, give
     with pytest.raises(DataError, match=message):
         checkpoint("onnx", files["onnx"], classes=classes, given=given)
     mine = UserModel("mine", "weights", files["weights"], "small-cnn", given)
-    with pytest.raises(DataError, match=message):
-        require_fit(mine, classes, (32, 32))
+    assert message in faults(mine, classes)
 
 
 def test_weights_that_fit_are_accepted_before_anything_is_prepared(files):
     mine = UserModel("mine", "weights", files["nested"], "small-cnn", DIGITS)
     state = torch.get_rng_state()
-    require_fit(mine, ("3", "4"), (32, 32))
+    assert not faults(mine, ("3", "4"))
     assert torch.equal(torch.get_rng_state(), state)
-    with pytest.raises(DataError, match=r"holds no weights of resnet18: .*tensors missing"):
-        require_fit(replace(mine, model="resnet18"), ("3", "4"), (32, 32))
-    with pytest.raises(ConfigError, match="small-cnn takes inputs of 32x32 or more, not 31x40"):
-        require_fit(mine, ("3", "4"), (31, 40))
+    wrong = faults(replace(mine, model="resnet18"), ("3", "4"))
+    assert "holds no weights of resnet18: 0 of the model's 122 tensors fit; 122 missing (c" in wrong
+    assert wrong.endswith("name the model that it was saved from")
+    assert "small-cnn takes inputs of 32x32 or more" in faults(mine, ("3", "4"), (31, 40))
 
 
 @pytest.mark.parametrize("kind", ["torchscript", "exported"])
@@ -256,9 +261,7 @@ def test_the_source_of_a_function_belongs_to_the_key_of_its_model(
 
 def test_shapes_that_do_not_fit_are_told(files, tmp_path):
     given = UserModel("mine", "onnx", files["onnx"])
-    with pytest.raises(
-        BackendError, match=r"takes inputs of .x3x32x32, and the path gives .x3x48x48"
-    ):
+    with pytest.raises(DataError, match=r"takes inputs of .x3x32x32, and the path gives .x3x48x48"):
         given.checkpoint(DIGITS, (48, 48))
     import onnx
 
@@ -271,9 +274,9 @@ def test_shapes_that_do_not_fit_are_told(files, tmp_path):
     for dimension, size in zip(dimensions[1:], (3, 32, 32), strict=True):
         dimension.dim_value = size
     onnx.save(graph, tmp_path / "two.onnx")
-    with pytest.raises(BackendError, match="batches of exactly 2; export it with a free first"):
+    with pytest.raises(DataError, match="batches of exactly 2; export it with a free first"):
         UserModel("mine", "onnx", tmp_path / "two.onnx").checkpoint(DIGITS, (32, 32))
-    with pytest.raises(BackendError, match="channels last"):
+    with pytest.raises(DataError, match="channels last"):
         UserModel("mine", "onnx", tmp_path / "last.onnx").checkpoint(DIGITS, (32, 32))
 
 
@@ -325,7 +328,7 @@ def test_a_state_dict_of_another_model_says_how_it_differs(files, tmp_path):
     shaped = {**weights, last: torch.zeros(12)}
     for given, message in (
         (wrapped, r"missing .*; its names begin with 'module\.': save the state_dict of the"),
-        (short, rf"with 10 classes: 1 tensors missing \({first}\)$"),
+        (short, rf"tensors fit; 1 missing \({first}\)$"),
         (shaped, rf"1 of another shape \({last} is 12, the model's 10\)$"),
         ([1, 2], "it holds a list$"),
     ):
@@ -340,7 +343,13 @@ def test_a_state_dict_of_another_model_says_how_it_differs(files, tmp_path):
         ("[{name: a, preprocess: opencv}]", "give one of weights"),
         ("[{name: a, preprocess: opencv, onnx: none.onnx}]", "no file none.onnx"),
         ("[{name: a, preprocess: opencw, onnx: FILE}]", "did you mean 'opencv'"),
-        ("[{name: a, preprocess: opencv, weights: FILE}]", "belong together"),
+        ("[{name: a, preprocess: opencv, weights: FILE}]", "'model' belongs to 'weights' or"),
+        ("[{name: a, preprocess: opencv, onnx: FILE, model: resnet18}]", "'model' belongs to"),
+        ("[{name: a, preprocess: opencv, model: resnet18, pretrained: a.pt}]", "a file as 'weights'"),
+        ("[{name: a, preprocess: opencv, model: 'my:net', pretrained: x}]", "'model' is neither's"),
+        ("[{name: a, preprocess: opencv, model: resnet18, pretrained: IMAGENET1K_V3}]", "IMAGENET1K_V1"),
+        ("[{name: a, preprocess: opencv, model: resnet18, pretrained: DEFAULT}]",
+         "resnet18 DEFAULT has 1000 outputs, and the data has 10 .*; 'classes: imagenet' names those"),
         ("[{name: a, preprocess: opencv, weights: FILE, model: resnet19}]", "did you mean"),
         ("[{name: a, preprocess: opencv, onnx: FILE}, {name: a, preprocess: opencv, onnx: FILE}]", "once"),
         ("[{name: a, preprocess: opencv, onnx: FILE}]\ntrain: {epochs: 1}", "in place of 'train'"),
@@ -373,7 +382,7 @@ def test_a_run_with_an_onnx_file_trains_nothing_and_measures_every_cell_it_can(f
     held = {control.name: control.passed for control in record.controls}
     assert held.pop("the reference models learned") is False  # its weights are random
     assert all(held.values())
-    assert record.verdict.sentence.startswith("No conclusion can be drawn: 'the reference models")
+    assert record.verdict.sentence.startswith("No conclusion can be drawn: opencv (model mine) ")
     assert {row.split for row in record.coverage} == {"eval"}
 
 

@@ -4,21 +4,23 @@ The memory is held against arrays of that size, and the table this began with.
 """
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from alignkit.experiment import load_experiment
 from alignkit.isolation import IMAGES_A_TASK, TASKS_A_WORKER
-from alignkit.plan import Plan, make_plan
+from alignkit.plan import Plan, make_plan, preparations
 from alignkit.plan.forecast import (
-    Cost,
     Memory,
     forecast,
     memory,
     worker_bytes,
 )
 from alignkit.plan.planned_attribution import planned_attributions
+from alignkit.plan.rates import NOTHING
+from alignkit.stored_file import read_sealed, sealed
 from alignkit.workspace import Workspace
 from tests.plan.test_plan import YAML
 
@@ -41,22 +43,40 @@ def keep_training(workspace, training, *, rates=(100.0,), **parts) -> None:
         (folder / "log.json").write_text(json.dumps(log))
 
 
-def keep_cell(workspace, cell) -> None:
-    with workspace.store("cells", cell.parts, cell.label) as folder:
+def keep_cell(workspace, cell, images=20) -> None:
+    with workspace.store("cells", cell.parts, cell.label, images=images) as folder:
         (folder / "logits").write_bytes(b"x" * 1000)
 
 
 def keep_attributions(workspace, plan, **parts) -> None:
     for each in planned_attributions(plan):
-        with workspace.store("comparisons", each.parts | parts, each.label) as folder:
+        with workspace.store("comparisons", each.parts | parts, each.label, images=20) as folder:
             (folder / "attributions.json").write_text("[]")
+
+
+def keep_pixels(workspace, plan, **parts) -> None:
+    """Keep the preparations and comparisons."""
+    for each in (*preparations(plan), *plan.comparisons):
+        with workspace.store(each.kind, each.parts | parts, each.label, images=20) as folder:
+            (folder / "pixels").write_bytes(b"x")
+
+
+def timed(workspace, kind, seconds) -> None:
+    """Say that each stored work of a kind took so long."""
+    for each in workspace.finished(kind):
+        file = each.folder / "key.json"
+        content = json.loads(read_sealed(file)) | {"seconds": seconds}
+        content.pop("sha256", None)
+        file.write_text(sealed(json.dumps(content)))
 
 
 def test_without_finished_work_all_is_to_run_and_no_time_is_known(plan, workspace):
     expected = forecast(plan, workspace)
     assert {each.state for each in expected.trainings} == {"to run"}
     assert {each.state for each in expected.cells} == {"to run", "impossible"}
-    assert expected.estimate == Cost(None, None)
+    assert expected.known == NOTHING
+    kinds = ("prepared", "trainings", "cells", "comparisons", "attributions")
+    assert expected.unknown == kinds
 
 
 def test_finished_work_is_cached_even_where_it_could_not_be_done_again(plan, workspace):
@@ -80,7 +100,7 @@ def test_trainings_are_timed_by_the_median_speed_of_the_same_model_and_size(plan
     for cell in plan.evaluations:
         keep_cell(workspace, cell)
     keep_attributions(workspace, plan)
-    estimate = forecast(plan, workspace).estimate
+    estimate = forecast(plan, workspace).costs["trainings"]
     assert estimate.seconds == pytest.approx(3 * 4 * 40 / 100)  # trainings, epochs, images
     assert estimate.bytes > 0
 
@@ -91,7 +111,7 @@ def test_damaged_work_is_to_run_and_tells_no_time(plan, workspace):
     (folder / "log.json").write_text('{"epochs": [{"images_per_second": 1e9}]}')
     expected = forecast(plan, workspace)
     assert expected.trainings[0].state == "cached"  # the files of work are verified by a run
-    assert expected.estimate.seconds is None
+    assert expected.costs["trainings"].seconds is None
     (folder / "key.json").write_text((folder / "key.json").read_text()[:50])
     expected = forecast(plan, workspace)
     assert (expected.trainings[0].state, expected.trainings[0].reason) == (
@@ -112,7 +132,7 @@ def test_a_share_of_the_images_takes_a_share_of_the_time(workspace, tmp_path, le
     for cell in plan.evaluations:
         keep_cell(workspace, cell)
     keep_attributions(workspace, plan)
-    seconds = forecast(plan, workspace).estimate.seconds
+    seconds = forecast(plan, workspace).costs["trainings"].seconds
     assert seconds == pytest.approx(3 * share * 40 / 100)  # trainings of one epoch, images
 
 
@@ -120,23 +140,35 @@ def test_another_model_tells_nothing_of_the_time(plan, workspace):
     recipe = plan.trainings[0].parts["recipe"] | {"model": "resnet18"}
     keep_training(workspace, plan.trainings[0], recipe=recipe)
     expected = forecast(plan, workspace)
-    assert expected.estimate.seconds is None
+    assert "trainings" in expected.unknown
     assert expected.trainings[0].reason == "recipe changed"
 
 
-def test_cells_are_timed_by_cells_of_the_same_runtime_model_and_data(plan, workspace):
+def test_cells_are_timed_by_those_of_the_same_runtime_and_model_scaled_to_the_images(
+    plan, workspace
+):
     for training in plan.trainings:
         keep_training(workspace, training)
-    runtimes = {}
-    for cell in plan.evaluations:
-        runtimes.setdefault((cell.runtime.name, cell.runtime.precision), cell)
-    assert forecast(plan, workspace).estimate.seconds is None
+    assert "cells" in forecast(plan, workspace).unknown
+    runtimes = {(each.runtime.name, each.runtime.precision): each for each in plan.evaluations}
     for cell in runtimes.values():
-        keep_cell(workspace, cell)
-    keep_attributions(workspace, plan)
-    estimate = forecast(plan, workspace).estimate
-    assert 0 <= estimate.seconds < 60
-    assert estimate.bytes > 1000
+        # of another data set of 5 images; this one has 20
+        keep_cell(workspace, replace(cell, parts=cell.parts | {"preprocess": "x"}), images=5)
+    timed(workspace, "cells", 2.0)
+    cost = forecast(plan, workspace).costs["cells"]
+    to_run = [each for each in plan.evaluations if not each.skipped]
+    assert cost.seconds == pytest.approx(len(to_run) * 2 * 20 / 5)
+    assert cost.bytes > 4 * 1000 * len(to_run)
+
+
+def test_pixels_are_timed_by_the_same_paths_on_other_images(plan, workspace):
+    keep_pixels(workspace, plan, samples="others")
+    timed(workspace, "prepared", 3.0)
+    timed(workspace, "comparisons", 5.0)
+    costs = forecast(plan, workspace).costs
+    # two paths, 40 training and 20 evaluation images; one comparison of 20
+    assert costs["prepared"].seconds == pytest.approx(2 * (40 + 20) * 3 / 20)
+    assert costs["comparisons"].seconds == pytest.approx(5)
 
 
 def test_when_all_is_cached_nothing_is_to_be_done(plan, workspace):
@@ -145,7 +177,9 @@ def test_when_all_is_cached_nothing_is_to_be_done(plan, workspace):
     for cell in plan.evaluations:
         keep_cell(workspace, cell)
     keep_attributions(workspace, plan)
-    assert forecast(plan, workspace).estimate == Cost(0.0, 0)
+    keep_pixels(workspace, plan)
+    expected = forecast(plan, workspace)
+    assert (expected.known, expected.unknown) == (NOTHING, ())
 
 
 def test_an_attribution_says_what_it_will_mix(plan, workspace):
@@ -155,20 +189,22 @@ def test_an_attribution_says_what_it_will_mix(plan, workspace):
     assert outlook.work.mixture_count == 8
 
 
-def test_attributions_are_timed_by_those_of_the_same_images_paths_and_number_of_models(
+def test_attributions_are_timed_by_those_of_the_same_paths_scaled_to_images_and_models(
     plan, workspace
 ):
     for training in plan.trainings:
         keep_training(workspace, training)
     for cell in plan.evaluations:
         keep_cell(workspace, cell)
-    keep_attributions(workspace, plan, models=["one"])
-    assert forecast(plan, workspace).estimate.seconds is None
-    keep_attributions(workspace, plan, models=["other", "weights"])
+    keep_attributions(workspace, plan, models=[])
+    assert "attributions" in forecast(plan, workspace).unknown  # pixels alone predict nothing
+    keep_attributions(workspace, plan, models=["other"])
+    timed(workspace, "comparisons", 7.0)
     expected = forecast(plan, workspace)
     assert expected.attributions[0].state == "to run"
     assert expected.attributions[0].reason == "models changed"
-    assert 0 <= expected.estimate.seconds < 60
+    models = len(expected.attributions[0].work.models)
+    assert expected.costs["attributions"].seconds == pytest.approx(7 * models)
 
 
 def test_what_a_live_endpoint_takes_part_in_is_attributed_in_every_run(workspace, tmp_path):
