@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from alignkit.arrays import Pixels
 from alignkit.datasets.regular_file import escaped_name, read_text
@@ -20,6 +21,9 @@ from alignkit.stored_file import write_output
 from alignkit.studies.diff import DiffRequest
 from alignkit.text.numbers import grouped
 
+if TYPE_CHECKING:
+    from alignkit.models.user_model import UserModel
+
 _LISTS = (".txt", ".lst")
 """Files that hold the name of an image, or of a folder, in each line."""
 _LARGEST_LIST = 256 << 20
@@ -28,6 +32,18 @@ _NAMED = 3
 """Paths in the description of the images; more are counted."""
 _PICTURED = 8
 """Images with pictures for each candidate."""
+
+
+def model_of(text: str) -> tuple[UserModel, int | None]:
+    """Return a model, and the side of its input if it is a square that the model fixes.
+
+    Raises as `alignkit.predict.given_model.given_model`.
+    """
+    from alignkit.predict.given_model import given_model, own_size
+
+    model = given_model(text)
+    size = own_size(model)
+    return model, size[0] if size and size[0] == size[1] else None
 
 
 def samples_of(
