@@ -11,6 +11,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from alignkit.experiment.option import STRICT_MODEL, Flag, Name, no_such, wrong
 from alignkit.experiment.rule_option import Against, Rule, unreachable
+from alignkit.experiment.tap_option import TapsOption
 from alignkit.plugins import NO_GPU
 from alignkit.preprocess import Normalise, Preprocess
 from alignkit.samples import NO_LABELS
@@ -47,6 +48,8 @@ class Gate(BaseModel):
     rules: Annotated[tuple[Rule, ...], Field(min_length=1)] | None = None
     """By default churn ≤ 2 % and, of images with labels, macro recall within ±1 point; without a
     model, ``strict``."""
+    taps: TapsOption | None = None
+    """Assertions about the stages that serving code recorded with `alignkit.tap`."""
     waive: tuple[Waiver, ...] = ()
     """Rules that may fail until a date, each with a reason."""
 
@@ -65,7 +68,9 @@ class Gate(BaseModel):
         """Return every rule with its line (0 if unknown): presets expanded, ``coverage`` added."""
         # no rules in the file means the usual ones, not none
         of_models = DEFAULT_RULES if labelled else UNLABELLED_RULES
-        rules = self.rules or (of_models if with_model else PIXEL_RULES)
+        usual = of_models if with_model else PIXEL_RULES
+        # a file that only asserts something about taps has no candidate to compare
+        rules = self.rules or (() if self.taps else usual)
         numbered = zip(rules, lines or [0] * len(rules), strict=True)
         placed = [(each, line) for rule, line in numbered for each in rule.expanded()]
         # pixel metrics leave out images that one side cannot decode, and a comparison with a
@@ -122,8 +127,8 @@ def misplaced(
     lines = []
     paths = [each.name for each in stacks]
     # one path has nothing to be compared with
-    kept = bool(rules) and all(rule.against == "baseline" for rule in rules)
-    if len(paths) == 1 and able.runtimes < 2 and not kept:
+    alone = all(rule.against == "baseline" for rule in rules) if rules else bool(gate.taps)
+    if len(paths) == 1 and able.runtimes < 2 and not alone:
         message = (
             "needs two paths or more; the first is the reference (one is enough where models run "
             "in two runtimes or precisions, or every rule is against the baseline)"

@@ -85,11 +85,6 @@ class Evidence:
         """Path → why it cannot run here."""
         return {path.name: path.skipped for path in self.paths if path.skipped}
 
-    @property
-    def labels(self) -> dict[tuple[str, str], str]:
-        """(path, stage) → the stage's options in words."""
-        return {(path.name, each.stage): each.label for path in self.paths for each in path.stages}
-
     def without(self, advised: Iterable[str]) -> Evidence:
         """Leave the advised paths out: nobody serves along them yet."""
         left_out = set(advised)

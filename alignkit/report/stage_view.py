@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from alignkit.record import BaselineFacts, BaselineStage, PixelStage, PlaneStage, RunRecord
@@ -118,6 +118,10 @@ def _measured(stages: list[PixelStage], mode: str) -> tuple[str, ...]:
 def _measures(stage: PixelStage | None, names: tuple[str, ...], notes: Notes) -> tuple[Shown, ...]:
     if stage is None:
         return (notes.missing("not compared in this mode"),) * len(names)
+    if stage.shape_mismatches > stage.images:
+        # a few images that happen to have one shape are not the set's: their zeros would mislead
+        reason = few_compared(stage.images, stage.shape_mismatches)
+        return (notes.missing(reason),) * len(names)
     decimals = 4 if stage.stage == "normalise" else 2  # its units are small: of the order of one
     reason = stage.reason or "not measured"
     no_psnr = (
@@ -132,10 +136,19 @@ def _measures(stage: PixelStage | None, names: tuple[str, ...], notes: Notes) ->
         notes.distance(stage.share_differing, percent, reason),
         notes.number(stage.psnr, "{:.1f}".format, stage.reason or no_psnr),
     )
+    if stage.shape_mismatches:
+        mark = notes.mark(few_compared(stage.images, stage.shape_mismatches))
+        cells = (replace(cells[0], mark=mark), *cells[1:])
     if "SSIM" not in names:
         return cells
     no_ssim = stage.reason or "SSIM is taken of the last pixels before normalisation only"
     return (*cells, notes.number(stage.ssim, "{:.4f}".format, no_ssim))
+
+
+def few_compared(images: int, others: int) -> str:
+    """Say how many images were compared, where others have another shape."""
+    compared = f"{grouped(images)} of {count(images + others, 'image')} compared"
+    return f"{compared}; the others have another shape"
 
 
 def _bias(stage: PixelStage, decimals: int, notes: Notes, reason: str) -> Shown:
