@@ -55,7 +55,8 @@ class Seed:
     outputs: tuple[str, ...]
     """Names of the classes, the data's first."""
     before: tuple[Labels, Labels]
-    """Predictions of the aligned cell (in an aligned cell: the labels, or without them what it predicted before), and of this cell."""
+    """Predictions of the aligned cell (in an aligned cell: the labels, or without labels its own
+    earlier predictions), and of this cell."""
     after: tuple[Labels, Labels]
 
 
