@@ -12,7 +12,7 @@ from alignkit.samples import NO_LABELS
 from alignkit.text.names import Names, place_in_words
 from alignkit.text.numbers import estimated, grouped, plain, significant
 
-ALIGNED = "Aligned: "
+NOTHING_MOVED = "Aligned: "
 """Beginning of the sentence if nothing changed and every rule holds."""
 _RUNTIME_FACTORS = {"backend", "precision", "backend+precision"}
 
@@ -30,7 +30,7 @@ def matrix_sentence(evidence: Evidence, not_passed: str) -> str:
             none += f"; {moved}"
         if not_passed:
             return f"{none[:1].upper()}{none[1:]}; {not_passed}."
-        return f"{ALIGNED}{none}."
+        return f"{NOTHING_MOVED}{none}."
     names, base = Names(evidence.paths), without_runtime(worst, evidence)
     place = place_in_words(base or worst, names)
     if base:  # the runtime changes nothing of it, so that naming it would mislead

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
-from alignkit.judge.matrix_words import ALIGNED, matrix_sentence
+from alignkit.judge.matrix_words import NOTHING_MOVED, matrix_sentence
 from alignkit.judge.measured_models import measured_part
 from alignkit.record import (
     Control,
@@ -150,7 +150,7 @@ def sentence(
     first += [part] if (part := measured_part(evidence.cells)) else []
     if not first:
         return said
-    rest = said.removeprefix(ALIGNED)
+    rest = said.removeprefix(NOTHING_MOVED)
     return f"{'. '.join(first)}. {rest[:1].upper()}{rest[1:]}"
 
 
@@ -176,7 +176,7 @@ def _sentence(
     )
     if doubts:
         first = doubts[0]
-        rest = said.removeprefix(ALIGNED)
+        rest = said.removeprefix(NOTHING_MOVED)
         said = f"No conclusion can be drawn: {first.observed}. {rest[:1].upper()}{rest[1:]}"
     left_out = dict(evidence.skipped)
     if evidence.baseline is not None:
@@ -212,7 +212,7 @@ def _of_rules(outcomes: Sequence[RuleOutcome], evidence: Evidence) -> str:
         for each in compared[:4]
     )
     more = f" and {len(compared) - 4} more" if len(compared) > 4 else ""
-    return f"{ALIGNED}all {len(held)} checks hold: {pairs}{more}."
+    return f"{NOTHING_MOVED}all {len(held)} checks hold: {pairs}{more}."
 
 
 def _open(outcomes: Sequence[RuleOutcome]) -> tuple[RuleOutcome, str] | None:
