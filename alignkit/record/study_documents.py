@@ -47,7 +47,7 @@ class Difference(Stored):
     after: str
 
 
-class MovedImage(Stored):
+class ImageChange(Stored):
     """An image that flips in one run and not in the other, or flips to another class."""
 
     id: str
@@ -78,7 +78,7 @@ class EntryChange(Placed):
     """Flips that only the earlier run has; for an aligned cell, wrong → right."""
     p: Real | None = None
     """Two-sided exact sign test over images, adjusted for the number of entries (Holm)."""
-    images: tuple[MovedImage, ...] = ()
+    images: tuple[ImageChange, ...] = ()
 
 
 class StageChange(Stored):
