@@ -1,4 +1,4 @@
-"""Known mechanisms by which two paths differ: what one of them does and the other does not.
+"""Known mechanisms that one of two paths has and the other has not.
 
 Each comes with its evidence, and with the path as it would be without it, so that
 `alignkit.studies.diff.mechanism_share` can measure how much of a difference it explains.
