@@ -1,5 +1,8 @@
 """Known mechanisms: named where removing them removes the difference, and nowhere else."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -128,3 +131,10 @@ def test_the_known_effects_next_in_size_are_shown():
     assert nearest_effects(sizes[0] / 2) == EFFECTS[:1]
     assert nearest_effects(1000) == EFFECTS[-1:]
     assert all(each.kind in ("measured", "published") and each.source for each in EFFECTS)
+
+
+def test_the_documentation_has_the_same_effects():
+    page = Path(__file__).parents[3].joinpath("docs", "diff.md").read_text(encoding="utf-8")
+    for each in EFFECTS:
+        churn = each.effect.removesuffix(" of predictions change")
+        assert re.search(rf"\| {each.levels:.3g}0? \| {re.escape(churn)} \|", page), each.stacks
