@@ -5,6 +5,7 @@ All of it goes to stderr; results go to stdout.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -46,6 +47,10 @@ class Progress(Protocol):
         """Show a line of its own."""
         ...
 
+    def left(self, text: str) -> None:
+        """Show how long all stages together have left; an empty text shows nothing."""
+        ...
+
 
 def progress_for(mode: ProgressMode, stream: TextIO | None = None) -> Progress:
     """Return the display of a mode: ``auto`` is live on a terminal and plain elsewhere."""
@@ -79,6 +84,9 @@ class NoProgress:
     def note(self, text: str) -> None:
         """Ignore the line."""
 
+    def left(self, text: str) -> None:
+        """Ignore the time."""
+
 
 class _SilentStage:
     def advance(self, n: int = 1) -> None:
@@ -94,6 +102,9 @@ class PlainProgress:
 
     stream: TextIO
     quiet_seconds: float = QUIET_SECONDS
+    _told: float = -math.inf
+    """When the time left was last printed."""
+    _open: list[_PlainStage] = field(default_factory=list)
 
     @contextmanager
     def stage(self, name: str, total: int, detail: str = "") -> Iterator[ProgressStage]:
@@ -101,19 +112,30 @@ class PlainProgress:
         title = f"{name} {detail}".rstrip()
         self.note(f"{title}: 0 of {total}")
         stage = _PlainStage(self, title, total)
+        for outer in self._open:
+            outer.holds_others = True
+        self._open.append(stage)
         try:
             yield stage
         except BaseException:
             self.note(f"{title}: stopped at {stage.done} of {total}")
             raise
+        finally:
+            self._open.remove(stage)
         self.note(f"{title}: {_ending(stage.done, total, stage.began)}")
 
     def note(self, text: str) -> None:
         """Print a line."""
         print(text, file=self.stream, flush=True)
 
+    def left(self, text: str) -> None:
+        """Print the time left, unless it was printed a moment ago."""
+        if text and time.monotonic() - self._told >= self.quiet_seconds:
+            self._told = time.monotonic()
+            self.note(text)
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, eq=False)
 class _PlainStage:
     progress: PlainProgress
     title: str
@@ -122,6 +144,8 @@ class _PlainStage:
     began: float = field(default_factory=time.monotonic)
     spoke: float = field(default_factory=time.monotonic)
     doing: str = ""
+    holds_others: bool = False
+    """Whether its steps are stages of their own, whose times differ too much to extrapolate."""
 
     def advance(self, n: int = 1) -> None:
         self.done += n
@@ -130,10 +154,9 @@ class _PlainStage:
             return
         self.spoke = now
         left = (now - self.began) / max(1, self.done) * (self.total - self.done)
+        about = "" if self.holds_others else f", about {duration(left)} left"
         doing = f", {self.doing}" if self.doing else ""
-        self.progress.note(
-            f"{self.title}: {self.done} of {self.total}, about {duration(left)} left{doing}"
-        )
+        self.progress.note(f"{self.title}: {self.done} of {self.total}{about}{doing}")
 
     def note(self, text: str) -> None:
         self.doing = text
@@ -160,7 +183,10 @@ class LiveProgress:
             TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(compact=True),
             TextColumn("{task.fields[doing]}", style="dim", markup=False),
+            TextColumn("{task.fields[left]}", markup=False),
         )
+        self._outermost: TaskID | None = None
+        self._left = ""
         self._make = Progress
         self._display: RichDisplay | None = None
 
@@ -173,7 +199,11 @@ class LiveProgress:
             self._display = display
             display.start()
         title = f"{name} {detail}".rstrip()
-        task = display.add_task(title, total=total, rate="", doing="")
+        task = display.add_task(
+            title, total=total, rate="", doing="", left=self._left if outermost else ""
+        )
+        if outermost:
+            self._outermost = task
         stage = _LiveStage(display, task)
         try:
             yield stage
@@ -188,6 +218,12 @@ class LiveProgress:
     def note(self, text: str) -> None:
         """Print a line above the bars."""
         self._console.print(text, markup=False)
+
+    def left(self, text: str) -> None:
+        """Show the time left beside the outermost bar."""
+        self._left = text
+        if self._display is not None and self._outermost is not None:
+            self._display.update(self._outermost, left=text)
 
 
 @dataclass(slots=True)

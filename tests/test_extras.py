@@ -125,6 +125,11 @@ def test_an_import_that_fails_late_names_its_extra_and_others_stay_defects(witho
     assert missing_dependency(ModuleNotFoundError("…")) is None
 
 
+def test_windows_is_told_where_alignkit_runs():
+    missing = missing_dependency(ModuleNotFoundError("…", name="fcntl"))
+    assert "WSL 2 or in its Docker image" in str(missing)
+
+
 @pytest.mark.parametrize(
     ("module", "system", "machine"),
     [

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alignkit.api.frames import drift_frame, pixel_frame
+from alignkit.api.frames import drift_frame, pandas_module, pixel_frame
 from alignkit.datasets.unlabelled_images import ImageSource, images_from
 from alignkit.errors import ConfigError
 from alignkit.experiment.yaml_argument import Stack, named_paths
@@ -34,14 +34,15 @@ class DiffResult:
     @property
     def pixels(self) -> pd.DataFrame:
         """A row for each candidate, stage and mode; ``stress`` names a re-encoding, or is empty."""
-        import pandas as pd
-
         plain = pixel_frame((s for pair in self.record.pairs for s in pair.stages), stress="")
         stressed = [
             pixel_frame((s for pair in each.pairs for s in pair.stages), stress=each.name)
             for each in self.record.stress
         ]
-        return pd.concat([plain, *stressed], ignore_index=True) if stressed else plain
+        if not stressed:
+            return plain
+        joined: pd.DataFrame = pandas_module().concat([plain, *stressed], ignore_index=True)
+        return joined
 
     @property
     def images(self) -> pd.DataFrame:
@@ -51,10 +52,9 @@ class DiffResult:
     @property
     def coverage(self) -> pd.DataFrame:
         """A row for each path: the images by the outcome of their decode."""
-        import pandas as pd
-
         rows = [each.model_dump(exclude={"split", "examples"}) for each in self.record.coverage]
-        return pd.DataFrame(rows)
+        frame: pd.DataFrame = pandas_module().DataFrame(rows)
+        return frame
 
     def __repr__(self) -> str:
         """Return a sentence for each candidate."""

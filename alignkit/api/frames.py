@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from alignkit.errors import MissingDependency
 from alignkit.record import ImageTableFacts, PixelStage
 from alignkit.record.artifacts import artifact_file
 from alignkit.record.diff_document import DiffRecord, ImageDrift
@@ -19,8 +21,18 @@ _PIXELS = tuple(name for name in PixelStage.model_fields if name not in ("bias",
 _DRIFTS = tuple(name for name in ImageDrift.model_fields if name != "kinds")
 
 
+def pandas_module() -> ModuleType:
+    """Import pandas, which the core does not need; raise `MissingDependency` without it."""
+    try:
+        import pandas as pd
+    except ModuleNotFoundError:
+        raise MissingDependency("DataFrames need pandas: pip install pandas") from None
+    return pd
+
+
 def frame_of(table: pa.Table) -> pd.DataFrame:
     """Return a table as `pandas.read_parquet` reads it."""
+    pandas_module()
     frame: pd.DataFrame = table.to_pandas()
     return frame
 
@@ -59,20 +71,21 @@ def image_frame(tables: Sequence[ImageTableFacts], folder: Path) -> pd.DataFrame
 
     Raises `DamagedRecord` if a table is not what the run wrote.
     """
-    import pandas as pd
-
+    pandas = pandas_module()
     outcomes = {"reference": "reference_outcome", "candidate": "candidate_outcome"}
     frames = []
     for each in tables:
-        read = pd.read_parquet(artifact_file(folder, each.table)).rename(columns=outcomes)
+        read = pandas.read_parquet(artifact_file(folder, each.table)).rename(columns=outcomes)
         read.insert(0, "reference", each.reference)
         read.insert(1, "candidate", each.candidate)
         frames.append(read)
     names = ["reference", "candidate", "id", *outcomes.values()]
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=names)
+    joined: pd.DataFrame = (
+        pandas.concat(frames, ignore_index=True) if frames else pandas.DataFrame(columns=names)
+    )
+    return joined
 
 
 def _frame(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(list(rows), columns=list(columns))
+    frame: pd.DataFrame = pandas_module().DataFrame(list(rows), columns=list(columns))
+    return frame

@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from alignkit.plan.forecast import Forecast, Memory, Outlook
 
 NOT_MEASURED = "not measured yet on this machine"
-KINDS = {
-    "prepared": "preparation", "trainings": "trainings", "cells": "cells",
-    "comparisons": "comparisons", "attributions": "attribution",
-}  # fmt: skip
-"""Field of a `Forecast` → the work in words."""
 
 
 def plan(
@@ -230,12 +225,17 @@ def _counted(outlooks: Sequence[Outlook]) -> str:
 
 def _time(planned: Plan, expected: Forecast) -> str:
     """Say how long the work takes by the pace of similar work here, and of which there is none."""
+    from alignkit.plan.forecast import KINDS
+
     costs = {name: each.seconds for name, each in expected.costs.items() if each.seconds}
     parts = ", ".join(f"{KINDS[name]} {duration(each)}" for name, each in costs.items())
     if not expected.unknown:
         if not costs:
             return "none"
-        return f"about {duration(sum(costs.values()))}, at the pace measured here: {parts}"
+        # the start of smaller work, which is in its time, is not repeated for each image
+        scaled = " or less, scaled up from smaller work here"
+        pace = scaled if expected.known.scaled_up else ", at the pace of earlier work here"
+        return f"about {duration(sum(costs.values()))}{pace}: {parts}"
     missing = f"{NOT_MEASURED}: {', '.join(KINDS[each] for each in expected.unknown)}"
     if costs:
         return f"more than {duration(sum(costs.values()))} ({parts}); {missing}"

@@ -57,7 +57,7 @@ class ExperimentFile(BaseModel):
     advise: AdviseOption | None = None
     """Search for options that bring training and serving nearer to each other."""
     report: ReportOption = ReportOption()
-    """What the report shows."""
+    """Content of the report."""
     published: Published | None = None
     """A table from elsewhere, shown beside what is measured here."""
 

@@ -13,14 +13,14 @@ from typing import Any
 
 from alignkit.experiment.experiment import Experiment
 
-IMAGES = 300
+_IMAGES = 300
 """Images of each split, drawn class by class; one of each class if there are more classes."""
-EPOCHS = {"small-cnn": 10}
-"""Model → epochs; `OTHER_EPOCHS` for any other."""
-OTHER_EPOCHS = 3
-ATTRIBUTED = 100
-SEARCHED = 50
-SHOWN = 4
+_EPOCHS = {"small-cnn": 10}
+"""Model → epochs; `_OTHER_EPOCHS` for any other."""
+_OTHER_EPOCHS = 3
+_ATTRIBUTED = 100
+_SEARCHED = 50
+_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def quick_changes(experiment: Experiment) -> Iterator[SmallerValue]:
     if experiment.labelled:
         if not content.models:
             recipe = content.train
-            most = EPOCHS.get(recipe.model, OTHER_EPOCHS)
+            most = _EPOCHS.get(recipe.model, _OTHER_EPOCHS)
             yield from _smaller("train.epochs", recipe.epochs, most)
             if len(recipe.seeds) > 1:
                 yield SmallerValue("train.seeds", [*recipe.seeds], [recipe.seeds[0]])
@@ -62,8 +62,8 @@ def quick_changes(experiment: Experiment) -> Iterator[SmallerValue]:
             yield from _smaller(f"evaluate.backends.{index}.builds", backend.builds, 1)
         yield from _of_attribution(experiment)
     if content.advise:
-        yield from _smaller("advise.images", content.advise.images, SEARCHED)
-    yield from _smaller("report.worst", content.report.worst, SHOWN)
+        yield from _smaller("advise.images", content.advise.images, _SEARCHED)
+    yield from _smaller("report.worst", content.report.worst, _SHOWN)
     # a first look fails no build
     if not content.gate.informational:
         yield SmallerValue("gate.informational", before=False, after=True)
@@ -71,7 +71,7 @@ def quick_changes(experiment: Experiment) -> Iterator[SmallerValue]:
 
 def _of_data(experiment: Experiment) -> Iterator[SmallerValue]:
     data = experiment.content.data
-    most = max(IMAGES, len(data.class_names()))
+    most = max(_IMAGES, len(data.class_names()))
     for field in ("train", "eval"):
         if isinstance(value := getattr(data, field, None), int):
             yield from _smaller(f"data.{field}", value, most)
@@ -81,8 +81,8 @@ def _of_data(experiment: Experiment) -> Iterator[SmallerValue]:
 
 def _of_attribution(experiment: Experiment) -> Iterator[SmallerValue]:
     option = experiment.content.attribute
-    if not isinstance(option.images, int) or option.images > ATTRIBUTED:
-        yield SmallerValue("attribute.images", option.images, ATTRIBUTED)
+    if not isinstance(option.images, int) or option.images > _ATTRIBUTED:
+        yield SmallerValue("attribute.images", option.images, _ATTRIBUTED)
     if option.decode is not False:
         yield SmallerValue("attribute.decode", option.decode, after=False)
     if option.runtimes == "all":

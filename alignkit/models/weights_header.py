@@ -22,7 +22,7 @@ from alignkit.stored_file import open_regular
 
 NESTED = ("state_dict", "model_state_dict", "model")
 """Keys under which training scripts keep the ``state_dict`` beside an optimiser's state."""
-WRAPPERS = {"module.": "DataParallel", "_orig_mod.": "torch.compile"}
+_WRAPPERS = {"module.": "DataParallel", "_orig_mod.": "torch.compile"}
 """Beginnings of all names that a wrapper around the module adds."""
 _LARGEST = 1 << 26
 """Bytes of a pickle without its tensors; that of ten thousand tensors has two million."""
@@ -96,7 +96,7 @@ def _weights_in(content: Any) -> WeightsHeader:
 def wrapper(names: Iterable[Any]) -> str:
     """Say that a wrapper around the module wrote all of these names; empty if none did."""
     given = [str(name) for name in names]
-    for prefix, added_by in WRAPPERS.items():
+    for prefix, added_by in _WRAPPERS.items():
         if given and all(name.startswith(prefix) for name in given):
             return (
                 f"all of its {len(given)} names begin with {prefix!r}, which {added_by} adds; save "

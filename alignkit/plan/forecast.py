@@ -21,6 +21,13 @@ WorkState = Literal["cached", "to run", "to build", "impossible"]
 """``to build``: an engine that cannot run here."""
 
 
+KINDS = {
+    "prepared": "preparation", "trainings": "trainings", "cells": "cells",
+    "comparisons": "comparisons", "attributions": "attribution",
+}  # fmt: skip
+"""Field of a `Forecast` → the work in words."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """One unit of work, and whether a run would do it."""

@@ -22,6 +22,8 @@ from alignkit.workspace import Finished, WorkKind
 if TYPE_CHECKING:
     from alignkit.outcome import PlannedWork
 
+_MUCH = 2
+"""Times as many images, above which similar work is much smaller."""
 _NEWEST = 10
 """Similar works that decide, the newest: a machine changes."""
 
@@ -33,9 +35,12 @@ class Cost:
     seconds: float | None
     """``None`` if some of the work has no similar work stored here."""
     bytes: int | None
+    scaled_up: bool = False
+    """Whether the similar work is much smaller."""
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(_sum(self.seconds, other.seconds), _sum(self.bytes, other.bytes))
+        sums = _sum(self.seconds, other.seconds), _sum(self.bytes, other.bytes)
+        return Cost(*sums, self.scaled_up or other.scaled_up)
 
 
 NOTHING = Cost(0.0, 0)
@@ -150,7 +155,7 @@ def _scaled(alike: Sequence[Finished], images: int, times: Sequence[int] = ()) -
     # the median: one run on a busy machine must not decide
     pace = median(each.seconds / n for each, n in zip(alike, units, strict=True))
     size = median(each.bytes() / n for each, n in zip(alike, units, strict=True))
-    return Cost(pace * images, int(size * images))
+    return Cost(pace * images, int(size * images), images > _MUCH * median(units))
 
 
 def _epoch_rates(trained: Finished) -> list[float]:

@@ -32,7 +32,7 @@ from alignkit.report.summary_view import Section
 from alignkit.report.table import ZERO, Header, Notes, RowCells, Shown, Table, numbers
 from alignkit.report.templates import asset, html, markdown, trusted
 from alignkit.stored_file import write_output
-from alignkit.text.names import Names, why_not
+from alignkit.text.names import Names, quick_words, why_not
 from alignkit.text.numbers import DASH, count, estimated, grouped, plain, points, unsigned
 
 _LEVELS = ("decode", "resize", "colour")
@@ -68,6 +68,8 @@ def atlas_record(record: RunRecord) -> RunRecord:
         update={
             "cells": (),
             "trainings": (),
+            "cell_table": None,
+            "stages": None,
             "worst": (),
             "images": (),
             "flipped": (),
@@ -119,7 +121,7 @@ def atlas_view(record: RunRecord) -> dict[str, Any]:
     models = dict.fromkeys(each.row.model or "trained here" for each in aligned)
     return {
         "alignkit": record.alignkit,
-        "question": record.question,
+        "question": f"{quick_words(record.quick)} {record.question}".strip(),
         "started": record.started.replace("T", " ").split("+")[0],
         "models": ", ".join(models),
         "images": count(images, "image"),
@@ -127,6 +129,8 @@ def atlas_view(record: RunRecord) -> dict[str, Any]:
         "processor": record.environment.cpu,
         "resolution": unsigned(min(detectable), max(detectable)) if detectable else "",
         "intervals": interval_words(record),
+        # exact, one-sided, 95 %: a bootstrap of no change gives an interval of no width
+        "unseen": plain(100 * (1 - 0.05 ** (1 / images)), 2),
         "notes": record.data.notes,
         "references": [_reference(each, names) for each in aligned],
         "sections": [*_sections(record, aligned, names)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from alignkit.record import Cell, Drift, Estimate, MatrixEntry, RunRecord, State
 from alignkit.record.stored import Placed
@@ -16,6 +16,7 @@ from alignkit.samples import NO_LABELS
 from alignkit.text.names import CELL_METRICS, Names, state_words, why_not
 from alignkit.text.numbers import (
     DASH,
+    count,
     estimated,
     grouped,
     listed,
@@ -31,7 +32,7 @@ Found = TypeVar("Found", bound=Placed)
 RECALL = "recall.macro"
 MOST_REASON = 160
 """Characters of a reason."""
-_NAMED = 4
+_NAMED = 3
 """Cells that a failure names."""
 UNMEASURED = Estimate(None, None, None, "not measured")
 OWN = "the aligned cell of its row: the others are compared with it"
@@ -193,30 +194,41 @@ def per_seed_table(record: RunRecord, names: Names) -> Table:
 
 def failures(record: RunRecord, names: Names) -> tuple[Failure, ...]:
     """List each distinct reason for which cells and trainings crashed, with its first traceback."""
-    found: dict[str, list[tuple[str, str, str]]] = {}
+    found: dict[str, list[_Ended]] = {}
     for training in record.trainings:
         if training.state == "failed":
-            title = f"training {names.short(training.preprocess)}"
+            title, row = f"training {names.short(training.preprocess)}", training.preprocess
             # a training keeps no traceback
-            found.setdefault(training.reason, []).append((title, str(training.seed), ""))
+            found.setdefault(training.reason, []).append(_Ended(title, row, training.seed, ""))
     for cell in record.cells:
         if cell.state == "failed":
-            ended = (names.title(cell), str(cell.seed), cell.traceback)
+            row = cell.row.model or names.short(cell.trained_with)
+            ended = _Ended(names.title(cell), row, cell.seed, cell.traceback)
             found.setdefault(cell.reason, []).append(ended)
     return tuple(
-        Failure(_failed_cells(ended), reason, next((each[2] for each in ended if each[2]), ""))
+        Failure(_named(ended), reason, next((e.traceback for e in ended if e.traceback), ""))
         for reason, ended in found.items()
     )
 
 
-def _failed_cells(ended: Sequence[tuple[str, str, str]]) -> str:
-    """Name the cells that one reason ended, with their seeds: the first `_NAMED` of them."""
+class _Ended(NamedTuple):
+    """A training or cell that crashed."""
+
+    title: str
+    row: str
+    seed: int
+    traceback: str
+
+
+def _named(ended: Sequence[_Ended]) -> str:
+    """Name the trainings and cells with their seeds; of many, the models that were hit."""
     seeds: dict[str, list[str]] = {}
-    for title, seed, _ in ended:
-        seeds.setdefault(title, []).append(seed)
-    titles = [f"{title}, seed {listed(each)}" for title, each in seeds.items()]
-    more = [f"{len(titles) - _NAMED} more"] if len(titles) > _NAMED else []
-    return "; ".join([*titles[:_NAMED], *more])
+    for each in ended:
+        seeds.setdefault(each.title, []).append(str(each.seed))
+    if len(seeds) > _NAMED:
+        rows = list(dict.fromkeys(each.row for each in ended))
+        return f"{count(len(ended), 'cell')} of {listed(rows)}"
+    return "; ".join(f"{title}, seed {listed(each)}" for title, each in seeds.items())
 
 
 def _joined(entry: MatrixEntry, notes: Notes) -> RowCells:

@@ -276,8 +276,8 @@ def seeds_of(record: RunRecord) -> list[int]:
 def interval_words(record: RunRecord) -> str:
     """Say of what the drifts' intervals are: one seed says nothing of others."""
     if len(seeds_of(record)) > 1:
-        return "Intervals are of other seeds and other images."
-    return "Intervals are of other images under these models and say nothing of other trainings."
+        return "Intervals cover the choice of images and the training seed."
+    return "Intervals cover the choice of images, not the training seed."
 
 
 def _runs(columns: list[tuple[str, ...]]) -> list[tuple[str, int]]:

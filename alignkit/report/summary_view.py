@@ -174,23 +174,25 @@ def _change(entry: MatrixEntry, view: EntryView) -> str:
 
 
 def _rules(record: RunRecord, names: Names) -> Section:
-    alike: dict[tuple[str, str, str], list[tuple[str, str, str]]] = {}
-    for rule in worst_first(record.verdict.rules):
+    alike: dict[tuple[tuple[str, ...], int], list[tuple[str, str, str]]] = {}
+    for index, rule in enumerate(worst_first(record.verdict.rules)):
         if rule.state != "pass":
             # a reason may quote a library's whole message
             outcome = ICONS[rule.state].word, rule.limit, shorten(rule.observed, MOST_REASON)
-            alike.setdefault(outcome, []).append(names.cells(rule))
+            # of what was measured, each place counts; a reason is shown once
+            own = -1 if rule.state == "error" else index
+            alike.setdefault((outcome, own), []).append(names.cells(rule))
     rows = [
-        (
-            *outcome,
-            *first[:2],
-            first[2] + (f" and {count(len(more), 'more entry', 'more entries')}" * bool(more)),
-        )
-        for outcome, (first, *more) in alike.items()
+        (*outcome, *first[:2], _and_more(first[2], len(more)))
+        for (outcome, _), (first, *more) in alike.items()
     ]
     words = "" if rows else "Every rule passed."
     headers = ("Outcome", "Rule", "Observed", *PLACE)
     return _section("Rules that did not pass", words, headers, rows)
+
+
+def _and_more(runtime: str, more: int) -> str:
+    return f"{runtime} and {count(more, 'more entry', 'more entries')}" if more else runtime
 
 
 def _published(facts: PublishedFacts) -> Section:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from alignkit.errors import DamagedRecord
 from alignkit.experiment.experiment import Experiment
 from alignkit.outcome import Measured, PlannedWork
 from alignkit.plan import Plan
-from alignkit.plan.forecast import planned_work
+from alignkit.plan.forecast import forecast, planned_work
 from alignkit.plan.plan_keys import keyed_plan, rekey_for_images
 from alignkit.plan.required_models import require_own_models
 from alignkit.plan.work import emulations
@@ -25,6 +26,7 @@ from alignkit.record import RunRecord
 from alignkit.record.artifacts import verify_artifacts
 from alignkit.record.cell_table import with_cell_table
 from alignkit.record.document import read_record, write_record
+from alignkit.runner.time_left import TimedProgress
 from alignkit.workspace import Context, Workspace
 
 logger = logging.getLogger(__name__)
@@ -56,7 +58,9 @@ def run_experiment(
         # before the first minute of work: an emulated precision may take most of the run
         for slow in emulations(each for each in plan.evaluations if not _stored(each, workspace)):
             context.progress.note(slow)
-        record = carry_out(plan, folder, context)
+        timed = TimedProgress(context.progress, lambda: forecast(plan, workspace))
+        timed.estimate()
+        record = carry_out(plan, folder, replace(context, progress=timed))
         write_record(record, folder)
     return record, folder
 

@@ -141,7 +141,7 @@ def _checked(match: Match) -> str:
     if match.holds is None or best.unseen is None:
         return "No image was left to check it on: give five or more."
     if best.unseen_identical == match.unseen:
-        return f"So it does on {match.unseen} images the search did not see."
+        return f"It also does on {match.unseen} images that the search did not see."
     place = "still the nearest" if match.holds else "no longer the nearest"
     return f"On {match.unseen} images the search did not see it is {place}, {best.unseen:.3f} away."
 

@@ -10,6 +10,7 @@ import pytest
 from alignkit.errors import RecordError
 from alignkit.record.document import read_record, write_record
 from alignkit.report.atlas_view import atlas_record, atlas_view, write_atlas
+from alignkit.text.names import quick_words
 from tests.report.atlas_by_hand import STACKS, swapped
 from tests.report.records import quickstart
 
@@ -155,3 +156,8 @@ def test_the_largest_and_the_smallest_line_are_what_an_independent_script_comput
         changed, lost, gained = swapped(line[0], images, weights)
         assert number(line[1]) == pytest.approx(changed / 4, abs=0.006)  # in % of 400
         assert line[3] == f"{lost} / {gained}"
+
+
+def test_an_atlas_of_a_quick_run_begins_by_saying_so():
+    record = quickstart().model_copy(update={"quick": ("images 1,000 to 200",)})
+    assert atlas_view(record)["question"].startswith(quick_words(record.quick))

@@ -230,7 +230,7 @@ def test_the_headline_says_what_remains_and_the_json_holds_it():
 def test_an_exact_match_is_said_to_be_one():
     words = headline(found_for(preprocess_of("pillow-train", 96)), {})
     assert "gives pillow-train's pixels on all 12 images of the search" in words
-    assert "So it does on 3 images the search did not see" in words
+    assert "It also does on 3 images that the search did not see" in words
 
 
 def test_too_few_images_leave_nothing_to_check_on():

@@ -68,6 +68,8 @@ def _outcome_lines(outcomes: Sequence[RuleOutcome], names: Names) -> list[str]:
         groups.setdefault((each.state, where, *words), []).append(each)
     rows = [
         (state, ", ".join(each.metric for each in members), where, words[-1])
+        if len(members) > 1
+        else (state, members[0].metric, where, explained(members[0]))
         for (state, where, *words), members in groups.items()
     ]
     lines = columns(rows[:_OUTCOMES], indent="  ").splitlines()

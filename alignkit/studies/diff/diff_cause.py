@@ -1,4 +1,4 @@
-"""The end of a diff: its causes, a known mechanism, and the evidence on whether it matters."""
+"""The end of a diff: the first stage and options that change, why, and whether it matters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known mechanisms that one of two paths has and the other has not.
+"""Known mechanisms by which two paths differ: one of them does something that the other does not.
 
 Each comes with its evidence, and with the path as it would be without it, so that
 `alignkit.studies.diff.mechanism_share` can measure how much of a difference it explains.
