@@ -127,7 +127,7 @@ def test_a_model_that_is_not_there_is_refused_before_the_search(alignkit, images
         "--model", tmp_path / "absent.onnx",
     )  # fmt: skip
     assert told.code == 2
-    assert "there is no file" in told.err
+    assert "no such file; give a file of ONNX" in told.err
     assert "grey levels" not in told.out
 
 
