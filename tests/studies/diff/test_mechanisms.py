@@ -8,7 +8,7 @@ import pytest
 
 from alignkit.experiment.yaml_argument import named_paths
 from alignkit.isolation import Limits
-from alignkit.record.diff_document import MOST
+from alignkit.record.diff_document import SUFFICIENT_SHARE
 from alignkit.samples import Samples
 from alignkit.studies.diff.known_effects import EFFECTS, nearest_effects
 from alignkit.studies.diff.mechanism_share import main_mechanism
@@ -96,7 +96,7 @@ def test_a_mechanism_that_explains_little_is_called_the_nearest():
         entry("b", decode="{name: simplejpeg, dct: ifast}"),
         small,
     )
-    assert mechanism.explained < MOST
+    assert mechanism.explained < SUFFICIENT_SHARE
     assert mechanism_words(mechanism).startswith("no known mechanism explains most of it; the nea")
 
 
