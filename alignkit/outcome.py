@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from alignkit.errors import AlignkitError, RankError, WorkspaceError
+from alignkit.extras import missing_dependency
 from alignkit.workspace import WorkKind, content_key
 
 _T = TypeVar("_T")
@@ -86,4 +87,6 @@ def capture(work: Callable[[], _T]) -> Measured[_T] | Failed:
         # no traceback: its message is written for the user
         return Failed(str(error), "")
     except Exception as error:  # noqa: BLE001 - whatever a runtime raises belongs to its cell
+        if isinstance(error, ModuleNotFoundError) and (missing := missing_dependency(error)):
+            return Failed(str(missing), "")
         return Failed(f"{type(error).__name__}: {error}", traceback.format_exc())

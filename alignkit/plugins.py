@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from alignkit.errors import ConfigError, MissingDependency
+from alignkit.extras import missing_library
 
 NO_GPU = "needs an NVIDIA GPU, and this machine has none"
 """Part of every reason that a GPU would remove."""
@@ -40,13 +41,15 @@ class Plugin:
     module: str = ""
     """Import name of the library; looked for, not imported, to see whether it is here."""
     extra: str = ""
-    """The extra of alignkit that installs it; empty if the base install does."""
+    """The extra of alignkit that installs it; empty if the core has it."""
     gpu: bool = False
     """Needs an NVIDIA GPU."""
     unproven: bool = False
     """Whether `UNPROVEN` is shown wherever the plugin is listed, and in the record."""
     summary: str = ""
     """One line for `alignkit list`."""
+    needs: tuple[str, ...] = ()
+    """Import names of the other libraries that it uses, each of an extra of its own."""
     package: str = ""
     """Distribution whose entry point adds it; empty for a plugin of alignkit."""
     broken: str = ""
@@ -82,14 +85,11 @@ class Plugin:
         # the GPU comes first: installing the library would not help without one
         if self.gpu and not gpu_present():
             return NO_GPU
-        if self.module and not _importable(self.module):
-            fix = (
-                f"alignkit[{self.extra}]"
-                if self.extra
-                else (self.distributions or (self.module,))[0]
-            )
-            return f"{self.module} is not installed: pip install '{fix}'"
-        return ""
+        if not self.module:
+            return ""
+        distribution = next(iter(self.distributions), "")
+        own = missing_library(self.module, extra=self.extra, distribution=distribution)
+        return own or next(filter(None, map(missing_library, self.needs)), "")
 
     def require(self, name: str) -> None:
         """Raise `MissingDependency` if the plugin cannot run here."""
@@ -104,14 +104,6 @@ def _distribution_version(distribution: str) -> str:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return ""
-
-
-@cache
-def _importable(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # a parent package of a dotted name is absent
-        return False
 
 
 @cache

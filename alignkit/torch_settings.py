@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from alignkit.errors import MissingDependency
+from alignkit.extras import missing_library
 from alignkit.plugins import NO_GPU, Plugin, gpu_present
 
 if TYPE_CHECKING:
@@ -76,8 +77,12 @@ def usable_cpus() -> int:
 def available_threads() -> int:
     """Return torch's number of CPU threads, which every runtime gets and the record names.
 
-    The default is one for each core this process may use; ``OMP_NUM_THREADS`` lowers it.
+    The default is one for each core this process may use; ``OMP_NUM_THREADS`` lowers it. Without
+    torch the two numbers are read here.
     """
+    if missing_library("torch"):
+        asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+        return min(usable_cpus(), int(asked)) if asked.isdecimal() else usable_cpus()
     import torch
 
     return torch.get_num_threads()

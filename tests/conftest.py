@@ -5,14 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
+from alignkit.extras import missing_library
 from alignkit.plugins import gpu_present
 from tests.photos import make_jpegs
 
 # a job in a shell's background inherits that interrupts are ignored, and so would what tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)
-torch.set_num_threads(1)  # tests are small; threads only fight each other
+if not missing_library("torch"):  # the core's tests run without it
+    import torch
+
+    torch.set_num_threads(1)  # tests are small; threads only fight each other
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

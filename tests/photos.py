@@ -1,11 +1,12 @@
-"""Small encoded images made from scikit-learn's two bundled photos."""
+"""Small encoded images, made from scikit-learn's two bundled photos where it is installed."""
 
 import io
 from functools import cache
 
 import numpy as np
 from PIL import Image, ImageCms
-from sklearn.datasets import load_sample_image
+
+from alignkit.extras import missing_library
 
 CMYK = ("cmyk",)
 """Kinds whose pixels depend on the library's own formula."""
@@ -15,7 +16,24 @@ TURNED = tuple(f"exif-{orientation}" for orientation in range(2, 9))
 @cache
 def photo(name: str = "china", height: int = 61, width: int = 97) -> np.ndarray:
     """(height, width, 3) RGB uint8: a photo with colour edges, odd-sized by default."""
-    return np.asarray(Image.fromarray(load_sample_image(f"{name}.jpg")).resize((width, height)))
+    if missing_library("sklearn"):
+        whole = scene(ord(name[0]))
+    else:
+        from sklearn.datasets import load_sample_image
+
+        whole = load_sample_image(f"{name}.jpg")
+    return np.asarray(Image.fromarray(whole).resize((width, height)))
+
+
+def scene(seed: int, height: int = 427, width: int = 640) -> np.ndarray:
+    """Coloured discs of every size on a sloping sky, with noise: edges and textures of a photo."""
+    draw = np.random.default_rng(seed)
+    rows, columns = np.mgrid[:height, :width]
+    image = np.stack([rows / height * 90 + columns / width * 70 + each for each in (20, 60, 95)], 2)
+    for radius in draw.geometric(0.04, 400) + 2:
+        row, column = draw.integers(0, height), draw.integers(0, width)
+        image[np.hypot(rows - row, columns - column) < radius] = draw.integers(0, 256, 3)
+    return np.clip(image + draw.normal(0, 4, image.shape), 0, 255).astype(np.uint8)
 
 
 def encoded(image: np.ndarray | Image.Image, kind: str = "JPEG", **options: object) -> bytes:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE_FOLDERS = (
-    "attribute", "backends", "baseline", "cli", "compare", "controls", "datasets", "decoders",
-    "engines", "experiment", "findings", "gate", "isolation", "judge", "loader", "search", "models",
-    "plan", "predict", "prepare", "preprocess", "record", "resizers", "runner", "studies", "train",
+    "api", "attribute", "backends", "baseline", "cli", "compare", "controls", "datasets",
+    "decoders", "engines", "experiment", "findings", "gate", "isolation", "judge", "loader",
+    "search", "models", "plan", "predict", "prepare", "preprocess", "record", "resizers", "runner",
+    "studies", "train",
 )  # fmt: skip
 """Folders of the package whose docstrings and help texts are checked."""
 SOURCES = (

@@ -219,13 +219,16 @@ BACKENDS = PluginTable(
             "alignkit.backends.torch:TorchBackend",
             distributions=("torch",),
             module="torch",
+            extra="train",
             summary="PyTorch, eager or compiled; TF32 is off in fp32",
         ),
         "onnxruntime": Plugin(
             "alignkit.backends.onnxruntime:ONNXRuntimeBackend",
             distributions=("onnxruntime-gpu", "onnxruntime"),
             module="onnxruntime",
+            extra="onnx",
             summary="ONNX Runtime; CPU, CUDA or TensorRT provider",
+            needs=("onnx",),
         ),
         "openvino": Plugin(
             "alignkit.backends.openvino:OpenVINOBackend",
@@ -233,6 +236,7 @@ BACKENDS = PluginTable(
             module="openvino",
             extra="openvino",
             summary="OpenVINO on the CPU; each precision is verified",
+            needs=("onnx", "onnxruntime"),
         ),
         "kserve": Plugin(
             "alignkit.backends.kserve:KServeBackend",
@@ -245,6 +249,7 @@ BACKENDS = PluginTable(
             "alignkit.backends.torchpipe:TorchpipeBackend",
             distributions=("torchpipe",),
             module="torchpipe",
+            extra="torchpipe",
             gpu=True,
             unproven=True,
             summary="torchpipe's TensorrtTensor behind its own decoder; is sent files",
@@ -257,6 +262,7 @@ BACKENDS = PluginTable(
             gpu=True,
             unproven=True,
             summary="TensorRT 10 or 11 engines, strongly typed",
+            needs=("onnx", "onnxruntime", "torch"),
         ),
         "tensorrt-rtx": Plugin(
             "alignkit.backends.tensorrt:TensorRTRTXBackend",
@@ -265,12 +271,15 @@ BACKENDS = PluginTable(
             extra="tensorrt-rtx",
             unproven=True,
             summary="TensorRT-RTX engines, built without a GPU",
+            needs=("onnx", "onnxruntime", "torch"),
         ),
         "simulated": Plugin(
             "alignkit.backends.simulated:SimulatedBackend",
             distributions=("onnxruntime-gpu", "onnxruntime"),
             module="onnxruntime",
+            extra="onnx",
             summary="the arithmetic of other processors, simulated on the CPU",
+            needs=("onnx",),
         ),
     },
 )

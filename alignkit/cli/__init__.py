@@ -28,6 +28,7 @@ from alignkit.errors import (
     Terminated,
     interruption_code,
 )
+from alignkit.extras import missing_dependency
 from alignkit.version import __version__
 
 app = typer.Typer(
@@ -83,11 +84,10 @@ def main() -> None:
         with _reserved_stdout():
             app()
     except AlignkitError as error:
-        from alignkit.text import printable
-
-        print(printable(str(error)), file=sys.stderr)
-        sys.exit(error.exit_code)
-    except Exception:  # noqa: BLE001 - Python's status 1 would mean drift here
+        _end(error)
+    except Exception as error:  # noqa: BLE001 - Python's status 1 would mean drift here
+        if isinstance(error, ModuleNotFoundError) and (missing := missing_dependency(error)):
+            _end(missing)
         traceback.print_exc()
         print(DEFECT, file=sys.stderr)
         sys.exit(ExitCode.CRASHED)
@@ -95,6 +95,13 @@ def main() -> None:
         sys.exit(interruption_code(error))
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _end(error: AlignkitError) -> NoReturn:
+    from alignkit.text import printable
+
+    print(printable(str(error)), file=sys.stderr)
+    sys.exit(error.exit_code)
 
 
 @contextmanager

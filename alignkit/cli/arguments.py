@@ -34,7 +34,7 @@ Cells = Annotated[
     typer.Option(
         "--cell",
         metavar="TRAINED/EVALUATED/BACKEND/PRECISION",
-        help="Only this cell and its reference; repeatable.",
+        help="Only this cell, or those of a pattern with *, and the reference; repeatable.",
     ),
 ]
 Quick = Annotated[

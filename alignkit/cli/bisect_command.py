@@ -21,6 +21,7 @@ from alignkit.cli.arguments import (
     json_paths,
 )
 from alignkit.errors import ConfigError
+from alignkit.extras import require_libraries
 from alignkit.progress import advancing
 
 
@@ -102,6 +103,7 @@ def bisect(
     shown = display(progress, quiet=quiet)
     if (file is None) == (model is None):
         raise ConfigError("give an experiment file, or --model FILE.onnx with --images DIR")
+    require_libraries("onnx", "onnxruntime")
     if file is not None:
         if against or candidate or images:
             raise ConfigError(

@@ -13,6 +13,7 @@ from alignkit.cli.arguments import Json
 from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
 from alignkit.errors import ExitCode
+from alignkit.extras import has_wheel
 from alignkit.plugins import Plugin
 from alignkit.resizers import RESIZERS
 from alignkit.text import columns
@@ -126,6 +127,6 @@ def _missing() -> dict[str, str]:
     base = {
         name: each
         for name, each in _plugins().items()
-        if not (each.extra or each.gpu or each.package)
+        if not (each.extra or each.gpu or each.package) and has_wheel(each.module)
     }
     return {name: why for name, plugin in base.items() if (why := plugin.missing())}

@@ -14,6 +14,7 @@ from alignkit.cli.arguments import Json
 from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
 from alignkit.errors import ConfigError
+from alignkit.extras import missing_library
 from alignkit.gate.outputs import OUTPUTS
 from alignkit.plugins import NO_GPU, UNPROVEN, PluginTable, did_you_mean
 from alignkit.preprocess.presets import PRESETS, calibration, decoder_evidence
@@ -185,7 +186,8 @@ def _presets() -> list[Listed]:
 def _models() -> list[Listed]:
     from alignkit.models.architectures import MODELS, model_version
 
-    return [Listed(name, usable=True, version=model_version(), summary="") for name in MODELS]
+    why = missing_library("torch") or missing_library("torchvision")
+    return [Listed(name, not why, model_version(), summary="", why=why) for name in MODELS]
 
 
 def _outputs() -> list[Listed]:

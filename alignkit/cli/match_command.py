@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from textwrap import indent
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,15 +18,12 @@ from alignkit.cli.arguments import (
     listed,
 )
 from alignkit.errors import ConfigError
-from alignkit.progress import Progress, advancing
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from alignkit.samples import Samples
     from alignkit.search.configurations import Configuration
     from alignkit.search.match_result import Match
-    from alignkit.search.target import Target
 
 PluginNames = Annotated[
     list[str], typer.Option(metavar="NAME", help="Only these plugins; repeatable, or with commas.")
@@ -93,80 +88,37 @@ def match(
 ) -> None:
     """Find the configurations on this machine whose pixels are nearest to a serving stack's."""
     from alignkit.datasets.unlabelled_images import Images
-    from alignkit.search import match as find_nearest
-    from alignkit.search.configurations import configurations, serving_options
+    from alignkit.search.match_request import MatchRequest, answer
     from alignkit.search.match_text import as_json as document_of
-    from alignkit.search.recorded_target import recorded_target
-    from alignkit.search.target import preprocess_of, preprocess_target
     from alignkit.stored_file import output_paths, write_output
 
     files = output_paths(out, ("json", "tensors"))
-    decoders, resizers = listed(decoders), listed(resizers)
-    if model is not None and not model.is_file():
-        raise ConfigError(f"{model} is not a file; give an exported model, FILE.onnx")
-    samples = Images(tuple(images)).evaluation()
-    shown = display(progress, quiet=quiet)
     record = dict(files).get("tensors")
     if record and "://" not in target:
         raise ConfigError("--out tensors=DIR stores the tensors of a live endpoint, http://…")
-    with ExitStack() as held:
-        if "://" in target:
-            # tensors of an endpoint that nobody wants to keep are searched in a folder as well
-            folder = record or Path(held.enter_context(TemporaryDirectory()))
-            asked = (tensor, header_env, folder)
-            stack, rows = _endpoint(target, asked, samples, decoders, resizers, shown)
-        elif Path(target).is_dir():
-            stack, rows = recorded_target(
-                Path(target), samples, decoders=decoders, resizers=resizers
-            )
-        else:
-            stack, rows = preprocess_target(preprocess_of(target, size)), range(len(samples))
-        names = serving_options() if serving else {}
-        chosen = list(names) or list(
-            configurations(stack.geometry, decoders=decoders, resizers=resizers)
-        )
-        session = None
-        if model is not None:  # before the search, which a model that does not fit would waste
-            from alignkit.search.match_drift import onnx_session, with_churn
-
-            session = held.enter_context(onnx_session(model, stack.geometry.size))
-        with shown.stage("match", len(rows), f"{len(chosen)} configurations") as stage:
-            found = find_nearest(
-                stack, samples, rows, chosen, probe=probe, seed=seed, progress=advancing(stage)
-            )
-        if session is not None:
-            found = with_churn(found, stack, samples, rows, session)
-    document = json.dumps(document_of(found, names), indent=1)
+    request = MatchRequest(
+        target=target,
+        samples=Images(tuple(images)).evaluation(),
+        size=size,
+        decoders=listed(decoders),
+        resizers=listed(resizers),
+        serving=serving,
+        model=model,
+        tensor=tensor,
+        header_env=header_env,
+        record=record,
+        probe=probe,
+        seed=seed,
+    )
+    found = answer(request, display(progress, quiet=quiet))
+    document = json.dumps(document_of(found.match, found.names), indent=1)
     if as_json:
         print(document)
     else:
-        _show(found, names)
+        _show(found.match, found.names)
     for kind, file in files:
         if kind == "json":
             write_output(file, document)
-
-
-def _endpoint(
-    address: str,
-    asked: tuple[str, str, Path],
-    samples: Samples,
-    decoders: Sequence[str],
-    resizers: Sequence[str],
-    shown: Progress,
-) -> tuple[Target, Sequence[int]]:
-    from alignkit.search.endpoint_target import endpoint_of, endpoint_target
-
-    tensor, header_env, folder = asked
-    endpoint = endpoint_of(address, tensor, header_env)
-    if folder.is_dir() and any(folder.iterdir()):
-        raise ConfigError(
-            f"--out tensors={folder}: is not empty; to search its tensors, pass it as --target"
-        )
-    with shown.stage("ask", len(samples), f"{endpoint.at.url} for tensors") as stage:
-        return endpoint_target(
-            endpoint, samples, folder, decoders=decoders, resizers=resizers,
-            progress=advancing(stage),
-        )  # fmt: skip
 
 
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:

@@ -37,8 +37,9 @@ def report(
     out: Annotated[
         list[str],
         typer.Option(
-            metavar="html=DIR|FILE",
-            help="Write a copy of the report here, without the run's arrays.",
+            metavar="KIND=PATH",
+            help="html=DIR|FILE: a copy of the report, without the run's arrays; atlas=DIR|FILE.md:"
+            " each swap of a stack or runtime in a line; repeatable.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     single_file: SingleFile = False,
@@ -50,11 +51,17 @@ def report(
     from alignkit.report.write_report import form, write_report
 
     wanted = form(single_file=single_file, images=images, max_report_size=max_report_size)
-    target = dict(output_paths(out, ("html",))).get("html")
-    written = write_report(folder, wanted, target)
-    print(written.page)
-    tell_left_out(written)
-    open_page(written.page, wanted=open_)
+    targets = output_paths(out, ("html", "atlas"))
+    for path in [path for kind, path in targets if kind == "atlas"]:
+        from alignkit.report.atlas_view import write_atlas
+
+        print(write_atlas(folder, path))
+    copies: list[Path | None] = [path for kind, path in targets if kind == "html"]
+    for copy in copies or [None] * (not out):
+        written = write_report(folder, wanted, copy)
+        print(written.page)
+        tell_left_out(written)
+        open_page(written.page, wanted=open_)
 
 
 def tell_left_out(written: WrittenReport) -> None:

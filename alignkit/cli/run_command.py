@@ -103,8 +103,12 @@ def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
         raise  # the process group is lost: no other experiment can run
     except AlignkitError as error:
         return print_error(error, experiment.file)
-    except Exception:  # noqa: BLE001 - a bug in one experiment must not stop the others
+    except Exception as error:  # noqa: BLE001 - a bug in one experiment must not stop the others
         from alignkit.errors import DEFECT
+        from alignkit.extras import missing_dependency
+
+        if isinstance(error, ModuleNotFoundError) and (missing := missing_dependency(error)):
+            return print_error(missing, experiment.file)
 
         traceback.print_exc()
         print(f"{experiment.file}: {DEFECT}", file=sys.stderr)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.bootstrap import (
@@ -20,6 +19,7 @@ from alignkit.compare.bootstrap import (
     indicators,
     mean_over_seeds,
     resampled_counts,
+    stacked,
 )
 from alignkit.compare.metrics import METRICS, averages, flips, logit_distance, ratio
 from alignkit.compare.predictions import Predictions, aligned
@@ -200,7 +200,7 @@ def _differences(
         groups.append(indicators(side.predicted, size, everyone))
     one = np.zeros(n, np.int64)
     groups += [indicators(one, 1, a.predicted != b.predicted) for a, b in pairs]
-    members = sparse.vstack(groups, format="csr")
+    members = stacked(groups)
 
     def differences(counts: FloatArray) -> dict[str, FloatArray]:
         """Compute all differences, (seeds, …, draws), from counts (groups, draws)."""

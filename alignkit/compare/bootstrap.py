@@ -24,16 +24,19 @@ alone in 6 %. The worst case tried is seeds that each lean one way in their own 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.statistics import percentile_interval, t_over_normal, welch_satterthwaite_df
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 RESAMPLES = 2_000  # each end of a 95 % interval then has 50 draws beyond it
 BLOCK_BYTES = 32 << 20  # float32 weights multiplied at a time
@@ -56,9 +59,18 @@ def indicators(group: Labels, groups: int, weights: npt.NDArray[np.bool_]) -> sp
 
     An image of another group, below 0 or from ``groups``, is in none.
     """
+    from scipy import sparse
+
     images = np.flatnonzero(weights & (group >= 0) & (group < groups))
     ones = np.ones(len(images), np.float32)
     return sparse.csr_matrix((ones, (group[images], images)), shape=(groups, len(group)))
+
+
+def stacked(groups: Sequence[sparse.csr_matrix]) -> sparse.csr_matrix:
+    """Stack groups of images, (groups, n) each, for one product with all resamples."""
+    from scipy import sparse
+
+    return sparse.vstack(groups, format="csr")
 
 
 def resample_weights(n: int, resamples: int, seed: int) -> Iterator[npt.NDArray[np.float32]]:

@@ -8,17 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from alignkit.arrays import FloatArray
 from alignkit.compare import pair_fields, pair_up
-from alignkit.compare.bootstrap import RESAMPLES, indicators, mean_over_seeds, resampled_counts
+from alignkit.compare.bootstrap import (
+    RESAMPLES,
+    indicators,
+    mean_over_seeds,
+    resampled_counts,
+    stacked,
+)
 from alignkit.compare.metrics import METRICS, averages
 from alignkit.compare.predictions import Predictions
 from alignkit.errors import NothingCompared
 from alignkit.record import CellPair
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 _CellDraws = dict[str, FloatArray]
 """Every metric of one cell and seed, (1 + resamples,): observed first, then of each resample."""
@@ -62,13 +71,12 @@ def cell_pairs(
 def _side(cell: Predictions, resamples: int) -> _CellDraws:
     size = len(cell.classes)
     everyone = np.ones(len(cell), np.bool_)
-    members = sparse.vstack(
+    members = stacked(
         [
             indicators(cell.labels, size, cell.predicted == cell.labels),
             indicators(cell.predicted, size, everyone),
             indicators(cell.labels, size, everyone),
-        ],
-        format="csr",
+        ]
     )
     return averages(*_counts(members, resamples).reshape(3, size, -1))
 
@@ -88,7 +96,7 @@ def _pair(
     n = len(pairs[0][0])
     one = np.zeros(n, np.int64)
     changed = [indicators(one, 1, a.predicted != b.predicted) for a, b in pairs]
-    churn = _counts(sparse.vstack(changed, format="csr"), resamples) / n
+    churn = _counts(stacked(changed), resamples) / n
     means = {
         name: mean_over_seeds(values[:, 0], values[:, 1:], images=n)
         for name, values in {**changes, "churn": churn}.items()

@@ -68,6 +68,7 @@ DATASETS = PluginTable(
             "alignkit.datasets.digits_on_photos:DigitsOnPhotos",
             distributions=("scikit-learn",),
             module="sklearn",
+            extra="train",
             summary="handwritten digits on photographs, made here as JPEG files; no download",
         ),
         "folder": Plugin(

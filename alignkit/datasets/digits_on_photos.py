@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from alignkit.datasets import Dataset
 from alignkit.datasets.image_files import cache_root, explained_cache, made_once
 from alignkit.errors import ConfigError, DataError
+from alignkit.extras import require_libraries
 from alignkit.plugins import Plugin
 from alignkit.stored_file import DamagedError, file_sha256, read_sealed, sealed
 from alignkit.version import DATA_LAYERS, code_version
@@ -177,6 +178,7 @@ class Sources:
 @cache
 def sources() -> Sources:
     """Load the digits and photographs."""
+    require_libraries("sklearn")
     import numpy as np
     from sklearn.datasets import load_digits, load_sample_images
 

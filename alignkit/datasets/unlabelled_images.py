@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NoReturn
+from typing import ClassVar, NoReturn, TypeAlias
 
 from alignkit.datasets import Dataset
 from alignkit.datasets.image_files import choose, image_files
 from alignkit.datasets.listed_images import ImageFile, list_files, read_image
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import ConfigError, DataError, NothingCompared
+from alignkit.samples import Samples, Split
 from alignkit.stored_file import irregular
 from alignkit.workspace import content_key
 
-if TYPE_CHECKING:
-    from alignkit.samples import Samples, Split
+ImageSource: TypeAlias = str | Path | bytes | Iterable[str | Path | bytes] | Samples
+"""Images as a function takes them: a folder, files, encoded images, or a data set's samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,6 @@ class Images(Dataset):
 
         Raise `NothingCompared` if there is none.
         """
-        from alignkit.samples import Samples
-
         folder, names = self._found()
         files = list_files(folder, names)
         return Samples(
@@ -93,6 +93,27 @@ class Images(Dataset):
         if self.limit is not None:
             names = sorted(choose(names, self.limit, self.seed))
         return folder, tuple(names)
+
+
+def images_from(source: ImageSource) -> Samples:
+    """Return the samples of folders, files or encoded images; of a mix of the last two as well.
+
+    Encoded images are named ``image 0``, ``image 1``, …. Raises `NothingCompared` if there are none
+    and `DataError` for a file that does not exist.
+    """
+    if isinstance(source, Samples):
+        return source
+    listed = [source] if isinstance(source, str | Path | bytes) else list(source)
+    files = tuple(Path(each) for each in listed if not isinstance(each, bytes))
+    if not listed:
+        raise NothingCompared("there are no images; nothing was compared")
+    # folders are searched, and files read on demand; a list that holds bytes is in memory anyway
+    if len(files) == len(listed):
+        return Images(files).evaluation()
+    encoded = [each if isinstance(each, bytes) else Path(each).read_bytes() for each in listed]
+    names = tuple(f"image {index}" for index in range(len(encoded)))
+    fingerprint = content_key([hashlib.sha256(each).hexdigest() for each in encoded])
+    return Samples(names, (), (), encoded.__getitem__, fingerprint)
 
 
 def _content_key(names: Sequence[str], files: Sequence[ImageFile]) -> str:

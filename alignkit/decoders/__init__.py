@@ -79,8 +79,8 @@ class Library:
 
 OPENCV = Library(("opencv-python", "opencv-python-headless", "opencv-contrib-python"), "cv2")
 PILLOW = Library(("pillow",), "PIL")
-TORCHVISION = Library(("torchvision",), "torchvision")
-TORCHPIPE = Library(("torchpipe",), "torchpipe")
+TORCHVISION = Library(("torchvision",), "torchvision", "train")
+TORCHPIPE = Library(("torchpipe",), "torchpipe", "torchpipe")
 # one wheel for each CUDA version: the first installed one counts
 DALI = Library(("nvidia-dali-cuda130", "nvidia-dali-cuda120"), "nvidia.dali", "dali")
 _NVIMGCODEC = Library(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from alignkit.backends import BACKENDS, Backend, Builder, Precision
 from alignkit.datasets.regular_file import read_text
+from alignkit.errors import MissingDependency
 from alignkit.experiment.option import (
     STRICT_MODEL,
     Integer,
@@ -23,15 +24,18 @@ from alignkit.experiment.option import (
 )
 from alignkit.models.architectures import USER_BUILT, unknown_model
 from alignkit.models.checkpoint import CheckpointFormat
+from alignkit.models.pretrained import is_file
 from alignkit.models.user_model import UserModel
 
 FORMATS: tuple[CheckpointFormat, ...] = ("weights", "torchscript", "exported", "onnx")
 
 
 def _lines_of_file(given: Any) -> Any:
-    """Return the lines of the file that the YAML names; another value as it is."""
+    """Return ImageNet's classes or the lines of the file that the YAML names; else the value."""
     if not isinstance(given, str):
         return given
+    if given == "imagenet":
+        return _imagenet_classes()
     try:
         # other line ends of Python's splitlines may stand within a name
         lines = read_text(Path(given).expanduser()).rstrip().split("\n")
@@ -54,8 +58,17 @@ def _lines_of_file(given: Any) -> Any:
     return names
 
 
+def _imagenet_classes() -> tuple[str, ...]:
+    from alignkit.models.pretrained import imagenet_classes
+
+    try:
+        return imagenet_classes()
+    except MissingDependency as error:  # reported with its place, beside the file's other mistakes
+        raise PydanticCustomError("classes", "{reason}", {"reason": str(error)}) from error
+
+
 class ModelOption(BaseModel):
-    """One model: exactly one file, and the path it was trained with."""
+    """One model: one file or the name of published weights, and the path it was trained with."""
 
     model_config = STRICT_MODEL
     name: Name
@@ -65,7 +78,11 @@ class ModelOption(BaseModel):
     weights: Path | None = None
     """A ``state_dict`` saved by ``torch.save``, for ``model``; nothing in it is executed."""
     model: str | None = None
-    """With ``weights``: a torchvision name, ``timm:NAME``, or ``module:function`` of your own."""
+    """With ``weights``: a torchvision name, ``timm:NAME``, or ``module:function`` of your own; with
+    ``pretrained``: one of the first two."""
+    pretrained: Annotated[str, Field(min_length=1)] | None = None
+    """Name of the published weights of ``model``, as torchvision (``IMAGENET1K_V1``) or timm
+    (``a1_in1k``) has it; they are downloaded once."""
     torchscript: Path | None = None
     """A file of ``torch.jit.save``."""
     exported: Path | None = None
@@ -75,21 +92,31 @@ class ModelOption(BaseModel):
     classes: Annotated[
         tuple[str, ...],
         Field(min_length=1),
-        BeforeValidator(_lines_of_file, json_schema_input_type=tuple[str, ...] | Path),
+        BeforeValidator(
+            _lines_of_file, json_schema_input_type=tuple[str, ...] | Literal["imagenet"] | Path
+        ),
     ] = ()
-    """Name of each output in order, as the folders are named: a list, or a file with one name a
-    line. A model may have more outputs than the data has classes. Without it, the outputs are the
-    data's classes in their order."""
+    """Name of each output in order, as the folders are named: a list, a file with one name a line,
+    or ``imagenet`` for the 1,000 WordNet ids of ImageNet-1k. A model may have more outputs than the
+    data has classes. Without it, the outputs are the data's classes in their order."""
 
     @model_validator(mode="after")
     def _one_file(self) -> Self:
-        named = [each for each in FORMATS if getattr(self, each) is not None]
+        named = [each for each in (*FORMATS, "pretrained") if getattr(self, each) is not None]
         if len(named) != 1:
-            raise PydanticCustomError("model", "give one of weights, torchscript, exported, onnx")
-        if (self.model is not None) != (self.weights is not None):
-            raise PydanticCustomError("model", "'weights' and 'model' belong together")
+            message = "give one of weights, pretrained, torchscript, exported, onnx"
+            raise PydanticCustomError("model", message)
+        if (self.model is not None) != (named[0] in ("weights", "pretrained")):
+            message = "'model' belongs to 'weights' or 'pretrained'"
+            raise PydanticCustomError("model", message)
+        if self.pretrained and is_file(self.pretrained):
+            message = "'pretrained' is a name of published weights; give a file as 'weights'"
+            raise PydanticCustomError("model", message)
         # a function of the user's own is not imported by a check of the file
         own = self.model is not None and USER_BUILT.fullmatch(self.model)
+        if self.pretrained and own and not str(self.model).startswith("timm:"):
+            message = "'pretrained' names weights of torchvision or timm, and 'model' is neither's"
+            raise PydanticCustomError("model", message)
         if self.model and not own and (reason := unknown_model(self.model)):
             raise PydanticCustomError("model", "{message}", {"message": reason})
         if repeated := [name for name, count in Counter(self.classes).items() if count > 1]:
@@ -100,17 +127,19 @@ class ModelOption(BaseModel):
     @property
     def format(self) -> CheckpointFormat:
         """The format of the file."""
-        return next(each for each in FORMATS if getattr(self, each) is not None)
+        held = (each for each in FORMATS if getattr(self, each) is not None)
+        return "weights" if self.pretrained else next(held)
 
     @property
     def file(self) -> Path:
-        """The path of the file."""
-        path: Path = getattr(self, self.format)
+        """The path of the file; that of published weights is not known yet."""
+        path: Path = Path() if self.pretrained else getattr(self, self.format)
         return path.expanduser()
 
     def build(self) -> UserModel:
         """Build the model this entry describes."""
-        return UserModel(self.name, self.format, self.file, self.model or "", self.classes)
+        model, pretrained = self.model or "", self.pretrained or ""
+        return UserModel(self.name, self.format, self.file, model, self.classes, pretrained)
 
 
 def mismatched(

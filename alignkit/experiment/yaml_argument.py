@@ -1,6 +1,7 @@
-"""Argument of ``--preprocess`` → `Preprocess`: a preset, an entry, a mapping, or an import.
+"""Argument of ``--preprocess``, or of a Python function → `Preprocess`.
 
-A mapping may have a key ``name`` besides those of an entry of ``preprocess:``. ``FILE.toml`` of
+It is a preset's name, an entry of an experiment file, a mapping, an import, or a `Preprocess`. A
+mapping may have a key ``name`` besides those of an entry of ``preprocess:``. ``FILE.toml`` of
 torchpipe, ``FILE.json`` of Hugging Face and ``timm:MODEL`` are short for a mapping.
 """
 
@@ -11,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
@@ -26,6 +27,11 @@ from alignkit.preprocess.presets import PRESETS
 DEFAULT_SIZE = 224
 """Side of a preset's input in pixels, without ``--size``."""
 
+Stack: TypeAlias = Preprocess | Mapping[str, Any] | str
+"""A preprocessing path as a function takes it: a preset's name, a mapping as under ``preprocess:``
+of an experiment file, or a `Preprocess`."""
+_Entry: TypeAlias = PreprocessOption | Preprocess
+
 
 @dataclass(frozen=True, slots=True)
 class NamedPath:
@@ -36,65 +42,96 @@ class NamedPath:
 
 
 def named_paths(
-    arguments: Sequence[str],
+    arguments: Sequence[Stack],
     *,
     size: int | None = None,
     entries: Mapping[str, PreprocessOption] = {},
     max_pixels: int | None = None,
+    called: str = "--preprocess",
 ) -> tuple[NamedPath, ...]:
     """Build the paths of the arguments, in their order; without an argument all ``entries``.
 
     ``size`` is the side of the input in pixels for a preset that gives none; ``max_pixels``
-    replaces every path's own limit. A path that is given twice gets two names. Raises `ConfigError`
-    for an unknown name, a mistake in a mapping, fewer than two paths, or inputs of different sizes.
+    replaces every path's own limit. A path that is given twice gets two names. ``called`` is the
+    word for an argument in messages. Raises `ConfigError` for an unknown name, a mistake in a
+    mapping, fewer than two paths, or inputs of different sizes.
     """
-    found = [_option(text, number, size, entries) for number, text in enumerate(arguments, 1)]
-    found = found or list(entries.items())
+    found: list[tuple[str, _Entry]] = [
+        _entry(each, f"{called} {number}", size, entries, called)
+        for number, each in enumerate(arguments, 1)
+    ]
+    found = found or [*entries.items()]
     if len(found) < 2:
-        raise ConfigError("give --preprocess twice or more: the reference first, then candidates")
+        raise ConfigError(
+            f"give {called} twice or more: the reference first, then candidates "
+            "(`alignkit list presets` names some)"
+        )
     paths = []
-    for name, (_, option) in zip(_distinct([name for name, _ in found]), found, strict=True):
-        preprocess = option.build(name)
+    names = [name or f"path-{number}" for number, (name, _) in enumerate(found, 1)]
+    for name, (_, entry) in zip(_distinct(names), found, strict=True):
+        path = _built(entry, name)
         if max_pixels is not None:
-            preprocess = replace(preprocess, max_pixels=max_pixels)
-        paths.append(NamedPath(preprocess, option.preset))
+            path = replace(path, preprocess=replace(path.preprocess, max_pixels=max_pixels))
+        paths.append(path)
     first, *others = [path.preprocess for path in paths]
-    for path in others:
-        if path.size != first.size:
-            sizes = ["x".join(map(str, each.size)) for each in (first, path)]
+    for other in others:
+        if other.size != first.size:
+            sizes = ["x".join(map(str, each.size)) for each in (first, other)]
             raise ConfigError(
-                f"{first.name!r} prepares {sizes[0]} pixels and {path.name!r} {sizes[1]}; one "
+                f"{first.name!r} prepares {sizes[0]} pixels and {other.name!r} {sizes[1]}; one "
                 "model takes one size, so give both the same"
             )
     return tuple(paths)
 
 
-def _option(
-    text: str, number: int, size: int | None, entries: Mapping[str, PreprocessOption]
-) -> tuple[str, PreprocessOption]:
-    if text in entries:
-        return text, entries[text]
-    # an argument is YAML, so that a mapping of the file can be pasted
-    source = parse(text, f"--preprocess {number}")
-    given = source.value
-    if mapping := import_of(text):
+def path_of(given: Stack, name: str, *, size: int | None = None) -> Preprocess:
+    """Build one path of this name, which messages use too; raises `ConfigError` as above."""
+    return _built(_entry(given, name, size, {}, name)[1], name).preprocess
+
+
+def _built(entry: _Entry, name: str) -> NamedPath:
+    if isinstance(entry, Preprocess):
+        return NamedPath(replace(entry, name=name))
+    return NamedPath(entry.build(name), entry.preset)
+
+
+def _entry(
+    given: Stack, place: str, size: int | None, entries: Mapping[str, PreprocessOption], called: str
+) -> tuple[str, _Entry]:
+    if isinstance(given, Preprocess):
+        return given.name, given
+    if isinstance(given, Mapping):
+        # as text, so that a mistake is underlined as in a file
+        source = parse(json.dumps(dict(given), default=str), place)
+        return _of_mapping(source.value, source, size)
+    if given in entries:
+        return given, entries[given]
+    if mapping := import_of(given):
         # so that a mistake in the imported file has a place to be underlined at
-        given, source = mapping, parse(json.dumps(mapping), f"--preprocess {number}")
-    if isinstance(given, str) and not source.problems:
+        return _of_mapping(mapping, parse(json.dumps(mapping), place), size)
+    # an argument is YAML, so that a mapping of the file can be pasted
+    source = parse(given, place)
+    if isinstance(source.value, str) and not source.problems:
         if given not in PRESETS:
             known = {**PRESETS, **entries}
-            raise ConfigError(f"--preprocess {given}: no such preset{did_you_mean(given, known)}")
+            raise ConfigError(f"{called} {given}: no such preset{did_you_mean(given, known)}")
         return given, PreprocessOption.model_validate(
             {"preset": given, "size": size or DEFAULT_SIZE}
         )
-    if isinstance(given, dict):
-        unknown = [key for key in given if key not in PreprocessOption.model_fields]
-        # a misspelt "preset" is reported below; its missing size would only distract
-        if "preset" in given or nearest("preset", unknown):
-            given.setdefault("size", size or DEFAULT_SIZE)
-        name = given.pop("name", None) or _name(given) or f"path-{number}"
-        return str(name), _validated(given, source)
-    raise ConfigError(_in_words(source.problems) or f"--preprocess {text!r}: {FORMS}")
+    if isinstance(source.value, dict):
+        return _of_mapping(source.value, source, size)
+    raise ConfigError(_in_words(source.problems) or f"{called} {given!r}: {FORMS}")
+
+
+def _of_mapping(
+    given: dict[str, Any], source: YAMLSource, size: int | None
+) -> tuple[str, PreprocessOption]:
+    unknown = [key for key in given if key not in PreprocessOption.model_fields]
+    # a misspelt "preset" is reported below; its missing size would only distract
+    if "preset" in given or nearest("preset", unknown):
+        given.setdefault("size", size or DEFAULT_SIZE)
+    name = given.pop("name", None) or _name(given) or ""
+    return str(name), _validated(given, source)
 
 
 FORMS = (

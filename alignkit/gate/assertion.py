@@ -2,67 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
+from alignkit.datasets.unlabelled_images import ImageSource, images_from
 from alignkit.errors import ConfigError, MissingDependency, NothingCompared
 from alignkit.experiment.gate_option import Gate, beyond_normalised
 from alignkit.experiment.rule_option import Rule
+from alignkit.experiment.yaml_argument import Stack, path_of
+from alignkit.gate.named_checks import named_checks, worst_image
+from alignkit.gate.result_comparison import Function, compare_results
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
-from alignkit.preprocess import Preprocess, StageName, same_as
-from alignkit.record import CoverageDiff, Verdict
+from alignkit.preprocess import Preprocess, same_as
+from alignkit.record import Verdict
+from alignkit.report.notebook import ShownVerdict
 from alignkit.samples import Samples
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-Function: TypeAlias = Callable[[bytes], Any]
-"""Encoded image → (h, w, 3) in 0..255, or a normalised (3, h, w) or (1, 3, h, w) tensor."""
-Stack: TypeAlias = Preprocess | Mapping[str, Any] | Function
-ImageSource: TypeAlias = str | Path | Iterable[str | Path | bytes] | Samples
+RuleArgument: TypeAlias = str | Mapping[str, Any] | Rule
+"""A rule of a gate: the name of a preset, a mapping as in an experiment file, or a `Rule`."""
 
 
 class PreprocessDriftError(AssertionError):
     """Drift between two stacks that breaks a rule; ``verdict`` holds every check."""
 
-    def __init__(self, verdict: Verdict) -> None:
+    def __init__(self, verdict: ShownVerdict) -> None:
         failed = [each for each in verdict.rules if each.state in ("fail", "error", "inconclusive")]
         lines = [f"  {each.state} {each.metric}: {each.observed} ({each.limit})" for each in failed]
-        super().__init__("\n".join([verdict.sentence, *lines]))
+        # the sentence has the first one word for word
+        lines = lines if len(lines) > 1 else []
+        super().__init__("\n".join([verdict.sentence, *lines, *verdict.notes]))
         self.verdict = verdict
 
 
 def assert_preprocess_aligned(
-    reference: Stack,
-    candidate: Stack,
+    reference: Stack | Function,
+    candidate: Stack | Function,
     images: ImageSource,
     *,
-    rules: Sequence[str | Mapping[str, Any] | Rule] = ("strict",),
-) -> Verdict:
+    rules: Sequence[RuleArgument] = ("strict",),
+    size: int | None = None,
+) -> ShownVerdict:
     """Return the verdict; raise `PreprocessDriftError` unless every rule holds.
 
-    A stack is a `Preprocess`, a mapping as under ``preprocess:`` in an experiment file, or a
-    function of the encoded bytes, which is compared by its result alone. ``rules`` are those of a
-    gate: names of presets or mappings, e.g. ``{"metric": "resize.max_abs", "fail": 2}``. The result
-    of a function counts as the stage ``colour``, or as ``normalise`` if it is a tensor; ``strict``
-    then requires that stage to be equal bit for bit. Raises `ConfigError` for a rule that cannot be
-    measured and `NothingCompared` if there is no image, or if both stacks are the same: a mapping
-    says ``"same": True`` if that is meant.
+    A stack is a preset's name (of ``size`` pixels, by default 224), a mapping as under
+    ``preprocess:`` in an experiment file, a `Preprocess`, or a function of a file's bytes, which is
+    compared by its result alone: (h, w, 3) in 0..255, or (3, h, w) normalised. ``rules`` are those
+    of a gate: names of presets or mappings, e.g. ``{"metric": "resize.max_abs", "fail": 2}``. A
+    function's image counts as the stage ``colour`` and its tensor as ``normalise``; ``strict`` then
+    requires that stage to be equal bit for bit. The verdict's sentence says which stages no rule
+    checked and, where a function's result differs, why, if a channel order, normalisation or
+    geometry explains most of it. Raises `ConfigError` for a rule that cannot be measured and
+    `NothingCompared` if there is no image, or if both stacks are the same: a mapping says
+    ``"same": True`` if that is meant.
 
     >>> one = {"decode": "pillow", "resize": {"name": "opencv", "size": 224}}
     >>> other = {**one, "decode": "opencv"}
     >>> assert_preprocess_aligned(one, other, "images/")  # doctest: +SKIP
     """
-    samples = _samples(images)
+    samples = images_from(images)
     if not len(samples):
         raise NothingCompared("there are no images; nothing was compared")
-    sides = _side(reference, "reference"), _side(candidate, "candidate")
+    sides = _side(reference, "reference", size), _side(candidate, "candidate", size)
     repeated = _repeated(*sides)
     meant = isinstance(candidate, Mapping) and candidate.get("same") is True
     if meant and not repeated:
@@ -72,25 +76,25 @@ def assert_preprocess_aligned(
             "both stacks have the same stages and options, so that nothing would be compared; "
             "if that is meant, give the candidate as a mapping with 'same': True"
         )
-    if all(isinstance(side, Preprocess) for side in sides):
-        gate = _gate(rules)
-        verdict = _of_paths(*sides, samples, gate, same=meant)  # type: ignore[arg-type]  # both are
+    a, b = sides
+    if isinstance(a, Preprocess) and isinstance(b, Preprocess):
+        verdict = _of_paths(a, b, samples, _gate(rules), same=meant)
     else:
-        verdict = _of_results(*sides, samples, rules)
+        verdict = _of_results(a, b, samples, rules)
     if verdict.exit_code:
         raise PreprocessDriftError(verdict)
     return verdict
 
 
-def _side(stack: Stack, name: str) -> Preprocess | Function:
-    if isinstance(stack, Mapping):
-        from alignkit.experiment.preprocess_option import PreprocessOption
-
-        try:
-            return PreprocessOption.model_validate(dict(stack)).build(name)
-        except ValidationError as error:
-            raise ConfigError(f"{name}: {_first(error)}") from None
-    return replace(stack, name=name) if isinstance(stack, Preprocess) else stack
+def _side(stack: Stack | Function, name: str, size: int | None) -> Preprocess | Function:
+    if isinstance(stack, str | Mapping | Preprocess):
+        return path_of(stack, name, size=size)
+    if callable(stack):
+        return stack
+    raise ConfigError(
+        f"{name}: {type(stack).__name__} is no stack; give a preset's name, a mapping of stages, a "
+        "Preprocess, or a function of a file's bytes"
+    )
 
 
 def _repeated(a: Preprocess | Function, b: Preprocess | Function) -> bool:
@@ -99,35 +103,26 @@ def _repeated(a: Preprocess | Function, b: Preprocess | Function) -> bool:
     return a is b
 
 
-def _gate(rules: Sequence[str | Mapping[str, Any] | Rule]) -> Gate:
-    options = [{"preset": rule} if isinstance(rule, str) else rule for rule in rules]
+def _gate(rules: Sequence[RuleArgument]) -> Gate:
+    listed = [rules] if isinstance(rules, str | Mapping | Rule) else rules
+    options = [{"preset": rule} if isinstance(rule, str) else rule for rule in listed]
     try:
         return Gate.model_validate({"rules": options})
     except ValidationError as error:
-        raise ConfigError(f"rules: {_first(error)}") from None
+        line = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in line["loc"])
+        raise ConfigError(f"rules: {place}: {line['msg']}") from None
 
 
-def _first(error: ValidationError) -> str:
-    line = error.errors(include_url=False)[0]
-    return ".".join(str(part) for part in line["loc"]) + f": {line['msg']}"
+def _said(verdict: Verdict, checked: str, *notes: str) -> ShownVerdict:
+    """Add to the verdict which stages were checked, and notes."""
+    whole = " ".join(filter(None, (verdict.sentence, checked)))
+    return ShownVerdict.of(verdict.model_copy(update={"sentence": whole}), *notes)
 
 
-def _samples(images: ImageSource) -> Samples:
-    if isinstance(images, Samples):
-        return images
-    listed = [images] if isinstance(images, str | Path) else list(images)
-    files = tuple(Path(each) for each in listed if not isinstance(each, bytes))
-    # folders are searched, and files read on demand; a list that holds bytes is in memory anyway
-    if files and len(files) == len(listed):
-        from alignkit.datasets.unlabelled_images import Images
-
-        return Images(files).evaluation()
-    encoded = [each if isinstance(each, bytes) else Path(each).read_bytes() for each in listed]
-    names = tuple(f"image {index}" for index in range(len(encoded)))
-    return Samples(names, (), (), encoded.__getitem__, fingerprint="")
-
-
-def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate, *, same: bool) -> Verdict:
+def _of_paths(
+    a: Preprocess, b: Preprocess, samples: Samples, gate: Gate, *, same: bool
+) -> ShownVerdict:
     from alignkit.compare.compare_pixels import compare_preprocess, coverage_diff, pixel_stages
     from alignkit.controls.planted_faults import check_pixels
     from alignkit.findings.provenance import path_facts
@@ -139,7 +134,7 @@ def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate, *, sam
         if reason := preprocess.missing():
             raise MissingDependency(f"{preprocess.name}: {reason}")
     diffs = compare_preprocess(a, b, samples)
-    return judge(
+    verdict = judge(
         gate,
         Evidence(
             pixels=pixel_stages(diffs),
@@ -148,73 +143,31 @@ def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate, *, sam
         ),
         controls=check_pixels(a, samples),
     )
+    worst = worst_image(a, b, samples, diffs) if verdict.exit_code else ""
+    return _said(verdict, named_checks(gate, verdict, a, b), worst)
 
 
 def _of_results(
     a: Preprocess | Function,
     b: Preprocess | Function,
     samples: Samples,
-    rules: Sequence[str | Mapping[str, Any] | Rule],
-) -> Verdict:
-    from alignkit.compare.compare_pixels import pixel_stage
-    from alignkit.compare.pixel_diff import PixelDiff
-    from alignkit.compare.pixel_sums import pixel_sums
-
-    # a function gives one kind of array, so that the first image tells which
-    tensors = any(_called(side, samples.read(0)).shape[0] == 3
-                  for side in (a, b) if not isinstance(side, Preprocess))  # fmt: skip
-    stage: StageName = "normalise" if tensors else "colour"
-    total = PixelDiff(stage, "isolated")
-    both = (_results(side, samples, tensor=tensors) for side in (a, b))
-    for left, right in zip(*both, strict=True):
-        if left.shape != right.shape:
-            total += PixelDiff(stage, "isolated", None, 1)
-        else:
-            sums = pixel_sums(left, right, channels="first" if tensors else "last")
-            total += PixelDiff(stage, "isolated", sums)
-    own = [{"metric": f"{stage}.changed", "fail": 0.0} if r == "strict" else r for r in rules]
-    facts = pixel_stage(total, reference="reference", candidate="candidate")
-    covered = CoverageDiff(reference="reference", candidate="candidate", images=len(samples),
-                           only_reference=0, only_candidate=0)  # fmt: skip
-    return judge(_gate(own), Evidence(pixels=(facts,), coverage_diffs=(covered,)), controls=())
-
-
-def _results(
-    side: Preprocess | Function, samples: Samples, *, tensor: bool
-) -> Iterator[npt.NDArray[Any]]:
-    """Yield a stack's result for each image: (h, w, 3), or (3, h, w) of a tensor."""
-    from alignkit.preprocess.image_taps import encoded_images, take_pixels
-
-    if not isinstance(side, Preprocess):
-        yield from (_called(side, samples.read(index)) for index in range(len(samples)))
-        return
-    for (taken,) in take_pixels([side], encoded_images(samples)):
-        # no coverage is counted here, so a failed image must not pass unseen
-        if taken.pixels is None:
-            raise NothingCompared(f"{side.name} cannot decode an image: {taken.reason}")
-        yield side.normalise(taken.pixels) if tensor else taken.pixels
-
-
-def _called(side: Function, encoded: bytes) -> npt.NDArray[Any]:
-    """Return a function's result for one image: (h, w, 3), or (3, h, w) of a tensor."""
-    import numpy as np
-
-    array: npt.NDArray[np.generic] = np.asarray(side(encoded))
-    if array.ndim == 4 and array.shape[0] == 1:
-        array = array[0]
-    if array.ndim != 3 or 3 not in (array.shape[0], array.shape[2]):
-        raise ConfigError(
-            f"the function gives an array of shape {array.shape}; it must be (h, w, 3), or "
-            "(3, h, w) for a tensor"
-        )
-    # bytes are compared in exact integers
-    return array if array.dtype == np.uint8 else array.astype(np.float32)
+    rules: Sequence[RuleArgument],
+) -> ShownVerdict:
+    compared = compare_results(a, b, samples)
+    listed = [rules] if isinstance(rules, str | Mapping | Rule) else rules
+    changed = {"metric": f"{compared.stage}.changed", "fail": 0.0}
+    gate = _gate([changed if each == "strict" else each for each in listed])
+    compared.refuse_others(gate)
+    verdict = judge(gate, compared.evidence, controls=())
+    if not verdict.exit_code:
+        return _said(verdict, compared.checked)
+    return _said(verdict, compared.checked, compared.worst, compared.explained(a, b, samples))
 
 
 def compare_or_approve(
     folder: Path,
     name: str,
-    stack: Preprocess | Mapping[str, Any],
+    stack: Stack,
     images: ImageSource,
     *,
     reason: str | None,
@@ -230,9 +183,8 @@ def compare_or_approve(
     from alignkit.baseline.unapproved import refuse_unapproved
     from alignkit.errors import BaselineError
 
-    preprocess = _side(stack, name)
-    assert isinstance(preprocess, Preprocess)
-    samples = _samples(images)
+    preprocess = path_of(stack, name)
+    samples = images_from(images)
     environment = baseline_environment([preprocess])
     if reason is not None:
         file = baseline_file(folder, environment)

@@ -40,6 +40,7 @@ from alignkit.judge import judge
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.preprocess import STAGES
 from alignkit.record import Artifact, BaselineFacts, RunRecord
+from alignkit.record.cell_table import with_cell_table
 from alignkit.record.document import read_record, write_record
 from alignkit.runner import run_experiment
 from alignkit.samples import Samples
@@ -93,8 +94,9 @@ def check(
     if fail_fast:
         early = first_failure(experiment, rule_lines(experiment), context)
         if early is not None:
-            write_record(*early)
-            return Checked(*early)
+            record, run = with_cell_table(*early), early[1]
+            write_record(record, run)
+            return Checked(record, run)
     measure = run_experiment if experiment.labelled else _measured_pixels
     record, run = measure(experiment, context)
     # a run returns its folder's record; a pixel gate has just made one
@@ -259,5 +261,7 @@ def conclude(
         lines=rule_lines(experiment),
     )
     done = compared.model_copy(update={"verdict": verdict})
+    if done.cell_table is None:  # of pixels alone: it has no rows
+        done = with_cell_table(done, run)
     write_record(done, run)
     return Checked(done, run, approved, now.as_baseline() if now else None)

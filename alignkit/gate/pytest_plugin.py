@@ -8,7 +8,7 @@ Nothing of alignkit is imported until a test uses it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from alignkit.gate.assertion import ImageSource
-    from alignkit.preprocess import Preprocess
+    from alignkit.datasets.unlabelled_images import ImageSource
+    from alignkit.experiment.yaml_argument import Stack
 
 UPDATE = "--alignkit-update"
 
@@ -54,9 +54,7 @@ class PreprocessBaseline:
     folder: Path
     reason: str | None
 
-    def check(
-        self, path: Preprocess | Mapping[str, Any], images: ImageSource, name: str = "path"
-    ) -> None:
+    def check(self, path: Stack, images: ImageSource, name: str = "path") -> None:
         """Fail if a stage returns other pixels than the approved ones, or none are approved."""
         from alignkit.gate.assertion import compare_or_approve
 

@@ -140,6 +140,8 @@ class Observed:
     """A lower bound, if the value itself is not known."""
     different: str = ""
     """Reason why it fails whatever the limit is: other shapes, or values that are not finite."""
+    amount: str = ""
+    """How far the pixels of a share of images differ, in words."""
     perfect: bool = False
     """Whether nothing differs: PSNR is infinite and passes any limit."""
     cause: str = ""

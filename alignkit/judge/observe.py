@@ -20,6 +20,7 @@ from alignkit.record import (
     PathFacts,
     PixelStage,
 )
+from alignkit.text.numbers import significant
 
 _DECODING = ("decode", "max_pixels")
 """The options by which a path decodes an image or not."""
@@ -122,10 +123,19 @@ def _of_stage(field: str, stage: PixelStage, reference: str, candidate: str) -> 
         value=value,
         n=compared,
         different=different,
+        amount=_amount(stage) if field == "changed" and value else "",
         perfect=field == "psnr" and stage.identical == compared > 0,
         reason=stage.reason or ("" if value is not None else "has no value"),
         missing=ExitCode.CRASHED if compared else ExitCode.NOTHING_COMPARED,
     )
+
+
+def _amount(stage: PixelStage) -> str:
+    """Word the differences of a stage; a share of images does not say how far they differ."""
+    if stage.mean_abs is None or stage.max_abs is None:
+        return ""
+    unit = "normalised units" if stage.stage == "normalise" else "grey levels"
+    return f"mean {significant(stage.mean_abs)}, max {significant(stage.max_abs)} {unit}"
 
 
 def _pixel_value(field: str, stage: PixelStage, compared: int) -> float | None:

@@ -63,7 +63,7 @@ def in_words(rule: Rule, seen: Observed, state: VerdictState) -> str:
     if metric.kind == "latency":
         return _slower(seen, relative=rule.relative)
     if not metric.signed:
-        value = _amount(seen.value, unit)
+        value = ", ".join(filter(None, (_amount(seen.value, unit), seen.amount)))
     else:
         change = Estimate(seen.value, seen.low, seen.high)
         value = estimated(change, unit=" %" if rule.relative else " pp")

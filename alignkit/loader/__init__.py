@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from alignkit.errors import ConfigError
+from alignkit.experiment.yaml_argument import Stack, named_paths
 from alignkit.loader.loader_batch import (
     BatchMemory,
     EncodedBatch,
@@ -33,6 +34,7 @@ from alignkit.loader.loader_batch import (
     collate_encoded,
     explained_deaths,
 )
+from alignkit.loader.loader_transform import Transform, seeded, try_transform
 from alignkit.prepare import prepare_one
 from alignkit.torch_settings import usable_cpus
 from alignkit.train.training_draws import words
@@ -50,12 +52,8 @@ __all__ = [
     "MixedBatch",
     "MixedLoader",
     "collate_encoded",
+    "seeded",
 ]
-
-Transform = Callable[["torch.Tensor", int], "torch.Tensor"]
-"""Function from (3, h, w), 0..255 as the path returns it before normalisation, and a seed for its
-draws, to (3, h', w')."""
-
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +83,11 @@ class MixedBatch:
     """(n,), id of each image."""
     failed: tuple[FailedImage, ...] = ()
 
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> MixedBatch:
+        """Return the batch with its tensors on a device; Lightning calls it."""
+        images, labels = (each.to(device, non_blocking=non_blocking) for each in self)
+        return replace(self, images=images, labels=labels)
+
     def __iter__(self) -> Iterator[torch.Tensor]:
         yield from (self.images, self.labels)
 
@@ -93,21 +96,28 @@ class MixedBatch:
 class MixedLoader:
     """Drop-in replacement for the loader of ``for images, labels in loader``.
 
-    Raises `ConfigError` for invalid options, `DataError` for batches without encoded images,
+    >>> inner = DataLoader(data, 64, shuffle=True, collate_fn=collate_encoded)  # doctest: +SKIP
+    >>> loader = MixedLoader(inner, "pillow-train", "torchpipe-gpu-surrogate", size=224)
+    ... # doctest: +SKIP
+
+    Raises `ConfigError` for invalid options, for paths that cannot run here and for a transform
+    that does not take an image and a seed, `DataError` for batches without encoded images,
     `WorkerError` when a worker process of a ``DataLoader`` is killed, and any error of a transform,
     with the image's name as a note.
     """
 
     batches: Iterable[Any]
     """Batches, each an `EncodedBatch`, or a pair or triple like it; see `collate_encoded`."""
-    first: Preprocess
-    second: Preprocess
+    first: Stack
+    """A preset's name, a mapping as under ``preprocess:`` of an experiment file, or a
+    `Preprocess`."""
+    second: Stack
     share: float = 0.5
     """Share of the images, or batches, that ``first`` prepares: torchpipe's ``cpu_percentage``."""
     per: Literal["sample", "batch"] = "sample"
     seed: int = 0
     transform: Transform | None = None
-    """Transform of the images of both paths, so that the two stay matched."""
+    """Transform of the images of both paths, so that the two stay matched; see `seeded`."""
     second_transform: Transform | None = None
     """Transform of the second path's images, instead of ``transform``."""
     device: Literal["cpu", "cuda"] = "cpu"
@@ -117,7 +127,11 @@ class MixedLoader:
     """Number of batches prepared before the loop asks for them."""
     threads: int = 0
     """Threads that prepare images; 0 is one for each CPU this process may use."""
+    size: int | None = None
+    """Side of the model's input in pixels, for presets; by default 224."""
     epoch: int = field(default=0, init=False)
+    paths: tuple[Preprocess, Preprocess] = field(init=False, repr=False)
+    """``first`` and ``second``, built."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.share <= 1:
@@ -126,14 +140,15 @@ class MixedLoader:
             raise ConfigError(f"per: {self.per!r}; 'sample' or 'batch'")
         if self.ahead < 1:
             raise ConfigError(f"ahead: {self.ahead}; 1 batch or more")
-        if self.first.size != self.second.size:
-            raise ConfigError(
-                f"{self.first.name} gives {self.first.size}, {self.second.name} "
-                f"{self.second.size}: one batch takes one size"
-            )
-        for path in (self.first, self.second):
+        first, second = named_paths((self.first, self.second), size=self.size, called="path")
+        self.paths = first.preprocess, second.preprocess
+        for path in self.paths:
             if reason := path.missing():
                 raise ConfigError(f"{path.name}: {reason}")
+        transforms = self.transform, self.second_transform or self.transform
+        for path, transform in zip(self.paths, transforms, strict=True):
+            if transform is not None:
+                try_transform(transform, path)
 
     def __len__(self) -> int:
         if not isinstance(self.batches, Sized):
@@ -147,7 +162,16 @@ class MixedLoader:
     def reset(self) -> None:
         """Do nothing; exists for loops written for torchpipe's wrapper."""
 
-    def prep_for_val(self, batches: Iterable[Any], path: Preprocess) -> MixedLoader:
+    @property
+    def sampler(self) -> MixedLoader:
+        """The loader itself: Lightning calls ``sampler.set_epoch`` before each epoch."""
+        return self
+
+    @property
+    def batch_sampler(self) -> None:
+        """``None``: Lightning asks every loader that has a ``sampler``."""
+
+    def prep_for_val(self, batches: Iterable[Any], path: Stack) -> MixedLoader:
         """Return a loader for validation: every image along ``path``, nothing random."""
         return replace(
             self, batches=batches, first=path, second=path, share=1.0,
@@ -158,7 +182,7 @@ class MixedLoader:
         sampler: Any = getattr(self.batches, "sampler", None)
         if hasattr(sampler, "set_epoch"):  # without this, a DistributedSampler repeats one order
             sampler.set_epoch(self.epoch)
-        upload = Upload(self.device, (self.first, self.second))
+        upload = Upload(self.device, self.paths)
         pending: deque[tuple[int, Future[tuple[list[_Prepared], Uploaded]]]] = deque()
         seen, reused = 0, ReusedMemory()
         with explained_deaths(), _pools(self.threads or usable_cpus()) as (pool, sender):
@@ -197,7 +221,7 @@ class MixedLoader:
     def _one(self, upload: Upload, job: _Job, memory: BatchMemory, position: int) -> _Prepared:
         if isinstance(job.encoded, Unread):
             return _Prepared(job, "failed", job.encoded, None)
-        outcome, pixels = prepare_one(job.id, job.encoded, (self.first, self.second)[job.path])
+        outcome, pixels = prepare_one(job.id, job.encoded, self.paths[job.path])
         transform = self.second_transform or self.transform if job.path else self.transform
         if pixels is None:
             return _Prepared(job, outcome.outcome, outcome.reason, None)
@@ -211,7 +235,7 @@ class MixedLoader:
         return _Prepared(job, outcome.outcome, outcome.reason, image)
 
     def _batch(self, number: int, sent: Future[tuple[list[_Prepared], Uploaded]]) -> MixedBatch:
-        names = (self.first.name, self.second.name)
+        names = [each.name for each in self.paths]
         images, tensors = sent.result()
         failed = tuple(
             FailedImage(place, names[each.job.path], each.outcome, each.reason, each.job.id)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from alignkit.errors import ConfigError, DataError
 from alignkit.models.architectures import build_model, unfit_size
 from alignkit.models.file_kind import mistaken
+from alignkit.models.pretrained import published_outputs
 from alignkit.models.user_model import Fault, UserModel
 from alignkit.models.weights_header import read_weights_header, wrapper
 
@@ -42,6 +43,8 @@ def faults_of(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -
     Raise `MissingDependency` if the model is timm's and timm is not installed.
     """
     found = given.faults(classes, size)
+    if given.pretrained:
+        return found + _published_faults(given, len(classes), size)
     if given.format == "weights":
         return found + _weights_faults(given, len(classes), size)
     if given.format != "onnx" and (reason := mistaken(given.file, given.format)):
@@ -71,6 +74,21 @@ def require_own_code(given: UserModel, classes: Sequence[str], size: tuple[int, 
     outputs = logits.shape[-1] if isinstance(logits, torch.Tensor) and logits.ndim == 2 else None
     if outputs and (reason := given.misnamed(outputs, len(classes))):
         raise DataError(reason)
+
+
+def _published_faults(given: UserModel, classes: int, size: tuple[int, int]) -> list[Fault]:
+    found = []
+    try:
+        outputs = published_outputs(given.pretrained, given.model)
+        if reason := given.misnamed(outputs, classes):
+            found.append(given.miscounted(reason))
+    except ConfigError as error:
+        found.append(Fault("pretrained", str(error).removeprefix("pretrained: ")))
+    try:
+        require_input(given.model, *size)
+    except ConfigError as error:
+        found.append(Fault("model", str(error)))
+    return found
 
 
 def _weights_faults(given: UserModel, classes: int, size: tuple[int, int]) -> list[Fault]:

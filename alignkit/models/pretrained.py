@@ -1,4 +1,4 @@
-"""Weights with which a training begins: a file, or published ones by torchvision's or timm's name.
+"""Published weights by torchvision's or timm's name, and files with which a training begins.
 
 Published weights are downloaded and kept by the library that names them. Their identity is known
 before: torchvision's file names hold the first digits of their SHA-256, timm's are a repository of
@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import ConfigError, MissingDependency
+from alignkit.models.torch_model_files import import_timm
 from alignkit.plugins import did_you_mean
 from alignkit.stored_file import file_sha256
 
 if TYPE_CHECKING:
     from torch import nn
     from torchvision.models import WeightsEnum
+
+    from alignkit.workspace import Workspace
 
 SCALES_ITS_INPUT = ("googlenet", "inception_v3")
 """With published weights torchvision makes these normalise their input a second time."""
@@ -55,12 +58,58 @@ def read_pretrained(pretrained: str, model: str) -> tuple[Mapping[str, Any], tup
 
         weights = read_weights(_existing(pretrained), model)
         if not isinstance(weights, Mapping):
-            raise ConfigError(f"train.pretrained: {pretrained} is not for {model}: no state_dict")
+            raise ConfigError(f"pretrained: {pretrained} is not for {model}: no state_dict")
         return weights, _last_module(weights)
     if model.startswith("timm:"):
         return _from_timm(pretrained, model)
     weights = _from_torchvision(_torchvision_weights(pretrained, model), model)
     return weights, _last_module(weights)
+
+
+def published_outputs(pretrained: str, model: str) -> int:
+    """Return the number of outputs of published weights, as their library states it.
+
+    Raise as `identity` does.
+    """
+    if model.startswith("timm:"):
+        return int(_timm_config(pretrained, model).num_classes)
+    return len(_torchvision_weights(pretrained, model).meta["categories"])
+
+
+def published_file(pretrained: str, model: str, workspace: Workspace) -> Path:
+    """Return a stored file with the ``state_dict`` of published weights, downloaded if need be.
+
+    Raise as `read_pretrained` does.
+    """
+    from alignkit.models.architectures import model_version
+
+    def store(folder: Path) -> None:
+        import torch
+
+        torch.save(dict(read_pretrained(pretrained, model)[0]), folder / "weights.pt")
+
+    # the library renames tensors of older files
+    parts = {"pretrained": identity(pretrained, model), "library": model_version(model)}
+    label = f"fetch {model} {pretrained}"
+    return workspace.keep("exports", parts, label, store, lambda folder: folder / "weights.pt")
+
+
+def imagenet_classes() -> tuple[str, ...]:
+    """Return the 1,000 WordNet ids of ImageNet-1k in the order of a model's outputs.
+
+    They are read from a list in timm's folder, without importing it. Raise `MissingDependency` if
+    timm is not installed, or has no such list.
+    """
+    from importlib import metadata
+
+    try:
+        file = metadata.distribution("timm").locate_file("timm/data/_info/imagenet_synsets.txt")
+        return tuple(Path(str(file)).read_text(encoding="utf-8").split())
+    except (metadata.PackageNotFoundError, OSError):
+        raise MissingDependency(
+            "the order of ImageNet's classes is read from timm, which is not installed: "
+            "pip install 'alignkit[timm]'; or give a file with one name a line"
+        ) from None
 
 
 def begin_with(module: nn.Module, pretrained: str, model: str) -> dict[str, Any]:
@@ -85,7 +134,7 @@ def begin_with(module: nn.Module, pretrained: str, model: str) -> dict[str, Any]
     # a head for other classes has another shape: it keeps the drawn weights
     loaded = _without(fresh, published)
     if reason := misfit(_without(fresh, own), loaded):
-        raise ConfigError(f"train.pretrained: {pretrained} is not for {model}: {reason}")
+        raise ConfigError(f"pretrained: {pretrained} is not for {model}: {reason}")
     module.load_state_dict(loaded, strict=False)
     return {
         "identity": identity(pretrained, model),
@@ -97,7 +146,7 @@ def begin_with(module: nn.Module, pretrained: str, model: str) -> dict[str, Any]
 def _existing(pretrained: str) -> Path:
     file = Path(pretrained).expanduser()
     if not file.is_file():
-        raise ConfigError(f"train.pretrained: there is no file {file}; give that of a state_dict")
+        raise ConfigError(f"pretrained: there is no file {file}; give that of a state_dict")
     return file
 
 
@@ -111,17 +160,17 @@ def _without(names: Sequence[str], weights: Mapping[str, Any]) -> dict[str, Any]
 
 def _torchvision_weights(name: str, model: str) -> WeightsEnum:
     if model == "small-cnn":
-        raise ConfigError("train.pretrained: small-cnn has no published weights; give a file")
+        raise ConfigError("pretrained: small-cnn has no published weights; give a file")
     if model in SCALES_ITS_INPUT:
         raise ConfigError(
-            f"train.pretrained: torchvision's weights of {model} expect another scale of the input "
+            f"pretrained: torchvision's weights of {model} expect another scale of the input "
             "than 'normalise' gives; choose another model, or give a file"
         )
     from torchvision.models import get_model_weights
 
     known = get_model_weights(model).__members__
     if name not in known:
-        raise ConfigError(f"train.pretrained: {model} has no weights {name!r}{_near(name, known)}")
+        raise ConfigError(f"pretrained: {model} has no weights {name!r}{_near(name, known)}")
     weights: WeightsEnum = known[name]
     return weights
 
@@ -148,18 +197,18 @@ def _from_torchvision(weights: WeightsEnum, model: str) -> Mapping[str, Any]:
             )
     except pickle.UnpicklingError as error:
         raise ConfigError(
-            f"train.pretrained: {file} was refused: it is no pickle of tensors alone; delete it"
+            f"pretrained: {file} was refused: it is no pickle of tensors alone; delete it"
         ) from error
     except (OSError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
         raise MissingDependency(
-            f"train.pretrained: {file.name} cannot be downloaded or read ({reason}); fetch "
+            f"pretrained: {file.name} cannot be downloaded or read ({reason}); fetch "
             f"{weights.url} where there is a network and put it into {file.parent}"
         ) from error
     expected = file.stem.rpartition("-")[2]
     if not file_sha256(file).startswith(expected):  # torch checks only the files it downloads
         raise ConfigError(
-            f"train.pretrained: {file} is not the published file, whose SHA-256 begins with "
+            f"pretrained: {file} is not the published file, whose SHA-256 begins with "
             f"{expected}; delete it"
         )
     # torchvision's own constructor, as some of its files hold older names; the check above found
@@ -169,30 +218,46 @@ def _from_torchvision(weights: WeightsEnum, model: str) -> Mapping[str, Any]:
 
 
 def _timm_repository(tag: str, model: str) -> str:
-    import timm
-
-    name = model.removeprefix("timm:")
-    known = [each.partition(".")[2] for each in timm.list_pretrained(f"{name}.*")]
-    if tag not in known:
-        raise ConfigError(f"train.pretrained: {model} has no weights {tag!r}{_near(tag, known)}")
-    config = timm.models.get_pretrained_cfg(f"{name}.{tag}")
+    config = _timm_config(tag, model)
     return str(config.hf_hub_id or config.url)
 
 
-def _from_timm(tag: str, model: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    import timm
+def _timm_config(tag: str, model: str) -> Any:
+    timm = import_timm()
+    name = model.removeprefix("timm:")
+    known = [each.partition(".")[2] for each in timm.list_pretrained(f"{name}.*")]
+    if tag not in known:
+        raise ConfigError(f"pretrained: {model} has no weights {tag!r}{_near(tag, known)}")
+    return timm.models.get_pretrained_cfg(f"{name}.{tag}")
 
+
+def _from_timm(tag: str, model: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    timm = import_timm()
     repository = _timm_repository(tag, model)
     try:
+        _require_hub(repository)
         module = timm.create_model(f"{model.removeprefix('timm:')}.{tag}", pretrained=True)
-    except (OSError, RuntimeError) as error:
+    except Exception as error:  # the hub's clients use several libraries, each with its own errors
         from huggingface_hub.constants import HF_HUB_CACHE
 
         reason = str(error).partition("\n")[0]
         raise MissingDependency(
-            f"train.pretrained: {repository} cannot be downloaded or read ({reason}); run "
+            f"pretrained: {repository} cannot be downloaded or read ({reason}); run "
             f"'hf download {repository}' where there is a network and copy its folder into "
             f"{HF_HUB_CACHE}"
         ) from error
     heads = module.pretrained_cfg["classifier"]
     return module.state_dict(), (heads,) if isinstance(heads, str) else tuple(heads)
+
+
+def _require_hub(repository: str) -> None:
+    """Ask the hub for a repository that is not here; the client raises if it does not answer.
+
+    A download would try for a minute, with a warning for each time.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    kept = Path(HF_HUB_CACHE) / f"models--{repository.replace('/', '--')}"
+    if not any(kept.glob("snapshots/*/*")):
+        HfApi().model_info(repository, timeout=10)

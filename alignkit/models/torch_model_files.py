@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignkit.errors import ConfigError, DataError, MissingDependency
+from alignkit.errors import ConfigError, DataError
+from alignkit.extras import require_libraries
 from alignkit.models.file_kind import damage
 from alignkit.models.weights_header import NESTED
 from alignkit.stored_file import file_sha256
@@ -188,8 +189,7 @@ def _not_found(name: str, reason: str) -> ConfigError:
 
 def import_timm() -> Any:
     """Import timm; raise `MissingDependency` without it."""
-    try:
-        import timm
-    except ModuleNotFoundError:
-        raise MissingDependency("timm is not installed: pip install 'alignkit[timm]'") from None
+    require_libraries("timm")
+    import timm
+
     return timm

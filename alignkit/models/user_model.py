@@ -7,7 +7,7 @@ file, so such a graph is joined with its weights once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from alignkit.errors import ConfigError, DataError
 from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
 from alignkit.models.onnx_header import in_text, onnx_faults, read_onnx_header
+from alignkit.models.pretrained import identity, published_file, published_outputs
 from alignkit.models.weights_header import read_weights_header
 from alignkit.stored_file import file_sha256, irregular
 from alignkit.workspace import Workspace, content_key
@@ -43,6 +44,8 @@ class UserModel:
     classes: tuple[str, ...] = ()
     """Class names in the order of the outputs; empty if the data has these classes in this order.
     They may be more than the data's."""
+    pretrained: str = ""
+    """Name of published weights of ``model``; ``file`` is theirs once `fetched` stored them."""
 
     @cached_property  # a plan asks often, and hashing a large file takes seconds
     def parts(self) -> dict[str, Any]:
@@ -54,16 +57,8 @@ class UserModel:
         from alignkit.models.architectures import model_version
         from alignkit.models.torch_model_files import own_source
 
-        if not self.file.is_file():
-            if self.file.exists():
-                kind = irregular(self.file.stat())
-                raise ConfigError(f"model {self.name}: {self.file} is {kind}; name another file")
-            raise ConfigError(
-                f"model {self.name}: no file {self.file}; paths are relative to where alignkit is "
-                "started"
-            )
         parts: dict[str, Any] = {
-            "file": file_sha256(self.file),
+            **self._weights,
             "format": self.format,
             "model": self.model,
             "classes": list(self.classes),
@@ -77,6 +72,35 @@ class UserModel:
         return parts
 
     @property
+    def _weights(self) -> dict[str, str]:
+        """Identify the weights; published ones need not be here."""
+        if self.pretrained:
+            return {"pretrained": identity(self.pretrained, self.model)}
+        if self.file.is_file():
+            return {"file": file_sha256(self.file)}
+        if self.file.exists():
+            kind = irregular(self.file.stat())
+            raise ConfigError(f"model {self.name}: {self.file} is {kind}; name another file")
+        raise ConfigError(
+            f"model {self.name}: no file {self.file}; paths are relative to where alignkit is "
+            "started"
+        )
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its weights are published or in a file of this machine."""
+        return bool(self.pretrained) or self.file.is_file()
+
+    def fetched(self, workspace: Workspace) -> UserModel:
+        """Return the model with its published weights in a stored file, downloaded if need be.
+
+        Raise as `alignkit.models.pretrained.read_pretrained` does.
+        """
+        if not self.pretrained:
+            return self
+        return replace(self, file=published_file(self.pretrained, self.model, workspace))
+
+    @property
     def runs_own_code(self) -> bool:
         """Whether a function of the user's own builds the module."""
         return ":" in self.model and not self.model.startswith("timm:")
@@ -86,7 +110,10 @@ class UserModel:
         return {**self.parts, "size": list(size)}
 
     def described(self) -> str:
-        """Describe the file in words by its header; raise `DataError` if it has none."""
+        """Describe the weights in words by their header; raise `DataError` if they have none."""
+        if self.pretrained:
+            published = published_outputs(self.pretrained, self.model)
+            return f"{self.model} {self.pretrained}, published, gives {published} outputs"
         if self.format == "onnx":
             header = read_onnx_header(self.file)
             taken = in_text(header.inputs[0].shape or ()) if header.inputs else "nothing"
@@ -151,7 +178,8 @@ class UserModel:
 
     def miscounted(self, reason: str) -> Fault:
         """Return a fault of the number of outputs, at the key that names them if there is one."""
-        return Fault("classes" if self.classes else self.format, reason)
+        key = "pretrained" if self.pretrained else self.format
+        return Fault("classes" if self.classes else key, reason)
 
     def _unnamed(self, classes: Sequence[str]) -> str:
         unknown = sorted({*classes} - {*self.classes})
@@ -170,7 +198,8 @@ class UserModel:
 
         ``classes`` is 0 if the data's are not known.
         """
-        has = f"{self.file} has {outputs} outputs"
+        weights = f"{self.model} {self.pretrained}" if self.pretrained else self.file
+        has = f"{weights} has {outputs} outputs"
         if self.classes:
             if outputs == len(self.classes):
                 return ""
@@ -181,6 +210,8 @@ class UserModel:
             return (
                 f"{has}, and the data has {classes} classes; name the {outputs} outputs in order "
                 "as the model's 'classes', a list or a file with one name a line"
+                + "; 'classes: imagenet' names those of ImageNet-1k"
+                * (outputs == 1000)
             )
         if outputs < classes:
             return f"{has}, and the data has {classes} classes; remove those that it does not know"

@@ -7,6 +7,7 @@ before they are decoded; so does all work that uses the model.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -36,21 +37,25 @@ def keyed_plan(
 def narrow_to_cells(plan: Plan, names: Sequence[str]) -> Plan:
     """Narrow a plan to these cells, the aligned cells of their rows, and the trainings they need.
 
-    A name is that of an `Evaluation.place`; without one the plan stays whole. Every path is still
-    prepared: a model is trained on the images that all of them decoded. Raises `ConfigError` for an
-    unknown name.
+    A name is that of an `Evaluation.place`, or a pattern with ``*`` for several; without one the
+    plan stays whole. Every path is still prepared: a model is trained on the images that all of
+    them decoded. Raises `ConfigError` for a name that matches nothing.
     """
     if not names:
         return plan
     known = dict.fromkeys(str(each.place) for each in plan.evaluations)
+    chosen: set[str] = set()
     for name in names:
-        if name not in known:
+        # fnmatch would read brackets too, which names may hold
+        pattern = re.compile(".*".join(map(re.escape, name.split("*"))))
+        if not (matched := [each for each in known if pattern.fullmatch(each)]):
             raise ConfigError(f"--cell {name}: no such cell{did_you_mean(name, known)}")
-    rows = {each.training.row for each in plan.evaluations if str(each.place) in names}
+        chosen.update(matched)
+    rows = {each.training.row for each in plan.evaluations if str(each.place) in chosen}
     evaluations = tuple(
         each
         for each in plan.evaluations
-        if str(each.place) in names or (each.aligned and each.training.row in rows)
+        if str(each.place) in chosen or (each.aligned and each.training.row in rows)
     )
     return replace(
         plan,

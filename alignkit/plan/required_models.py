@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from alignkit.datasets import DATASETS
 from alignkit.errors import AlignkitError, ConfigError, MissingDependency
 from alignkit.experiment import listed, source_of
 from alignkit.experiment.yaml_source import Key, Problem, dotted
+from alignkit.extras import require_libraries
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -19,8 +21,10 @@ def require_models(experiment: Experiment) -> None:
 
     A model to train must take inputs of the paths' size; a given one must fit the data's classes
     too, as far as its file and the images are on this machine. Only headers are read, and no image.
-    Raise `MissingDependency` if a model is timm's and timm is not installed.
+    Raise `MissingDependency` if a library is not installed without which nothing of the experiment
+    can be measured.
     """
+    require_libraries(*libraries(experiment))
     if not experiment.labelled:
         return
     missing: list[MissingDependency] = []
@@ -38,7 +42,7 @@ def require_models(experiment: Experiment) -> None:
 def unseen(experiment: Experiment) -> list[str]:
     """Name models' files and the data that are not on this machine, so that no model is checked."""
     given = experiment.content.models if experiment.labelled else ()
-    absent = [str(each.file) for each in given if not each.file.is_file()]
+    absent = [str(each.file) for each in given if not each.build().is_known]
     return absent + ["the data"] * bool(given and not experiment.data.class_names())
 
 
@@ -60,13 +64,30 @@ def _faults_of_given(
 
     classes = experiment.data.class_names()
     for index, option in enumerate(experiment.content.models):
-        if not option.file.is_file():
+        if not (given := option.build()).is_known:
             continue
         try:
-            for fault in faults_of(option.build(), classes, experiment.reference.size):
+            for fault in faults_of(given, classes, experiment.reference.size):
                 yield ("models", index, fault.key), fault.message
         except MissingDependency as error:
             missing.append(error)
+
+
+def libraries(experiment: Experiment) -> list[str]:
+    """List the libraries that the data and every model need, by their import names.
+
+    Those of a backend or a path are not among them: its cells are skipped, and the others run.
+    """
+    content = experiment.content
+    needed = [plugin.module] if (plugin := DATASETS.get(experiment.data_name)) else []
+    if not experiment.labelled:
+        return [*filter(None, needed)]
+    formats = {each.build().format for each in content.models}
+    if formats != {"onnx"}:
+        needed += ["torch", "torchvision"]
+    if "onnx" in formats:
+        needed += ["onnx"]
+    return [*filter(None, needed), "scipy"]
 
 
 def require_own_models(plan: Plan) -> None:
@@ -79,7 +100,7 @@ def require_own_models(plan: Plan) -> None:
     classes, lines = plan.data.class_names(), []
     for given in (each.given for each in plan.trainings if each.given is not None):
         try:
-            if classes and given.file.is_file():
+            if classes and given.is_known:
                 require_own_code(given, classes, plan.reference.size)
         except MissingDependency:
             raise  # the model may fit, and the fix is another

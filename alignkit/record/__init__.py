@@ -135,3 +135,5 @@ class RunRecord(Stored):
     row_pairs: tuple[RowPair, ...] = ()
     stages: Artifact | None = None
     """Lines of a baseline, which a later gate compares with; see `alignkit.baseline`."""
+    cell_table: Artifact | None = None
+    """``cells`` as Parquet; see `alignkit.record.cell_table`."""

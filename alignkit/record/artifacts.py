@@ -106,3 +106,5 @@ def artifacts_of(record: RunRecord) -> Iterator[Artifact]:
             yield image.pixels
     if record.stages:
         yield record.stages
+    if record.cell_table:
+        yield record.cell_table

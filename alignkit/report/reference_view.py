@@ -19,7 +19,7 @@ from alignkit.report.templates import html
 from alignkit.text.names import MATRIX_METRICS, Names, why_not
 
 _NO_LOGITS = LogitDistance(max_abs=None, mean_abs=None, cosine=None, reason="no matrix shows it")
-_Known = dict[tuple[Row, Column, Column], CellPair]
+Changes = dict[tuple[Row, Column, Column], CellPair]
 """By row, reference and candidate."""
 
 
@@ -35,7 +35,7 @@ class ReferenceView:
 
 def reference_views(record: RunRecord, names: Names) -> tuple[ReferenceView, ...]:
     """Return a view for each column that can be the reference and is not that of every row."""
-    known = _changes(record)
+    known = changes_of(record)
     columns = dict.fromkeys(entry.column for entry in record.matrix)  # in the matrix's order
     views = []
     for column in columns:
@@ -68,10 +68,10 @@ def packed_references(record: RunRecord, names: Names) -> str:
     return pack(np.frombuffer(text.encode(), np.uint8))["data"]
 
 
-def _changes(record: RunRecord) -> _Known:
+def changes_of(record: RunRecord) -> Changes:
     """Collect all that was computed, and the same the other way round."""
     aligned = {entry.row: entry.column for entry in record.matrix if entry.aligned}
-    known: _Known = {
+    known: Changes = {
         (Row.parse(pair.trained_with), Column(*pair.reference), Column(*pair.candidate)): pair
         for pair in record.row_pairs
     }
@@ -97,7 +97,7 @@ def _negated(each: Estimate) -> Estimate:
     return Estimate(value=ends[0], low=ends[1], high=ends[2], reason=each.reason)
 
 
-def _switched(record: RunRecord, column: Column, known: _Known) -> RunRecord | None:
+def _switched(record: RunRecord, column: Column, known: Changes) -> RunRecord | None:
     """Return the record with drifts against ``column``; ``None`` if that cannot be, or is so."""
     at = {entry.place: entry for entry in record.matrix}
     if all(entry.aligned for place, entry in at.items() if place.column == column):

@@ -124,7 +124,7 @@ def _entries(record: RunRecord, names: Names) -> Iterator[Section]:
     if (ended := endings_table(record, names)) is not None:
         yield Section(ended.caption, "Each reason once, and the models it hit.", ended)
     if record.matrix:
-        yield _matrix(record, names)
+        yield matrix_section(record, names)
     if (table := engines_table(record, names)) is not None:
         yield Section("Engines that were built and not run", BUILT_WORDS, table)
 
@@ -136,7 +136,8 @@ def _section(title: str, words: str, headers: Columns, rows: Sequence[tuple[str,
     return Section(title, words, table, omitted)
 
 
-def _matrix(record: RunRecord, names: Names) -> Section:
+def matrix_section(record: RunRecord, names: Names) -> Section:
+    """Return a row for each entry of the drift matrix, under its legend."""
     views = [entry_view(entry, names) for entry in record.matrix]
     rows = [
         (

@@ -43,7 +43,7 @@ RESIZERS = PluginTable(
         "pillow": PILLOW.plugin(
             "alignkit.resizers.pillow:PillowResizer", "PIL.Image.resize; uint8, antialiased"
         ),
-        "torch": Library(("torch",), "torch").plugin(
+        "torch": Library(("torch",), "torch", "train").plugin(
             "alignkit.resizers.torch:TorchResizer",
             "F.interpolate; float32, align_corners and antialias by choice",
         ),

@@ -24,6 +24,7 @@ from alignkit.plan.required_models import require_own_models
 from alignkit.plan.work import emulations
 from alignkit.record import RunRecord
 from alignkit.record.artifacts import verify_artifacts
+from alignkit.record.cell_table import with_cell_table
 from alignkit.record.document import read_record, write_record
 from alignkit.runner.time_left import TimedProgress
 from alignkit.workspace import Context, Workspace
@@ -99,11 +100,15 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
         whole, advice, sets, trained, predicted, compared, attributed, flipped, controls
     )
     seconds = time.monotonic() - clock
-    return assemble_record(results, context.workspace, started=started, seconds=seconds)
+    record = assemble_record(results, context.workspace, started=started, seconds=seconds)
+    return with_cell_table(record, folder)
 
 
 def _fetch_weights(plan: Plan, workspace: Workspace) -> None:
     """Fetch pretrained weights before any other work; raises if they are not here."""
+    for training in plan.trainings:
+        if training.given is not None:
+            training.given.fetched(workspace)
     recipe = plan.recipe
     if recipe.pretrained and any(
         not workspace.stored("trainings", each.key) for each in plan.trainings

@@ -43,7 +43,7 @@ def recorded_facts(
         facts.append(
             _fact("channel order", order, found.residual, found.against.get("channel order"))
         )
-    where = _geometry(found.geometry)
+    where = geometry_words(found.geometry)
     facts += [
         _fact("geometry", where, found.residual, found.against.get("geometry")),
         _colour(found.colouring, fits),
@@ -112,7 +112,8 @@ def _normalisation(name: str, fitted: Fit) -> str:
     return f"normalisation: {name or 'none that is known'} ({proof})"
 
 
-def _geometry(geometry: Geometry) -> str:
+def geometry_words(geometry: Geometry) -> str:
+    """Word a geometry: ``shorter side to 256, centre crop 224x224``."""
     resize, crop = geometry.resize, geometry.crop
     size = f"{resize.size[0]}x{resize.size[1]}"
     if resize.fit == "letterbox":

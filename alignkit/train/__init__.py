@@ -64,12 +64,15 @@ def train_models(
         yield Trained(each, ended, len(sets.trained_on))
 
 
-def _without_training(training: Training, sets: Sets) -> Outcome[Checkpoint] | None:
+def _without_training(
+    training: Training, sets: Sets, workspace: Workspace
+) -> Outcome[Checkpoint] | None:
     """Return the user's model, or the reason against a training; ``None`` if one is to be run."""
     if training.skipped:
         return Skipped(training.skipped)
     if (given := training.given) is not None:
-        return capture(lambda: given.checkpoint(sets.evaluation.classes, training.preprocess.size))
+        classes, size = sets.evaluation.classes, training.preprocess.size
+        return capture(lambda: given.fetched(workspace).checkpoint(classes, size))
     reasons = (sets.unusable(path.name) for path in training.paths)
     return next((each for each in reasons if each), None)
 
@@ -79,7 +82,7 @@ def _train(
 ) -> Outcome[Checkpoint]:
     from alignkit.train.training_log import growing_log
 
-    if (ended := _without_training(training, sets)) is not None:
+    if (ended := _without_training(training, sets, context.workspace)) is not None:
         return ended
     usable = (sets.usable(path.name, "train") for path in training.paths)
     prepared, *others = (each for each in usable if each is not None)

@@ -155,7 +155,7 @@ def test_the_serving_stack_is_found_and_checked_on_images_the_search_did_not_see
     assert json.loads(out.read_text())["ranking"] == found["ranking"]
     refused = alignkit("match", "--target", address, "--images", images, "--out", f"tensors={kept}")
     assert refused.code == 2
-    assert "is not empty; to search its tensors, pass it as --target" in refused.err
+    assert "is not empty; to search its tensors, pass it as the target" in refused.err
 
 
 def test_a_stack_that_is_not_found_gives_no_block_anywhere(alignkit, images, tmp_path):

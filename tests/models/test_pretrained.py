@@ -2,15 +2,27 @@
 
 import hashlib
 import shutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
 
 import pytest
 import torch
 
 from alignkit.errors import ConfigError, DataError, MissingDependency
 from alignkit.experiment.train_option import Recipe
-from alignkit.models.architectures import build_model, weights_hash
-from alignkit.models.pretrained import begin_with, identity, read_pretrained
+from alignkit.models.architectures import build_model, load_model, weights_hash
+from alignkit.models.pretrained import (
+    begin_with,
+    identity,
+    imagenet_classes,
+    published_outputs,
+    read_pretrained,
+)
+from alignkit.models.user_model import UserModel
 from alignkit.train import read_log
+from alignkit.workspace import Workspace, content_key
 from tests.training_case import digits_case
 
 MODEL = "squeezenet1_1"
@@ -176,3 +188,78 @@ def test_a_timm_model_says_which_size_it_does_not_take():
     pytest.importorskip("timm", reason="needs the extra timm")
     with pytest.raises(ConfigError, match="does not accept inputs of 64x64"):
         build_model("timm:vit_tiny_patch16_224", 5, 64, 64)
+
+
+def published_model(pretrained: str = "IMAGENET1K_V1", **given) -> UserModel:
+    return UserModel("mine", "weights", Path(), MODEL, pretrained=pretrained, **given)
+
+
+def test_a_published_model_predicts_with_the_published_bits_once_it_was_fetched(
+    published, tmp_path
+):
+    file, content = published
+    workspace = Workspace(tmp_path / "reports")
+    classes = tuple(f"{index:04}" for index in range(1000))
+    fetched = published_model().fetched(workspace)
+    checkpoint = fetched.checkpoint(classes, (64, 64))
+    assert weights_hash(load_model(checkpoint).state_dict()) == weights_hash(content)
+    file.unlink()  # a second run needs no library's cache and no network
+    assert published_model().fetched(workspace).checkpoint(classes, (64, 64)) == checkpoint
+
+
+def test_the_key_of_a_published_model_is_that_of_its_weights_before_and_after_the_download(
+    published, tmp_path
+):
+    fetched = published_model().fetched(Workspace(tmp_path / "reports"))
+    assert fetched.parts == published_model().parts == published_model("DEFAULT").parts
+    keys = [
+        published_model(classes=("a", "b")).parts,
+        UserModel("mine", "weights", Path(), "resnet18", pretrained="IMAGENET1K_V1").parts,
+        UserModel("mine", "weights", Path(), "resnet50", pretrained="IMAGENET1K_V1").parts,
+        UserModel("mine", "weights", Path(), "resnet50", pretrained="IMAGENET1K_V2").parts,
+    ]
+    assert len({content_key(each) for each in [fetched.parts, *keys]}) == 5
+
+
+def test_outputs_of_published_weights_are_known_before_any_download():
+    assert published_outputs("IMAGENET1K_V1", MODEL) == 1000
+    pytest.importorskip("timm", reason="timm names these weights")
+    assert published_outputs("augreg_in21k", "timm:vit_small_patch16_224") == 21843
+
+
+def test_weights_of_timm_come_from_the_hubs_cache(monkeypatch, tmp_path):
+    timm = pytest.importorskip("timm", reason="timm reads these weights")
+    from huggingface_hub import constants
+    from safetensors.torch import save_file
+
+    content = timm.create_model("mobilenetv3_small_050").state_dict()
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    repository = tmp_path / "models--timm--mobilenetv3_small_050.lamb_in1k"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text("0" * 40)
+    (repository / "snapshots" / ("0" * 40)).mkdir(parents=True)
+    with pytest.raises(MissingDependency, match="hf download timm/mobilenetv3_small_050"):
+        read_pretrained("lamb_in1k", "timm:mobilenetv3_small_050")
+    save_file(content, repository / "snapshots" / ("0" * 40) / "model.safetensors")
+    weights, heads = read_pretrained("lamb_in1k", "timm:mobilenetv3_small_050")
+    assert weights_hash(weights) == weights_hash(content)
+    assert heads == ("classifier",)
+
+
+def test_imagenets_classes_are_those_that_timm_itself_lists_and_need_no_import_of_it(tmp_path):
+    data = pytest.importorskip("timm.data", reason="the order is timm's")
+    info = data.ImageNetInfo("imagenet-1k")
+    assert list(imagenet_classes()) == [info.index_to_label_name(i) for i in range(1000)]
+    program = "import sys; from alignkit.models.pretrained import imagenet_classes as f; f(); "
+    program += "sys.exit('timm' in sys.modules or 'torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_without_timm_the_order_of_imagenets_classes_names_what_to_install(monkeypatch):
+    def absent(name: str) -> None:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "distribution", absent)
+    with pytest.raises(MissingDependency, match=r"pip install 'alignkit\[timm\]'; or give a file"):
+        imagenet_classes()

@@ -1,10 +1,15 @@
-"""Keys follow the images that models are trained on; the run's own key does not."""
+"""Keys follow the images that models are trained on, and a plan is narrowed to named cells."""
+
+from pathlib import Path
 
 import pytest
 
+from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
 from alignkit.plan import Plan, make_plan
-from alignkit.plan.plan_keys import rekey_for_images
+from alignkit.plan.plan_keys import narrow_to_cells, rekey_for_images
+
+ROOT = Path(__file__).parents[2]
 
 YAML = """\
 name: rekeyed
@@ -42,3 +47,21 @@ def test_the_images_found_last_are_those_in_the_keys(plan):
     first = rekey_for_images(plan, ["a"], 2)
     assert rekey_for_images(first, ["a"], 2) == first
     assert rekey_for_images(first, ["a", "b"], 2) == plan
+
+
+def test_a_pattern_narrows_a_plan_to_every_cell_that_it_matches_and_the_references():
+    def places(*names: str) -> set[str]:
+        return {str(each.place) for each in narrow_to_cells(plan, names).evaluations}
+
+    plan = make_plan(load_experiment(ROOT / "experiments" / "quickstart.yaml"))
+    whole = places()
+    runtimes = {place.partition("/")[2].partition("/")[2] for place in whole}
+    reference = next(str(each.place) for each in plan.evaluations if each.aligned)
+    own = reference.rpartition("/")[0].rpartition("/")[0]
+    assert len(runtimes) > 1
+    assert places(f"{own}/*") == {place for place in whole if place.startswith(f"{own}/")}
+    assert places("*/torch/fp32") == {place for place in whole if place.endswith("/torch/fp32")}
+    assert places("*") == whole
+    assert places(reference) == {reference}
+    with pytest.raises(ConfigError, match=r"--cell \*/torch/fp31: no such cell"):
+        places("*/torch/fp31")

@@ -98,6 +98,7 @@ SHOWN = [
     Row(rf"{RUN}/trainings/.+-log\.csv"),
     Row(rf"{RUN}/trainings/.+-classification\.json"),
     Row(rf"{RUN}/data/images-\w+\.parquet"),
+    Row(rf"{RUN}/cells\.parquet"),
     Row(rf"{RUN}/data/[0-9a-f]{{16}}\.js"),
     Row(rf"{RUN}/img/\w+\.png"),
     *(Row(f"{RUN}/{name}", ends="rewritten")

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from alignkit.arrays import Pixels
 from alignkit.compare.pixel_sums import PixelSums, pixel_sums
 from alignkit.errors import RecordError
+from alignkit.extras import require_libraries
 from alignkit.isolation.worker import Encoded
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_header import decode
@@ -239,6 +240,7 @@ def fingerprint(images: Sequence[Encoded]) -> str:
 
 
 def _files() -> Iterator[tuple[str, bytes]]:
+    require_libraries("sklearn")  # its two photographs
     from PIL import Image
     from sklearn.datasets import load_sample_image
 

@@ -31,7 +31,6 @@ from alignkit.studies.diff.diff_tally import (
     coverage_diffs,
     pair_diffs,
 )
-from alignkit.torch_settings import available_threads
 from alignkit.version import __version__
 
 StageExtent = Literal["none", "size", "full"]
@@ -142,7 +141,7 @@ def _tally(request: DiffRequest, progress: Progress, stress: Stress | None) -> D
             work,
             paths,
             encoded_images(request.samples, changed="fail"),
-            processes=request.threads or available_threads(),
+            processes=request.threads,
             limits=request.limits,
         ):
             tally.add(part)

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
 from alignkit.errors import BackendError, ExitCode, MissingDependency, RecordError
 from alignkit.experiment.yaml_argument import NamedPath, named_paths
@@ -81,11 +80,13 @@ def test_every_number_is_that_of_a_loop_by_hand(record):
         everything = [
             np.concatenate([each.ravel() for each in side]) for side in zip(*pairs, strict=True)
         ]
-        assert found.psnr == pytest.approx(peak_signal_noise_ratio(*everything, data_range=255))
+        psnr = pytest.importorskip("skimage.metrics").peak_signal_noise_ratio
+        assert found.psnr == pytest.approx(psnr(*everything, data_range=255))
         assert found.identical == sum(np.array_equal(a, b) for a, b in pairs)
 
 
 def test_ssim_at_both_sizes_is_scikit_images(record):
+    structural_similarity = pytest.importorskip("skimage.metrics").structural_similarity
     left, right = taps(REFERENCE), taps("pillow-train")
     both = [name for name in FILES if left[name] and right[name]]
     for name, stage_name in (("decode", "decode"), ("resize", "colour")):

@@ -1,0 +1,168 @@
+"""`diff`: images and preprocessing stacks → `DiffResult`, the stages that differ as tables."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignkit.api.frames import drift_frame, pixel_frame
+from alignkit.datasets.unlabelled_images import ImageSource, images_from
+from alignkit.errors import ConfigError
+from alignkit.experiment.yaml_argument import Stack, named_paths
+from alignkit.progress import ProgressMode, progress_for
+from alignkit.record.diff_document import DiffRecord
+from alignkit.samples import Samples
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from alignkit.studies.diff import StageExtent
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DiffResult:
+    """A comparison of preprocessing stacks: its record, and the tables in it."""
+
+    record: DiffRecord
+    page: Path | None = None
+    """The HTML page, if one was asked for."""
+
+    @property
+    def pixels(self) -> pd.DataFrame:
+        """A row for each candidate, stage and mode; ``stress`` names a re-encoding, or is empty."""
+        import pandas as pd
+
+        plain = pixel_frame((s for pair in self.record.pairs for s in pair.stages), stress="")
+        stressed = [
+            pixel_frame((s for pair in each.pairs for s in pair.stages), stress=each.name)
+            for each in self.record.stress
+        ]
+        return pd.concat([plain, *stressed], ignore_index=True) if stressed else plain
+
+    @property
+    def images(self) -> pd.DataFrame:
+        """A row for each of the worst images of each candidate, at most 20, with their kinds."""
+        return drift_frame(self.record)
+
+    @property
+    def coverage(self) -> pd.DataFrame:
+        """A row for each path: the images by the outcome of their decode."""
+        import pandas as pd
+
+        rows = [each.model_dump(exclude={"split", "examples"}) for each in self.record.coverage]
+        return pd.DataFrame(rows)
+
+    def __repr__(self) -> str:
+        """Return a sentence for each candidate."""
+        return "\n".join(
+            f"<Diff {pair.reference} → {pair.candidate}: {pair.sentence or pair.reason}>"
+            for pair in self.record.pairs
+        )
+
+    def __str__(self) -> str:
+        """Return the text that `alignkit diff` prints."""
+        from alignkit.studies.diff.diff_summary import diff_summary
+
+        return diff_summary(self.record)
+
+    def _repr_html_(self) -> str:
+        from alignkit.report.notebook import diff_html
+
+        return diff_html(self.record)
+
+
+def diff(
+    images: ImageSource,
+    reference: Stack,
+    *candidates: Stack,
+    size: int | None = None,
+    limit: int | None = None,
+    only: Sequence[str] = (),
+    page: str | Path | None = None,
+    ssim: StageExtent = "size",
+    planes: StageExtent = "none",
+    stress: str = "",
+    threads: int | None = None,
+    max_pixels: int | None = None,
+    timeout: float = 60.0,
+    max_memory: float = 4.0,
+    progress: ProgressMode = "none",
+) -> DiffResult:
+    """Compare preprocessing stacks on any images, stage by stage, as `alignkit diff` does.
+
+    ``images`` are a folder, files, encoded images as bytes, or a data set's samples. A stack is a
+    preset's name, a mapping as under ``preprocess:`` of an experiment file, or a `Preprocess`;
+    ``size`` is the side of the input in pixels for presets, by default 224. ``limit`` and ``only``
+    choose among files; ``page`` is a folder for the HTML page. ``timeout`` is in seconds and
+    ``max_memory`` in GiB, for an image on a path. Raises `ConfigError` for an unknown stack,
+    `MissingDependency` if the reference, or every candidate, cannot run here, and `NothingCompared`
+    if there is no image.
+    """
+    from alignkit.isolation import Limits
+    from alignkit.preprocess.stress import parse_stress
+    from alignkit.studies.diff import DiffRequest
+    from alignkit.studies.diff import diff as compare
+    from alignkit.studies.diff.diff_arguments import write_outputs
+
+    if not candidates:
+        raise ConfigError("there is no candidate; call diff(images, reference, candidate)")
+    paths = named_paths((reference, *candidates), size=size, max_pixels=max_pixels, called="path")
+    samples, source = _samples(images, limit, only)
+    request = DiffRequest(
+        paths=paths,
+        samples=samples,
+        source=source,
+        command=_command(images, (reference, *candidates), size),
+        ssim=ssim,
+        planes=planes,
+        stress=parse_stress(stress),
+        threads=threads,
+        limits=Limits(timeout, int(max_memory * 2**30), lossy=True),
+    )
+    record = compare(request, progress_for(progress))
+    if page is None:
+        return DiffResult(record)
+    (written,) = write_outputs([("html", Path(page))], record, request)
+    return DiffResult(record, written)
+
+
+def _samples(images: ImageSource, limit: int | None, only: Sequence[str]) -> tuple[Samples, str]:
+    from alignkit.studies.diff.diff_arguments import samples_of
+
+    files = _files(images)
+    if files:
+        return samples_of(files, None, limit, only)
+    if limit is not None or only:
+        raise ConfigError("'limit' and 'only' choose among files; of a list, pass a part of it")
+    return images_from(images), "images in memory"
+
+
+def _files(images: ImageSource) -> list[Path] | None:
+    """Return folders and files; ``None`` if some images are in memory."""
+    if isinstance(images, str | Path):
+        return [Path(images)]
+    if isinstance(images, bytes | Samples):
+        return None
+    listed = list(images)
+    return None if any(isinstance(e, bytes) for e in listed) else [Path(e) for e in listed]  # type: ignore[arg-type]  # none is bytes
+
+
+def _command(images: ImageSource, stacks: Sequence[Stack], size: int | None) -> str:
+    """Return the shell command of the same comparison; ``IMAGES`` are those in memory."""
+    words = [str(each) for each in _files(images) or [Path("IMAGES")]]
+    for each in stacks:
+        words += ["--preprocess", each if isinstance(each, str) else _flow(each)]
+    return shlex.join(["alignkit", "diff", *words, *(["--size", str(size)] if size else [])])
+
+
+def _flow(stack: Stack) -> str:
+    from alignkit.preprocess import Preprocess
+    from alignkit.search.match_text import stage_block
+
+    if isinstance(stack, Preprocess):
+        return json.dumps({"name": stack.name, **stage_block(stack)})
+    return json.dumps(dict(stack), default=str)  # type: ignore[arg-type]  # a mapping

@@ -1,0 +1,78 @@
+"""Facts of a record → DataFrames. Columns have the record's names, also of an empty frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from alignkit.record import ImageTableFacts, PixelStage
+from alignkit.record.artifacts import artifact_file
+from alignkit.record.diff_document import DiffRecord, ImageDrift
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+    import pyarrow as pa
+
+_PIXELS = tuple(name for name in PixelStage.model_fields if name not in ("bias", "share_above"))
+_DRIFTS = tuple(name for name in ImageDrift.model_fields if name != "kinds")
+
+
+def frame_of(table: pa.Table) -> pd.DataFrame:
+    """Return a table as `pandas.read_parquet` reads it."""
+    frame: pd.DataFrame = table.to_pandas()
+    return frame
+
+
+def pixel_frame(stages: Iterable[PixelStage], **besides: str) -> pd.DataFrame:
+    """Return a row for each pair of paths, stage and mode; ``besides`` are more columns."""
+    rows: list[dict[str, Any]] = []
+    for each in stages:
+        bias = each.bias or (None, None, None)
+        row = {name: getattr(each, name) for name in _PIXELS}
+        rows.append({**besides, **row, **dict(zip(_BIAS, bias, strict=True))})
+    return _frame(rows, (*besides, *_PIXELS, *_BIAS))
+
+
+_BIAS = ("bias_r", "bias_g", "bias_b")
+
+
+def drift_frame(record: DiffRecord) -> pd.DataFrame:
+    """Return a row for each of the worst images of each pair, with the kinds of its file."""
+    kinds = tuple(dict.fromkeys(each.dimension for each in record.census))
+    rows = [
+        {
+            "reference": pair.reference,
+            "candidate": pair.candidate,
+            **{name: getattr(image, name) for name in _DRIFTS},
+            **{kind: image.kinds.get(kind) for kind in kinds},
+        }
+        for pair in record.pairs
+        for image in pair.worst
+    ]
+    return _frame(rows, ("reference", "candidate", *_DRIFTS, *kinds))
+
+
+def image_frame(tables: Sequence[ImageTableFacts], folder: Path) -> pd.DataFrame:
+    """Return a row for each image of each pair of paths.
+
+    Raises `DamagedRecord` if a table is not what the run wrote.
+    """
+    import pandas as pd
+
+    outcomes = {"reference": "reference_outcome", "candidate": "candidate_outcome"}
+    frames = []
+    for each in tables:
+        read = pd.read_parquet(artifact_file(folder, each.table)).rename(columns=outcomes)
+        read.insert(0, "reference", each.reference)
+        read.insert(1, "candidate", each.candidate)
+        frames.append(read)
+    names = ["reference", "candidate", "id", *outcomes.values()]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=names)
+
+
+def _frame(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(list(rows), columns=list(columns))

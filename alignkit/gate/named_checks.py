@@ -1,0 +1,99 @@
+"""Words of an assertion: the stages that rules checked and did not check, and the worst image."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from alignkit.experiment.gate_option import Gate
+from alignkit.preprocess import STAGES, Preprocess, StageName
+from alignkit.record import Verdict
+from alignkit.samples import Samples
+from alignkit.text.numbers import listed, significant
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from alignkit.compare.pixel_diff import StageDiffs
+
+_ALWAYS: tuple[StageName, ...] = ("decode", "resize", "normalise")
+_IDLE: dict[StageName, tuple[str, object]] = {
+    "orient": ("policy", "none"),
+    "crop": ("size", None),
+    "quantise": ("rule", "none"),
+    "colour": ("space", "rgb"),
+}
+"""Stage → the option with which it does nothing."""
+
+
+def named_checks(gate: Gate, verdict: Verdict, a: Preprocess, b: Preprocess) -> str:
+    """Say which stages the rules checked, with what result, and which they did not."""
+    used = [each for each in STAGES if _does_something(each, a, b)]
+    checked = [each for each in used if each in _covered(gate)]
+    failed = {each.metric.partition(".")[0] for each in verdict.rules if each.state != "pass"}
+    left = [each for each in used if each not in checked]
+    differ = [each for each in left if getattr(a, each) != getattr(b, each)]
+    parts = [
+        _said([each for each in checked if each not in failed], "is aligned", "are aligned"),
+        _said([each for each in checked if each in failed], "is not aligned", "are not aligned"),
+        _said(left, "was not checked", "were not checked"),
+    ]
+    other = _said(differ, "has other options", "have other options")
+    words = "; ".join(filter(None, parts)) + (f" ({other})" if other else "")
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+def _does_something(stage: StageName, *paths: Preprocess) -> bool:
+    if stage in _ALWAYS:
+        return True
+    option, idle = _IDLE[stage]
+    return any(getattr(getattr(path, stage), option) != idle for path in paths)
+
+
+def _covered(gate: Gate) -> set[StageName]:
+    found: set[StageName] = set()
+    for rule in gate.expanded:
+        stage = rule.measured.stage
+        if stage is None:
+            continue
+        found.add(stage)
+        # together with all stages before it
+        if rule.mode == "cumulative" or rule.measured.field == "ssim":
+            found |= {*STAGES[: STAGES.index(stage)]}
+    return found
+
+
+def _said(stages: list[StageName], one: str, several: str) -> str:
+    return f"{listed([*stages])} {one if len(stages) == 1 else several}" if stages else ""
+
+
+def worst_image(a: Preprocess, b: Preprocess, samples: Samples, diffs: StageDiffs) -> str:
+    """Name the image whose pixels differ most, how far, and where; empty if none differs."""
+    from alignkit.preprocess.image_taps import encoded_images, take_pixels
+
+    worst = diffs.worst(1)
+    if not worst or not any(worst[0].mean_abs):
+        return ""
+    row = samples.ids.index(worst[0].id)
+    ((left, right),) = take_pixels((a, b), encoded_images(samples, [row]))
+    if left.pixels is None or right.pixels is None or left.pixels.shape != right.pixels.shape:
+        return ""
+    return place_of_worst(worst[0].id, left.pixels, right.pixels, tensors=False)
+
+
+def place_of_worst(
+    name: str, left: npt.NDArray[Any], right: npt.NDArray[Any], *, tensors: bool
+) -> str:
+    """Name an image's mean and greatest difference, and the pixel of the greatest."""
+    import numpy as np
+
+    change = np.abs(np.asarray(right, np.float64) - np.asarray(left, np.float64))
+    finite = change[np.isfinite(change)]
+    if not finite.size or not finite.max():
+        return ""
+    by_pixel = np.nan_to_num(change, nan=-1.0, posinf=-1.0).max(axis=0 if tensors else 2)
+    row, column = np.unravel_index(int(by_pixel.argmax()), by_pixel.shape)
+    unit = "normalised units" if tensors else "levels before normalisation"
+    return (
+        f"The worst image is {name}: mean {significant(float(finite.mean()))}, max "
+        f"{significant(float(finite.max()))} {unit}, at row {row}, column {column}."
+    )

@@ -1,0 +1,181 @@
+"""Comparison of two stacks by their results, where one is a function.
+
+A function has no stages. Its image is compared as the stage ``colour``, its tensor as
+``normalise``, the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from alignkit.errors import ConfigError, NothingCompared
+from alignkit.experiment.gate_option import Gate
+from alignkit.judge.evidence import Evidence
+from alignkit.preprocess import Preprocess
+from alignkit.record import CoverageDiff
+from alignkit.samples import Samples
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Function: TypeAlias = Callable[[bytes], Any]
+"""Encoded image → (h, w, 3) in 0..255, or a normalised (3, h, w) or (1, 3, h, w) tensor."""
+_CALLED = "it is called with the file's bytes, not with its path"
+_IMAGE = 30.0
+"""Grey levels that an image which is not almost black exceeds."""
+_TENSOR = 10.0
+"""Greatest value of a normalised tensor, with a margin."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResultComparison:
+    """Two stacks' results compared, at least one of them a function's."""
+
+    stage: Literal["colour", "normalise"]
+    evidence: Evidence
+    worst: str
+    """The image that differs most, and where; empty if none does."""
+    first: tuple[npt.NDArray[Any], ...]
+    """The candidate's results for the first images, or the reference's if that is the function."""
+
+    @property
+    def checked(self) -> str:
+        """Say which stages the comparison covers."""
+        if self.stage == "normalise":
+            return "The whole result was checked, as a normalised tensor."
+        return "The pixels before normalisation were checked; normalise was not."
+
+    def refuse_others(self, gate: Gate) -> None:
+        """Raise `ConfigError` for a rule about a stage that a function does not have."""
+        for rule in gate.rules or ():
+            for each in rule.expanded():
+                metric = each.measured
+                if metric.kind == "coverage" or metric.stage == self.stage:
+                    continue
+                unit = "normalised units" if self.stage == "normalise" else "grey levels"
+                named = f"{rule.preset!r} asks for {metric.name}" if rule.preset else metric.name
+                advice = (
+                    f"use {self.stage}.{metric.field}, in {unit}"
+                    if metric.kind == "pixel" and metric.field not in ("psnr", "ssim")
+                    else f"use a rule about {self.stage}, such as {self.stage}.mean_abs"
+                )
+                raise ConfigError(f"rules: {named}: a function has only its result; {advice}")
+
+    def explained(
+        self, a: Preprocess | Function, b: Preprocess | Function, samples: Samples
+    ) -> str:
+        """Say what explains most of a difference from a `Preprocess`, or that nothing does."""
+        from alignkit.search.result_hypotheses import explain
+
+        stack = a if isinstance(a, Preprocess) else b
+        of_one_shape = not self.evidence.pixels[0].shape_mismatches
+        if not isinstance(stack, Preprocess) or not of_one_shape:
+            return ""
+        return explain(stack, self.first, samples)
+
+
+def compare_results(
+    a: Preprocess | Function, b: Preprocess | Function, samples: Samples
+) -> ResultComparison:
+    """Compare the results for every image.
+
+    Raises `ConfigError` if a function gives no image, and `NothingCompared` if a `Preprocess`
+    cannot decode one.
+    """
+    from alignkit.compare.compare_pixels import pixel_stage
+    from alignkit.compare.pixel_diff import PixelDiff
+    from alignkit.compare.pixel_sums import pixel_sums
+    from alignkit.gate.named_checks import place_of_worst
+    from alignkit.search.result_hypotheses import TRIED_IMAGES
+
+    # a function gives one kind of array, so that the first image tells which
+    tensors = any(_called(side, samples, 0).shape[0] == 3
+                  for side in (a, b) if not isinstance(side, Preprocess))  # fmt: skip
+    stage: Literal["colour", "normalise"] = "normalise" if tensors else "colour"
+    total, greatest, worst = PixelDiff(stage, "isolated"), 0.0, ""
+    first: list[npt.NDArray[Any]] = []
+    both = (_results(side, samples, tensor=tensors) for side in (a, b))
+    for name, left, right in zip(samples.ids, *both, strict=True):
+        if not tensors:
+            _refuse_normalised(left, right)
+        if len(first) < TRIED_IMAGES:
+            first.append(right if isinstance(a, Preprocess) else left)
+        if left.shape != right.shape:
+            total += PixelDiff(stage, "isolated", None, 1)
+            sizes = f"{_by(left)} by the reference, {_by(right)} by the candidate"
+            worst = worst or f"The result for {name} is {sizes}."
+            continue
+        sums = pixel_sums(left, right, channels="first" if tensors else "last")
+        total += PixelDiff(stage, "isolated", sums)
+        if (sums.mean_abs or 0.0) > greatest:
+            greatest = sums.mean_abs or 0.0
+            worst = place_of_worst(name, left, right, tensors=tensors)
+    facts = pixel_stage(total, reference="reference", candidate="candidate")
+    covered = CoverageDiff(reference="reference", candidate="candidate", images=len(samples),
+                           only_reference=0, only_candidate=0)  # fmt: skip
+    evidence = Evidence(pixels=(facts,), coverage_diffs=(covered,))
+    return ResultComparison(stage, evidence, worst, tuple(first))
+
+
+def _by(array: npt.NDArray[Any]) -> str:
+    height, width = array.shape[1:] if array.shape[0] == 3 else array.shape[:2]
+    return f"{height}x{width}"
+
+
+def _results(
+    side: Preprocess | Function, samples: Samples, *, tensor: bool
+) -> Iterator[npt.NDArray[Any]]:
+    """Yield a stack's result for each image: (h, w, 3), or (3, h, w) of a tensor."""
+    from alignkit.preprocess.image_taps import encoded_images, take_pixels
+
+    if not isinstance(side, Preprocess):
+        yield from (_called(side, samples, index) for index in range(len(samples)))
+        return
+    for (taken,) in take_pixels([side], encoded_images(samples)):
+        # no coverage is counted here, so a failed image must not pass unseen
+        if taken.pixels is None:
+            raise NothingCompared(f"{side.name} cannot decode an image: {taken.reason}")
+        yield side.normalise(taken.pixels) if tensor else taken.pixels
+
+
+def _called(side: Function, samples: Samples, index: int) -> npt.NDArray[Any]:
+    """Return a function's result for one image: (h, w, 3), or (3, h, w) of a tensor."""
+    import numpy as np
+
+    encoded = samples.read(index)
+    try:
+        result = side(encoded)
+    except Exception as error:
+        error.add_note(f"raised by the function on {samples.ids[index]}; {_CALLED}")
+        raise
+    array: npt.NDArray[np.generic] = np.asarray(result)
+    if array.ndim == 4 and array.shape[0] == 1:
+        array = array[0]
+    if array.ndim == 0:
+        raise ConfigError(f"the function returns {type(result).__name__}, no array; {_CALLED}")
+    if array.ndim != 3 or 3 not in (array.shape[0], array.shape[2]):
+        raise ConfigError(
+            f"the function gives an array of shape {array.shape}; it must be (h, w, 3), or "
+            "(3, h, w) for a tensor"
+        )
+    # bytes are compared in exact integers
+    return array if array.dtype == np.uint8 else array.astype(np.float32)
+
+
+def _refuse_normalised(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> None:
+    """Raise `ConfigError` for (h, w, 3) whose values are those of a tensor and not grey levels."""
+    import numpy as np
+
+    greatest = [float(np.abs(each).max(initial=0.0)) for each in (left, right)]
+    for array, own, other in zip((left, right), greatest, reversed(greatest), strict=True):
+        # an image may be almost black, but then it is so on the other side as well
+        negative = bool((array < 0).any())
+        if array.dtype.kind == "f" and 0 < own <= _TENSOR and (other > _IMAGE or negative):
+            low, high = float(array.min()), float(array.max())
+            raise ConfigError(
+                f"the function's (h, w, 3) array looks normalised (values {low:.3g} to {high:.3g});"
+                " return (3, h, w), or grey levels 0..255"
+            )

@@ -1,0 +1,164 @@
+"""Cells, matrix entries and classes as tables; ``cells.parquet`` of a run's folder is the first.
+
+A row is a cell, or an entry of the matrix. Counts are those of the record, and ratios follow from
+them; a value that does not exist is null: every number of a cell that did not run, and every
+difference of the aligned cell, which is compared with nothing. docs/python.md lists the columns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from alignkit.record.cell_facts import Cell, Drift, MatrixEntry
+from alignkit.record.stored import Artifact, Estimate
+from alignkit.stored_file import write_atomically
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from alignkit.record import RunRecord
+
+CELLS_FILE = "cells.parquet"
+_METRICS = ("top1", "recall.macro", "precision.macro")
+"""Metrics with columns; the micro averages and the weighted recall are top-1, under other names."""
+_Kind = Literal["text", "flag", "count", "real"]
+_PLACE: dict[str, _Kind] = {
+    "trained_with": "text",
+    "evaluated_with": "text",
+    "backend": "text",
+    "precision": "text",
+}
+_STATE: dict[str, _Kind] = {
+    "aligned": "flag",
+    "state": "text",
+    "reason": "text",
+    "simulation": "text",
+}
+_DRIFT: dict[str, _Kind] = {
+    "compared": "count",
+    "right_to_wrong": "count",
+    "wrong_to_right": "count",
+    "wrong_to_wrong": "count",
+    **dict.fromkeys(("churn", "churn_low", "churn_high"), "real"),
+    **{
+        f"{metric.replace('.', '_')}_{part}": "real"
+        for metric in _METRICS
+        for part in ("change", "change_low", "change_high")
+    },
+    **dict.fromkeys(("logit_mean_abs", "logit_max_abs", "logit_cosine"), "real"),
+}
+_VALUES: dict[str, _Kind] = {metric.replace(".", "_"): "real" for metric in _METRICS}
+_CELL: dict[str, _Kind] = {
+    **_PLACE, "seed": "count", "fraction": "real", **_STATE, "images": "count",
+    "correct": "count", "non_finite": "count", **_VALUES, **_DRIFT,
+}  # fmt: skip
+_ENTRY: dict[str, _Kind] = {
+    **_PLACE, "seeds": "count", "fraction": "real", **_STATE, "non_finite": "count", **_VALUES,
+    **_DRIFT, **{f"{name}_p": "real" for name in _VALUES},
+}  # fmt: skip
+_CLASS: dict[str, _Kind] = {
+    **_PLACE, "seed": "count", "class": "text", "true_positive": "count",
+    "false_positive": "count", "false_negative": "count", "class_recall": "real",
+    "class_precision": "real",
+}  # fmt: skip
+
+
+def with_cell_table(record: RunRecord, folder: Path) -> RunRecord:
+    """Write ``cells.parquet`` into a run's folder; return the record that names it."""
+    from pyarrow import parquet
+
+    written = io.BytesIO()
+    parquet.write_table(cell_table(record.cells), written)
+    data = written.getvalue()
+    write_atomically(folder / CELLS_FILE, data)
+    named = Artifact(path=CELLS_FILE, sha256=hashlib.sha256(data).hexdigest())
+    return record.model_copy(update={"cell_table": named})
+
+
+def cell_table(cells: Sequence[Cell]) -> pa.Table:
+    """Return a row for each cell, in the order of the record."""
+    return _table(_CELL, map(_of_cell, cells))
+
+
+def matrix_table(entries: Sequence[MatrixEntry]) -> pa.Table:
+    """Return a row for each entry: the cells of all seeds joined."""
+    return _table(_ENTRY, map(_of_entry, entries))
+
+
+def class_table(cells: Sequence[Cell]) -> pa.Table:
+    """Return a row for each class of each cell that ran."""
+    return _table(_CLASS, (row for cell in cells for row in _of_classes(cell)))
+
+
+def _table(kinds: dict[str, _Kind], rows: Iterable[dict[str, Any]]) -> pa.Table:
+    import pyarrow as pa
+
+    types = {"text": pa.string(), "flag": pa.bool_(), "count": pa.int64(), "real": pa.float64()}
+    schema = pa.schema([(name, types[kind]) for name, kind in kinds.items()])
+    return pa.Table.from_pylist(list(rows), schema)
+
+
+def _of_cell(cell: Cell) -> dict[str, Any]:
+    row = {**_of_any(cell, cell.drift), "seed": cell.seed}
+    if cell.ran:
+        counted = sum(each.true_positive for each in cell.counts) if cell.counts else None
+        row |= {"images": cell.n, "correct": counted, "non_finite": cell.non_finite}
+    return row
+
+
+def _of_entry(entry: MatrixEntry) -> dict[str, Any]:
+    row = {**_of_any(entry, entry.drift), "seeds": len(entry.seeds)}
+    if entry.ran:
+        row["non_finite"] = entry.non_finite
+    if entry.drift:
+        row |= {
+            f"{metric.replace('.', '_')}_p": entry.drift.holm.get(metric) for metric in _METRICS
+        }
+    return row
+
+
+def _of_any(evaluated: Cell | MatrixEntry, drift: Drift | None) -> dict[str, Any]:
+    kept = (*_PLACE, *_STATE, "fraction")
+    values = {metric.replace(".", "_"): evaluated.metrics.get(metric) for metric in _METRICS}
+    return {**{name: getattr(evaluated, name) for name in kept}, **values, **_of_drift(drift)}
+
+
+def _of_drift(drift: Drift | None) -> dict[str, Any]:
+    if drift is None:
+        return {}
+    row: dict[str, Any] = {
+        "compared": drift.n,
+        "right_to_wrong": drift.right_to_wrong,
+        "wrong_to_right": drift.wrong_to_right,
+        "wrong_to_wrong": drift.wrong_to_wrong,
+        "logit_mean_abs": drift.logits.mean_abs,
+        "logit_max_abs": drift.logits.max_abs,
+        "logit_cosine": drift.logits.cosine,
+        **_estimate("churn", drift.churn),
+    }
+    for metric in _METRICS:
+        if (change := drift.metrics.get(metric)) is not None:
+            row |= _estimate(f"{metric.replace('.', '_')}_change", change)
+    return row
+
+
+def _estimate(name: str, estimate: Estimate) -> dict[str, float | None]:
+    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+
+
+def _of_classes(cell: Cell) -> Iterator[dict[str, Any]]:
+    for each in cell.counts:
+        right, wrong, missed = each.true_positive, each.false_positive, each.false_negative
+        yield {
+            **{name: getattr(cell, name) for name in (*_PLACE, "seed")},
+            "class": each.name,
+            "true_positive": right,
+            "false_positive": wrong,
+            "false_negative": missed,
+            "class_recall": right / (right + missed) if right + missed else None,
+            "class_precision": right / (right + wrong) if right + wrong else None,
+        }

@@ -1,0 +1,296 @@
+"""Atlas of a run: what is lost if one stack or runtime is swapped for another, a line each.
+
+Predictions of the same weights are compared, so a swap needs no training. Against the stack that
+the weights were trained for, a line also has the levels of each stage and the cause; of two other
+stacks it says how their predictions differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from alignkit.errors import RecordError
+from alignkit.place import Column, Row
+from alignkit.preprocess.presets import PRESETS
+from alignkit.record import (
+    CellPair,
+    MatrixEntry,
+    PathFacts,
+    PixelStage,
+    RunRecord,
+)
+from alignkit.record.artifacts import write_inside
+from alignkit.record.document import document_text, read_record
+from alignkit.report.matrix_view import interval_words, significance
+from alignkit.report.reference_view import Changes, changes_of
+from alignkit.report.run_view import environment_tables
+from alignkit.report.summary_view import Section
+from alignkit.report.table import ZERO, Header, Notes, RowCells, Shown, Table, numbers
+from alignkit.report.templates import asset, html, markdown, trusted
+from alignkit.stored_file import write_output
+from alignkit.text.names import Names, why_not
+from alignkit.text.numbers import DASH, count, estimated, grouped, plain, points, unsigned
+
+_LEVELS = ("decode", "resize", "colour")
+"""Stages after which a swap's levels are shown; ``colour`` is the last that has levels."""
+_NO_LEVELS = (ZERO, ZERO, ZERO)
+_SHAPE = "the two stacks give images of other shapes here"
+_NOT_COMPARED = "the run compared pixels with its first stack alone; alignkit diff compares any two"
+_SAME_PIXELS = "the pixels are the same, so the runtime is the cause"
+
+
+def write_atlas(folder: Path, target: Path) -> Path:
+    """Write the atlas of the run in a folder as Markdown (``.md``), or into a folder.
+
+    A folder receives the page and the part of the record that it is made of, so that it can be
+    made again. Return the Markdown or the page. Raise `RecordError` if the run has no record, or
+    no cell that the others could be compared with.
+    """
+    record = atlas_record(read_record(folder))
+    if target.suffix == ".md":
+        write_output(target, markdown("atlas.md.j2", atlas=atlas_view(record)).encode())
+        return target
+    style = trusted(asset("report.css").decode())
+    write_inside(target, "record.json", document_text(record, indent=None))
+    write_inside(target, "index.html", html("atlas.html.j2", atlas=atlas_view(record), style=style))
+    return target / "index.html"
+
+
+def atlas_record(record: RunRecord) -> RunRecord:
+    """Return what an atlas shows of a record: no cells, classes, images, nor other metrics."""
+    reference = {(each.backend, each.precision) for each in record.matrix if each.aligned}
+    stacks = {each.evaluated_with for each in record.matrix if each.aligned} | {*PRESETS}
+    return record.model_copy(
+        update={
+            "cells": (),
+            "trainings": (),
+            "worst": (),
+            "images": (),
+            "flipped": (),
+            "advice": (),
+            "noise_floor": (),
+            "verdict": record.verdict.model_copy(update={"rules": ()}),
+            "matrix": tuple(map(_entry, record.matrix)),
+            "row_pairs": tuple(
+                _pair(each)
+                for each in record.row_pairs
+                if each.reference[1:] == each.candidate[1:]
+                and each.reference[1:] in reference
+                and {each.reference[0], each.candidate[0]} <= stacks
+            ),
+            "pixels": tuple(filter(_is_shown, record.pixels)),
+            "attributions": (),
+        }
+    )
+
+
+def _entry(entry: MatrixEntry) -> MatrixEntry:
+    drift = entry.drift and replace(_pair(entry.drift), classes=(), errors={})
+    if drift is not None:
+        drift = replace(drift, holm={"top1": drift.holm["top1"]} if "top1" in drift.holm else {})
+    metrics = {"top1": entry.metrics["top1"]} if "top1" in entry.metrics else {}
+    left_out = {"numeric": None, "quantised": None, "batch": None, "builds": None}
+    return entry.model_copy(update={"drift": drift, "metrics": metrics, **left_out})
+
+
+def _pair(pair: Any) -> Any:
+    return replace(pair, metrics={"top1": pair.metrics["top1"]}, p_values={})
+
+
+def _is_shown(stage: PixelStage) -> bool:
+    if stage.mode == "cumulative":
+        return stage.stage in _LEVELS
+    return bool(stage.max_abs or stage.shape_mismatches)
+
+
+def atlas_view(record: RunRecord) -> dict[str, Any]:
+    """Return everything that the templates read."""
+    aligned = [each for each in record.matrix if each.aligned and each.ran]
+    if not aligned:
+        raise RecordError("an atlas needs a row whose own stack was measured; this run has none")
+    names = Names(record.paths)
+    drifts = [each.drift for each in record.matrix if each.ran and each.drift]
+    detectable = [each.detectable for each in drifts if each.detectable]
+    images = max(each.n for each in drifts) if drifts else record.data.eval
+    models = dict.fromkeys(each.row.model or "trained here" for each in aligned)
+    return {
+        "alignkit": record.alignkit,
+        "question": record.question,
+        "started": record.started.replace("T", " ").split("+")[0],
+        "models": ", ".join(models),
+        "images": count(images, "image"),
+        "classes": count(len(record.data.classes), "class", "classes"),
+        "processor": record.environment.cpu,
+        "resolution": unsigned(min(detectable), max(detectable)) if detectable else "",
+        "intervals": interval_words(record),
+        "notes": record.data.notes,
+        "references": [_reference(each, names) for each in aligned],
+        "sections": [*_sections(record, aligned, names)],
+        "environment": environment_tables(record),
+        "command": record.command,
+        "yaml": record.yaml,
+    }
+
+
+def _reference(entry: MatrixEntry, names: Names) -> str:
+    path, top1 = names.of(entry.evaluated_with), entry.metrics.get("top1")
+    note = f" ({path.evidence})" if path.note else ""
+    share = "" if top1 is None else f", top-1 {plain(100 * top1, 2)} %"
+    return f"{path.name}{note}, {entry.column.runtime}{share}"
+
+
+def _sections(record: RunRecord, aligned: Sequence[MatrixEntry], names: Names) -> Iterator[Section]:
+    changes = changes_of(record)
+    for own in aligned:
+        of = f", models of {own.row}" if len(aligned) > 1 else ""
+        entries = [each for each in record.matrix if each.row == own.row and each is not own]
+        ran = [each for each in entries if each.ran and each.drift and _is_one_swap(each, own)]
+        ran.sort(key=lambda each: (-each.churn, str(each.column)))
+        tested = significance(ran, "top1")
+        words = tested and f"* {tested}"
+        yield Section(f"Instead of {names.short(own.evaluated_with)}{of}", words,
+                      _swaps(record, own, ran, names))  # fmt: skip
+        served = [each for each in reversed(ran) if each.column.runtime == own.column.runtime]
+        stacks = [own, *(each for each in served if each.evaluated_with in PRESETS)]
+        if len(stacks) > 2:
+            paths = [each.evaluated_with for each in stacks]
+            title = f"Any stack for any other{of}"
+            yield Section(title, _PAIRS, _matrix(own, paths, changes, names))
+            listed = _listed(record, own, paths, changes, names)
+            yield Section(f"{title}, with intervals, most churn first", "", listed)
+        if missing := [each for each in entries if not each.ran]:
+            rows = [(names.short(each.evaluated_with), each.column.runtime, why_not(each))
+                    for each in missing]  # fmt: skip
+            headers = ("Served with", "Runtime", "Reason")
+            table = Table.of("Stacks and runtimes without a number", headers, rows)
+            yield Section(f"Not measured here{of}", "", table)
+
+
+_PAIRS = (
+    "Churn in %, then the change of top-1 in percentage points, of the same weights' predictions. "
+    "Churn is the same in both directions, and the change of top-1 changes its sign."
+)
+
+
+def _is_one_swap(entry: MatrixEntry, own: MatrixEntry) -> bool:
+    same = entry.column.runtime == own.column.runtime
+    return same != (entry.evaluated_with == own.evaluated_with)
+
+
+def _swaps(record: RunRecord, own: MatrixEntry, ran: Sequence[MatrixEntry], names: Names) -> Table:
+    notes = Notes()
+    rows = [_swap(record, own, entry, names, notes) for entry in ran]
+    columns: list[Header | str] = ["Served with"]
+    columns += numbers("Churn, %", "Δ top-1, pp", "Lost / gained", *("Decode", "Resize", "End"))
+    columns += ["State", "Cause"]
+    caption = (
+        f"{names.short(own.evaluated_with)} replaced by …, most churn first; decode, resize and "
+        "end: mean difference in grey levels after that stage, each stack on its own"
+    )
+    return Table.of(caption, columns, rows, notes=notes)
+
+
+def _swap(
+    record: RunRecord, own: MatrixEntry, entry: MatrixEntry, names: Names, notes: Notes
+) -> RowCells:
+    drift = entry.drift
+    assert drift is not None
+    path = names.of(entry.evaluated_with)
+    runtime = entry.column.runtime if entry.evaluated_with == own.evaluated_with else ""
+    return (
+        runtime or names.short(entry.evaluated_with),
+        *_numbers(drift, " *" if drift.is_significant("top1") else ""),
+        *(_levels(_stages(record, own, entry, "cumulative"), notes) if not runtime else _NO_LEVELS),
+        entry.simulation or (path.note if not runtime else "") or entry.state,
+        _cause(record, own, entry),
+    )
+
+
+def _numbers(pair: CellPair, mark: str = "") -> tuple[str, str, str]:
+    churn = estimated(pair.churn, 2, share=True).replace("\N{NO-BREAK SPACE}%", "")
+    flips = f"{grouped(pair.right_to_wrong)} / {grouped(pair.wrong_to_right)}"
+    return churn, estimated(pair.metrics["top1"]) + mark, flips
+
+
+def _levels(found: dict[str, PixelStage], notes: Notes) -> list[Shown]:
+    cells = []
+    for name in _LEVELS:
+        stage = found.get(name)
+        reason = _SHAPE if stage and stage.shape_mismatches else _NOT_COMPARED
+        mean = stage.mean_abs if stage and not stage.shape_mismatches else None
+        cells.append(notes.distance(mean, lambda level: plain(level, 2), reason))
+    return cells
+
+
+def _cause(record: RunRecord, own: MatrixEntry, entry: MatrixEntry) -> str:
+    """Return the options of each stage that changes pixels, as a gate states a cause."""
+    if entry.evaluated_with == own.evaluated_with:
+        return _SAME_PIXELS
+    changed = _changed(record, own.evaluated_with, entry.evaluated_with)
+    stages = _stages(record, own, entry, "isolated")
+    # options that differ and change no pixel are not a cause
+    causes = {stage: options for stage, options in changed.items() if stage in stages}
+    return _in_words(causes or changed)
+
+
+def _in_words(changed: dict[str, str]) -> str:
+    return "; ".join(f"{stage}: {options}" for stage, options in changed.items())
+
+
+def _stages(
+    record: RunRecord, own: MatrixEntry, entry: MatrixEntry, mode: str
+) -> dict[str, PixelStage]:
+    pair = own.evaluated_with, entry.evaluated_with
+    return {
+        each.stage: each
+        for each in record.pixels
+        if (each.reference, each.candidate) == pair and each.mode == mode
+    }
+
+
+def _changed(record: RunRecord, reference: str, candidate: str) -> dict[str, str]:
+    """Map each stage whose options differ to ``options → options``."""
+    paths: dict[str, PathFacts] = {each.name: each for each in record.paths}
+    sides = zip(paths[reference].stages, paths[candidate].stages, strict=True)
+    return {one.stage: f"{one.label} → {other.label}" for one, other in sides
+            if one.options != other.options}  # fmt: skip
+
+
+def _matrix(own: MatrixEntry, stacks: Sequence[str], changes: Changes, names: Names) -> Table:
+    rows: list[RowCells] = []
+    for place, row in enumerate(stacks, 1):
+        pairs = (changes.get(_key(own, row, column)) for column in stacks)
+        rows.append(
+            (f"{place} {names.short(row)}", *(_both(pair) if pair else DASH for pair in pairs))
+        )
+    heads = [str(place) for place, _ in enumerate(stacks, 1)]
+    caption = "Rows: the stack that is replaced; columns: its replacement"
+    return Table.of(caption, ("Stack", *numbers(*heads)), rows)
+
+
+def _key(own: MatrixEntry, *stacks: str) -> tuple[Row, Column, Column]:
+    first, second = (replace(own.column, preprocess=stack) for stack in stacks)
+    return own.row, first, second
+
+
+def _both(pair: CellPair) -> str:
+    top1 = pair.metrics["top1"].value
+    return f"{plain(100 * (pair.churn.value or 0), 1)} / {DASH if top1 is None else points(top1)}"
+
+
+def _listed(
+    record: RunRecord, own: MatrixEntry, stacks: Sequence[str], changes: Changes, names: Names
+) -> Table:
+    known = {pair: changes.get(_key(own, *pair)) for pair in combinations(stacks, 2)}
+    found = [(*pair, change) for pair, change in known.items() if change]
+    found.sort(key=lambda each: -(each[2].churn.value or 0))
+    rows = [
+        (names.short(a), names.short(b), *_numbers(pair), _in_words(_changed(record, a, b)))
+        for a, b, pair in found
+    ]
+    columns = ("Stack", "Replaced by", *numbers("Churn, %", "Δ top-1, pp", "Lost / gained"))
+    return Table.of("Every pair of stacks", (*columns, "Options that differ"), rows)

@@ -1,0 +1,174 @@
+"""Results as HTML fragments for notebooks: a verdict, a run, a diff, a match.
+
+A fragment is whole without a script or style sheet, and takes its colours of text and background
+from the notebook, so that it is legible on light and on dark ones. All text in it is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from itertools import chain
+
+from alignkit.record import RunRecord, Verdict
+from alignkit.record.diff_document import DiffRecord
+from alignkit.report.stage_view import stage_sections
+from alignkit.report.summary_view import matrix_section
+from alignkit.report.table import Header, Note, Shown, Table, numbers
+from alignkit.report.verdict_view import ICONS, verdict_view
+from alignkit.search.configurations import Configuration
+from alignkit.search.match_result import Match
+from alignkit.search.match_text import headline, label, paste
+from alignkit.text.names import Names, surrogate_notes
+from alignkit.text.numbers import DASH, count, estimated, plain
+
+_MOST_ROWS = 20
+_SMALL = "font-size:90%;opacity:.8;margin:.3em 0"
+
+
+class ShownVerdict(Verdict):
+    """A `Verdict` that a notebook shows with its rules, and a terminal as a few lines."""
+
+    notes: tuple[str, ...] = ()
+    """More sentences: the worst image, and what explains its difference."""
+
+    @classmethod
+    def of(cls, verdict: Verdict, *notes: str) -> ShownVerdict:
+        """Return the same verdict with notes; empty ones are left out."""
+        return cls.model_construct(**dict(verdict), notes=tuple(filter(None, notes)))
+
+    def __str__(self) -> str:
+        """Return state, sentence and notes, a line each."""
+        return "\n".join([f"{self.state}: {self.sentence}", *self.notes])
+
+    def __repr__(self) -> str:
+        """Return state and sentence."""
+        return f"<Verdict {self.state}: {self.sentence}>"
+
+    def _repr_html_(self) -> str:
+        return _fragment(*_verdict(self, Names(())), *map(_words, self.notes))
+
+
+def run_html(record: RunRecord) -> str:
+    """Show the verdict of a run, its drift matrix and the notes on surrogates."""
+    names = Names(record.paths)
+    parts = [_heading(record.name, record.question), *_verdict(record.verdict, names)]
+    if record.matrix:
+        section = matrix_section(record, names)
+        parts += [_table(section.table) if section.table else "", _words(section.words)]
+    else:
+        sections = stage_sections(record.pixels, names)
+        parts += chain.from_iterable((_words(each.words), _table(each.table)) for each in sections)
+    return _fragment(*parts, *_surrogates(record))
+
+
+def diff_html(record: DiffRecord) -> str:
+    """Show the differences by stage of every pair of a diff, and the notes on surrogates."""
+    names = Names(record.paths)
+    measured = [pair for pair in record.pairs if pair.compared]
+    sections = stage_sections([stage for pair in measured for stage in pair.stages], names)
+    images = f"{count(record.data.images, 'image')} of {record.data.source}"
+    parts = [_words(images)]
+    for pair in record.pairs:
+        title = f"{names.short(pair.candidate)} against {names.short(pair.reference)}"
+        words = pair.sentence or f"skipped: {pair.reason}"
+        parts.append(f"<p><strong>{escape(title)}</strong>: {escape(words)}</p>")
+        parts += [_table(each.table) for each in sections if each.candidate.name == pair.candidate]
+    return _fragment(*parts, *_surrogates(record))
+
+
+def match_html(match: Match, names: Mapping[Configuration, str]) -> str:
+    """Show the sentence of a match, the facts of its target, the ranking, and the block to copy."""
+    rows = [
+        (
+            names.get(each.configurations[0]) or label(each.configurations[0]),
+            plain(each.mean_abs.value or 0.0, 3),
+            plain(each.max_abs, 1),
+            f"{each.identical}/{match.images}",
+            DASH if each.unseen is None else plain(each.unseen, 3),
+            DASH if each.churn is None else estimated(each.churn, share=True),
+        )
+        for each in match.ranking
+    ]
+    heads = numbers("Mean Δ", "Max Δ", "Identical", "Mean Δ, unseen", "Churn")
+    caption = "Nearest configurations, in grey levels"
+    table = Table.of(caption, ("Configuration", *heads), rows)
+    listed = "".join(f"<li>{escape(fact)}</li>" for fact in match.facts)
+    block = "" if names else paste(match, "matched")
+    return _fragment(
+        f"<p><strong>{escape(headline(match, names))}</strong></p>",
+        f"<ul>{listed}</ul>" if listed else "",
+        _table(table),
+        f"<pre>{escape(block)}</pre>" if block else "",
+    )
+
+
+def _fragment(*parts: str) -> str:
+    return f'<div style="max-width:72em">{"".join(parts)}</div>'
+
+
+def _heading(name: str, question: str) -> str:
+    asked = f"<br>{escape(question)}" if question else ""
+    return f"<p><strong>{escape(name)}</strong>{asked}</p>"
+
+
+def _words(text: str) -> str:
+    return f'<p style="{_SMALL}">{escape(text)}</p>' if text else ""
+
+
+def _verdict(verdict: Verdict, names: Names) -> list[str]:
+    icon, view = ICONS[verdict.state], verdict_view(verdict, names)
+    # shape and word say the state; the colour only repeats it
+    sign = (
+        f'<svg viewBox="0 0 24 24" width="20" height="20" role="img" aria-label="{icon.word}" '
+        f'style="vertical-align:-4px"><path d="{icon.outline}" fill="{icon.colour}"/>'
+        f'<path d="{icon.sign}" fill="none" stroke="#fff" stroke-width="2.4"/></svg>'
+    )
+    box = f"border-left:4px solid {icon.colour};padding:.4em .8em;margin:.4em 0"
+    sentence = f"{sign} <strong>{icon.word}</strong>: {escape(view.sentence)}"
+    return [
+        f'<div style="{box}">{sentence}</div>',
+        _table(view.attention) if view.attention else "",
+        _words(view.tally),
+    ]
+
+
+def _surrogates(record: RunRecord | DiffRecord) -> list[str]:
+    return [_words(note) for note in surrogate_notes(record.paths).values()]
+
+
+def _table(table: Table) -> str:
+    heads = "".join(_cell("th", each.text, each) for each in table.columns)
+    over = "".join(
+        f'<th colspan="{group.span}" style="text-align:center">{escape(group.text)}</th>'
+        for group in table.groups
+    )
+    rows = [
+        "".join(
+            _cell("td", _shown(cell), head)
+            for cell, head in zip(row.cells, table.columns, strict=True)
+        )
+        for row in table.rows[:_MOST_ROWS]
+    ]
+    left = len(table.rows) - _MOST_ROWS
+    more = _words(f"… and {count(left, 'more row')}") if left > 0 else ""
+    lines = "".join(f"<tr>{row}</tr>" for row in rows)
+    head = (f"<tr>{over}</tr>" if over else "") + f"<tr>{heads}</tr>"
+    return (
+        f'<table style="border-collapse:collapse"><caption style="text-align:left;{_SMALL}">'
+        f"{escape(table.caption)}</caption><thead>{head}</thead><tbody>{lines}</tbody></table>"
+        f"{more}{''.join(map(_note, table.notes))}"
+    )
+
+
+def _shown(cell: Shown) -> str:
+    return " ".join(filter(None, (cell.text, f"({cell.tag})" * bool(cell.tag), cell.mark)))
+
+
+def _note(note: Note) -> str:
+    return _words(f"{note.mark}: {note.text}")
+
+
+def _cell(tag: str, text: str, head: Header) -> str:
+    side = "right" if head.numeric else "left"
+    return f'<{tag} style="text-align:{side}">{escape(text)}</{tag}>'

@@ -1,0 +1,135 @@
+"""`MatchRequest`: a question to `alignkit match`, and its answer: target and images → `Match`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from alignkit.errors import ConfigError
+from alignkit.experiment.yaml_argument import Stack, path_of
+from alignkit.progress import Progress, advancing
+from alignkit.samples import Samples
+from alignkit.search import match as find_nearest
+from alignkit.search.configurations import Configuration, configurations, serving_options
+from alignkit.search.match_result import Match
+from alignkit.search.recorded_target import recorded_target
+from alignkit.search.target import Target, preprocess_of, preprocess_target
+
+
+@dataclass(frozen=True, slots=True)
+class MatchRequest:
+    """The stack to match, the images, and the options."""
+
+    target: Stack
+    """A preset, ``FILE.yaml[:PATH]``, a folder of recorded tensors, the address of a preprocessing
+    model, a mapping of stages, or a `Preprocess`."""
+    samples: Samples
+    size: int | None = None
+    """Side of the model's input, for a preset."""
+    decoders: Sequence[str] = ()
+    resizers: Sequence[str] = ()
+    """Names of the plugins that are tried; by default all."""
+    serving: bool = False
+    """Search serving options that reproduce the target, which is the training stack."""
+    model: Path | None = None
+    """ONNX file whose changed predictions are counted for the finalists."""
+    tensor: str = ""
+    """Output of an endpoint that is the preprocessed image."""
+    header_env: str = ""
+    """Environment variable with an endpoint's ``Authorization`` header."""
+    record: Path | None = None
+    """Folder that keeps an endpoint's tensors."""
+    probe: int = 500
+    """Images that are searched on."""
+    seed: int = 0
+    """Seed that selects the images for the final check."""
+
+    def __post_init__(self) -> None:
+        if self.model is not None and not self.model.is_file():
+            raise ConfigError(f"{self.model} is not a file; give an exported model, FILE.onnx")
+
+
+@dataclass(frozen=True, slots=True)
+class MatchAnswer:
+    """The match, and the names of the configurations that are serving options."""
+
+    match: Match
+    names: Mapping[Configuration, str]
+
+
+def answer(request: MatchRequest, progress: Progress) -> MatchAnswer:
+    """Search the configurations of this machine that are nearest to the target.
+
+    Raises `ConfigError` for an unknown target or plugin, `DataError` for tensors that are no images
+    of the samples, and `NothingCompared` if no image can be compared.
+    """
+    samples = request.samples
+    with _target(request, progress) as (target, rows):
+        names = serving_options() if request.serving else {}
+        chosen = list(names) or list(
+            configurations(target.geometry, decoders=request.decoders, resizers=request.resizers)
+        )
+        if request.model is None:
+            return MatchAnswer(_found(request, progress, target, rows, chosen), names)
+        from alignkit.search.match_drift import onnx_session, with_churn
+
+        # opened before the search, which a model that does not fit would waste
+        with onnx_session(request.model, target.geometry.size) as session:
+            found = _found(request, progress, target, rows, chosen)
+            return MatchAnswer(with_churn(found, target, samples, rows, session), names)
+
+
+def _found(
+    request: MatchRequest,
+    progress: Progress,
+    target: Target,
+    rows: Sequence[int],
+    chosen: Sequence[Configuration],
+) -> Match:
+    with progress.stage("match", len(rows), f"{len(chosen)} configurations") as stage:
+        return find_nearest(
+            target, request.samples, rows, chosen,
+            probe=request.probe, seed=request.seed, progress=advancing(stage),
+        )  # fmt: skip
+
+
+@contextmanager
+def _target(request: MatchRequest, progress: Progress) -> Iterator[tuple[Target, Sequence[int]]]:
+    """Give the target, with the rows of the images that it has pixels of."""
+    given, samples = request.target, request.samples
+    everything = range(len(samples))
+    if not isinstance(given, str):
+        yield preprocess_target(path_of(given, "target", size=request.size)), everything
+    elif "://" in given:
+        # tensors of an endpoint that nobody wants to keep are searched in a folder as well
+        with TemporaryDirectory() as temporary:
+            folder = request.record or Path(temporary)
+            yield _of_endpoint(request, given, folder, progress)
+    elif Path(given).is_dir():
+        yield recorded_target(
+            Path(given), samples, decoders=request.decoders, resizers=request.resizers
+        )
+    else:
+        yield preprocess_target(preprocess_of(given, request.size)), everything
+
+
+def _of_endpoint(
+    request: MatchRequest, address: str, folder: Path, progress: Progress
+) -> tuple[Target, Sequence[int]]:
+    from alignkit.search.endpoint_target import endpoint_of, endpoint_target
+
+    endpoint = endpoint_of(address, request.tensor, request.header_env)
+    if folder.is_dir() and any(folder.iterdir()):
+        raise ConfigError(
+            f"the folder for tensors, {folder}, is not empty; to search its tensors, pass it as "
+            "the target"
+        )
+    samples = request.samples
+    with progress.stage("ask", len(samples), f"{endpoint.at.url} for tensors") as stage:
+        return endpoint_target(
+            endpoint, samples, folder, decoders=request.decoders, resizers=request.resizers,
+            progress=advancing(stage),
+        )  # fmt: skip

@@ -1,0 +1,193 @@
+"""Explain how a function's results differ from a `Preprocess`: channels, normalisation, geometry.
+
+The hypotheses are those of a search, the plainest first. One is a finding only where it takes away
+most of the difference that a plainer one leaves (`match_result.EXPLAINS_MOST`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.arrays import FloatArray
+from alignkit.errors import DataError
+from alignkit.preprocess import Normalise, Preprocess
+from alignkit.preprocess.exif import exif_orientation
+from alignkit.preprocess.image_taps import encoded_images, take_pixels
+from alignkit.samples import Samples
+from alignkit.search.configurations import Geometry
+from alignkit.search.first_images import first_images
+from alignkit.search.match_result import AS_ROUNDING, EXPLAINS_MOST, explained_share
+from alignkit.search.normalisation_fit import fit, normalise_of
+from alignkit.search.recorded_target import RecordedTensors
+from alignkit.search.target_facts import geometry_words
+from alignkit.search.target_guess import guess
+from alignkit.text.numbers import percent, plain
+
+TRIED_IMAGES = 4
+"""Images on which hypotheses are tried."""
+LEVELS = Normalise((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255))
+"""The normalisation that returns grey levels 0..255."""
+_ROUNDED = 0.1
+"""Grey levels by which rounding may make a hypothesis better."""
+_EXACT = 0.002
+"""Share by which a fitted normalisation, or factor, may be off a known one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A way in which results may differ, with what it leaves unexplained."""
+
+    words: str
+    residual: float
+    """Root mean square of the difference that remains, in grey levels."""
+
+
+def explain(
+    reference: Preprocess, results: Sequence[npt.NDArray[np.generic]], samples: Samples
+) -> str:
+    """Say in a sentence how the results for the first samples differ from the reference's.
+
+    ``results`` are (h, w, 3) in grey levels, or (3, h, w) normalised tensors, of the reference's
+    size. The sentence says how much remains, or that no hypothesis explains most of the difference;
+    it is empty if the results cannot be compared.
+    """
+    tensors = results[0].shape[0] == 3
+    rows = range(len(results))
+    taken = take_pixels([reference], encoded_images(samples, rows))
+    ours = [each.pixels for (each,) in taken]
+    theirs = [np.moveaxis(each, 0, -1) if tensors else each for each in results]
+    if any(each is None for each in ours):
+        return ""
+    pixels = np.concatenate([_flat(each) for each in ours if each is not None])
+    values = np.concatenate([_flat(each) for each in theirs])
+    if not np.isfinite(values).all():
+        return ""
+    normalise = reference.normalise if tensors else LEVELS
+    nothing = Hypothesis("", _rms(_undone(values, normalise) - pixels))
+    if nothing.residual <= AS_ROUNDING:
+        size = plain(nothing.residual, 3)
+        return (
+            f"The results differ by no more than rounding ({size} grey levels, root mean square); "
+            f"a rule such as {'normalise' if tensors else 'colour'}.mean_abs allows that."
+        )
+    found = _plainest(nothing, _of_values(pixels, values, normalise))
+    if found is nothing:
+        recorded = RecordedTensors(
+            "the function", tuple(rows), results.__getitem__, results[0].shape,
+            str(results[0].dtype), 0, 0,
+        )  # fmt: skip
+        found = _plainest(nothing, _of_geometry(recorded, samples, reference, normalise))
+    if found is nothing:
+        return (
+            "No channel order, normalisation or geometry explains most of it; alignkit.match "
+            "searches decoders and resizers by recorded tensors."
+        )
+    share = percent(explained_share(found.residual, nothing.residual), 0)
+    remains = f"{plain(found.residual, 2)} of {plain(nothing.residual, 2)} grey levels remain"
+    return (
+        f"In the function's result {found.words}: this explains {share} of the difference "
+        f"({remains}, root mean square)."
+    )
+
+
+def _flat(image: npt.NDArray[np.generic]) -> FloatArray:
+    return image.reshape(-1, 3).astype(np.float64)
+
+
+def _undone(values: FloatArray, normalise: Normalise) -> FloatArray:
+    """Return grey levels, (n, 3)."""
+    levels: FloatArray = 255 * (values * np.asarray(normalise.std) + np.asarray(normalise.mean))
+    return levels
+
+
+def _rms(difference: FloatArray) -> float:
+    return float(np.sqrt((difference**2).mean()))
+
+
+def _plainest(nothing: Hypothesis, tried: Iterable[Hypothesis]) -> Hypothesis:
+    """Return the plainest hypothesis of which no later one takes most of the rest away."""
+    best = nothing
+    for each in tried:
+        share = explained_share(each.residual, best.residual)
+        if best.residual - each.residual > _ROUNDED and share >= EXPLAINS_MOST:
+            best = each
+    return best
+
+
+def _of_values(
+    pixels: FloatArray, values: FloatArray, normalise: Normalise
+) -> Iterator[Hypothesis]:
+    """Yield hypotheses about channels and normalisation; the geometry is the reference's."""
+    turned = _undone(values, normalise)[:, ::-1]
+    yield Hypothesis("the channels are reversed (BGR)", _rms(turned - pixels))
+    turned = _undone(values[:, ::-1], normalise)
+    words = "the channels are reversed (BGR) after normalisation"
+    yield Hypothesis(words, _rms(turned - pixels))
+    for step, before in ((1, ""), (-1, "the channels are reversed (BGR), and ")):
+        scale, offset, residual = fit(pixels[:, ::step], values)
+        if words := _normalisation(scale, offset, residual, normalise):
+            yield Hypothesis(f"{before}{words}", residual)
+
+
+def _normalisation(
+    scale: Sequence[float], offset: Sequence[float], residual: float, normalise: Normalise
+) -> str:
+    """Say how a fitted normalisation differs from the reference's; empty if it is no finding."""
+    fitted = (scale[0], scale[1], scale[2]), (offset[0], offset[1], offset[2])
+    name, _ = normalise_of(*fitted, near=max(_EXACT, residual / 255))
+    if not name and residual > AS_ROUNDING:
+        return ""  # a fit takes in any change of tone
+    own_scale, own_offset = _affine(normalise)
+    factors = np.asarray(scale) / own_scale
+    shifts = (np.asarray(offset) - factors * own_offset) / (255 * np.asarray(scale))
+    factor = float(factors.mean())
+    if np.abs(factors / factor - 1).max() < 5 * _EXACT and np.abs(shifts).max() < 5 * _EXACT:
+        return "" if abs(factor - 1) < 5 * _EXACT else f"the values are scaled by {factor:.4g}"
+    own, _ = normalise_of(tuple(own_scale), tuple(own_offset), near=_EXACT)
+    return (
+        f"the normalisation is {name or _three(np.asarray(scale), np.asarray(offset))} instead of "
+        f"{own or _three(own_scale, own_offset)}"
+    )
+
+
+def _affine(normalise: Normalise) -> tuple[FloatArray, FloatArray]:
+    """Return scale and offset of grey levels, each (3,)."""
+    mean, std = np.asarray(normalise.mean), np.asarray(normalise.std)
+    return 1 / (255 * std), -mean / std
+
+
+def _three(scale: FloatArray, offset: FloatArray) -> str:
+    std = 1 / (255 * scale)
+    mean, deviation = (
+        "/".join(f"{value:.4g}" for value in values) for values in (-offset * std, std)
+    )
+    return f"mean {mean}, std {deviation}"
+
+
+def _of_geometry(
+    recorded: RecordedTensors, samples: Samples, reference: Preprocess, normalise: Normalise
+) -> Iterator[Hypothesis]:
+    """Yield the geometry that a search guesses, if it is another one than the reference's."""
+    try:
+        found = guess(recorded, samples, first_images(recorded, samples))
+    except DataError:
+        return  # flat images, or none of the size: there is nothing to guess from
+    own = Geometry.of(reference)
+    words = [
+        f"the geometry is {geometry_words(found.geometry)} instead of {geometry_words(own)}"
+    ] * (geometry_words(found.geometry) != geometry_words(own))
+    turned = any(exif_orientation(samples.read(row)) != 1 for row in recorded.rows)
+    if turned and found.geometry.orient != own.orient:
+        turns = "are turned" if found.geometry.orient == "exif" else "are not turned"
+        words.append(f"images {turns} by their EXIF orientation")
+    if not words:
+        return
+    if (found.geometry.colour.space == "bgr") != (own.colour.space == "bgr"):
+        words.append("the channels are reversed (BGR)")
+    if other := _normalisation(found.scale, found.offset, found.residual, normalise):
+        words.append(other)
+    yield Hypothesis(", and ".join(words), found.residual)

@@ -1,0 +1,118 @@
+"""`alignkit.diff` and `alignkit.match` against the commands of their names."""
+
+import json
+import shlex
+
+import cv2
+import numpy as np
+import pytest
+
+import alignkit
+from alignkit.cli import app
+from alignkit.errors import ConfigError, NothingCompared
+from alignkit.experiment.yaml_argument import path_of
+from tests.photos import encoded, photo
+
+AREA = {"decode": "opencv", "resize": {"name": "opencv", "interpolation": "area", "size": 32}}
+LINEAR = {"name": "mine", **AREA, "resize": {"name": "opencv", "size": 32}}
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images")
+    for place, name in enumerate(("china", "flower", "china", "flower", "china")):
+        (folder / f"{place}.jpg").write_bytes(encoded(photo(name, 90 + place, 120), quality=90))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(images, tmp_path_factory):
+    page = tmp_path_factory.mktemp("page")
+    return alignkit.diff(images, AREA, LINEAR, "opencv-train", size=32, page=page)
+
+
+def test_a_diff_is_that_of_its_command(found, images, tmp_path, monkeypatch):
+    file = tmp_path / "diff.json"
+    words = [*shlex.split(found.record.command)[1:], "--out", f"json={file}", "--quiet"]
+    with pytest.raises(SystemExit) as ended:
+        app(words)
+    assert ended.value.code == 0
+    told = json.loads(file.read_text())
+    mine = json.loads(found.record.model_dump_json())
+    assert told["pairs"] == mine["pairs"]
+    assert told["coverage"] == mine["coverage"]
+    assert told["data"] == mine["data"]
+
+
+def test_pixels_of_a_diff_are_those_of_opencv(found, images):
+    row = found.pixels.query("candidate == 'mine' and stage == 'resize' and mode == 'isolated'")
+    sums = []
+    for file in sorted(images.iterdir()):
+        image = cv2.imdecode(np.fromfile(file, np.uint8), cv2.IMREAD_COLOR)
+        area = cv2.resize(image, (32, 32), interpolation=cv2.INTER_AREA).astype(int)
+        sums.append(np.abs(cv2.resize(image, (32, 32)) - area).mean())
+    assert row.mean_abs.item() == pytest.approx(np.mean(sums))
+    assert row.images.item() == 5
+    assert found.coverage.ok.tolist() == [5, 5, 5]
+    assert len(found.images.query("candidate == 'mine'")) == 5
+
+
+def test_a_diff_is_shown_in_a_terminal_a_notebook_and_a_page(found):
+    assert repr(found).startswith("<Diff path-1 → mine: first diverges at resize")
+    assert "first diverges" in str(found)
+    shown = found._repr_html_()
+    assert "mine" in shown
+    assert "<script" not in shown
+    assert found.page is not None
+    assert found.page.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_bytes_files_and_built_paths_give_the_same_numbers(found, images):
+    files = sorted(images.iterdir())
+    built = path_of(AREA, "built"), path_of(LINEAR, "mine")
+    for given in (
+        files,
+        [each.read_bytes() for each in files],
+        [files[0].read_bytes(), *files[1:]],
+    ):
+        other = alignkit.diff(given, *built)
+        wanted = found.pixels.query("candidate == 'mine'").mean_abs.tolist()
+        assert other.pixels.mean_abs.tolist() == wanted
+
+
+def test_mistakes_are_said_in_the_words_of_the_function(images):
+    with pytest.raises(ConfigError, match=r"there is no candidate; call diff\(images"):
+        alignkit.diff(images, "opencv-train")
+    with pytest.raises(ConfigError, match="path opencv-trian: no such preset; did you mean"):
+        alignkit.diff(images, "opencv-trian", "pillow-train")
+    with pytest.raises(ConfigError, match="decod: unknown key; did you mean 'decode'"):
+        alignkit.diff(images, "opencv-train", {**AREA, "decod": "pillow"})
+    with pytest.raises(ConfigError, match="pass a part of it"):
+        alignkit.diff([b"x"], AREA, LINEAR, limit=1)
+    with pytest.raises(NothingCompared):
+        alignkit.diff([], AREA, LINEAR)
+
+
+def test_match_finds_the_stack_behind_recorded_tensors(images, tmp_path):
+    for file in images.iterdir():
+        image = cv2.imdecode(np.fromfile(file, np.uint8), cv2.IMREAD_COLOR)
+        np.save(tmp_path / f"{file.stem}.npy", cv2.resize(image, (32, 32)).transpose(2, 0, 1))
+    found = alignkit.match(tmp_path, images, decoders=["opencv"], resizers=["opencv", "pillow"])
+    assert found.state == "found"
+    assert found.preprocess is not None
+    assert found.preprocess["colour"] == "bgr"
+    assert found.ranking.configuration[0].startswith("opencv")
+    assert found.ranking.mean_abs[0] == 0
+    assert found.sentence in repr(found)
+    assert "<table" in found._repr_html_()
+    # what was found is a path of every other function
+    assert "resize" in alignkit.diff(images, found.preprocess, AREA).pixels.stage.tolist()
+
+
+def test_match_takes_a_preset_or_a_mapping_as_target(images):
+    found = alignkit.match(LINEAR, images, decoders=["opencv"], resizers=["opencv"])
+    assert found.match.winner.identical == found.match.images
+    preset = alignkit.match(
+        "opencv-train", images, size=32, decoders=["opencv"], resizers=["opencv"]
+    )
+    assert preset.state == "found"
