@@ -25,6 +25,7 @@ from alignkit.record import (
 )
 from alignkit.record.artifacts import write_inside
 from alignkit.record.document import document_text, read_record
+from alignkit.report.entries_view import counted
 from alignkit.report.matrix_view import interval_words, significance
 from alignkit.report.reference_view import Changes, changes_of
 from alignkit.report.run_view import environment_tables
@@ -33,7 +34,7 @@ from alignkit.report.table import ZERO, Header, Notes, RowCells, Shown, Table, n
 from alignkit.report.templates import asset, html, markdown, trusted
 from alignkit.stored_file import write_output
 from alignkit.text.names import Names, quick_words, why_not
-from alignkit.text.numbers import DASH, count, estimated, grouped, plain, points, unsigned
+from alignkit.text.numbers import DASH, count, estimated, plain, points, unsigned
 
 _LEVELS = ("decode", "resize", "colour")
 """Stages after which a swap's levels are shown; ``colour`` is the last that has levels."""
@@ -216,8 +217,7 @@ def _swap(
 
 def _numbers(pair: CellPair, mark: str = "") -> tuple[str, str, str]:
     churn = estimated(pair.churn, 2, share=True).replace("\N{NO-BREAK SPACE}%", "")
-    both = pair.right_to_wrong, pair.wrong_to_right
-    flips = " / ".join(DASH if each is None else grouped(each) for each in both)
+    flips = f"{counted(pair.right_to_wrong)} / {counted(pair.wrong_to_right)}"
     return churn, estimated(pair.metrics["top1"]) + mark, flips
 
 
