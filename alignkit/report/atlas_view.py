@@ -32,7 +32,7 @@ from alignkit.text.names import Names, quick_words, why_not
 from alignkit.text.numbers import DASH, count, estimated, plain, points, unsigned
 from alignkit.text.stage_changes import stage_change
 
-LEVELS = ("decode", "resize", "colour")
+SHOWN_STAGES = ("decode", "resize", "colour")
 """Stages after which a swap's levels are shown; ``colour`` is the last that has levels."""
 _NO_LEVELS = (ZERO, ZERO, ZERO)
 _SHAPE = "the two stacks give images of other shapes here"
@@ -162,7 +162,7 @@ def _numbers(pair: CellPair, mark: str = "") -> tuple[str, str, str]:
 
 def _levels(found: dict[str, PixelStage], notes: Notes) -> list[Shown]:
     cells = []
-    for name in LEVELS:
+    for name in SHOWN_STAGES:
         stage = found.get(name)
         reason = _SHAPE if stage and stage.shape_mismatches else _NOT_COMPARED
         mean = stage.mean_abs if stage and not stage.shape_mismatches else None

@@ -10,7 +10,7 @@ from alignkit.preprocess.presets import PRESETS
 from alignkit.record import Cell, MatrixEntry, PixelStage, RunRecord
 from alignkit.record.artifacts import write_inside
 from alignkit.record.document import document_text, read_record
-from alignkit.report.atlas_view import LEVELS, atlas_view
+from alignkit.report.atlas_view import SHOWN_STAGES, atlas_view
 from alignkit.report.entries_view import UNMEASURED
 from alignkit.report.templates import asset, html, markdown, trusted
 from alignkit.stored_file import write_output
@@ -86,5 +86,5 @@ def _pair(pair: Any) -> Any:
 
 def _is_shown(stage: PixelStage) -> bool:
     if stage.mode == "cumulative":
-        return stage.stage in LEVELS
+        return stage.stage in SHOWN_STAGES
     return bool(stage.max_abs or stage.shape_mismatches)
