@@ -43,10 +43,11 @@ def test_the_result_is_written_as_json(alignkit, images, tmp_path):
     out = tmp_path / "deep" / "match.json"
     told = alignkit(
         "match", "--target", "pillow-train", "--size", 96, "--images", images, *ONLY,
-        "--out", f"json={out}",
+        "--out", f"json={out}", "--json",
     )  # fmt: skip
     assert told.code == 0
     stored = json.loads(out.read_text())
+    assert json.loads(told.out) == stored
     assert stored["target"] == "pillow-train"
     assert stored["ranking"][0]["preprocess"]["resize"]["interpolation"] == "area"
     assert 0 < stored["ranking"][0]["mean_abs"]["value"] < 5
@@ -129,7 +130,7 @@ def test_a_model_that_is_not_there_is_refused_before_the_search(alignkit, images
         "--model", tmp_path / "absent.onnx",
     )  # fmt: skip
     assert told.code == 2
-    assert "there is no file" in told.err
+    assert "is not a file; give an exported model" in told.err
     assert "grey levels" not in told.out
 
 
