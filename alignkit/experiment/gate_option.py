@@ -11,6 +11,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from alignkit.experiment.option import STRICT_MODEL, Flag, Name, no_such, wrong
 from alignkit.experiment.rule_option import Against, Rule, unreachable
+from alignkit.experiment.tap_option import TapsOption
 from alignkit.plugins import NO_GPU
 from alignkit.preprocess import Normalise, Preprocess
 
@@ -45,6 +46,8 @@ class Gate(BaseModel):
     without a GPU can name a GPU's, to compare its stand-in with that GPU's golden tensors."""
     rules: Annotated[tuple[Rule, ...], Field(min_length=1)] | None = None
     """By default churn ≤ 2 % and macro recall within ±1 point; without labels, ``strict``."""
+    taps: TapsOption | None = None
+    """Assertions about the stages that serving code recorded with `alignkit.tap`."""
     waive: tuple[Waiver, ...] = ()
     """Rules that may fail until a date, each with a reason."""
 
@@ -60,7 +63,9 @@ class Gate(BaseModel):
     def placed(self, lines: Sequence[int] = (), *, with_model: bool) -> list[tuple[Rule, int]]:
         """Return every rule with its line (0 if unknown): presets expanded, ``coverage`` added."""
         # no rules in the file means the usual ones, not none
-        rules = self.rules or (DEFAULT_RULES if with_model else PIXEL_RULES)
+        usual = DEFAULT_RULES if with_model else PIXEL_RULES
+        # a file that only asserts something about taps has no candidate to compare
+        rules = self.rules or (() if self.taps else usual)
         numbered = zip(rules, lines or [0] * len(rules), strict=True)
         placed = [(each, line) for rule, line in numbered for each in rule.expanded()]
         # pixel metrics leave out images that one side cannot decode, and a comparison with a
@@ -106,7 +111,8 @@ def misplaced(
     lines = []
     paths = [each.name for each in stacks]
     # one path has nothing to be compared with
-    if len(paths) == 1 and not (rules and all(rule.against == "baseline" for rule in rules)):
+    alone = all(rule.against == "baseline" for rule in rules) if rules else bool(gate.taps)
+    if len(paths) == 1 and not alone:
         message = (
             "needs two paths or more; the first is the reference (one is enough where every rule "
             "is against the baseline)"

@@ -35,6 +35,7 @@ from alignkit.experiment.rule_option import Rule
 from alignkit.experiment.yaml_source import parse
 from alignkit.gate.gate_latency import measure_latency
 from alignkit.gate.gate_subgroup import measure_groups
+from alignkit.gate.gate_taps import judged_taps
 from alignkit.gate.pixel_gate import compare_pixels, first_failure, judged_images, pixel_record
 from alignkit.judge import judge
 from alignkit.judge.evidence import BASELINE, Evidence
@@ -259,6 +260,7 @@ def conclude(
         Evidence.of_record(compared),
         controls=record.controls,
         lines=rule_lines(experiment),
+        taps=judged_taps(experiment),
     )
     done = compared.model_copy(update={"verdict": verdict})
     if done.cell_table is None:  # of pixels alone: it has no rows

@@ -33,8 +33,11 @@ def judge(
     controls: Sequence[Control],
     lines: Sequence[int] = (),
     today: date | None = None,
+    taps: Sequence[JudgedRule] = (),
 ) -> Verdict:
     """Apply every rule wherever it applies, and sum the outcomes up in one sentence.
+
+    ``taps`` are the outcomes of the rules about recorded stages, which a gate judges itself.
 
     ``lines`` are those of the rules in the file, from 1. ``today`` decides which waivers hold.
     """
@@ -43,6 +46,7 @@ def judge(
         for rule, line in gate.placed(lines, with_model=bool(evidence.matrix))
         for each in _judged(rule, line, gate, evidence, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
     ]
+    judged += taps
     judged += standing_outcomes(gate, evidence, judged)
     state = _worst(each.outcome.state for each in judged)
     # the measurement itself is wrong, whatever the rules say

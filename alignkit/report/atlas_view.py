@@ -216,7 +216,8 @@ def _swap(
 
 def _numbers(pair: CellPair, mark: str = "") -> tuple[str, str, str]:
     churn = estimated(pair.churn, 2, share=True).replace("\N{NO-BREAK SPACE}%", "")
-    flips = f"{grouped(pair.right_to_wrong)} / {grouped(pair.wrong_to_right)}"
+    both = pair.right_to_wrong, pair.wrong_to_right
+    flips = " / ".join(DASH if each is None else grouped(each) for each in both)
     return churn, estimated(pair.metrics["top1"]) + mark, flips
 
 
