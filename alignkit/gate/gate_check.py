@@ -98,10 +98,10 @@ def check(
             record, run = with_cell_table(*early), early[1]
             write_record(record, run)
             return Checked(record, run)
-    measure = run_experiment if experiment.labelled else _measured_pixels
+    measure = run_experiment if experiment.predicts else _measured_pixels
     record, run = measure(experiment, context)
     # a run returns its folder's record; a pixel gate has just made one
-    left = record if experiment.labelled else _record_of(run, record)
+    left = record if experiment.predicts else _record_of(run, record)
     if against is not None:
         _refuse_itself(against, left)
     if left is not None:

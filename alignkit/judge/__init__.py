@@ -43,15 +43,17 @@ def judge(
     """
     judged = [
         each
-        for rule, line in gate.placed(lines, with_model=bool(evidence.matrix))
+        for rule, line in gate.placed(
+            lines, with_model=bool(evidence.matrix), labelled=evidence.labelled
+        )
         for each in _judged(rule, line, gate, evidence, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
     ]
     judged += taps
     judged += standing_outcomes(gate, evidence, judged)
     state = _worst(each.outcome.state for each in judged)
     # the measurement itself is wrong, whatever the rules say
-    broken = [each for each in controls if not each.passed and each.failing == "error"]
-    doubts = [each for each in controls if not each.passed and each.failing == "inconclusive"]
+    broken = [each for each in controls if each.passed is False and each.failing == "error"]
+    doubts = [each for each in controls if each.passed is False and each.failing == "inconclusive"]
     codes = [each.code for each in judged] + [ExitCode.CRASHED] * bool(broken)
     if doubts:
         state = _worst([state, "inconclusive"])
