@@ -45,13 +45,15 @@ CORE_TESTS = (
     "tests/test_extras.py",
     "tests/cli/test_check.py",
     "tests/cli/test_diff.py",
-    "tests/cli/test_list.py",
+    "tests/cli/test_doctor.py",
     "tests/cli/test_match.py",
+    "tests/cli/test_report.py",
     "tests/cli/test_report_merge.py",
     "tests/gate/test_assertion.py",
-    "tests/gate/test_nothing_compared.py",
     "tests/gate/test_pytest_plugin.py",
-    "tests/studies/diff",
+    "tests/studies/diff/test_diff.py",
+    "tests/studies/diff/test_diff_arguments.py",
+    "tests/studies/diff/test_mechanisms.py",
 )
 """Tests of commands that need pixels alone; they must pass without any extra."""
 
@@ -70,7 +72,8 @@ def core(session: nox.Session) -> None:
 def platforms(session: nox.Session) -> None:
     """Resolve the core and `all` for every platform and Python of docs/install.md."""
     session.install("uv", "pytest")
-    session.run("python", "-m", "pytest", "--noconftest", "tests/test_platforms.py", "-rs")
+    chosen = ("-m", "slow", "-rs", "--noconftest", "tests/test_platforms.py")
+    session.run("python", "-m", "pytest", *chosen)
 
 
 @nox.session

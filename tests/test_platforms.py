@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # half a minute of asking the package index
 ROOT = Path(__file__).resolve().parents[1]
 PLATFORMS = {
     "Linux on x86-64": "x86_64-manylinux_2_28",
@@ -32,6 +33,7 @@ def uv() -> str:
 def resolved(program, platform, python, extra):
     """The pinned requirements, or what uv says against them."""
     words = [program, "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
+    words += ["--python", sys.executable]  # else uv looks for each version of Python
     words += ["--only-binary", ":all:", "--python-platform", PLATFORMS[platform]]
     words += ["--python-version", python, "pyproject.toml", *(["--extra", extra] if extra else [])]
     # PyTorch and ONNX Runtime need macOS 14
@@ -49,7 +51,7 @@ def resolutions():
     if code and ("network" in told.lower() or "connect" in told.lower() or "dns" in told.lower()):
         pytest.skip(f"no package index can be reached: {told.splitlines()[0]}")
     each = [*product(PLATFORMS, PYTHONS, ("", "all"))]
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(8) as pool:
         return dict(zip(each, pool.map(lambda one: resolved(program, *one), each), strict=True))
 
 

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 _PIXELS = tuple(name for name in PixelStage.model_fields if name not in ("bias", "share_above"))
 _DRIFTS = tuple(name for name in ImageDrift.model_fields if name != "kinds")
+_BIAS = ("bias_r", "bias_g", "bias_b")
+_PREDICTED = (
+    "reference", "candidate", "images", "left_out", "flips", "churn", "churn_low", "churn_high",
+    "logit_mean_abs", "logit_max_abs", "logit_cosine",
+)  # fmt: skip
 
 
 def pandas_module() -> ModuleType:
@@ -47,9 +52,6 @@ def pixel_frame(stages: Iterable[PixelStage], **besides: str) -> pd.DataFrame:
     return _frame(rows, (*besides, *_PIXELS, *_BIAS))
 
 
-_BIAS = ("bias_r", "bias_g", "bias_b")
-
-
 def drift_frame(record: DiffRecord) -> pd.DataFrame:
     """Return a row for each of the worst images of each pair, with the kinds of its file."""
     kinds = tuple(dict.fromkeys(each.dimension for each in record.census))
@@ -64,6 +66,19 @@ def drift_frame(record: DiffRecord) -> pd.DataFrame:
         for image in pair.worst
     ]
     return _frame(rows, ("reference", "candidate", *_DRIFTS, *kinds))
+
+
+def prediction_frame(record: DiffRecord) -> pd.DataFrame:
+    """Return a row for each candidate that a model was served with."""
+    rows = []
+    for pair in record.pairs:
+        if (found := pair.predictions) is None:
+            continue
+        place = pair.reference, pair.candidate, found.n, found.left_out, found.flips
+        churn = found.churn.value, found.churn.low, found.churn.high
+        logits = found.logits.mean_abs, found.logits.max_abs, found.logits.cosine
+        rows.append(dict(zip(_PREDICTED, (*place, *churn, *logits), strict=True)))
+    return _frame(rows, _PREDICTED)
 
 
 def image_frame(tables: Sequence[ImageTableFacts], folder: Path) -> pd.DataFrame:

@@ -22,7 +22,6 @@ from alignkit.errors import ConfigError
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
-    from alignkit.models.user_model import UserModel
 
 YAML = ([".yaml"], [".yml"])
 Extent = Literal["none", "size", "full"]
@@ -121,7 +120,7 @@ def diff(
     from alignkit.stored_file import output_paths
     from alignkit.studies.diff import DiffRequest, exit_code
     from alignkit.studies.diff import diff as compare
-    from alignkit.studies.diff.diff_arguments import samples_of, write_outputs
+    from alignkit.studies.diff.diff_arguments import model_and_side, samples_of, write_outputs
     from alignkit.studies.diff.diff_summary import diff_summary
 
     outputs = output_paths(out, ("json", "html"))
@@ -130,7 +129,7 @@ def diff(
         config, images = images[0], None
     experiment = _experiment(config, overrides)
     entries = experiment.entries if experiment else {}
-    given, own = _model(model)
+    given, own = model_and_side(model)
     size = size or own
     paths = named_paths(listed(preprocess), size=size, entries=entries, max_pixels=max_pixels)
     samples, source = samples_of(images or [], experiment, limit, only)
@@ -152,17 +151,6 @@ def diff(
     for path in written:
         print(f"written {path}", file=sys.stderr)
     raise typer.Exit(exit_code(record, fail_on_coverage=fail_on_coverage))
-
-
-def _model(text: str | None) -> tuple[UserModel | None, int | None]:
-    """Return the model, and the side of its input if it is a square that the model fixes."""
-    if text is None:
-        return None, None
-    from alignkit.predict.given_model import given_model, own_size
-
-    model = given_model(text)
-    size = own_size(model)
-    return model, size[0] if size and size[0] == size[1] else None
 
 
 def _experiment(config: Path | None, overrides: list[str]) -> Experiment | None:

@@ -134,7 +134,6 @@ def pair_fields(
     churn = means["churn"]
     return {
         "n": images * seeds,
-        "changed": int(changed.sum()),
         **_of_labels(pairs),
         "metrics": metrics or dict.fromkeys(METRICS, Estimate(None, None, None, NO_LABELS)),
         "p_values": {

@@ -42,6 +42,8 @@ class Evidence:
     """``None`` if a run leaves timing to the gate."""
     overrides: Sequence[str] = ()
     """``--set`` arguments, as given."""
+    labelled: bool = True
+    """Whether the images have labels."""
     quick: Sequence[str] = ()
     """Values that ``--quick`` made smaller, in words."""
 

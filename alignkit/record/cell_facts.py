@@ -18,6 +18,8 @@ from alignkit.record.stored import STRICT, Artifact, Count, Estimate, Placed, Re
 
 DriftMetric = Literal["churn", "recall.macro", "precision.macro"]
 DRIFT_METRICS: tuple[DriftMetric, ...] = get_args(DriftMetric)  # one list for types and for loops
+OWN_GRAPH = "graph"
+"""Fact in ``effective`` of a cell that ran the user's own ONNX file, beside the model's weights."""
 ALPHA = 0.05
 """A corrected p-value below it is significant."""
 
@@ -68,8 +70,6 @@ class CellPair:
     """``top1``, ``recall.macro``, ``recall.micro``, ``recall.weighted``, ``precision.…``."""
     churn: Estimate
     """1 − top-1 agreement."""
-    changed: Count
-    """Images whose predicted class differs."""
     right_to_wrong: Count | None
     """``None``, as the next three, if the images have no labels: ``metrics`` say so."""
     wrong_to_right: Count | None
@@ -80,6 +80,11 @@ class CellPair:
     # the report corrects them again for another reference
     p_values: dict[str, Real] = field(default_factory=dict)
     """Two-sided p-values of no change in ``metrics``, not corrected for other comparisons."""
+
+    @property
+    def changed(self) -> int:
+        """Images whose predicted class differs; churn is their share of ``n``."""
+        return round((self.churn.value or 0.0) * self.n)
 
     def of(self, metric: str) -> Estimate:
         """Return the change in one of ``metrics``, or the churn."""

@@ -22,13 +22,14 @@ from alignkit.record import (
     PixelStage,
     RunRecord,
 )
+from alignkit.report.entries_view import counted
 from alignkit.report.matrix_view import interval_words, significance
 from alignkit.report.reference_view import Changes, changes_of
 from alignkit.report.run_view import environment_tables
 from alignkit.report.summary_view import Section
 from alignkit.report.table import ZERO, Header, Notes, RowCells, Shown, Table, numbers
 from alignkit.text.names import Names, quick_words, why_not
-from alignkit.text.numbers import DASH, count, estimated, grouped, plain, points, unsigned
+from alignkit.text.numbers import DASH, count, estimated, plain, points, unsigned
 from alignkit.text.stage_changes import stage_change
 
 LEVELS = ("decode", "resize", "colour")
@@ -160,9 +161,8 @@ def _state(entry: MatrixEntry, surrogate: str, notes: Notes) -> Shown:
 
 def _numbers(pair: CellPair, mark: str = "") -> tuple[str, str, str]:
     churn = estimated(pair.churn, 2, share=True).replace("\N{NO-BREAK SPACE}%", "")
-    lost, gained = (DASH if each is None else grouped(each)
-                    for each in (pair.right_to_wrong, pair.wrong_to_right))  # fmt: skip
-    return churn, estimated(pair.metrics["top1"]) + mark, f"{lost} / {gained}"
+    flips = f"{counted(pair.right_to_wrong)} / {counted(pair.wrong_to_right)}"
+    return churn, estimated(pair.metrics["top1"]) + mark, flips
 
 
 def _levels(found: dict[str, PixelStage], notes: Notes) -> list[Shown]:

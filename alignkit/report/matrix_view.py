@@ -106,7 +106,9 @@ def matrix_views(record: RunRecord, names: Names, against: str = ALIGNED) -> tup
     """
     if not record.matrix:
         return ()
-    return tuple(_Builder(record, names, metric, against).view() for metric in MATRIX_METRICS)
+    # images without labels have no other; the tables beside it are of logits
+    metrics = MATRIX_METRICS if record.labelled else ("churn",)
+    return tuple(_Builder(record, names, metric, against).view() for metric in metrics)
 
 
 def significance(entries: Iterable[MatrixEntry], metric: str) -> str:

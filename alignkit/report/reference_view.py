@@ -130,7 +130,6 @@ def _absent(reference: MatrixEntry | None) -> Drift:
         n=0,
         metrics=dict.fromkeys(MATRIX_METRICS, nothing),
         churn=nothing,
-        changed=0,
         right_to_wrong=0,
         wrong_to_right=0,
         wrong_to_wrong=0,

@@ -39,7 +39,7 @@ def stage_sections(pixels: Sequence[PixelStage], names: Names) -> tuple[StageSec
     for reference, candidate in pairs:
         stages = [s for s in pixels if (s.reference, s.candidate) == (reference, candidate)]
         isolated = [stage for stage in stages if stage.mode == "isolated"]
-        first = next((stage for stage in isolated if stage.max_abs), None)
+        first = next((s for s in isolated if s.max_abs or s.shape_mismatches), None)
         # normalised units are no grey levels, so that stage cannot be the largest
         grey = [stage for stage in isolated if stage.stage != "normalise" and stage.mean_abs]
         largest = max(grey, key=lambda stage: stage.mean_abs or 0.0, default=None)
@@ -52,11 +52,15 @@ def stage_sections(pixels: Sequence[PixelStage], names: Names) -> tuple[StageSec
                 candidate=names.of(candidate),
                 first=first.stage if first else "",
                 largest=largest.stage if largest else "",
-                words=_words(any(s.max_abs is not None for s in isolated), first, largest),
+                words=_words(first is not None or _any(isolated), first, largest),
                 table=_stage_table(stages, tags, names.short(reference), names.short(candidate)),
             )
         )
     return tuple(sections)
+
+
+def _any(stages: Sequence[PixelStage]) -> bool:
+    return any(stage.max_abs is not None for stage in stages)
 
 
 def _words(measured: bool, first: PixelStage | None, largest: PixelStage | None) -> str:
@@ -65,6 +69,8 @@ def _words(measured: bool, first: PixelStage | None, largest: PixelStage | None)
     if first is None:
         return "Every stage gives the same values for the same input."
     text = f"Drift starts at {first.stage}, the first stage that differs on the same input"
+    if first.shape_mismatches:
+        text += f": another shape on {count(first.shape_mismatches, 'image')}"
     if largest is None:
         return f"{text}."
     mean, most = plain(largest.mean_abs or 0.0, 2), plain(largest.max_abs or 0.0, 0)

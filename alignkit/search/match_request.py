@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from alignkit.errors import ConfigError
 from alignkit.experiment.yaml_argument import Stack, path_of
+from alignkit.preprocess import Preprocess
 from alignkit.progress import Progress, advancing
 from alignkit.samples import Samples
 from alignkit.search import match as find_nearest
@@ -106,7 +107,9 @@ def _target(request: MatchRequest, progress: Progress) -> Iterator[tuple[Target,
     """Give the target, with the rows of the images that it has pixels of."""
     given, samples = request.target, request.samples
     everything = range(len(samples))
-    if not isinstance(given, str):
+    if isinstance(given, Preprocess):
+        yield preprocess_target(given), everything
+    elif not isinstance(given, str):
         yield preprocess_target(path_of(given, "target", size=request.size)), everything
     elif "://" in given:
         # tensors of an endpoint that nobody wants to keep are searched in a folder as well

@@ -41,6 +41,30 @@ def files(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_a_recording_names_the_folder_to_commit_and_its_json_is_alone(ak, case, file):
+    told = ak("baseline", "record", file)
+    assert told.out.splitlines()[-1] == f"commit {case.baselines.parent}/ to version control"
+    again = ak(
+        "baseline", "record", file, "--json", "--progress", "none", "--golden", "decode,resize"
+    )
+    assert (json.loads(again.out)["known"], again.err) == (15, "")
+
+
+def test_stages_that_pass_a_change_on_are_one_line_and_no_value_is_said_twice(ak, recorded):
+    told = ak("gate", recorded, "--set", AREA)
+    verdict, row, *_ = told.out.splitlines()[1:]
+    assert "the first, resize.changed of serving against baseline." in verdict
+    assert "resizer.interpolation" not in verdict
+    assert "resizer.interpolation: linear → resizer.interpolation: area" in row
+    (folded,) = [line for line in told.out.splitlines() if "earlier stage" in line]
+    assert folded.split("  ")[2] == "colour.changed, normalise.changed" or "quantise" in folded
+
+
+def test_a_refused_recording_names_the_command_to_run_outside(ak, file, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    assert f"run it outside: alignkit baseline record {file}" in ak("baseline", "record", file).err
+
+
 def test_a_recorded_baseline_passes(ak, recorded):
     told = ak("gate", recorded)
     assert told.code == 0

@@ -58,6 +58,11 @@ def test_a_path_against_itself_is_equal_everywhere(alignkit, folder):
     assert "opencv-train-2 against opencv-train: equal at every stage on all 3" in told.out
 
 
+def test_names_with_commas_are_several_and_json_is_printed_alone(alignkit, folder):
+    told = alignkit("diff", folder, "--preprocess", "opencv-train,pillow-train", "--json", "-q")
+    assert [pair["candidate"] for pair in json.loads(told.out)["pairs"]] == ["pillow-train"]
+
+
 def test_several_outputs_are_written(alignkit, folder, tmp_path):
     out = [f"--out={kind}={tmp_path / name}" for kind, name in (("json", "d.json"), ("html", "h"))]
     told = alignkit("diff", folder, *PAIR, *out, "--stress", "420:q75")
@@ -260,7 +265,7 @@ def test_one_path_alone_is_told_where_the_names_are(alignkit, folder):
 
 
 def test_pixels_of_opencv_and_pillow_need_no_torch(folder, tmp_path):
-    for name in ("torch", "torchvision", "onnxruntime"):
+    for name in ("torch", "torchvision", "onnxruntime", "scipy", "sklearn"):
         (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} was imported')")
     command = [sys.executable, "-m", "alignkit", "diff", str(folder), "-p", "opencv-train",
                "-p", "pillow-train", "--size", "48", "--progress", "none"]  # fmt: skip

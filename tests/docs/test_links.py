@@ -30,10 +30,10 @@ def test_every_link_leads_somewhere(page):
     assert dead == []
 
 
-def test_every_page_is_in_the_site():
+def test_the_site_names_pages_that_exist_and_loads_no_font_from_elsewhere():
     config = (ROOT / "docs" / "site" / "mkdocs.yml").read_text()
-    named = set(re.findall(r"[\w-]+\.md", config))
-    assert named == {page.name for page in (ROOT / "docs").glob("*.md")}
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")}
+    assert set(re.findall(r"[\w-]+\.md", config)) <= pages
     assert yaml.safe_load(config)["theme"]["font"] is False
 
 

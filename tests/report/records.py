@@ -168,7 +168,6 @@ def drift(reference, candidate, *, distance):
         n=n,
         metrics=changes,
         churn=Estimate(value=churn, low=max(0.0, churn - half), high=churn + half),
-        changed=lost + gained + moved,
         right_to_wrong=lost,
         wrong_to_right=gained,
         wrong_to_wrong=moved,

@@ -33,7 +33,6 @@ def small(*, pair=True):
             ("recall.macro", "precision.macro", "top1"), estimate(-0.02, 90, 3000)
         ),
         churn=estimate(0.05, 150, 3000),
-        changed=150,
         right_to_wrong=75,
         wrong_to_right=15,
         wrong_to_wrong=60,

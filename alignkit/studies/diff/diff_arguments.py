@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from alignkit.arrays import Pixels
 from alignkit.datasets.regular_file import escaped_name, read_text
@@ -19,6 +20,9 @@ from alignkit.samples import Samples
 from alignkit.stored_file import write_output
 from alignkit.studies.diff import DiffRequest
 from alignkit.text.numbers import grouped
+
+if TYPE_CHECKING:
+    from alignkit.models.user_model import UserModel
 
 _LISTS = (".txt", ".lst")
 """Files that hold the name of an image, or of a folder, in each line."""
@@ -69,6 +73,17 @@ def samples_of(
 
 def _drawn(images: int, total: int) -> str:
     return f", drawn from {grouped(total)}, the same ones every time" if images < total else ""
+
+
+def model_and_side(text: str | None) -> tuple[UserModel | None, int | None]:
+    """Return the model of ``--model``, and the side of its input if it states a square."""
+    if text is None:
+        return None, None
+    from alignkit.predict.given_model import given_model, own_size
+
+    model = given_model(text)
+    height, width = own_size(model) or (None, None)
+    return model, height if height == width else None
 
 
 def _only(samples: Samples, names: Sequence[str]) -> Samples:

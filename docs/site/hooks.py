@@ -1,4 +1,4 @@
-"""Carry the files that the pages link to, outside docs/, into the site."""
+"""Hooks of mkdocs: pages that the navigation does not name, and files outside docs/."""
 
 import re
 from pathlib import Path
@@ -11,6 +11,15 @@ OUTSIDE = re.compile(r"\]\(\.\./([^)#]+)")
 """A link from a page in docs/ to another file of the repository."""
 TEXT = ".txt"
 """A suffix that every browser shows; `.yaml` and `.py` would be saved."""
+
+
+def on_config(config: Any) -> Any:
+    """Add each page that the navigation does not name to its last section."""
+    named = str(config.nav)
+    pages = sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+    (section,) = config.nav[-1].values()
+    section += [page for page in pages if f"'{page}'" not in named]
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:
