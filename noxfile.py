@@ -21,6 +21,13 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation as a site in build/site; a dead link fails."""
+    session.install("mkdocs-material>=9.7")
+    session.run("mkdocs", "build", "--strict", "-f", "docs/site/mkdocs.yml", *session.posargs)
+
+
+@nox.session
 def types(session: nox.Session) -> None:
     """Check types with mypy in strict mode."""
     session.install(".[dev]")
@@ -32,6 +39,41 @@ def tests(session: nox.Session) -> None:
     """Run the quick tests: all except those marked slow or gpu."""
     session.install(".[dev]")
     session.run("python", "-m", "pytest", "-m", "not slow and not gpu", *session.posargs)
+
+
+CORE_TESTS = (
+    "tests/test_extras.py",
+    "tests/cli/test_check.py",
+    "tests/cli/test_diff.py",
+    "tests/cli/test_doctor.py",
+    "tests/cli/test_match.py",
+    "tests/cli/test_report.py",
+    "tests/cli/test_report_merge.py",
+    "tests/gate/test_assertion.py",
+    "tests/gate/test_pytest_plugin.py",
+    "tests/studies/diff/test_diff.py",
+    "tests/studies/diff/test_diff_arguments.py",
+    "tests/studies/diff/test_mechanisms.py",
+)
+"""Tests of commands that need pixels alone; they must pass without any extra."""
+
+
+@nox.session
+def core(session: nox.Session) -> None:
+    """Install the core alone and test `diff`, `match`, `check`, `list`, `report merge` and gates.
+
+    No library of an extra is in this environment, so that a test fails that uses one.
+    """
+    session.install(".", "pytest", "html5lib", "jsonschema")  # the last two are the tests' own
+    session.run("python", "-m", "pytest", "-m", "not slow", *CORE_TESTS, *session.posargs)
+
+
+@nox.session
+def platforms(session: nox.Session) -> None:
+    """Resolve the core and `all` for every platform and Python of docs/install.md."""
+    session.install("uv", "pytest")
+    chosen = ("-m", "slow", "-rs", "--noconftest", "tests/test_platforms.py")
+    session.run("python", "-m", "pytest", *chosen)
 
 
 @nox.session
@@ -81,7 +123,7 @@ def bench(session: nox.Session) -> None:
 @nox.session
 def quickstart(session: nox.Session) -> None:
     """Run the README's first command in a separate environment."""
-    session.install(".")
+    session.install(".[all]")
     session.run("alignkit", "run", "experiments/quickstart.yaml", "--no-open", *session.posargs)
 
 

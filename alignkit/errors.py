@@ -12,7 +12,7 @@ from typing import ClassVar
 
 
 class ExitCode(IntEnum):
-    """The stable meaning of alignkit's exit status; see README, *Exit codes*."""
+    """The stable meaning of alignkit's exit status; see docs/commands.md."""
 
     PASS = 0
     DRIFT = 1

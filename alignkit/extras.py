@@ -32,6 +32,7 @@ EXTRAS = {
     "tritonclient": "kserve",
 }
 """Import name of a library outside the core → the extra that installs it."""
+_NOT_ON_WINDOWS = ("fcntl", "resource")
 
 
 def missing_library(module: str, *, extra: str = "", distribution: str = "") -> str:
@@ -62,8 +63,13 @@ def require_libraries(*modules: str) -> None:
 
 
 def missing_dependency(error: ModuleNotFoundError) -> MissingDependency | None:
-    """Return the error to show for a failed import; ``None`` if no extra installs the module."""
+    """Return the error to show for a failed import; ``None`` if it is a defect."""
     module = (error.name or "").partition(".")[0]
+    if module in _NOT_ON_WINDOWS:
+        return MissingDependency(
+            "alignkit decodes images in forked processes, which Windows does not have: run it in "
+            "WSL 2 or in its Docker image (docs/install.md)"
+        )
     reason = missing_library(module) if module in EXTRAS else ""
     return MissingDependency(reason) if reason else None
 

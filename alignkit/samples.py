@@ -1,4 +1,4 @@
-"""`Samples`: labelled encoded images, in a fixed order."""
+"""`Samples`: encoded images, labelled or not, in a fixed order."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from typing import Literal
 from alignkit.errors import DataError
 
 Split = Literal["train", "eval"]
+NO_LABELS = "the images have no labels"
+"""Why a metric that needs labels has no value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Encoded images with their labels. Cheap to hold: bytes are read on demand."""
+    """Encoded images with their labels, if any. Cheap to hold: bytes are read on demand."""
 
     ids: tuple[str, ...]
     """Unique, stable, readable; for a folder the path relative to its root."""

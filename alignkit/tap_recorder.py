@@ -155,7 +155,7 @@ def _on_the_cpu(stage: str, array: Any) -> tuple[memoryview, str]:
         numbers = dtype or content.format
         raise TypeError(f"tap {stage!r}: a {kind} of {numbers} holds no real numbers")
     own = "bool" if letter == "b" else f"{_WORDS[letter]}{8 * content.itemsize}"
-    return content, dtype or own
+    return content, dtype if dtype == "bfloat16" else own
 
 
 def _write(file: Path, content: memoryview) -> None:

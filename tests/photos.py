@@ -13,16 +13,19 @@ CMYK = ("cmyk",)
 TURNED = tuple(f"exif-{orientation}" for orientation in range(2, 9))
 
 
+def whole_photo(name: str) -> np.ndarray:
+    """(427, 640, 3) RGB uint8: ``china`` or ``flower``."""
+    if missing_library("sklearn"):
+        return scene(ord(name[0]))
+    from sklearn.datasets import load_sample_image
+
+    return load_sample_image(f"{name}.jpg")
+
+
 @cache
 def photo(name: str = "china", height: int = 61, width: int = 97) -> np.ndarray:
     """(height, width, 3) RGB uint8: a photo with colour edges, odd-sized by default."""
-    if missing_library("sklearn"):
-        whole = scene(ord(name[0]))
-    else:
-        from sklearn.datasets import load_sample_image
-
-        whole = load_sample_image(f"{name}.jpg")
-    return np.asarray(Image.fromarray(whole).resize((width, height)))
+    return np.asarray(Image.fromarray(whole_photo(name)).resize((width, height)))
 
 
 def scene(seed: int, height: int = 427, width: int = 640) -> np.ndarray:

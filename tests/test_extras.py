@@ -62,8 +62,8 @@ def modules_imported() -> dict[str, set[str]]:
 
 def test_every_import_is_of_the_core_of_an_extra_or_of_a_plugins_own_library():
     own = {plugin.module.partition(".")[0] for plugin in PLUGINS.values()}
-    # the user's own: a folder of timm's files, a test run by pytest
-    others = {"pytest", "huggingface_hub"}
+    # of whoever calls them: a test run by pytest, weights that timm fetches, a stack that is compared
+    others = {"pytest", "huggingface_hub", "tensorflow"}
     unknown = {
         module: files
         for module, files in modules_imported().items()
@@ -123,6 +123,11 @@ def test_an_import_that_fails_late_names_its_extra_and_others_stay_defects(witho
     assert str(missing) == "torchvision is not installed: pip install 'alignkit[train]'"
     assert missing_dependency(ModuleNotFoundError("…", name="alignkit.nowhere")) is None
     assert missing_dependency(ModuleNotFoundError("…")) is None
+
+
+def test_windows_is_told_where_alignkit_runs():
+    missing = missing_dependency(ModuleNotFoundError("…", name="fcntl"))
+    assert "WSL 2 or in its Docker image" in str(missing)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,16 @@ def test_stored_work_is_found_by_its_key_and_described(workspace):
     assert finished.bytes() == 5 + (folder / "key.json").stat().st_size
 
 
+def test_the_folder_keeps_itself_out_of_git_unless_its_user_says_otherwise(workspace):
+    with workspace.store("cells", PARTS, "cell"):
+        pass
+    ignored = workspace.root / ".gitignore"
+    assert ignored.read_text() == "*\n"
+    ignored.write_text("!mine\n")
+    with workspace.lock(workspace.root / "run"):
+        assert ignored.read_text() == "!mine\n"
+
+
 def test_work_that_ends_in_an_error_leaves_nothing(workspace):
     def broken() -> None:
         with workspace.store("cells", PARTS, "x") as folder:

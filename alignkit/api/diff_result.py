@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alignkit.api.frames import drift_frame, pixel_frame
+from alignkit.api.frames import drift_frame, pandas_module, pixel_frame, prediction_frame
 from alignkit.datasets.unlabelled_images import ImageSource, images_from
 from alignkit.errors import ConfigError
 from alignkit.experiment.yaml_argument import Stack, named_paths
@@ -34,14 +34,15 @@ class DiffResult:
     @property
     def pixels(self) -> pd.DataFrame:
         """A row for each candidate, stage and mode; ``stress`` names a re-encoding, or is empty."""
-        import pandas as pd
-
         plain = pixel_frame((s for pair in self.record.pairs for s in pair.stages), stress="")
         stressed = [
             pixel_frame((s for pair in each.pairs for s in pair.stages), stress=each.name)
             for each in self.record.stress
         ]
-        return pd.concat([plain, *stressed], ignore_index=True) if stressed else plain
+        if not stressed:
+            return plain
+        joined: pd.DataFrame = pandas_module().concat([plain, *stressed], ignore_index=True)
+        return joined
 
     @property
     def images(self) -> pd.DataFrame:
@@ -49,12 +50,16 @@ class DiffResult:
         return drift_frame(self.record)
 
     @property
+    def predictions(self) -> pd.DataFrame:
+        """A row for each candidate: how a model's predictions change; none without ``model``."""
+        return prediction_frame(self.record)
+
+    @property
     def coverage(self) -> pd.DataFrame:
         """A row for each path: the images by the outcome of their decode."""
-        import pandas as pd
-
         rows = [each.model_dump(exclude={"split", "examples"}) for each in self.record.coverage]
-        return pd.DataFrame(rows)
+        frame: pd.DataFrame = pandas_module().DataFrame(rows)
+        return frame
 
     def __repr__(self) -> str:
         """Return a sentence for each candidate."""
@@ -79,6 +84,7 @@ def diff(
     images: ImageSource,
     reference: Stack,
     *candidates: Stack,
+    model: str | Path | None = None,
     size: int | None = None,
     limit: int | None = None,
     only: Sequence[str] = (),
@@ -96,27 +102,31 @@ def diff(
 
     ``images`` are a folder, files, encoded images as bytes, or a data set's samples. A stack is a
     preset's name, a mapping as under ``preprocess:`` of an experiment file, or a `Preprocess`;
-    ``size`` is the side of the input in pixels for presets, by default 224. ``limit`` and ``only``
-    choose among files; ``page`` is a folder for the HTML page. ``timeout`` is in seconds and
-    ``max_memory`` in GiB, for an image on a path. Raises `ConfigError` for an unknown stack,
-    `MissingDependency` if the reference, or every candidate, cannot run here, and `NothingCompared`
-    if there is no image.
+    ``size`` is the side of the input in pixels for presets, by default that of ``model``, or 224.
+    ``model`` is a file or a name as for ``alignkit diff --model``, whose changed predictions are
+    counted. ``limit`` and ``only`` choose among files; ``page`` is a folder for the HTML page.
+    ``timeout`` is in seconds and ``max_memory`` in GiB, for an image on a path. Raises
+    `ConfigError` for an unknown stack, or a model that does not fit, `MissingDependency` if the
+    reference, or every candidate, cannot run here, and `NothingCompared` if there is no image.
     """
     from alignkit.isolation import Limits
     from alignkit.preprocess.stress import parse_stress
     from alignkit.studies.diff import DiffRequest
     from alignkit.studies.diff import diff as compare
-    from alignkit.studies.diff.diff_arguments import write_outputs
+    from alignkit.studies.diff.diff_arguments import model_and_side, write_outputs
 
     if not candidates:
         raise ConfigError("there is no candidate; call diff(images, reference, candidate)")
+    given, own = model_and_side(None if model is None else str(model))
+    size = size or own
     paths = named_paths((reference, *candidates), size=size, max_pixels=max_pixels, called="path")
     samples, source = _samples(images, limit, only)
     request = DiffRequest(
         paths=paths,
         samples=samples,
         source=source,
-        command=_command(images, (reference, *candidates), size),
+        model=given,
+        command=_command(images, (reference, *candidates), size, model),
         ssim=ssim,
         planes=planes,
         stress=parse_stress(stress),
@@ -151,12 +161,16 @@ def _files(images: ImageSource) -> list[Path] | None:
     return None if any(isinstance(e, bytes) for e in listed) else [Path(e) for e in listed]  # type: ignore[arg-type]  # none is bytes
 
 
-def _command(images: ImageSource, stacks: Sequence[Stack], size: int | None) -> str:
+def _command(
+    images: ImageSource, stacks: Sequence[Stack], size: int | None, model: str | Path | None
+) -> str:
     """Return the shell command of the same comparison; ``IMAGES`` are those in memory."""
     words = [str(each) for each in _files(images) or [Path("IMAGES")]]
     for each in stacks:
         words += ["--preprocess", each if isinstance(each, str) else _flow(each)]
-    return shlex.join(["alignkit", "diff", *words, *(["--size", str(size)] if size else [])])
+    options = {"--size": size, "--model": model}
+    words += [word for key, value in options.items() if value for word in (key, str(value))]
+    return shlex.join(["alignkit", "diff", *words])
 
 
 def _flow(stack: Stack) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from alignkit.errors import MissingDependency
 from alignkit.record import ImageTableFacts, PixelStage
 from alignkit.record.artifacts import artifact_file
 from alignkit.record.diff_document import DiffRecord, ImageDrift
@@ -17,10 +19,25 @@ if TYPE_CHECKING:
 
 _PIXELS = tuple(name for name in PixelStage.model_fields if name not in ("bias", "share_above"))
 _DRIFTS = tuple(name for name in ImageDrift.model_fields if name != "kinds")
+_BIAS = ("bias_r", "bias_g", "bias_b")
+_PREDICTED = (
+    "reference", "candidate", "images", "left_out", "flips", "churn", "churn_low", "churn_high",
+    "logit_mean_abs", "logit_max_abs", "logit_cosine",
+)  # fmt: skip
+
+
+def pandas_module() -> ModuleType:
+    """Import pandas, which the core does not need; raise `MissingDependency` without it."""
+    try:
+        import pandas as pd
+    except ModuleNotFoundError:
+        raise MissingDependency("DataFrames need pandas: pip install pandas") from None
+    return pd
 
 
 def frame_of(table: pa.Table) -> pd.DataFrame:
     """Return a table as `pandas.read_parquet` reads it."""
+    pandas_module()
     frame: pd.DataFrame = table.to_pandas()
     return frame
 
@@ -33,9 +50,6 @@ def pixel_frame(stages: Iterable[PixelStage], **besides: str) -> pd.DataFrame:
         row = {name: getattr(each, name) for name in _PIXELS}
         rows.append({**besides, **row, **dict(zip(_BIAS, bias, strict=True))})
     return _frame(rows, (*besides, *_PIXELS, *_BIAS))
-
-
-_BIAS = ("bias_r", "bias_g", "bias_b")
 
 
 def drift_frame(record: DiffRecord) -> pd.DataFrame:
@@ -54,25 +68,39 @@ def drift_frame(record: DiffRecord) -> pd.DataFrame:
     return _frame(rows, ("reference", "candidate", *_DRIFTS, *kinds))
 
 
+def prediction_frame(record: DiffRecord) -> pd.DataFrame:
+    """Return a row for each candidate that a model was served with."""
+    rows = []
+    for pair in record.pairs:
+        if (found := pair.predictions) is None:
+            continue
+        place = pair.reference, pair.candidate, found.n, found.left_out, found.flips
+        churn = found.churn.value, found.churn.low, found.churn.high
+        logits = found.logits.mean_abs, found.logits.max_abs, found.logits.cosine
+        rows.append(dict(zip(_PREDICTED, (*place, *churn, *logits), strict=True)))
+    return _frame(rows, _PREDICTED)
+
+
 def image_frame(tables: Sequence[ImageTableFacts], folder: Path) -> pd.DataFrame:
     """Return a row for each image of each pair of paths.
 
     Raises `DamagedRecord` if a table is not what the run wrote.
     """
-    import pandas as pd
-
+    pandas = pandas_module()
     outcomes = {"reference": "reference_outcome", "candidate": "candidate_outcome"}
     frames = []
     for each in tables:
-        read = pd.read_parquet(artifact_file(folder, each.table)).rename(columns=outcomes)
+        read = pandas.read_parquet(artifact_file(folder, each.table)).rename(columns=outcomes)
         read.insert(0, "reference", each.reference)
         read.insert(1, "candidate", each.candidate)
         frames.append(read)
     names = ["reference", "candidate", "id", *outcomes.values()]
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=names)
+    joined: pd.DataFrame = (
+        pandas.concat(frames, ignore_index=True) if frames else pandas.DataFrame(columns=names)
+    )
+    return joined
 
 
 def _frame(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(list(rows), columns=list(columns))
+    frame: pd.DataFrame = pandas_module().DataFrame(list(rows), columns=list(columns))
+    return frame

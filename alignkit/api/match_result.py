@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from alignkit.api.frames import pandas_module
 from alignkit.datasets.unlabelled_images import ImageSource, images_from
 from alignkit.experiment.yaml_argument import Stack, path_of
 from alignkit.preprocess.presets import PRESETS
@@ -55,8 +56,6 @@ class MatchResult:
     @property
     def ranking(self) -> pd.DataFrame:
         """A row for each different result, nearest first; distances in grey levels."""
-        import pandas as pd
-
         from alignkit.search.match_text import as_json
 
         rows = as_json(self.match, self.names)["ranking"]
@@ -66,8 +65,10 @@ class MatchResult:
             row |= {"mean_abs": mean["value"], "mean_abs_low": mean["low"]}
             row |= {"mean_abs_high": mean["high"], "churn": churn["value"] if churn else None}
             del row["preprocess"]
-        frame = pd.DataFrame(rows)
-        return frame[["configuration", *(each for each in frame if each != "configuration")]]
+        first = ("configuration", "mean_abs", "mean_abs_low", "mean_abs_high")
+        columns = [*first, *(each for each in rows[0] if each not in first)]
+        frame: pd.DataFrame = pandas_module().DataFrame(rows, columns=columns)
+        return frame
 
     def __repr__(self) -> str:
         """Return the sentence."""
@@ -117,7 +118,7 @@ def match(
         decoders=decoders,
         resizers=resizers,
         serving=serving,
-        model=None if model is None else Path(model),
+        model=model,
         tensor=tensor,
         header_env=header_env,
         record=None if record is None else Path(record),

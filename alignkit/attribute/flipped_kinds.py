@@ -144,10 +144,9 @@ def subgroups(
     flips = np.stack([a.predicted != b.predicted for a, b in pairs], axis=1)
     first = reference[0]
     margins = np.mean([softmax_margin(each.logits) for each in reference], axis=0)
-    own = {
-        "class": [first.classes[label] for label in first.labels],
-        "margin of the reference": thirds(margins),
-    }
+    own = {"margin of the reference": thirds(margins)}
+    if first.labelled:
+        own = {"class": [first.classes[label] for label in first.labels], **own}
     chosen = _comparable({**own, **kinds}, len(flips))
     flipped = np.atleast_1d(flips.any(axis=1))
     if not chosen or flipped.all() or not flipped.any():

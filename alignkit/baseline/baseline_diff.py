@@ -12,6 +12,7 @@ from alignkit.baseline.snapshot import Snapshot
 from alignkit.compare.coverage_tally import CoverageTally
 from alignkit.preprocess import STAGES, StageName
 from alignkit.record import BaselineDrift, BaselineFacts, BaselineStage, CoverageDiff
+from alignkit.text.stage_changes import option_changes
 
 _EXAMPLES = 20
 """Greatest number of images named for one stage."""
@@ -244,13 +245,10 @@ def _cause(
 
 def changes_of_stage(old: BaselineHead, new: BaselineHead, path: str, stage: StageName) -> str:
     """Describe library and options of a stage, old → new; or say that neither changed."""
-    before, after = (_flat(head.paths.get(path, {}).get(stage)) for head in (old, new))
-    pairs = [(_version(old, path, stage), _version(new, path, stage))]
-    pairs += [
-        (f"{name}: {before.get(name, 'none')}", f"{name}: {after.get(name, 'none')}")
-        for name in sorted(before.keys() | after.keys())
-    ]
-    changed = [f"{one} → {other}" for one, other in pairs if one != other]
+    before, after = (head.paths.get(path, {}).get(stage) for head in (old, new))
+    versions = [_version(head, path, stage) for head in (old, new)]
+    changed = [" → ".join(versions)] if versions[0] != versions[1] else []
+    changed += option_changes(before, after)
     return "; ".join(changed) or "no version or option of this stage changed"
 
 
@@ -281,13 +279,3 @@ def _first_change(old: BaselineHead, new: BaselineHead, path: str) -> StageName 
 
 def _version(head: BaselineHead, path: str, stage: StageName) -> str:
     return head.versions.get(path, {}).get(stage, "")
-
-
-def _flat(options: Any, prefix: str = "") -> dict[str, str]:
-    """Name nested options by their path, as in ``resizer.antialias``."""
-    if not isinstance(options, dict):
-        return {prefix.rstrip("."): "none" if options is None else str(options)}
-    flat: dict[str, str] = {}
-    for name, value in options.items():
-        flat |= _flat(value, f"{prefix}{name}.")
-    return flat

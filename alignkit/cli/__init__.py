@@ -106,7 +106,7 @@ def _end(error: AlignkitError) -> NoReturn:
 
 @contextmanager
 def _reserved_stdout() -> Iterator[None]:
-    """Keep stdout for our results: what libraries write to descriptor 1 goes to stderr."""
+    """Keep stdout for our results; libraries that write to descriptor 1 reach stderr."""
     results: Any = sys.stdout
     try:
         real = (results.fileno(), sys.stderr.fileno()) == (1, 2)

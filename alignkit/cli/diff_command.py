@@ -38,15 +38,27 @@ def diff(
     preprocess: Annotated[
         list[str],
         typer.Option(
+            "--preprocess",
+            "-p",
             metavar="A",
-            help="Preset, entry of --config, torchpipe .toml, preprocessor_config.json, "
-            "timm:MODEL, or mapping such as '{preset: opencv-train}'; "
-            "repeatable, or names with commas; the reference first.",
+            help="Preset (see alignkit list presets), entry of --config, torchpipe .toml, "
+            "preprocessor_config.json or its folder, timm:MODEL, or mapping such as "
+            "'{preset: opencv-train}'; repeatable, or names with commas; the reference first.",
         ),
     ] = [],  # noqa: B006 - typer copies it
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Also count the predictions that change: a file of ONNX, TorchScript or "
+            "torch.export, timm:NAME, or '{weights: FILE.pt, model: timm:resnet18}'.",
+        ),
+    ] = None,
     size: Annotated[
         int | None,
-        typer.Option(min=1, help="Side of the model's input for presets; by default 224."),
+        typer.Option(
+            min=1, help="Side of the model's input for presets; by default --model's own, or 224."
+        ),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE.yaml", help="Experiment file with paths or data.")
@@ -75,7 +87,10 @@ def diff(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Worker processes; by default one per CPU.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of images.")] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Draw so many of the images; the same ones every time."),
+    ] = None,
     max_pixels: Annotated[
         int | None,
         typer.Option(
@@ -91,9 +106,10 @@ def diff(
     progress: ProgressOption = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Compare preprocessing stacks on any images, stage by stage, without a model.
+    """Compare preprocessing stacks on any images, stage by stage, without labels.
 
-    Prints the first stage that differs and the largest difference. Exit codes: 0 compared · 1 the
+    Prints the first stage that differs and the largest difference, the options that cause it, and
+    with --model how many predictions change. Exit codes: 0 compared · 1 the
     paths decode different images, with --fail-on-coverage · 2 usage · 4 a path cannot run here ·
     5 nothing was compared.
     """
@@ -104,7 +120,7 @@ def diff(
     from alignkit.stored_file import output_paths
     from alignkit.studies.diff import DiffRequest, exit_code
     from alignkit.studies.diff import diff as compare
-    from alignkit.studies.diff.diff_arguments import samples_of, write_outputs
+    from alignkit.studies.diff.diff_arguments import model_and_side, samples_of, write_outputs
     from alignkit.studies.diff.diff_summary import diff_summary
 
     outputs = output_paths(out, ("json", "html"))
@@ -113,11 +129,15 @@ def diff(
         config, images = images[0], None
     experiment = _experiment(config, overrides)
     entries = experiment.entries if experiment else {}
+    given, own = model_and_side(model)
+    size = size or own
+    paths = named_paths(listed(preprocess), size=size, entries=entries, max_pixels=max_pixels)
     samples, source = samples_of(images or [], experiment, limit, only)
     request = DiffRequest(
-        paths=named_paths(listed(preprocess), size=size, entries=entries, max_pixels=max_pixels),
+        paths=paths,
         samples=samples,
         source=source,
+        model=given,
         command=shlex.join(["alignkit", *sys.argv[1:]]),
         ssim=ssim,
         planes=planes,

@@ -130,9 +130,9 @@ def thresholds(
 
     experiment = load_experiment(file, overrides)
     shown = display(progress, quiet=quiet)
-    # without labels nothing is trained, and there is no noise between seeds
+    # without a model there is no noise between seeds
     record = None
-    if experiment.labelled:
+    if experiment.predicts:
         record, _ = run_experiment(experiment, Context(Workspace(reports), shown))
     proposals = propose(experiment, record, repeats=repeats, progress=shown)
     if as_json:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -32,17 +32,46 @@ PluginNames = Annotated[
 
 def match(
     target: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="T",
             help="Serving stack: a preset, FILE.yaml[:PATH], a folder of recorded tensors (.npy, "
             ".npz), or a preprocessing model at a live endpoint, "
             "http://HOST:PORT/v2/models/NAME.",
         ),
-    ],
+    ] = None,
     images: Annotated[
         list[Path], typer.Option(metavar="DIR", help="Image folder or file; repeatable.")
-    ],
+    ] = [],  # noqa: B006 - typer copies it
+    taps: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Instead of --target: arrays of several stages that alignkit.tap recorded; name "
+            "the first stage that parts from --preprocess, and why.",
+        ),
+    ] = None,
+    preprocess: Annotated[
+        str,
+        typer.Option(
+            metavar="TRAINING",
+            help="With --taps: the reference, as --target; by default the configuration nearest "
+            "to the last tap.",
+        ),
+    ] = "",
+    stage: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME=STAGE",
+            help="With --taps: the stage of a tap whose name does not say it, or none; repeatable.",
+        ),
+    ] = [],  # noqa: B006
+    tap_source: Annotated[
+        Literal["python", "cpp"] | None,
+        typer.Option(
+            help="Print the recorder, one file for your serving code: alignkit_tap.py or .h."
+        ),
+    ] = None,
     size: Annotated[
         int | None, typer.Option(min=1, help="Side of the model's input for a preset.")
     ] = None,
@@ -55,9 +84,11 @@ def match(
         ),
     ] = False,
     model: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="FILE.onnx", help="Also show the share of this model's predictions that change."
+            metavar="MODEL",
+            help="Also show the share of this model's predictions that change: FILE.onnx, or as "
+            "for alignkit diff.",
         ),
     ] = None,
     tensor: Annotated[
@@ -86,7 +117,17 @@ def match(
     progress: ProgressOption = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Find the configurations on this machine whose pixels are nearest to a serving stack's."""
+    """Find the configurations on this machine whose pixels are nearest to a serving stack's.
+
+    With --taps, find the first stage of recorded serving code that parts from a reference.
+    """
+    from alignkit.cli.match_taps import AskedTaps, match_taps, print_recorder
+
+    if tap_source:
+        print_recorder(tap_source)
+        return
+    of_target = bool(serving or model or tensor or header_env)
+    _require(target, images, taps, of_taps=bool(preprocess or stage), of_target=of_target)
     from alignkit.datasets.unlabelled_images import Images
     from alignkit.search.match_request import MatchRequest, answer
     from alignkit.search.match_text import as_json as document_of
@@ -94,31 +135,54 @@ def match(
 
     files = output_paths(out, ("json", "tensors"))
     record = dict(files).get("tensors")
-    if record and "://" not in target:
+    if record and (target is None or "://" not in target):
         raise ConfigError("--out tensors=DIR stores the tensors of a live endpoint, http://…")
-    request = MatchRequest(
-        target=target,
-        samples=Images(tuple(images)).evaluation(),
-        size=size,
-        decoders=listed(decoders),
-        resizers=listed(resizers),
-        serving=serving,
-        model=model,
-        tensor=tensor,
-        header_env=header_env,
-        record=record,
-        probe=probe,
-        seed=seed,
-    )
-    found = answer(request, display(progress, quiet=quiet))
-    document = json.dumps(document_of(found.match, found.names), indent=1)
-    if as_json:
-        print(document)
+    samples = Images(tuple(images)).evaluation()
+    shown = display(progress, quiet=quiet)
+    if target is None:
+        assert taps is not None
+        names = {"decoders": listed(decoders), "resizers": listed(resizers)}
+        asked = AskedTaps(taps, stage, preprocess, size, names)
+        text, document = match_taps(asked, samples, shown)
+        print(document if as_json else text)
     else:
-        _show(found.match, found.names)
+        request = MatchRequest(
+            target=target,
+            samples=samples,
+            size=size,
+            decoders=listed(decoders),
+            resizers=listed(resizers),
+            serving=serving,
+            model=model,
+            tensor=tensor,
+            header_env=header_env,
+            record=record,
+            probe=probe,
+            seed=seed,
+        )
+        found = answer(request, shown)
+        document = json.dumps(document_of(found.match, found.names), indent=1)
+        if as_json:
+            print(document)
+        else:
+            _show(found.match, found.names)
     for kind, file in files:
         if kind == "json":
             write_output(file, document)
+
+
+def _require(
+    target: str | None, images: Sequence[Path], taps: Path | None, *, of_taps: bool, of_target: bool
+) -> None:
+    """Refuse a question without images, and options of another one."""
+    if not images:
+        raise ConfigError("give the images that the stack prepared: --images DIR")
+    if (target is None) == (taps is None):
+        raise ConfigError("give --target T, or --taps DIR for several recorded stages")
+    if taps is None and of_taps:
+        raise ConfigError("--preprocess and --stage belong to --taps DIR; a stack is --target T")
+    if taps is not None and of_target:
+        raise ConfigError("--serving, --model, --tensor and --header-env belong to --target")
 
 
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:

@@ -155,6 +155,10 @@ def _images(planned: Plan) -> list[str]:
         return []
     others, evaluated = planned.data.counts()
     line = f"images     {evaluated} evaluated"
+    if not planned.experiment.labelled:
+        from alignkit.text.names import UNLABELLED
+
+        line += f"; {UNLABELLED}"
     if choice := planned.data.choice():
         line += f": {choice}"
     if others:

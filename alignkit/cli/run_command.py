@@ -14,6 +14,7 @@ from alignkit.cli.arguments import (
     Cells,
     Files,
     ImagesOption,
+    Json,
     MaxReportSize,
     Open,
     Overrides,
@@ -44,20 +45,25 @@ def run(
     reports: Reports = Path("reports"),
     fresh: Annotated[
         bool,
-        typer.Option("--fresh", help="Repeat everything that `alignkit plan` lists as cached."),
+        typer.Option(
+            "--fresh",
+            help="Rerun every step in `alignkit plan`; exported models and engines are kept.",
+        ),
     ] = False,
     single_file: SingleFile = False,
     images: ImagesOption = "",
     max_report_size: MaxReportSize = "",
     open_: Open = None,
+    as_json: Json = False,
     progress: ProgressOption = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Train matched models, evaluate every cell, and write the report.
 
-    All files are checked before the first one runs. A failing file does not stop the others; the
-    exit code is the most severe one. Finished work is kept: the same command continues an
-    interrupted run.
+    All files are checked before the first one runs, and a failing file does not stop the others.
+    With several files the exit code is the first of these that occurred: 143, 130, 3, 4, 2, 5, 6,
+    1, 7, 0. Finished work is kept: the same command continues an interrupted run. --json prints a
+    list of results, one for each file that ran.
 
     Use torchrun --nproc-per-node N -m alignkit run to train and predict with several processes.
     """
@@ -72,11 +78,13 @@ def run(
             raise typer.Exit(ExitCode.PASS)
         experiments, codes = load_files(files, overrides, quick=quick)
         context = Context(Workspace(reports), display(progress, quiet=quiet), rank)
-        job = _Job(context, fresh, cells, wanted, open_)
+        job = _Job(context, fresh, cells, wanted, open_, [] if as_json else None)
         for experiment in experiments:
             codes.append(_run_one(experiment, job))
         # only at the end: all experiments share the group
         rank.stop_followers()
+    if job.documents is not None:
+        print(f"[{','.join(job.documents)}]")
     raise typer.Exit(worst(codes))
 
 
@@ -89,11 +97,14 @@ class _Job:
     cells: list[str]
     wanted: ReportOptions
     open: bool | None
+    documents: list[str] | None
+    """Results as JSON, filled by every run; ``None`` to print each as text."""
 
 
 def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
     from alignkit.gate import run_or_check
     from alignkit.report.kept_report import kept_report
+    from alignkit.report.results import results_from_record, results_text
     from alignkit.report.summary_view import summary
 
     try:
@@ -113,7 +124,11 @@ def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
         traceback.print_exc()
         print(f"{experiment.file}: {DEFECT}", file=sys.stderr)
         return ExitCode.CRASHED
-    print(summary(record, written.page))
+    if job.documents is None:
+        print(summary(record, written.page))
+    else:
+        results = results_from_record(record).model_copy(update={"report": str(written.page)})
+        job.documents.append(results_text(results))
     tell_left_out(written)
     open_page(written.page, wanted=job.open)
     return ExitCode(record.verdict.exit_code)

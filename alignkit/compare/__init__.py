@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,11 +21,16 @@ from alignkit.compare.bootstrap import (
     resampled_counts,
     stacked,
 )
+from alignkit.compare.margins import margin_drift, moved_most
 from alignkit.compare.metrics import METRICS, averages, flips, logit_distance, ratio
 from alignkit.compare.predictions import Predictions, aligned
 from alignkit.compare.statistics import change_p, detectable_effect, mcnemar
 from alignkit.errors import DataError
 from alignkit.record import ClassDrift, Drift, Estimate, StandardError
+from alignkit.samples import NO_LABELS
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 ReferenceAndCandidate = tuple[Sequence[Predictions], Sequence[Predictions]]
 """Predictions of the reference and of the candidate, one for each seed."""
@@ -42,8 +47,9 @@ def drift(
 
     Differences are fractions; several seeds are averaged. Intervals are 95 % bootstrap intervals:
     over images for one seed, over seeds and images for several (`alignkit.compare.bootstrap`). The
-    result is deterministic in ``seed``, which seeds the resampling. Raise `DataError` if the sides
-    do not pair up or the seeds have different images, `NothingCompared` if no image is shared.
+    result is deterministic in ``seed``, which seeds the resampling. Of images without labels, all
+    that needs labels is ``None``. Raise `DataError` if the sides do not pair up or the seeds have
+    different images, `NothingCompared` if no image is shared.
     """
     pairs = pair_up(reference, candidate)
     first = pairs[0][0]
@@ -51,21 +57,20 @@ def drift(
         name: mean_over_seeds(observed, draws, images=len(first), seed=seed)
         for name, (observed, draws) in _differences(pairs, resamples, seed).items()
     }
-    gained = _gained(pairs)
-    logits = logit_distance(
-        np.concatenate([a.logits for a, _ in pairs]), np.concatenate([b.logits for _, b in pairs])
-    )
+    both = (np.concatenate([pair[side].logits for pair in pairs]) for side in (0, 1))
+    logits = logit_distance(*both)
     return Drift(
         **pair_fields(pairs, means),
         errors={
             name: StandardError(float(means[name].spread.images), float(means[name].spread.seeds))
             for name in (*METRICS, "churn")
-            if means[name].spread.known
+            if name in means and means[name].spread.known
         },
         classes=_classes(first, means),
-        # an image is one trial however many seeds flip it: seeds are not independent of each other
-        mcnemar_p=mcnemar(int((gained < 0).sum()), int((gained > 0).sum())),
+        mcnemar_p=_mcnemar(pairs) if first.labelled else None,
         logits=logits,
+        margins=margin_drift(pairs),
+        moved=moved_most(pairs),
         # the samples that `logit_distance` left out
         non_finite=len(first) * len(pairs) - logits.compared,
     )
@@ -91,6 +96,9 @@ def drift_change(
     was, now = (_differences(pairs, resamples) for pairs in (earlier, later))
     changes = {}
     for metric in metrics:
+        if metric not in was:
+            changes[metric] = Estimate(None, None, None, NO_LABELS)
+            continue
         observed, draws = (b - a for a, b in zip(was[metric], now[metric], strict=True))
         mean = mean_over_seeds(observed, draws, images=len(first))
         changes[metric] = _estimate(mean, "no class defines it on every side")
@@ -121,15 +129,13 @@ def pair_fields(
 ) -> dict[str, Any]:
     """Compute the fields of `alignkit.record.CellPair`; ``means`` has metrics, and ``churn``."""
     images, seeds = len(pairs[0][0]), len(pairs)
-    sides = ((a.labels, a.predicted, b.predicted) for a, b in pairs)
-    changed = np.any([a.predicted != b.predicted for a, b in pairs], axis=0)
+    changed = np.array([a.predicted != b.predicted for a, b in pairs])
     metrics = {name: _estimate(mean) for name, mean in means.items() if name in METRICS}
     churn = means["churn"]
     return {
         "n": images * seeds,
-        **flips(*(np.concatenate(arrays) for arrays in zip(*sides, strict=True))),
-        "detectable": detectable_effect(images, float(np.mean((_gained(pairs) / seeds) ** 2))),
-        "metrics": metrics,
+        **_of_labels(pairs),
+        "metrics": metrics or dict.fromkeys(METRICS, Estimate(None, None, None, NO_LABELS)),
         "p_values": {
             name: change_p(
                 metric.value,
@@ -137,7 +143,7 @@ def pair_fields(
                 seeds_error=float(means[name].spread.seeds),
                 images=images,
                 seeds=seeds,
-                flipped=int(changed.sum()),
+                flipped=int(changed.any(axis=0).sum()),
             )
             for name, metric in metrics.items()
             if metric.value is not None and means[name].spread.known
@@ -145,6 +151,25 @@ def pair_fields(
         # widened by Student's quantile, an interval may leave 0..1
         "churn": _estimate(replace(churn, interval=churn.interval.clip(0, 1))),
     }
+
+
+def _of_labels(pairs: Sequence[tuple[Predictions, Predictions]]) -> dict[str, Any]:
+    """Compute the fields that need labels, and are ``None`` without them."""
+    if not pairs[0][0].labelled:
+        names = ("right_to_wrong", "wrong_to_right", "wrong_to_wrong", "detectable")
+        return dict.fromkeys(names)
+    images, seeds = len(pairs[0][0]), len(pairs)
+    sides = ((a.labels, a.predicted, b.predicted) for a, b in pairs)
+    return {
+        **flips(*(np.concatenate(arrays) for arrays in zip(*sides, strict=True))),
+        "detectable": detectable_effect(images, float(np.mean((_gained(pairs) / seeds) ** 2))),
+    }
+
+
+def _mcnemar(pairs: Sequence[tuple[Predictions, Predictions]]) -> float:
+    # an image is one trial however many seeds flip it: seeds are not independent of each other
+    gained = _gained(pairs)
+    return mcnemar(int((gained < 0).sum()), int((gained > 0).sum()))
 
 
 def _gained(pairs: Sequence[tuple[Predictions, Predictions]]) -> Labels:
@@ -187,27 +212,21 @@ def _differences(
     """Return each seed's difference (seeds, …) and its draws (seeds, …, resamples) by name.
 
     Names are every metric and ``churn``, and by class, (seeds, classes), ``recall`` and
-    ``precision``. All are ratios of counts of groups of images, so that all resamples of all pairs
-    are one matrix product.
+    ``precision``; of images without labels ``churn`` alone. All are ratios of counts of groups of
+    images, so that all resamples of all pairs are one matrix product.
     """
     first, seeds = pairs[0][0], len(pairs)
     n, size = len(first), len(first.classes)
-    everyone = np.ones(n, np.bool_)
-    groups = [indicators(first.labels, size, everyone)]
-    for side in (side for pair in pairs for side in pair):
-        groups.append(indicators(side.labels, size, side.predicted == side.labels))
-        # NO_PREDICTION (-1) and outputs outside the classes are in no group
-        groups.append(indicators(side.predicted, size, everyone))
     one = np.zeros(n, np.int64)
-    groups += [indicators(one, 1, a.predicted != b.predicted) for a, b in pairs]
-    members = stacked(groups)
+    changed = [indicators(one, 1, a.predicted != b.predicted) for a, b in pairs]
+    members = stacked([*_label_groups(pairs), *changed])
 
     def differences(counts: FloatArray) -> dict[str, FloatArray]:
         """Compute all differences, (seeds, …, draws), from counts (groups, draws)."""
         support, split = counts[:size], size * (1 + 4 * seeds)
-        sides = counts[size:split].reshape(seeds, 2, 2, size, -1)
+        sides = counts[size:split].reshape(seeds, 2, 2, size, counts.shape[1])
         by_seed: dict[str, list[FloatArray]] = {}
-        for before, after in sides:
+        for before, after in sides if size else ():
             old = _ratios(before[0], before[1], support)
             for name, value in _ratios(after[0], after[1], support).items():
                 by_seed.setdefault(name, []).append(value - old[name])
@@ -217,6 +236,23 @@ def _differences(
     observed = differences(np.asarray(members.sum(axis=1), np.float64))
     drawn = differences(resampled_counts(members, resamples=resamples, seed=seed))
     return {name: (observed[name][..., 0], draws) for name, draws in drawn.items()}
+
+
+def _label_groups(pairs: Sequence[tuple[Predictions, Predictions]]) -> list[sparse.csr_matrix]:
+    """Mark the images of each class, then those that each side gets right, and predicts, by class.
+
+    Without labels there is no group.
+    """
+    first = pairs[0][0]
+    if not first.labelled:
+        return []
+    size, everyone = len(first.classes), np.ones(len(first), np.bool_)
+    groups = [indicators(first.labels, size, everyone)]
+    for side in (side for pair in pairs for side in pair):
+        groups.append(indicators(side.labels, size, side.predicted == side.labels))
+        # NO_PREDICTION (-1) and outputs outside the classes are in no group
+        groups.append(indicators(side.predicted, size, everyone))
+    return groups
 
 
 def _ratios(

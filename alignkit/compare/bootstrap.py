@@ -34,6 +34,7 @@ import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.statistics import percentile_interval, t_over_normal, welch_satterthwaite_df
+from alignkit.record import Estimate
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -176,6 +177,15 @@ def mean_over_seeds(
     spread = spread_of(draws, observed)
     joined = joined_draws(draws, observed, spread, images=images, seed=seed)
     return MeanOverSeeds(observed.mean(axis=0), percentile_interval(joined), spread)
+
+
+def mean_estimate(values: FloatArray, resamples: int = RESAMPLES) -> Estimate:
+    """Return the mean of images' values (images,) with its 95 % bootstrap interval."""
+    # one seed: the images of a draw are the same for all that are compared
+    drawn = resample_weights(len(values), resamples, 0)
+    draws = [values @ weights / len(values) for weights in drawn]
+    low, high = percentile_interval(np.concatenate(draws)[None])[:, 0]
+    return Estimate(float(values.mean()), float(low), float(high))
 
 
 def _mean(draws: FloatArray) -> FloatArray:

@@ -63,12 +63,15 @@ def cell_pairs(
             first, second = (sides[place, k, pair[0].ids] for place in places)
             drawn.append((first, second))
         if pairs:
-            changes = {name: np.stack([b[name] - a[name] for a, b in drawn]) for name in metrics}
+            own = metrics if pairs[0][0].labelled else ()
+            changes = {name: np.stack([b[name] - a[name] for a, b in drawn]) for name in own}
             compared[places] = _pair(pairs, changes, resamples)
     return compared
 
 
 def _side(cell: Predictions, resamples: int) -> _CellDraws:
+    if not cell.labelled:
+        return {}
     size = len(cell.classes)
     everyone = np.ones(len(cell), np.bool_)
     members = stacked(

@@ -1,4 +1,4 @@
-"""`Predictions`: one model's logits of labelled images, in a fixed order; its spread over seeds."""
+"""`Predictions`: one model's logits of images, in a fixed order; its spread over seeds."""
 
 from __future__ import annotations
 
@@ -28,34 +28,43 @@ _CLASSES_KEY, _OUTSIDE_KEY = b"classes", b"outside"  # metadata keys of the Parq
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Logits, labels and sample ids, in the order of the data set."""
+    """Logits, labels and sample ids, in the order of the data set.
+
+    Images without labels have no class: all names of the model's outputs are ``outside``.
+    """
 
     ids: tuple[str, ...]
     """Unique."""
     labels: Labels
-    """(n,) int64, index into ``classes``."""
+    """(n,) int64, index into ``classes``; (0,) if the images have no labels."""
     logits: Logits
     """(n, outputs) float32."""
     classes: tuple[str, ...]
-    """Names of the data's classes."""
+    """Names of the data's classes; empty if the images have no labels."""
     outside: tuple[str, ...] = ()
     """Names of the model's further outputs: classes without an image in the data. An image that is
     predicted as one of them counts as wrong, and adds to no class of the data."""
 
     def __post_init__(self) -> None:
         n, classes, outputs = len(self.ids), len(self.classes), len(self.outputs)
-        if self.labels.shape != (n,) or self.logits.shape != (n, outputs):
+        labels = n if self.labelled else 0
+        if self.labels.shape != (labels,) or self.logits.shape != (n, outputs):
             raise DataError(
-                f"{n} images of {outputs} classes need labels ({n},) and logits ({n}, {outputs}), "
-                f"not {self.labels.shape} and {self.logits.shape}"
+                f"{n} images of {outputs} classes need labels ({labels},) and logits "
+                f"({n}, {outputs}), not {self.labels.shape} and {self.logits.shape}"
             )
         if len(set(self.ids)) != n:  # pairs of models are matched by id
             raise DataError("the ids of predictions must be unique")
-        if n and not (self.labels.min() >= 0 and self.labels.max() < classes):
+        if labels and not (self.labels.min() >= 0 and self.labels.max() < classes):
             raise DataError(f"a label is not in 0..{classes - 1}")
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the images have labels."""
+        return bool(self.classes)
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -76,27 +85,38 @@ class Predictions:
         return int((~np.isfinite(self.logits)).any(axis=1).sum())
 
     def counts(self) -> ClassCountArrays:
-        """Count confusions per class, once."""
+        """Count confusions per class, once; there is no class if the images have no labels."""
         return self._counts
+
+    def metrics(self) -> dict[str, float | None]:
+        """Compute each of `alignkit.compare.metrics.METRICS`; ``None`` where nothing defines it."""
+        return self.counts().metrics()
 
     @cached_property
     def _counts(self) -> ClassCountArrays:
+        if not self.labelled:
+            return ClassCountArrays((), (), ())
         return class_counts(self.labels, self.predicted, len(self.classes))
 
     def rows(self, indices: Labels) -> Predictions:
         """Select the samples at ``indices``, in that order."""
         ids = tuple(self.ids[index] for index in indices)
-        return replace(self, ids=ids, labels=self.labels[indices], logits=self.logits[indices])
+        labels = self.labels[indices] if self.labelled else self.labels
+        return replace(self, ids=ids, labels=labels, logits=self.logits[indices])
 
     def to_parquet(self, path: Path, **besides: FloatArray) -> None:
         """Write columns ``id, label, predicted, logit_0, …``; the metadata holds the class names.
+
+        There is no ``label`` if the images have none.
 
         ``besides`` are further columns (n,), null where not finite; `from_parquet` ignores them.
         """
         import pyarrow as pa
         from pyarrow import parquet
 
-        columns = {"id": pa.array(self.ids, pa.string()), "label": self.labels}
+        columns = {"id": pa.array(self.ids, pa.string())}
+        if self.labelled:
+            columns["label"] = self.labels
         columns["predicted"] = self.predicted
         for index in range(len(self.outputs)):
             columns[f"logit_{index}"] = self.logits[:, index]
@@ -121,7 +141,7 @@ class Predictions:
         logits = np.empty((table.num_rows, outputs), np.float32)
         for index in range(outputs):
             logits[:, index] = numbers_of(table, f"logit_{index}", path)
-        labels = numbers_of(table, "label", path)
+        labels = numbers_of(table, "label", path) if classes else np.zeros(0)
         if not np.isfinite(labels).all():
             raise DataError(f"{path} has images without a label")
         try:
@@ -190,7 +210,7 @@ def mean_metrics(seeds: Sequence[Predictions]) -> dict[str, float | None]:
 
 def _metrics_of_all(seeds: Sequence[Predictions]) -> dict[str, list[float]]:
     """Map each metric to its values, one for each seed; to none at all if a seed has no value."""
-    metrics = [each.counts().metrics() for each in seeds]
+    metrics = [each.metrics() for each in seeds]
     found = {}
     for name in metrics[0] if metrics else ():
         values = [value for each in metrics if (value := each[name]) is not None]

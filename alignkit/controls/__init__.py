@@ -3,24 +3,27 @@
 A/A evaluates one model twice along the same path, with no stored work, and must find exactly zero.
 Planted faults (channels swapped, the image shifted by half an output pixel) must be found at the
 right stage: a comparison that misses them would call anything aligned. And the reference models
-must have learned: a model that gives every image the same answer never drifts.
+must have learned: a model that gives every image the same answer never drifts. Images without
+labels cannot show that; instead, another planted fault must change predictions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.controls.planted_faults import attempted, check_pixels
+from alignkit.controls.planted_faults import attempted, check_pixels, invert_levels
 from alignkit.outcome import Measured
 from alignkit.predict import model_file, open_session, predict
 from alignkit.predict.session_inputs import FILES
 from alignkit.prepare import prepare
 from alignkit.record import Control
+from alignkit.samples import NO_LABELS
 from alignkit.text.numbers import p_value
 from alignkit.workspace import Context, Workspace
 
@@ -37,8 +40,10 @@ if TYPE_CHECKING:
 SAME_LOGITS = "A/A: the same path twice"
 LEARNED = "the reference models learned"
 SAME_TENSORS = "the same tensors to every runtime"
+FAULT = "planted fault: inverted levels, predictions"
 CHANCE = 0.01
 """Significance level of `check_learned`: how often a model without skill may pass."""
+_LEARNED_WORDS = "right more often than the commonest class is"
 
 
 def verify(
@@ -54,6 +59,7 @@ def verify(
     checks: dict[str, Callable[[], tuple[Control, ...]]] = {
         SAME_LOGITS: lambda: _check_first_cell(plan, model, cell, sets, context.workspace),
         LEARNED: lambda: _check_row_learned(predicted),
+        FAULT: lambda: _check_fault(plan, model, cell, sets, context.workspace),
         SAME_TENSORS: lambda: check_same_inputs(predicted),
     }
     with context.progress.stage("verify", 1 + len(checks), preprocess.title) as stage:
@@ -101,6 +107,8 @@ def _check_row_learned(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
         and each.evaluation.training.row == row
         and isinstance(each.ended, Measured)
     }
+    if own and not next(iter(own.values())).labelled:
+        return (Control(name=LEARNED, expected=_LEARNED_WORDS, observed=NO_LABELS, passed=None),)
     given = predicted and _first_aligned(predicted).evaluation.training.given
     return (check_learned(own, given=bool(given)),) if own else ()
 
@@ -136,7 +144,7 @@ def check_learned(models: Mapping[str, Predictions], *, given: bool = False) -> 
         )
     return Control(
         name=LEARNED,
-        expected=f"right more often than the commonest class is, {commonest} of {len(labels)} "
+        expected=f"{_LEARNED_WORDS}, {commonest} of {len(labels)} "
         f"(exact binomial test, p below {CHANCE:g})",
         observed=observed,
         passed=p < CHANCE,
@@ -163,6 +171,44 @@ def _check_first_cell(
     file = model_file(cell.evaluation, checkpoint, sets, workspace)
     again = predict_again(cell.evaluation, checkpoint, file, first.ids, sets.evaluation, size)
     return (check_identity(first, again),)
+
+
+def _check_fault(
+    plan: Plan, model: Trained, cell: Predicted, sets: Sets, workspace: Workspace
+) -> tuple[Control, ...]:
+    """Check that the first model changes predictions of inverted images, where none has a label.
+
+    Returns no control of images with labels, and none if that cell was not measured.
+    """
+    if not isinstance(model.ended, Measured) or not isinstance(cell.ended, Measured):
+        return ()
+    stored = cell.ended.value.predictions
+    if stored.labelled:
+        return ()
+    first = stored.rows(np.arange(min(plan.batch_size, len(stored))))
+    checkpoint, evaluation = model.ended.value, cell.evaluation
+    file = model_file(evaluation, checkpoint, sets, workspace)
+    faulty = replace(evaluation, preprocess=invert_levels(evaluation.preprocess))
+    again = predict_again(faulty, checkpoint, file, first.ids, sets.evaluation, plan.batch_size)
+    changed, of = int((first.predicted != again.predicted).sum()), len(first)
+    row = evaluation.training.row
+    observed = f"{changed} of {of} predictions of {row} change"
+    if not changed:
+        answers = len({*first.predicted.tolist()})
+        observed = (
+            f"{row} gives every one of {of} images the same class when their levels are inverted, "
+            f"and {answers} class{'es' * (answers > 1)} in all, so that unchanged predictions say "
+            "nothing; check that the file holds trained weights, and its 'preprocess'"
+        )
+    return (
+        Control(
+            name=FAULT,
+            expected="some prediction changes",
+            observed=observed,
+            passed=changed > 0,
+            failing="inconclusive",
+        ),
+    )
 
 
 def predict_again(

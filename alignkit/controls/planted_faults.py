@@ -75,6 +75,22 @@ class SwappedChannels(Colour):
         return Colour.__call__(self, pixels)[..., ::-1]
 
 
+@dataclass(frozen=True, slots=True)
+class InvertedLevels(Colour):
+    """A colour stage with a planted fault: each level is taken from 255 after it."""
+
+    def __call__(self, pixels: Pixels) -> Pixels:
+        """Invert the levels of (h, w, 3) pixels; shape and dtype stay."""
+        after = Colour.__call__(self, pixels)
+        return cast("Pixels", np.asarray(255 - after, after.dtype))
+
+
+def invert_levels(preprocess: Preprocess) -> Preprocess:
+    """Invert the levels after the colour stage, which changes grey images too."""
+    name = f"{preprocess.name} with inverted levels"
+    return replace(preprocess, name=name, colour=InvertedLevels(preprocess.colour.space))
+
+
 def swap_channels(preprocess: Preprocess) -> Preprocess:
     """Exchange red and blue after the colour stage."""
     name = f"{preprocess.name} with channels swapped"

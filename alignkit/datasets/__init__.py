@@ -77,7 +77,7 @@ DATASETS = PluginTable(
         ),
         "images": Plugin(
             "alignkit.datasets.unlabelled_images:Images",
-            summary="unlabelled images, from a folder or by name; for diff",
+            summary="unlabelled images, from a folder or by name: for pixels and given models",
         ),
     },
 )

@@ -1,4 +1,4 @@
-"""`Images`: unlabelled images, to compare preprocessing stacks on."""
+"""`Images`: unlabelled images, to compare preprocessing stacks and given models on."""
 
 from __future__ import annotations
 

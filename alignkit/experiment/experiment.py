@@ -15,8 +15,8 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from alignkit.datasets import DATASETS, Dataset
-from alignkit.experiment.gate_option import Gate, misplaced
-from alignkit.experiment.model_option import Evaluate, ModelOption, mismatched
+from alignkit.experiment.gate_option import Able, Gate, misplaced
+from alignkit.experiment.model_option import Evaluate, ModelOption, mismatched, unlabelled
 from alignkit.experiment.option import STRICT_MODEL, Name, PluginOption, no_such, refuse, wrong
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.experiment.report_option import (
@@ -42,8 +42,8 @@ class ExperimentFile(BaseModel):
     data: Annotated[Dataset, PluginOption(DATASETS)]
     """The images: a data set by name, with its options."""
     preprocess: Annotated[dict[Name, PreprocessOption], Field(min_length=1)]
-    """Two or more paths; the first is the reference. One path is enough for a gate that compares it
-    only with a baseline."""
+    """The paths; the first is the reference. One is enough where models run in two runtimes or
+    precisions, and for a gate that compares it only with a baseline."""
     train: Recipe = Recipe()
     """The recipe by which a model is trained with every path; the same for all of them."""
     models: tuple[ModelOption, ...] = ()
@@ -57,7 +57,7 @@ class ExperimentFile(BaseModel):
     advise: AdviseOption | None = None
     """Search for options that bring training and serving nearer to each other."""
     report: ReportOption = ReportOption()
-    """What the report shows."""
+    """Content of the report."""
     published: Published | None = None
     """A table from elsewhere, shown beside what is measured here."""
 
@@ -96,8 +96,13 @@ class ExperimentFile(BaseModel):
 
     @property
     def labelled(self) -> bool:
-        """Whether models can be trained; without labels there are only pixels to compare."""
+        """Whether the images have labels, so that models can be trained and recall measured."""
         return getattr(self.data, "labelled", True)
+
+    @property
+    def predicts(self) -> bool:
+        """Whether models predict: trained ones need labels, given ones need none."""
+        return self.labelled or bool(self.models)
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
@@ -109,12 +114,16 @@ class ExperimentFile(BaseModel):
             for name in self.train.mix
             if name not in paths
         ]
-        lines += mismatched(self.models, paths, trains="train" in self.model_fields_set)
+        trains = "train" in self.model_fields_set
+        lines += mismatched(self.models, paths, trains=trains)
+        lines += unlabelled(self.evaluate, bool(self.models), trains=trains) * (not self.labelled)
         if self.advise is not None:
             trains = not self.models
             lines += unadvisable(self.advise, paths, labelled=self.labelled, trains=trains)
         stacks = [option.build(name) for name, option in self.preprocess.items()]
-        lines += misplaced(self.gate, stacks=stacks, backends=backends, labelled=self.labelled)
+        runtimes = sum(len(each.precision) for each in self.evaluate.backends)
+        able = Able(self.labelled, self.predicts, runtimes if self.predicts else 0)
+        lines += misplaced(self.gate, stacks=stacks, backends=backends, able=able)
         if self.published:
             table = self.published
             lines += unplaced(table, paths=paths, backends=backends, labelled=self.labelled)
@@ -167,8 +176,13 @@ class Experiment:
 
     @property
     def labelled(self) -> bool:
-        """Whether models can be trained; without labels there are only pixels to compare."""
+        """Whether the images have labels."""
         return self.content.labelled
+
+    @property
+    def predicts(self) -> bool:
+        """Whether models predict; otherwise there are only pixels to compare."""
+        return self.content.predicts
 
     @property
     def gate(self) -> Gate:

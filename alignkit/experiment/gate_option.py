@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Literal, NamedTuple, Self, get_args
 
 from pydantic import BaseModel, Field, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from alignkit.experiment.option import STRICT_MODEL, Flag, Name, no_such, wrong
 from alignkit.experiment.rule_option import Against, Rule, unreachable
+from alignkit.experiment.tap_option import TapsOption
 from alignkit.plugins import NO_GPU
 from alignkit.preprocess import Normalise, Preprocess
+from alignkit.samples import NO_LABELS
 
 
 class Waiver(BaseModel):
@@ -44,7 +46,10 @@ class Gate(BaseModel):
     """Fingerprint of the environment whose baseline is used; by default this machine's. A machine
     without a GPU can name a GPU's, to compare its stand-in with that GPU's golden tensors."""
     rules: Annotated[tuple[Rule, ...], Field(min_length=1)] | None = None
-    """By default churn ≤ 2 % and macro recall within ±1 point; without labels, ``strict``."""
+    """By default churn ≤ 2 % and, of images with labels, macro recall within ±1 point; without a
+    model, ``strict``."""
+    taps: TapsOption | None = None
+    """Assertions about the stages that serving code recorded with `alignkit.tap`."""
     waive: tuple[Waiver, ...] = ()
     """Rules that may fail until a date, each with a reason."""
 
@@ -57,10 +62,15 @@ class Gate(BaseModel):
         """The rules as given, presets spelt out; empty if there are none."""
         return [each for rule in self.rules or () for each in rule.expanded()]
 
-    def placed(self, lines: Sequence[int] = (), *, with_model: bool) -> list[tuple[Rule, int]]:
+    def placed(
+        self, lines: Sequence[int] = (), *, with_model: bool, labelled: bool = True
+    ) -> list[tuple[Rule, int]]:
         """Return every rule with its line (0 if unknown): presets expanded, ``coverage`` added."""
         # no rules in the file means the usual ones, not none
-        rules = self.rules or (DEFAULT_RULES if with_model else PIXEL_RULES)
+        of_models = DEFAULT_RULES if labelled else UNLABELLED_RULES
+        usual = of_models if with_model else PIXEL_RULES
+        # a file that only asserts something about taps has no candidate to compare
+        rules = self.rules or (() if self.taps else usual)
         numbered = zip(rules, lines or [0] * len(rules), strict=True)
         placed = [(each, line) for rule, line in numbered for each in rule.expanded()]
         # pixel metrics leave out images that one side cannot decode, and a comparison with a
@@ -95,25 +105,37 @@ DEFAULT_RULES = (
     Rule(metric="churn", fail=0.02),
     Rule(metric="recall.macro", margin=0.01),
 )
+UNLABELLED_RULES = DEFAULT_RULES[:1]
 PIXEL_RULES = (Rule(preset="strict"),)
 
 
+class Able(NamedTuple):
+    """The measurements that an experiment can make."""
+
+    labelled: bool
+    predicts: bool
+    """Whether models predict."""
+    runtimes: int
+    """Runtimes, each in one precision, that they predict in."""
+
+
 def misplaced(
-    gate: Gate, *, stacks: Sequence[Preprocess], backends: Sequence[str], labelled: bool
+    gate: Gate, *, stacks: Sequence[Preprocess], backends: Sequence[str], able: Able
 ) -> list[InitErrorDetails]:
     """Return one line for each rule that this file can never measure, or never fail."""
     rules = gate.rules or ()
     lines = []
     paths = [each.name for each in stacks]
     # one path has nothing to be compared with
-    if len(paths) == 1 and not (rules and all(rule.against == "baseline" for rule in rules)):
+    alone = all(rule.against == "baseline" for rule in rules) if rules else bool(gate.taps)
+    if len(paths) == 1 and able.runtimes < 2 and not alone:
         message = (
-            "needs two paths or more; the first is the reference (one is enough where every rule "
-            "is against the baseline)"
+            "needs two paths or more; the first is the reference (one is enough where models run "
+            "in two runtimes or precisions, or every rule is against the baseline)"
         )
         lines.append(wrong("paths", message, "preprocess", given=paths[0]))
     for index, rule in enumerate(rules):
-        for key, message in _mistakes(rule, paths, backends, labelled=labelled):
+        for key, message in _mistakes(rule, paths, backends, able):
             given = getattr(rule, key)
             lines.append(wrong("rule", message, "gate", "rules", index, key, given=given))
         if message := beyond_normalised(rule, stacks):
@@ -149,22 +171,25 @@ def _greatest(a: Normalise, b: Normalise) -> float:
 
 
 def _mistakes(
-    rule: Rule, paths: Sequence[str], backends: Sequence[str], *, labelled: bool
+    rule: Rule, paths: Sequence[str], backends: Sequence[str], able: Able
 ) -> Iterator[tuple[str, str]]:
     metrics = [each.measured for each in rule.expanded()]
     kinds = {each.kind for each in metrics}
     inference = any(each.name.startswith("latency.inference") for each in metrics)
-    if not labelled and (kinds & {"model", "class"} or inference):
-        yield (
-            "preset" if rule.preset else "metric",
-            "needs a model, and these images have no labels to train one with",
-        )
+    key = "preset" if rule.preset else "metric"
+    if not able.predicts and (kinds & {"model", "class"} or inference):
+        yield key, "needs a model, and these images have no labels to train one with; give 'models'"
+    elif not able.labelled and any(each.needs_labels for each in metrics):
+        names = ", ".join(each.name for each in metrics if each.needs_labels)
+        yield key, f"{names} needs labels, and {NO_LABELS}; churn and logits.* need none"
+    if len(paths) == 1 and rule.against == "reference" and kinds & {"pixel", "coverage"}:
+        yield key, "compares the pixels of two paths, and 'preprocess' has one"
     if rule.path is not None and rule.path not in paths:
         yield "path", no_such("path", rule.path, paths)
     compared = rule.against == "reference" and kinds & {"pixel", "coverage", "latency"}
     if rule.path == paths[0] and compared:
         yield "path", f"{rule.path!r} is the reference itself; name one of the others"
-    if not labelled and rule.where and "class" in rule.where:
-        yield "where", "these images have no labels"
+    if not able.labelled and rule.where and "class" in rule.where:
+        yield "where", NO_LABELS
     if rule.backend is not None and rule.backend not in backends:
         yield "backend", no_such("backend", rule.backend, backends)

@@ -14,9 +14,10 @@ from typing import Any
 from pydantic_core import InitErrorDetails
 
 from alignkit.errors import ConfigError
-from alignkit.experiment.option import no_such, wrong
+from alignkit.experiment.option import wrong
 from alignkit.models.torch_model_files import import_timm
 from alignkit.plugins import did_you_mean, nearest
+from alignkit.preprocess.preset_names import preset_meant
 from alignkit.preprocess.presets import PRESETS
 
 SOURCE_KEYS = {
@@ -83,7 +84,8 @@ def _preset(given: dict[str, Any], lines: list[InitErrorDetails]) -> Stages:
     name, size = given["preset"], given.get("size")
     preset = PRESETS.get(name)
     if preset is None:
-        lines.append(wrong("preset", no_such("preset", name, PRESETS), "preset", given=name))
+        message = f"no preset {name!r}{preset_meant(str(name))}"
+        lines.append(wrong("preset", message, "preset", given=name))
         preset = next(iter(PRESETS.values()))  # any, so that the other keys are checked too
     if size is None:
         message = "a preset needs 'size', the input's side in pixels"

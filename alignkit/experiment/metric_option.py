@@ -47,6 +47,11 @@ class RuleMetric:
     """The measured quantity, without stage or class."""
     of_class: str = ""
 
+    @property
+    def needs_labels(self) -> bool:
+        """Whether it has no value where the images have no labels."""
+        return self.kind == "class" or self.field in _ACCURACIES
+
 
 # words, unit and greatest value of each pixel metric
 _PIXEL: dict[str, tuple[str, Any, float | None]] = {

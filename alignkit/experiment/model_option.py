@@ -26,6 +26,7 @@ from alignkit.models.architectures import USER_BUILT, unknown_model
 from alignkit.models.checkpoint import CheckpointFormat
 from alignkit.models.pretrained import is_file
 from alignkit.models.user_model import UserModel
+from alignkit.samples import NO_LABELS
 
 FORMATS: tuple[CheckpointFormat, ...] = ("weights", "torchscript", "exported", "onnx")
 
@@ -68,7 +69,9 @@ def _imagenet_classes() -> tuple[str, ...]:
 
 
 class ModelOption(BaseModel):
-    """One model: one file or the name of published weights, and the path it was trained with."""
+    """One model: its file, or one for torch and one for ONNX runtimes, or the name of published
+    weights; and the path it was trained with.
+    """
 
     model_config = STRICT_MODEL
     name: Name
@@ -88,7 +91,8 @@ class ModelOption(BaseModel):
     exported: Path | None = None
     """An archive of ``torch.export.save``."""
     onnx: Path | None = None
-    """Exported ONNX file; it runs in backends that take one, not in torch."""
+    """Exported ONNX file; it runs in backends that take one, not in torch. Beside another file it
+    is the same model exported: ONNX runtimes run it as it is, and torch runs the other file."""
     classes: Annotated[
         tuple[str, ...],
         Field(min_length=1),
@@ -98,15 +102,20 @@ class ModelOption(BaseModel):
     ] = ()
     """Name of each output in order, as the folders are named: a list, a file with one name a line,
     or ``imagenet`` for the 1,000 WordNet ids of ImageNet-1k. A model may have more outputs than the
-    data has classes. Without it, the outputs are the data's classes in their order."""
+    data has classes. Without it, the outputs are the data's classes in their order; of images
+    without labels, they are numbered from 0."""
 
     @model_validator(mode="after")
     def _one_file(self) -> Self:
         named = [each for each in (*FORMATS, "pretrained") if getattr(self, each) is not None]
-        if len(named) != 1:
-            message = "give one of weights, pretrained, torchscript, exported, onnx"
+        others = [each for each in named if each != "onnx"]
+        if not named or len(others) > 1:
+            message = (
+                "give one of weights, pretrained, torchscript, exported, onnx; onnx may stand "
+                "beside another"
+            )
             raise PydanticCustomError("model", message)
-        if (self.model is not None) != (named[0] in ("weights", "pretrained")):
+        if (self.model is not None) != bool({"weights", "pretrained"} & {*others}):
             message = "'model' belongs to 'weights' or 'pretrained'"
             raise PydanticCustomError("model", message)
         if self.pretrained and is_file(self.pretrained):
@@ -136,10 +145,27 @@ class ModelOption(BaseModel):
         path: Path = Path() if self.pretrained else getattr(self, self.format)
         return path.expanduser()
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The paths of its files: none of published weights, and an ONNX file beside them."""
+        own = () if self.pretrained else (self.file,)
+        return (*own, self._beside) if self._beside else own
+
+    @property
+    def _beside(self) -> Path | None:
+        return self.onnx.expanduser() if self.onnx and self.format != "onnx" else None
+
     def build(self) -> UserModel:
         """Build the model this entry describes."""
-        model, pretrained = self.model or "", self.pretrained or ""
-        return UserModel(self.name, self.format, self.file, model, self.classes, pretrained)
+        return UserModel(
+            self.name,
+            self.format,
+            self.file,
+            self.model or "",
+            self.classes,
+            self.pretrained or "",
+            self._beside,
+        )
 
 
 def mismatched(
@@ -156,6 +182,21 @@ def mismatched(
             lines.append(wrong("models", message, "models", index, "preprocess"))
         if model.name in names[:index]:
             lines.append(wrong("models", "each name may stand once", "models", index, "name"))
+    return lines
+
+
+def unlabelled(evaluate: Evaluate, given: bool, *, trains: bool) -> list[InitErrorDetails]:
+    """Return one line for each part of a file that needs labels, where the images have none."""
+    lines = []
+    if trains:
+        message = f"{NO_LABELS} to train with; use data: {{name: folder}}, or give 'models'"
+        lines.append(wrong("labels", message, "train"))
+    if given and evaluate.calibrates:
+        message = (
+            f"int8 takes its scales from training images, and {NO_LABELS} nor a part to train "
+            "with; use data: {name: folder}, or give a model that is quantised already"
+        )
+        lines.append(wrong("labels", message, "evaluate", "backends"))
     return lines
 
 

@@ -58,7 +58,7 @@ def quick_changes(experiment: Experiment) -> list[SmallerValue]:
 def _smaller_values(experiment: Experiment) -> Iterator[SmallerValue]:
     content = experiment.content
     yield from _of_data(experiment)
-    if experiment.labelled:
+    if experiment.predicts:
         if not content.models:
             recipe = content.train
             most = _EPOCHS.get(recipe.model, _OTHER_EPOCHS)

@@ -2,7 +2,7 @@
 
 It is a preset's name, an entry of an experiment file, a mapping, an import, or a `Preprocess`. A
 mapping may have a key ``name`` besides those of an entry of ``preprocess:``. ``FILE.toml`` of
-torchpipe, ``FILE.json`` of Hugging Face and ``timm:MODEL`` are short for a mapping.
+torchpipe, ``FILE.json`` of Hugging Face or its folder, and ``timm:MODEL`` are short for a mapping.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from pydantic import ValidationError
 
 from alignkit.errors import ConfigError
 from alignkit.experiment import problems_of
+from alignkit.experiment.hugging_face_config import NAME as PROCESSOR
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.experiment.yaml_source import Problem, YAMLSource, parse
-from alignkit.plugins import did_you_mean, nearest
+from alignkit.plugins import nearest
 from alignkit.preprocess import Preprocess
+from alignkit.preprocess.preset_names import preset_meant
 from alignkit.preprocess.presets import PRESETS
 
 DEFAULT_SIZE = 224
@@ -113,8 +115,8 @@ def _entry(
     source = parse(given, place)
     if isinstance(source.value, str) and not source.problems:
         if given not in PRESETS:
-            known = {**PRESETS, **entries}
-            raise ConfigError(f"{called} {given}: no such preset{did_you_mean(given, known)}")
+            meant = preset_meant(given, entries)
+            raise ConfigError(f"{called} {given}: no such preset{meant}")
         return given, PreprocessOption.model_validate(
             {"preset": given, "size": size or DEFAULT_SIZE}
         )
@@ -135,15 +137,19 @@ def _of_mapping(
 
 
 FORMS = (
-    "give a preset, an entry of the --config file, a torchpipe .toml, a preprocessor_config.json, "
-    "timm:MODEL, or a mapping such as '{preset: opencv-train}'"
+    "give a preset, an entry of the --config file, a torchpipe .toml, a preprocessor_config.json "
+    "or its folder, timm:MODEL, or a mapping such as '{preset: opencv-train}'"
 )
 
 
 def import_of(text: str) -> dict[str, Any] | None:
-    """Return the mapping that ``FILE.toml``, ``FILE.json`` or ``timm:MODEL`` is short for."""
+    """Return the mapping that a file, a processor's folder or ``timm:MODEL`` is short for."""
     if text.startswith("timm:"):
         return {"timm": text.removeprefix("timm:")}
+    folder = Path(text)
+    # a folder in this one may have a word's name by chance
+    if text not in PRESETS and folder.is_dir() and ("/" in text or (folder / PROCESSOR).is_file()):
+        return {"huggingface": text}
     key = {".toml": "torchpipe_toml", ".json": "huggingface"}.get(Path(text).suffix)
     return {key: text} if key and not text.startswith("{") else None
 

@@ -31,7 +31,7 @@ _VARIABLES = (
 """Environment variables that change results or times; recorded if set."""
 
 
-def environment(decoders: Collection[str] | None = None) -> Environment:
+def environment(decoders: Collection[str] = tuple(DECODERS.own)) -> Environment:
     """Describe this process and machine.
 
     Imports the libraries of the decoders named, by default of all of alignkit's own.
@@ -68,13 +68,12 @@ def versions() -> dict[str, str]:
     return found
 
 
-def codecs(decoders: Collection[str] | None = None) -> dict[str, str]:
+def codecs(decoders: Collection[str] = tuple(DECODERS.own)) -> dict[str, str]:
     """Return the library and codec build that each decoder really runs; by default our own."""
-    wanted = DECODERS.own if decoders is None else decoders
     return {
-        name: DECODERS[name].load()().version()
-        for name in DECODERS.known()
-        if name in wanted and not DECODERS[name].missing()
+        name: plugin.load()().version()
+        for name, plugin in DECODERS.known().items()
+        if name in decoders and not plugin.missing()
     }
 
 

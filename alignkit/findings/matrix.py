@@ -141,7 +141,7 @@ def _cell(
     return Cell(
         **facts,
         n=len(predictions),
-        metrics=dict(predictions.counts().metrics()),
+        metrics=predictions.metrics(),
         counts=_class_counts(predictions),
         effective=answer.effective,
         inputs=answer.inputs,

@@ -187,7 +187,12 @@ def data_facts(plan: Plan, sets: Sets) -> DataFacts:
 def _outside(plan: Plan, classes: Sequence[str]) -> Iterator[str]:
     """Say of each given model how many of its outputs are classes that the data has not."""
     for given in filter(None, (training.given for training in plan.trainings)):
-        if outside := {*given.classes} - {*classes}:
+        if given.onnx:
+            yield (
+                f"{given.name}: torch runs {given.file.name}, and the ONNX runtimes run "
+                f"{given.onnx.name} as it is, not an export"
+            )
+        if classes and (outside := {*given.classes} - {*classes}):
             yield (
                 f"{given.name}: {len(outside)} of its {len(given.classes)} outputs are classes "
                 "that the data has not; a prediction of one counts as wrong"

@@ -31,14 +31,14 @@ def run_or_check(
     """
     from alignkit.runner import forget, run_experiment
 
-    if experiment.labelled:
+    if experiment.predicts:
         return run_experiment(experiment, context, fresh=fresh, cells=cells)
     from alignkit.errors import ConfigError
     from alignkit.gate.gate_check import check
     from alignkit.plan.plan_keys import keyed_plan
 
     if cells:
-        raise ConfigError("--cell: images without labels make no cells; leave it out")
+        raise ConfigError("--cell: without a model there are no cells; leave it out")
     if fresh:
         forget(keyed_plan(experiment, context.workspace), context.workspace)
     checked = check(experiment, context, baselines=None, as_run=True)

@@ -56,7 +56,7 @@ def record_baseline(
     folder = baseline_folder(experiment, baselines)
     file = baseline_file(folder, baseline_environment(experiment.paths))
     approved = read_baseline(file) if file.exists() else None
-    record, run = run_experiment(experiment, context) if experiment.labelled else (None, None)
+    record, run = run_experiment(experiment, context) if experiment.predicts else (None, None)
     now = snapshot_of(
         experiment,
         folder,

@@ -35,6 +35,7 @@ from alignkit.experiment.rule_option import Rule
 from alignkit.experiment.yaml_source import parse
 from alignkit.gate.gate_latency import measure_latency
 from alignkit.gate.gate_subgroup import measure_groups
+from alignkit.gate.gate_taps import judged_taps
 from alignkit.gate.pixel_gate import compare_pixels, first_failure, judged_images, pixel_record
 from alignkit.judge import judge
 from alignkit.judge.evidence import BASELINE, Evidence
@@ -97,10 +98,10 @@ def check(
             record, run = with_cell_table(*early), early[1]
             write_record(record, run)
             return Checked(record, run)
-    measure = run_experiment if experiment.labelled else _measured_pixels
+    measure = run_experiment if experiment.predicts else _measured_pixels
     record, run = measure(experiment, context)
     # a run returns its folder's record; a pixel gate has just made one
-    left = record if experiment.labelled else _record_of(run, record)
+    left = record if experiment.predicts else _record_of(run, record)
     if against is not None:
         _refuse_itself(against, left)
     if left is not None:
@@ -259,6 +260,7 @@ def conclude(
         Evidence.of_record(compared),
         controls=record.controls,
         lines=rule_lines(experiment),
+        taps=judged_taps(experiment),
     )
     done = compared.model_copy(update={"verdict": verdict})
     if done.cell_table is None:  # of pixels alone: it has no rows

@@ -93,7 +93,7 @@ def check_shard(
     Raises `ConfigError` for an experiment that trains, `NothingCompared` for a shard without an
     image.
     """
-    if experiment.labelled:
+    if experiment.predicts:
         raise ConfigError("--shard is for pixel gates; the cells of an experiment are not divided")
     whole = experiment.data.evaluation()
     samples = whole.take(shard.positions(len(whole)))

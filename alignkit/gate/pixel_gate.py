@@ -154,7 +154,7 @@ def first_failure(
     the whole gate does not repeat them.
     """
     samples = experiment.data.evaluation()
-    rules = experiment.gate.rules or (() if experiment.labelled else PIXEL_RULES)
+    rules = experiment.gate.rules or (() if experiment.predicts else PIXEL_RULES)
     # the default rules stand on no line
     placed = list(zip(rules, rule_lines or [0] * len(rules), strict=True))
     for candidate in experiment.paths[1:]:

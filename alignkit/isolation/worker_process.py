@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from typing import Any
 
 from alignkit.errors import BackendError
 from alignkit.isolation.worker import LAYOUT, Encoded, Heartbeat, SharedMemory
-from alignkit.isolation.zygote import BORN, DIED, LONGEST
+from alignkit.isolation.zygote import BORN, DIED, receive_message, send_message
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """There are as many workers as threads were asked for; and forking is safe without threads."""
@@ -31,6 +32,8 @@ MEMORY_KEPT = {
 }
 """Bytes that glibc keeps for the next image, and the size from which it never keeps an array:
 paging in fresh memory takes up to half of the time of an operation on an image."""
+FORKED_ON_MACOS = {"OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES"}
+"""Else macOS ends a forked process in which a library of Apple's is initialised."""
 AHEAD = 2
 """Tasks that lie with a worker: the one it works on, and one so that it need not wait."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -45,7 +48,7 @@ class Zygote:
     """A process with imported libraries that workers are forked from; may be used from threads."""
 
     def __init__(self) -> None:
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket, theirs = socket.socketpair()
         self._output = _scratch("zygote")
         program = (
             f"import sys; sys.path[:] = {sys.path!r}; from alignkit.isolation.zygote import serve; "
@@ -55,7 +58,7 @@ class Zygote:
             self._process = subprocess.Popen(  # noqa: S603 - this Python, this program
                 [sys.executable, "-c", program],
                 pass_fds=[theirs.fileno()],
-                env=os.environ | ONE_THREAD | MEMORY_KEPT,
+                env=os.environ | ONE_THREAD | MEMORY_KEPT | FORKED_ON_MACOS,
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=self._output,
@@ -90,9 +93,9 @@ class Zygote:
     def death(self, pid: int) -> int | None:
         """Return the exit status of a worker, see `how_died`; ``None`` while it lives."""
         with self._one_at_a_time:
-            self._socket.setblocking(False)
             try:
                 while pid not in self._deaths:
+                    self._socket.setblocking(False)
                     self._note_death(self._receive())
             except BlockingIOError:
                 return None
@@ -117,7 +120,7 @@ class Zygote:
         request = pickle.dumps((sys.path, tuple(modules), str(Path.cwd())))
         with self._one_at_a_time:
             try:
-                socket.send_fds(self._socket, [request], descriptors)
+                send_message(self._socket, request, descriptors)
             except (BrokenPipeError, ConnectionResetError):
                 raise self._ended() from None
             try:
@@ -137,7 +140,7 @@ class Zygote:
 
     def _receive(self) -> list[bytes]:
         try:
-            message = self._socket.recv(LONGEST)
+            message, _ = receive_message(self._socket)
         except ConnectionResetError:
             message = b""
         if not message:
@@ -189,7 +192,7 @@ class WorkerProcess:
         return self._slots[slot].read(*message)
 
     def resident(self) -> int:
-        """Return the bytes of memory in use; 0 once it has ended."""
+        """Return the bytes of memory in use; 0 once it has ended, and without ``/proc``."""
         try:
             pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         except (FileNotFoundError, ProcessLookupError):
@@ -229,7 +232,14 @@ def how_died(status: int, output: int) -> str:
 
 
 def _scratch(name: str) -> int:
-    """Open a file in memory for appending, so that it can be emptied while it is written."""
-    descriptor = os.memfd_create(name)
+    """Open a file for appending, so that it can be emptied while it is written.
+
+    It is in memory on Linux, elsewhere on disk without a name.
+    """
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create(name)
+    else:
+        descriptor, file = tempfile.mkstemp(name)
+        Path(file).unlink()
     fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)
     return descriptor

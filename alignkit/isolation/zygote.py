@@ -2,7 +2,8 @@
 
 Started by `alignkit.isolation` with one end of a socket. A worker that a library has killed is
 then replaced in milliseconds, the caller's own process never holds that library, and no worker
-inherits the caller's threads. Messages are single datagrams.
+inherits the caller's threads. Messages go over a stream, each behind its length: macOS has no
+sequenced packets.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ import resource
 import select
 import signal
 import socket
+import struct
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 BORN, DIED = b"born", b"died"
 DESCRIPTORS = 5
-LONGEST = 1 << 16
-"""Bytes of a message; a request holds the caller's ``sys.path``."""
+_LENGTH = struct.Struct("!I")
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -39,7 +40,9 @@ def serve(control: int) -> NoReturn:
     with socket.socket(fileno=control) as caller:
         children: set[int] = set()
         # becomes readable when a child ends
-        deaths, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        deaths, writer = os.pipe()
+        for end in (deaths, writer):
+            os.set_blocking(end, False)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         try:
@@ -60,9 +63,9 @@ def _handle(caller: socket.socket, deaths: int, children: set[int]) -> bool:
         os.read(deaths, 4096)
         for pid, status in _ended(children):
             children.remove(pid)
-            caller.send(b"%s %d %d" % (DIED, pid, status))
+            send_message(caller, b"%s %d %d" % (DIED, pid, status))
     if caller in readable:
-        request, descriptors, _, _ = socket.recv_fds(caller, LONGEST, DESCRIPTORS)
+        request, descriptors = receive_message(caller)
         if not request:
             return False
         sys.path[:], modules, folder = pickle.loads(request)  # noqa: S301 - our own
@@ -75,8 +78,31 @@ def _handle(caller: socket.socket, deaths: int, children: set[int]) -> bool:
         for descriptor in descriptors:
             os.close(descriptor)
         children.add(pid)
-        caller.send(b"%s %d" % (BORN, pid))
+        send_message(caller, b"%s %d" % (BORN, pid))
     return True
+
+
+def send_message(to: socket.socket, message: bytes, descriptors: Sequence[int] = ()) -> None:
+    """Send a message, and with its first bytes the descriptors."""
+    data = _LENGTH.pack(len(message)) + message
+    sent = socket.send_fds(to, [data], descriptors) if descriptors else to.send(data)
+    to.sendall(data[sent:])
+
+
+def receive_message(source: socket.socket) -> tuple[bytes, list[int]]:
+    """Receive a message and its descriptors; an empty one once the other end is closed.
+
+    Raises `BlockingIOError` if there is none and the socket does not block. Later it blocks.
+    """
+    head, descriptors, _, _ = socket.recv_fds(source, _LENGTH.size, DESCRIPTORS)
+    if not head:
+        return b"", []
+    source.setblocking(True)
+    (length,) = _LENGTH.unpack(head)
+    message = b""
+    while len(message) < length and (part := source.recv(length - len(message))):
+        message += part
+    return message, descriptors
 
 
 def _ended(children: set[int]) -> list[tuple[int, int]]:
@@ -96,7 +122,8 @@ def _become_worker(caller: socket.socket, deaths: int, descriptors: Sequence[int
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # a worker stuck in a library is ended by the kernel with a run that was killed
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # its death is expected
         channel, heartbeat, output, *slots = descriptors
         caller.close()

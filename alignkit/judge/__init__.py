@@ -33,21 +33,27 @@ def judge(
     controls: Sequence[Control],
     lines: Sequence[int] = (),
     today: date | None = None,
+    taps: Sequence[JudgedRule] = (),
 ) -> Verdict:
     """Apply every rule wherever it applies, and sum the outcomes up in one sentence.
+
+    ``taps`` are the outcomes of the rules about recorded stages, which a gate judges itself.
 
     ``lines`` are those of the rules in the file, from 1. ``today`` decides which waivers hold.
     """
     judged = [
         each
-        for rule, line in gate.placed(lines, with_model=bool(evidence.matrix))
+        for rule, line in gate.placed(
+            lines, with_model=bool(evidence.matrix), labelled=evidence.labelled
+        )
         for each in _judged(rule, line, gate, evidence, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
     ]
+    judged += taps
     judged += standing_outcomes(gate, evidence, judged)
     state = _worst(each.outcome.state for each in judged)
     # the measurement itself is wrong, whatever the rules say
-    broken = [each for each in controls if not each.passed and each.failing == "error"]
-    doubts = [each for each in controls if not each.passed and each.failing == "inconclusive"]
+    broken = [each for each in controls if each.passed is False and each.failing == "error"]
+    doubts = [each for each in controls if each.passed is False and each.failing == "inconclusive"]
     codes = [each.code for each in judged] + [ExitCode.CRASHED] * bool(broken)
     if doubts:
         state = _worst([state, "inconclusive"])

@@ -42,6 +42,8 @@ class Evidence:
     """``None`` if a run leaves timing to the gate."""
     overrides: Sequence[str] = ()
     """``--set`` arguments, as given."""
+    labelled: bool = True
+    """Whether the images have labels."""
     quick: Sequence[str] = ()
     """Values that ``--quick`` made smaller, in words."""
 
@@ -82,11 +84,6 @@ class Evidence:
     def skipped(self) -> dict[str, str]:
         """Path → why it cannot run here."""
         return {path.name: path.skipped for path in self.paths if path.skipped}
-
-    @property
-    def labels(self) -> dict[tuple[str, str], str]:
-        """(path, stage) → the stage's options in words."""
-        return {(path.name, each.stage): each.label for path in self.paths for each in path.stages}
 
     def without(self, advised: Iterable[str]) -> Evidence:
         """Leave the advised paths out: nobody serves along them yet."""

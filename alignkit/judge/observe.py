@@ -21,6 +21,7 @@ from alignkit.record import (
     PixelStage,
 )
 from alignkit.text.numbers import significant
+from alignkit.text.stage_changes import stage_change
 
 _DECODING = ("decode", "max_pixels")
 """The options by which a path decodes an image or not."""
@@ -72,16 +73,20 @@ def _pixel(rule: Rule, evidence: Evidence, path: str) -> Observed:
     mode = rule.mode or ("cumulative" if metric.field == "ssim" else "isolated")
     for stage in evidence.pixels:
         if (stage.candidate, stage.stage, stage.mode) == (path, metric.stage, mode):
-            pair = evidence.reference, path
-            options = [evidence.labels.get((name, stage.stage), "") for name in pair]
             differs = stage.identical < stage.images or stage.shape_mismatches
             # options that differ and change no pixel are not a cause
-            cause = " → ".join(options) if differs and options[0] != options[1] else ""
-            seen = _of_stage(metric.field, stage, *pair)
+            cause = _cause(evidence, path, stage.stage) if differs else ""
+            seen = _of_stage(metric.field, stage, evidence.reference, path)
             begin = 0 if mode == "cumulative" else STAGES.index(metric.stage or STAGES[0])
             ran = STAGES[begin : STAGES.index(metric.stage or STAGES[0]) + 1]
             return replace(seen, cause=cause, idle=_idle(evidence, path, ran))
     return _unmeasured(evidence, path)
+
+
+def _cause(evidence: Evidence, path: str, stage: str) -> str:
+    known = {each.name: each for each in evidence.paths}
+    pair = [known[name] for name in (evidence.reference, path) if name in known]
+    return stage_change(pair[0], pair[1], stage) if len(pair) == 2 else ""
 
 
 def _idle(evidence: Evidence, path: str, stages: Sequence[str]) -> bool:

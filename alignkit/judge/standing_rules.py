@@ -58,7 +58,7 @@ def _of_baseline(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
 
 def _of_repeated_paths(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
     """Judge the paths that repeat the reference, if any rule compares with it."""
-    rules = gate.placed(with_model=bool(evidence.matrix))
+    rules = gate.placed(with_model=bool(evidence.matrix), labelled=evidence.labelled)
     if all(rule.against == BASELINE for rule, _ in rules):
         return
     limit = "a candidate is another path than the reference"

@@ -8,9 +8,14 @@ from collections.abc import Sequence
 
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
+from alignkit.judge.matrix_words import ALIGNED, matrix_sentence
 from alignkit.judge.measured_models import measured_part
-from alignkit.place import Column
-from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome, VerdictState
+from alignkit.record import (
+    Control,
+    Estimate,
+    RuleOutcome,
+    VerdictState,
+)
 from alignkit.text.names import QUICK_LOOK, Names, place_in_words
 from alignkit.text.numbers import (
     MINUS,
@@ -25,7 +30,6 @@ from alignkit.text.numbers import (
 SEVERITY: tuple[VerdictState, ...] = ("error", "fail", "inconclusive", "warn", "pass")
 NOTHING_CHANGED = "nothing of it changed since it was approved"
 NOT_LOOKED_AT = f"not looked at: {NOTHING_CHANGED}"
-_ALIGNED = "Aligned: "
 _JUDGED = ("data", "evaluate", "gate", "models", "preprocess", "train")
 """Keys of a file that decide what is judged, and by which rules."""
 
@@ -146,7 +150,7 @@ def sentence(
     first += [part] if (part := measured_part(evidence.cells)) else []
     if not first:
         return said
-    rest = said.removeprefix(_ALIGNED)
+    rest = said.removeprefix(ALIGNED)
     return f"{'. '.join(first)}. {rest[:1].upper()}{rest[1:]}"
 
 
@@ -164,10 +168,15 @@ def _sentence(
     of_pixels = not evidence.matrix or any(
         each.state in ("fail", "error") and not each.backend for each in outcomes
     )
-    said = (_of_rules if of_pixels else _of_matrix)(outcomes, evidence)
+    found = _open(outcomes)
+    said = (
+        _of_rules(outcomes, evidence)
+        if of_pixels
+        else matrix_sentence(evidence, found[1] if found else "")
+    )
     if doubts:
         first = doubts[0]
-        rest = said.removeprefix(_ALIGNED)
+        rest = said.removeprefix(ALIGNED)
         said = f"No conclusion can be drawn: {first.observed}. {rest[:1].upper()}{rest[1:]}"
     left_out = dict(evidence.skipped)
     if evidence.baseline is not None:
@@ -203,7 +212,7 @@ def _of_rules(outcomes: Sequence[RuleOutcome], evidence: Evidence) -> str:
         for each in compared[:4]
     )
     more = f" and {len(compared) - 4} more" if len(compared) > 4 else ""
-    return f"{_ALIGNED}all {len(held)} checks hold: {pairs}{more}."
+    return f"{ALIGNED}all {len(held)} checks hold: {pairs}{more}."
 
 
 def _open(outcomes: Sequence[RuleOutcome]) -> tuple[RuleOutcome, str] | None:
@@ -215,64 +224,3 @@ def _open(outcomes: Sequence[RuleOutcome]) -> tuple[RuleOutcome, str] | None:
         if found := [each for each in outcomes if each.state == state]:
             return found[0], f"{len(found)} of {len(outcomes)} checks {verb}"
     return None
-
-
-def _of_matrix(outcomes: Sequence[RuleOutcome], evidence: Evidence) -> str:
-    measured = [entry for entry in evidence.matrix if not entry.aligned and entry.drift is not None]
-    if not measured:
-        return "Nothing was compared: no cell besides the references could run."
-    own = [entry for entry in measured if entry.row.is_only(evidence.reference)]
-    worst = max(own or measured, key=lambda each: each.churn)
-    drift = worst.drift
-    assert drift is not None
-    if not any(entry.churn for entry in measured):
-        none = f"no prediction changed in any of {len(measured)} comparisons"
-        found = _open(outcomes)
-        return f"{none.capitalize()}; {found[1]}." if found else f"{_ALIGNED}{none}."
-    recall = estimated(drift.metrics["recall.macro"], unit=" pp")
-    cause = _attributed(worst, evidence) or _cause(worst, evidence.pixels)
-    place = place_in_words(worst, Names(evidence.paths))
-    return (
-        f"T{place[1:]}: macro recall {recall}{_chance(worst, measured)}, "
-        f"{plain(100 * worst.churn, 1)} % of predictions change{cause}."
-    )
-
-
-def _chance(entry: MatrixEntry, measured: Sequence[MatrixEntry]) -> str:
-    """Say that the change of recall may be chance, if a test says so."""
-    if entry.drift is None or entry.drift.is_significant("recall.macro") is not False:
-        return ""
-    among = f" among {len(measured)} comparisons" if len(measured) > 1 else ""
-    return f" (not significant{among})"
-
-
-def _attributed(entry: MatrixEntry, evidence: Evidence) -> str:
-    """Say what each stage costs of the recall, if that was measured."""
-    for each in evidence.attributions:
-        same = entry.column == Column(each.candidate, each.backend, each.precision)
-        of_row = entry.row.is_only(each.reference)
-        if same and of_row and each.metric == "recall.macro" and each.shares:
-            drawn = f" on {each.images} of {each.drawn_from} images" if each.drawn_from else ""
-            return f"; by stage{drawn}, {each.sentence.partition(': ')[2]}"
-    return ""
-
-
-def _cause(entry: MatrixEntry, pixels: Sequence[PixelStage]) -> str:
-    if entry.row.preprocesses == (entry.evaluated_with,):
-        return "; the pixels are the same, so the runtime is the cause"
-    pair = {*entry.row.preprocesses, entry.evaluated_with}
-    means = {
-        stage.stage: stage.mean_abs
-        for stage in pixels
-        if stage.mode == "isolated"
-        and {stage.reference, stage.candidate} == pair
-        and stage.stage != "normalise"  # its units are no grey levels
-        and stage.mean_abs
-    }
-    if not means:
-        return ""
-    largest = max(means, key=lambda stage: means[stage])
-    others = "".join(f", {stage} {mean:.2f}" for stage, mean in means.items() if stage != largest)
-    return (
-        f"; the largest difference is in {largest} (mean {means[largest]:.2f} grey levels{others})"
-    )

@@ -96,9 +96,10 @@ class MixedBatch:
 class MixedLoader:
     """Drop-in replacement for the loader of ``for images, labels in loader``.
 
-    >>> inner = DataLoader(data, 64, shuffle=True, collate_fn=collate_encoded)  # doctest: +SKIP
-    >>> loader = MixedLoader(inner, "pillow-train", "torchpipe-gpu-surrogate", size=224)
-    ... # doctest: +SKIP
+    ::
+
+        inner = DataLoader(data, 64, shuffle=True, collate_fn=collate_encoded)
+        loader = MixedLoader(inner, "pillow-train", "torchpipe-gpu-surrogate", size=224)
 
     Raises `ConfigError` for invalid options, for paths that cannot run here and for a transform
     that does not take an image and a seed, `DataError` for batches without encoded images,

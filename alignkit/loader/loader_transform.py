@@ -40,9 +40,9 @@ class seeded:  # noqa: N801 - used as a function
     torch's, which the training loop uses at the same time. Raises `ConfigError` for a random
     operation of torch that takes no generator.
 
-    >>> from torchvision.transforms import v2  # doctest: +SKIP
-    >>> augment = seeded(v2.Compose([v2.RandomHorizontalFlip(), v2.ColorJitter(0.2)]))
-    ... # doctest: +SKIP
+    ::
+
+        augment = seeded(v2.Compose([v2.RandomHorizontalFlip(), v2.ColorJitter(0.2)]))
     """
 
     transform: Callable[[torch.Tensor], torch.Tensor]

@@ -36,6 +36,13 @@ class Checkpoint:
     outputs come in that order."""
     outside: tuple[str, ...] = ()
     """Names of the further outputs: classes that the data has not."""
+    onnx: Path | None = None
+    """The user's own ONNX file beside the weights, which ONNX runtimes run as it is."""
+
+    @property
+    def graph(self) -> Path | None:
+        """The user's own ONNX file; ``None`` if the model is exported."""
+        return self.weights if self.format == "onnx" else self.onnx
 
 
 CALIBRATION = "calibration.txt"

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import ConfigError, DataError
 from alignkit.models.architectures import build_model, unfit_size
+from alignkit.models.checkpoint import Checkpoint
 from alignkit.models.file_kind import mistaken
+from alignkit.models.onnx_header import read_onnx_header
 from alignkit.models.pretrained import published_outputs
 from alignkit.models.user_model import Fault, UserModel
 from alignkit.models.weights_header import read_weights_header, wrapper
@@ -46,10 +49,70 @@ def faults_of(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -
     if given.pretrained:
         return found + _published_faults(given, len(classes), size)
     if given.format == "weights":
-        return found + _weights_faults(given, len(classes), size)
+        found += _weights_faults(given, len(classes), size)
+        if not found and given.onnx and not (given.classes or classes):
+            found += _unequal_outputs(given, size)
+        return found
     if given.format != "onnx" and (reason := mistaken(given.file, given.format)):
         found.append(Fault(given.format, f"{given.file} cannot be loaded: {reason}"))
     return found
+
+
+def _unequal_outputs(given: UserModel, size: tuple[int, int]) -> list[Fault]:
+    """Compare the outputs of a model's two files, where no name says how many there should be."""
+    assert given.onnx is not None
+    own, exported = _outputs(given, size), read_onnx_header(given.onnx).classes
+    if None in (own, exported) or own == exported:
+        return []
+    message = f"{given.onnx} has {exported} outputs, and {given.file} has {own}; export it again"
+    return [Fault("onnx", message)]
+
+
+def given_checkpoint(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -> Checkpoint:
+    """Build a user's model for data of these classes, empty if the images have no labels.
+
+    Raise as `UserModel.checkpoint` and `output_names` do.
+    """
+    if classes:
+        return given.checkpoint(classes, size)
+    names = output_names(given, size)
+    # without labels there is no class that an output could belong to
+    return replace(given.checkpoint(names, size), outside=names)
+
+
+def output_names(given: UserModel, size: tuple[int, int]) -> tuple[str, ...]:
+    """Return the names of a model's outputs, by default ``output 0``, ``output 1``, ….
+
+    Raise `DataError` if the number of outputs is not known, `ConfigError` as the model's code does.
+    """
+    if given.classes:
+        return given.classes
+    if given.pretrained:
+        outputs: int | None = published_outputs(given.pretrained, given.model)
+    else:
+        outputs = _outputs(given, size)
+    if not outputs:
+        raise DataError(
+            f"{given.file} does not say how many outputs it has; name them as the model's "
+            "'classes', a list or a file with one name a line"
+        )
+    return tuple(f"output {index}" for index in range(outputs))
+
+
+def _outputs(given: UserModel, size: tuple[int, int]) -> int | None:
+    """Count a model's outputs by its file; run a graph of torch's on one black image for it."""
+    import torch
+
+    from alignkit.models.torch_model_files import load_graph
+
+    if given.format == "onnx":
+        return read_onnx_header(given.file).classes
+    if given.format == "weights":
+        weights = read_weights_header(given.file).tensors
+        return _outputs_in(weights, _outline(given.model, 2, *size).state_dict(), 2)
+    with torch.inference_mode():
+        logits = load_graph(given.file, given.format)(torch.zeros(1, 3, *size))
+    return logits.shape[-1] if isinstance(logits, torch.Tensor) and logits.ndim == 2 else None
 
 
 def require_own_code(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -> None:
@@ -130,6 +193,8 @@ def _outputs_in(weights: Any, own: Any, outputs: int) -> int | None:
         (tuple(own[name].shape), tuple(getattr(weights[name], "shape", ()) or ())) for name in own
     ]
     different = [(mine, theirs) for mine, theirs in pairs if mine != theirs]
+    if not different:
+        return outputs
     last = {theirs[:1] for mine, theirs in different}
     alike = all(mine[:1] == (outputs,) and mine[1:] == theirs[1:] for mine, theirs in different)
     return int(next(iter(last))[0]) if alike and len(last) == 1 and () not in last else None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import ConfigError, MissingDependency
 from alignkit.models.torch_model_files import import_timm
-from alignkit.plugins import did_you_mean
+from alignkit.plugins import did_you_mean, nearest
 from alignkit.stored_file import file_sha256
 
 if TYPE_CHECKING:
@@ -74,6 +74,30 @@ def published_outputs(pretrained: str, model: str) -> int:
     if model.startswith("timm:"):
         return int(_timm_config(pretrained, model).num_classes)
     return len(_torchvision_weights(pretrained, model).meta["categories"])
+
+
+def default_tag(model: str) -> str:
+    """Return the name of the weights that timm takes for ``timm:NAME`` by default.
+
+    Raise `ConfigError` if it has none, `MissingDependency` without timm.
+    """
+    from alignkit.models.torch_model_files import import_timm
+
+    timm = import_timm()
+    name = model.removeprefix("timm:")
+    tags = [each.partition(".")[2] for each in timm.list_pretrained(f"{name}.*")]
+    if not tags:
+        known = timm.list_models(pretrained=True)
+        hint = did_you_mean(name, known) if nearest(name, known) else ""  # too many to list
+        raise ConfigError(f"timm has no published weights of {name!r}{hint}")
+    own = timm.models.get_pretrained_cfg(name).tag
+    return str(own if own in tags else tags[0])
+
+
+def timm_size(pretrained: str, model: str) -> tuple[int, int]:
+    """Return (height, width) of the input that published weights of timm were trained for."""
+    _, height, width = _timm_config(pretrained, model).input_size
+    return int(height), int(width)
 
 
 def published_file(pretrained: str, model: str, workspace: Workspace) -> Path:

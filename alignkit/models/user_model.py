@@ -46,6 +46,13 @@ class UserModel:
     They may be more than the data's."""
     pretrained: str = ""
     """Name of published weights of ``model``; ``file`` is theirs once `fetched` stored them."""
+    onnx: Path | None = None
+    """The same model as an ONNX file, beside a file of torch's; the ONNX runtimes run it."""
+
+    @property
+    def graph(self) -> Path | None:
+        """The ONNX file, if there is one."""
+        return self.file if self.format == "onnx" else self.onnx
 
     @cached_property  # a plan asks often, and hashing a large file takes seconds
     def parts(self) -> dict[str, Any]:
@@ -57,6 +64,8 @@ class UserModel:
         from alignkit.models.architectures import model_version
         from alignkit.models.torch_model_files import own_source
 
+        if self.onnx:
+            self._require_file(self.onnx)
         parts: dict[str, Any] = {
             **self._weights,
             "format": self.format,
@@ -67,29 +76,35 @@ class UserModel:
             parts["library"] = model_version(self.model)
         if self.runs_own_code:
             parts["source"] = own_source(self.model)
-        if self.format == "onnx" and (beside := weights_beside(self.file)):
+        if self.onnx:
+            parts["onnx"] = file_sha256(self.onnx)
+        if self.graph and (beside := weights_beside(self.graph)):
             parts["weights beside it"] = beside
         return parts
+
+    def _require_file(self, file: Path) -> None:
+        if file.is_file():
+            return
+        if file.exists():
+            kind = irregular(file.stat())
+            raise ConfigError(f"model {self.name}: {file} is {kind}; name another file")
+        raise ConfigError(
+            f"model {self.name}: no file {file}; paths are relative to where alignkit is started"
+        )
 
     @property
     def _weights(self) -> dict[str, str]:
         """Identify the weights; published ones need not be here."""
         if self.pretrained:
             return {"pretrained": identity(self.pretrained, self.model)}
-        if self.file.is_file():
-            return {"file": file_sha256(self.file)}
-        if self.file.exists():
-            kind = irregular(self.file.stat())
-            raise ConfigError(f"model {self.name}: {self.file} is {kind}; name another file")
-        raise ConfigError(
-            f"model {self.name}: no file {self.file}; paths are relative to where alignkit is "
-            "started"
-        )
+        self._require_file(self.file)
+        return {"file": file_sha256(self.file)}
 
     @property
     def is_known(self) -> bool:
-        """Whether its weights are published or in a file of this machine."""
-        return bool(self.pretrained) or self.file.is_file()
+        """Whether its weights are published or in a file of this machine, as is an ONNX file."""
+        beside = self.onnx is None or self.onnx.is_file()
+        return beside and (bool(self.pretrained) or self.file.is_file())
 
     def fetched(self, workspace: Workspace) -> UserModel:
         """Return the model with its published weights in a stored file, downloaded if need be.
@@ -110,7 +125,14 @@ class UserModel:
         return {**self.parts, "size": list(size)}
 
     def described(self) -> str:
-        """Describe the weights in words by their header; raise `DataError` if they have none."""
+        """Describe the weights in words by their header, and the ONNX file beside them.
+
+        Raise `DataError` if they have no header.
+        """
+        beside = f"; the ONNX runtimes run {self.onnx} as it is" if self.onnx else ""
+        return self._described() + beside
+
+    def _described(self) -> str:
         if self.pretrained:
             published = published_outputs(self.pretrained, self.model)
             return f"{self.model} {self.pretrained}, published, gives {published} outputs"
@@ -156,6 +178,7 @@ class UserModel:
             format=self.format,
             order=() if order == tuple(range(len(order))) else order,
             outside=outside,
+            onnx=self.onnx,
         )
 
     def faults(self, classes: Sequence[str], size: tuple[int, int]) -> list[Fault]:
@@ -165,15 +188,16 @@ class UserModel:
         read.
         """
         found = [Fault("classes", reason)] if (reason := self._unnamed(classes)) else []
-        if self.format != "onnx":
+        if self.graph is None:
             return found
         try:
-            header = read_onnx_header(self.file)
+            header = read_onnx_header(self.graph)
         except DataError as error:
             return [*found, Fault("onnx", str(error))]
-        found += [Fault("onnx", reason) for reason in onnx_faults(self.file, header, size)]
-        if header.classes and (reason := self.misnamed(header.classes, len(classes))):
-            found.append(self.miscounted(reason))
+        found += [Fault("onnx", reason) for reason in onnx_faults(self.graph, header, size)]
+        counted = header.classes or 0
+        if counted and (reason := self.misnamed(counted, len(classes), self.graph)):
+            found.append(Fault("onnx", reason) if self.onnx else self.miscounted(reason))
         return found
 
     def miscounted(self, reason: str) -> Fault:
@@ -193,13 +217,13 @@ class UserModel:
             "the folders are named"
         )
 
-    def misnamed(self, outputs: int, classes: int) -> str:
+    def misnamed(self, outputs: int, classes: int, file: Path | None = None) -> str:
         """Explain why this number of outputs fits neither 'classes' nor the data; else empty.
 
-        ``classes`` is 0 if the data's are not known.
+        ``classes`` is 0 if the data's are not known; ``file`` is the one that has the outputs.
         """
         weights = f"{self.model} {self.pretrained}" if self.pretrained else self.file
-        has = f"{weights} has {outputs} outputs"
+        has = f"{file or weights} has {outputs} outputs"
         if self.classes:
             if outputs == len(self.classes):
                 return ""

@@ -21,6 +21,7 @@ from alignkit.plan.work import Evaluation, MatchedPair, PixelComparison, Trainin
 from alignkit.prepare import Preparation, pixel_identity
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.samples import Samples, Split
+from alignkit.text.names import UNLABELLED
 from alignkit.version import ALL_LAYERS, LOGIT_LAYERS, WEIGHT_LAYERS, code_version
 from alignkit.workspace import content_key
 
@@ -80,6 +81,8 @@ class Plan:
 
     def samples(self, split: Split) -> Samples:
         """List the images of a split; raise `DataError` if they are not those of the plan."""
+        if split not in self.images:  # images without labels are evaluated only
+            return self.data.evaluation().take(())
         samples = self.data.training() if split == "train" else self.data.evaluation()
         if samples.fingerprint != self.images[split]:
             # its keys would name other images than those they are computed from
@@ -102,7 +105,7 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     reference, *candidates = experiment.paths
     trainings: tuple[Training, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
-    if content.labelled:  # otherwise a pixel gate
+    if content.predicts:  # otherwise a pixel gate
         given = bool(content.models)
         trainings = _given(experiment) if given else _trainings(experiment, fingerprint, ranks)
         runtimes = runtimes_of(content.evaluate, trainings)
@@ -135,7 +138,7 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
 def counted(experiment: Experiment) -> str:
     """Count the trainings and cells of an experiment in words; reads no data and no model."""
     content, paths = experiment.content, len(experiment.paths)
-    if not content.labelled:
+    if not content.predicts:
         return f"{paths - 1} pixel comparisons" if paths != 2 else "1 pixel comparison"
     recipe = content.train
     rows = len(recipe.seeds) * len(recipe.fractions) * (paths + bool(recipe.mix))
@@ -145,7 +148,9 @@ def counted(experiment: Experiment) -> str:
     )
     trained = "given models" if content.models else "trainings"
     rows = len(content.models) or rows
-    return f"{rows} {trained if rows > 1 else trained.removesuffix('s')}, {rows * columns} cells"
+    trained = trained if rows > 1 else trained.removesuffix("s")
+    remark = "" if content.labelled else f"; {UNLABELLED}"
+    return f"{rows} {trained}, {rows * columns} cells{remark}"
 
 
 def images_of(

@@ -25,7 +25,7 @@ def require_models(experiment: Experiment) -> None:
     can be measured.
     """
     require_libraries(*libraries(experiment))
-    if not experiment.labelled:
+    if not experiment.predicts:
         return
     missing: list[MissingDependency] = []
     found = [*(_faults_of_given if experiment.content.models else _faults)(experiment, missing)]
@@ -41,9 +41,11 @@ def require_models(experiment: Experiment) -> None:
 
 def unseen(experiment: Experiment) -> list[str]:
     """Name models' files and the data that are not on this machine, so that no model is checked."""
-    given = experiment.content.models if experiment.labelled else ()
-    absent = [str(each.file) for each in given if not each.build().is_known]
-    return absent + ["the data"] * bool(given and not experiment.data.class_names())
+    given = experiment.content.models
+    absent = [str(file) for each in given for file in each.files if not file.is_file()]
+    # images without labels name no classes that a model must have
+    named = not experiment.labelled or experiment.data.class_names()
+    return absent + ["the data"] * bool(given and not named)
 
 
 def _faults(experiment: Experiment, missing: list[MissingDependency]) -> Iterator[tuple[Key, str]]:
@@ -80,7 +82,7 @@ def libraries(experiment: Experiment) -> list[str]:
     """
     content = experiment.content
     needed = [plugin.module] if (plugin := DATASETS.get(experiment.data_name)) else []
-    if not experiment.labelled:
+    if not experiment.predicts:
         return [*filter(None, needed)]
     formats = {each.build().format for each in content.models}
     if formats != {"onnx"}:
@@ -91,17 +93,21 @@ def libraries(experiment: Experiment) -> list[str]:
 
 
 def require_own_models(plan: Plan) -> None:
-    """Run each given model of a plan that is code on one image.
+    """Run each given model of a plan that is code on one image; count outputs that no label names.
 
     Raise one `ConfigError` that says of each why it does not run.
     """
-    from alignkit.models.model_fit import require_own_code
+    from alignkit.models.model_fit import output_names, require_own_code
 
     classes, lines = plan.data.class_names(), []
     for given in (each.given for each in plan.trainings if each.given is not None):
         try:
-            if classes and given.is_known:
-                require_own_code(given, classes, plan.reference.size)
+            if not given.is_known:
+                continue
+            size = plan.reference.size
+            named = classes if plan.experiment.labelled else output_names(given, size)
+            if named:
+                require_own_code(given, named, size)
         except MissingDependency:
             raise  # the model may fit, and the fix is another
         except AlignkitError as error:

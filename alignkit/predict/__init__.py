@@ -23,11 +23,12 @@ from alignkit.models.user_model import in_one_file
 from alignkit.predict.session_inputs import FileInputs, Inputs, Tensors, batch_logits, logits_of
 from alignkit.rank import ALONE, Rank
 from alignkit.record import BatchCheck
+from alignkit.record.cell_facts import OWN_GRAPH
 from alignkit.stored_file import write_atomically
 from alignkit.workspace import Workspace, content_key
 
 if TYPE_CHECKING:
-    from alignkit.arrays import Logits
+    from alignkit.arrays import Labels, Logits
     from alignkit.backends import Session
     from alignkit.compare.predictions import Predictions
     from alignkit.models.checkpoint import Checkpoint
@@ -113,8 +114,6 @@ def predict(
     `rank_sessions.shared_session`. Raises `NothingCompared` if the path decoded no image,
     `DataError` if the labels or the input's size are not the model's.
     """
-    import numpy as np
-
     from alignkit.compare.predictions import Predictions
     from alignkit.predict.rank_sessions import shared_logits, shares
 
@@ -126,18 +125,29 @@ def predict(
             logits = logits_of(session, inputs, checkpoint.classes, batch_size)
         Predictions(
             ids=prepared.decoded_ids,
-            labels=np.asarray(samples.labels, np.int64)[prepared.decoded],
+            labels=_labels(samples, prepared),
             logits=logits,
             classes=samples.classes,
             outside=checkpoint.outside,
         ).to_parquet(folder / "predictions.parquet")
         batch = check_batches(session, inputs, logits, batch_size).model_dump(mode="json")
-        facts = {"effective": session.effective(), "inputs": inputs.digest(), "batch": batch}
+        effective = session.effective()
+        if checkpoint.onnx and evaluation.runtime.backend.needs_onnx:
+            effective = {**effective, OWN_GRAPH: f"{checkpoint.onnx.name}, as given"}
+        facts = {"effective": effective, "inputs": inputs.digest(), "batch": batch}
         write_atomically(folder / "session.json", json.dumps(facts, indent=1))
 
     parts = cell_parts(evaluation, checkpoint)
     images = len(prepared.decoded)
     return workspace.keep(evaluation.kind, parts, evaluation.label, fill, _read, images=images)
+
+
+def _labels(samples: Samples, prepared: Prepared) -> Labels:
+    """Return the labels of the decoded images; none if the images have none."""
+    import numpy as np
+
+    labels: Labels = np.asarray(samples.labels, np.int64)
+    return labels[prepared.decoded] if samples.classes else labels
 
 
 def _read(folder: Path) -> Answer:
@@ -153,7 +163,8 @@ def _inputs(
     evaluation: Evaluation, checkpoint: Checkpoint, prepared: Prepared, samples: Samples
 ) -> Inputs:
     """Return the session's inputs: tensors or files of the images that the path decoded."""
-    if len(samples.classes) + len(checkpoint.outside) != checkpoint.classes:
+    outputs = len(samples.classes) + len(checkpoint.outside)
+    if outputs != checkpoint.classes:
         raise DataError(
             f"the data has {len(samples.classes)} classes, the model {checkpoint.classes}"
         )
@@ -234,8 +245,8 @@ def model_source(
     own = evaluation.training.preprocess
     calibration = calibration_of(wanted, own, sets.train, workspace) if wanted else None
     # a file of the user's own is used as it is, not exported again
-    if checkpoint.format == "onnx":
-        return EngineSource(checkpoint, in_one_file(checkpoint.weights, workspace), calibration)
+    if checkpoint.graph is not None:
+        return EngineSource(checkpoint, in_one_file(checkpoint.graph, workspace), calibration)
     prepared = sets.evaluated(evaluation.preprocess.name)
     # real images: a difference need not show in the logits of random ones
     batch = prepared.batch(prepared.decoded[:_EXPORT_CHECKED], evaluation.preprocess.normalise)

@@ -90,13 +90,14 @@ def is_worked_on(evaluation: Evaluation) -> bool:
 
 
 @contextmanager
-def _named(checkpoint: Checkpoint) -> Iterator[None]:
+def _named(checkpoint: Checkpoint, runtime: Runtime) -> Iterator[None]:
     """Begin a runtime's refusal with the file of a given graph: it cannot know its name."""
     try:
         yield
     except BackendError as error:
-        file = checkpoint.weights
-        if checkpoint.format != "weights" and str(file) not in str(error):
+        own = checkpoint.weights if checkpoint.format != "weights" else None
+        file = checkpoint.graph or own if runtime.backend.needs_onnx else own
+        if file and str(file) not in str(error):
             error.args = (f"{file}: {error}",)
         raise
 
@@ -194,7 +195,7 @@ class _SessionGroup:
                 yield each, ended[each.key]
 
     def _open(self, evaluation: Evaluation, stack: ExitStack) -> Session:
-        with _named(self.checkpoint):
+        with _named(self.checkpoint, self.runtime):
             file = model_file(evaluation, self.checkpoint, self.sets, self.context.workspace)
             session = stack.enter_context(open_session(self.runtime, self.checkpoint, file))
         shared = shared_session(self.context.rank, self.runtime, self.checkpoint, file)
@@ -202,7 +203,7 @@ class _SessionGroup:
         return session
 
     def _answer(self, evaluation: Evaluation, session: Session) -> Answer:
-        with _named(self.checkpoint):
+        with _named(self.checkpoint, self.runtime):
             return predict(
                 evaluation,
                 self.checkpoint,
@@ -252,7 +253,7 @@ def built_engine(
     backend = evaluation.runtime.backend
     assert isinstance(backend, EngineBuilder)
 
-    @_named(checkpoint)
+    @_named(checkpoint, evaluation.runtime)
     def work() -> EngineFacts:
         file = model_file(evaluation, checkpoint, sets, workspace)
         assert file is not None

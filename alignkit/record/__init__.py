@@ -36,6 +36,8 @@ from alignkit.record.numeric_facts import (
     BatchCheck,
     BuildSpread,
     LogitDistance,
+    MarginDrift,
+    MovedImage,
     NumericDrift,
     QuantisedDrift,
 )
@@ -137,3 +139,8 @@ class RunRecord(Stored):
     """Lines of a baseline, which a later gate compares with; see `alignkit.baseline`."""
     cell_table: Artifact | None = None
     """``cells`` as Parquet; see `alignkit.record.cell_table`."""
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the images have labels."""
+        return bool(self.data.classes)

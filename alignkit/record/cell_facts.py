@@ -9,6 +9,8 @@ from alignkit.record.numeric_facts import (
     BatchCheck,
     BuildSpread,
     LogitDistance,
+    MarginDrift,
+    MovedImage,
     NumericDrift,
     QuantisedDrift,
 )
@@ -16,6 +18,8 @@ from alignkit.record.stored import STRICT, Artifact, Count, Estimate, Placed, Re
 
 DriftMetric = Literal["churn", "recall.macro", "precision.macro"]
 DRIFT_METRICS: tuple[DriftMetric, ...] = get_args(DriftMetric)  # one list for types and for loops
+OWN_GRAPH = "graph"
+"""Fact in ``effective`` of a cell that ran the user's own ONNX file, beside the model's weights."""
 ALPHA = 0.05
 """A corrected p-value below it is significant."""
 
@@ -66,15 +70,21 @@ class CellPair:
     """``top1``, ``recall.macro``, ``recall.micro``, ``recall.weighted``, ``precision.…``."""
     churn: Estimate
     """1 − top-1 agreement."""
-    right_to_wrong: Count
-    wrong_to_right: Count
-    wrong_to_wrong: Count
+    right_to_wrong: Count | None
+    """``None``, as the next three, if the images have no labels: ``metrics`` say so."""
+    wrong_to_right: Count | None
+    wrong_to_wrong: Count | None
     """Wrong before and after, with another class."""
     detectable: Real | None
     """Smallest change of top-1 that this sample detects with 80 % power at the 5 % level."""
     # the report corrects them again for another reference
     p_values: dict[str, Real] = field(default_factory=dict)
     """Two-sided p-values of no change in ``metrics``, not corrected for other comparisons."""
+
+    @property
+    def changed(self) -> int:
+        """Images whose predicted class differs; churn is their share of ``n``."""
+        return round((self.churn.value or 0.0) * self.n)
 
     def of(self, metric: str) -> Estimate:
         """Return the change in one of ``metrics``, or the churn."""
@@ -89,6 +99,11 @@ class Drift(CellPair):
     """Exact and two-sided. With several seeds, an image counts once: for the direction in which it
     flipped in more of them."""
     logits: LogitDistance
+    margins: MarginDrift | None = None
+    """``None`` where no logits are known."""
+    moved: tuple[MovedImage, ...] = ()
+    """The images nearest to another class, or with another one: the greatest share of the margin
+    lost first, at most 20, each in the seed in which it loses most."""
     classes: tuple[ClassDrift, ...] = ()
     non_finite: Count = 0
     """Images with a NaN or infinite output."""
@@ -157,7 +172,7 @@ class Cell(Evaluated):
     traceback: str = ""
     n: Count = 0
     metrics: dict[str, Real | None] = {}
-    """Absolute values of the metrics that ``Drift`` compares."""
+    """Absolute values of the metrics that ``Drift`` compares; ``None`` of images without labels."""
     counts: tuple[ClassCounts, ...] = ()
     effective: dict[str, str] = {}
     """Settings that really ran: provider, precision, TF32, inserted casts."""

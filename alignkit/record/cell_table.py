@@ -40,6 +40,7 @@ _STATE: dict[str, _Kind] = {
 }
 _DRIFT: dict[str, _Kind] = {
     "compared": "count",
+    "changed": "count",
     "right_to_wrong": "count",
     "wrong_to_right": "count",
     "wrong_to_wrong": "count",
@@ -49,7 +50,7 @@ _DRIFT: dict[str, _Kind] = {
         for metric in _METRICS
         for part in ("change", "change_low", "change_high")
     },
-    **dict.fromkeys(("logit_mean_abs", "logit_max_abs", "logit_cosine"), "real"),
+    **dict.fromkeys(("logit_mean_abs", "logit_p99", "logit_max_abs", "logit_cosine"), "real"),
 }
 _VALUES: dict[str, _Kind] = {metric.replace(".", "_"): "real" for metric in _METRICS}
 _CELL: dict[str, _Kind] = {
@@ -132,10 +133,12 @@ def _of_drift(drift: Drift | None) -> dict[str, Any]:
         return {}
     row: dict[str, Any] = {
         "compared": drift.n,
+        "changed": drift.changed,
         "right_to_wrong": drift.right_to_wrong,
         "wrong_to_right": drift.wrong_to_right,
         "wrong_to_wrong": drift.wrong_to_wrong,
         "logit_mean_abs": drift.logits.mean_abs,
+        "logit_p99": drift.logits.p99,
         "logit_max_abs": drift.logits.max_abs,
         "logit_cosine": drift.logits.cosine,
         **_estimate("churn", drift.churn),

@@ -21,15 +21,19 @@ from alignkit.record import (
     WorstImage,
 )
 from alignkit.record.document import document_text, stored_document
-from alignkit.record.stored import Real
+from alignkit.record.numeric_facts import LogitDistance, MarginDrift, MovedImage
+from alignkit.record.stored import Estimate, Real
 from alignkit.stored_file import write_atomically
+
+SUFFICIENT_SHARE = 0.5
+"""Share of a difference that a mechanism must explain to be named, as `alignkit match` asks."""
 
 
 class ImageSet(Stored):
     """The images compared."""
 
     source: str
-    """The images as the command line names them."""
+    """The images as the command line names them, and from how many ``--limit`` drew them."""
     images: Count
     fingerprint: str
     """SHA-256 hex over names and contents."""
@@ -85,6 +89,109 @@ class ImageDrift(Stored):
     """Dimension → kind."""
 
 
+class StageCause(Stored):
+    """A stage that gives other pixels for the same input, and the options that differ in it."""
+
+    stage: str
+    begun: Count
+    """Images that this stage is the first to change, each path on its own."""
+    change: str
+    """Implementation or options, reference → candidate; empty if both paths have the same."""
+
+
+class KnownEffect(Stored):
+    """A difference between two stacks whose effect on a model is known."""
+
+    stacks: str
+    levels: Real | None
+    """Mean |Δ| of the model's input before normalisation, in grey levels; ``None`` if it is not
+    published."""
+    effect: str
+    kind: Literal["measured", "published"]
+    source: str
+    """The model and images with the place where it is documented."""
+
+
+class Mechanism(Stored):
+    """A known mechanism that the paths differ in, tried on some images without it."""
+
+    sentence: str
+    evidence: str
+    """Where the mechanism is documented or was measured."""
+    images: Count
+    before: Real
+    """Mean |Δ| of the pixels before normalisation, in grey levels."""
+    after: Real
+    """The same if the one path does as the other in this alone."""
+    published: tuple[KnownEffect, ...] = ()
+    """Its effects on models, as others measured them."""
+
+    @property
+    def explained(self) -> float:
+        """Share of the difference that goes with it; negative if the difference grows."""
+        return 1 - self.after / self.before
+
+    @property
+    def explains_most(self) -> bool:
+        """Whether it explains enough to be named as the reason."""
+        return self.explained >= SUFFICIENT_SHARE
+
+
+class StageFlips(Stored):
+    """The reference path with one part taken from the candidate."""
+
+    factor: str
+    """A stage, or stages that cannot be taken apart."""
+    flips: Count
+    churn: Estimate
+    mean_abs: Real | None
+    """Mean |Δ logit|; ``None`` if no output is finite."""
+
+
+class ClassFlips(Stored):
+    """Images whose predicted class changes from one class to another."""
+
+    before: str
+    after: str
+    images: Count
+
+
+class PredictionDrift(Stored):
+    """A model's predictions along a candidate path against those along the reference."""
+
+    n: Count
+    """Images predicted on both paths."""
+    left_out: Count
+    """Images that some mixture of the paths cannot prepare."""
+    left_out_reason: str = ""
+    """Of the first of them."""
+    flips: Count
+    """Images whose predicted class changes."""
+    churn: Estimate
+    """Share of ``n``, with its 95 % interval over images."""
+    logits: LogitDistance
+    margins: MarginDrift
+    stages: tuple[StageFlips, ...]
+    """Each part in turn; empty if the paths differ in one alone, or in none."""
+    classes: tuple[ClassFlips, ...]
+    """Most frequent first."""
+    moved: tuple[MovedImage, ...]
+    """The images that flip, then those that lose most of their margin."""
+
+
+class GivenModel(Stored):
+    """The model that predicted."""
+
+    name: str
+    sha256: str
+    """Of its file; empty for published weights by name."""
+    runtime: str
+    """The runtime as it ran, with its precision."""
+    outputs: Count
+    size: tuple[Count, Count] | None = None
+    """(height, width) of its input, if its file fixes them."""
+
+
 class PairDiff(Stored):
     """A candidate path against the reference."""
 
@@ -107,6 +214,16 @@ class PairDiff(Stored):
     kinds: tuple[KindDrift, ...] = ()
     worst: tuple[ImageDrift, ...] = ()
     """Greatest mean difference first."""
+    causes: tuple[StageCause, ...] = ()
+    """Stages that change anything, in their order."""
+    mechanism: Mechanism | None = None
+    """The known mechanism that explains most; ``None`` if the paths differ in no known one."""
+    predictions: PredictionDrift | None = None
+    """``None`` without a model."""
+    matter: tuple[str, ...] = ()
+    """Whether it matters, in sentences: flips of the model, or known effects of about this size."""
+    effects: tuple[KnownEffect, ...] = ()
+    """Those effects; empty with a model."""
 
 
 class StressDiff(Stored):
@@ -144,6 +261,7 @@ class DiffRecord(Stored):
     census: tuple[KindCount, ...]
     pairs: tuple[PairDiff, ...]
     stress: tuple[StressDiff, ...] = ()
+    model: GivenModel | None = None
     worst: tuple[WorstImage, ...] = ()
     """With pictures, which lie beside a page; empty in a JSON file alone."""
 

@@ -55,6 +55,45 @@ class QuantisedDrift(Stored):
     """From the unfused graph to the kernels of this runtime."""
 
 
+@dataclass(frozen=True, slots=True)
+class MarginDrift:
+    """Margins that another path or runtime leaves: how near images are to another class.
+
+    The margin is the logit of the class that the reference predicts less the greatest other one. Of
+    it an image loses a share: 1 or more if its class changes, less than 0 if it grows.
+    """
+
+    __pydantic_config__ = STRICT
+
+    compared: Count
+    """Images with finite logits on both sides and a margin above 0 in the reference."""
+    halved: Count
+    """Images that keep their class and lose half of their margin or more."""
+    p50: Real | None
+    """Median of the share lost."""
+    p99: Real | None
+    reason: str = ""
+    """Why there is no share."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovedImage:
+    """One image as the reference and the candidate predict it."""
+
+    __pydantic_config__ = STRICT
+
+    id: str
+    before: str
+    """Name of the output that the reference predicts."""
+    after: str
+    max_abs: Real | None
+    """Greatest |Δlogit|; ``None`` if a logit is not finite."""
+    margin: Real | None
+    """In the reference, in logits; see `MarginDrift`."""
+    lost: Real | None
+    """Share of the margin that is lost; ``None`` without a margin above 0."""
+
+
 class BatchCheck(Stored):
     """The same session with one image at a time and with a batch of them."""
 

@@ -17,7 +17,8 @@ class Control(Stored):
     name: str
     expected: str
     observed: str
-    passed: bool
+    passed: bool | None
+    """``None`` if it cannot be made here: ``observed`` says why."""
     failing: Literal["error", "inconclusive"] = "error"
     """The verdict's state if it does not pass, unless that is worse already."""
     traceback: str = ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,24 @@ from alignkit.record.diff_document import (
     KindCount,
     KindDrift,
     PairDiff,
+    PredictionDrift,
     read_diff_record,
 )
+from alignkit.record.numeric_facts import MovedImage
 from alignkit.report.run_view import coverage_tables, coverage_words, machine_tables, paths_table
-from alignkit.report.stage_view import IDENTICAL, StageSection, planes_table, stage_sections
-from alignkit.report.table import ZERO, Group, Notes, RowCells, Table, facts, numbers
+from alignkit.report.stage_view import (
+    IDENTICAL,
+    StageSection,
+    few_compared,
+    planes_table,
+    stage_sections,
+)
+from alignkit.report.table import ZERO, Group, Notes, RowCells, Shown, Table, facts, numbers
 from alignkit.report.templates import asset, html
 from alignkit.report.worst_view import worst_groups
-from alignkit.text.names import Names
-from alignkit.text.numbers import count, grouped, percent, plain
+from alignkit.text.diff_words import NO_MODEL, ending, input_words, prediction_lines
+from alignkit.text.names import Names, PathName
+from alignkit.text.numbers import count, grouped, percent, plain, significant
 
 _TITLES = {
     "subsampling": "Chroma subsampling",
@@ -66,9 +75,12 @@ def _page(record: DiffRecord) -> dict[str, Any]:
         "lead": f"{count(record.data.images, 'image')} of {record.data.source}",
         "reference": names.of(reference.name),
         "findings": [
-            (names.of(pair.candidate), pair.sentence or f"skipped: {pair.reason}")
+            (names.of(pair.candidate), pair.sentence or f"skipped: {pair.reason}", ending(pair))
             for pair in record.pairs
         ],
+        "no_model": NO_MODEL if any(NO_MODEL in pair.matter for pair in record.pairs) else "",
+        "predictions": _predictions(record, names),
+        "model_input": input_words(record.model, reference) if record.model else "",
         "started": record.started.replace("T", " ").split("+")[0],
         "duration": duration(record.seconds),
         "coverage": coverage_words(record.coverage, record.coverage_diffs, names),
@@ -97,6 +109,79 @@ def _stages(pairs: Sequence[PairDiff], names: Names) -> tuple[StageSection, ...]
         )
         for section, pair in zip(sections, compared, strict=True)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionSection:
+    """A model's predictions along one candidate."""
+
+    candidate: PathName
+    words: str
+    """How many change."""
+    lines: tuple[str, ...]
+    tables: tuple[Table, ...]
+
+
+def _predictions(record: DiffRecord, names: Names) -> list[PredictionSection]:
+    if record.model is None:
+        return []
+    return [
+        PredictionSection(
+            candidate=names.of(pair.candidate),
+            words=f"{pair.matter[0][:1].upper()}{pair.matter[0][1:]}.",
+            lines=prediction_lines(pair.predictions, record.model, classes=0),
+            tables=tuple(_prediction_tables(pair.predictions)),
+        )
+        for pair in record.pairs
+        if pair.predictions
+    ]
+
+
+def _prediction_tables(drift: PredictionDrift) -> Iterator[Table]:
+    notes = Notes()
+    if drift.stages:
+        rows: list[RowCells] = [
+            (
+                each.factor,
+                grouped(each.flips),
+                notes.estimated(each.churn, 1, share=True),
+                notes.distance(each.mean_abs, significant, drift.logits.reason),
+            )
+            for each in drift.stages
+        ]
+        whole = notes.distance(drift.logits.mean_abs, significant, drift.logits.reason)
+        churn = notes.estimated(drift.churn, 1, share=True)
+        rows.append(("the whole path", grouped(drift.flips), churn, whole))
+        caption = "The reference path with one stage alone as in the candidate"
+        columns = ("Stage", *numbers("Predictions that change", "Share", "Mean |Δ logit|"))
+        yield Table.of(caption, columns, rows, notes=notes)
+    if drift.classes:
+        flips: list[RowCells] = [
+            (each.before, each.after, grouped(each.images)) for each in drift.classes
+        ]
+        caption = "Flips by class, the most frequent first"
+        yield Table.of(caption, ("Reference", "Candidate", *numbers("Images")), flips)
+    if drift.moved:
+        yield _moved(drift.moved)
+
+
+def _moved(moved: Sequence[MovedImage]) -> Table:
+    notes = Notes()
+    infinite, none = "a logit is not finite", "no margin above 0"
+    rows: list[RowCells] = [
+        (
+            each.id,
+            each.before,
+            Shown(each.after, tone="" if each.before == each.after else "bad"),
+            notes.number(each.max_abs, significant, infinite),
+            notes.number(each.margin, significant, none),
+            notes.number(each.lost, percent, none),
+        )
+        for each in moved
+    ]
+    numeric = numbers("Max |Δ logit|", "Margin before, logits", "Margin lost")
+    caption = "Images whose class changes, then those that lose most of their margin"
+    return Table.of(caption, ("Image", "Reference", "Candidate", *numeric), rows, notes=notes)
 
 
 def _census(census: Sequence[KindCount]) -> Table:
@@ -138,11 +223,12 @@ def _kind_table(title: str, kinds: Sequence[KindDrift]) -> Table:
 
 
 def _measures(distance: DistanceFacts, notes: Notes) -> RowCells:
-    if not distance.images:
+    if not distance.images or distance.shape_mismatches > distance.images:
         reason = "no image of this kind was compared"
         if distance.shape_mismatches:
-            reason = "every image has another shape"
-        return (*(notes.missing(reason) for _ in _MEASURES[1:]), "0")
+            reason = few_compared(distance.images, distance.shape_mismatches)
+        compared = f"{grouped(distance.identical)} of {grouped(distance.images)}"
+        return (*(notes.missing(reason) for _ in _MEASURES[1:]), compared)
     identical = f"{grouped(distance.identical)} of {grouped(distance.images)}"
     if not distance.max_abs:
         return ZERO, ZERO, ZERO, notes.missing(IDENTICAL), identical

@@ -12,6 +12,7 @@ from alignkit.report.engine_view import engine_words
 from alignkit.report.matrix_view import entry_id
 from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, alarm, numbers
 from alignkit.report.worst_view import cell_option
+from alignkit.samples import NO_LABELS
 from alignkit.text.names import CELL_METRICS, Names, state_words, why_not
 from alignkit.text.numbers import (
     DASH,
@@ -46,6 +47,7 @@ class EntryView:
     change: str
     """Of macro recall, with its interval; the value if aligned; why the entry did not run."""
     churn: str = DASH
+    changed: str = DASH
     lost: str = DASH
     """Images that were right and are wrong now."""
     gained: str = DASH
@@ -60,7 +62,9 @@ class EntryView:
 
     @property
     def flips(self) -> str:
-        """Images lost and gained, in words."""
+        """Images lost and gained, in words; of images without labels, those that changed."""
+        if self.lost == DASH:
+            return f"{self.changed} of {self.images} changed"
         return f"{self.lost} lost, {self.gained} gained of {self.images}"
 
 
@@ -77,12 +81,18 @@ def entry_view(entry: MatrixEntry, names: Names) -> EntryView:
         place,
         change=estimated(drift.metrics.get(RECALL, UNMEASURED)),
         churn=churn.reason if churn.value is None else percent(churn.value, 2),
-        lost=grouped(drift.right_to_wrong),
-        gained=grouped(drift.wrong_to_right),
+        changed=grouped(drift.changed),
+        lost=counted(drift.right_to_wrong),
+        gained=counted(drift.wrong_to_right),
         images=grouped(drift.n),
         detectable=DASH if limit is None else unsigned(limit),
         is_significant=bool(drift.is_significant(RECALL)),
     )
+
+
+def counted(number: int | None) -> str:
+    """Write a count; a dash if it needs labels and there are none."""
+    return DASH if number is None else grouped(number)
 
 
 def served_elsewhere(found: Iterable[Found], record: RunRecord) -> list[Found]:
@@ -226,15 +236,16 @@ def _joined(entry: MatrixEntry, notes: Notes) -> RowCells:
         reason = OWN if entry.ran else why_not(entry)
         return (notes.missing(reason),) * 15  # all columns between place and command
     drift, logits = entry.drift, entry.drift.logits
+    untested = NO_LABELS if drift.right_to_wrong is None else "not tested"
     return (
         grouped(drift.n),
         *(_change(drift, metric, notes) for metric in CELL_METRICS),
         _churn(drift, notes),
-        *_flips(drift),
-        grouped(drift.wrong_to_wrong),
-        notes.number(drift.mcnemar_p, p_value, "no image flipped, so there is nothing to test"),
-        notes.number(drift.holm.get("recall.macro"), p_value, "not tested"),
-        notes.number(drift.detectable, lambda value: plain(100 * value, 2), "too few images"),
+        *_flips(drift, notes),
+        _count(drift.wrong_to_wrong, notes),
+        notes.number(drift.mcnemar_p, p_value, untested),
+        notes.number(drift.holm.get("recall.macro"), p_value, untested),
+        notes.number(drift.detectable, lambda value: plain(100 * value, 2), untested),
         notes.number(logits.max_abs, significant, logits.reason),
         notes.number(logits.mean_abs, significant, logits.reason),
         notes.number(logits.cosine, "{:.5f}".format, logits.reason),
@@ -258,7 +269,7 @@ def _single(cell: Cell, notes: Notes) -> RowCells:
     changes: RowCells = (
         (notes.missing(OWN),) * 4
         if drift is None
-        else (_change(drift, "recall.macro", notes), _churn(drift, notes), *_flips(drift))
+        else (_change(drift, "recall.macro", notes), _churn(drift, notes), *_flips(drift, notes))
     )
     ran = ", ".join(f"{name} {value}" for name, value in cell.effective.items())
     return (grouped(cell.n), *values, *changes, ran)
@@ -272,5 +283,9 @@ def _churn(drift: Drift, notes: Notes) -> Shown:
     return notes.number(drift.churn.value, lambda value: percent(value, 2), drift.churn.reason)
 
 
-def _flips(drift: Drift) -> tuple[str, str]:
-    return grouped(drift.right_to_wrong), grouped(drift.wrong_to_right)
+def _flips(drift: Drift, notes: Notes) -> tuple[Shown, Shown]:
+    return _count(drift.right_to_wrong, notes), _count(drift.wrong_to_right, notes)
+
+
+def _count(number: int | None, notes: Notes) -> Shown:
+    return notes.number(number, lambda value: grouped(int(value)), NO_LABELS)

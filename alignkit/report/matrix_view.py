@@ -15,7 +15,7 @@ from alignkit.report.verdict_view import ICONS, Icon
 from alignkit.text.names import LABELS, MATRIX_METRICS, Names, PathName, state_words
 from alignkit.text.numbers import DASH, count, grouped, interval, listed, percent, points, unsigned
 
-ALIGNED = "the aligned cell"
+AGAINST_ALIGNED = "the aligned cell"
 EDGES = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Percentage points at which the colour deepens; fixed, so that two reports can be compared."""
 
@@ -99,14 +99,18 @@ def entry_id(index: int) -> str:
     return f"entry-{index}"
 
 
-def matrix_views(record: RunRecord, names: Names, against: str = ALIGNED) -> tuple[MatrixView, ...]:
+def matrix_views(
+    record: RunRecord, names: Names, against: str = AGAINST_ALIGNED
+) -> tuple[MatrixView, ...]:
     """Return a matrix for each metric of `MATRIX_METRICS`; none for a run without a model.
 
     ``against`` names the cells without a drift.
     """
     if not record.matrix:
         return ()
-    return tuple(_Builder(record, names, metric, against).view() for metric in MATRIX_METRICS)
+    # images without labels have no other; the tables beside it are of logits
+    metrics = MATRIX_METRICS if record.labelled else ("churn",)
+    return tuple(_Builder(record, names, metric, against).view() for metric in metrics)
 
 
 def significance(entries: Iterable[MatrixEntry], metric: str) -> str:
@@ -163,7 +167,7 @@ class _Builder:
             id=self.metric.split(".")[0],  # as the page's address and its style sheet name it
             title=LABELS[self.metric],
             caption=f"{LABELS[self.metric]}: {caption.format(cell=self.against)}.",
-            reference="aligned" if self.against == ALIGNED else "reference",
+            reference="aligned" if self.against == AGAINST_ALIGNED else "reference",
             simulations=tuple(simulations(entry for _, entry in self.entries.values())),
             paths=tuple(
                 Head(name, span, self.names.of(name).note)
@@ -246,8 +250,8 @@ class _Builder:
             symbol=symbol,
             words=words,
             interval=interval(estimate, share=churn),
-            lost=grouped(drift.right_to_wrong),
-            gained=grouped(drift.wrong_to_right),
+            lost="" if drift.right_to_wrong is None else grouped(drift.right_to_wrong),
+            gained="" if drift.wrong_to_right is None else grouped(drift.wrong_to_right),
             tone=_tone(-value if churn else value),  # any changed prediction counts as worse
             # zero is no effect of any seed
             in_noise=value != 0 and floor is not None and abs(value) <= floor,
@@ -276,8 +280,8 @@ def seeds_of(record: RunRecord) -> list[int]:
 def interval_words(record: RunRecord) -> str:
     """Say of what the drifts' intervals are: one seed says nothing of others."""
     if len(seeds_of(record)) > 1:
-        return "Intervals are of other seeds and other images."
-    return "Intervals are of other images under these models and say nothing of other trainings."
+        return "Intervals cover the choice of images and the training seed."
+    return "Intervals cover the choice of images, not the training seed."
 
 
 def _runs(columns: list[tuple[str, ...]]) -> list[tuple[str, int]]:

@@ -6,7 +6,7 @@ from the notebook, so that it is legible on light and on dark ones. All text in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import chain
 
@@ -19,6 +19,7 @@ from alignkit.report.verdict_view import ICONS, verdict_view
 from alignkit.search.configurations import Configuration
 from alignkit.search.match_result import Match
 from alignkit.search.match_text import headline, label, paste
+from alignkit.text.diff_words import ending, prediction_lines
 from alignkit.text.names import Names, surrogate_notes
 from alignkit.text.numbers import DASH, count, estimated, plain
 
@@ -74,6 +75,10 @@ def diff_html(record: DiffRecord) -> str:
         words = pair.sentence or f"skipped: {pair.reason}"
         parts.append(f"<p><strong>{escape(title)}</strong>: {escape(words)}</p>")
         parts += [_table(each.table) for each in sections if each.candidate.name == pair.candidate]
+        said = ending(pair) if pair.compared else []
+        if pair.predictions and record.model:
+            said = [*prediction_lines(pair.predictions, record.model), *said]
+        parts.append(_list(said))
     return _fragment(*parts, *_surrogates(record))
 
 
@@ -93,11 +98,10 @@ def match_html(match: Match, names: Mapping[Configuration, str]) -> str:
     heads = numbers("Mean Δ", "Max Δ", "Identical", "Mean Δ, unseen", "Churn")
     caption = "Nearest configurations, in grey levels"
     table = Table.of(caption, ("Configuration", *heads), rows)
-    listed = "".join(f"<li>{escape(fact)}</li>" for fact in match.facts)
     block = "" if names else paste(match, "matched")
     return _fragment(
         f"<p><strong>{escape(headline(match, names))}</strong></p>",
-        f"<ul>{listed}</ul>" if listed else "",
+        _list(match.facts),
         _table(table),
         f"<pre>{escape(block)}</pre>" if block else "",
     )
@@ -110,6 +114,11 @@ def _fragment(*parts: str) -> str:
 def _heading(name: str, question: str) -> str:
     asked = f"<br>{escape(question)}" if question else ""
     return f"<p><strong>{escape(name)}</strong>{asked}</p>"
+
+
+def _list(lines: Sequence[str]) -> str:
+    listed = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<ul>{listed}</ul>" if listed else ""
 
 
 def _words(text: str) -> str:
@@ -134,7 +143,7 @@ def _verdict(verdict: Verdict, names: Names) -> list[str]:
 
 
 def _surrogates(record: RunRecord | DiffRecord) -> list[str]:
-    return [_words(note) for note in surrogate_notes(record.paths).values()]
+    return [_words(f"{name}: {note}") for name, note in surrogate_notes(record.paths).items()]
 
 
 def _table(table: Table) -> str:
@@ -171,4 +180,4 @@ def _note(note: Note) -> str:
 
 def _cell(tag: str, text: str, head: Header) -> str:
     side = "right" if head.numeric else "left"
-    return f'<{tag} style="text-align:{side}">{escape(text)}</{tag}>'
+    return f'<{tag} style="text-align:{side};padding:0 .5em">{escape(text)}</{tag}>'

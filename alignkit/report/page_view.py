@@ -12,6 +12,7 @@ from alignkit.report.cause_view import advice_sections, attribution_sections
 from alignkit.report.engine_view import engines_table
 from alignkit.report.entries_view import RECALL, entries_table, entry_view, failures, per_seed_table
 from alignkit.report.flipped_view import class_sections, flipped_sections
+from alignkit.report.logits_view import LEGEND, logits_table, moved_tables
 from alignkit.report.matrix_view import EDGES, entry_id, interval_words, matrix_views, noise_floors
 from alignkit.report.numeric_view import numeric_table, quantised_table, sessions_table
 from alignkit.report.published_view import published_section
@@ -28,8 +29,21 @@ from alignkit.report.training_data_view import mix_section, size_sections
 from alignkit.report.training_view import training_sections, training_table
 from alignkit.report.verdict_view import verdict_view
 from alignkit.report.worst_view import worst_groups
-from alignkit.text.names import QUICK_LOOK, Names, quick_words, state_words
-from alignkit.text.numbers import DASH, count, grouped, interval, listed, plain, points, unsigned
+from alignkit.text.names import QUICK_LOOK, UNLABELLED, Names, quick_words, state_words
+from alignkit.text.numbers import (
+    DASH,
+    count,
+    grouped,
+    interval,
+    listed,
+    plain,
+    points,
+    significant,
+    unsigned,
+)
+
+NO_PIXELS = "no pixels were compared"
+ONE_PATH = "there is one path, so that no pixels differ: a change is the runtime's"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +80,10 @@ def page_view(record: RunRecord) -> dict[str, Any]:
         "matrices": matrix_views(record, names),
         "edges": EDGES,
         "engines": engines_table(record, names),
+        "logits": logits_table(record, names),
+        "moved": moved_tables(record, names),
+        "legend": LEGEND,
+        "unlabelled": "" if record.labelled or not record.matrix else UNLABELLED.capitalize(),
         "entries": entries_table(record, names),
         "per_seed": per_seed_table(record, names),
         "numeric": numeric_table(record, names),
@@ -77,6 +95,7 @@ def page_view(record: RunRecord) -> dict[str, Any]:
         "published": published_section(record, names),
         "sizes": size_sections(record, names),
         "stages": stages,
+        "no_pixels": NO_PIXELS if len(record.paths) > 1 else ONE_PATH,
         "flipped": flipped_sections(record, names),
         "advice": advice_sections(record, names),
         "baseline": baseline_view(record, names),
@@ -108,9 +127,9 @@ def key_figures(
     if not record.matrix:
         return _images(record), _start(stages), _largest_difference(record, names)
     return (
-        _largest_recall_change(record, names),
+        *([_largest_recall_change(record, names)] if record.labelled else []),
         _largest_churn(record, names),
-        _resolution(record),
+        _resolution(record) if record.labelled else _largest_logit(record, names),
         _start(stages),
         _cells(record),
     )
@@ -148,6 +167,22 @@ def _largest_churn(record: RunRecord, names: Names) -> KeyFigure:
     return KeyFigure(name, view.churn, f"{view.flips} · {names.title(entry)}", link=entry_id(index))
 
 
+def _largest_logit(record: RunRecord, names: Names) -> KeyFigure:
+    name = "Greatest change of a logit"
+    found = [
+        (entry.drift.logits.max_abs, -index)
+        for index, entry in enumerate(record.matrix)
+        if entry.drift and entry.drift.logits.max_abs is not None
+    ]
+    if not found:
+        return KeyFigure(name, DASH, "nothing was compared")
+    most, index = max(found)
+    entry = record.matrix[-index]
+    halved = entry.drift.margins.halved if entry.drift and entry.drift.margins else 0
+    detail = f"{count(halved, 'image')} lost half of the margin · {names.title(entry)}"
+    return KeyFigure(name, significant(most), detail, link=entry_id(-index))
+
+
 def _resolution(record: RunRecord) -> KeyFigure:
     name = "Detectable change of top-1"
     drifts = [entry.drift for entry in record.matrix if entry.drift]
@@ -166,7 +201,7 @@ def _resolution(record: RunRecord) -> KeyFigure:
 def _start(stages: tuple[StageSection, ...]) -> KeyFigure:
     name = "Where drift starts"
     if not stages:
-        return KeyFigure(name, DASH, "no pixels were compared")
+        return KeyFigure(name, DASH, NO_PIXELS)
     firsts = list(dict.fromkeys(section.first or "nowhere" for section in stages))
     details = [f"{section.candidate.short}: {_course(section)}" for section in stages]
     return KeyFigure(name, listed(firsts), " · ".join(details), link="stages")
@@ -194,7 +229,7 @@ def _largest_difference(record: RunRecord, names: Names) -> KeyFigure:
         if stage.mode == "cumulative" and stage.stage == LAST and stage.mean_abs is not None
     ]
     if not found:
-        return KeyFigure(name, DASH, "no pixels were compared")
+        return KeyFigure(name, DASH, NO_PIXELS)
     # the last pixels: those that a model would see
     mean, candidate = max(found)
     return KeyFigure(name, plain(mean, 2), f"grey levels of 255 · {candidate}", link="stages")

@@ -11,14 +11,22 @@ from alignkit.report.table import RowCells, Shown, Table, alarm, facts, numbers
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, grouped
 
+CONTROL_WORDS = {True: "passed", False: "not passed", None: "not made"}
+"""Outcome of a control in words."""
+
 
 def controls_table(record: RunRecord) -> Table | None:
     """Return the checks of the measurement itself; ``None`` if none was made."""
     if not record.controls:
         return None
-    passed, broken = Shown("passed", tone="pass"), Shown("not passed", tone="fail")
+    tones = {True: "pass", False: "fail", None: "muted"}
     rows: list[RowCells] = [
-        (each.name, each.expected, each.observed, passed if each.passed else broken)
+        (
+            each.name,
+            each.expected,
+            each.observed,
+            Shown(CONTROL_WORDS[each.passed], tone=tones[each.passed]),
+        )
         for each in record.controls
     ]
     caption = "Checks of the measurement itself, made with this run"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from alignkit.record import BaselineFacts, BaselineStage, PixelStage, PlaneStage, RunRecord
@@ -39,7 +39,7 @@ def stage_sections(pixels: Sequence[PixelStage], names: Names) -> tuple[StageSec
     for reference, candidate in pairs:
         stages = [s for s in pixels if (s.reference, s.candidate) == (reference, candidate)]
         isolated = [stage for stage in stages if stage.mode == "isolated"]
-        first = next((stage for stage in isolated if stage.max_abs), None)
+        first = next((s for s in isolated if s.max_abs or s.shape_mismatches), None)
         # normalised units are no grey levels, so that stage cannot be the largest
         grey = [stage for stage in isolated if stage.stage != "normalise" and stage.mean_abs]
         largest = max(grey, key=lambda stage: stage.mean_abs or 0.0, default=None)
@@ -52,11 +52,15 @@ def stage_sections(pixels: Sequence[PixelStage], names: Names) -> tuple[StageSec
                 candidate=names.of(candidate),
                 first=first.stage if first else "",
                 largest=largest.stage if largest else "",
-                words=_words(any(s.max_abs is not None for s in isolated), first, largest),
+                words=_words(first is not None or _any(isolated), first, largest),
                 table=_stage_table(stages, tags, names.short(reference), names.short(candidate)),
             )
         )
     return tuple(sections)
+
+
+def _any(stages: Sequence[PixelStage]) -> bool:
+    return any(stage.max_abs is not None for stage in stages)
 
 
 def _words(measured: bool, first: PixelStage | None, largest: PixelStage | None) -> str:
@@ -65,6 +69,8 @@ def _words(measured: bool, first: PixelStage | None, largest: PixelStage | None)
     if first is None:
         return "Every stage gives the same values for the same input."
     text = f"Drift starts at {first.stage}, the first stage that differs on the same input"
+    if first.shape_mismatches:
+        text += f": another shape on {count(first.shape_mismatches, 'image')}"
     if largest is None:
         return f"{text}."
     mean, most = plain(largest.mean_abs or 0.0, 2), plain(largest.max_abs or 0.0, 0)
@@ -112,6 +118,10 @@ def _measured(stages: list[PixelStage], mode: str) -> tuple[str, ...]:
 def _measures(stage: PixelStage | None, names: tuple[str, ...], notes: Notes) -> tuple[Shown, ...]:
     if stage is None:
         return (notes.missing("not compared in this mode"),) * len(names)
+    if stage.shape_mismatches > stage.images:
+        # a few images that happen to have one shape are not the set's: their zeros would mislead
+        reason = few_compared(stage.images, stage.shape_mismatches)
+        return (notes.missing(reason),) * len(names)
     decimals = 4 if stage.stage == "normalise" else 2  # its units are small: of the order of one
     reason = stage.reason or "not measured"
     no_psnr = (
@@ -126,10 +136,19 @@ def _measures(stage: PixelStage | None, names: tuple[str, ...], notes: Notes) ->
         notes.distance(stage.share_differing, percent, reason),
         notes.number(stage.psnr, "{:.1f}".format, stage.reason or no_psnr),
     )
+    if stage.shape_mismatches:
+        mark = notes.mark(few_compared(stage.images, stage.shape_mismatches))
+        cells = (replace(cells[0], mark=mark), *cells[1:])
     if "SSIM" not in names:
         return cells
     no_ssim = stage.reason or "SSIM is taken of the last pixels before normalisation only"
     return (*cells, notes.number(stage.ssim, "{:.4f}".format, no_ssim))
+
+
+def few_compared(images: int, others: int) -> str:
+    """Say how many images were compared, where others have another shape."""
+    compared = f"{grouped(images)} of {count(images + others, 'image')} compared"
+    return f"{compared}; the others have another shape"
 
 
 def _bias(stage: PixelStage, decimals: int, notes: Notes, reason: str) -> Shown:

@@ -20,6 +20,7 @@ from alignkit.report.entries_view import (
     entry_view,
 )
 from alignkit.report.flipped_view import flipped_sentences
+from alignkit.report.logits_view import LEGEND, LOGIT_COLUMNS, logit_cells, moved_tables
 from alignkit.report.matrix_view import (
     interval_words,
     noise_floors,
@@ -30,15 +31,17 @@ from alignkit.report.matrix_view import (
 )
 from alignkit.report.numeric_view import quantised_table
 from alignkit.report.published_view import published_label, published_words, tally
-from alignkit.report.run_view import coverage_words
+from alignkit.report.run_view import CONTROL_WORDS, coverage_words
 from alignkit.report.stage_view import stage_sections
 from alignkit.report.table import PLACE, Columns, Table, numbers
 from alignkit.report.training_data_view import across_paths, mix_sentences, size_sentence
-from alignkit.report.verdict_view import ICONS, verdict_view
+from alignkit.report.verdict_view import ICONS, verdict_view, verdict_word
 from alignkit.text import columns
 from alignkit.text.names import (
     QUICK_LOOK,
+    UNLABELLED,
     Names,
+    controls_words,
     quick_words,
     state_words,
     surrogate_lines,
@@ -125,6 +128,8 @@ def _entries(record: RunRecord, names: Names) -> Iterator[Section]:
         yield Section(ended.caption, "Each reason once, and the models it hit.", ended)
     if record.matrix:
         yield matrix_section(record, names)
+    for moved in moved_tables(record, names)[:1]:
+        yield Section(moved.caption, "", moved)
     if (table := engines_table(record, names)) is not None:
         yield Section("Engines that were built and not run", BUILT_WORDS, table)
 
@@ -136,8 +141,19 @@ def _section(title: str, words: str, headers: Columns, rows: Sequence[tuple[str,
     return Section(title, words, table, omitted)
 
 
+def _logits_section(record: RunRecord, names: Names) -> Section:
+    words = [f"{UNLABELLED.capitalize()}.", LEGEND]
+    words += [f"{each}." for each in simulations(record.matrix)]
+    words += [f"{warning}." for warning in warnings(record.matrix)]
+    rows = [(*names.cells(each), *logit_cells(each)) for each in record.matrix]
+    headers = (*PLACE, *numbers(*LOGIT_COLUMNS))
+    return _section("Drift matrix", " ".join(words), headers, rows)
+
+
 def matrix_section(record: RunRecord, names: Names) -> Section:
     """Return a row for each entry of the drift matrix, under its legend."""
+    if not record.labelled:
+        return _logits_section(record, names)
     views = [entry_view(entry, names) for entry in record.matrix]
     rows = [
         (
@@ -229,7 +245,8 @@ def _stages(record: RunRecord, names: Names) -> Section:
         if stage.mode == "isolated" and stage.max_abs and stage.mean_abs is not None
     ]
     headers = ("Paths", "Stage (isolated)", *numbers("Max", "Mean", "Pixels differing"))
-    return _section("Which stage", words or "No pixels were compared.", headers, rows)
+    none = "No pixels were compared." if len(record.paths) > 1 else "There is one path."
+    return _section("Which stage", words or none, headers, rows)
 
 
 def _flipped(record: RunRecord, names: Names) -> Section:
@@ -248,7 +265,12 @@ def _flipped(record: RunRecord, names: Names) -> Section:
 
 def _controls(record: RunRecord) -> Section:
     rows = [
-        (each.name, each.expected, each.observed, "passed" if each.passed else "NOT PASSED")
+        (
+            each.name,
+            each.expected,
+            each.observed,
+            CONTROL_WORDS[each.passed].replace("not passed", "NOT PASSED"),
+        )
         for each in record.controls
     ]
     words = "" if rows else "This run has no controls."
@@ -260,9 +282,10 @@ def summary(record: RunRecord, page: Path) -> str:
     notes = [QUICK_LOOK.lower()] if record.quick else []
     verdict, part = record.verdict, measured_part(record.cells)
     # an error is never without an exit code
-    notes += ["informational"] if verdict.informational and verdict.state != "error" else []
+    notes += ["not enforced"] if verdict.informational and verdict.state != "error" else []
     bracket = f" ({', '.join(notes)})" if notes else ""
-    state = f"{verdict.state.upper()}, {part}" if part else verdict.state.upper()
+    word = verdict_word(verdict)
+    state = f"{word}, {part}" if part else word
     lines = [
         f"{record.name}: {state}{bracket}",
         verdict.sentence.replace(f"{part}. ", "", 1) if part else verdict.sentence,
@@ -276,14 +299,14 @@ def summary(record: RunRecord, page: Path) -> str:
     ]
     if record.published and record.published.claims:
         lines.append(f"{published_label(record.published)}: {tally(record.published)}")
-    failed = [control for control in record.controls if not control.passed]
+    failed = [control for control in record.controls if control.passed is False]
     lines += [
         f"control failed: {control.name}: expected {control.expected}, observed {control.observed}"
         for control in [each for each in failed if each.failing == "error"][:3]
     ]
     if not any(each.failing == "error" for each in failed):
-        total = len(record.controls)  # the sentence states a doubt in full
-        lines.append(f"controls  {total - len(failed)} of {total} passed")
+        # the sentence states a doubt in full
+        lines.append(f"controls  {controls_words(record.controls)}")
     return "\n".join([*lines, f"report  {page}"])
 
 
@@ -301,27 +324,59 @@ def _endings(record: RunRecord, names: Names) -> list[str]:
     return lines
 
 
-def _worst_entries(record: RunRecord) -> list[str]:
-    """Return a row for each pair of paths: the runtime in which most predictions changed."""
-    names = Names(record.paths)
+def _shown_entries(record: RunRecord) -> list[MatrixEntry]:
+    """List the entries of the terminal's table, by falling churn.
+
+    Of each pair of paths it is the runtime in which most predictions changed; but each runtime of
+    models that are given, or of a single path: which of them changes predictions is the question.
+    """
+    compared = [entry for entry in record.matrix if entry.drift]
+    compared.sort(key=lambda each: each.churn, reverse=True)  # stable
+    if by_runtime(record):
+        return compared
     worst: dict[tuple[str, str], MatrixEntry] = {}
-    for entry in record.matrix:
-        pair = entry.trained_with, entry.evaluated_with
-        if entry.drift and (pair not in worst or entry.churn > worst[pair].churn):
-            worst[pair] = entry
-    compared = sorted(worst.values(), key=lambda each: each.churn, reverse=True)
-    rows = [("trained with", "evaluated with", "worst in", "Δ macro recall, pp", "churn", "flips")]
-    for entry in compared[:_MOST_PAIRS]:
+    for entry in compared:
+        worst.setdefault((entry.trained_with, entry.evaluated_with), entry)
+    return list(worst.values())
+
+
+def by_runtime(record: RunRecord) -> bool:
+    """Tell whether each runtime has a line of its own in the terminal."""
+    return len(record.paths) == 1 or any(entry.row.model for entry in record.matrix)
+
+
+def _entry_rows(
+    record: RunRecord, compared: Sequence[MatrixEntry], names: Names
+) -> list[tuple[str, ...]]:
+    place = ("trained with", "evaluated with", "in" if by_runtime(record) else "worst in")
+    if not record.labelled:
+        heads = [(*place, *(each[:1].lower() + each[1:] for each in LOGIT_COLUMNS))]
+        return heads + [(*names.cells(each), *logit_cells(each)) for each in compared]
+    # where runtimes alone differ, logits may move and no prediction change
+    logits = ("max |Δlogit|",) if by_runtime(record) else ()
+    rows: list[tuple[str, ...]] = [(*place, "Δ macro recall, pp", "churn", "flips", *logits)]
+    for entry in compared:
         view = entry_view(entry, names)
         change = view.change + " *" * view.is_significant
-        rows.append((*view.place, change, view.churn, view.flips))
+        moved = [logit_cells(entry)[LOGIT_COLUMNS.index("Max")]] if logits else []
+        rows.append((*view.place, change, view.churn, view.flips, *moved))
+    return rows
+
+
+def _worst_entries(record: RunRecord) -> list[str]:
+    """Return a row for each of the `_shown_entries`, and remarks on the matrix."""
+    names = Names(record.paths)
+    compared = _shown_entries(record)
+    rows = _entry_rows(record, compared[:_MOST_PAIRS], names)
     lines = columns(rows).splitlines() if compared else []
     if len(compared) > _MOST_PAIRS:
         lines.append(f"… and {len(compared) - _MOST_PAIRS} that moved less; see the report")
     if tested := significance(record.matrix, "recall.macro"):
         marked = any(row[3].endswith(" *") for row in rows)
         lines.append(f"* {tested}" if marked else tested)
-    if compared and len(seeds_of(record)) == 1:  # one seed says nothing of others
+    if compared and not record.labelled:
+        lines.append(f"{UNLABELLED.capitalize()}.")
+    elif compared and len(seeds_of(record)) == 1:  # one seed says nothing of others
         lines.append(interval_words(record))
     lines += _endings(record, names)
     simulated = simulations(record.matrix)

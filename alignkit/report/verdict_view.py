@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from alignkit.judge.verdict_words import SEVERITY, remark, worst_first
@@ -78,14 +78,21 @@ class VerdictView:
     """Rules that passed."""
 
 
+def verdict_word(verdict: Verdict) -> str:
+    """Return the state of a verdict as text outputs begin with it: ``FAIL``, ``FINDINGS``, …."""
+    findings = verdict.informational and verdict.state == "fail"
+    return "FINDINGS" if findings else verdict.state.upper()
+
+
 def verdict_view(verdict: Verdict, names: Names) -> VerdictView:
     """Return the verdict and its rules, the worst first."""
     ordered = worst_first(verdict.rules)
     attention = [rule for rule in ordered if rule.state != "pass"]
     passed = [rule for rule in ordered if rule.state == "pass"]
-    informational = "Informational: the gate does not fail the run. " * (verdict.state != "error")
+    icon = ICONS[verdict.state]
+    informational = "Not enforced: the gate does not fail the run. " * (verdict.state != "error")
     return VerdictView(
-        icon=ICONS[verdict.state],
+        icon=replace(icon, word="Findings") if verdict_word(verdict) == "FINDINGS" else icon,
         sentence=unbroken(verdict.sentence),
         remark=f"{informational * verdict.informational}Exit code {verdict.exit_code}.",
         tally=_tally(verdict),

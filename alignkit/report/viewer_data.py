@@ -31,7 +31,8 @@ def viewer_script(record: RunRecord, folder: Path) -> str:
 
     Raises `RecordError` if a file that the record names is missing or damaged.
     """
-    if not (record.images or any(image.pixels for image in record.worst)):
+    shown = record.images or any(image.pixels for image in record.worst)
+    if not (shown or any(cell.predictions for cell in record.cells)):
         return ""
     return script("self.alignkitRun", _content(record, folder))
 
@@ -199,9 +200,9 @@ class ImageOrder:
         return np.where(values == NO_PREDICTION, missing - 1, values).astype(dtype), missing
 
     def labels(self, read: dict[str, Predictions]) -> npt.NDArray[Any] | None:
-        """Return each image's label from any file that has it; ``None`` without files."""
+        """Return each image's label from any file that has it; ``None`` if no file has labels."""
         spread = None
-        for each in read.values():
+        for each in (predictions for predictions in read.values() if predictions.labelled):
             labels, missing = self._small(each.labels)
             if spread is None:
                 spread = self._spread(each.ids, labels, missing)

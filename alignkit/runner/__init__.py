@@ -136,8 +136,8 @@ def finished_record(plan: Plan, folder: Path) -> RunRecord | None:
         return None
     failed = any(cell.state == "failed" for cell in record.cells)
     # a model that failed to learn would fail again
-    controls_hold = all(each.passed or each.failing != "error" for each in record.controls)
-    return None if failed or not controls_hold else record
+    broken = any(each.passed is False and each.failing == "error" for each in record.controls)
+    return None if failed or broken else record
 
 
 def _verified_record(plan: Plan, folder: Path) -> RunRecord:

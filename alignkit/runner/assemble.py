@@ -116,6 +116,7 @@ def _evidence(results: RunResults, folder: Path) -> Evidence:
         paths=paths_facts(results.plan.preprocesses, entries),
         attributions=results.attributed,
         overrides=results.plan.experiment.overrides,
+        labelled=results.plan.experiment.labelled,
         quick=results.plan.experiment.quick,
     )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alignkit.compare.metrics import logit_distance
 from alignkit.compare.predictions import Predictions, aligned
 from alignkit.errors import NothingCompared
 from alignkit.findings.matrix import predictions_of
@@ -16,7 +17,7 @@ from alignkit.outcome import Failed, Measured
 from alignkit.predict.predict_cells import Predicted, is_worked_on, predict_cells
 from alignkit.text import printable
 from alignkit.text.names import Names
-from alignkit.text.numbers import DASH, percent, points, shorten
+from alignkit.text.numbers import DASH, count, percent, points, shorten, significant
 from alignkit.train import Trained, train_models
 from alignkit.workspace import Context
 
@@ -106,7 +107,9 @@ def _result(cell: Predicted, reference: Predicted) -> str:
 
 
 def _metrics(own: Predictions) -> str:
-    found = own.counts().metrics()
+    if not own.labelled:
+        return f"{count(len(own), 'image')} without labels"
+    found = own.metrics()
     return f"top-1 {_share(found['top1'])}, macro recall {_share(found['recall.macro'])}"
 
 
@@ -118,7 +121,10 @@ def _drift(base: Predictions, own: Predictions) -> str:
     """State churn and the change of macro recall, which `alignkit.compare.drift` gives a seed."""
     before, after = aligned(base, own)
     churn = float((before.predicted != after.predicted).mean())
-    recalls = [each.counts().metrics()["recall.macro"] for each in (before, after)]
-    old, new = recalls
+    if not own.labelled:
+        moved = logit_distance(before.logits, after.logits).max_abs
+        most = DASH if moved is None else significant(moved)
+        return f"churn {percent(churn)}, max |Δlogit| {most}"
+    old, new = (each.metrics()["recall.macro"] for each in (before, after))
     recall = DASH if old is None or new is None else f"{points(new - old)} pp"
     return f"churn {percent(churn)}, macro recall {recall}"

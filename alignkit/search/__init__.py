@@ -16,12 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
-from alignkit.compare.bootstrap import resample_weights
-from alignkit.compare.statistics import percentile_interval
+from alignkit.compare.bootstrap import mean_estimate
 from alignkit.errors import NothingCompared
 from alignkit.isolation.worker import Encoded
 from alignkit.preprocess.image_taps import encoded_images, run_isolated
-from alignkit.record import Estimate
 from alignkit.samples import Samples
 from alignkit.search.configuration_distances import MeasureDistances, PixelDistance
 from alignkit.search.configurations import Configuration
@@ -274,12 +272,3 @@ def _near(means: FloatArray) -> npt.NDArray[np.bool_]:
     farther = means - means[0]
     error = farther.std(axis=1, ddof=1) / np.sqrt(images)
     return np.atleast_1d(farther.mean(axis=1) <= _SIGMAS * error)
-
-
-def mean_estimate(values: FloatArray, resamples: int) -> Estimate:
-    """Return the mean of images' values (images,) with its bootstrap interval."""
-    # one seed: the images of a draw are the same for all finalists
-    drawn = resample_weights(len(values), resamples, 0)
-    draws = [values @ weights / len(values) for weights in drawn]
-    low, high = percentile_interval(np.concatenate(draws)[None])[:, 0]
-    return Estimate(float(values.mean()), float(low), float(high))

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from alignkit.backends import Session
-from alignkit.compare.bootstrap import RESAMPLES
+from alignkit.compare.bootstrap import mean_estimate
 from alignkit.compare.metrics import predicted_classes
-from alignkit.errors import ConfigError, NothingCompared
+from alignkit.errors import NothingCompared
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.samples import Samples
-from alignkit.search import mean_estimate
 from alignkit.search.match_result import Match
 from alignkit.search.target import Target
 
@@ -44,7 +41,7 @@ def with_churn(
         raise NothingCompared(f"{target.name} and the finalists share no image to predict on")
     changed = np.concatenate(blocks).astype(np.float64)
     ranking = tuple(
-        replace(each, churn=mean_estimate(column, RESAMPLES))
+        replace(each, churn=mean_estimate(column))
         for each, column in zip(match.ranking, changed.T, strict=True)
     )
     return replace(match, ranking=ranking)
@@ -61,24 +58,3 @@ def _images(
         pixels = [*wanted, *(each.pixels for each in found)]
         # words instead of pixels: why the target gives none
         yield None if any(each is None or isinstance(each, str) for each in pixels) else pixels
-
-
-@contextmanager
-def onnx_session(file: Path, size: tuple[int, int]) -> Iterator[Session]:
-    """Open an ONNX file in ONNX Runtime, CPU, fp32; ``size`` is its input's (height, width).
-
-    Raises `ConfigError` if its output for one image is not (1, classes).
-    """
-    from alignkit.backends.onnxruntime import ONNXRuntimeBackend
-    from alignkit.models.checkpoint import Checkpoint
-    from alignkit.stored_file import file_sha256
-
-    checkpoint = Checkpoint(file.stem, 0, *size, weights=file, key=file_sha256(file))
-    with closing(ONNXRuntimeBackend().open(checkpoint, file, "fp32")) as session:
-        shape = session.predict(np.zeros((1, 3, *size), np.float32)).shape
-        if len(shape) != 2 or shape[0] != 1 or not shape[1]:
-            raise ConfigError(
-                f"{file}: its output for one image has the shape {shape}, expected (1, classes); "
-                "export the model with one value for each class"
-            )
-        yield session

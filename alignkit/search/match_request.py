@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from alignkit.errors import ConfigError
 from alignkit.experiment.yaml_argument import Stack, path_of
+from alignkit.preprocess import Preprocess
 from alignkit.progress import Progress, advancing
 from alignkit.samples import Samples
 from alignkit.search import match as find_nearest
@@ -34,8 +35,9 @@ class MatchRequest:
     """Names of the plugins that are tried; by default all."""
     serving: bool = False
     """Search serving options that reproduce the target, which is the training stack."""
-    model: Path | None = None
-    """ONNX file whose changed predictions are counted for the finalists."""
+    model: str | Path | None = None
+    """Model whose changed predictions are counted for the finalists; see
+    `alignkit.predict.given_model`."""
     tensor: str = ""
     """Output of an endpoint that is the preprocessed image."""
     header_env: str = ""
@@ -48,8 +50,10 @@ class MatchRequest:
     """Seed that selects the images for the final check."""
 
     def __post_init__(self) -> None:
-        if self.model is not None and not self.model.is_file():
-            raise ConfigError(f"{self.model} is not a file; give an exported model, FILE.onnx")
+        if self.model is not None:  # before the images are read
+            from alignkit.predict.given_model import given_model
+
+            given_model(str(self.model))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +78,14 @@ def answer(request: MatchRequest, progress: Progress) -> MatchAnswer:
         )
         if request.model is None:
             return MatchAnswer(_found(request, progress, target, rows, chosen), names)
-        from alignkit.search.match_drift import onnx_session, with_churn
+        from alignkit.predict.given_model import given_model, open_given
+        from alignkit.search.match_drift import with_churn
 
+        model = given_model(str(request.model))
         # opened before the search, which a model that does not fit would waste
-        with onnx_session(request.model, target.geometry.size) as session:
+        with open_given(model, target.geometry.size) as opened:
             found = _found(request, progress, target, rows, chosen)
-            return MatchAnswer(with_churn(found, target, samples, rows, session), names)
+            return MatchAnswer(with_churn(found, target, samples, rows, opened.session), names)
 
 
 def _found(
@@ -101,7 +107,9 @@ def _target(request: MatchRequest, progress: Progress) -> Iterator[tuple[Target,
     """Give the target, with the rows of the images that it has pixels of."""
     given, samples = request.target, request.samples
     everything = range(len(samples))
-    if not isinstance(given, str):
+    if isinstance(given, Preprocess):
+        yield preprocess_target(given), everything
+    elif not isinstance(given, str):
         yield preprocess_target(path_of(given, "target", size=request.size)), everything
     elif "://" in given:
         # tensors of an endpoint that nobody wants to keep are searched in a folder as well

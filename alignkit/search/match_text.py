@@ -29,11 +29,11 @@ def label(configuration: Configuration) -> str:
 
 
 def _called(plugin: Any, table: PluginTable) -> str:
-    options = "".join(f" {key}={value}" for key, value in _changed(plugin).items())
+    options = "".join(f" {key}={value}" for key, value in changed_options(plugin).items())
     return f"{name_of(plugin, table)}{options}"
 
 
-def _changed(plugin: Any) -> dict[str, Any]:
+def changed_options(plugin: Any) -> dict[str, Any]:
     """Return the options that differ from the plugin's defaults."""
     return {
         each.name: getattr(plugin, each.name)
@@ -56,10 +56,13 @@ def stage_block(preprocess: Preprocess) -> dict[str, Any]:
     height, width = resize.size
     plain = Resize(resize.resizer, resize.size)
     block: dict[str, Any] = {
-        "decode": {"name": name_of(preprocess.decode, DECODERS), **_changed(preprocess.decode)},
+        "decode": {
+            "name": name_of(preprocess.decode, DECODERS),
+            **changed_options(preprocess.decode),
+        },
         "resize": {
             "name": name_of(resize.resizer, RESIZERS),
-            **_changed(resize.resizer),
+            **changed_options(resize.resizer),
             "size": height if height == width else [height, width],
             **{
                 option: getattr(resize, option)
@@ -141,7 +144,7 @@ def _checked(match: Match) -> str:
     if match.holds is None or best.unseen is None:
         return "No image was left to check it on: give five or more."
     if best.unseen_identical == match.unseen:
-        return f"So it does on {match.unseen} images the search did not see."
+        return f"It also does on {match.unseen} images that the search did not see."
     place = "still the nearest" if match.holds else "no longer the nearest"
     return f"On {match.unseen} images the search did not see it is {place}, {best.unseen:.3f} away."
 

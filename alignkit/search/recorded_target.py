@@ -75,7 +75,17 @@ def recorded_target(
     ``decoders`` and ``resizers`` filter, by name, the configurations that confirm the guess. Raises
     `DataError` if the tensors are no images of these samples.
     """
-    recorded = _read_recorded(folder, samples)
+    return target_of(_read_recorded(folder, samples), samples, decoders=decoders, resizers=resizers)
+
+
+def target_of(
+    recorded: RecordedTensors,
+    samples: Samples,
+    *,
+    decoders: Sequence[str] = (),
+    resizers: Sequence[str] = (),
+) -> tuple[Target, tuple[int, ...]]:
+    """Return recorded tensors as a target, as `recorded_target` does."""
     layouts(recorded)  # shapes that are no images are refused before any image is decoded
     first = first_images(recorded, samples)
     rows = first.rows

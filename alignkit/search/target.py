@@ -22,8 +22,8 @@ from alignkit.experiment import listed, read_yaml
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.experiment.yaml_argument import import_of
 from alignkit.experiment.yaml_source import parse
-from alignkit.plugins import did_you_mean
 from alignkit.preprocess import Normalise, Preprocess
+from alignkit.preprocess.preset_names import preset_meant
 from alignkit.preprocess.presets import PRESETS, calibration, imitated
 from alignkit.search.configurations import Geometry
 from alignkit.search.recolouring import Recolouring
@@ -91,7 +91,7 @@ def preprocess_of(given: str, size: int | None) -> Preprocess:
     if Path(file).suffix in (".yaml", ".yml"):
         return _from_file(Path(file), name)
     raise ConfigError(
-        f"no target {given!r}{did_you_mean(given, PRESETS)}; or a YAML file, a torchpipe .toml, "
+        f"no target {given!r}{preset_meant(given)}; or a YAML file, a torchpipe .toml, "
         "a preprocessor_config.json, timm:MODEL, or a folder of recorded tensors"
     )
 

@@ -149,13 +149,13 @@ def _tried(
     if _grey(tensors) and not grey_files:
         orders = [Colouring(RGB, GREYS[0])]
     fits = partial(_fits, layout, encoded=encoded, tensors=tensors)
-    plain = list(fits(list(_geometries(size, turned=turned)), orders))
+    plain = list(fits(list(geometries(size, turned=turned)), orders))
     if not plain:
         return []
     # one respect after the other, as all combinations would be many times as many paths
     best = _best(plain)
     if best.geometry.crop.size:
-        plain += fits(list(_roundings(best.geometry)), [best.colouring])
+        plain += fits(list(crop_roundings(best.geometry)), [best.colouring])
     best = _best(plain)
     others = fits([best.geometry], colourings(best.colouring)[1:])
     residuals = {best.colouring: best} | {
@@ -233,7 +233,7 @@ def _fits(
                 yield Guess(layout, coloured_geometry, recolouring, scale, offset, residual, {})
 
 
-def _geometries(size: tuple[int, int], *, turned: bool) -> Iterator[Geometry]:
+def geometries(size: tuple[int, int], *, turned: bool) -> Iterator[Geometry]:
     plain = Resize(OpenCVResizer(), size)
     policies: tuple[Literal["none", "exif"], ...] = ("none", "exif")
     # where no image is turned, both give the same pixels
@@ -247,7 +247,7 @@ def _geometries(size: tuple[int, int], *, turned: bool) -> Iterator[Geometry]:
             yield Geometry(replace(plain, fit="letterbox", pad=pad), orient=policy)
 
 
-def _roundings(plain: Geometry) -> Iterator[Geometry]:
+def crop_roundings(plain: Geometry) -> Iterator[Geometry]:
     """Yield other positions of a crop with an odd margin, and roundings of the longer side."""
     sides: tuple[Literal["down", "nearest"], ...] = ("down", "nearest")
     halves: tuple[Literal["even", "down", "up"], ...] = ("even", "down", "up")

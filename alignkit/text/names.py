@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from alignkit.place import Row
 from alignkit.preprocess.presets import NOT_CALIBRATED, calibration, imitated
-from alignkit.record import PathFacts
+from alignkit.record import Control, PathFacts
 from alignkit.record.cell_facts import Evaluated
 from alignkit.record.stored import Placed, State
+from alignkit.samples import NO_LABELS
 from alignkit.text.numbers import DASH, count
 
 if TYPE_CHECKING:
@@ -121,6 +122,18 @@ class Names:
     def title(self, placed: Placed) -> str:
         """Return a place as a heading: ``opencv → pillow, torch fp32``."""
         return "{} → {}, {}".format(*self.cells(placed))
+
+
+UNLABELLED = f"{NO_LABELS}: no recall, precision or top-1 accuracy"
+"""Remark on a run of given models on unlabelled images, on every surface."""
+
+
+def controls_words(controls: Sequence[Control], verb: str = "passed") -> str:
+    """Count the controls that passed, and name those that cannot be made, with the reason."""
+    made = [each for each in controls if each.passed is not None]
+    words = f"{sum(each.passed is True for each in made)} of {len(made)} {verb}"
+    cannot = [f"{each.name!r} ({each.observed})" for each in controls if each.passed is None]
+    return f"{words}; not made: {', '.join(cannot)}" if cannot else words
 
 
 def quick_words(changes: Sequence[str]) -> str:

@@ -71,8 +71,10 @@ def _without_training(
     if training.skipped:
         return Skipped(training.skipped)
     if (given := training.given) is not None:
+        from alignkit.models.model_fit import given_checkpoint
+
         classes, size = sets.evaluation.classes, training.preprocess.size
-        return capture(lambda: given.fetched(workspace).checkpoint(classes, size))
+        return capture(lambda: given_checkpoint(given.fetched(workspace), classes, size))
     reasons = (sets.unusable(path.name) for path in training.paths)
     return next((each for each in reasons if each), None)
 

@@ -5,12 +5,14 @@ import shlex
 
 import cv2
 import numpy as np
+import onnxruntime
 import pytest
 
 import alignkit
 from alignkit.cli import app
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.experiment.yaml_argument import path_of
+from tests.cli.test_match import linear_model
 from tests.photos import encoded, photo
 
 AREA = {"decode": "opencv", "resize": {"name": "opencv", "interpolation": "area", "size": 32}}
@@ -116,3 +118,27 @@ def test_match_takes_a_preset_or_a_mapping_as_target(images):
         "opencv-train", images, size=32, decoders=["opencv"], resizers=["opencv"]
     )
     assert preset.state == "found"
+
+
+def test_the_predictions_of_a_model_are_counted(images, tmp_path):
+    model = tmp_path / "model.onnx"
+    linear_model(model, 32)
+    found = alignkit.diff(images, AREA, LINEAR, model=model)
+    session = onnxruntime.InferenceSession(str(model))
+    (entry,) = session.get_inputs()
+    outputs = [
+        session.run(None, {entry.name: np.stack([side.normalise(side.taps(data).last)
+                                                 for data in sorted_bytes(images)])})[0]
+        for side in (path_of(AREA, "a"), path_of(LINEAR, "b"))
+    ]  # fmt: skip
+    row = found.predictions.iloc[0]
+    assert row.images == 5
+    assert row.flips == (outputs[0].argmax(1) != outputs[1].argmax(1)).sum()
+    assert row.churn == row.flips / 5
+    assert row.logit_max_abs == pytest.approx(np.abs(outputs[1] - outputs[0]).max(), rel=1e-4)
+    assert "predictions of model.onnx" in found._repr_html_().replace("\N{NO-BREAK SPACE}", " ")
+    assert alignkit.diff(images, AREA, LINEAR).predictions.empty
+
+
+def sorted_bytes(folder):
+    return [file.read_bytes() for file in sorted(folder.iterdir())]

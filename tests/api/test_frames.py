@@ -1,12 +1,13 @@
 """Tables of a run: `load_run`, `cells.parquet`, and the record they are made of."""
 
 import json
+import sys
 
 import pandas as pd
 import pytest
 
 import alignkit
-from alignkit.errors import RecordError
+from alignkit.errors import MissingDependency, RecordError
 from alignkit.record.cell_table import with_cell_table
 from alignkit.record.document import read_record, write_record
 from alignkit.report.results import results_from_record, results_text
@@ -146,3 +147,11 @@ def test_text_of_a_foreign_record_is_escaped(folder, tmp_path):
     shown = alignkit.load_run(tmp_path)._repr_html_()
     assert "<img" not in shown
     assert shown.count("&lt;img") == 3
+
+
+def test_without_pandas_the_fix_is_said(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    run = alignkit.load_run(folder)
+    for table in ("cells", "matrix", "images", "pixels"):
+        with pytest.raises(MissingDependency, match="pip install pandas"):
+            getattr(run, table)

@@ -41,6 +41,30 @@ def files(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_a_recording_names_the_folder_to_commit_and_its_json_is_alone(ak, case, file):
+    told = ak("baseline", "record", file)
+    assert told.out.splitlines()[-1] == f"commit {case.baselines.parent}/ to version control"
+    again = ak(
+        "baseline", "record", file, "--json", "--progress", "none", "--golden", "decode,resize"
+    )
+    assert (json.loads(again.out)["known"], again.err) == (15, "")
+
+
+def test_stages_that_pass_a_change_on_are_one_line_and_no_value_is_said_twice(ak, recorded):
+    told = ak("gate", recorded, "--set", AREA)
+    verdict, row, *_ = told.out.splitlines()[1:]
+    assert "the first, resize.changed of serving against baseline." in verdict
+    assert "resizer.interpolation" not in verdict
+    assert "resizer.interpolation: linear → resizer.interpolation: area" in row
+    (folded,) = [line for line in told.out.splitlines() if "earlier stage" in line]
+    assert folded.split("  ")[2] == "colour.changed, normalise.changed" or "quantise" in folded
+
+
+def test_a_refused_recording_names_the_command_to_run_outside(ak, file, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    assert f"run it outside: alignkit baseline record {file}" in ak("baseline", "record", file).err
+
+
 def test_a_recorded_baseline_passes(ak, recorded):
     told = ak("gate", recorded)
     assert told.code == 0
@@ -95,7 +119,7 @@ def test_the_story(ak, alignkit, case, recorded, monkeypatch):
     before = files(case.baselines)
     red = ak("gate", recorded, "--set", AREA)
     assert red.code == 1
-    assert "resizer.interpolation: linear → resizer.interpolation: area" in red.out
+    assert "resizer.interpolation: linear → area" in red.out
     options = f"--set {AREA} --reports {case.reports}"
     assert f"review     alignkit baseline review {recorded} {options}\n" in red.out
     assert f"again      alignkit gate {recorded} {options}\n" in red.out
@@ -130,7 +154,7 @@ def test_an_approval_of_some_images_leaves_the_others_pending(ak, case, recorded
     assert told.code == 1
     assert "3 images change here first" in told.out
     # the options of a path become the approved ones with its last change
-    assert "linear → resizer.interpolation: area" in told.out
+    assert "linear → area" in told.out
 
 
 def test_what_ci_found_can_be_approved_elsewhere(ak, case, recorded, tmp_path, monkeypatch):
@@ -148,10 +172,8 @@ def test_recording_again_adds_and_never_overwrites(ak, case, recorded):
     (case.images / "new.jpg").write_bytes((case.images / "420.jpg").read_bytes())
     missing = ak("gate", recorded)
     assert missing.code == 6
-    assert (
-        "images of every path against baseline: 1 without an approved line; add them: "
-        in missing.out
-    )
+    assert "the first, images of every path against baseline." in missing.out
+    assert "1 without an approved line; add them: " in missing.out
     told = ak("baseline", "record", recorded, "--set", AREA)
     assert told.code == 0
     assert "3 lines added, 15 known" in told.out
@@ -288,7 +310,7 @@ def test_what_was_rejected_is_not_settled_by_what_is_approved_later(ak, case, pr
     for words in ((), ("--changed-only",)):
         told = ak("gate", file, *CHANGED, *words)
         assert told.code == 1
-        assert "linear → resizer.interpolation: area" in told.out
+        assert "linear → area" in told.out
     assert "# serving resize: 5 images changed" in ak("baseline", "review", file, *CHANGED).out
 
 

@@ -29,6 +29,10 @@ def test_what_cannot_run_here_is_told_and_exits_4(alignkit, tmp_path):
     assert stored
     assert all(": evidence that is stored: decode verified" in line for line in stored)
     assert not list(tmp_path.iterdir())  # nothing is written of nothing
+    told = alignkit("calibrate", "torchvision-cuda-surrogate", "--json", "--progress", "none")
+    found = json.loads(told.out)["torchvision-cuda-surrogate"]
+    assert (told.code, told.err, found["measured"]) == (4, "", {})
+    assert set(found["missing"]) == {"decode", "resize"}
 
 
 def test_what_can_run_is_measured_and_written(alignkit, tmp_path, monkeypatch):

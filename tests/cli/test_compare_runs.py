@@ -30,9 +30,14 @@ def compared(alignkit, tmp_path, before):
     def compare(**run):
         after = write_small_run(tmp_path / "b", **run)
         told = alignkit(
-            "compare-runs", before, after, "--out", f"html={tmp_path / 'out'}", "--no-open"
-        )
+            "compare-runs", before, after, "--out", f"html={tmp_path / 'out'}", "--no-open",
+            "--out", f"json={tmp_path / 'compared.json'}", "--json",
+        )  # fmt: skip
         assert told.code == 0, told.err
+        assert told.out == (tmp_path / "compared.json").read_text()
+        assert json.loads(told.out) == json.loads(
+            (tmp_path / "out" / "comparison.json").read_text()
+        )
         return made(tmp_path / "out")
 
     return compare

@@ -11,6 +11,7 @@ import html5lib
 import pytest
 
 from alignkit.record.diff_document import read_diff_record
+from tests.cli.test_match import linear_model
 from tests.photos import encoded, exif, photo
 
 NEAREST = "{name: nearest, preset: opencv-train, decode: {name: simplejpeg, chroma: nearest}}"
@@ -39,7 +40,8 @@ def test_the_summary_names_coverage_first_then_the_stage(alignkit, folder):
     assert re.fullmatch(r"opencv-train +3 +0 +0 +0", lines[2])
     assert lines[5].startswith("nearest against opencv-train: first diverges at decode (mean ")
     assert any(re.match(r"  4:4:4 +2 +0 +0 +0 +0 +0$", line) for line in lines)
-    assert lines[-1].startswith("  worst: 420.jpg (4:2:0): ")
+    (worst,) = (line for line in lines if line.startswith("  worst: "))
+    assert worst.startswith("  worst: 420.jpg (4:2:0): ")
     assert "compare: 0 of 3" in told.err
 
 
@@ -54,6 +56,11 @@ def test_many_candidates_still_fit_a_screen(alignkit, folder):
 def test_a_path_against_itself_is_equal_everywhere(alignkit, folder):
     told = alignkit("diff", folder, "--preprocess", "opencv-train", "--preprocess", "opencv-train")
     assert "opencv-train-2 against opencv-train: equal at every stage on all 3" in told.out
+
+
+def test_names_with_commas_are_several_and_json_is_printed_alone(alignkit, folder):
+    told = alignkit("diff", folder, "--preprocess", "opencv-train,pillow-train", "--json", "-q")
+    assert [pair["candidate"] for pair in json.loads(told.out)["pairs"]] == ["pillow-train"]
 
 
 def test_several_outputs_are_written(alignkit, folder, tmp_path):
@@ -168,3 +175,108 @@ def test_what_is_no_regular_file_is_one_failed_image_in_every_output(alignkit, t
     assert worst.id in page
     only = alignkit("diff", images, *PAIR, "--only", worst.id)
     assert only.out.startswith("1\N{NO-BREAK SPACE}image of ")
+
+
+def test_the_last_words_are_cause_mechanism_and_whether_it_matters(alignkit, folder, tmp_path):
+    told = alignkit("diff", folder, *PAIR, f"--out=json={tmp_path / 'd.json'}", "-q")
+    cause, why, *comparisons, empty, matter = told.out.splitlines()[-6:]
+    nbsp = "\N{NO-BREAK SPACE}"
+    assert (
+        cause
+        == f"  1{nbsp}image changes first at decode: OpenCV → SimpleJPEG chroma=nearest dct=islow"
+    )
+    assert why.startswith("  why: nearest repeats the samples of chroma, opencv-train interpolates")
+    assert all(each.startswith("  for comparison, measured: ") for each in comparisons)
+    assert "docs/diff.md" in comparisons[0]
+    assert empty == ""
+    assert matter.startswith("does it matter: no model was given: add --model FILE.onnx")
+    (pair,) = read_diff_record(tmp_path / "d.json").pairs
+    assert (pair.causes[0].stage, pair.causes[0].begun) == ("decode", 1)
+    assert pair.mechanism.explains_most
+    assert len(pair.effects) == len(comparisons)
+
+
+def test_with_a_model_the_last_words_count_the_predictions_that_change(alignkit, folder, tmp_path):
+    linear_model(tmp_path / "model.onnx", 32)
+    nearest = "{name: nearest, preset: opencv-train, resize: {interpolation: nearest}}"
+    told = alignkit(
+        "diff", folder, "-p", "opencv-train", "-p", nearest, "--model", tmp_path / "model.onnx",
+        f"--out=html={tmp_path / 'h'}", "-q",
+    )  # fmt: skip
+    assert told.code == 0
+    record = read_diff_record(tmp_path / "h" / "record.json")
+    drift = record.pairs[0].predictions
+    # the size is the model's own, as no --size was given
+    assert record.paths[0].stages[2].options["size"] == [32, 32]
+    assert "input: 32x32, which the model's file fixes; mean 0.485/0.456/0.406" in told.out
+    assert f"does it matter: {record.pairs[0].matter[0]}" in told.out
+    assert "no model was given" not in told.out
+    page = html.unescape((tmp_path / "h" / "index.html").read_text(encoding="utf-8"))
+    html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(page)
+    for words in ("A model's predictions", "resizer.interpolation: linear → nearest"):
+        assert words in page
+    assert drift.n == len(FILES)
+
+
+def test_what_was_not_compared_is_no_zero(alignkit, tmp_path):
+    for number in range(3):
+        image = photo(height=80 + number, width=90)
+        (tmp_path / f"{number}.jpg").write_bytes(encoded(image, exif=exif(6)))
+    (tmp_path / "upright.jpg").write_bytes(encoded(photo(height=80, width=90)))
+    turned = "{name: turned, preset: pillow-train, orient: exif}"
+    told = alignkit("diff", tmp_path, "-p", "pillow-train", "-p", turned, "--size", "48",
+                    f"--out=html={tmp_path / 'h'}", "-q")  # fmt: skip
+    assert re.search(r"^  orient +1 of 4 compared +1 of 4 compared$", told.out, re.MULTILINE)
+    page = (tmp_path / "h" / "index.html").read_text(encoding="utf-8")
+    assert "1 of 4\N{NO-BREAK SPACE}images compared; the others have another shape" in page
+    assert "stage, in levels" in told.out
+    assert "normalise, in units" in told.out
+
+
+def test_a_limit_draws_the_same_images_and_says_so(alignkit, folder):
+    first, again = (alignkit("diff", folder, *PAIR, "--limit", "2", "-q") for _ in range(2))
+    assert first.out.startswith(
+        f"2\N{NO-BREAK SPACE}images of {folder}, drawn from 3, the same ones every time\n"
+    )
+    assert first.out == again.out
+    assert "drawn from" not in alignkit("diff", folder, *PAIR, "--limit", "3", "-q").out
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("torchpipe", "did you mean 'torchpipe-cpu'"),
+        ("pil", "did you mean 'pillow-train'?"),
+        ("cv2", "did you mean 'opencv-train'?"),
+        ("triton", "alignkit match --target http://HOST:PORT/v2/models/NAME finds out which"),
+        ("onnx", "a runtime does not preprocess"),
+        ("torchpipe-gpu", "none; torchpipe-gpu-surrogate and torchpipe-cpu run here"),
+        ("dali-gpu", "dali-gpu-surrogate"),
+    ],
+)
+def test_names_that_cannot_be_used_lead_to_what_runs_here(alignkit, folder, word, said):
+    told = alignkit("diff", folder, "-p", "pillow-train", "-p", word)
+    assert told.code in (2, 4)
+    assert said in told.err
+
+
+def test_one_path_alone_is_told_where_the_names_are(alignkit, folder):
+    assert "`alignkit list presets`" in alignkit("diff", folder, "-p", "opencv-train").err
+
+
+def test_pixels_of_opencv_and_pillow_need_no_torch(folder, tmp_path):
+    for name in ("torch", "torchvision", "onnxruntime", "scipy", "sklearn"):
+        (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} was imported')")
+    command = [sys.executable, "-m", "alignkit", "diff", str(folder), "-p", "opencv-train",
+               "-p", "pillow-train", "--size", "48", "--progress", "none"]  # fmt: skip
+    # the folder comes first in every process, so that an import anywhere fails
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        command,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "opencv-train" in done.stdout

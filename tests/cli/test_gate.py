@@ -215,7 +215,7 @@ def test_a_wrong_output_is_refused_before_any_work(gate, case):
     assert (told.code, told.out) == (2, "")
     assert "did you mean 'junit'?" in told.err
     assert gate(case.write(), "--out", "junit").code == 2
-    assert "no output 'jsn'" in gate(case.write(), "--out", "jsn=-").err
+    assert "no kind 'jsn'; did you mean 'json'?" in gate(case.write(), "--out", "jsn=-").err
 
 
 def test_github_gets_annotations_a_summary_and_outputs(gate, case, tmp_path, monkeypatch):

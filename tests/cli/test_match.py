@@ -8,6 +8,8 @@ import pytest
 
 from alignkit.experiment import load_experiment
 from alignkit.search.target import preprocess_of
+from alignkit.tap_recorder import Tap
+from tests.photos import encoded, photo
 from tests.search.preprocessing_server import preprocessing
 from tests.search.test_search import photographs
 
@@ -41,10 +43,11 @@ def test_the_result_is_written_as_json(alignkit, images, tmp_path):
     out = tmp_path / "deep" / "match.json"
     told = alignkit(
         "match", "--target", "pillow-train", "--size", 96, "--images", images, *ONLY,
-        "--out", f"json={out}",
+        "--out", f"json={out}", "--json",
     )  # fmt: skip
     assert told.code == 0
     stored = json.loads(out.read_text())
+    assert json.loads(told.out) == stored
     assert stored["target"] == "pillow-train"
     assert stored["ranking"][0]["preprocess"]["resize"]["interpolation"] == "area"
     assert 0 < stored["ranking"][0]["mean_abs"]["value"] < 5
@@ -175,3 +178,39 @@ def test_a_stack_that_is_not_found_gives_no_block_anywhere(alignkit, images, tmp
     stored = json.loads(out.read_text())
     assert stored["state"] == "not found"
     assert {each["preprocess"] for each in stored["ranking"]} == {None}
+
+
+def test_taps_are_judged_and_their_recorder_is_printed(alignkit, tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    tap = Tap()
+    tap.to(tmp_path / "taps")
+    for number in range(2):
+        data = encoded(photo(width=90 + number))
+        (folder / f"{number}.jpg").write_bytes(data)
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+        tap("after_decode", image, f"{number}.jpg")
+    taps = ("match", "--taps", str(tmp_path / "taps"), "--images", str(folder))
+    told = alignkit(*taps, "--preprocess", "opencv-train", "--size", "32")
+    assert told.code == 0
+    assert "First parts at decode (tap after_decode)" in told.out
+    assert "channels are in reverse order" in told.out
+    told = alignkit(*taps, "--preprocess", "opencv-train", "--size", "32", "--json")
+    assert json.loads(told.out)["first"] == "decode"
+    assert alignkit("match", "--tap-source", "python").out.startswith('"""Record arrays')
+    assert "namespace alignkit" in alignkit("match", "--tap-source", "cpp").out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--images", "x"], "give --target T, or --taps DIR"),
+        (["--taps", "x"], "give the images"),
+        (["--images", "x", "--taps", "x", "--serving"], "belong to --target"),
+        (["--images", "x", "--target", "x", "--stage", "a=b"], "belong to --taps DIR"),
+    ],
+)
+def test_options_of_the_other_question_are_refused(alignkit, words, says):
+    told = alignkit("match", *words)
+    assert told.code == 2
+    assert says in told.err

@@ -1,5 +1,6 @@
 """`alignkit run`, with the run itself replaced: what is told, in which order, with which code."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,13 @@ def test_the_browser_opens_on_a_terminal_only_and_never_in_ci(
     alignkit("run", file, *options)
     assert len(opened) == opens
     assert all(url.startswith("file://") for url in opened)
+
+
+def test_json_is_a_list_of_the_results_of_the_files_that_ran(alignkit, runs, files, tmp_path):
+    runs["second"] = DataError("no image")
+    told = alignkit("run", *files, "--json", "--quiet")
+    first, third = json.loads(told.out)
+    assert (first["name"], third["name"]) == ("first", "third")
+    assert first["report"] == str(tmp_path / "index.html")
+    assert told.code == 2
+    assert "no image" in told.err

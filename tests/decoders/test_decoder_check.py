@@ -8,7 +8,7 @@ from PIL import Image, JpegImagePlugin
 
 from alignkit.decoders import DECODERS
 from alignkit.decoders.decoder_check import SELF_TEST_KINDS, DecoderCheck, self_test
-from alignkit.plugins import Plugin
+from alignkit.plugins import Plugin, PluginTable
 from alignkit.preprocess.exif import exif_orientation
 
 
@@ -73,7 +73,8 @@ def test_a_decoder_passes_by_decoding_what_it_must():
 def test_a_decoder_that_ends_its_process_fails_and_the_others_are_tested(monkeypatch):
     table = {"bad": Plugin("tests.fatal_decoders:BrokenDecoder"), "opencv": DECODERS["opencv"]}
     table["absent"] = Plugin("no_such_module:Decoder")
-    monkeypatch.setattr("alignkit.decoders.decoder_check.DECODERS", table)
+    tested = PluginTable("tested", table)
+    monkeypatch.setattr("alignkit.decoders.decoder_check.DECODERS", tested)
     tested = {(each.decoder, each.kind): each for each in self_test()}
     assert tested["opencv", "420"].passed
     assert not tested["bad", "420"].passed

@@ -60,4 +60,4 @@ def test_the_experiment_of_a_model_of_ones_own_loads(tmp_path, monkeypatch):
 
 
 def test_the_readme_leads_here():
-    assert "(docs/backends.md)" in (ROOT / "README.md").read_text()
+    assert "(backends.md)" in (ROOT / "docs" / "index.md").read_text()

@@ -24,5 +24,6 @@ def test_every_option_it_names_is_one_of_the_command():
     from alignkit.cli.match_command import match
 
     known = {name.replace("_", "-") for name in inspect.signature(match).parameters}
+    known = {name.removeprefix("as-") for name in known}
     named = set(re.findall(r"--([a-z][a-z-]*)", TEXT))
     assert named <= known

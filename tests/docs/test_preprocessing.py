@@ -55,4 +55,4 @@ def test_the_imports_it_shows_load(tmp_path, monkeypatch):
 
 
 def test_the_readme_leads_here():
-    assert "(docs/preprocessing.md)" in (ROOT / "README.md").read_text()
+    assert "(preprocessing.md)" in (ROOT / "docs" / "index.md").read_text()

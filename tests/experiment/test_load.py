@@ -217,7 +217,8 @@ def test_a_preset_needs_a_size_and_a_size_needs_a_preset(file):
 
 
 def test_one_path_is_not_enough(file):
-    told = refusal(edited(file, "  a-preset: {preset: pillow-train, size: 48}\n", ""))
+    one = edited(file, "  a-preset: {preset: pillow-train, size: 48}\n", "")
+    told = refusal(one, "evaluate.backends=[torch]")
     assert "preprocess: needs two paths or more; the first is the reference" in told
 
 

@@ -7,6 +7,7 @@ import pytest
 import alignkit
 from alignkit import PreprocessDriftError, assert_preprocess_aligned
 from alignkit.errors import ConfigError, NothingCompared
+from alignkit.gate import assertion
 from alignkit.preprocess import Normalise
 from tests.photos import make_jpegs
 
@@ -117,6 +118,176 @@ def test_a_mistake_in_a_mapping_or_a_rule_is_said(images):
         assert_preprocess_aligned(
             PILLOW, OPENCV, images, rules=[{"metric": "decode.max_abs", "fail": 255}]
         )
+
+
+def test_a_preset_is_a_stack_by_its_name(images):
+    small = {"preset": "opencv-train", "size": 32}
+    assert assert_preprocess_aligned("opencv-train", {**small, "same": True}, images, size=32)
+    with pytest.raises(ConfigError, match="candidate pillow-trian: no such preset; did you mean"):
+        assert_preprocess_aligned("opencv-train", "pillow-trian", images)
+    with pytest.raises(ConfigError, match="candidate: int is no stack"):
+        assert_preprocess_aligned("opencv-train", 3, images)
+
+
+def test_the_verdict_says_which_stages_no_rule_checked(images):
+    area = {**NEAREST, "resize": {"name": "opencv", "size": 32, "interpolation": "area"}}
+    rules = [{"metric": "decode.max_abs", "fail": 200}]
+    verdict = assert_preprocess_aligned(PILLOW, area, images, rules=rules)
+    assert verdict.sentence.endswith(
+        "Decode is aligned; resize and normalise were not checked (resize has other options)."
+    )
+    whole = [{"metric": "normalise.max_abs", "fail": 4, "mode": "cumulative"}]
+    verdict = assert_preprocess_aligned(PILLOW, area, images, rules=whole)
+    assert verdict.sentence.endswith("Decode, resize and normalise are aligned.")
+    with pytest.raises(PreprocessDriftError) as caught:
+        assert_preprocess_aligned(PILLOW, {**area, "orient": "exif"}, images)
+    assert "Orient and normalise are aligned; decode and resize are not" in str(caught.value)
+    assert caught.value.verdict.sentence in str(caught.value)
+
+
+def test_a_failure_names_amounts_and_the_worst_image_with_its_pixel(images):
+    def edited(encoded: bytes) -> np.ndarray:
+        image = serve(encoded)
+        if encoded == images[1]:
+            image[5, 7, 1] = image[5, 7, 1] + 60 if image[5, 7, 1] < 128 else image[5, 7, 1] - 60
+        return image
+
+    with pytest.raises(PreprocessDriftError) as caught:
+        assert_preprocess_aligned(OPENCV, edited, images)
+    told = str(caught.value)
+    mean = 60 / (3 * 32 * 32 * 3)  # of three images
+    assert f"33.33 %, mean {mean:.3g}, max 60 grey levels" in told
+    assert "The worst image is image 1: mean 0.0195, max 60 levels" in told
+    assert "at row 5, column 7." in told
+
+
+def test_the_worst_image_of_two_stacks_is_named_with_its_greatest_difference(images):
+    with pytest.raises(PreprocessDriftError) as caught:
+        assert_preprocess_aligned(PILLOW, NEAREST, images)
+    (worst,) = caught.value.verdict.notes
+    sides = [assertion.path_of(each, "side") for each in (PILLOW, NEAREST)]
+    changes = [
+        np.subtract(*(side.taps(each).last.astype(float) for side in sides)) for each in images
+    ]
+    place = int(np.argmax([np.abs(each).mean() for each in changes]))
+    greatest = np.abs(changes[place])
+    row, column = np.argwhere(greatest.max(axis=2) == greatest.max())[0]
+    assert worst.startswith(f"The worst image is image {place}: mean {greatest.mean():.3g}, max")
+    assert worst.endswith(f"at row {row}, column {column}.")
+
+
+def tensor_of(image: np.ndarray) -> np.ndarray:
+    return Normalise()(np.ascontiguousarray(image))
+
+
+@pytest.mark.parametrize(
+    ("change", "explanation"),
+    [
+        (lambda image: tensor_of(image[..., ::-1]), "the channels are reversed (BGR): this"),
+        (
+            lambda image: tensor_of(image)[::-1],
+            "the channels are reversed (BGR) after normalisation: this",
+        ),
+        (lambda image: tensor_of(image) * 255, "the values are scaled by 255: this"),
+        (
+            lambda image: image.transpose(2, 0, 1) / 255,
+            "the normalisation is 0..1 instead of ImageNet mean and std: this",
+        ),
+        (
+            lambda image: image[..., ::-1].transpose(2, 0, 1) / 255,
+            "the channels are reversed (BGR), and the normalisation is 0..1",
+        ),
+        (
+            lambda image: (image.transpose(2, 0, 1) - 10.0) / 77,
+            "the normalisation is mean 0.03922/0.03922/0.03922, std 0.302/0.302/0.302 instead",
+        ),
+    ],
+)
+def test_a_hypothesis_that_explains_most_of_a_failure_is_said(images, change, explanation):
+    with pytest.raises(PreprocessDriftError) as caught:
+        assert_preprocess_aligned(OPENCV, lambda encoded: change(serve(encoded)), images)
+    assert f"In the function's result {explanation}" in str(caught.value)
+    assert "this explains" in str(caught.value)
+    assert "grey levels remain, root mean square" in str(caught.value)
+
+
+def test_another_geometry_is_said(images):
+    def cropped(encoded: bytes) -> np.ndarray:
+        image = cv2.imdecode(np.frombuffer(encoded, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
+        height, width = image.shape[:2]
+        scale = 37 / min(height, width)
+        size = (int(width * scale), int(height * scale))
+        image = cv2.resize(np.ascontiguousarray(image), size)
+        top, left = (image.shape[0] - 32) // 2, (image.shape[1] - 32) // 2
+        return tensor_of(image[top : top + 32, left : left + 32])
+
+    with pytest.raises(PreprocessDriftError) as caught:
+        assert_preprocess_aligned(OPENCV, cropped, images)
+    assert "the geometry is shorter side to" in str(caught.value)
+    assert "centre crop 32x32 instead of squash to 32x32" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda image: cv2.GaussianBlur(image, (5, 5), 2),
+        lambda image: (255 * (image / 255) ** 1.6).astype(np.uint8),
+        lambda image: np.clip(
+            image.astype(int) + 40 * (np.indices(image.shape[:2]).sum(0) % 2)[..., None], 0, 255
+        ).astype(np.uint8),
+    ],
+    ids=["blur", "gamma", "pattern"],
+)
+def test_what_no_hypothesis_explains_is_not_named(images, change):
+    with pytest.raises(PreprocessDriftError) as caught:
+        assert_preprocess_aligned(OPENCV, lambda encoded: tensor_of(change(serve(encoded))), images)
+    assert "No channel order, normalisation or geometry explains most of it" in str(caught.value)
+
+
+def test_a_difference_of_rounding_is_called_so(images):
+    def doubled(encoded: bytes) -> np.ndarray:
+        return tensor_of(serve(encoded)).astype(np.float16)
+
+    with pytest.raises(PreprocessDriftError, match="no more than rounding"):
+        assert_preprocess_aligned(OPENCV, doubled, images)
+    rules = [{"metric": "normalise.mean_abs", "fail": 0.01}]
+    assert assert_preprocess_aligned(OPENCV, doubled, images, rules=rules).state == "pass"
+
+
+def test_an_image_that_is_a_normalised_tensor_is_refused(images):
+    for given in (lambda e: tensor_of(serve(e)).transpose(1, 2, 0), lambda e: serve(e) / 255):
+        with pytest.raises(ConfigError, match=r"looks normalised .*return \(3, h, w\)"):
+            assert_preprocess_aligned(OPENCV, given, images)
+
+
+def test_a_function_of_a_path_is_said_to_get_bytes(images):
+    with pytest.raises(ConfigError, match="NoneType, no array; it is called with the file's bytes"):
+        assert_preprocess_aligned(OPENCV, lambda path: None, images)
+    with pytest.raises(TypeError) as caught:
+        assert_preprocess_aligned(OPENCV, lambda path: path / "image", images)
+    assert (
+        "raised by the function on image 0; it is called with the file's bytes"
+        in (caught.value.__notes__[0])
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "advice"),
+    [
+        ("decode", "'decode' asks for decode.mean_abs: .*use colour.mean_abs, in grey levels"),
+        ({"metric": "resize.max_abs", "fail": 2}, "resize.max_abs: .*use colour.max_abs"),
+        ({"metric": "normalise.max_abs", "fail": 0.1}, "use colour.max_abs, in grey levels"),
+        ({"metric": "churn", "fail": 0.1}, "churn: .*use a rule about colour"),
+    ],
+)
+def test_a_rule_about_a_stage_that_a_function_lacks_says_which_rule_to_use(images, rule, advice):
+    with pytest.raises(ConfigError, match=advice):
+        assert_preprocess_aligned(OPENCV, serve, images, rules=[rule])
+
+
+def test_a_result_of_another_size_is_said(images):
+    with pytest.raises(PreprocessDriftError, match="image 0 is 32x32 by the reference, 40x32 by"):
+        assert_preprocess_aligned(OPENCV, lambda e: cv2.resize(serve(e), (32, 40)), images)
 
 
 def test_no_images_is_no_pass():

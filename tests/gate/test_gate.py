@@ -46,7 +46,8 @@ def drift(value: float | None, low: float, high: float, n: int = 100_000, **more
     estimate = Estimate(value=value, low=low, high=high, reason="" if value is not None else "none")
     return Drift(
         n=n, metrics={"recall.macro": estimate, "top1": estimate}, churn=estimate,
-        right_to_wrong=0, wrong_to_right=0, wrong_to_wrong=0, mcnemar_p=None, detectable=None,
+        right_to_wrong=0, wrong_to_right=0, wrong_to_wrong=0, mcnemar_p=None,
+        detectable=None,
         logits=LogitDistance(max_abs=1.0, mean_abs=0.1, cosine=0.9), **more,
     )  # fmt: skip
 

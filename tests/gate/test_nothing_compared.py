@@ -115,7 +115,7 @@ def a_preset_and_its_stages_spelt_out(desk):
 
 @way(5, '"evaluated_with": "c"')
 def one_of_two_candidates_is_the_reference(desk):
-    return desk.gate("{metric: decode.max_abs, fail: 200}", paths=THREE, more=("--json"))
+    return desk.gate("{metric: decode.max_abs, fail: 200}", paths=THREE, more=("--json",))
 
 
 # 0: the file says that the paths are the same
@@ -272,7 +272,7 @@ def images_that_neither_the_baseline_nor_today_decodes(desk):
     return desk.again(file)
 
 
-@way(4, "gpu against baseline: needs an NVIDIA GPU")
+@way(4, "needs an NVIDIA GPU")
 def a_path_that_cannot_run_beside_one_that_is_as_approved(desk):
     file = desk.recorded()
     file.write_text(file.read_text().replace("gate:", f"{GPU.splitlines()[1]}\ngate:"))

@@ -88,6 +88,44 @@ def test_the_action_compares_with_another_run_if_given_one(run_action, case):
     assert "no record.json in main run" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("requirement", "extras", "installed"),
+    [
+        ("", "", "/its own/folder"),
+        ("", "onnx,train", "/its own/folder[onnx,train]"),
+        ("alignkit @ git+URL", "", "alignkit @ git+URL"),
+    ],
+)
+def test_the_action_installs_its_own_folder_or_what_it_is_given(
+    action, tmp_path, requirement, extras, installed
+):
+    """Python is played by a script that prints its last argument."""
+    (step,) = [step for step in action["runs"]["steps"] if step.get("id") == "install"]
+    assert step["if"] == "inputs.install != 'none'"
+    (tmp_path / "python").write_text('#!/bin/sh\nfor last; do :; done\necho "$last"\n')
+    (tmp_path / "python").chmod(0o755)
+    variables = {"REQUIREMENT": requirement, "EXTRAS": extras}
+    assert set(variables) == set(step["env"])
+    done = shell(
+        f'PATH="$PWD:$PATH"\n{step["run"]}', tmp_path,
+        GITHUB_ACTION_PATH="/its own/folder", **variables,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, f"{installed}\n")
+
+
+def test_the_gitlab_template_says_what_to_set_before_it_installs(tmp_path):
+    job = yaml.safe_load((ROOT / "templates" / "gitlab-gate.yml").read_text())[".alignkit-gate"]
+    done = shell("\n".join(job["before_script"]), tmp_path, **job["variables"])
+    assert done.returncode != 0
+    assert "set ALIGNKIT_INSTALL to a folder with alignkit or to git+URL" in done.stderr
+
+
+def test_nothing_that_is_copied_waits_for_an_owner():
+    pages = [ROOT / "README.md", ROOT / "action.yml", *(ROOT / "docs").glob("*.md")]
+    for page in [*pages, *(ROOT / "templates").iterdir(), ROOT / ".pre-commit-hooks.yaml"]:
+        assert "OWNER" not in page.read_text(), page
+
+
 GH = """\
 #!/usr/bin/env bash
 echo "$MARK $*" >> calls

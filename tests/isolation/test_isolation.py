@@ -171,6 +171,13 @@ def test_the_number_of_processes_changes_nothing():
     assert one == three
 
 
+def test_workers_share_files_on_disk_where_the_system_has_none_in_memory(monkeypatch):
+    given = images(12, 3)
+    in_memory = facts(FatalDecoder("exit"), given=given)
+    monkeypatch.delattr(os, "memfd_create")
+    assert facts(FatalDecoder("exit"), given=given) == in_memory
+
+
 def test_a_decoder_that_always_crashes_is_refused_before_any_image():
     with pytest.raises(WarmUpDied, match="SIGABRT") as died:
         facts(BrokenDecoder(), given=images(3))

@@ -14,7 +14,8 @@ from alignkit.record.document import stored_document
 
 NOTHING = Estimate(0.0, 0.0, 0.0)
 DRIFT = Drift(
-    n=3, metrics={"top1": NOTHING}, churn=NOTHING, right_to_wrong=0, wrong_to_right=0,
+    n=3, metrics={"top1": NOTHING}, churn=NOTHING, right_to_wrong=0,
+    wrong_to_right=0,
     wrong_to_wrong=0, detectable=0.1, mcnemar_p=1.0,
     logits=LogitDistance(1.0, 0.5, None, inside={"1e-05": 2}),
 )  # fmt: skip

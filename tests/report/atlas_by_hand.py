@@ -7,12 +7,16 @@ IMAGES holds a folder for each WordNet id, WEIGHTS is the file of benchmarks/lit
 
 import io
 import sys
+import warnings
 from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 
 REFERENCE = "lite0-eval"
+OWN = (0.498039, 0.498039, 0.498039), (0.501961, 0.501961, 0.501961)
+OTHER = {"imagenet-mean-std": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))}
+"""Mean and standard deviation, in units of 255 levels."""
 
 
 def fast(encoded):
@@ -80,6 +84,7 @@ def pillow_bilinear(encoded):
 STACKS = {
     REFERENCE: lambda encoded: cubic(fast(encoded)),
     "decode-opencv": lambda encoded: cubic(opencv(encoded)),
+    "imagenet-mean-std": lambda encoded: cubic(fast(encoded)),
     "bgr": lambda encoded: cubic(fast(encoded))[..., ::-1],
     "ultralytics-letterbox": letterbox,
     "pillow-train": pillow_bilinear,
@@ -99,7 +104,8 @@ def photographs(images):
 
 def tensors(stack, encoded):
     pixels = np.stack([np.float32(STACKS[stack](each)) for each in encoded])
-    normalised = (pixels / 255 - np.float32(0.498039)) / np.float32(0.501961)
+    mean, std = np.float32(OTHER.get(stack, OWN))
+    normalised = (pixels / 255 - mean) / std
     return np.ascontiguousarray(normalised.transpose(0, 3, 1, 2), np.float32)
 
 
@@ -126,10 +132,12 @@ def by_onnxruntime(module, inputs):
 
     file = io.BytesIO()
     axes = {"images": {0: "n"}, "logits": {0: "n"}}
-    torch.onnx.export(
-        module, (torch.zeros(1, 3, 224, 224),), file, input_names=["images"],
-        output_names=["logits"], dynamic_axes=axes, dynamo=False,
-    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch advises its newer exporter
+        torch.onnx.export(
+            module, (torch.zeros(1, 3, 224, 224),), file, input_names=["images"],
+            output_names=["logits"], dynamic_axes=axes, dynamo=False,
+        )  # fmt: skip
     session = onnxruntime.InferenceSession(file.getvalue(), providers=["CPUExecutionProvider"])
     parts = np.array_split(inputs, 8)
     return np.concatenate([session.run(None, {"images": part})[0] for part in parts]).argmax(1)

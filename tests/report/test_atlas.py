@@ -9,7 +9,9 @@ import pytest
 
 from alignkit.errors import RecordError
 from alignkit.record.document import read_record, write_record
-from alignkit.report.atlas_view import atlas_record, atlas_view, write_atlas
+from alignkit.report.atlas_view import atlas_view
+from alignkit.report.write_atlas import atlas_record, write_atlas
+from alignkit.text.names import quick_words
 from tests.report.atlas_by_hand import STACKS, swapped
 from tests.report.records import quickstart
 
@@ -91,7 +93,12 @@ def test_a_cause_names_only_stages_that_change_pixels(atlas):
     lines = {line[0]: line for line in texts(atlas["sections"][0].table)}
     assert lines["bgr"][4:7][0] == "0"
     assert lines["bgr"][8] == "colour: rgb → bgr"
-    assert lines["onnxruntime fp32"][8] == "the pixels are the same, so the runtime is the cause"
+    assert lines["onnxruntime fp32"][8].startswith(
+        "the pixels are the same, and so is every class;"
+    )
+    assert lines["onnxruntime int8"][8].startswith(
+        "the pixels are the same, so the runtime is the cause; float32 kernels: "
+    )
     assert lines["decode-opencv"][8].startswith("decode: ")
     assert "resize" not in lines["decode-opencv"][8]
 
@@ -155,3 +162,8 @@ def test_the_largest_and_the_smallest_line_are_what_an_independent_script_comput
         changed, lost, gained = swapped(line[0], images, weights)
         assert number(line[1]) == pytest.approx(changed / 4, abs=0.006)  # in % of 400
         assert line[3] == f"{lost} / {gained}"
+
+
+def test_an_atlas_of_a_quick_run_begins_by_saying_so():
+    record = quickstart().model_copy(update={"quick": ("images 1,000 to 200",)})
+    assert atlas_view(record)["question"].startswith(quick_words(record.quick))

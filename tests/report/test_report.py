@@ -100,7 +100,7 @@ def test_no_placeholder_of_a_missing_number_is_shown(page):
 
 @pytest.mark.parametrize("state", ICONS)
 def test_verdict_is_told_by_word_icon_and_favicon(state, record, rendered):
-    verdict = record.verdict.model_copy(update={"state": state})
+    verdict = record.verdict.model_copy(update={"state": state, "informational": False})
     page = (rendered(record.model_copy(update={"verdict": verdict})) / "index.html").read_text()
     tree = parse(page)
     assert text_of(elements(tree, "h1")[0]) == ICONS[state].word

@@ -21,7 +21,7 @@ def record():
 
 def test_it_opens_with_the_verdict_and_ends_with_the_page(record):
     lines = summary(record, PAGE).splitlines()
-    assert lines[0] == f"quickstart: {record.verdict.state.upper()} (informational)"
+    assert lines[0] == "quickstart: FINDINGS (not enforced)"
     assert lines[1] == record.verdict.sentence
     assert lines[-1] == f"report  {PAGE}"
 

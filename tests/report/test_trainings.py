@@ -61,7 +61,7 @@ def test_the_page_names_the_weights_that_trainings_began_with(record):
 
 def test_one_seed_is_never_said_to_tell_of_others(record, rendered):
     single = with_trainings(record, (each for each in record.trainings if each.seed == 0))
-    told = "Intervals are of other images under these models and say nothing of other trainings."
+    told = "Intervals cover the choice of images, not the training seed."
     folder = rendered(single)
     for each in ((folder / "index.html").read_text(), (folder / "summary.md").read_text()):
         assert told in each

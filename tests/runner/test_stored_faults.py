@@ -105,7 +105,7 @@ SHOWN = [
       for name in (r"index\.html", r"summary\.md", r"results\.json", r"report\.json", r"data/run\.js",
                    "assets/.+")),
     Row(f"{RUN}/tensorboard/.+", ends="unread"),
-    Row(r"(reports|data)/.*\.lock", ends="unread"),
+    Row(r"(reports|data)/(.*\.lock|\.gitignore)", ends="unread"),
     # what a gate of pixels stores besides: its record, which every run makes again
     Row(r"reports/pixels/\w+/.+", ends="rewritten", base="pixels"),
 ]  # fmt: skip

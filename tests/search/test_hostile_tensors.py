@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alignkit.errors import ConfigError, DataError
+from alignkit.errors import DataError
+from alignkit.predict.given_model import given_model, open_given
 from alignkit.search import match
 from alignkit.search.configurations import configurations
-from alignkit.search.match_drift import onnx_session
 from alignkit.search.match_text import headline, paste
 from alignkit.search.recorded_target import recorded_target
 from alignkit.search.stored_tensors import stored_tensors
@@ -155,7 +155,7 @@ def test_a_model_without_one_value_for_each_class_is_refused_when_it_is_opened(t
             dimension.dim_value = size
     onnx.save(model, tmp_path / "model.onnx")
     with (
-        pytest.raises(ConfigError, match=r"shape \(1, 40, 1, 1\), expected \(1, classes\)"),
-        onnx_session(tmp_path / "model.onnx", (8, 8)),
+        pytest.raises(DataError, match=r"gives outputs of \?x40x1x1; a classifier gives a row"),
+        open_given(given_model(str(tmp_path / "model.onnx")), (8, 8)),
     ):
         pass

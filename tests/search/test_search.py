@@ -8,7 +8,6 @@ from textwrap import indent
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_sample_image
 
 from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.opencv import OpenCVDecoder
@@ -36,7 +35,7 @@ from alignkit.search.match_result import Match
 from alignkit.search.match_text import as_json, headline, label, stage_block, yaml_block
 from alignkit.search.recolouring import MISREADINGS, recoloured
 from alignkit.search.target import Target, preprocess_of, preprocess_target
-from tests.photos import encoded, exif, make_jpegs
+from tests.photos import encoded, exif, make_jpegs, whole_photo
 from tests.stacks import samples_of
 
 SMALL = Geometry(Resize(OpenCVResizer(), (8, 8)))
@@ -50,7 +49,7 @@ def photographs(count: int = 15):
     rng = np.random.default_rng(0)
     files = []
     for index in range(count):
-        image = load_sample_image(("china.jpg", "flower.jpg")[index % 2])
+        image = whole_photo(("china", "flower")[index % 2])
         height, width = rng.integers(180, 260, 2)
         top, left = rng.integers(0, 160), rng.integers(0, 360)
         options = {"exif": exif(6)} if index in (1, 8) else {}
@@ -230,7 +229,7 @@ def test_the_headline_says_what_remains_and_the_json_holds_it():
 def test_an_exact_match_is_said_to_be_one():
     words = headline(found_for(preprocess_of("pillow-train", 96)), {})
     assert "gives pillow-train's pixels on all 12 images of the search" in words
-    assert "So it does on 3 images the search did not see" in words
+    assert "It also does on 3 images that the search did not see" in words
 
 
 def test_too_few_images_leave_nothing_to_check_on():
@@ -413,5 +412,5 @@ def test_a_finalist_that_cannot_prepare_an_unseen_image_is_out_of_the_race(known
 def with_pngs(count: int, pngs: set[int]):
     """Photographs of which some are PNG files, which a JPEG decoder refuses."""
     photos = [photographs().read(row) for row in range(count)]
-    picture = encoded(load_sample_image("china.jpg")[:90, :120], "PNG")
+    picture = encoded(whole_photo("china")[:90, :120], "PNG")
     return samples_of([picture if row in pngs else photos[row] for row in range(count)])

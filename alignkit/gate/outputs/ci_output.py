@@ -101,7 +101,7 @@ class JUnit:
         record = result.record
         cases = [_rule_case(result, outcome) for outcome in result.verdict.rules]
         cases += [
-            _case(f"{result.name}.self-test", control.name, "" if control.passed else "error",
+            _case(f"{result.name}.self-test", control.name, "error" * (control.passed is False),
                   f"expected {control.expected}; observed {control.observed}")
             for control in (record.controls if record else ())
         ]  # fmt: skip

@@ -10,9 +10,10 @@ from alignkit.judge.evidence import EARLIER_STAGE
 from alignkit.judge.verdict_words import explained, remark, worst_first
 from alignkit.record import RuleOutcome, Verdict
 from alignkit.report.matrix_view import simulations, warnings
+from alignkit.report.verdict_view import verdict_word
 from alignkit.text import columns, printable
 from alignkit.text.markdown import Written, code, fenced, markdown_text
-from alignkit.text.names import Names, place_in_words, surrogate_lines
+from alignkit.text.names import Names, controls_words, place_in_words, surrogate_lines
 from alignkit.text.numbers import shorten
 
 _OUTCOMES = 10
@@ -31,9 +32,9 @@ class Text:
     def render(self, result: GateResult) -> str:
         """Return at most 30 lines, none of them shortened."""
         verdict = result.verdict
-        informational = ", informational" if verdict.informational else ""
+        ended = f"exit {result.exit_code}{', not enforced' if verdict.informational else ''}"
         lines = [
-            f"{result.name}: {verdict.state.upper()} (exit {result.exit_code}{informational})",
+            f"{result.name}: {verdict_word(verdict)} ({ended})",
             *_brief(verdict).splitlines()[:8],
             *_outcome_lines(verdict.rules, result.names),
         ]
@@ -68,6 +69,8 @@ def _outcome_lines(outcomes: Sequence[RuleOutcome], names: Names) -> list[str]:
         groups.setdefault((each.state, where, *words), []).append(each)
     rows = [
         (state, ", ".join(each.metric for each in members), where, words[-1])
+        if len(members) > 1
+        else (state, members[0].metric, where, explained(members[0]))
         for (state, where, *words), members in groups.items()
     ]
     lines = columns(rows[:_OUTCOMES], indent="  ").splitlines()
@@ -80,8 +83,7 @@ def _outcome_lines(outcomes: Sequence[RuleOutcome], names: Names) -> list[str]:
 def _facts(result: GateResult) -> list[tuple[str, str]]:
     record, rows = result.record, []
     if record is not None:
-        held = sum(control.passed for control in record.controls)
-        rows.append(("self-test", f"{held} of {len(record.controls)} controls hold"))
+        rows.append(("self-test", controls_words(record.controls, "controls hold")))
         rows.append(("images", str(record.data.eval)))
         rows += [("simulated", text) for text in simulations(record.matrix)]
         rows += [("warning", text) for text in warnings(record.matrix)]

@@ -1,4 +1,4 @@
-"""Compare preprocessing paths stage by stage, without any model: paths, images → `DiffRecord`.
+"""Compare preprocessing paths stage by stage, without labels: paths, images → `DiffRecord`.
 
 Every image runs in worker processes (`alignkit.preprocess.image_taps`), once on every path. Workers
 return sums, so that memory does not depend on the number of images.
@@ -7,10 +7,11 @@ return sums, so that memory does not depend on the number of images.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from alignkit.errors import ExitCode, MissingDependency, worst
 from alignkit.experiment.yaml_argument import NamedPath
@@ -18,11 +19,13 @@ from alignkit.isolation import Limits
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
 from alignkit.preprocess import StageName
 from alignkit.preprocess.image_taps import encoded_images, run_isolated
+from alignkit.preprocess.preset_names import in_place_of
 from alignkit.preprocess.stress import Stress
 from alignkit.progress import Progress
 from alignkit.record import Environment, PathFacts
 from alignkit.record.diff_document import DiffRecord, ImageSet, PairDiff, StressDiff
 from alignkit.samples import Samples
+from alignkit.studies.diff.diff_cause import given_model_facts, with_causes
 from alignkit.studies.diff.diff_images import DiffImages
 from alignkit.studies.diff.diff_tally import (
     DiffTally,
@@ -32,6 +35,10 @@ from alignkit.studies.diff.diff_tally import (
     pair_diffs,
 )
 from alignkit.version import __version__
+
+if TYPE_CHECKING:
+    from alignkit.models.user_model import UserModel
+    from alignkit.predict.given_model import Opened
 
 StageExtent = Literal["none", "size", "full"]
 """Stages that a measure covers: none, the input of ``normalise``, or that and the decoded image."""
@@ -57,6 +64,8 @@ class DiffRequest:
     """Stages compared in Y'CbCr too; off by default, as it costs a tenth of the throughput at the
     model's size and a third with the decoded image (benchmarks/diff.py)."""
     stress: tuple[Stress, ...] = ()
+    model: UserModel | None = None
+    """The model whose predictions are compared; ``None`` for pixels alone."""
     threads: int | None = None
     """Worker processes, each with one thread; by default one for each CPU."""
     limits: Limits = field(default_factory=lambda: Limits(lossy=True))
@@ -69,11 +78,13 @@ class DiffRequest:
         """
         reference, *candidates = self.paths
         if reason := reference.preprocess.missing():
+            reason += in_place_of(reference.preset)
             raise MissingDependency(f"the reference {reference.preprocess.name!r}: {reason}")
         usable = [each for each in candidates if not each.preprocess.missing()]
         if not usable:
-            first = candidates[0].preprocess
-            raise MissingDependency(f"{first.name}: {first.missing()}")
+            first = candidates[0]
+            reason = first.preprocess.missing() + in_place_of(first.preset)
+            raise MissingDependency(f"{first.preprocess.name}: {reason}")
         return reference, *usable
 
 
@@ -81,8 +92,27 @@ def diff(request: DiffRequest, progress: Progress) -> DiffRecord:
     """Compare every candidate with the reference, on the images as they are and under each stress.
 
     Raises `MissingDependency` if the reference or every candidate cannot run here, `BackendError`
-    if a path crashes on a harmless image.
+    if a path crashes on a harmless image, and as `open_given` does if the model does not fit.
     """
+    # the model first: one that does not fit would waste the work on the pixels
+    with _opened(request) as model:
+        return _diff(request, model, progress)
+
+
+@contextmanager
+def _opened(request: DiffRequest) -> Iterator[Opened | None]:
+    """Open the request's model for the size of its paths; ``None`` without one."""
+    size = request.usable[0].preprocess.size  # a path that cannot run is named first
+    if request.model is None:
+        yield None
+        return
+    from alignkit.predict.given_model import open_given  # pixels alone need no runtime
+
+    with open_given(request.model, size) as opened:
+        yield opened
+
+
+def _diff(request: DiffRequest, model: Opened | None, progress: Progress) -> DiffRecord:
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
     tally = _tally(request, progress, None)
     stressed = [(each, _tally(request, progress, each)) for each in request.stress]
@@ -91,6 +121,8 @@ def diff(request: DiffRequest, progress: Progress) -> DiffRecord:
     ((paths, environment),) = run_isolated(
         Describe(request.paths), usable, [Encoded("", b"")], processes=1, limits=request.limits
     )
+    begun = {path.name: pair.begun for path, pair in zip(usable[1:], tally.of_pair, strict=True)}
+    pairs = with_causes(_pairs(request, tally), begun, paths, request, model, progress)
     return DiffRecord(
         alignkit=__version__,
         command=request.command,
@@ -112,7 +144,8 @@ def diff(request: DiffRequest, progress: Progress) -> DiffRecord:
         coverage=coverage(tally),
         coverage_diffs=coverage_diffs(tally),
         census=census(tally),
-        pairs=_pairs(request, tally),
+        pairs=pairs,
+        model=model and given_model_facts(model),
         stress=tuple(
             StressDiff(name=each.name, encoder=each.encoder(), pairs=_pairs(request, counted))
             for each, counted in stressed

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from alignkit.arrays import Pixels
 from alignkit.datasets.regular_file import escaped_name, read_text
@@ -17,6 +19,10 @@ from alignkit.record.document import document_text
 from alignkit.samples import Samples
 from alignkit.stored_file import write_output
 from alignkit.studies.diff import DiffRequest
+from alignkit.text.numbers import grouped
+
+if TYPE_CHECKING:
+    from alignkit.models.user_model import UserModel
 
 _LISTS = (".txt", ".lst")
 """Files that hold the name of an image, or of a folder, in each line."""
@@ -36,6 +42,8 @@ def samples_of(
 ) -> tuple[Samples, str]:
     """Return the images and their description; without a path an experiment's evaluation data.
 
+    ``limit`` draws so many by their names, the same ones every time; the description says so.
+
     Names in a list are relative to its folder; ``only`` names the ids to keep. Raises `ConfigError`
     if no path is given or an id is unknown, `NothingCompared` if there is no image, and `DataError`
     if a file cannot be read.
@@ -49,14 +57,33 @@ def samples_of(
         words = ", ".join(escaped_name(os.fspath(each)) for each in given[:_NAMED])
         if len(given) > _NAMED:
             words += f" and {len(given) - _NAMED} more"
-        return _only(images.evaluation(), only), words
+        samples = images.evaluation()
+        total = len(samples) if limit is None else replace(images, limit=None).counts()[1]
+        return _only(samples, only), words + _drawn(len(samples), total)
     if experiment is None:
         raise ConfigError("name a folder of images, or a --config file with data")
     samples = experiment.data.evaluation()
+    words = f"the data of {experiment.file}"
     if limit is not None and limit < len(samples):
+        words += _drawn(limit, len(samples))
         chosen = choose(samples.ids, limit, seed=0)  # the same images every time
         samples = samples.take([n for n, name in enumerate(samples.ids) if name in chosen])
-    return _only(samples, only), f"the data of {experiment.file}"
+    return _only(samples, only), words
+
+
+def _drawn(images: int, total: int) -> str:
+    return f", drawn from {grouped(total)}, the same ones every time" if images < total else ""
+
+
+def model_and_side(text: str | None) -> tuple[UserModel | None, int | None]:
+    """Return the model of ``--model``, and the side of its input if it states a square."""
+    if text is None:
+        return None, None
+    from alignkit.predict.given_model import given_model, own_size
+
+    model = given_model(text)
+    height, width = own_size(model) or (None, None)
+    return model, height if height == width else None
 
 
 def _only(samples: Samples, names: Sequence[str]) -> Samples:

@@ -15,7 +15,7 @@ from alignkit.compare.pixel_sums import PixelSums
 from alignkit.compare.plane_sums import Planes, added_planes, planes_of
 from alignkit.decoders import DecodeOutcome
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
-from alignkit.preprocess import Preprocess, StageName, Taps
+from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
 from alignkit.preprocess.image_header import declared_size, decode
 from alignkit.preprocess.image_kinds import ImageKinds, kinds_of
 from alignkit.preprocess.image_taps import (
@@ -81,6 +81,8 @@ class ImageDistance(NamedTuple):
     """After ``colour``, the input of the normalise stage."""
     ssim: float | None
     """SSIM after ``colour``."""
+    begun: StageName | None
+    """The first stage after which the two paths differ; ``None`` if none does."""
 
 
 class ImageFacts(NamedTuple):
@@ -211,7 +213,13 @@ def _distance(diff: ImageDiff) -> ImageDistance:
         decode=totals_of(diff.sums["decode", "cumulative"]),
         last=totals_of(last),
         ssim=last.ssim if last else None,
+        begun=next(filter(partial(_differs, diff), STAGES), None),
     )
+
+
+def _differs(diff: ImageDiff, stage: StageName) -> bool:
+    sums = diff.sums[stage, "cumulative"]
+    return sums is None or not sums.identical
 
 
 def totals_of(sums: PixelSums | None) -> PixelTotals:

@@ -1,4 +1,4 @@
-"""`DiffRecord` → text for a terminal: coverage, stages of each pair, kinds of images, the worst.
+"""`DiffRecord` → text for a terminal: coverage, stages of each pair, kinds, the worst, the cause.
 
 At most 40 lines: with many candidates, each gets fewer details.
 """
@@ -9,15 +9,24 @@ from dataclasses import dataclass
 from typing import Literal
 
 from alignkit.record import PixelStage, PlaneStage
-from alignkit.record.diff_document import DiffRecord, DistanceFacts, ImageDrift, PairDiff
+from alignkit.record.diff_document import (
+    DiffRecord,
+    DistanceFacts,
+    GivenModel,
+    ImageDrift,
+    PairDiff,
+)
 from alignkit.text import columns
+from alignkit.text.diff_words import NO_MODEL, ending, input_words, moved_words, prediction_lines
 from alignkit.text.names import surrogate_lines
-from alignkit.text.numbers import DASH, count, percent, plain, shorten
+from alignkit.text.numbers import DASH, count, grouped, percent, plain, shorten
 
 LINES = 40
 _PLANES = ("Y'", "Cb", "Cr")
 CHROMA, TURNED = "subsampling", "orientation"
 """Dimensions shown, the second where orientation differs; the record has more."""
+UNITS = {"normalise": "normalise, in units"}
+"""Stages whose distances are no grey levels, as their rows are headed."""
 HEADS = {CHROMA: "chroma", TURNED: "EXIF"}
 
 
@@ -30,6 +39,8 @@ class Detail:
     stages: Literal["all", "differing", "none"]
     """Stages that have a line: ``differing`` leaves out those that differ in neither mode."""
     planes: bool = True
+    ending: Literal["all", "brief"] = "all"
+    """``brief`` leaves out the mechanism, known effects and all but the number of flips."""
 
 
 DETAILS = (
@@ -37,7 +48,8 @@ DETAILS = (
     Detail(5, 2, "differing"),
     Detail(3, 1, "differing"),
     Detail(0, 0, "differing"),
-    Detail(0, 0, "none", planes=False),
+    Detail(0, 0, "differing", ending="brief"),
+    Detail(0, 0, "none", planes=False, ending="brief"),
 )
 
 
@@ -54,13 +66,17 @@ def _lines(record: DiffRecord, detail: Detail) -> list[str]:
     lines = [f"{count(record.data.images, 'image')} of {record.data.source}", *_coverage(record)]
     lines += surrogate_lines(record.paths, brief=False)
     for pair in record.pairs:
-        lines += ["", *_pair(pair, detail)]
+        lines += ["", *_pair(pair, detail, record.model)]
         stressed = [(each.name, other) for each in record.stress for other in each.pairs]
         lines += [
             f"{name}: {other.sentence}"
             for name, other in stressed
             if other.candidate == pair.candidate and other.sentence
         ]
+    if record.model and any(pair.predictions for pair in record.pairs):
+        lines += ["", input_words(record.model, record.paths[0])]
+    if any(NO_MODEL in pair.matter for pair in record.pairs):
+        lines += ["", f"does it matter: {NO_MODEL}"]
     return lines
 
 
@@ -80,7 +96,7 @@ def _coverage(record: DiffRecord) -> list[str]:
     return lines
 
 
-def _pair(pair: PairDiff, detail: Detail) -> list[str]:
+def _pair(pair: PairDiff, detail: Detail, model: GivenModel | None) -> list[str]:
     if pair.state == "skipped":
         return [f"{pair.candidate}: skipped, {pair.reason}"]
     lines = [f"{pair.candidate} against {pair.reference}: {pair.sentence}"]
@@ -93,19 +109,24 @@ def _pair(pair: PairDiff, detail: Detail) -> list[str]:
         if "orient" in (pair.first, pair.largest):
             lines += _kinds(pair, TURNED, detail.kinds)
         lines += [_worst(image) for image in pair.worst[: detail.worst]]
+        if pair.predictions and model and detail.ending == "all":
+            lines += [f"  {line}" for line in prediction_lines(pair.predictions, model)]
+            moved = pair.predictions.moved[: detail.worst]
+            lines += [f"  moved most: {moved_words(each)}" for each in moved]
+        lines += [f"  {line}" for line in ending(pair, brief=detail.ending == "brief")]
     return lines
 
 
 def _stages(pair: PairDiff, *, equal_too: bool) -> list[str]:
     head = (
-        "stage", "isolated mean", "max", "px differing",
+        "stage, in levels", "isolated mean", "max", "px differing",
         "cumulative mean", "max", "px differing", "p99.9", "SSIM",
     )  # fmt: skip
     found: dict[str, dict[str, PixelStage]] = {}
     for stage in pair.stages:
         found.setdefault(stage.stage, {})[stage.mode] = stage
     rows = [
-        (name, *_distance(modes["isolated"]), *_distance(modes["cumulative"]),
+        (UNITS.get(name, name), *_distance(modes["isolated"]), *_distance(modes["cumulative"]),
          *_tail(modes["cumulative"]))
         for name, modes in found.items()
         if equal_too
@@ -134,17 +155,29 @@ def _plane(found: PlaneStage) -> tuple[str, str]:
 
 
 def _distance(found: PixelStage | DistanceFacts) -> tuple[str, str, str]:
-    """Format mean, maximum and share of differing pixels; zero only where it is exactly zero."""
+    """Format mean, maximum and share of differing pixels; zero only where it is exactly zero.
+
+    Images of other shapes cannot be compared: where they are some, the number of the others stands
+    beside the mean, and where they are most, in its place.
+    """
+    total = found.images + found.shape_mismatches
+    part = f"{grouped(found.images)} of {grouped(total)}"
+    if found.shape_mismatches > found.images:
+        return f"{part} compared", "", ""
     # no number where nothing was compared: a zero would say that the two are equal
     if found.mean_abs is None or found.max_abs is None or found.share_differing is None:
-        return ("other shape" if found.shape_mismatches else DASH, DASH, DASH)
+        return DASH, DASH, DASH
+    beside = f" ({part})" if found.shape_mismatches else ""
     if not found.max_abs:
-        return "0", "0", "0"
+        return f"0{beside}", "0", "0"
     digits = 0 if found.max_abs >= 10 or float(found.max_abs).is_integer() else 2
-    return plain(found.mean_abs, 3), plain(found.max_abs, digits), percent(found.share_differing)
+    mean = plain(found.mean_abs, 3) + beside
+    return mean, plain(found.max_abs, digits), percent(found.share_differing)
 
 
 def _tail(stage: PixelStage) -> tuple[str, str]:
+    if stage.shape_mismatches > stage.images:
+        return "", ""
     return (
         DASH if stage.p99_9 is None else f"{stage.p99_9:.3g}",
         DASH if stage.ssim is None else f"{stage.ssim:.4f}",
@@ -155,7 +188,10 @@ def _kinds(pair: PairDiff, dimension: str, most: int) -> list[str]:
     kinds = [each for each in pair.kinds if each.dimension == dimension]
     if not most or not kinds:
         return []
-    head = (HEADS[dimension], "images", "decode mean", "max", "px differing", "input mean", "max")
+    head = (
+        HEADS[dimension], "images", "decode mean, levels", "max", "px differing",
+        "input mean, levels", "max",
+    )  # fmt: skip
     rows = [
         (each.kind, str(each.images), *_distance(each.decode), *_distance(each.last)[:2])
         for each in kinds[:most]

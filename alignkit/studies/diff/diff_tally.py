@@ -51,6 +51,8 @@ class PairTally:
         default_factory=lambda: defaultdict(lambda: (PixelTotals(), PixelTotals()))
     )
     """Sums at decode, and at the input of ``normalise``."""
+    begun: Counter[str] = field(default_factory=Counter)
+    """Stage → images that it is the first to change."""
     ranked: list[tuple[float, int, ImageFacts, ImageDistance]] = field(default_factory=list)
     """A heap: (mean difference, minus the image's place, …)."""
 
@@ -123,6 +125,8 @@ def _add_distance(
 ) -> None:
     decode, last = pair.kinds[facts.kinds]
     pair.kinds[facts.kinds] = decode.plus(distance.decode), last.plus(distance.last)
+    if distance.begun:
+        pair.begun[distance.begun] += 1
     mean = distance.last.mean_abs
     if not mean:
         return

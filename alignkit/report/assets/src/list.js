@@ -16,7 +16,7 @@ const COLUMNS = [
 ];
 const NUMERIC = new Set(["max", "mean", "ssim", "margin"]);
 const DECIMALS = { max: 1, mean: 3, ssim: 4, margin: 2 };
-const FLIPS = { lost: "right → wrong", gained: "wrong → right", moved: "wrong → wrong" };
+const FLIPS = { lost: "right → wrong", gained: "wrong → right", moved: "wrong → wrong", changed: "changed" };
 
 export function List({ run, view, chosen, rows, shown, fault, go, open }) {
   const set = (change) => go({ ...view, ...change });
@@ -36,7 +36,7 @@ export function List({ run, view, chosen, rows, shown, fault, go, open }) {
       ${only?.command && html`<${CopyCommand} text=${only.command}/>`}
       <output>${fault || `${shown.length} of ${rows.length} ${of}`}</output>
     </div>
-    <p id="query-help" class="hint">Terms are combined with AND: flip:yes, no, lost, gained or moved · path:, backend:, precision: of the comparison · class:, was:, predicted: · max, mean, ssim, margin or seeds with a number (max${">"}8) · pixels:yes · any part of the file name · prefix ! negates a term · key / focuses the filter, key w opens the worst image</p>
+    <p id="query-help" class="hint">Terms are combined with AND: flip:yes, no, lost, gained, moved or changed (without labels) · path:, backend:, precision: of the comparison · class:, was:, predicted: · max, mean, ssim, margin or seeds with a number (max${">"}8) · pixels:yes · any part of the file name · prefix ! negates a term · key / focuses the filter, key w opens the worst image</p>
     <${Table} columns=${columns} rows=${rows} shown=${shown} view=${view} set=${set} open=${open}/>
   </div>`;
 }

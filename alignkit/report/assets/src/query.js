@@ -27,8 +27,8 @@ function term(key, sign, value) {
   if (key === "flip") {
     const kind = value.toLowerCase();
     if (FLIPS[kind]) return FLIPS[kind];
-    if (["lost", "gained", "moved"].includes(kind)) return (row) => row.flip === kind;
-    throw new Error("flip: takes yes, no, lost, gained or moved");
+    if (["lost", "gained", "moved", "changed"].includes(kind)) return (row) => row.flip === kind;
+    throw new Error("flip: takes yes, no, lost, gained, moved or changed");
   }
   if (key === "pixels") return (row) => row.stored === (value === "yes");
   if (TEXTS[key] && sign === ":") return (row) => TEXTS[key](row).includes(value);

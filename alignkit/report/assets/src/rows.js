@@ -4,7 +4,7 @@ import { unpack } from "./unpack.js";
 
 // Where an image was not asked about; the value below it where the answer was no class.
 const MISSING = { uint8: 255, uint16: 65535 };
-const KINDS = ["", "lost", "gained", "moved"];
+const KINDS = ["", "lost", "gained", "moved", "changed"]; // the last of images without labels
 
 // Everything that is read once.
 export async function open(run) {
@@ -48,17 +48,17 @@ function flipsOf(run, seeds) {
   const flip = new Uint8Array(run.ids.length);
   const flips = new Uint16Array(run.ids.length);
   const margin = new Float32Array(run.ids.length).fill(NaN);
-  const number = [0, 0, 0, 0];
+  const number = [0, 0, 0, 0, 0];
   for (let index = 0; index < flip.length; index++) {
     number.fill(0);
     for (const seed of seeds) {
       if (!predictedBoth(seed, index)) continue;
-      const [was, is, label] = [seed.before[index], seed.after[index], run.labels[index]];
+      const [was, is, label] = [seed.before[index], seed.after[index], run.labels?.[index]];
       const gap = finite(seed.margin, index);
       if (gap !== null && !(margin[index] <= gap)) margin[index] = gap;
-      if (was !== is) number[was === label ? 1 : is === label ? 2 : 3] += 1;
+      if (was !== is) number[!run.labels ? 4 : was === label ? 1 : is === label ? 2 : 3] += 1;
     }
-    flips[index] = number[1] + number[2] + number[3];
+    flips[index] = number[1] + number[2] + number[3] + number[4];
     if (flips[index]) flip[index] = number.indexOf(Math.max(...number));
   }
   return { flip, flips, margin };

@@ -1,0 +1,108 @@
+"""Margins of predictions: how near each image is to another class, and which images move most.
+
+A margin is taken in logits: that of the class that the reference predicts less the greatest other
+one. It needs no labels. The candidate's margin is that of the same class, so that it is below 0
+where the prediction changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from alignkit.arrays import FloatArray, Labels, Logits
+from alignkit.compare.predictions import Predictions, class_name
+from alignkit.record import MarginDrift, MovedImage
+
+_MOST = 20
+"""Images that are kept of a comparison."""
+_QUANTILES = (0.5, 0.99)
+_Pairs = Sequence[tuple[Predictions, Predictions]]
+_Rank = tuple[bool, float]
+
+
+def margins_of(logits: Logits, predicted: Labels) -> FloatArray:
+    """Subtract the greatest other logit from that of ``predicted``: (n, outputs) → (n,).
+
+    NaN where a logit is not finite, or there is no other output.
+    """
+    n, outputs = logits.shape
+    if outputs < 2:
+        return np.full(n, np.nan)
+    others = logits.astype(np.float64)
+    unknown = ~np.isfinite(others).all(axis=1)
+    rows = np.arange(n)
+    own = others[rows, predicted].copy()
+    others[rows, predicted] = -np.inf
+    margins: FloatArray = own - np.where(unknown, np.nan, others.max(axis=1))
+    return margins
+
+
+def _margins(pair: tuple[Predictions, Predictions]) -> tuple[FloatArray, FloatArray]:
+    """Return the reference's margins, and the share of each that the candidate loses, (n,) each.
+
+    The share is NaN without a margin above 0 on finite logits.
+    """
+    before, after = (margins_of(each.logits, pair[0].predicted) for each in pair)
+    lost = np.full(len(before), np.nan)
+    np.divide(before - after, before, out=lost, where=before > 0)
+    return before, lost
+
+
+def margin_drift(pairs: _Pairs) -> MarginDrift:
+    """Measure how much of their margins images lose, over all pairs (reference, candidate)."""
+    lost = np.concatenate([_margins(pair)[1] for pair in pairs])
+    kept = np.concatenate([a.predicted == b.predicted for a, b in pairs])
+    known = np.isfinite(lost)
+    if not known.any():
+        reason = "no image has finite logits on both sides and a margin above 0"
+        return MarginDrift(0, 0, None, None, reason)
+    p50, p99 = np.quantile(lost[known], _QUANTILES).tolist()
+    halved = int((known & kept & (lost >= 0.5)).sum())
+    return MarginDrift(int(known.sum()), halved, p50, p99)
+
+
+def moved_most(pairs: _Pairs) -> tuple[MovedImage, ...]:
+    """List the images that changed their class or lose most of their margin, the worst first.
+
+    The pairs are of the same images, one a seed. An image whose class changed stands before one
+    that keeps it; images whose logits are equal are left out.
+    """
+    found: dict[str, tuple[_Rank, MovedImage]] = {}
+    for pair in pairs:
+        for rank, change in _changes(pair):
+            if change.id not in found or rank > found[change.id][0]:
+                found[change.id] = rank, change
+    # stable: equal ones stay in the order of the data
+    ordered = sorted(found.values(), key=lambda each: each[0], reverse=True)
+    return tuple(change for _, change in ordered[:_MOST])
+
+
+def _changes(pair: tuple[Predictions, Predictions]) -> list[tuple[_Rank, MovedImage]]:
+    a, b = pair
+    margins, lost = _margins(pair)
+    with np.errstate(invalid="ignore"):  # infinite on both sides
+        apart = np.abs(b.logits.astype(np.float64) - a.logits).max(axis=1)
+    changed = a.predicted != b.predicted
+    # an unknown share is none to sort by
+    share = np.where(np.isfinite(lost), lost, 0.0)
+    order = np.lexsort((-share, ~changed))
+    return [
+        (
+            (bool(changed[i]), float(share[i])),
+            MovedImage(
+                a.ids[i],
+                class_name(a.outputs, int(a.predicted[i])),
+                class_name(b.outputs, int(b.predicted[i])),
+                max_abs=_finite(apart[i]),
+                margin=_finite(margins[i]),
+                lost=_finite(lost[i]),
+            ),
+        )
+        for i in order[(changed | (apart != 0))[order]][:_MOST]
+    ]
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,197 @@
+"""Judge the rules about recorded stages, ``gate.taps``: one outcome for each assertion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from alignkit.errors import AlignkitError, ExitCode, NothingCompared
+from alignkit.experiment.experiment import Experiment
+from alignkit.experiment.tap_option import TapRule, TapsOption
+from alignkit.experiment.yaml_source import parse
+from alignkit.judge.standing_rules import JudgedRule
+from alignkit.preprocess import Preprocess
+from alignkit.record import RuleOutcome, VerdictState
+from alignkit.samples import Samples
+from alignkit.search.match_result import EXPLAINS_MOST, explained_share
+from alignkit.search.recorded_input import part
+from alignkit.search.stored_taps import RecordedTaps, TapStage, image_of, stored_taps
+from alignkit.search.tap_segment import Recorded, Segment, distances
+from alignkit.text.numbers import plain
+
+if TYPE_CHECKING:
+    from alignkit.experiment.yaml_source import YAMLSource
+
+_EXIT: dict[VerdictState, ExitCode] = {
+    "pass": ExitCode.PASS,
+    "fail": ExitCode.DRIFT,
+    "error": ExitCode.NOTHING_COMPARED,
+}
+
+
+def judged_taps(experiment: Experiment) -> list[JudgedRule]:
+    """Judge every rule about a tap; none if the file has none.
+
+    A rule that cannot be judged, such as one about a tap that was not recorded, is an error with
+    the reason and the exit code of a gate that compared nothing.
+    """
+    option = experiment.gate.taps
+    if option is None:
+        return []
+    source = parse(experiment.text, str(experiment.file))
+    samples = experiment.data.evaluation()
+    try:
+        taps = stored_taps(option.folder, samples, option.stages, strict=False)
+    except AlignkitError as error:
+        return [
+            _judged("taps", "recorded stages", "taps", experiment.reference, ("error", f"{error}"))
+        ]
+    return [
+        _outcome(rule, name, experiment.reference, found, _line(source, experiment, index))
+        for index, rule in enumerate(option.rules)
+        for name in rule.asserted
+        for found in [_found(rule, name, option, taps, samples, experiment.reference)]
+    ]
+
+
+def _line(source: YAMLSource, experiment: Experiment, index: int) -> int:
+    place = ("gate", "taps", "rules", index)
+    if any(each.startswith("gate.taps") for each in experiment.overrides):
+        return 0
+    return source.place(place, of_key=False).line + 1 if place in source.values else 0
+
+
+def _found(
+    rule: TapRule,
+    name: str,
+    option: TapsOption,
+    taps: RecordedTaps,
+    samples: Samples,
+    reference: Preprocess,
+) -> tuple[VerdictState, str]:
+    """Return the state of one assertion, and what was observed."""
+    named = {each.name: each for each in taps.stages}
+    if rule.tap not in named:
+        return "error", f"no tap {rule.tap!r} in {option.folder}: {', '.join(named)}"
+    stage = named[rule.tap]
+    try:
+        if name == "channels":
+            assert rule.channels is not None
+            return _channels(rule.channels, stage, samples, reference)
+        judge: Callable[[TapRule, TapStage, Samples], tuple[VerdictState, str]]
+        judge = {"size": _size, "range": _range, "dtype": _dtype}[name]
+        return judge(rule, stage, samples)
+    except AlignkitError as error:
+        return "error", str(error)
+
+
+def _size(rule: TapRule, stage: TapStage, samples: Samples) -> tuple[VerdictState, str]:
+    sizes: dict[str, list[str]] = {}
+    for row, shape in stage.shapes.items():
+        image = image_of(np.broadcast_to(np.uint8(0), shape))
+        text = f"shape {shape}" if isinstance(image, str) else f"{image.shape[0]}x{image.shape[1]}"
+        sizes.setdefault(text, []).append(samples.ids[row])
+    assert rule.size is not None
+    wanted = f"{rule.size[0]}x{rule.size[1]}"
+    return _counted(sizes, wanted)
+
+
+def _dtype(rule: TapRule, stage: TapStage, samples: Samples) -> tuple[VerdictState, str]:
+    assert rule.dtype is not None
+    found: dict[str, list[str]] = {}
+    for row, dtype in stage.dtypes.items():
+        found.setdefault(dtype, []).append(samples.ids[row])
+    return _counted(found, rule.dtype)
+
+
+def _counted(found: dict[str, list[str]], wanted: str) -> tuple[VerdictState, str]:
+    """Pass if all images have the wanted value; else count the others and name the first."""
+    others = {value: names for value, names in found.items() if value != wanted}
+    images = sum(map(len, found.values()))
+    if not others:
+        return "pass", f"{wanted} on {images} images"
+    told = [f"{value} on {len(names)} (first {names[0]})" for value, names in others.items()]
+    return "fail", f"{', '.join(told[:3])} of {images} images"
+
+
+def _range(rule: TapRule, stage: TapStage, samples: Samples) -> tuple[VerdictState, str]:
+    assert rule.range is not None
+    least, greatest = rule.range
+    low, high, outside, first = np.inf, -np.inf, 0, ""
+    for row, tensor in stage.tensors.items():
+        array = tensor.read()
+        if not np.isfinite(array).all():
+            return "fail", f"NaN or infinity in {samples.ids[row]}"
+        ends = float(array.min()), float(array.max())
+        low, high = min(low, ends[0]), max(high, ends[1])
+        if ends[0] < least or ends[1] > greatest:
+            outside, first = outside + 1, first or samples.ids[row]
+    said = f"{low:.6g} to {high:.6g} over {len(stage.tensors)} images"
+    if outside:
+        return "fail", f"{said}; outside on {outside} (first {first})"
+    return "pass", said
+
+
+def _channels(
+    wanted: str, stage: TapStage, samples: Samples, reference: Preprocess
+) -> tuple[VerdictState, str]:
+    """Decide the order by the distance from the reference's pixels in both orders."""
+    if stage.stage is None:
+        raise NothingCompared(
+            f"which stage {stage.name!r} is, is not known; write it in 'stages': "
+            f"{{{stage.name}: resize}}"
+        )
+    rows = tuple(sorted(stage.tensors))
+    recorded = Recorded(stage, rows, reference.normalise)
+    segment = Segment(reference, samples, rows, None, None, recorded, frozenset([recorded.stage]))
+    found = distances(part(reference, None, segment.last), samples, segment)
+    if found.plain is None or found.swapped is None:
+        raise NothingCompared(f"its images have other sizes than those of {reference.name}")
+    same, swapped = found.plain.mean, found.swapped.mean
+    bgr = reference.colour.space == "bgr" and segment.last in ("colour", "normalise")
+    orders = ("bgr", "rgb") if bgr else ("rgb", "bgr")
+    distance = (
+        f"{plain(same, 2)} levels from {reference.name} as {orders[0].upper()}, "
+        f"{plain(swapped, 2)} as {orders[1].upper()}"
+    )
+    share = explained_share(min(same, swapped), max(same, swapped))
+    if share < EXPLAINS_MOST:
+        raise NothingCompared(f"no order is clearly nearer: {distance}")
+    order = orders[0] if same < swapped else orders[1]
+    return ("pass" if order == wanted else "fail"), f"{order.upper()}: {distance}"
+
+
+def _outcome(
+    rule: TapRule, name: str, reference: Preprocess, found: tuple[VerdictState, str], line: int
+) -> JudgedRule:
+    asserted = getattr(rule, name)
+    value = f"{asserted[0]:g} to {asserted[1]:g}" if name == "range" else asserted
+    value = f"{asserted[0]}x{asserted[1]}" if name == "size" else value
+    limit = f"tap {rule.tap}: {name} {value}"
+    return _judged(f"{rule.tap}.{name}", limit, rule.tap, reference, found, line)
+
+
+def _judged(
+    metric: str,
+    limit: str,
+    tap: str,
+    reference: Preprocess,
+    found: tuple[VerdictState, str],
+    line: int = 0,
+) -> JudgedRule:
+    state, observed = found
+    outcome = RuleOutcome(
+        metric=metric,
+        limit=limit,
+        trained_with=reference.name,
+        evaluated_with=tap,
+        backend="",
+        precision="",
+        state=state,
+        observed=observed,
+        rule=metric,
+        line=line,
+    )
+    return JudgedRule(outcome, _EXIT[state], compared=state != "error")

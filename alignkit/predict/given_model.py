@@ -1,0 +1,198 @@
+"""A model that a command is given, in fp32 and in one runtime: ``--model`` → `Session`.
+
+ONNX files run in ONNX Runtime, all others in torch, on the CPU. No labels are needed, and no names
+of classes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from alignkit.backends import BACKENDS
+from alignkit.errors import BackendError, ConfigError, DataError, MissingDependency
+from alignkit.experiment import problems_of
+from alignkit.experiment.model_option import FORMATS, ModelOption
+from alignkit.experiment.yaml_source import parse
+from alignkit.models.checkpoint import Checkpoint
+from alignkit.models.file_kind import kind_of, mistaken
+from alignkit.models.onnx_header import onnx_faults, read_onnx_header
+from alignkit.models.pretrained import default_tag, timm_size
+from alignkit.models.user_model import UserModel, in_one_file
+from alignkit.models.weights_header import read_weights_header
+from alignkit.workspace import Workspace
+
+if TYPE_CHECKING:
+    from alignkit.backends import Session
+
+MODEL_FORMS = (
+    "a file of ONNX, TorchScript or torch.export, timm:NAME for published weights, or an entry of "
+    "'models:' such as '{weights: FILE.pt, model: timm:resnet18}'"
+)
+_GRAPHS = ("onnx", "torchscript", "exported")
+"""Kinds of files that hold a graph with its weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A model that is ready to predict."""
+
+    name: str
+    sha256: str
+    """Of its file; empty for published weights by name."""
+    session: Session
+    runtime: str
+    """Library and version with the precision."""
+    outputs: tuple[str, ...]
+    """The name of each: its class, or ``output 7``."""
+    size: tuple[int, int] | None
+    """(height, width) of its input, if its file fixes them."""
+
+
+def given_model(text: str) -> UserModel:
+    """Read the argument; raise `ConfigError` for one of no known form, or if there is no file."""
+    model = _option(text).build()
+    if not model.is_known:
+        raise ConfigError(f"--model: there is no file {model.file}; give {MODEL_FORMS}")
+    return model
+
+
+def _option(text: str) -> ModelOption:
+    mapping = text.lstrip().startswith("{")
+    # a file's name must not be read as YAML
+    source = parse(text if mapping else json.dumps(_short_for(text)), "--model")
+    if source.problems:
+        raise ConfigError("\n".join(map(str, source.problems)))
+    given = dict(source.value)
+    file = next((given[key] for key in (*FORMATS, "model") if key in given), "")
+    name = str(given.pop("name", "")) or (text if not mapping else Path(str(file)).stem)
+    given.pop("preprocess", None)  # of an entry that is pasted: here the paths are the arguments'
+    try:
+        # the name is only shown, and may hold any character
+        entry = ModelOption.model_validate({**given, "name": "model", "preprocess": "reference"})
+    except ValidationError as error:
+        problems = problems_of(error, source, ModelOption)
+        raise ConfigError("\n".join(map(str, sorted(set(problems))))) from None
+    return entry.model_copy(update={"name": Path(name).name})
+
+
+def _short_for(text: str) -> dict[str, str]:
+    """Return the entry of ``models:`` that a file, by its kind, or ``timm:NAME`` is short for."""
+    if text.startswith("timm:"):
+        name, _, tag = text.partition(".")
+        return {"model": name, "pretrained": tag or default_tag(name)}
+    file = Path(text).expanduser()
+    if not file.is_file():
+        raise ConfigError(f"--model {text}: no such file; give {MODEL_FORMS}")
+    kind = kind_of(file)
+    if kind in _GRAPHS:
+        return {kind: text}
+    if kind == "weights":
+        raise ConfigError(
+            f"--model {text}: a file of weights needs its architecture: "
+            f"--model '{{weights: {text}, model: timm:resnet18}}', with a torchvision name, "
+            "timm:NAME or module:function; or export it as ONNX"
+        )
+    raise ConfigError(f"--model {text}: {mistaken(file, 'onnx') or f'give {MODEL_FORMS}'}")
+
+
+def own_size(model: UserModel) -> tuple[int, int] | None:
+    """Return (height, width) of the input if an ONNX file fixes it, or timm states it.
+
+    ``None`` for all others. Raise `DataError` if the file is no ONNX file.
+    """
+    if model.pretrained and model.model.startswith("timm:"):
+        return timm_size(model.pretrained, model.model)
+    if model.format != "onnx":
+        return None
+    inputs = read_onnx_header(model.file).inputs
+    shape = inputs[0].shape if len(inputs) == 1 else None
+    if shape is None or len(shape) != 4 or shape[1] not in (None, 3):
+        return None  # no image classifier's: `onnx_faults` says so
+    height, width = shape[2:]
+    return (height, width) if height and width else None
+
+
+@contextmanager
+def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
+    """Open the model for inputs of (height, width); free it when the block ends.
+
+    Raise `ConfigError` if its input has another size or its output for one image is not a row,
+    `DataError` for a damaged file, `MissingDependency` without the runtime.
+    """
+    runtime = "onnxruntime" if model.format == "onnx" else "torch"
+    if reason := BACKENDS[runtime].missing():
+        raise MissingDependency(f"--model {model.name}: {reason}")
+    own = own_size(model) if model.format == "onnx" else None  # timm's networks take others too
+    if own and own != size:
+        sides = "x".join(map(str, own))
+        raise ConfigError(
+            f"--model {model.file} takes inputs of {sides}, and the paths prepare "
+            f"{size[0]}x{size[1]}; give the paths its size (--size {own[0]} for presets), or "
+            "export the model again"
+        )
+    with ExitStack() as held:
+        folder = Path(held.enter_context(TemporaryDirectory(prefix="alignkit-")))
+        sha256 = str(model.parts.get("file", ""))
+        model = model.fetched(Workspace(folder))
+        checkpoint = Checkpoint(
+            model=model.model or model.name,
+            classes=_outputs(model, size),
+            height=size[0],
+            width=size[1],
+            weights=model.file,
+            key=sha256,
+            format=model.format,
+        )
+        backend = BACKENDS[runtime].load()()
+        file = in_one_file(model.file, Workspace(folder)) if runtime == "onnxruntime" else None
+        session = held.enter_context(closing(backend.open(checkpoint, file, "fp32")))
+        outputs = _checked_outputs(session, model, size)
+        yield Opened(model.name, sha256, session, f"{backend.version()}, fp32", outputs, own)
+
+
+def _outputs(model: UserModel, size: tuple[int, int]) -> int:
+    """Return the number of outputs that a module is built with; 0 where the file holds a graph."""
+    if model.format == "onnx":
+        header = read_onnx_header(model.file)
+        if faults := list(onnx_faults(model.file, header, size)):
+            raise DataError("\n".join(faults))
+        return header.classes or 0
+    if model.format != "weights":
+        return 0
+    # the head comes last; `load_model` refuses weights of another module
+    tensors = read_weights_header(model.file).tensors.values()
+    shapes = [getattr(each, "shape", None) for each in tensors]
+    return next((shape[0] for shape in reversed(shapes) if shape), 0)
+
+
+def _checked_outputs(session: Session, model: UserModel, size: tuple[int, int]) -> tuple[str, ...]:
+    import numpy as np
+
+    try:
+        shape = session.predict(np.zeros((1, 3, *size), np.float32)).shape
+    except BackendError:
+        raise
+    except Exception as error:  # a graph of the user's own raises what it likes
+        reason = str(error).strip().rpartition("\n")[2]
+        raise DataError(
+            f"{model.file} does not run on inputs of {size[0]}x{size[1]} ({reason})"
+        ) from error
+    if len(shape) != 2 or shape[0] != 1 or not shape[1]:
+        raise ConfigError(
+            f"{model.file}: its output for one image has the shape {tuple(shape)}, expected "
+            "(1, classes); export the model with one value for each class"
+        )
+    if model.classes and len(model.classes) != shape[1]:
+        raise DataError(
+            f"{model.file} has {shape[1]} outputs, and 'classes' names {len(model.classes)}; name "
+            "every output, in order"
+        )
+    return model.classes or tuple(f"output {number}" for number in range(shape[1]))

@@ -1,0 +1,243 @@
+"""Arrays that `alignkit.tap` recorded: stages by name, each with an array for some of the images.
+
+The lines of ``taps-*.jsonl`` say which file is which stage of which image. They were written
+elsewhere, so that no file outside the folder is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from alignkit.errors import ConfigError, DataError
+from alignkit.plugins import did_you_mean
+from alignkit.preprocess import STAGES, StageName
+from alignkit.samples import Samples
+from alignkit.search.stored_tensors import StoredTensor
+
+_WORDS: dict[StageName, tuple[str, ...]] = {
+    "normalise": ("norm", "input", "tensor", "model", "batch", "final"),
+    "colour": ("colour", "color", "cvt", "channel", "rgb", "bgr"),
+    "quantise": ("quanti", "round", "uint8"),
+    "crop": ("crop",),
+    "resize": ("resiz", "scale", "letterbox", "shrink"),
+    "orient": ("orient", "exif", "rotat", "turn"),
+    "decode": ("decod", "load", "imread", "read", "open"),
+}
+"""Stage → parts of the names that mean it; of several the last stage counts."""
+NO_STAGE = "none"
+"""In ``--stage NAME=none``: leave this tap out."""
+
+
+class _Line(BaseModel):
+    """One line of a log."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+    tap: int
+    stage: str
+    image: str
+    file: str
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class TapStage:
+    """All arrays of one stage."""
+
+    name: str
+    """As the recording code calls it."""
+    stage: StageName | None
+    """The stage of a `Preprocess` after which it was recorded."""
+    tensors: dict[int, StoredTensor]
+    """Index of a sample → its array."""
+    shapes: dict[int, tuple[int, ...]]
+    dtypes: dict[int, str]
+
+    @property
+    def dtype(self) -> str:
+        """Type of the numbers; several if they differ."""
+        return " and ".join(dict.fromkeys(self.dtypes.values()))
+
+    @property
+    def common_shape(self) -> tuple[int, ...] | None:
+        """The shape of all arrays; ``None`` if they differ."""
+        shapes = set(self.shapes.values())
+        return next(iter(shapes)) if len(shapes) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTaps:
+    """The recorded stages, in the order of their first appearance."""
+
+    folder: Path
+    stages: tuple[TapStage, ...]
+    rows: tuple[int, ...]
+    """Indices of the samples with an array in every stage, ascending."""
+    without_image: int
+    """Recorded images that are none of the samples."""
+    processes: int
+    """Logs that were read."""
+
+
+def stored_taps(
+    folder: Path,
+    samples: Samples,
+    named: Mapping[str, str] | None = None,
+    *,
+    strict: bool = True,
+) -> RecordedTaps:
+    """Read a folder of taps; ``named`` maps names of taps to stages, or to ``none``.
+
+    Not ``strict``, a tap whose name says no stage has none, and images may lack some of the taps.
+
+    Raises `DataError` if the folder holds no taps of these images, `ConfigError` if a name in
+    ``named`` is unknown.
+    """
+    logs = sorted(folder.glob("taps-*.jsonl"))
+    if not logs:
+        raise DataError(
+            f"{folder} holds no taps-*.jsonl; record with alignkit.tap, or the file that `alignkit "
+            "match --tap-source python` prints"
+        )
+    lines = sorted((line for log in logs for line in _lines(log)), key=lambda line: line.time)
+    names = dict.fromkeys(line.stage for line in lines)
+    for name in named or {}:
+        if name not in names:
+            raise ConfigError(f"--stage {name}: no tap has that name{did_you_mean(name, names)}")
+    rows_of = _rows(samples)
+    found = [_stage(folder, name, lines, rows_of, named or {}, strict=strict) for name in names]
+    every = set.intersection if strict else set.union
+    rows = every(*(set(each.tensors) for each in found))
+    if not rows:
+        raise DataError(
+            f"{folder}: no image of {len(samples)} has an array in each of {', '.join(names)}; "
+            f"recorded was e.g. {lines[0].image!r}, given e.g. {samples.ids[0]!r}: name the tap's "
+            "image as its file"
+        )
+    images = {line.image for line in lines}
+    lost = sum(_row(image, rows_of) is None for image in images)
+    return RecordedTaps(folder, tuple(found), tuple(sorted(rows)), lost, len(logs))
+
+
+def _lines(log: Path) -> list[_Line]:
+    whole, _, _ = log.read_text("utf-8", "surrogateescape").rpartition("\n")
+    found = []
+    # what follows the last line break was being written when its process ended
+    for number, text in enumerate(whole.split("\n"), 1):
+        try:
+            found.append(_Line.model_validate(json.loads(text)))
+        except (ValueError, ValidationError) as error:
+            said = str(error).split("\n", 1)[0]
+            raise DataError(f"{log}:{number} is no line of alignkit.tap: {said}") from None
+        if found[-1].tap != 1:
+            raise DataError(
+                f"{log}:{number} has format {found[-1].tap}, expected 1; update alignkit"
+            )
+    return found
+
+
+def _stage(
+    folder: Path,
+    name: str,
+    lines: Sequence[_Line],
+    rows_of: Mapping[str, int | None],
+    named: Mapping[str, str],
+    *,
+    strict: bool,
+) -> TapStage:
+    tensors: dict[int, StoredTensor] = {}
+    for line in lines:  # of an image recorded twice the newest counts
+        row = _row(line.image, rows_of)
+        if line.stage == name and row is not None:
+            file = PurePosixPath(line.file)
+            if file.is_absolute() or ".." in file.parts:
+                raise DataError(f"{folder}: {line.file!r} is not in the folder; record again")
+            tensors[row] = StoredTensor(folder / file)
+    facts = {row: tensor.shape() for row, tensor in tensors.items()}
+    shapes = {row: shape for row, (shape, _) in facts.items()}
+    dtypes = {row: dtype for row, (_, dtype) in facts.items()}
+    return TapStage(name, _stage_of(name, named, strict=strict), tensors, shapes, dtypes)
+
+
+def _stage_of(name: str, named: Mapping[str, str], *, strict: bool) -> StageName | None:
+    given = named.get(name)
+    if given == NO_STAGE:
+        return None
+    if given is not None:
+        for stage in STAGES:
+            if given == stage:
+                return stage
+        raise ConfigError(f"--stage {name}={given}: no stage{did_you_mean(given, STAGES)}")
+    words = name.casefold()
+    for stage, parts in _WORDS.items():
+        if any(part in words for part in parts):
+            return stage
+    if not strict:
+        return None
+    raise ConfigError(
+        f"tap {name!r}: its name is no stage's; say which it is, --stage {name}=STAGE with one of "
+        f"{', '.join(STAGES)}, or --stage {name}={NO_STAGE} to leave it out"
+    )
+
+
+def judged_stages(taps: RecordedTaps) -> tuple[TapStage, ...]:
+    """Return the taps that are stages of a `Preprocess`, in its order.
+
+    Raises `ConfigError` if two taps are one stage, or none is any.
+    """
+    found: dict[StageName, TapStage] = {}
+    for each in taps.stages:
+        if each.stage is None:
+            continue
+        if each.stage in found:
+            first = found[each.stage].name
+            raise ConfigError(
+                f"the taps {first!r} and {each.name!r} are both taken as {each.stage}; say which, "
+                f"e.g. --stage {first}={NO_STAGE}"
+            )
+        found[each.stage] = each
+    if not found:
+        raise ConfigError("no tap is a stage; leave one --stage NAME=none out")
+    return tuple(found[stage] for stage in STAGES if stage in found)
+
+
+def image_of(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic] | str:
+    """Return a recorded array as (height, width, 3); or why it is no image of three channels."""
+    shape = array.shape
+    if array.ndim == 4 and shape[0] == 1:
+        array = array[0]
+    if array.ndim == 3 and array.shape[2] == 3:
+        return array
+    if array.ndim == 3 and array.shape[0] == 3:
+        return np.moveaxis(array, 0, -1)
+    return f"an array of shape {shape} is no image of three channels, (h, w, 3) or (3, h, w)"
+
+
+def _rows(samples: Samples) -> dict[str, int | None]:
+    """Map every way to name a sample to its index; ``None`` where two have that name."""
+    found: dict[str, int | None] = {}
+    exact = {name: row for row, name in enumerate(samples.ids)}
+    for row, sample in enumerate(samples.ids):
+        path = PurePosixPath(sample)
+        for name in {path.with_suffix("").as_posix(), path.name, path.stem} - exact.keys():
+            found[name] = None if name in found else row
+    return found | exact
+
+
+def _row(image: str, rows_of: Mapping[str, int | None]) -> int | None:
+    """Return the row of a recorded image: its name may have folders above the samples' own."""
+    parts: list[Any] = [each for each in re.split(r"[/\\]", image) if each]
+    for begin in range(len(parts)):
+        name = "/".join(parts[begin:])
+        if name in rows_of:
+            return rows_of[name]
+    stem = PurePosixPath("/".join(parts)).stem if parts else ""
+    return rows_of.get(stem)

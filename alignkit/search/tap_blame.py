@@ -1,0 +1,242 @@
+"""Find the first recorded stage that parts from a reference, by how much, and why.
+
+Each stage is judged alone: the reference's stages run on the *recorded* output of the stage before,
+so that an early fault is not found again in every later one. Where the result differs, `match`'s
+hypotheses are tried on that input: channel order, geometry, normalisation, decoder, resizer,
+rounding. A channel order that is reversed for a while and restored before the end changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.errors import DataError
+from alignkit.preprocess import Normalise, Preprocess, StageName
+from alignkit.samples import Samples
+from alignkit.search import match
+from alignkit.search.configurations import Configuration, configurations
+from alignkit.search.match_result import (
+    AS_RESIZERS,
+    EXPLAINS_MOST,
+    Match,
+    explained_share,
+)
+from alignkit.search.match_text import label
+from alignkit.search.recolouring import MISREADINGS, recoloured
+from alignkit.search.recorded_input import part
+from alignkit.search.recorded_target import RecordedTensors, target_of
+from alignkit.search.stored_taps import RecordedTaps, judged_stages
+from alignkit.search.tap_causes import SWAPPED, causes_of, choice_text
+from alignkit.search.tap_readings import TapReading, best_reading
+from alignkit.search.tap_report import Cause, StageReport, TapDistance, TapReport
+from alignkit.search.tap_segment import EXACT, Recorded, Segment, denormalised, distances
+from alignkit.search.target import Target
+
+
+def blame(
+    taps: RecordedTaps,
+    samples: Samples,
+    reference: Preprocess,
+    *,
+    given: bool = True,
+    decoders: Sequence[str] = (),
+    resizers: Sequence[str] = (),
+    advance: Callable[[int, int], None] | None = None,
+) -> TapReport:
+    """Judge every recorded stage against the reference's.
+
+    ``given`` says whether the user named the reference. ``decoders`` and ``resizers`` filter, by
+    name, the configurations that are tried. Raises `ConfigError` for names of taps that are no
+    stages, `DataError` for arrays that cannot be read.
+    """
+    stages = judged_stages(taps)
+    names = list(decoders), list(resizers)
+    reports: list[StageReport] = []
+    before: Recorded | None = None
+    begin: StageName | None = None
+    tapped = frozenset(each.stage for each in stages if each.stage)
+    for number, tap in enumerate(stages):
+        recorded = Recorded(tap, taps.rows, reference.normalise)
+        segment = Segment(reference, samples, taps.rows, before, begin, recorded, tapped)
+        reports.append(_judged(segment, *names))
+        before, begin = recorded, segment.last
+        if advance:
+            advance(number + 1, len(stages))
+    return TapReport(
+        taps=taps.folder.name,
+        reference=reference.name,
+        given=given,
+        images=len(taps.rows),
+        processes=taps.processes,
+        without_image=taps.without_image,
+        stages=_with_orders(reports),
+        unused=tuple(each.name for each in taps.stages if each.stage is None),
+    )
+
+
+def nearest_to_the_last(
+    taps: RecordedTaps,
+    samples: Samples,
+    *,
+    decoders: Sequence[str] = (),
+    resizers: Sequence[str] = (),
+    advance: Callable[[int, int], None] | None = None,
+) -> Preprocess:
+    """Return the configuration nearest to the last tap, for a comparison without a reference.
+
+    Raises `DataError` if the arrays are no images of one shape.
+    """
+    last = judged_stages(taps)[-1]
+    shape = last.common_shape
+    if shape is None:
+        raise DataError(
+            f"tap {last.name!r}, the last one, has images of several sizes; give the reference: "
+            "--preprocess TRAINING"
+        )
+    recorded = RecordedTensors(
+        last.name,
+        taps.rows,
+        lambda row: last.tensors[row].read(),
+        shape,
+        last.dtype,
+        len(samples) - len(taps.rows),
+        taps.without_image,
+    )
+    target, rows = target_of(recorded, samples, decoders=decoders, resizers=resizers)
+    among = configurations(target.geometry, decoders=decoders, resizers=resizers)
+    found = match(target, samples, rows, among, progress=advance)
+    return replace(found.preprocesses[0], name=label(found.winner.configurations[0]))
+
+
+def _judged(segment: Segment, decoders: list[str], resizers: list[str]) -> StageReport:
+    recorded = segment.recorded
+    isolated = distances(segment.path, segment.source, segment)
+    whole = part(segment.reference, None, segment.last)
+    cumulative = isolated if segment.before is None else distances(whole, segment.samples, segment)
+    tap = recorded.tap
+    shape = tap.common_shape
+    report = StageReport(
+        recorded.stage,
+        tap.name,
+        tap.dtype,
+        f"{shape}" if shape else "of each image's own size",
+        "same",
+        isolated.plain,
+        cumulative.plain,
+        note="values 0..1, taken as grey levels / 255" if _unit(recorded) else "",
+        left_out=tuple((segment.samples.ids[row], why) for row, why in isolated.left_out),
+    )
+    own = isolated.plain
+    if own is not None and own.identical == own.images:
+        return report
+    if isolated.swapped is not None and isolated.swapped.identical == isolated.swapped.images:
+        cause = Cause(SWAPPED, own.mean if own else None, 0.0)
+        return replace(
+            report, state="explained", causes=(cause,), remains=0.0, explained=1.0, reversed=True
+        )
+    return _explained(segment, report, decoders, resizers)
+
+
+def _unit(recorded: Recorded) -> bool:
+    return recorded.stage != "normalise" and recorded.unit
+
+
+def _explained(
+    segment: Segment, report: StageReport, decoders: list[str], resizers: list[str]
+) -> StageReport:
+    best = best_reading(segment)
+    if best is None:
+        return replace(report, state="not explained", nearest="none of its shape")
+    found = _searched(segment, best, decoders, resizers)
+    causes, remains = causes_of(segment, report, best, found)
+    share = None
+    if report.isolated is not None and remains is not None:
+        share = explained_share(remains, report.isolated.mean)
+    holds = bool(causes) and (
+        (share is not None and share >= EXPLAINS_MOST)
+        or (share is None and remains is not None and remains <= AS_RESIZERS)
+    )
+    nearest = choice_text(segment, found.winner.configurations[0])
+    return replace(
+        report,
+        state="explained" if holds else "not explained",
+        causes=tuple(causes) if holds else (),
+        remains=remains,
+        explained=share,
+        nearest="" if holds else nearest,
+        reversed=best.swapped,
+    )
+
+
+def _searched(
+    segment: Segment, reading: TapReading, decoders: list[str], resizers: list[str]
+) -> Match:
+    """Rank what the segment's libraries may do, the reference's own choice as the plainest."""
+    recorded, path = segment.recorded, segment.path
+
+    def levels(row: int) -> npt.NDArray[np.float32] | str:
+        if reading.normalise is None:
+            found = recorded.levels(row)
+        else:
+            stored = recorded.array(row)
+            # means are in the order of the stored channels
+            found = stored if isinstance(stored, str) else denormalised(stored, reading.normalise)
+        if isinstance(found, str):
+            return found
+        ordered = found[..., ::-1] if reading.swapped else found
+        return np.ascontiguousarray(ordered, np.float32)
+
+    target = Target(recorded.tap.name, levels, reading.geometry, Normalise(), tolerance=EXACT)
+    own = Configuration(path.decode, path.resize.resizer, path.quantise.rule)
+    others = configurations(reading.geometry, decoders=decoders, resizers=resizers)
+    choices = [own]
+    covered = segment.stages
+    decodes = dict.fromkeys(each.decode for each in others) if "decode" in covered else [own.decode]
+    resizes = (
+        dict.fromkeys(each.resizer for each in others) if "resize" in covered else [own.resizer]
+    )
+    rounds = ("none", "round", "truncate") if "quantise" in covered else (own.rounding,)
+    choices += [
+        Configuration(decode, resizer, rounding)  # type: ignore[arg-type]
+        for decode in decodes
+        for resizer in resizes
+        for rounding in rounds
+    ]
+    if "decode" in covered:
+        choices += [replace(own, decode=recoloured(own.decode, each)) for each in MISREADINGS]
+    return match(target, segment.source, segment.rows, list(dict.fromkeys(choices)))
+
+
+def _with_orders(reports: list[StageReport]) -> tuple[StageReport, ...]:
+    """Take a reversed order back where it is restored before the end."""
+    flips = [each.reversed for each in reports]
+    now, orders = False, []
+    for flip in flips:
+        now ^= flip
+        orders.append(now)
+    if not any(flips):
+        return tuple(reports)
+    last_turn = max(place for place, flip in enumerate(flips) if flip)
+    done = []
+    for place, (each, order) in enumerate(zip(reports, orders, strict=True)):
+        kept = replace(each, reversed=order)
+        if flips[place] and not (orders[-1] and place == last_turn):
+            kept = _harmless(kept, restored=not order)
+        done.append(kept)
+    return tuple(done)
+
+
+def _harmless(report: StageReport, *, restored: bool) -> StageReport:
+    """Remove the order from a stage's causes: it is the code's own way to hold an image."""
+    note = "channels back in the reference's order" if restored else "held in reverse channel order"
+    notes = "; ".join(filter(None, (report.note, note)))
+    others = tuple(each for each in report.causes if each.text != SWAPPED)
+    if not others and report.remains is not None and report.remains <= EXACT:
+        images = report.isolated.images if report.isolated else 0
+        same = TapDistance(0.0, 0.0, images, images)
+        return replace(report, state="same", causes=(), isolated=same, note=notes)
+    return replace(report, causes=others, note=notes)

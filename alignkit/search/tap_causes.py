@@ -1,0 +1,127 @@
+"""Causes of a difference in words: the options of the recorded code beside the reference's."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from alignkit.decoders import DECODERS
+from alignkit.plugins import PluginTable, name_of
+from alignkit.resizers import RESIZERS, Resizer
+from alignkit.search.configurations import Configuration, Geometry
+from alignkit.search.match_result import EXPLAINS_MOST, Match
+from alignkit.search.match_text import changed_options
+from alignkit.search.recolouring import RecolouringDecoder
+from alignkit.search.tap_readings import TapReading
+from alignkit.search.tap_report import Cause, StageReport
+from alignkit.search.tap_segment import Segment
+from alignkit.search.target_facts import geometry_words
+
+SWAPPED = "channels are in reverse order"
+"""RGB for BGR, or BGR for RGB."""
+_ORIENTED = {"exif": "applied, where the reference does not", "none": "ignored"}
+
+
+def causes_of(
+    segment: Segment, report: StageReport, reading: TapReading, found: Match
+) -> tuple[list[Cause], float]:
+    """Name each respect in which the nearest differs; return them with what remains, in levels."""
+    before = report.isolated.mean if report.isolated else None
+    texts, own = [], Geometry.of(segment.path)
+    if reading.swapped:
+        texts.append(SWAPPED)
+    if reading.geometry.orient != own.orient:
+        texts.append(f"EXIF orientation {_ORIENTED[reading.geometry.orient]}")
+    if replace(reading.geometry, orient=own.orient) != own:
+        texts.append(f"geometry: {geometry_words(own)} → {geometry_words(reading.geometry)}")
+    if reading.normalise is not None and reading.normalise != segment.reference.normalise:
+        texts.append(f"normalisation: {reading.name or 'none that is known'} ({_numbers(reading)})")
+    share = found.explained
+    libraries = share is not None and share >= EXPLAINS_MOST
+    # what these leave is that of the reference's own libraries
+    causes = [Cause(" and ".join(texts), before, found.plain_mean)] if texts else []
+    if libraries:
+        mine = found.plain
+        nearest = min(found.winner.configurations, key=lambda each: _steps(mine, each))
+        left = found.plain_mean if texts else before
+        words = _in_words(mine.resizer, nearest.resizer)
+        causes.append(Cause(_difference(mine, nearest), left, found.remains, words))
+    return causes, found.remains if libraries else found.plain_mean
+
+
+def choice_text(segment: Segment, choice: Configuration) -> str:
+    """Name the libraries of a segment's stages, and no stand-in for the others."""
+    parts = [_called(choice.decode, DECODERS)] if "decode" in segment.stages else []
+    parts += [_called(choice.resizer, RESIZERS)] if "resize" in segment.stages else []
+    parts += [f"rounding {choice.rounding}"] if choice.rounding != "none" else []
+    return " ▸ ".join(parts) or "the reference's own"
+
+
+def _steps(mine: Configuration, other: Configuration) -> tuple[int, int]:
+    """Count what differs: libraries first, then options."""
+    kinds = options = 0
+    for ours, theirs in ((mine.decode, other.decode), (mine.resizer, other.resizer)):
+        kinds += type(ours) is not type(theirs)
+        options += len(changed_options(ours).items() ^ changed_options(theirs).items())
+    return kinds, options + (mine.rounding != other.rounding)
+
+
+def _difference(mine: Configuration, other: Configuration) -> str:
+    parts = []
+    if isinstance(other.decode, RecolouringDecoder):
+        parts.append(f"colours: {other.decode.recolouring.name}")
+    elif mine.decode != other.decode:
+        parts.append(f"decoder: {_change(mine.decode, other.decode, DECODERS)}")
+    if mine.resizer != other.resizer:
+        parts.append(f"resizer: {_change(mine.resizer, other.resizer, RESIZERS)}")
+    if mine.rounding != other.rounding:
+        parts.append(f"rounding: {mine.rounding} → {other.rounding}")
+    return ", ".join(parts)
+
+
+def _change(mine: Any, other: Any, table: PluginTable) -> str:
+    """Say which options of one class change, or show both with their options."""
+    if type(mine) is not type(other):
+        return f"{_called(mine, table)} → {_called(other, table)}"
+    changed = [
+        f"{each.name}={getattr(mine, each.name)} → {getattr(other, each.name)}"
+        for each in fields(mine)
+        if getattr(mine, each.name) != getattr(other, each.name)
+    ]
+    return f"{name_of(mine, table)} {', '.join(changed)}"
+
+
+def _called(plugin: Any, table: PluginTable) -> str:
+    options = {each.name: getattr(plugin, each.name) for each in fields(plugin)}
+    # a switch that is off says little
+    shown = [f"{key}={value}" for key, value in options.items() if value not in (None, False)]
+    return " ".join([name_of(plugin, table), *shown])
+
+
+def _in_words(mine: Resizer, other: Resizer) -> str:
+    words = []
+    before, now = _antialiased(mine), _antialiased(other)
+    if before is not None and now is not None and before != now:
+        words.append("antialiased" if now else "no antialias: it does not filter when it shrinks")
+    aligned = (getattr(each, "align_corners", False) for each in (mine, other))
+    if (*aligned,) == (False, True):
+        words.append("centres of the corner pixels aligned: up to half a pixel off")
+    return "; ".join(words)
+
+
+def _antialiased(resizer: Any) -> bool | None:
+    """Tell whether a resizer filters when it shrinks; ``None`` if its options do not say it."""
+    if hasattr(resizer, "antialias"):
+        return bool(resizer.antialias)
+    if hasattr(resizer, "filter"):  # Pillow
+        return bool(resizer.filter != "nearest")
+    if hasattr(resizer, "interpolation"):  # OpenCV
+        return bool(resizer.interpolation == "area")
+    return None
+
+
+def _numbers(reading: TapReading) -> str:
+    assert reading.normalise is not None
+    sides = reading.normalise.mean, reading.normalise.std
+    mean, std = ("/".join(f"{value:.4g}" for value in side) for side in sides)
+    return f"mean {mean}, std {std}"

@@ -1,0 +1,98 @@
+"""A `TapReport` as text: a line a stage, the first that parts, and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from alignkit.search.tap_report import Cause, StageReport, TapReport
+from alignkit.text.numbers import percent, plain
+
+HEADINGS = ("stage", "tap", "isolated mean |Δ|", "max |Δ|", "cumulative", "identical", "finding")
+
+
+def heading(report: TapReport) -> str:
+    """Say what was recorded, and what it is compared with."""
+    logs = "1 process" if report.processes == 1 else f"{report.processes} processes"
+    lines = [f"taps: {len(report.stages)} stages of {report.images} images, by {logs}"]
+    if report.without_image:
+        lines.append(f"other images: {report.without_image} recorded ones are none of the given")
+    if report.unused:
+        lines.append(f"left out: {', '.join(report.unused)}")
+    named = "" if report.given else ", the nearest to the last tap, as no --preprocess is given"
+    lines.append(f"reference: {report.reference}{named}")
+    lines += [
+        f"{each.tap}: {len(each.left_out)} images left out; {': '.join(each.left_out[0])}"
+        for each in report.stages
+        if each.left_out
+    ]
+    return "\n".join(lines)
+
+
+def rows(report: TapReport) -> Iterator[tuple[str, ...]]:
+    """Yield a row of the table for each stage."""
+    for each in report.stages:
+        one, whole = each.isolated, each.cumulative
+        yield (
+            each.stage,
+            each.tap,
+            plain(one.mean, 3) if one else "other shape",
+            plain(one.greatest, 1) if one else "",
+            plain(whole.mean, 3) if whole else "other shape",
+            f"{one.identical}/{one.images}" if one else "",
+            _finding(each),
+        )
+
+
+def _finding(stage: StageReport) -> str:
+    if stage.state == "same":
+        found = "same as the reference's"
+    elif stage.state == "explained":
+        found = "; ".join(each.text for each in stage.causes)
+    else:
+        found = "parts, and no hypothesis explains it"
+    return f"{found} ({stage.note})" if stage.note else found
+
+
+def verdict(report: TapReport) -> str:
+    """Name the first stage that parts, by how much and why."""
+    first = report.first
+    if first is None:
+        said = "every recorded stage is the reference's"
+        return f"{said}, on {report.images} images, each judged on the recorded input before it."
+    sentences = [f"First parts at {first.stage} (tap {first.tap}): {_why(first)}"]
+    later = [each for each in report.stages if each.parts and each is not first]
+    sentences += [f"Then, on its own recorded input, {each.stage}: {_why(each)}" for each in later]
+    return "\n".join(sentences)
+
+
+def _why(stage: StageReport) -> str:
+    before = stage.isolated
+    size = (
+        f"{plain(before.mean, 2)} grey levels in the mean, {plain(before.greatest, 0)} at most"
+        if before
+        else f"its shape {stage.shape} is not the reference's"
+    )
+    if stage.state == "explained":
+        steps = "; ".join(map(_step, stage.causes))
+        share = f", {percent(stage.explained, 0)} explained" if stage.explained is not None else ""
+        return f"{size}{share}.\n  {steps}"
+    left = f", {plain(stage.remains, 2)} levels away" if stage.remains is not None else ""
+    return f"{size}.\n  No hypothesis explains most of it; the nearest is {stage.nearest}{left}."
+
+
+def _step(cause: Cause) -> str:
+    start = f"from {plain(cause.before, 2)} " if cause.before is not None else ""
+    meaning = f" ({cause.meaning})" if cause.meaning else ""
+    return f"{cause.text}{meaning}: {start}to {plain(cause.after, 2)} levels"
+
+
+def as_json(report: TapReport) -> dict[str, Any]:
+    """Return the whole report, JSON-ready."""
+    first = report.first
+    return {
+        **asdict(report),
+        "first": first.stage if first else None,
+        "verdict": verdict(report),
+    }

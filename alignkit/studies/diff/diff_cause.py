@@ -1,0 +1,147 @@
+"""The end of a diff: the first stage and options that change, why, and whether it matters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from alignkit.preprocess import STAGES
+from alignkit.progress import Progress
+from alignkit.record import PathFacts
+from alignkit.record.diff_document import (
+    GivenModel,
+    KnownEffect,
+    Mechanism,
+    PairDiff,
+    PredictionDrift,
+    StageCause,
+)
+from alignkit.studies.diff.known_effects import nearest_effects
+from alignkit.studies.diff.mechanism_share import main_mechanism
+from alignkit.text.diff_words import NO_MODEL
+from alignkit.text.numbers import plain
+from alignkit.text.stage_changes import stage_change
+
+if TYPE_CHECKING:
+    from alignkit.predict.given_model import Opened
+    from alignkit.preprocess import Preprocess
+    from alignkit.studies.diff import DiffRequest
+
+
+def with_causes(
+    pairs: Sequence[PairDiff],
+    begun: Mapping[str, Mapping[str, int]],
+    paths: Sequence[PathFacts],
+    request: DiffRequest,
+    model: Opened | None,
+    progress: Progress,
+) -> tuple[PairDiff, ...]:
+    """Add causes, mechanism, predictions and their meaning to each measured pair.
+
+    ``begun`` maps candidate to stage → images that it is the first to change.
+    """
+    known = {each.preprocess.name: each.preprocess for each in request.usable}
+    facts = {each.name: each for each in paths}
+    found = []
+    for pair in pairs:
+        if not pair.compared:
+            found.append(pair)
+            continue
+        both = known[pair.reference], known[pair.candidate]
+        causes = _causes(pair, begun[pair.candidate], facts)
+        mechanism = main_mechanism(*both, request.samples, request.limits) if causes else None
+        drift = _predicted(both, request, model, progress) if model else None
+        effects = () if drift or not causes else _effects(pair, causes, mechanism)
+        found.append(
+            pair.model_copy(
+                update={
+                    "causes": causes,
+                    "mechanism": mechanism,
+                    "predictions": drift,
+                    "effects": effects,
+                    "matter": _matter(drift, model, effects, differs=bool(causes)),
+                }
+            )
+        )
+    return tuple(found)
+
+
+def given_model_facts(model: Opened) -> GivenModel:
+    """Describe the model that predicted."""
+    return GivenModel(
+        name=model.name,
+        sha256=model.sha256,
+        runtime=model.runtime,
+        outputs=len(model.outputs),
+        size=model.size,
+    )
+
+
+def _predicted(
+    both: tuple[Preprocess, Preprocess], request: DiffRequest, model: Opened, progress: Progress
+) -> PredictionDrift:
+    from alignkit.studies.diff.diff_predictions import predict_mixtures, prediction_drift
+
+    title = f"{model.name}, {both[1].title}"
+    with progress.stage("predict", len(request.samples), title) as stage:
+        predicted = predict_mixtures(
+            *both,
+            request.samples,
+            model.session,
+            limits=request.limits,
+            threads=request.threads,
+            advance=stage.advance,
+        )
+    return prediction_drift(predicted, model.outputs)
+
+
+def _causes(
+    pair: PairDiff, begun: Mapping[str, int], facts: Mapping[str, PathFacts]
+) -> tuple[StageCause, ...]:
+    differs = {
+        stage.stage
+        for stage in pair.stages
+        if stage.mode == "isolated" and (stage.identical < stage.images or stage.shape_mismatches)
+    }
+    return tuple(
+        StageCause(
+            stage=stage,
+            begun=begun.get(stage, 0),
+            change=stage_change(facts[pair.reference], facts[pair.candidate], stage),
+        )
+        for stage in STAGES
+        if stage in differs
+    )
+
+
+def _effects(
+    pair: PairDiff, causes: Sequence[StageCause], mechanism: Mechanism | None
+) -> tuple[KnownEffect, ...]:
+    # another normalisation changes every value of the tensor, which levels do not show
+    if causes[-1].stage == "normalise":
+        return ()
+    last = next(each for each in pair.stages if (each.stage, each.mode) == ("colour", "cumulative"))
+    published = mechanism.published if mechanism and mechanism.explains_most else ()
+    return (*(nearest_effects(last.mean_abs) if last.mean_abs else ()), *published)
+
+
+def _matter(
+    drift: PredictionDrift | None,
+    model: Opened | None,
+    effects: Sequence[KnownEffect],
+    *,
+    differs: bool,
+) -> tuple[str, ...]:
+    """Say in sentences whether it matters, from evidence alone."""
+    if drift is not None and model is not None:
+        from alignkit.studies.diff.diff_predictions import flips_sentence
+
+        return (flips_sentence(drift, model.name),)
+    if not differs:
+        return ()
+    return NO_MODEL, *map(_comparison, effects)
+
+
+def _comparison(known: KnownEffect) -> str:
+    levels = "" if known.levels is None else f", {plain(known.levels, 2)} levels apart"
+    return f"for comparison, {known.kind}: {known.stacks}{levels}: {known.effect} ({known.source})"

@@ -1,0 +1,250 @@
+"""Known mechanisms by which two paths differ: one of them does something that the other does not.
+
+Each comes with its evidence, and with the path as it would be without it, so that
+`alignkit.studies.diff.mechanism_share` can measure how much of a difference it explains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from alignkit.decoders import DECODERS
+from alignkit.plugins import name_of
+from alignkit.preprocess import Colour, Orient, Preprocess, Quantise
+from alignkit.record.diff_document import KnownEffect
+from alignkit.resizers import RESIZERS, Resizer
+
+_INTERPOLATES_CHROMA = ("opencv", "pillow", "torchvision", "torchpipe")
+"""Decoders that call libjpeg-turbo with its defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A mechanism that one path has and the other has not."""
+
+    sentence: str
+    """In words; ``{a}`` has it and ``{b}`` has not, ``{ka}`` and ``{kb}`` are their kernels."""
+    evidence: str
+    without: Callable[[Preprocess, Preprocess], Preprocess | None]
+    """(a, b) → ``a`` doing as ``b`` in this alone; ``None`` unless the two differ in this."""
+    published: KnownEffect | None = None
+    """Its effect on a model, as somebody else measured it."""
+
+
+def _with(path: Preprocess, resizer: Resizer) -> Preprocess:
+    return replace(path, resize=replace(path.resize, resizer=resizer))
+
+
+def _resizer(path: Preprocess) -> tuple[str, Resizer]:
+    return name_of(path.resize.resizer, RESIZERS), path.resize.resizer
+
+
+def _filters(path: Preprocess) -> bool | None:
+    """Tell whether a resize averages when it shrinks; ``None`` of a resizer that is not known."""
+    name, resizer = _resizer(path)
+    if name == "pillow":
+        return bool(resizer.filter != "nearest")  # type: ignore[attr-defined]
+    if name == "opencv":
+        return bool(resizer.interpolation == "area")  # type: ignore[attr-defined]
+    if name in ("torchpipe", "torchpipe-cuda"):
+        return False
+    return getattr(resizer, "antialias", None)
+
+
+def _filtering(a: Preprocess, b: Preprocess) -> Preprocess | None:
+    if _filters(a) is not False or not _filters(b):
+        return None
+    from alignkit.resizers.opencv import OpenCVResizer
+    from alignkit.resizers.pillow import PillowResizer
+    from alignkit.resizers.torch import TorchResizer
+
+    name, resizer = _resizer(a)
+    kernel = kernel_of(a)
+    if kernel not in ("linear", "cubic"):
+        return None
+    if name == "opencv" and isinstance(b.resize.resizer, OpenCVResizer):
+        return _with(a, OpenCVResizer("area"))
+    if name == "opencv" or getattr(resizer, "op", "") == "mat":
+        # OpenCV has no such option: Pillow's is the same kernel with a filter
+        return _with(a, PillowResizer("bilinear" if kernel == "linear" else "bicubic"))
+    if name in ("torchpipe", "torchpipe-cuda"):
+        return _with(a, TorchResizer(align_corners=True, antialias=True))
+    return _with(a, replace(resizer, antialias=True))  # type: ignore[type-var]
+
+
+_OPTIONS = {"pillow": "filter", "opencv": "interpolation", "torch": "mode",
+            "torchvision": "interpolation", "torchvision-cuda": "interpolation",
+            "dali": "interpolation", "dali-gpu": "interpolation"}  # fmt: skip
+"""Resizer → its option that names the kernel."""
+_KERNELS = {"bilinear": "linear", "linear-exact": "linear", "bicubic": "cubic", "nn": "nearest",
+            "lanczos4": "lanczos", "lanczos3": "lanczos"}  # fmt: skip
+"""A library's name of a kernel → the common one, where they differ."""
+
+
+def kernel_of(path: Preprocess) -> str:
+    """Name the kernel of a path's resize: ``linear``, ``cubic``, …; empty if it is not known."""
+    name, resizer = _resizer(path)
+    if name in ("torchpipe", "torchpipe-cuda"):
+        return "linear"
+    own = getattr(resizer, _OPTIONS.get(name, ""), "")
+    return _KERNELS.get(own, own)
+
+
+def _same_kernel(a: Preprocess, b: Preprocess) -> Preprocess | None:
+    mine, theirs = kernel_of(a), kernel_of(b)
+    name, resizer = _resizer(a)
+    if mine == theirs or not {mine, theirs} <= {"linear", "cubic"} or name not in _OPTIONS:
+        return None
+    bi = name in ("pillow", "torch", "torchvision", "torchvision-cuda")
+    own = f"bi{theirs}" if bi else theirs
+    return _with(a, replace(resizer, **{_OPTIONS[name]: own}))  # type: ignore[type-var]
+
+
+def _corners(path: Preprocess) -> bool:
+    name, resizer = _resizer(path)
+    tensor = name == "torchpipe-cuda" or getattr(resizer, "op", "") == "tensor"
+    return tensor or bool(getattr(resizer, "align_corners", False))
+
+
+def _half_pixel(a: Preprocess, b: Preprocess) -> Preprocess | None:
+    if not _corners(a) or _corners(b):
+        return None
+    from alignkit.resizers.torch import TorchResizer
+
+    resizer = a.resize.resizer
+    if isinstance(resizer, TorchResizer):
+        return _with(a, replace(resizer, align_corners=False))
+    return _with(a, TorchResizer())
+
+
+def _geometry(a: Preprocess, b: Preprocess) -> Preprocess | None:
+    mine, theirs = a.resize, b.resize
+    same = (mine.fit, mine.size, a.crop.size) == (theirs.fit, theirs.size, b.crop.size)
+    # DALI's keep_scale belongs to one geometry
+    if same or hasattr(mine.resizer, "keep_scale"):
+        return None
+    resize = replace(theirs, resizer=mine.resizer)
+    return replace(a, resize=resize, crop=b.crop)
+
+
+def _chroma(a: Preprocess, b: Preprocess) -> Preprocess | None:
+    smooth = {"chroma": "smooth", "upsampling": "interpolate"}
+    option, value = _option(b, smooth)
+    interpolates = (
+        name_of(b.decode, DECODERS) in _INTERPOLATES_CHROMA or smooth.get(option) == value
+    )
+    mine, repeated = _option(a, smooth)
+    if not interpolates or not mine or repeated == smooth[mine]:
+        return None
+    return replace(a, decode=replace(a.decode, **{mine: smooth[mine]}))  # type: ignore[type-var]
+
+
+def _option(path: Preprocess, options: dict[str, str]) -> tuple[str, str]:
+    """Return the first of the options that the decoder has, with its value."""
+    found = ((name, getattr(path.decode, name, "")) for name in options)
+    return next((each for each in found if each[1]), ("", ""))
+
+
+def _rounded_colour(a: Preprocess, b: Preprocess) -> Preprocess | None:
+    mine, theirs = getattr(a.decode, "colour", ""), getattr(b.decode, "colour", "round")
+    if mine != "truncate" or theirs != "round":
+        return None
+    return replace(a, decode=replace(a.decode, colour="round"))  # type: ignore[type-var]
+
+
+def _accurate_dct(a: Preprocess, b: Preprocess) -> Preprocess | None:
+    if getattr(a.decode, "dct", "") != "ifast" or getattr(b.decode, "dct", "") == "ifast":
+        return None
+    return replace(a, decode=replace(a.decode, dct="islow"))  # type: ignore[type-var]
+
+
+def _turned(a: Preprocess, b: Preprocess) -> Preprocess | None:
+    turns = [path.decode.orients or path.orient.policy == "exif" for path in (a, b)]
+    return replace(a, orient=Orient("exif")) if turns == [False, True] else None
+
+
+def _as_rgb(a: Preprocess, b: Preprocess) -> Preprocess | None:
+    different = a.colour.space == "bgr" and b.colour.space != "bgr"
+    return replace(a, colour=b.colour) if different else None
+
+
+def _without_nv12(a: Preprocess, b: Preprocess) -> Preprocess | None:
+    spaces = [path.colour.space.startswith("nv12") for path in (a, b)]
+    return replace(a, colour=Colour("rgb")) if spaces == [True, False] else None
+
+
+def _rounded(a: Preprocess, b: Preprocess) -> Preprocess | None:
+    different = a.quantise.rule == "truncate" and b.quantise.rule != "truncate"
+    return replace(a, quantise=Quantise("round")) if different else None
+
+
+KNOWN = (
+    Known(
+        "{a} and {b} show other parts of an image to the model: their resize and crop keep another "
+        "shape or another share of it",
+        "the options of both paths",
+        _geometry,
+    ),
+    Known(
+        "{a} interpolates with a {ka} kernel, {b} with a {kb} one",
+        "the options of both paths",
+        _same_kernel,
+    ),
+    Known(
+        "{b} filters when it shrinks an image, {a} does not",
+        "Pillow's handbook, Concepts, Filters; docs.opencv.org, cv::resize (INTER_AREA to shrink); "
+        "pytorch.org, torch.nn.functional.interpolate (antialias)",
+        _filtering,
+        KnownEffect(
+            stacks="torch's resize without and with its filter",
+            levels=None,
+            effect="ResNet-18 is right on 68.93 % and 69.75 % of ImageNet",
+            kind="published",
+            source="github.com/shift-happens-benchmark/icml-2022, pull request 62",
+        ),
+    ),
+    Known(
+        "{a} lays its grid through the centres of the corner pixels (align_corners), {b} through "
+        "the edges of the image",
+        "pytorch.org, torch.nn.functional.interpolate (align_corners); torchpipe 0.2.25, "
+        "ResizeTensor.cpp",
+        _half_pixel,
+    ),
+    Known(
+        "{a} repeats the samples of chroma, {b} interpolates between them",
+        "docs/preprocessing.md, nvjpeg-model; libjpeg-turbo, TJFLAG_FASTUPSAMPLE",
+        _chroma,
+    ),
+    Known(
+        "{a} cuts RGB levels off and {b} rounds them, so that {a} is darker",
+        "docs/diff.md, Surrogates: verified against stored output of nvJPEG",
+        _rounded_colour,
+    ),
+    Known(
+        "{a} decodes with the fast inverse DCT, {b} with the accurate one",
+        "libjpeg-turbo, JDCT_IFAST; tensorflow.org, tf.io.decode_jpeg (dct_method)",
+        _accurate_dct,
+    ),
+    Known(
+        "{b} turns images by their EXIF orientation, {a} does not",
+        "the options of both paths",
+        _turned,
+    ),
+    Known(
+        "{a} gives its channels in the order BGR, {b} in RGB",
+        "the options of both paths",
+        _as_rgb,
+    ),
+    Known(
+        "{a} passes NV12, which halves the resolution of chroma, {b} does not",
+        "docs/preprocessing.md",
+        _without_nv12,
+    ),
+    Known(
+        "{a} cuts unrounded levels off to bytes, {b} does not, so that {a} is darker",
+        "pytorch.org, Tensor.to(torch.uint8); docs/diff.md, Surrogates",
+        _rounded,
+    ),
+)
+"""The mechanisms that are known; their order is that of the sentence where several are named."""

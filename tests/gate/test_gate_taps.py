@@ -1,0 +1,121 @@
+"""Assertions about recorded stages: pass, drift, and nothing compared."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from alignkit.errors import ConfigError
+from alignkit.experiment import load_experiment
+from alignkit.gate.gate_run import GateRun, run_gate
+from alignkit.progress import progress_for
+from alignkit.tap_recorder import Tap
+from alignkit.workspace import Workspace
+from tests.photos import encoded, photo
+
+FILE = """\
+name: taps
+data: {{name: images, root: {root}/photos}}
+preprocess:
+  training: {{decode: pillow, resize: {{name: pillow, size: 32}}}}
+gate:
+  taps:
+    folder: {root}/taps
+    rules:
+      - {rule}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two photographs, served by Pillow in the order B, G, R, as floats after the resize."""
+    (tmp_path / "photos").mkdir()
+    tap = Tap()
+    tap.to(tmp_path / "taps")
+    for number in range(2):
+        data = encoded(photo(width=90 + number))
+        (tmp_path / "photos" / f"{number}.jpg").write_bytes(data)
+        image = Image.open(io.BytesIO(data)).convert("RGB")
+        tap("decoded", np.asarray(image)[..., ::-1], f"{number}.jpg")
+        small = image.resize((32, 32), Image.Resampling.BILINEAR)
+        tap("resized", np.asarray(small).astype(np.float32), f"{number}.jpg")
+        tap("feed", np.full((1, 3, 32, 32), 9.5 * number, np.float32), f"{number}.jpg")
+    return tmp_path
+
+
+def gate(folder, rule: str, *overrides: str):
+    file = folder / "gate.yaml"
+    file.write_text(FILE.format(root=folder, rule=rule))
+    run = GateRun(file, overrides, Workspace(folder / "reports"), report=False)
+    return run_gate(run, progress_for("none"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "code", "observed"),
+    [
+        ("{tap: resized, size: [32, 32]}", 0, "32x32 on 2 images"),
+        ("{tap: feed, size: [32, 32]}", 0, "32x32 on 2 images"),
+        ("{tap: resized, size: [32, 33]}", 1, "32x32 on 2 (first 0.jpg) of 2 images"),
+        ("{tap: decoded, size: [61, 90]}", 1, "61x91 on 1 (first 1.jpg) of 2 images"),
+        ("{tap: resized, dtype: float32}", 0, "float32 on 2 images"),
+        ("{tap: resized, dtype: uint8}", 1, "float32 on 2 (first 0.jpg) of 2 images"),
+        ("{tap: feed, range: [0, 10]}", 0, "0 to 9.5 over 2 images"),
+        ("{tap: feed, range: [-1, 9]}", 1, "0 to 9.5 over 2 images; outside on 1 (first 1.jpg)"),
+        ("{tap: resized, channels: rgb}", 0, "RGB: 0.00 levels from training as RGB"),
+        ("{tap: decoded, channels: rgb}", 1, "BGR: "),
+        ("{tap: decoded, channels: bgr}", 0, "BGR: "),
+        ("{tap: feed, channels: rgb}", 5, "which stage 'feed' is, is not known"),
+        ("{tap: absent, dtype: uint8}", 5, "no tap 'absent' in"),
+    ],
+)
+def test_each_assertion_passes_fails_or_cannot_be_judged(folder, rule, code, observed):
+    result = gate(folder, rule)
+    assert result.exit_code == code
+    (outcome,) = result.record.verdict.rules
+    assert observed in outcome.observed
+    assert outcome.line == 9
+
+
+def test_an_order_that_pixels_do_not_show_is_no_pass(folder):
+    result = gate(folder, "{tap: feed, channels: rgb}", "gate.taps.stages={feed: normalise}")
+    assert result.exit_code == 5
+    (outcome,) = result.record.verdict.rules
+    assert "no order is clearly nearer" in outcome.observed
+
+
+def test_a_folder_without_taps_compares_nothing(folder):
+    result = gate(folder, "{tap: feed, dtype: uint8}", f"gate.taps.folder={folder}/none")
+    assert result.exit_code == 5
+    assert [each.state for each in result.record.verdict.rules] == ["error"]
+
+
+def test_rules_about_paths_hold_beside_those_about_taps(folder):
+    more = (
+        "preprocess.serving={decode: opencv, resize: {name: opencv, size: 32}}",
+        "gate.rules=[{metric: resize.mean_abs, fail: 0.1}]",
+    )
+    result = gate(folder, "{tap: resized, size: [32, 32]}", *more)
+    assert result.exit_code == 1
+    states = {each.rule: each.state for each in result.record.verdict.rules}
+    assert states["resized.size"] == "pass"
+    assert states["resize.mean_abs"] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("rule", "place", "says"),
+    [
+        ("{tap: a}", "9:9", "needs 'size', 'range', 'dtype' or 'channels'"),
+        ("{tap: a, range: [3, 3]}", "9:9", "holds no interval"),
+        ("{tap: a, chanels: rgb}", "9:18", "did you mean 'channels'?"),
+        ("{tap: a, channels: rbg}", "9:28", "should be 'rgb' or 'bgr'"),
+        ("{tap: a, size: [0, 4]}", "9:25", "greater than or equal to 1"),
+    ],
+)
+def test_mistakes_are_told_with_line_and_column(folder, rule, place, says):
+    file = folder / "gate.yaml"
+    file.write_text(FILE.format(root=folder, rule=rule))
+    with pytest.raises(ConfigError) as told:
+        load_experiment(file)
+    assert f"gate.yaml:{place}: gate.taps.rules.0" in str(told.value)
+    assert says in str(told.value)

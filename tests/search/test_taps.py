@@ -1,0 +1,317 @@
+"""Serving code with one fault: its recorded stages name the stage that has it, and the fault."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from alignkit.errors import ConfigError, DataError
+from alignkit.preprocess import Orient, Preprocess
+from alignkit.search.stored_taps import stored_taps
+from alignkit.search.tap_blame import blame, nearest_to_the_last
+from alignkit.search.tap_report import StageReport, TapReport
+from alignkit.search.tap_text import as_json, verdict
+from alignkit.search.target import preprocess_of
+from alignkit.tap_recorder import Tap
+from tests.search.test_search import photographs
+
+SIDE = 48
+ONLY = {"decoders": ("opencv", "simplejpeg"), "resizers": ("opencv", "pillow", "torch")}
+MEAN, STD = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])
+
+
+@cache
+def images():
+    return photographs(4)
+
+
+def decoded(data: bytes, flags: int = cv2.IMREAD_COLOR) -> np.ndarray:
+    """Decode as `cv2.imread` does: turned by EXIF, unless a flag says otherwise."""
+    return cv2.cvtColor(cv2.imdecode(np.frombuffer(data, np.uint8), flags), cv2.COLOR_BGR2RGB)
+
+
+def unturned(data: bytes) -> np.ndarray:
+    return decoded(data, cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
+
+
+def resized(image: np.ndarray) -> np.ndarray:
+    return cv2.resize(image, (SIDE, SIDE))
+
+
+def interpolated(image: np.ndarray, **options: bool) -> np.ndarray:
+    pixels = torch.from_numpy(image.copy()).permute(2, 0, 1)[None].float()
+    scaled = torch.nn.functional.interpolate(pixels, (SIDE, SIDE), mode="bilinear", **options)
+    return scaled[0].permute(1, 2, 0).numpy()
+
+
+def cropped(image: np.ndarray) -> np.ndarray:
+    height, width = image.shape[:2]
+    short = round(SIDE * 256 / 224)
+    scale = short / min(height, width)
+    size = [short if side == min(height, width) else int(side * scale) for side in (width, height)]
+    larger = cv2.resize(image, size)
+    top, left = (round((side - SIDE) / 2) for side in larger.shape[:2])
+    return larger[top : top + SIDE, left : left + SIDE]
+
+
+def normalised(levels: np.ndarray) -> np.ndarray:
+    tensor = (levels.astype(np.float32) / 255 - MEAN) / STD
+    return np.ascontiguousarray(tensor.transpose(2, 0, 1)[None])
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Three stages of serving code, each right unless it is given."""
+
+    decode: Callable = decoded
+    resize: Callable = resized
+    normalise: Callable = normalised
+
+    def record(self, folder: Path) -> None:
+        tap = Tap()
+        tap.to(folder)
+        for row, name in enumerate(images().ids):
+            image = tap("after_decode", self.decode(images().read(row)), f"/srv/upload/{name}")
+            image = tap("after_resize", self.resize(image), f"/srv/upload/{name}")
+            tap("model_input", self.normalise(image), f"/srv/upload/{name}")
+
+
+def reference(name: str = "opencv-train") -> Preprocess:
+    return preprocess_of(name, SIDE)
+
+
+def judged(folder: Path, serving: Serving, path: Preprocess | None = None) -> TapReport:
+    serving.record(folder)
+    return blame(stored_taps(folder, images()), images(), path or reference(), **ONLY)
+
+
+def only_fault(report: TapReport, stage: str) -> StageReport:
+    assert [each.stage for each in report.stages if each.parts] == [stage]
+    first = report.first
+    assert first is not None
+    assert first.state == "explained"
+    return first
+
+
+def test_right_code_is_the_reference_in_every_stage(tmp_path):
+    report = judged(tmp_path, Serving())
+    assert report.first is None
+    assert [each.stage for each in report.stages] == ["decode", "resize", "normalise"]
+    assert all(each.isolated.identical == len(images()) for each in report.stages)
+    assert "every recorded stage is the reference's" in verdict(report)
+
+
+def test_swapped_channels_are_named_where_they_begin(tmp_path):
+    first = only_fault(
+        judged(tmp_path, Serving(decode=lambda data: decoded(data)[..., ::-1])), "decode"
+    )
+    assert first.causes[0].text == "channels are in reverse order"
+    assert first.explained == 1.0
+    assert first.remains == 0.0
+
+
+def test_swapped_channels_that_are_restored_are_a_note(tmp_path):
+    serving = Serving(
+        decode=lambda data: decoded(data)[..., ::-1],
+        normalise=lambda image: normalised(image[..., ::-1]),
+    )
+    report = judged(tmp_path, serving)
+    assert report.first is None
+    assert "held in reverse channel order" in report.stages[0].note
+    assert "back in the reference's order" in report.stages[2].note
+
+
+@pytest.mark.parametrize(
+    ("serve", "text", "meaning"),
+    [
+        (
+            lambda image: cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_NEAREST),
+            "resizer: opencv interpolation=linear → nearest",
+            "",
+        ),
+        (
+            lambda image: interpolated(image, align_corners=True),
+            "→ torch mode=bilinear align_corners=True",
+            "up to half a pixel off",
+        ),
+        (
+            lambda image: interpolated(image, antialias=True),
+            "→ torch mode=bilinear antialias=True",
+            "antialiased",
+        ),
+    ],
+    ids=["interpolation", "half pixel", "antialias"],
+)
+def test_a_wrong_resize_is_named_with_its_options(tmp_path, serve, text, meaning):
+    first = only_fault(judged(tmp_path, Serving(resize=serve)), "resize")
+    (cause,) = first.causes
+    assert text in cause.text
+    assert meaning in cause.meaning
+    assert first.remains < 1e-3
+
+
+def test_a_missing_antialias_is_said_in_words(tmp_path):
+    serving = Serving(decode=unturned)  # as Pillow does
+    first = only_fault(judged(tmp_path, serving, reference("pillow-train")), "resize")
+    assert "no antialias" in first.causes[0].meaning
+    assert first.isolated.mean > 1
+
+
+def test_another_geometry_is_named(tmp_path):
+    first = only_fault(judged(tmp_path, Serving(resize=cropped)), "resize")
+    assert first.causes[0].text == (
+        f"geometry: squash to {SIDE}x{SIDE} → shorter side to 55, centre crop {SIDE}x{SIDE}"
+    )
+    assert first.remains == 0.0
+
+
+def test_another_size_has_no_distance_and_a_cause(tmp_path):
+    report = judged(tmp_path, Serving(resize=lambda image: cv2.resize(image, (40, 40))))
+    first = report.first
+    assert first.stage == "resize"
+    assert first.isolated is None
+    assert first.causes[0].text == f"geometry: squash to {SIDE}x{SIDE} → squash to 40x40"
+
+
+def test_another_normalisation_is_named(tmp_path):
+    def halves(image: np.ndarray) -> np.ndarray:
+        return (image / 127.5 - 1).astype(np.float32).transpose(2, 0, 1)[None]
+
+    serving = Serving(normalise=halves)
+    first = only_fault(judged(tmp_path, serving), "normalise")
+    assert first.causes[0].text.startswith("normalisation: -1..1 (mean 0.5/0.5/0.5")
+
+
+def test_a_decoder_s_switch_is_named_on_full_images(tmp_path):
+    from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
+
+    serving = Serving(decode=lambda data: SimpleJPEGDecoder(chroma="nearest").decode(data).image)
+    path = replace(reference(), orient=Orient("none"))
+    first = only_fault(judged(tmp_path, serving, path), "decode")
+    assert "simplejpeg chroma=nearest" in first.causes[0].text
+
+
+def test_two_faults_are_two_stages(tmp_path):
+    serving = Serving(
+        resize=lambda image: cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_AREA),
+        normalise=lambda image: normalised(image[..., ::-1]),
+    )
+    report = judged(tmp_path, serving)
+    assert [each.stage for each in report.stages if each.parts] == ["resize", "normalise"]
+    assert "interpolation=linear → area" in verdict(report)
+    assert "Then, on its own recorded input, normalise" in verdict(report)
+
+
+def test_a_blur_is_no_diagnosis(tmp_path):
+    serving = Serving(resize=lambda image: cv2.GaussianBlur(resized(image), (0, 0), 2.0))
+    report = judged(tmp_path, serving)
+    assert report.first.stage == "resize"
+    assert report.first.state == "not explained"
+    assert not report.first.causes
+    assert "No hypothesis explains most of it; the nearest is" in verdict(report)
+
+
+def test_without_a_reference_the_nearest_to_the_last_tap_is_taken(tmp_path):
+    Serving(resize=lambda image: interpolated(image, align_corners=True)).record(tmp_path)
+    taps = stored_taps(tmp_path, images())
+    found = nearest_to_the_last(taps, images(), **ONLY)
+    report = blame(taps, images(), found, given=False, **ONLY)
+    assert report.first is None
+    assert "align_corners=True" in report.reference
+
+
+def test_values_of_0_to_1_are_read_as_levels(tmp_path):
+    serving = Serving(
+        resize=lambda image: resized(image).astype(np.float32) / 255,
+        normalise=lambda image: normalised(np.rint(image * 255)),
+    )
+    report = judged(tmp_path, serving)
+    assert report.first is None
+    assert "0..1" in report.stages[1].note
+
+
+def test_the_json_holds_everything(tmp_path):
+    report = judged(tmp_path, Serving(decode=lambda data: decoded(data)[..., ::-1]))
+    document = json.loads(json.dumps(as_json(report)))
+    assert document["first"] == "decode"
+    assert document["stages"][0]["causes"][0]["after"] == 0.0
+
+
+def record(folder: Path, *stages: str, image: str = "0.jpg", array=None) -> None:
+    tap = Tap()
+    tap.to(folder)
+    for stage in stages:
+        tap(stage, np.zeros((4, 4, 3), np.uint8) if array is None else array, image)
+
+
+def test_names_of_taps_are_stages_by_their_words_or_by_option(tmp_path):
+    name = images().ids[0]
+    record(tmp_path, "1_imread", "letterbox", "to_rgb", "feed", image=name)
+    with pytest.raises(ConfigError, match="tap 'feed': its name is no stage's; say which"):
+        stored_taps(tmp_path, images())
+    found = stored_taps(tmp_path, images(), {"feed": "normalise"})
+    assert [each.stage for each in found.stages] == ["decode", "resize", "colour", "normalise"]
+    assert stored_taps(tmp_path, images(), {"feed": "none"}).stages[-1].stage is None
+    with pytest.raises(ConfigError, match="did you mean 'feed'"):
+        stored_taps(tmp_path, images(), {"fed": "none"})
+    with pytest.raises(ConfigError, match="did you mean 'resize'"):
+        stored_taps(tmp_path, images(), {"feed": "resiz"})
+
+
+def test_two_taps_of_one_stage_are_refused_with_the_option(tmp_path):
+    record(tmp_path, "resize_a", "resize_b", image=images().ids[0])
+    taps = stored_taps(tmp_path, images())
+    with pytest.raises(ConfigError, match="both taken as resize; say which"):
+        blame(taps, images(), reference())
+
+
+def test_folders_without_taps_of_these_images_are_refused(tmp_path):
+    with pytest.raises(DataError, match="holds no taps-"):
+        stored_taps(tmp_path, images())
+    record(tmp_path, "decode", image="other.jpg")
+    with pytest.raises(DataError, match=r"recorded was .* 'other.jpg', given"):
+        stored_taps(tmp_path, images())
+
+
+def test_a_line_that_was_cut_off_is_ignored_and_a_damaged_one_is_named(tmp_path):
+    record(tmp_path, "decode", image=images().ids[0])
+    (log,) = tmp_path.glob("taps-*.jsonl")
+    whole = log.read_text()
+    log.write_text(whole + whole[:20])
+    assert len(stored_taps(tmp_path, images()).stages) == 1
+    log.write_text(whole + "{\n")
+    with pytest.raises(DataError, match=r"taps-\w+.jsonl:2 is no line of alignkit.tap"):
+        stored_taps(tmp_path, images())
+    outside = json.loads(whole) | {"file": "../../secret.npy"}
+    log.write_text(json.dumps(outside) + "\n")
+    with pytest.raises(DataError, match="is not in the folder"):
+        stored_taps(tmp_path, images())
+
+
+def test_a_recorded_image_that_cannot_be_compared_is_left_out_with_its_reason(tmp_path):
+    Serving().record(tmp_path)
+    (file,) = tmp_path.glob(f"after_resize/**/{images().ids[0]}.npy")
+    broken = np.load(file).astype(np.float32)
+    broken[0, 0, 0] = np.nan
+    np.save(file, broken)
+    report = blame(stored_taps(tmp_path, images()), images(), reference(), **ONLY)
+    assert report.stages[1].left_out == ((images().ids[0], "the array holds NaN or infinity"),)
+
+
+def test_an_ignored_exif_orientation_is_named(tmp_path):
+    first = only_fault(judged(tmp_path, Serving(decode=unturned)), "resize")
+    assert first.causes[0].text == "EXIF orientation ignored"
+    assert first.remains == 0.0
+
+
+def test_an_exif_orientation_that_the_reference_ignores_is_named_at_decode(tmp_path):
+    path = replace(reference(), orient=Orient("none"))
+    first = only_fault(judged(tmp_path, Serving(), path), "decode")
+    assert first.causes[0].text.startswith("EXIF orientation applied")
+    assert first.isolated is None

@@ -1,0 +1,140 @@
+"""Known mechanisms: named where removing them removes the difference, and nowhere else."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from alignkit.experiment.yaml_argument import named_paths
+from alignkit.isolation import Limits
+from alignkit.record.diff_document import SUFFICIENT_SHARE
+from alignkit.samples import Samples
+from alignkit.studies.diff.known_effects import EFFECTS, nearest_effects
+from alignkit.studies.diff.mechanism_share import main_mechanism
+from alignkit.studies.diff.mechanisms import KNOWN
+from alignkit.text.diff_words import mechanism_words
+from tests.photos import encoded, exif, photo
+
+FILES = {
+    "420.jpg": encoded(photo(height=240, width=320), subsampling="4:2:0", quality=90),
+    "444.jpg": encoded(photo("flower", 260, 200), subsampling="4:4:4", quality=90),
+    "turned.jpg": encoded(photo(height=200, width=280), subsampling="4:2:0", exif=exif(6)),
+}
+
+
+def found(one: str, other: str, files=FILES):
+    paths = (each.preprocess for each in named_paths([one, other], size=48))
+    samples = Samples(tuple(files), (), (), list(files.values()).__getitem__, "fingerprint")
+    return main_mechanism(*paths, samples, Limits(lossy=True))
+
+
+def entry(name: str, **stages: str) -> str:
+    options = ", ".join(f"{stage}: {option}" for stage, option in stages.items())
+    return f"{{name: {name}, preset: opencv-train, {options}}}"
+
+
+SMOOTH = entry("smooth", decode="simplejpeg")
+MECHANISMS = {
+    "filters when it shrinks": ("opencv-train", entry("area", resize="{interpolation: area}")),
+    "a linear kernel, opencv-train with a cubic": None,
+    "repeats the samples of chroma": (
+        SMOOTH, entry("nearest", decode="{name: simplejpeg, chroma: nearest}")
+    ),
+    "fast inverse DCT": (SMOOTH, entry("fast", decode="{name: simplejpeg, dct: ifast}")),
+    "turns images by their EXIF": (
+        entry("upright", orient="none"), "opencv-train"
+    ),
+    "in the order BGR": ("opencv-train", entry("bgr", colour="bgr")),
+    "passes NV12": ("opencv-train", entry("nv12", colour="nv12-bt601-limited")),
+    "show other parts of an image": ("opencv-train", "mlperf-resnet50"),
+    "cuts RGB levels off": (
+        entry("round", decode="{name: nvjpeg-model, colour: round}"),
+        entry("truncate", decode="nvjpeg-model"),
+    ),
+    "through the centres of the corner pixels": (
+        entry("half", resize="{name: torch}"),
+        entry("corners", resize="{name: torch, align_corners: true}"),
+    ),
+    "cuts unrounded levels off": (
+        entry("round", resize="{name: torch}", quantise="round"),
+        entry("cut", resize="{name: torch}", quantise="truncate"),
+    ),
+}  # fmt: skip
+MECHANISMS["a linear kernel, opencv-train with a cubic"] = (
+    entry("opencv-train", resize="{interpolation: cubic}"), entry("linear", orient="exif")
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", MECHANISMS)
+def test_each_mechanism_is_found_where_it_is_the_only_difference(words):
+    mechanism = found(*MECHANISMS[words])
+    assert words in mechanism.sentence
+    assert mechanism.explains_most
+    assert mechanism.images == len(FILES)
+
+
+def test_every_known_mechanism_is_tried_above_and_has_evidence():
+    assert len(KNOWN) == len(MECHANISMS)
+    assert all(each.evidence for each in KNOWN)
+
+
+def test_two_are_named_where_neither_suffices():
+    upright = {name: FILES[name] for name in ("420.jpg", "444.jpg")}
+    mechanism = found("pillow-train", "torchpipe-gpu-surrogate", upright)
+    assert "pillow-train filters when it shrinks an image, torchpipe" in mechanism.sentence
+    assert "align_corners" in mechanism.sentence
+    assert mechanism.explained > 0.8
+    assert [each.kind for each in mechanism.published] == ["published"]
+
+
+def test_a_mechanism_that_explains_little_is_called_the_nearest():
+    # only one image of three is turned, and everything is blurred by the resize
+    small = {**FILES, "turned.jpg": FILES["420.jpg"]}
+    mechanism = found(
+        entry("a", resize="{interpolation: nearest}", decode="simplejpeg"),
+        entry("b", decode="{name: simplejpeg, dct: ifast}"),
+        small,
+    )
+    assert mechanism.explained < SUFFICIENT_SHARE
+    assert mechanism_words(mechanism).startswith("no known mechanism explains most of it; the nea")
+
+
+def test_paths_that_differ_in_nothing_known_have_no_mechanism():
+    assert found("opencv-train", entry("lanczos", resize="{interpolation: lanczos4}")) is None
+    assert found("opencv-train", "opencv-train") is None
+
+
+def test_no_filter_is_blamed_where_images_grow():
+    tiny = {"tiny.png": encoded(photo(height=24, width=20), "PNG")}
+    mechanism = found("opencv-train", "pillow-train", tiny)
+    # of an image that grows, the filter changes no more than rounding does
+    assert mechanism is None or mechanism.before < 1
+
+
+def test_the_distances_are_those_of_numpy():
+    one, other = named_paths(["opencv-train", entry("bgr", colour="bgr")], size=48)
+    gaps = [
+        np.abs(
+            one.preprocess.taps(data).last.astype(float)
+            - other.preprocess.taps(data).last.astype(float)
+        ).mean()
+        for data in FILES.values()
+    ]
+    assert found("opencv-train", entry("bgr", colour="bgr")).before == pytest.approx(np.mean(gaps))
+
+
+def test_the_known_effects_next_in_size_are_shown():
+    sizes = [each.levels for each in EFFECTS]
+    assert sizes == sorted(sizes)
+    assert [each.levels for each in nearest_effects(sizes[1])] == sizes[1:3]
+    assert nearest_effects(sizes[0] / 2) == EFFECTS[:1]
+    assert nearest_effects(1000) == EFFECTS[-1:]
+    assert all(each.kind in ("measured", "published") and each.source for each in EFFECTS)
+
+
+def test_the_documentation_has_the_same_effects():
+    page = Path(__file__).parents[3].joinpath("docs", "diff.md").read_text(encoding="utf-8")
+    for each in EFFECTS:
+        churn = each.effect.removesuffix(" of predictions change")
+        assert re.search(rf"\| {each.levels:.3g}0? \| {re.escape(churn)} \|", page), each.stacks
