@@ -84,10 +84,10 @@ def diff(
     images: ImageSource,
     reference: Stack,
     *candidates: Stack,
+    model: str | Path | None = None,
     size: int | None = None,
     limit: int | None = None,
     only: Sequence[str] = (),
-    model: str | Path | None = None,
     page: str | Path | None = None,
     ssim: StageExtent = "size",
     planes: StageExtent = "none",
@@ -102,22 +102,22 @@ def diff(
 
     ``images`` are a folder, files, encoded images as bytes, or a data set's samples. A stack is a
     preset's name, a mapping as under ``preprocess:`` of an experiment file, or a `Preprocess`;
-    ``size`` is the side of the input in pixels for presets, by default 224. ``limit`` and ``only``
-    choose among files. ``model``, a file of ONNX, TorchScript or torch.export or ``timm:NAME``,
-    adds the predictions that change. ``page`` is a folder for the HTML page. ``timeout`` is in
-    seconds and ``max_memory`` in GiB, for an image on a path. Raises `ConfigError` for an unknown
-    stack or model, `MissingDependency` if the reference, or every candidate, cannot run here, and
-    `NothingCompared` if there is no image.
+    ``size`` is the side of the input in pixels for presets, by default that of ``model``, or 224.
+    ``model`` is a file or a name as for ``alignkit diff --model``, whose changed predictions are
+    counted. ``limit`` and ``only`` choose among files; ``page`` is a folder for the HTML page.
+    ``timeout`` is in seconds and ``max_memory`` in GiB, for an image on a path. Raises
+    `ConfigError` for an unknown stack, or a model that does not fit, `MissingDependency` if the
+    reference, or every candidate, cannot run here, and `NothingCompared` if there is no image.
     """
     from alignkit.isolation import Limits
     from alignkit.preprocess.stress import parse_stress
     from alignkit.studies.diff import DiffRequest
     from alignkit.studies.diff import diff as compare
-    from alignkit.studies.diff.diff_arguments import model_of, write_outputs
+    from alignkit.studies.diff.diff_arguments import model_and_side, write_outputs
 
     if not candidates:
         raise ConfigError("there is no candidate; call diff(images, reference, candidate)")
-    given, own = (None, None) if model is None else model_of(str(model))
+    given, own = model_and_side(None if model is None else str(model))
     size = size or own
     paths = named_paths((reference, *candidates), size=size, max_pixels=max_pixels, called="path")
     samples, source = _samples(images, limit, only)

@@ -120,7 +120,7 @@ def diff(
     from alignkit.stored_file import output_paths
     from alignkit.studies.diff import DiffRequest, exit_code
     from alignkit.studies.diff import diff as compare
-    from alignkit.studies.diff.diff_arguments import model_of, samples_of, write_outputs
+    from alignkit.studies.diff.diff_arguments import model_and_side, samples_of, write_outputs
     from alignkit.studies.diff.diff_summary import diff_summary
 
     outputs = output_paths(out, ("json", "html"))
@@ -129,7 +129,7 @@ def diff(
         config, images = images[0], None
     experiment = _experiment(config, overrides)
     entries = experiment.entries if experiment else {}
-    given, own = (None, None) if model is None else model_of(model)
+    given, own = model_and_side(model)
     size = size or own
     paths = named_paths(listed(preprocess), size=size, entries=entries, max_pixels=max_pixels)
     samples, source = samples_of(images or [], experiment, limit, only)

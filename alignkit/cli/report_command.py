@@ -53,7 +53,7 @@ def report(
     wanted = form(single_file=single_file, images=images, max_report_size=max_report_size)
     targets = output_paths(out, ("html", "atlas"))
     for path in [path for kind, path in targets if kind == "atlas"]:
-        from alignkit.report.atlas_view import write_atlas
+        from alignkit.report.write_atlas import write_atlas
 
         print(write_atlas(folder, path))
     copies: list[Path | None] = [path for kind, path in targets if kind == "html"]

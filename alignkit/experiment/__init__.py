@@ -52,7 +52,7 @@ def load_experiment(
 def _made_quick(experiment: Experiment) -> Experiment:
     from alignkit.experiment.quick_look import quick_changes
 
-    changes = tuple(quick_changes(experiment))
+    changes = quick_changes(experiment)
     replaced = (*experiment.overrides, *(each.override for each in changes))
     source = _parsed(experiment.text, experiment.file, replaced)
     content, mistakes = _validated(source)

@@ -20,7 +20,6 @@ _EPOCHS = {"small-cnn": 10}
 _OTHER_EPOCHS = 3
 _ATTRIBUTED = 100
 _SEARCHED = 50
-_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,18 @@ def _written(value: Any) -> str:
     return "none" if value is None else json.dumps(value).strip('"')
 
 
-def quick_changes(experiment: Experiment) -> Iterator[SmallerValue]:
-    """Yield each value of an experiment that is larger than a first look needs."""
+def quick_changes(experiment: Experiment) -> list[SmallerValue]:
+    """List each value of an experiment that is larger than a first look needs.
+
+    A first look fails no build, so that its gate becomes informational.
+    """
+    changes = [*_smaller_values(experiment)]
+    if changes and not experiment.gate.informational:
+        changes.append(SmallerValue("gate.informational", before=False, after=True))
+    return changes
+
+
+def _smaller_values(experiment: Experiment) -> Iterator[SmallerValue]:
     content = experiment.content
     yield from _of_data(experiment)
     if experiment.predicts:
@@ -63,10 +72,6 @@ def quick_changes(experiment: Experiment) -> Iterator[SmallerValue]:
         yield from _of_attribution(experiment)
     if content.advise:
         yield from _smaller("advise.images", content.advise.images, _SEARCHED)
-    yield from _smaller("report.worst", content.report.worst, _SHOWN)
-    # a first look fails no build
-    if not content.gate.informational:
-        yield SmallerValue("gate.informational", before=False, after=True)
 
 
 def _of_data(experiment: Experiment) -> Iterator[SmallerValue]:

@@ -34,8 +34,8 @@ _EXIT: dict[VerdictState, ExitCode] = {
 def judged_taps(experiment: Experiment) -> list[JudgedRule]:
     """Judge every rule about a tap; none if the file has none.
 
-    A rule that cannot be judged, such as one about a tap that was not recorded, is an error with the
-    reason and the exit code of a gate that compared nothing.
+    A rule that cannot be judged, such as one about a tap that was not recorded, is an error with
+    the reason and the exit code of a gate that compared nothing.
     """
     option = experiment.gate.taps
     if option is None:

@@ -25,7 +25,7 @@ from alignkit.record.numeric_facts import LogitDistance, MarginDrift, MovedImage
 from alignkit.record.stored import Estimate, Real
 from alignkit.stored_file import write_atomically
 
-MOST = 0.5
+SUFFICIENT_SHARE = 0.5
 """Share of a difference that a mechanism must explain to be named, as `alignkit match` asks."""
 
 
@@ -134,7 +134,7 @@ class Mechanism(Stored):
     @property
     def explains_most(self) -> bool:
         """Whether it explains enough to be named as the reason."""
-        return self.explained >= MOST
+        return self.explained >= SUFFICIENT_SHARE
 
 
 class StageFlips(Stored):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 from alignkit.errors import RecordError
@@ -23,91 +22,22 @@ from alignkit.record import (
     PixelStage,
     RunRecord,
 )
-from alignkit.record.artifacts import write_inside
-from alignkit.record.document import document_text, read_record
 from alignkit.report.entries_view import counted
 from alignkit.report.matrix_view import interval_words, significance
 from alignkit.report.reference_view import Changes, changes_of
 from alignkit.report.run_view import environment_tables
 from alignkit.report.summary_view import Section
 from alignkit.report.table import ZERO, Header, Notes, RowCells, Shown, Table, numbers
-from alignkit.report.templates import asset, html, markdown, trusted
-from alignkit.stored_file import write_output
 from alignkit.text.names import Names, quick_words, why_not
 from alignkit.text.numbers import DASH, count, estimated, plain, points, unsigned
+from alignkit.text.stage_changes import stage_change
 
-_LEVELS = ("decode", "resize", "colour")
+SHOWN_STAGES = ("decode", "resize", "colour")
 """Stages after which a swap's levels are shown; ``colour`` is the last that has levels."""
 _NO_LEVELS = (ZERO, ZERO, ZERO)
 _SHAPE = "the two stacks give images of other shapes here"
 _NOT_COMPARED = "the run compared pixels with its first stack alone; alignkit diff compares any two"
 _SAME_PIXELS = "the pixels are the same, so the runtime is the cause"
-
-
-def write_atlas(folder: Path, target: Path) -> Path:
-    """Write the atlas of the run in a folder as Markdown (``.md``), or into a folder.
-
-    A folder receives the page and the part of the record that it is made of, so that it can be
-    made again. Return the Markdown or the page. Raise `RecordError` if the run has no record, or
-    no cell that the others could be compared with.
-    """
-    record = atlas_record(read_record(folder))
-    if target.suffix == ".md":
-        write_output(target, markdown("atlas.md.j2", atlas=atlas_view(record)).encode())
-        return target
-    style = trusted(asset("report.css").decode())
-    write_inside(target, "record.json", document_text(record, indent=None))
-    write_inside(target, "index.html", html("atlas.html.j2", atlas=atlas_view(record), style=style))
-    return target / "index.html"
-
-
-def atlas_record(record: RunRecord) -> RunRecord:
-    """Return what an atlas shows of a record: no cells, classes, images, nor other metrics."""
-    reference = {(each.backend, each.precision) for each in record.matrix if each.aligned}
-    stacks = {each.evaluated_with for each in record.matrix if each.aligned} | {*PRESETS}
-    return record.model_copy(
-        update={
-            "cells": (),
-            "trainings": (),
-            "cell_table": None,
-            "stages": None,
-            "worst": (),
-            "images": (),
-            "flipped": (),
-            "advice": (),
-            "noise_floor": (),
-            "verdict": record.verdict.model_copy(update={"rules": ()}),
-            "matrix": tuple(map(_entry, record.matrix)),
-            "row_pairs": tuple(
-                _pair(each)
-                for each in record.row_pairs
-                if each.reference[1:] == each.candidate[1:]
-                and each.reference[1:] in reference
-                and {each.reference[0], each.candidate[0]} <= stacks
-            ),
-            "pixels": tuple(filter(_is_shown, record.pixels)),
-            "attributions": (),
-        }
-    )
-
-
-def _entry(entry: MatrixEntry) -> MatrixEntry:
-    drift = entry.drift and replace(_pair(entry.drift), classes=(), errors={})
-    if drift is not None:
-        drift = replace(drift, holm={"top1": drift.holm["top1"]} if "top1" in drift.holm else {})
-    metrics = {"top1": entry.metrics["top1"]} if "top1" in entry.metrics else {}
-    left_out = {"numeric": None, "quantised": None, "batch": None, "builds": None}
-    return entry.model_copy(update={"drift": drift, "metrics": metrics, **left_out})
-
-
-def _pair(pair: Any) -> Any:
-    return replace(pair, metrics={"top1": pair.metrics["top1"]}, p_values={})
-
-
-def _is_shown(stage: PixelStage) -> bool:
-    if stage.mode == "cumulative":
-        return stage.stage in _LEVELS
-    return bool(stage.max_abs or stage.shape_mismatches)
 
 
 def atlas_view(record: RunRecord) -> dict[str, Any]:
@@ -123,7 +53,7 @@ def atlas_view(record: RunRecord) -> dict[str, Any]:
     return {
         "alignkit": record.alignkit,
         "question": f"{quick_words(record.quick)} {record.question}".strip(),
-        "started": record.started.replace("T", " ").split("+")[0],
+        "started": record.started.replace("T", " ").partition(".")[0].partition("+")[0],
         "models": ", ".join(models),
         "images": count(images, "image"),
         "classes": count(len(record.data.classes), "class", "classes"),
@@ -132,13 +62,21 @@ def atlas_view(record: RunRecord) -> dict[str, Any]:
         "intervals": interval_words(record),
         # exact, one-sided, 95 %: a bootstrap of no change gives an interval of no width
         "unseen": plain(100 * (1 - 0.05 ** (1 / images)), 2),
-        "notes": record.data.notes,
+        "notes": [*record.data.notes, *_unused(record, aligned)],
         "references": [_reference(each, names) for each in aligned],
         "sections": [*_sections(record, aligned, names)],
         "environment": environment_tables(record),
         "command": record.command,
         "yaml": record.yaml,
     }
+
+
+def _unused(record: RunRecord, aligned: Sequence[MatrixEntry]) -> list[str]:
+    """Say what training images are for where nothing is trained."""
+    if not record.data.train or not all(each.row.model for each in aligned):
+        return []
+    images = count(record.data.train, "training image")
+    return [f"nothing is trained; the {images} are there for the scales of int8"]
 
 
 def _reference(entry: MatrixEntry, names: Names) -> str:
@@ -204,15 +142,21 @@ def _swap(
 ) -> RowCells:
     drift = entry.drift
     assert drift is not None
-    path = names.of(entry.evaluated_with)
     runtime = entry.column.runtime if entry.evaluated_with == own.evaluated_with else ""
     return (
         runtime or names.short(entry.evaluated_with),
         *_numbers(drift, " *" if drift.is_significant("top1") else ""),
         *(_levels(_stages(record, own, entry, "cumulative"), notes) if not runtime else _NO_LEVELS),
-        entry.simulation or (path.note if not runtime else "") or entry.state,
+        _state(entry, "" if runtime else names.of(entry.evaluated_with).note, notes),
         _cause(record, own, entry),
     )
+
+
+def _state(entry: MatrixEntry, surrogate: str, notes: Notes) -> Shown:
+    """Return ``measured``, or why the number is another's, with its evidence in a footnote."""
+    if entry.simulation:
+        return Shown(entry.state, mark=notes.mark(entry.simulation))
+    return Shown("surrogate", mark=notes.mark(surrogate)) if surrogate else Shown(entry.state)
 
 
 def _numbers(pair: CellPair, mark: str = "") -> tuple[str, str, str]:
@@ -223,7 +167,7 @@ def _numbers(pair: CellPair, mark: str = "") -> tuple[str, str, str]:
 
 def _levels(found: dict[str, PixelStage], notes: Notes) -> list[Shown]:
     cells = []
-    for name in _LEVELS:
+    for name in SHOWN_STAGES:
         stage = found.get(name)
         reason = _SHAPE if stage and stage.shape_mismatches else _NOT_COMPARED
         mean = stage.mean_abs if stage and not stage.shape_mismatches else None
@@ -234,12 +178,24 @@ def _levels(found: dict[str, PixelStage], notes: Notes) -> list[Shown]:
 def _cause(record: RunRecord, own: MatrixEntry, entry: MatrixEntry) -> str:
     """Return the options of each stage that changes pixels, as a gate states a cause."""
     if entry.evaluated_with == own.evaluated_with:
-        return _SAME_PIXELS
+        same = _SAME_PIXELS if entry.churn else "the pixels are the same, and so is every class"
+        return "; ".join([same, *_computed(record, entry)])
     changed = _changed(record, own.evaluated_with, entry.evaluated_with)
     stages = _stages(record, own, entry, "isolated")
     # options that differ and change no pixel are not a cause
     causes = {stage: options for stage, options in changed.items() if stage in stages}
     return _in_words(causes or changed)
+
+
+def _computed(record: RunRecord, entry: MatrixEntry) -> list[str]:
+    """Say which kernels a runtime really computed with, and where its scales come from."""
+    cell = next((each for each in record.cells if each.place == entry.place), None)
+    facts = cell.effective.items() if cell else ()
+    return [
+        f"{name}: {fact}"
+        for name, fact in facts
+        if name.endswith(" kernels") or name in ("layers return", "calibration")
+    ]
 
 
 def _in_words(changed: dict[str, str]) -> str:
@@ -260,9 +216,9 @@ def _stages(
 def _changed(record: RunRecord, reference: str, candidate: str) -> dict[str, str]:
     """Map each stage whose options differ to ``options → options``."""
     paths: dict[str, PathFacts] = {each.name: each for each in record.paths}
-    sides = zip(paths[reference].stages, paths[candidate].stages, strict=True)
-    return {one.stage: f"{one.label} → {other.label}" for one, other in sides
-            if one.options != other.options}  # fmt: skip
+    one, other = paths[reference], paths[candidate]
+    changes = {each.stage: stage_change(one, other, each.stage) for each in one.stages}
+    return {stage: change for stage, change in changes.items() if change}
 
 
 def _matrix(own: MatrixEntry, stacks: Sequence[str], changes: Changes, names: Names) -> Table:
@@ -284,7 +240,7 @@ def _key(own: MatrixEntry, *stacks: str) -> tuple[Row, Column, Column]:
 
 def _both(pair: CellPair) -> str:
     top1 = pair.metrics["top1"].value
-    return f"{plain(100 * (pair.churn.value or 0), 1)} / {DASH if top1 is None else points(top1)}"
+    return f"{plain(100 * (pair.churn.value or 0), 2)} / {DASH if top1 is None else points(top1)}"
 
 
 def _listed(

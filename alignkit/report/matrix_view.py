@@ -15,7 +15,7 @@ from alignkit.report.verdict_view import ICONS, Icon
 from alignkit.text.names import LABELS, MATRIX_METRICS, Names, PathName, state_words
 from alignkit.text.numbers import DASH, count, grouped, interval, listed, percent, points, unsigned
 
-ALIGNED = "the aligned cell"
+AGAINST_ALIGNED = "the aligned cell"
 EDGES = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Percentage points at which the colour deepens; fixed, so that two reports can be compared."""
 
@@ -99,7 +99,9 @@ def entry_id(index: int) -> str:
     return f"entry-{index}"
 
 
-def matrix_views(record: RunRecord, names: Names, against: str = ALIGNED) -> tuple[MatrixView, ...]:
+def matrix_views(
+    record: RunRecord, names: Names, against: str = AGAINST_ALIGNED
+) -> tuple[MatrixView, ...]:
     """Return a matrix for each metric of `MATRIX_METRICS`; none for a run without a model.
 
     ``against`` names the cells without a drift.
@@ -165,7 +167,7 @@ class _Builder:
             id=self.metric.split(".")[0],  # as the page's address and its style sheet name it
             title=LABELS[self.metric],
             caption=f"{LABELS[self.metric]}: {caption.format(cell=self.against)}.",
-            reference="aligned" if self.against == ALIGNED else "reference",
+            reference="aligned" if self.against == AGAINST_ALIGNED else "reference",
             simulations=tuple(simulations(entry for _, entry in self.entries.values())),
             paths=tuple(
                 Head(name, span, self.names.of(name).note)

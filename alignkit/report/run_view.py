@@ -11,7 +11,7 @@ from alignkit.report.table import RowCells, Shown, Table, alarm, facts, numbers
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, grouped
 
-CONTROL_OUTCOMES = {True: "passed", False: "not passed", None: "not made"}
+CONTROL_WORDS = {True: "passed", False: "not passed", None: "not made"}
 """Outcome of a control in words."""
 
 
@@ -25,7 +25,7 @@ def controls_table(record: RunRecord) -> Table | None:
             each.name,
             each.expected,
             each.observed,
-            Shown(CONTROL_OUTCOMES[each.passed], tone=tones[each.passed]),
+            Shown(CONTROL_WORDS[each.passed], tone=tones[each.passed]),
         )
         for each in record.controls
     ]

@@ -31,7 +31,7 @@ from alignkit.report.matrix_view import (
 )
 from alignkit.report.numeric_view import quantised_table
 from alignkit.report.published_view import published_label, published_words, tally
-from alignkit.report.run_view import CONTROL_OUTCOMES, coverage_words
+from alignkit.report.run_view import CONTROL_WORDS, coverage_words
 from alignkit.report.stage_view import stage_sections
 from alignkit.report.table import PLACE, Columns, Table, numbers
 from alignkit.report.training_data_view import across_paths, mix_sentences, size_sentence
@@ -269,7 +269,7 @@ def _controls(record: RunRecord) -> Section:
             each.name,
             each.expected,
             each.observed,
-            CONTROL_OUTCOMES[each.passed].replace("not passed", "NOT PASSED"),
+            CONTROL_WORDS[each.passed].replace("not passed", "NOT PASSED"),
         )
         for each in record.controls
     ]

@@ -29,7 +29,7 @@ from alignkit.text.numbers import percent, plain
 
 TRIED_IMAGES = 4
 """Images on which hypotheses are tried."""
-LEVELS = Normalise((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255))
+_AS_LEVELS = Normalise((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255))
 """The normalisation that returns grey levels 0..255."""
 _ROUNDED = 0.1
 """Grey levels by which rounding may make a hypothesis better."""
@@ -66,7 +66,7 @@ def explain(
     values = np.concatenate([_flat(each) for each in theirs])
     if not np.isfinite(values).all():
         return ""
-    normalise = reference.normalise if tensors else LEVELS
+    normalise = reference.normalise if tensors else _AS_LEVELS
     nothing = Hypothesis("", _rms(_undone(values, normalise) - pixels))
     if nothing.residual <= AS_ROUNDING:
         size = plain(nothing.residual, 3)

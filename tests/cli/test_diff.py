@@ -265,7 +265,7 @@ def test_one_path_alone_is_told_where_the_names_are(alignkit, folder):
 
 
 def test_pixels_of_opencv_and_pillow_need_no_torch(folder, tmp_path):
-    for name in ("torch", "torchvision", "onnxruntime"):
+    for name in ("torch", "torchvision", "onnxruntime", "scipy", "sklearn"):
         (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} was imported')")
     command = [sys.executable, "-m", "alignkit", "diff", str(folder), "-p", "opencv-train",
                "-p", "pillow-train", "--size", "48", "--progress", "none"]  # fmt: skip

@@ -74,8 +74,10 @@ def test_files_of_other_stacks_are_paths_named_after_them(tmp_path):
     model.parent.mkdir()
     model.write_text('{"image_processor_type": "ViTImageProcessor", "size": 64}')
     mapping = f"{{torchpipe_toml: {serving}, surrogate: true}}"
-    paths = named_paths([str(serving), str(model), mapping, f"{{huggingface: {model.parent}}}"])
-    assert names(paths) == ["serving", "model", "serving-2", "model-2"]
+    folders = [f"{{huggingface: {model.parent}}}", str(model.parent)]
+    paths = named_paths([str(serving), str(model), mapping, *folders])
+    assert names(paths) == ["serving", "model", "serving-2", "model-2", "model-3"]
+    assert paths[4].preprocess.identity() == paths[1].preprocess.identity()
     assert paths[2].preprocess.surrogate_of == "torchpipe-gpu"
 
 
@@ -88,6 +90,7 @@ def test_files_of_other_stacks_are_paths_named_after_them(tmp_path):
         ("{torchpipe_toml: FILE, size: 64}", "a size here belongs to a preset"),
         ("none.toml", "torchpipe_toml: none.toml: cannot be read"),
         ("none/preprocessor_config.json", "huggingface: .*: no such file"),
+        ("./", "huggingface: .*preprocessor_config.json: no such file"),
     ],
 )
 def test_mistakes_about_imports_are_told(tmp_path, given, message):

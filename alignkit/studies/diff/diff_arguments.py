@@ -34,18 +34,6 @@ _PICTURED = 8
 """Images with pictures for each candidate."""
 
 
-def model_of(text: str) -> tuple[UserModel, int | None]:
-    """Return a model, and the side of its input if it is a square that the model fixes.
-
-    Raises as `alignkit.predict.given_model.given_model`.
-    """
-    from alignkit.predict.given_model import given_model, own_size
-
-    model = given_model(text)
-    size = own_size(model)
-    return model, size[0] if size and size[0] == size[1] else None
-
-
 def samples_of(
     given: Sequence[Path],
     experiment: Experiment | None,
@@ -85,6 +73,17 @@ def samples_of(
 
 def _drawn(images: int, total: int) -> str:
     return f", drawn from {grouped(total)}, the same ones every time" if images < total else ""
+
+
+def model_and_side(text: str | None) -> tuple[UserModel | None, int | None]:
+    """Return the model of ``--model``, and the side of its input if it states a square."""
+    if text is None:
+        return None, None
+    from alignkit.predict.given_model import given_model, own_size
+
+    model = given_model(text)
+    height, width = own_size(model) or (None, None)
+    return model, height if height == width else None
 
 
 def _only(samples: Samples, names: Sequence[str]) -> Samples:

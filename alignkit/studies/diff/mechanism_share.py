@@ -16,7 +16,7 @@ from alignkit.datasets.image_files import choose
 from alignkit.isolation import Limits
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
-from alignkit.record.diff_document import MOST, Mechanism
+from alignkit.record.diff_document import SUFFICIENT_SHARE, Mechanism
 from alignkit.samples import Samples
 from alignkit.studies.diff.mechanisms import KNOWN, Known, kernel_of
 
@@ -54,11 +54,11 @@ def main_mechanism(
     if not before:
         return None
     best, left = min(zip(alone, after, strict=True), key=itemgetter(1))
-    if left > (1 - MOST) * before and (more := _without_each(best)):
+    if left > (1 - SUFFICIENT_SHARE) * before and (more := _without_each(best)):
         _, _, after = _distances([whole, *more], samples, limits)
         two, remains = min(zip(more, after, strict=True), key=itemgetter(1))
         # two are named only where they suffice
-        if remains <= (1 - MOST) * before:
+        if remains <= (1 - SUFFICIENT_SHARE) * before:
             best, left = two, remains
     return Mechanism(
         sentence="; ".join(sentence for _, sentence in best.removed),

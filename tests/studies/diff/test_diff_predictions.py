@@ -4,6 +4,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
+import alignkit
 from alignkit.errors import ConfigError, DataError
 from alignkit.experiment.yaml_argument import named_paths
 from alignkit.predict.given_model import given_model, open_given, own_size
@@ -154,3 +155,12 @@ def test_weights_need_an_architecture_and_run_with_it(tmp_path):
         assert len(opened.outputs) == 7
         assert opened.runtime.startswith("torch ")
         assert opened.session.predict(np.zeros((2, 3, SIZE, SIZE), np.float32)).shape == (2, 7)
+
+
+def test_the_function_takes_the_same_model(model, record, tmp_path):
+    for name, data in FILES.items():
+        (tmp_path / name).write_bytes(data)
+    nearest = {"name": "nearest", "preset": "opencv-train", "resize": {"interpolation": "nearest"}}
+    made = alignkit.diff(tmp_path, "pillow-train", nearest, model=model)
+    assert made.record.paths[0].stages[2].options["size"] == [SIZE, SIZE]
+    assert made.record.pairs[0].predictions.flips == record.pairs[0].predictions.flips

@@ -1,11 +1,14 @@
 """Known mechanisms: named where removing them removes the difference, and nowhere else."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from alignkit.experiment.yaml_argument import named_paths
 from alignkit.isolation import Limits
-from alignkit.record.diff_document import MOST
+from alignkit.record.diff_document import SUFFICIENT_SHARE
 from alignkit.samples import Samples
 from alignkit.studies.diff.known_effects import EFFECTS, nearest_effects
 from alignkit.studies.diff.mechanism_share import main_mechanism
@@ -93,7 +96,7 @@ def test_a_mechanism_that_explains_little_is_called_the_nearest():
         entry("b", decode="{name: simplejpeg, dct: ifast}"),
         small,
     )
-    assert mechanism.explained < MOST
+    assert mechanism.explained < SUFFICIENT_SHARE
     assert mechanism_words(mechanism).startswith("no known mechanism explains most of it; the nea")
 
 
@@ -128,3 +131,10 @@ def test_the_known_effects_next_in_size_are_shown():
     assert nearest_effects(sizes[0] / 2) == EFFECTS[:1]
     assert nearest_effects(1000) == EFFECTS[-1:]
     assert all(each.kind in ("measured", "published") and each.source for each in EFFECTS)
+
+
+def test_the_documentation_has_the_same_effects():
+    page = Path(__file__).parents[3].joinpath("docs", "diff.md").read_text(encoding="utf-8")
+    for each in EFFECTS:
+        churn = each.effect.removesuffix(" of predictions change")
+        assert re.search(rf"\| {each.levels:.3g}0? \| {re.escape(churn)} \|", page), each.stacks
