@@ -57,7 +57,9 @@ def test_the_schema_describes_every_key_for_editors():
     assert [name for name, each in schema["$defs"].items() if not each.get("description")] == []
     resizes = schema["$defs"]["ResizeOption"]["anyOf"]
     assert all("squash" in each["properties"]["fit"]["description"] for each in resizes)
-    assert schema["properties"]["preprocess"]["description"].startswith("Two or more paths")
+    assert schema["properties"]["preprocess"]["description"].startswith(
+        "The paths; the first is the reference"
+    )
 
 
 def test_check_without_files_says_how_it_is_called(alignkit, file):

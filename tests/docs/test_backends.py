@@ -43,7 +43,7 @@ def test_every_option_of_an_endpoint_is_described_with_its_default():
 
 
 def test_the_experiment_it_shows_loads(tmp_path):
-    shown, _, divided = YAML_BLOCKS
+    shown, *_, divided = YAML_BLOCKS
     for text in (shown, shown[: shown.index("evaluate:")] + divided):
         (tmp_path / "backends.yaml").write_text(text)
         backends = load_experiment(tmp_path / "backends.yaml").content.evaluate.backends
@@ -51,7 +51,7 @@ def test_the_experiment_it_shows_loads(tmp_path):
 
 
 def test_the_experiment_of_a_model_of_ones_own_loads(tmp_path, monkeypatch):
-    _, shown, _ = YAML_BLOCKS
+    _, shown, *_ = YAML_BLOCKS
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.yaml").write_text(shown)
     (tmp_path / "wnids.txt").write_text("n01440764\nn01443537\n")
