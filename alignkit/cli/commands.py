@@ -66,7 +66,7 @@ COMMANDS = {
     ),
     "diff": Late(
         "diff_command:diff",
-        "Compare preprocessing stacks on any images, stage by stage, without a model.",
+        "Compare preprocessing stacks on any images, stage by stage, without labels.",
     ),
     "bisect": Late(
         "bisect_command:bisect",

@@ -75,9 +75,8 @@ def _unused(record: RunRecord, aligned: Sequence[MatrixEntry]) -> list[str]:
     """Say what training images are for where nothing is trained."""
     if not record.data.train or not all(each.row.model for each in aligned):
         return []
-    return [
-        f"nothing is trained: {count(record.data.train, 'training image')} give int8 its scales"
-    ]
+    images = count(record.data.train, "training image")
+    return [f"nothing is trained; the {images} are there for the scales of int8"]
 
 
 def _reference(entry: MatrixEntry, names: Names) -> str:
@@ -143,15 +142,21 @@ def _swap(
 ) -> RowCells:
     drift = entry.drift
     assert drift is not None
-    path = names.of(entry.evaluated_with)
     runtime = entry.column.runtime if entry.evaluated_with == own.evaluated_with else ""
     return (
         runtime or names.short(entry.evaluated_with),
         *_numbers(drift, " *" if drift.is_significant("top1") else ""),
         *(_levels(_stages(record, own, entry, "cumulative"), notes) if not runtime else _NO_LEVELS),
-        entry.simulation or (path.note if not runtime else "") or entry.state,
+        _state(entry, "" if runtime else names.of(entry.evaluated_with).note, notes),
         _cause(record, own, entry),
     )
+
+
+def _state(entry: MatrixEntry, surrogate: str, notes: Notes) -> Shown:
+    """Return ``measured``, or why the number is another's, with its evidence in a footnote."""
+    if entry.simulation:
+        return Shown(entry.state, mark=notes.mark(entry.simulation))
+    return Shown("surrogate", mark=notes.mark(surrogate)) if surrogate else Shown(entry.state)
 
 
 def _numbers(pair: CellPair, mark: str = "") -> tuple[str, str, str]:

@@ -35,9 +35,12 @@ class RecordedPixels(Decoder):
         try:
             begin = int.from_bytes(encoded[-_LENGTH:], "little")
             stored = io.BytesIO(encoded[begin:-_LENGTH])
-            return Decoded("ok", np.load(stored, allow_pickle=False))
+            image = np.load(stored, allow_pickle=False)
         except (ValueError, EOFError) as error:
             return Decoded("failed", reason=f"no array: {error}")
+        if image.ndim != len("hwc"):
+            return Decoded("failed", reason="the tap before it is no image of three channels")
+        return Decoded("ok", image)
 
     def version(self) -> str:
         """Return what it is."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.errors import DataError
+from alignkit.errors import DataError, NothingCompared
 from alignkit.preprocess import Normalise, Preprocess, StageName
 from alignkit.samples import Samples
 from alignkit.search import match
@@ -151,7 +151,10 @@ def _explained(
     best = best_reading(segment)
     if best is None:
         return replace(report, state="not explained", nearest="none of its shape")
-    found = _searched(segment, best, decoders, resizers)
+    try:
+        found = _searched(segment, best, decoders, resizers)
+    except NothingCompared as error:
+        return replace(report, state="not explained", nearest=f"none ({error})")
     causes, remains = causes_of(segment, report, best, found)
     share = None
     if report.isolated is not None and remains is not None:

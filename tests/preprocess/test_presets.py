@@ -16,7 +16,7 @@ from torchvision.io import ImageReadMode, decode_image
 from torchvision.models import ResNet18_Weights
 from torchvision.transforms import InterpolationMode, v2
 
-from alignkit.cli.doctor_command import _decoders
+from alignkit.cli.list_command import _decoders
 from alignkit.decoders import DECODERS
 from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.opencv import OpenCVDecoder

@@ -315,3 +315,15 @@ def test_an_exif_orientation_that_the_reference_ignores_is_named_at_decode(tmp_p
     first = only_fault(judged(tmp_path, Serving(), path), "decode")
     assert first.causes[0].text.startswith("EXIF orientation applied")
     assert first.isolated is None
+
+
+def test_arrays_that_are_no_colour_images_are_left_out_with_the_reason(tmp_path):
+    serving = Serving(
+        resize=lambda image: resized(image).mean(axis=-1).astype(np.float32),
+        normalise=lambda image: normalised(np.repeat(image[..., None], 3, axis=-1)),
+    )
+    report = judged(tmp_path, serving)
+    first = report.first
+    assert first.stage == "resize"
+    assert first.state == "not explained"
+    assert "is no image of three channels" in first.left_out[0][1]

@@ -55,7 +55,8 @@ class Seed:
     outputs: tuple[str, ...]
     """Names of the classes, the data's first."""
     before: tuple[Labels, Labels]
-    """Predictions of the aligned cell (in an aligned cell: the labels), and of this cell."""
+    """Predictions of the aligned cell (in an aligned cell: the labels, or without labels its own
+    earlier predictions), and of this cell."""
     after: tuple[Labels, Labels]
 
 
@@ -83,7 +84,9 @@ def seeds_of(
             continue
         cell_a, home_a, home_b, cell_b = shared
         labels = cell_b.labels
-        own = (labels, labels) if new.aligned else (home_a.predicted, home_b.predicted)
+        # without labels an aligned cell is compared with what it predicted before
+        truth = labels if cell_b.labelled else cell_a.predicted
+        own = (truth, truth) if new.aligned else (home_a.predicted, home_b.predicted)
         was, now = (own[0], cell_a.predicted), (own[1], cell_b.predicted)
         found.append(Seed(cell_b.ids, labels, cell_b.outputs, was, now))
     return found

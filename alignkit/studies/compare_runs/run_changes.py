@@ -118,7 +118,7 @@ def _images(seeds: Sequence[Seed]) -> tuple[ImageChange, ...]:
     return tuple(
         ImageChange(
             id=name,
-            label=seed.outputs[seed.labels[index]],
+            label=seed.outputs[seed.labels[index]] if len(seed.labels) else "",
             change=kind,
             seeds=len(where),
             before=_words(seed.outputs, seed.before, index),

@@ -130,10 +130,10 @@ def agreement(model: Any, backend: Backend, precision: Precision) -> str:
     apart = float(np.abs(model.predict(backend, precision) - reference).max()) / largest
     allowed = TOLERANCE[precision]
     said = f"at most {apart:.1e} of the largest logit away"
-    require(apart <= allowed, f"{said}, expected {allowed:.0e} or less")
+    require(apart <= allowed, f"{said}, expected {allowed:g} or less")
     # equal bits would be torch's fp32 under another name
     require(precision == "fp32" or apart > 0, f"{precision} gives the very bits of fp32")
-    return f"{said}; {allowed:.0e} is allowed"
+    return f"{said}; {allowed:g} is allowed"
 
 
 def same_bits(model: Any, backend: Backend, precision: Precision) -> str:
