@@ -86,7 +86,9 @@ def _of_data(experiment: Experiment) -> Iterator[SmallerValue]:
 
 def _of_attribution(experiment: Experiment) -> Iterator[SmallerValue]:
     option = experiment.content.attribute
-    if not isinstance(option.images, int) or option.images > _ATTRIBUTED:
+    _, evaluated = experiment.data.counts()
+    most = min(evaluated, option.images) if isinstance(option.images, int) else evaluated
+    if most > _ATTRIBUTED:
         yield SmallerValue("attribute.images", option.images, _ATTRIBUTED)
     if option.decode is not False:
         yield SmallerValue("attribute.decode", option.decode, after=False)

@@ -67,7 +67,7 @@ def test_an_override_comes_first_and_a_smaller_value_stays(tmp_path):
     experiment = load_experiment(tmp_path / "large.yaml", overrides, quick=True)
     assert experiment.overrides == tuple(overrides)
     assert experiment.content.train.epochs == 2
-    kept = [each for each in CHANGES if each.split(":")[0] not in {"train.epochs", "data.eval"}]  # fmt: skip
+    kept = [each for each in CHANGES if each.split(":")[0] not in {"train.epochs", "data.eval", "attribute.images"}]  # fmt: skip
     assert experiment.quick == tuple(kept)
 
 
@@ -142,7 +142,7 @@ def test_the_terminal_and_the_plan_say_so(alignkit, runs, monkeypatch):
     told = alignkit("run", folder / "small.yaml", "--quick", "-q", "--no-open", *reports)
     first, second, third, *_ = told.out.splitlines()
     assert first.startswith("small: ")
-    assert first.endswith(" (quick look, informational)")
+    assert first.endswith(" (quick look, not enforced)")
     assert second.startswith("Quick look. ")
     assert third == "Quick look, no evidence: --quick changed train.seeds: [0, 1] → [0]."
     told = alignkit("plan", folder / "small.yaml", "--quick", *reports)

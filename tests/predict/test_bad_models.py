@@ -28,8 +28,8 @@ REFUSED = {
     "double": r"double\.onnx gives float64 outputs, and logits are float32; export it in float32",
     "argmax": r"argmax\.onnx gives int64 outputs, and logits are float32; .* without a final argmax",
     "truncated": r"is no ONNX file, or it is damaged: its fields",
-    "empty": r"empty\.onnx is empty: a download or copy was cut; fetch it again$",
-    "malicious": r"was refused: it is a pickle that would run code .*save the weights alone",
+    "empty": r"empty\.onnx is no ONNX file: it is empty: a download or copy was cut; fetch it again$",
+    "malicious": r"it is a pickle that would run code .*save the weights alone",
 }
 REASONS = {
     "custom": r"cannot load the graph: .*my\.ops:Warp.* is not a registered function/op$",
