@@ -13,6 +13,8 @@ from alignkit.errors import DataError
 Split = Literal["train", "eval"]
 NO_LABELS = "the images have no labels"
 """Why a metric that needs labels has no value."""
+UNLABELLED = f"{NO_LABELS}: no recall, precision or top-1 accuracy"
+"""Remark on a run of given models on unlabelled images, on every surface."""
 
 
 @dataclass(frozen=True, slots=True)

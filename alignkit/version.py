@@ -27,15 +27,7 @@ SHARE_LAYERS = (*LOGIT_LAYERS, "attribute", "text")
 """The share of each stage in a drift, stored with its sentence."""
 # `runner` imports nearly every room; of its modules these two decide what is stored
 DIFFERENCE_LAYERS = (*PIXEL_LAYERS, "compare", "runner/comparison_stage.py")
-ADVICE_LAYERS = (
-    *PIXEL_LAYERS,
-    "compare",
-    "models",
-    "backends",
-    "text",
-    "search",
-    "runner/advise.py",
-)
+ADVICE_LAYERS = (*LOGIT_LAYERS, "text", "search", "runner/advise.py")
 ALL_LAYERS = (".",)
 """All layers: for a result that is quick to compute again."""
 

@@ -12,6 +12,7 @@ PACKAGE = Path(alignkit.__file__).parent
 LAYERS = {name: value for name, value in vars(version).items() if name.endswith("_LAYERS")}
 NO_NUMBERS = {
     "errors": "types of exceptions",
+    "extras": "finds optional libraries and says how to install them",
     "outcome": "how work ended",
     "place": "names rows and cells, which are parts of keys",
     "plugins": "finds classes and versions, which are parts of keys",

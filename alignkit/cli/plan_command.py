@@ -156,7 +156,7 @@ def _images(planned: Plan) -> list[str]:
     others, evaluated = planned.data.counts()
     line = f"images     {evaluated} evaluated"
     if not planned.experiment.labelled:
-        from alignkit.text.names import UNLABELLED
+        from alignkit.samples import UNLABELLED
 
         line += f"; {UNLABELLED}"
     if choice := planned.data.choice():

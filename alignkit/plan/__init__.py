@@ -20,8 +20,7 @@ from alignkit.plan.required_models import require_models
 from alignkit.plan.work import Evaluation, MatchedPair, PixelComparison, Training
 from alignkit.prepare import Preparation, pixel_identity
 from alignkit.preprocess import Preprocess, stage_identity
-from alignkit.samples import Samples, Split
-from alignkit.text.names import UNLABELLED
+from alignkit.samples import UNLABELLED, Samples, Split
 from alignkit.version import ALL_LAYERS, LOGIT_LAYERS, WEIGHT_LAYERS, code_version
 from alignkit.workspace import content_key
 

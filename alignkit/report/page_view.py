@@ -29,7 +29,8 @@ from alignkit.report.training_data_view import mix_section, size_sections
 from alignkit.report.training_view import training_sections, training_table
 from alignkit.report.verdict_view import verdict_view
 from alignkit.report.worst_view import worst_groups
-from alignkit.text.names import QUICK_LOOK, UNLABELLED, Names, quick_words, state_words
+from alignkit.samples import UNLABELLED
+from alignkit.text.names import QUICK_LOOK, Names, quick_words, state_words
 from alignkit.text.numbers import (
     DASH,
     count,

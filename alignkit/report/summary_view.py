@@ -36,10 +36,10 @@ from alignkit.report.stage_view import stage_sections
 from alignkit.report.table import PLACE, Columns, Table, numbers
 from alignkit.report.training_data_view import across_paths, mix_sentences, size_sentence
 from alignkit.report.verdict_view import ICONS, verdict_view, verdict_word
+from alignkit.samples import UNLABELLED
 from alignkit.text import columns
 from alignkit.text.names import (
     QUICK_LOOK,
-    UNLABELLED,
     Names,
     controls_words,
     quick_words,

@@ -14,7 +14,6 @@ from alignkit.preprocess.presets import NOT_CALIBRATED, calibration, imitated
 from alignkit.record import Control, PathFacts
 from alignkit.record.cell_facts import Evaluated
 from alignkit.record.stored import Placed, State
-from alignkit.samples import NO_LABELS
 from alignkit.text.numbers import DASH, count
 
 if TYPE_CHECKING:
@@ -122,10 +121,6 @@ class Names:
     def title(self, placed: Placed) -> str:
         """Return a place as a heading: ``opencv → pillow, torch fp32``."""
         return "{} → {}, {}".format(*self.cells(placed))
-
-
-UNLABELLED = f"{NO_LABELS}: no recall, precision or top-1 accuracy"
-"""Remark on a run of given models on unlabelled images, on every surface."""
 
 
 def controls_words(controls: Sequence[Control], verb: str = "passed") -> str:

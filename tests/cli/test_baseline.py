@@ -55,7 +55,7 @@ def test_stages_that_pass_a_change_on_are_one_line_and_no_value_is_said_twice(ak
     verdict, row, *_ = told.out.splitlines()[1:]
     assert "the first, resize.changed of serving against baseline." in verdict
     assert "resizer.interpolation" not in verdict
-    assert "resizer.interpolation: linear → resizer.interpolation: area" in row
+    assert "resizer.interpolation: linear → area" in row
     (folded,) = [line for line in told.out.splitlines() if "earlier stage" in line]
     assert folded.split("  ")[2] == "colour.changed, normalise.changed" or "quantise" in folded
 

@@ -130,7 +130,7 @@ def test_a_model_that_is_not_there_is_refused_before_the_search(alignkit, images
         "--model", tmp_path / "absent.onnx",
     )  # fmt: skip
     assert told.code == 2
-    assert "is not a file; give an exported model" in told.err
+    assert "no such file; give a file of ONNX" in told.err
     assert "grey levels" not in told.out
 
 

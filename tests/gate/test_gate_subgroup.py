@@ -82,7 +82,7 @@ def test_a_group_and_its_limits_name_the_rule():
 
 @pytest.mark.parametrize(("rule", "said"), [
     ("{metric: decode.changed, fail: 0, where: {subsamplin: grey}}", "subsamplin"),
-    ("{metric: decode.changed, fail: 0, where: {class: cat}}", "these images have no labels"),
+    ("{metric: decode.changed, fail: 0, where: {class: cat}}", "the images have no labels"),
     ("{metric: decode.changed, fail: 0, against: baseline, where: {mode: grey}}",
      "subgroups are compared with the reference"),
 ])  # fmt: skip

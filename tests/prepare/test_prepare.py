@@ -391,7 +391,7 @@ def test_no_decodable_image_is_nothing_compared_and_is_not_kept(workspace):
 
 
 def test_a_path_that_cannot_run_here_is_refused(workspace, monkeypatch):
-    monkeypatch.setattr("alignkit.plugins._importable", lambda module: module != "torchpipe")
+    monkeypatch.setattr("alignkit.extras._importable", lambda module: module != "torchpipe")
     path = opencv(decode=TorchpipeDecoder())
     with pytest.raises(MissingDependency, match=r"preprocess.opencv: torchpipe is not installed"):
         prepare(turned_photos(), path, workspace, split="train")
