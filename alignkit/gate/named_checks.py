@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from alignkit.experiment.gate_option import Gate
+from alignkit.experiment.rule_option import Rule
 from alignkit.preprocess import STAGES, Preprocess, StageName
 from alignkit.record import Verdict
 from alignkit.samples import Samples
@@ -26,20 +27,50 @@ _IDLE: dict[StageName, tuple[str, object]] = {
 
 
 def named_checks(gate: Gate, verdict: Verdict, a: Preprocess, b: Preprocess) -> str:
-    """Say which stages the rules checked, with what result, and which they did not."""
+    """Say of which stages the rules hold, and which stages no rule checked.
+
+    A stage is called aligned if the rules about it alone allow no difference. A rule about a stage
+    with all before it says nothing of any one of them.
+    """
     used = [each for each in STAGES if _does_something(each, a, b)]
-    checked = [each for each in used if each in _covered(gate)]
-    failed = {each.metric.partition(".")[0] for each in verdict.rules if each.state != "pass"}
-    left = [each for each in used if each not in checked]
-    differ = [each for each in left if getattr(a, each) != getattr(b, each)]
+    failed = {each.rule for each in verdict.rules if each.state != "pass"}
+    alone: dict[StageName, list[Rule]] = {}
+    together: dict[StageName, list[Rule]] = {}
+    for rule in gate.expanded:
+        stage = rule.measured.stage
+        if stage in used:
+            several = rule.mode == "cumulative" or rule.measured.field == "ssim"
+            (together if several else alone).setdefault(stage, []).append(rule)
+    bad = [stage for stage, rules in alone.items() if any(each.id in failed for each in rules)]
+    good = [stage for stage in alone if stage not in bad]
+    same = [stage for stage in good if any(_is_exact(each) for each in alone[stage])]
+    near = [each for each in good if each not in same]
     parts = [
-        _said([each for each in checked if each not in failed], "is aligned", "are aligned"),
-        _said([each for each in checked if each in failed], "is not aligned", "are not aligned"),
-        _said(left, "was not checked", "were not checked"),
+        _said(same, "is aligned", "are aligned"),
+        _said(near, "is within its limits", "are within their limits"),
+        _said(bad, "is not aligned", "are not aligned"),
+        *(_up_to(stage, rules, failed) for stage, rules in together.items()),
     ]
-    other = _said(differ, "has other options", "have other options")
+    last = max((STAGES.index(each) for each in together), default=-1)
+    left = [each for each in used if each not in alone and STAGES.index(each) > last]
+    parts.append(_said(left, "was not checked", "were not checked"))
+    unknown = [each for each in used if each not in alone and getattr(a, each) != getattr(b, each)]
+    other = _said(unknown, "has other options", "have other options")
     words = "; ".join(filter(None, parts)) + (f" ({other})" if other else "")
     return f"{words[:1].upper()}{words[1:]}."
+
+
+def _is_exact(rule: Rule) -> bool:
+    """Tell whether a rule allows no difference at all."""
+    return rule.fail == 0 and rule.measured.field in ("changed", "max_abs", "mean_abs")
+
+
+def _up_to(stage: StageName, rules: list[Rule], failed: set[str]) -> str:
+    """Word the result of rules about a stage with all before it."""
+    if any(each.id in failed for each in rules):
+        return f"all up to {stage} is beyond its limits, which rules on each stage (strict) explain"
+    held = "is aligned" if any(map(_is_exact, rules)) else "is within its limits"
+    return f"all up to {stage} {held}"
 
 
 def _does_something(stage: StageName, *paths: Preprocess) -> bool:
@@ -47,19 +78,6 @@ def _does_something(stage: StageName, *paths: Preprocess) -> bool:
         return True
     option, idle = _IDLE[stage]
     return any(getattr(getattr(path, stage), option) != idle for path in paths)
-
-
-def _covered(gate: Gate) -> set[StageName]:
-    found: set[StageName] = set()
-    for rule in gate.expanded:
-        stage = rule.measured.stage
-        if stage is None:
-            continue
-        found.add(stage)
-        # together with all stages before it
-        if rule.mode == "cumulative" or rule.measured.field == "ssim":
-            found |= {*STAGES[: STAGES.index(stage)]}
-    return found
 
 
 def _said(stages: list[StageName], one: str, several: str) -> str:

@@ -28,6 +28,8 @@ _TRIALS = 4
 _NORMALISED = 10.0
 """Values that a normalised image does not exceed, and an image of noise in 0..255 does."""
 _CALL = "it is called as transform(image, seed)"
+_BEYOND = 64
+"""Levels beyond black and white that noise may add."""
 _WRAP = "a transform of torchvision, or one that takes the image alone, needs seeded(...)"
 
 
@@ -131,9 +133,14 @@ def _called(transform: Transform, planes: torch.Tensor, seed: int) -> torch.Tens
 
 
 def _refuse_unlike_pixels(image: torch.Tensor) -> None:
-    """Raise `ConfigError` for a float image of noise that is normalised, or in 0..1."""
+    """Raise `ConfigError` for a float image of noise that is normalised, or in 0..1.
+
+    `seeded` multiplies by 255, so that a third or more of normalised values are far from 0..255.
+    """
     low, high = float(image.min()), float(image.max())
-    if image.is_floating_point() and low < high <= _NORMALISED:
+    far = float(((image < -_BEYOND) | (image > 255 + _BEYOND)).float().mean())
+    # an erased area may be far too: torchvision fills it with normal noise
+    if image.is_floating_point() and low < high and (high <= _NORMALISED or far > 0.25):
         raise ConfigError(
             f"transform: it returns values from {low:.3g} to {high:.3g}, not 0..255; the path "
             f"normalises after it, so leave Normalize out; {_WRAP}, which scales floats"

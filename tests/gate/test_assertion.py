@@ -134,11 +134,26 @@ def test_the_verdict_says_which_stages_no_rule_checked(images):
     rules = [{"metric": "decode.max_abs", "fail": 200}]
     verdict = assert_preprocess_aligned(PILLOW, area, images, rules=rules)
     assert verdict.sentence.endswith(
-        "Decode is aligned; resize and normalise were not checked (resize has other options)."
+        "Decode is within its limits; resize and normalise were not checked (resize has other "
+        "options)."
     )
-    whole = [{"metric": "normalise.max_abs", "fail": 4, "mode": "cumulative"}]
-    verdict = assert_preprocess_aligned(PILLOW, area, images, rules=whole)
-    assert verdict.sentence.endswith("Decode, resize and normalise are aligned.")
+
+
+def test_a_limit_on_all_stages_together_calls_none_of_them_aligned(images):
+    area = {**NEAREST, "resize": {"name": "opencv", "size": 32, "interpolation": "area"}}
+    whole = {"metric": "colour.max_abs", "mode": "cumulative", "fail": 254}
+    verdict = assert_preprocess_aligned(PILLOW, {**area, "colour": "bgr"}, images, rules=[whole])
+    assert verdict.sentence.endswith(
+        "All up to colour is within its limits; normalise was not checked (decode, resize and "
+        "colour have other options)."
+    )
+    rules = [{**whole, "fail": 1}]
+    with pytest.raises(PreprocessDriftError, match="All up to colour is beyond its limits, which"):
+        assert_preprocess_aligned(PILLOW, {**area, "colour": "bgr"}, images, rules=rules)
+
+
+def test_a_failure_of_strict_names_the_stages(images):
+    area = {**NEAREST, "resize": {"name": "opencv", "size": 32, "interpolation": "area"}}
     with pytest.raises(PreprocessDriftError) as caught:
         assert_preprocess_aligned(PILLOW, {**area, "orient": "exif"}, images)
     assert "Orient and normalise are aligned; decode and resize are not" in str(caught.value)

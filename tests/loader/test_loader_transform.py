@@ -155,3 +155,9 @@ def test_a_batch_moves_to_a_device():
     moved = batch.to("meta")
     assert moved.images.device.type == moved.labels.device.type == "meta"
     assert moved.ids == batch.ids
+
+
+def test_a_seeded_transform_that_normalises_is_refused():
+    steps = [v2.ToDtype(torch.float32, scale=True), v2.Normalize((0.485,) * 3, (0.229,) * 3)]
+    with pytest.raises(ConfigError, match="leave Normalize out"):
+        loader(transform=seeded(v2.Compose(steps)))
