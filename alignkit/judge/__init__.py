@@ -7,6 +7,7 @@ interval, so that too small a sample is *inconclusive* and never a pass. A missi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
@@ -141,10 +142,20 @@ def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, RequiredSample | N
         # low values of PSNR, SSIM and cosine are the bad ones
         if limit is not None and (bad < limit if metric.worse == "below" else bad > limit):
             states.append(state)
+    if rule.fail is not None and seen.unseen > rule.fail and states == ["pass"]:
+        # none among so few images proves little
+        return "inconclusive", _enough_for(rule.fail, seen)
     if rule.margin is not None:
         inside, needed = _within(rule, rule.margin, seen)
         states.append(inside)
     return _worst(states), needed
+
+
+def _enough_for(limit: float, seen: Observed) -> RequiredSample | None:
+    """Compute how many images of this kind show a change as large as a limit, almost surely."""
+    from alignkit.compare.statistics import RequiredSample
+
+    return RequiredSample(math.ceil(seen.n * seen.unseen / limit), None) if limit else None
 
 
 def _of_latency(rule: Rule, seen: Observed) -> VerdictState:

@@ -76,8 +76,9 @@ def in_words(rule: Rule, seen: Observed, state: VerdictState) -> str:
 
 def _unseen(rule: Rule, seen: Observed, state: VerdictState) -> str:
     """Word the flips that so few images may not show; empty if they decide nothing."""
-    # smaller than a tenth of the margin decides nothing
-    if seen.unseen < (rule.margin or math.inf) / 10:
+    # smaller than a tenth of the margin decides nothing, nor smaller than a limit
+    decides = state == "inconclusive" and seen.unseen > (rule.fail or math.inf)
+    if seen.unseen < (rule.margin or math.inf) / 10 and not decides:
         return ""
     size = f"{plain(100 * seen.unseen, 2)} {'%' if rule.relative else 'pp'}"
     # a rule that passed has counted them

@@ -44,6 +44,19 @@ def test_a_few_images_without_a_flip_do_not_pass(metric):
     assert "too few" not in enough.observed
 
 
+@pytest.mark.parametrize("metric", ["churn", "recall.macro", "top1"])
+def test_a_limit_needs_enough_images_to_show_a_change_as_large(metric):
+    found = outcome(Rule(metric=metric, fail=0.02), images=30, share=0.0)
+    assert found.state == "inconclusive"
+    assert "too few images to rule out" in found.observed
+    assert found.needed is not None
+    assert rule_of_three(found.needed) <= 0.02 < rule_of_three(found.needed - 1)
+    enough = found.needed + 3  # the smallest class decides, and 3 do not divide every number
+    assert outcome(Rule(metric=metric, fail=0.02), enough, share=0.0).state == "pass"
+    # a change beyond the limit is seen among few images too
+    assert outcome(Rule(metric=metric, fail=0.02), images=30, share=0.5).state == "fail"
+
+
 def test_no_state_but_indecision_says_that_images_are_too_few():
     for margin, images, share in ((0.05, 600, 0.0), (0.3, 60, 0.0), (0.01, 60, 0.5)):
         found = outcome(Rule(metric="top1", margin=margin), images, share)
@@ -61,9 +74,9 @@ def test_a_sentence_says_aligned_only_of_what_passes():
         )  # fmt: skip
         return judge(Gate(rules=rules, **gate), Evidence(matrix=[entry]), controls=())
 
-    passed = verdict(Rule(metric="churn", fail=0.1))
+    passed = verdict(Rule(metric="churn", fail=0.2))
     assert passed.sentence == "Aligned: no prediction changed in any of 1 comparisons."
-    undecided = verdict(Rule(metric="churn", fail=0.1), Rule(metric="top1", margin=0.01))
+    undecided = verdict(Rule(metric="churn", fail=0.2), Rule(metric="top1", margin=0.01))
     assert undecided.state == "inconclusive"
     assert undecided.sentence == (
         "No prediction changed in any of 1 comparisons; 1 of 2 checks are inconclusive."
