@@ -51,9 +51,12 @@ def check(
         except AlignkitError as error:
             codes.append(print_error(error, each.file))
         else:
-            absent = unseen(each)
-            but = f"; not here, and not checked: {', '.join(absent)}" if absent else ""
-            print(printable(f"{each.file} is right: {counted(each)}{but}"))
+            work = counted(each)
+            if absent := unseen(each):
+                missing = f"not here, and not checked: {', '.join(absent)}"
+                print(printable(f"{each.file}: {work}; no mistake in what is here; {missing}"))
+            else:
+                print(printable(f"{each.file} is right: {work}"))
     raise typer.Exit(worst(codes))
 
 

@@ -124,9 +124,11 @@ class Names:
 
 
 def controls_words(controls: Sequence[Control], verb: str = "passed") -> str:
-    """Count the controls that passed, and name those that cannot be made, with the reason."""
+    """Count the controls that passed; name those that failed, or why one cannot be made."""
     made = [each for each in controls if each.passed is not None]
     words = f"{sum(each.passed is True for each in made)} of {len(made)} {verb}"
+    if failed := [repr(each.name) for each in made if not each.passed]:
+        words += f"; failed: {', '.join(failed)}"
     cannot = [f"{each.name!r} ({each.observed})" for each in controls if each.passed is None]
     return f"{words}; not made: {', '.join(cannot)}" if cannot else words
 

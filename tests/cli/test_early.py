@@ -168,7 +168,10 @@ def test_files_that_are_right_are_counted_and_absent_ones_named(alignkit, root, 
     mine = written(root, "onnx: DIR/gone.onnx", data="elsewhere")
     told = alignkit("check", mine, file)
     absent = f"not here, and not checked: {root}/gone.onnx, the data"
-    assert told.out.splitlines()[0] == f"{mine} is right: 1 given model, 2 cells; {absent}"
+    assert (
+        told.out.splitlines()[0]
+        == f"{mine}: 1 given model, 2 cells; no mistake in what is here; {absent}"
+    )
     assert told.out.splitlines()[1] == f"{file} is right: 4 trainings, 8 cells"
 
 
