@@ -103,7 +103,7 @@ def summary_view(record: RunRecord) -> dict[str, Any]:
     }
 
 
-def _sections(record: RunRecord, Verdict, names: Names) -> Iterator[Section]:
+def _sections(record: RunRecord, names: Names) -> Iterator[Section]:
     yield from _entries(record, names)
     if divided := quantised_table(record, names):
         yield Section("int8: quantisation and kernels", f"{divided.caption}.", divided)
