@@ -21,7 +21,9 @@ from alignkit.resizers.opencv import OpenCVResizer
 from tests.photos import encoded, photo
 
 ROOT = Path(__file__).parents[1]
-BASE = ("pydantic", "filelock", "pyyaml", "typer", "rich", "scipy", "platformdirs", "jinja2")
+BASE = (
+    "filelock", "jinja2", "platformdirs", "pyarrow", "pydantic", "pyyaml", "rich", "scipy", "typer", "xxhash",
+)  # fmt: skip
 FILE = """\
 # Does this library still give the pixels it gave?
 name: story
