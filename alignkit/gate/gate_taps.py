@@ -76,6 +76,8 @@ def _found(
     if rule.tap not in named:
         return "error", f"no tap {rule.tap!r} in {option.folder}: {', '.join(named)}"
     stage = named[rule.tap]
+    if not stage.tensors:
+        return "error", f"tap {rule.tap!r} was recorded for none of the {len(samples)} images"
     try:
         if name == "channels":
             assert rule.channels is not None
@@ -122,6 +124,8 @@ def _range(rule: TapRule, stage: TapStage, samples: Samples) -> tuple[VerdictSta
     low, high, outside, first = np.inf, -np.inf, 0, ""
     for row, tensor in stage.tensors.items():
         array = tensor.read()
+        if not array.size:
+            return "fail", f"an empty array for {samples.ids[row]}"
         if not np.isfinite(array).all():
             return "fail", f"NaN or infinity in {samples.ids[row]}"
         ends = float(array.min()), float(array.max())

@@ -90,6 +90,26 @@ def test_a_folder_without_taps_compares_nothing(folder):
     assert [each.state for each in result.record.verdict.rules] == ["error"]
 
 
+@pytest.mark.parametrize("rule", ["size: [8, 8]", "dtype: uint8", "range: [0, 255]"])
+def test_a_tap_of_which_no_given_image_was_recorded_is_no_pass(folder, rule):
+    tap = Tap()
+    tap.to(folder / "taps")
+    tap("lone", np.zeros((8, 8, 3), np.uint8), "another.jpg")
+    result = gate(folder, f"{{tap: lone, {rule}}}")
+    assert result.exit_code == 5
+    (outcome,) = result.record.verdict.rules
+    assert outcome.observed == "tap 'lone' was recorded for none of the 2 images"
+
+
+def test_an_empty_array_is_outside_of_every_range(folder):
+    tap = Tap()
+    tap.to(folder / "taps")
+    tap("void", np.zeros((0, 8, 3), np.float32), "1.jpg")
+    result = gate(folder, "{tap: void, range: [0, 255]}")
+    assert result.exit_code == 1
+    assert result.record.verdict.rules[0].observed == "an empty array for 1.jpg"
+
+
 def test_rules_about_paths_hold_beside_those_about_taps(folder):
     more = (
         "preprocess.serving={decode: opencv, resize: {name: opencv, size: 32}}",
