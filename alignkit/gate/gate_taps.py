@@ -151,6 +151,9 @@ def _channels(
     recorded = Recorded(stage, rows, reference.normalise)
     segment = Segment(reference, samples, rows, None, None, recorded, frozenset([recorded.stage]))
     found = distances(part(reference, None, segment.last), samples, segment)
+    if found.left_out:
+        row, why = found.left_out[0]
+        raise NothingCompared(f"{samples.ids[row]}: {why}")
     if found.plain is None or found.swapped is None:
         raise NothingCompared(f"its images have other sizes than those of {reference.name}")
     same, swapped = found.plain.mean, found.swapped.mean

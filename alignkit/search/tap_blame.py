@@ -32,7 +32,7 @@ from alignkit.search.recorded_target import RecordedTensors, target_of
 from alignkit.search.stored_taps import RecordedTaps, judged_stages
 from alignkit.search.tap_causes import SWAPPED, causes_of, choice_text
 from alignkit.search.tap_readings import TapReading, best_reading
-from alignkit.search.tap_report import Cause, StageReport, TapDistance, TapReport
+from alignkit.search.tap_report import Cause, StageReport, TapDistance, TapReport, TapState
 from alignkit.search.tap_segment import EXACT, Recorded, Segment, denormalised, distances
 from alignkit.search.target import Target
 
@@ -131,8 +131,9 @@ def _judged(segment: Segment, decoders: list[str], resizers: list[str]) -> Stage
         left_out=tuple((segment.samples.ids[row], why) for row, why in isolated.left_out),
     )
     own = isolated.plain
-    if own is not None and own.identical == own.images:
-        return report
+    compared = len(isolated.left_out) < len(segment.rows)
+    if not compared or (own is not None and own.identical == own.images):
+        return replace(report, state="not explained") if isolated.left_out else report
     if isolated.swapped is not None and isolated.swapped.identical == isolated.swapped.images:
         cause = Cause(SWAPPED, own.mean if own else None, 0.0)
         return replace(
@@ -241,5 +242,6 @@ def _harmless(report: StageReport, *, restored: bool) -> StageReport:
     if not others and report.remains is not None and report.remains <= EXACT:
         images = report.isolated.images if report.isolated else 0
         same = TapDistance(0.0, 0.0, images, images)
-        return replace(report, state="same", causes=(), isolated=same, note=notes)
+        state: TapState = "not explained" if report.left_out else "same"
+        return replace(report, state=state, causes=(), isolated=same, note=notes)
     return replace(report, causes=others, note=notes)

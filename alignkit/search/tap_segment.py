@@ -47,14 +47,18 @@ class Recorded:
         if not self.tap.dtype.startswith("float"):
             return False
         some = [self.tap.tensors[row].read() for row in self.rows[:FIT_IMAGES]]
-        return all(each.min() >= -EXACT and each.max() <= 1 + EXACT for each in some)
+        numbers = [each for each in some if each.size and np.isfinite(each).all()]
+        within = (each.min() >= -EXACT and each.max() <= 1 + EXACT for each in numbers)
+        return bool(numbers) and all(within)
 
     def array(self, row: int) -> npt.NDArray[Any] | str:
         """Return (h, w, 3) as stored; or why it is no image."""
         image = image_of(self.tap.tensors[row].read())
-        if not isinstance(image, str) and not np.isfinite(image).all():
-            return "the array holds NaN or infinity"
-        return image
+        if isinstance(image, str):
+            return image
+        if not image.size:
+            return "the array is empty"
+        return image if np.isfinite(image).all() else "the array holds NaN or infinity"
 
     def levels(self, row: int) -> npt.NDArray[Any] | str:
         """Return (h, w, 3) in grey levels, ``uint8`` where it was; or why there are none."""

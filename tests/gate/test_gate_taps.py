@@ -101,6 +101,17 @@ def test_a_tap_of_which_no_given_image_was_recorded_is_no_pass(folder, rule):
     assert outcome.observed == "tap 'lone' was recorded for none of the 2 images"
 
 
+def test_an_image_that_cannot_be_compared_leaves_the_order_unjudged(folder):
+    file = folder / "taps" / "resized" / "1.jpg.npy"
+    array = np.load(file)
+    array[0, 0, 0] = np.nan
+    np.save(file, array)
+    result = gate(folder, "{tap: resized, channels: rgb}")
+    assert result.exit_code == 5
+    observed = result.record.verdict.rules[0].observed
+    assert observed == "1.jpg: the array holds NaN or infinity"
+
+
 def test_an_empty_array_is_outside_of_every_range(folder):
     tap = Tap()
     tap.to(folder / "taps")

@@ -16,7 +16,7 @@ from alignkit.preprocess import Orient, Preprocess
 from alignkit.search.stored_taps import stored_taps
 from alignkit.search.tap_blame import blame, nearest_to_the_last
 from alignkit.search.tap_report import StageReport, TapReport
-from alignkit.search.tap_text import as_json, verdict
+from alignkit.search.tap_text import as_json, rows, verdict
 from alignkit.search.target import preprocess_of
 from alignkit.tap_recorder import Tap
 from tests.search.test_search import photographs
@@ -302,6 +302,43 @@ def test_a_recorded_image_that_cannot_be_compared_is_left_out_with_its_reason(tm
     np.save(file, broken)
     report = blame(stored_taps(tmp_path, images()), images(), reference(), **ONLY)
     assert report.stages[1].left_out == ((images().ids[0], "the array holds NaN or infinity"),)
+    assert report.first is report.stages[1]
+    assert report.first.state == "not explained"
+    assert (
+        f"First parts at resize (tap after_resize): 1 of {len(images())} images could not be "
+        f"compared; first: {images().ids[0]}: the array holds NaN or infinity."
+    ) in verdict(report)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_stages_of_nan_alone_are_never_the_reference_s(tmp_path, reverse):
+    def broken(image: np.ndarray) -> np.ndarray:
+        return np.full((SIDE, SIDE, 3), np.nan, np.float32)
+
+    order = -1 if reverse else 1
+    serving = Serving(decode=lambda data: decoded(data)[..., ::order], resize=broken)
+    report = judged(tmp_path, serving)
+    assert [each.state for each in report.stages[1:]] == ["not explained", "not explained"]
+    assert not any(row[-1].startswith("parts") for row in rows(report))
+    assert [row[2] for row in rows(report)][1] == "the array holds NaN or infinity"
+    assert f"{len(images())} of {len(images())} images could not be compared" in verdict(report)
+    assert "shape" not in verdict(report)
+
+
+def test_a_reversed_stage_with_an_image_left_out_is_not_called_the_same(tmp_path):
+    def one_broken(image: np.ndarray) -> np.ndarray:
+        small = resized(image).astype(np.float32)
+        if not seen:
+            small[0, 0] = np.nan
+        seen.append(1)
+        return small
+
+    seen: list[int] = []
+    serving = Serving(
+        decode=lambda data: decoded(data)[..., ::-1],
+        resize=lambda image: one_broken(image[..., ::-1]),
+    )
+    assert judged(tmp_path, serving).stages[1].state == "not explained"
 
 
 def test_an_ignored_exif_orientation_is_named(tmp_path):
