@@ -13,6 +13,8 @@ import torch
 
 from alignkit.errors import ConfigError, DataError
 from alignkit.preprocess import Orient, Preprocess
+from alignkit.samples import Samples
+from alignkit.search.image_names import samples_named
 from alignkit.search.stored_taps import stored_taps
 from alignkit.search.tap_blame import blame, nearest_to_the_last
 from alignkit.search.tap_report import StageReport, TapReport
@@ -262,6 +264,53 @@ def test_names_of_taps_are_stages_by_their_words_or_by_option(tmp_path):
         stored_taps(tmp_path, images(), {"fed": "none"})
     with pytest.raises(ConfigError, match="did you mean 'resize'"):
         stored_taps(tmp_path, images(), {"feed": "resiz"})
+
+
+def samples_of(*names: str) -> Samples:
+    return Samples(names, (), (), lambda _: b"", "")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "given", "row"),
+    [
+        ("dogs/0.jpg", ("cats/0.jpg",), None),
+        ("/srv/upload/cats/0.jpg", ("dogs/0.jpg", "cats/0.jpg"), 1),
+        ("C:\\upload\\cats\\0.jpg", ("dogs/0.jpg", "cats/0.jpg"), 1),
+        ("0.jpg", ("dogs/0.jpg", "cats/0.jpg"), None),
+        ("0.jpg", ("dogs/0.jpg", "0.jpg"), 1),
+        ("0", ("cats/0.jpg",), 0),
+        ("./cats/0", ("a/cats/0.jpg",), 0),
+        ("img.v2", ("img.v2.jpg",), 0),
+        ("0.png", ("0.jpg", "0.png"), 1),
+        ("ts/0.jpg", ("cats/0.jpg",), None),
+    ],
+)
+def test_a_recorded_image_is_a_sample_if_one_path_is_the_end_of_the_other(recorded, given, row):
+    assert samples_named([recorded], samples_of(*given)).get(recorded) == row
+
+
+def test_an_image_of_another_folder_replaces_no_array(tmp_path):
+    record(tmp_path, "decode", image="cats/0.jpg")
+    record(tmp_path, "decode", image="dogs/0.jpg", array=np.ones((5, 5, 3), np.uint8))
+    (stage,) = stored_taps(tmp_path, samples_of("cats/0.jpg")).stages
+    assert stage.shapes == {0: (4, 4, 3)}
+    with pytest.raises(DataError, match=r"'cats/0.jpg' and 'dogs/0.jpg' .* mean the image '0.jpg'"):
+        stored_taps(tmp_path, samples_of("0.jpg"))
+
+
+def test_a_tap_that_is_left_out_is_not_opened_and_chooses_no_images(tmp_path):
+    first, second = images().ids[:2]
+    record(tmp_path, "decode", image=first)
+    record(tmp_path, "decode", "mask", image=second)
+    for file in tmp_path.glob("mask/*.npy"):
+        file.write_bytes(b"damaged")
+    found = stored_taps(tmp_path, images(), {"mask": "none"})
+    assert len(found.rows) == 2
+    with pytest.raises(ConfigError, match="no tap is a stage"):
+        blame(
+            stored_taps(tmp_path, images(), {"mask": "none", "decode": "none"}),
+            images(), reference(),
+        )  # fmt: skip
 
 
 def test_two_taps_of_one_stage_are_refused_with_the_option(tmp_path):
