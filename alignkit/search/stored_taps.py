@@ -44,6 +44,7 @@ class _Line(BaseModel):
     stage: str
     image: str
     file: str
+    dtype: str
     time: float
 
 
@@ -59,6 +60,7 @@ class TapStage:
     """Index of a sample → its array; empty for a tap that is left out."""
     shapes: dict[int, tuple[int, ...]]
     dtypes: dict[int, str]
+    """Names of the types that the serving code used, e.g. ``bfloat16``, stored as float32."""
 
     @property
     def dtype(self) -> str:
@@ -158,6 +160,7 @@ def _stage(
 ) -> TapStage:
     stage = _stage_of(name, named, strict=strict)
     tensors: dict[int, StoredTensor] = {}
+    dtypes: dict[int, str] = {}
     for line in lines:  # of an image recorded twice the newest counts
         row = rows_of.get(line.image)
         if line.stage == name and row is not None and named.get(name) != NO_STAGE:
@@ -165,9 +168,9 @@ def _stage(
             if file.is_absolute() or ".." in file.parts:
                 raise DataError(f"{folder}: {line.file!r} is not in the folder; record again")
             tensors[row] = StoredTensor(folder / file)
-    facts = {row: tensor.shape() for row, tensor in tensors.items()}
-    shapes = {row: shape for row, (shape, _) in facts.items()}
-    dtypes = {row: dtype for row, (_, dtype) in facts.items()}
+            # a file has no bfloat16, and may name the order of its bytes
+            dtypes[row] = line.dtype
+    shapes = {row: tensor.shape()[0] for row, tensor in tensors.items()}
     return TapStage(name, stage, tensors, shapes, dtypes)
 
 

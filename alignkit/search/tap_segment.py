@@ -44,7 +44,7 @@ class Recorded:
     @cached_property
     def unit(self) -> bool:
         """Whether floats are in 0..1: nearly all of such arrays of levels would be black."""
-        if not self.tap.dtype.startswith("float"):
+        if "float" not in self.tap.dtype:
             return False
         some = [self.tap.tensors[row].read() for row in self.rows[:FIT_IMAGES]]
         numbers = [each for each in some if each.size and np.isfinite(each).all()]

@@ -112,6 +112,35 @@ def test_an_image_that_cannot_be_compared_leaves_the_order_unjudged(folder):
     assert observed == "1.jpg: the array holds NaN or infinity"
 
 
+def test_a_mask_of_truth_values_is_judged(folder):
+    tap = Tap()
+    tap.to(folder / "taps")
+    tap("mask", np.eye(8, dtype=bool), "1.jpg")
+    result = gate(folder, "{tap: mask, range: [0, 1]}")
+    assert result.exit_code == 0
+    assert result.record.verdict.rules[0].observed == "0 to 1 over 1 images"
+
+
+@pytest.mark.parametrize(
+    ("kind", "asserted", "code"),
+    [
+        ("bfloat16", "bfloat16", 0),
+        ("bfloat16", "float32", 1),
+        (">f4", "float32", 0),
+        (">f4", "float64", 1),
+    ],
+)
+def test_the_type_of_numbers_is_the_recorded_one(folder, kind, asserted, code):
+    tap = Tap()
+    tap.to(folder / "taps")
+    if kind == "bfloat16":
+        torch = pytest.importorskip("torch")
+        tap("typed", torch.ones((3, 8, 8), dtype=torch.bfloat16), "1.jpg")
+    else:
+        tap("typed", np.ones((3, 8, 8), kind), "1.jpg")
+    assert gate(folder, f"{{tap: typed, dtype: {asserted}}}").exit_code == code
+
+
 def test_an_empty_array_is_outside_of_every_range(folder):
     tap = Tap()
     tap.to(folder / "taps")
