@@ -9,6 +9,8 @@ from PIL import Image
 from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
 from alignkit.gate.gate_run import GateRun, run_gate
+from alignkit.judge import judge
+from alignkit.judge.evidence import Evidence
 from alignkit.progress import progress_for
 from alignkit.tap_recorder import Tap
 from alignkit.workspace import Workspace
@@ -160,6 +162,35 @@ def test_rules_about_paths_hold_beside_those_about_taps(folder):
     states = {each.rule: each.state for each in result.record.verdict.rules}
     assert states["resized.size"] == "pass"
     assert states["resize.mean_abs"] == "fail"
+
+
+def test_a_tap_that_fails_ends_a_fast_gate_before_any_path_is_compared(folder, monkeypatch):
+    from alignkit.gate import pixel_gate
+
+    def compared(*_):
+        raise AssertionError("paths were compared")
+
+    file = folder / "gate.yaml"
+    file.write_text(FILE.format(root=folder, rule="{tap: resized, size: [9, 9]}"))
+    more = ("preprocess.serving={decode: opencv, resize: {name: opencv, size: 32}}",)
+    run = GateRun(file, more, Workspace(folder / "reports"), report=False, fail_fast=True)
+    monkeypatch.setattr(pixel_gate, "compare_stored", compared)
+    result = run_gate(run, progress_for("none"))
+    assert result.exit_code == 1
+    assert [each.rule for each in result.record.verdict.rules] == ["resized.size"]
+    assert "Stopped there (--fail-fast): path serving" in result.record.verdict.sentence
+
+
+def test_a_run_leaves_rules_about_taps_to_the_gate(folder):
+    file = folder / "gate.yaml"
+    file.write_text(FILE.format(root=folder, rule="{tap: resized, size: [9, 9]}"))
+    gate = load_experiment(file).gate
+    verdict = judge(gate, Evidence(), controls=())
+    (left,) = [each for each in verdict.rules if each.rule == "taps"]
+    assert left.state == "inconclusive"
+    assert left.observed == "`alignkit gate` judges rules about taps"
+    assert verdict.state == "inconclusive"
+    assert verdict.exit_code == 0
 
 
 @pytest.mark.parametrize(
