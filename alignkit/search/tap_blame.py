@@ -196,9 +196,11 @@ def _searched(
 
     target = Target(recorded.tap.name, levels, reading.geometry, Normalise(), tolerance=EXACT)
     own = Configuration(path.decode, path.resize.resizer, path.quantise.rule)
-    others = configurations(reading.geometry, decoders=decoders, resizers=resizers)
-    choices = [own]
     covered = segment.stages
+    others: tuple[Configuration, ...] = ()
+    if {"decode", "resize"} & {*covered}:
+        others = configurations(reading.geometry, decoders=decoders, resizers=resizers)
+    choices = [own]
     decodes = dict.fromkeys(each.decode for each in others) if "decode" in covered else [own.decode]
     resizes = (
         dict.fromkeys(each.resizer for each in others) if "resize" in covered else [own.resizer]
