@@ -153,9 +153,10 @@ def first_failure(
 ) -> tuple[RunRecord, Path] | None:
     """Return the record of the first path whose pixels fail a rule, and the folder for it.
 
-    For ``--fail-fast``: recorded stages that fail, ``taps``, end it before any comparison. Pixels are judged before models, path by path, until one fails. The record
-    holds that path and the reference; ``None`` if no path fails. Comparisons are stored, so that
-    the whole gate does not repeat them.
+    For ``--fail-fast``: recorded stages that fail, ``taps``, end it before any comparison. Else
+    pixels are judged before models, path by path, until one fails. The record holds that path and
+    the reference; ``None`` if no path fails. Comparisons are stored, so that the whole gate does
+    not repeat them.
     """
     samples = experiment.data.evaluation()
     rules = experiment.gate.rules or (() if experiment.predicts else PIXEL_RULES)

@@ -14,7 +14,8 @@ def rule_lines(experiment: Experiment, *within: str) -> tuple[int, ...]:
     source = parse(experiment.text, str(experiment.file))
     option = experiment.gate.taps if within else experiment.gate
     place = ("gate", *within, "rules")
-    places = [(*place, index) for index in range(len((option and option.rules) or ()))]
+    count = len((option and option.rules) or ())
+    places: list[tuple[str | int, ...]] = [(*place, index) for index in range(count)]
     # an override replaces the whole list, so that no rule is the one on the file's line
     name = ".".join(place)
     replaced = [each.partition("=")[0] for each in experiment.overrides]

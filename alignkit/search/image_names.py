@@ -19,14 +19,14 @@ def samples_named(names: Iterable[str], samples: Samples) -> dict[str, int]:
 
     Raises `DataError` if two names mean one sample.
     """
-    whole = {name: row for row, name in enumerate(samples.ids)}
+    whole: dict[str, int | None] = {name: row for row, name in enumerate(samples.ids)}
     stems: dict[str, int | None] = {}
     ends: dict[str, int | None] = {}
-    for name, row in whole.items():
+    for place, name in enumerate(samples.ids):
         stem = _stem(name)
-        _add(stems, stem, row)
+        _add(stems, stem, place)
         for end in (*_ends(name), *_ends(stem)):
-            _add(ends, end, row)
+            _add(ends, end, place)
     found: dict[str, int] = {}
     claims: dict[int, str] = {}
     for name in names:

@@ -38,7 +38,7 @@ def causes_of(
         texts.append(f"normalisation: {reading.name or 'none that is known'} ({_numbers(reading)})")
     share = found.explained
     libraries = share is not None and share >= EXPLAINS_MOST
-    # what these leave is that of the reference's own libraries
+    # The reference's own libraries leave `plain_mean`.
     causes = [Cause(" and ".join(texts), before, found.plain_mean)] if texts else []
     if libraries:
         mine = found.plain

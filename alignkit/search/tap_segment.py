@@ -95,7 +95,7 @@ class Segment:
     rows: tuple[int, ...]
     before: Recorded | None
     begin: StageName | None
-    """The stage that ``before`` has behind it; ``None`` for the file itself."""
+    """The last stage that ran before ``before`` was recorded; ``None`` for the file itself."""
     recorded: Recorded
     tapped: frozenset[StageName]
     """All recorded stages."""
@@ -117,8 +117,8 @@ class Segment:
     def last(self) -> StageName:
         """The reference's last stage.
 
-        It is the crop, where what is called resize was recorded after it, and the turn by EXIF,
-        where what is called decode was, as `cv2.imread` does both.
+        If the tap called resize has the crop's size, it is the crop. If the tap called decode is
+        already turned, it is orient.
         """
         stage, size = self.recorded.stage, self.reference.crop.size
         if stage == "decode" and "orient" not in self.tapped:
