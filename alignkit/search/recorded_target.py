@@ -24,7 +24,7 @@ from alignkit.search.configurations import Configuration, configurations
 from alignkit.search.first_images import first_images
 from alignkit.search.image_names import samples_named
 from alignkit.search.match_result import AS_DECODERS, AS_RESIZERS, AS_ROUNDING
-from alignkit.search.normalisation_fit import Fit, fit, normalise_of
+from alignkit.search.normalisation_fit import Fit, fit, normalise_of, undone
 from alignkit.search.recolouring import recoloured
 from alignkit.search.stored_tensors import StoredTensor, stored_tensors
 from alignkit.search.target import Target
@@ -161,14 +161,11 @@ def _tolerance(recorded: RecordedTensors, normalise: Normalise, rows: tuple[int,
 
 
 def _target(recorded: RecordedTensors, found: Guess, normalise: Normalise) -> Target:
-    mean, std = np.asarray(normalise.mean), np.asarray(normalise.std)
-
     def levels(index: int) -> npt.NDArray[np.float32] | str:
-        # float64: in a stored float16 the grey levels would be rounded again
-        tensor = arranged(recorded.read(index), found.layout).astype(np.float64)
+        tensor = arranged(recorded.read(index), found.layout)
         if not np.isfinite(tensor).all():
             return "the tensor holds NaN or infinity"
-        return np.ascontiguousarray((tensor * std + mean) * 255, np.float32)
+        return np.ascontiguousarray(undone(tensor, normalise), np.float32)
 
     return Target(recorded.name, levels, found.geometry, normalise, recolouring=found.recolouring)
 

@@ -26,6 +26,7 @@ from alignkit.search.match_result import (
     explained_share,
 )
 from alignkit.search.match_text import label
+from alignkit.search.normalisation_fit import undone
 from alignkit.search.recolouring import MISREADINGS, recoloured
 from alignkit.search.recorded_input import part
 from alignkit.search.recorded_target import RecordedTensors, target_of
@@ -33,7 +34,7 @@ from alignkit.search.stored_taps import RecordedTaps, judged_stages
 from alignkit.search.tap_causes import SWAPPED, causes_of, choice_text
 from alignkit.search.tap_readings import TapReading, best_reading
 from alignkit.search.tap_report import Cause, StageReport, TapDistance, TapReport, TapState
-from alignkit.search.tap_segment import EXACT, Recorded, Segment, denormalised, distances
+from alignkit.search.tap_segment import EXACT, Recorded, Segment, distances
 from alignkit.search.target import Target
 
 
@@ -188,7 +189,7 @@ def _searched(
         else:
             stored = recorded.array(row)
             # means are in the order of the stored channels
-            found = stored if isinstance(stored, str) else denormalised(stored, reading.normalise)
+            found = stored if isinstance(stored, str) else undone(stored, reading.normalise)
         if isinstance(found, str):
             return found
         ordered = found[..., ::-1] if reading.swapped else found

@@ -15,6 +15,7 @@ from alignkit.preprocess.exif import exif_orientation
 from alignkit.preprocess.image_header import declared_size
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.samples import Samples
+from alignkit.search.normalisation_fit import undone
 from alignkit.search.recorded_input import inputs, part
 from alignkit.search.stored_taps import TapStage, image_of
 from alignkit.search.tap_report import TapDistance
@@ -66,7 +67,7 @@ class Recorded:
         if isinstance(image, str):
             return image
         if self.stage == "normalise":
-            return denormalised(image, self.normalise)
+            return undone(image, self.normalise).astype(np.float32)
         if image.dtype == np.uint8:
             return image
         levels = image.astype(np.float64) * (255 if self.unit else 1)
@@ -75,15 +76,6 @@ class Recorded:
         if np.abs(levels - whole).max() < EXACT and whole.min() >= 0 and whole.max() <= 255:
             return whole.astype(np.uint8)
         return levels.astype(np.float32)
-
-
-def denormalised(image: npt.NDArray[Any], normalise: Normalise) -> npt.NDArray[np.float32]:
-    """Return normalised (h, w, 3) in grey levels."""
-    mean, std = np.asarray(normalise.mean), np.asarray(normalise.std)
-    levels: npt.NDArray[np.float32] = ((image.astype(np.float64) * std + mean) * 255).astype(
-        np.float32
-    )
-    return levels
 
 
 @dataclass(frozen=True)
