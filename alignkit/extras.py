@@ -53,13 +53,15 @@ def missing_library(module: str, *, extra: str = "", distribution: str = "") -> 
 def require_libraries(*modules: str) -> None:
     """Raise one `MissingDependency` that names every library that is not installed, and the fix."""
     reasons = {module: reason for module in modules if (reason := missing_library(module))}
-    if len(reasons) > 1 and all(each in EXTRAS for each in reasons):
-        extras = ",".join(sorted({EXTRAS[each] for each in reasons}))
-        *first, last = reasons
+    # one command installs these; the others have reasons of their own
+    joined = [e for e in reasons if e in EXTRAS and has_wheel(e) and not _importable(e)]
+    if len(joined) > 1:
+        extras = ",".join(sorted({EXTRAS[each] for each in joined}))
+        *first, last = joined
         text = f"{', '.join(first)} and {last} are not installed: pip install 'alignkit[{extras}]'"
-        raise MissingDependency(text)
+        reasons = {each: text if each in joined else reasons[each] for each in reasons}
     if reasons:
-        raise MissingDependency("; ".join(reasons.values()))
+        raise MissingDependency("; ".join(dict.fromkeys(reasons.values())))
 
 
 def missing_dependency(error: ModuleNotFoundError) -> MissingDependency | None:

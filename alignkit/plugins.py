@@ -72,7 +72,7 @@ class Plugin:
         package that is being written changes without a new version.
         """
         installed = (each for each in self.distributions if _distribution_version(each))
-        names = [*[next(installed, "")], self.package]
+        names = [next(installed, ""), self.package]
         parts = [f"{name} {_distribution_version(name)}" for name in dict.fromkeys(names) if name]
         if self.package and (source := _source_hash(self.target)):
             parts.append(f"source {source}")

@@ -117,6 +117,18 @@ def test_one_line_names_all_missing_libraries_and_one_command(without):
     require_libraries("numpy")
 
 
+def test_a_library_without_a_wheel_is_in_no_joined_command(without, monkeypatch):
+    without("torch", "torchpipe", "onnx")
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    monkeypatch.setattr("platform.machine", lambda: "arm64")
+    with pytest.raises(MissingDependency) as raised:
+        require_libraries("torch", "torchpipe", "onnx")
+    assert str(raised.value) == (
+        "torch and onnx are not installed: pip install 'alignkit[onnx,train]'; "
+        "torchpipe is not installed, and has no wheel for Darwin on arm64"
+    )
+
+
 def test_an_import_that_fails_late_names_its_extra_and_others_stay_defects(without):
     without("torchvision")
     missing = missing_dependency(ModuleNotFoundError("…", name="torchvision.ops"))

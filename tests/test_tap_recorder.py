@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -205,7 +206,25 @@ def test_a_copy_works_without_alignkit_and_numpy_and_in_forked_processes(tmp_pat
 
 CPP = r"""
 #include "alignkit_tap.h"
+struct Grouped : std::numpunct<char> {  // as in German: 1.234,5
+  char do_decimal_point() const override { return ','; }
+  char do_thousands_sep() const override { return '.'; }
+  std::string do_grouping() const override { return "\\3"; }
+};
+struct Mat {  // a strided cv::Mat, as far as the recorder asks
+  int rows = 1, cols = 1;
+  static int clones;
+  std::vector<float> values = {2.5f, 0, 0};
+  std::size_t elemSize1() const { return 4; }
+  bool isContinuous() const { return false; }
+  Mat clone() const { ++clones; return *this; }
+  int channels() const { return 3; }
+  int depth() const { return 5; }
+  template <class T> const T* ptr() const { return reinterpret_cast<const T*>(values.data()); }
+};
+int Mat::clones = 0;
 int main() {
+  std::locale::global(std::locale(std::locale::classic(), new Grouped));
   std::vector<unsigned char> levels(2 * 4 * 3);
   for (std::size_t i = 0; i < levels.size(); ++i) levels[i] = static_cast<unsigned char>(i * 10);
   std::vector<float> values = {-1.5f, 0.25f, 3.0f};
@@ -214,6 +233,9 @@ int main() {
   alignkit::tap("input", values.data(), {3, 1, 1}, "cats/ä \"1\".jpg");
   alignkit::tap("input", values.data(), {3, 1, 1}, "../../up.jpg");
   alignkit::tap("input", values.data(), {3, 1, 1}, "third.jpg");
+  for (int i = 0; i < 3; ++i) alignkit::tap("mat", Mat(), "../../up.jpg");
+  alignkit::tap("mat", Mat(), "third.jpg");
+  return Mat::clones;
 }
 """
 
@@ -233,10 +255,11 @@ def test_the_cpp_header_writes_the_same_files(tmp_path):
     subprocess.run([tmp_path / "serve"], check=True, env={})
     assert not [*tmp_path.rglob("*.npy")]
     environment = {"ALIGNKIT_TAPS": str(tmp_path / "taps"), "ALIGNKIT_TAPS_IMAGES": "2"}
-    subprocess.run([tmp_path / "serve"], check=True, env=environment)
+    assert subprocess.run([tmp_path / "serve"], check=False, env=environment).returncode == 1
     found = lines(tmp_path / "taps")
     assert [(line["stage"], line["image"]) for line in found] == [
-        ("after_resize", 'cats/ä "1".jpg'), ("input", 'cats/ä "1".jpg'), ("input", "../../up.jpg")
+        ("after_resize", 'cats/ä "1".jpg'), ("input", 'cats/ä "1".jpg'), ("input", "../../up.jpg"),
+        ("mat", "../../up.jpg"),
     ]  # fmt: skip
     assert found[0]["shape"] == [2, 4, 3]
     assert (found[0]["dtype"], found[0]["min"], found[0]["max"]) == ("uint8", 0, 230)
@@ -244,9 +267,11 @@ def test_the_cpp_header_writes_the_same_files(tmp_path):
     levels = np.load(tmp_path / "taps" / found[0]["file"])
     assert np.array_equal(levels, (np.arange(24) * 10).reshape(2, 4, 3))
     files = [*(tmp_path / "taps").rglob("*.npy")]
-    assert len(files) == 3
+    assert len(files) == 4
+    assert (found[3]["shape"], found[3]["max"]) == ([1, 1, 3], 2.5)
+    assert abs(found[3]["time"] - time.time()) < 600
     name = 'cats/ä "1".jpg'
     samples = Samples((name,), (), (), lambda _: b"", "")
-    assert [each.stage for each in stored_taps(tmp_path / "taps", samples).stages] == [
-        "resize", "normalise"
+    assert [each.stage for each in stored_taps(tmp_path / "taps", samples, {"mat": "none"}).stages] == [
+        "resize", "normalise", None
     ]  # fmt: skip

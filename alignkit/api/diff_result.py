@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from alignkit.studies.diff import StageExtent
+
+_DEFAULTS = {"--ssim": "size", "--planes": "none", "--timeout": 60.0, "--max-memory": 4.0}
+"""Options of `alignkit diff` with a default that is a value."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -117,16 +120,23 @@ def diff(
 
     if not candidates:
         raise ConfigError("there is no candidate; call diff(images, reference, candidate)")
+    # an iterator gives its images once
+    listed = images if isinstance(images, str | Path | bytes | Samples) else list(images)
     given, own = model_and_side(None if model is None else str(model))
     size = size or own
     paths = named_paths((reference, *candidates), size=size, max_pixels=max_pixels, called="path")
-    samples, source = _samples(images, limit, only)
+    samples, source = _samples(listed, limit, only)
+    options = {
+        "--size": size, "--model": model, "--limit": limit, "--only": only, "--ssim": ssim,
+        "--planes": planes, "--stress": stress, "--max-pixels": max_pixels, "--timeout": timeout,
+        "--max-memory": max_memory,
+    }  # fmt: skip
     request = DiffRequest(
         paths=paths,
         samples=samples,
         source=source,
         model=given,
-        command=_command(images, (reference, *candidates), size, model),
+        command=_command(listed, (reference, *candidates), options),
         ssim=ssim,
         planes=planes,
         stress=parse_stress(stress),
@@ -161,15 +171,18 @@ def _files(images: ImageSource) -> list[Path] | None:
     return None if any(isinstance(e, bytes) for e in listed) else [Path(e) for e in listed]  # type: ignore[arg-type]  # none is bytes
 
 
-def _command(
-    images: ImageSource, stacks: Sequence[Stack], size: int | None, model: str | Path | None
-) -> str:
-    """Return the shell command of the same comparison; ``IMAGES`` are those in memory."""
+def _command(images: ImageSource, stacks: Sequence[Stack], options: Mapping[str, object]) -> str:
+    """Return the shell command of the same comparison; ``IMAGES`` are those in memory.
+
+    Options with the command's own defaults are left out.
+    """
     words = [str(each) for each in _files(images) or [Path("IMAGES")]]
     for each in stacks:
         words += ["--preprocess", each if isinstance(each, str) else _flow(each)]
-    options = {"--size": size, "--model": model}
-    words += [word for key, value in options.items() if value for word in (key, str(value))]
+    for key, value in options.items():
+        if value and value != _DEFAULTS.get(key):
+            each_value = value if isinstance(value, list | tuple) else [value]
+            words += [word for each in each_value for word in (key, str(each))]
     return shlex.join(["alignkit", "diff", *words])
 
 

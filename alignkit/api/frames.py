@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from alignkit.errors import MissingDependency
+from alignkit.extras import require_libraries
 from alignkit.record import ImageTableFacts, PixelStage
 from alignkit.record.artifacts import artifact_file
 from alignkit.record.diff_document import DiffRecord, ImageDrift
@@ -28,10 +28,9 @@ _PREDICTED = (
 
 def pandas_module() -> ModuleType:
     """Import pandas, which the core does not need; raise `MissingDependency` without it."""
-    try:
-        import pandas as pd
-    except ModuleNotFoundError:
-        raise MissingDependency("DataFrames need pandas: pip install pandas") from None
+    require_libraries("pandas")
+    import pandas as pd
+
     return pd
 
 

@@ -14,7 +14,12 @@ from alignkit.experiment.gate_option import Gate, beyond_normalised
 from alignkit.experiment.rule_option import Rule
 from alignkit.experiment.yaml_argument import Stack, path_of
 from alignkit.gate.named_checks import named_checks, worst_image
-from alignkit.gate.result_comparison import Function, compare_results
+from alignkit.gate.result_comparison import (
+    Function,
+    compare_results,
+    refuse_others,
+    stage_of,
+)
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
 from alignkit.preprocess import Preprocess, same_as
@@ -114,6 +119,13 @@ def _gate(rules: Sequence[RuleArgument]) -> Gate:
         raise ConfigError(f"rules: {place}: {line['msg']}") from None
 
 
+def _require_libraries(*sides: Preprocess | Function) -> None:
+    """Raise `MissingDependency` for a stack that cannot run here."""
+    for side in sides:
+        if isinstance(side, Preprocess) and (reason := side.missing()):
+            raise MissingDependency(f"{side.name}: {reason}")
+
+
 def _said(verdict: Verdict, checked: str, *notes: str) -> ShownVerdict:
     """Add to the verdict which stages were checked, and notes."""
     whole = " ".join(filter(None, (verdict.sentence, checked)))
@@ -130,9 +142,7 @@ def _of_paths(
     for rule in gate.expanded:
         if reason := beyond_normalised(rule, (a, b)):
             raise ConfigError(f"rules: {reason}")
-    for preprocess in (a, b):
-        if reason := preprocess.missing():
-            raise MissingDependency(f"{preprocess.name}: {reason}")
+    _require_libraries(a, b)
     diffs = compare_preprocess(a, b, samples)
     verdict = judge(
         gate,
@@ -153,11 +163,15 @@ def _of_results(
     samples: Samples,
     rules: Sequence[RuleArgument],
 ) -> ShownVerdict:
-    compared = compare_results(a, b, samples)
+    _require_libraries(a, b)
+    _gate(rules)
+    stage = stage_of(a, b, samples)
     listed = [rules] if isinstance(rules, str | Mapping | Rule) else rules
-    changed = {"metric": f"{compared.stage}.changed", "fail": 0.0}
-    gate = _gate([changed if each == "strict" else each for each in listed])
-    compared.refuse_others(gate)
+    changed = {"metric": f"{stage}.changed", "fail": 0.0}
+    strict = ("strict", {"preset": "strict"}, Rule(preset="strict"))
+    gate = _gate([changed if each in strict else each for each in listed])
+    refuse_others(gate, stage)
+    compared = compare_results(a, b, samples, stage)
     verdict = judge(gate, compared.evidence, controls=())
     if not verdict.exit_code:
         return _said(verdict, compared.checked)

@@ -7,6 +7,7 @@ experiment is run, or its finished run is read, and judged again: waivers end, b
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,13 +33,14 @@ from alignkit.errors import (
 )
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.rule_option import Rule
-from alignkit.experiment.yaml_source import parse
 from alignkit.gate.gate_latency import measure_latency
 from alignkit.gate.gate_subgroup import measure_groups
 from alignkit.gate.gate_taps import judged_taps
 from alignkit.gate.pixel_gate import compare_pixels, first_failure, judged_images, pixel_record
+from alignkit.gate.rule_lines import rule_lines
 from alignkit.judge import judge
 from alignkit.judge.evidence import BASELINE, Evidence
+from alignkit.judge.standing_rules import JudgedRule
 from alignkit.preprocess import STAGES
 from alignkit.record import Artifact, BaselineFacts, RunRecord
 from alignkit.record.cell_table import with_cell_table
@@ -85,15 +87,18 @@ def check(
     ``changed_only`` skips stages that cannot have changed since their approval.
     ``against`` is the folder of a run that replaces the baseline. ``as_run`` leaves rules against a
     baseline to the gate and keeps the stages that a later ``against`` needs for them.
-    ``fail_fast`` ends with the first path whose pixels fail, before models and baselines.
+    ``fail_fast`` ends with a recorded stage that fails, or the first path whose pixels do, before
+    models and baselines.
     Raises `BaselineError` if a rule needs a baseline that does not exist, `NothingCompared` if no
     image was left, `DataError` if the images changed meanwhile, and whatever a run raises.
     """
     folder = baseline_folder(experiment, baselines)
-    # before any work, so that a missing baseline costs seconds and not a whole run
+    # before any work, so that a missing baseline costs seconds and not a whole run; recorded
+    # stages are read now as well
     approved = None if as_run else approved_baseline(experiment, folder, against)
+    taps = judged_taps(experiment)
     if fail_fast:
-        early = first_failure(experiment, rule_lines(experiment), context)
+        early = first_failure(experiment, rule_lines(experiment), taps, context)
         if early is not None:
             record, run = with_cell_table(*early), early[1]
             write_record(record, run)
@@ -103,7 +108,7 @@ def check(
     # a run returns its folder's record; a pixel gate has just made one
     left = record if experiment.predicts else _record_of(run, record)
     if against is not None:
-        _refuse_itself(against, left)
+        _refuse_no_evidence(against, left)
     if left is not None:
         record = record.model_copy(update={"stages": left.stages})
     record = _with_measured(experiment, record, run, context)
@@ -133,7 +138,7 @@ def check(
         write_atomically(run / STAGES_FILE, baseline_text(now.as_baseline()))
         stages = Artifact(path=STAGES_FILE, sha256=file_sha256(run / STAGES_FILE))
         record = record.model_copy(update={"stages": stages})
-    return conclude(experiment, record, run, approved=approved, now=now, baseline=facts)
+    return conclude(experiment, record, run, approved=approved, now=now, baseline=facts, taps=taps)
 
 
 def _record_of(run: Path, record: RunRecord) -> RunRecord | None:
@@ -148,7 +153,7 @@ def _record_of(run: Path, record: RunRecord) -> RunRecord | None:
     return found if found.key == record.key else None
 
 
-def _refuse_itself(against: Path, own: RunRecord | None) -> None:
+def _refuse_no_evidence(against: Path, own: RunRecord | None) -> None:
     """Raise `BaselineError` if ``against`` is this folder's run, a copy of it, or a quick look."""
     given = read_record(against)
     if given.quick:
@@ -224,19 +229,6 @@ def _first_changed(experiment: Experiment, approved: Baseline, samples: Samples)
     }
 
 
-def rule_lines(experiment: Experiment) -> tuple[int, ...]:
-    """Return the line of each rule in the file, from 1; 0 for a rule of an override."""
-    source = parse(experiment.text, str(experiment.file))
-    places = [("gate", "rules", index) for index in range(len(experiment.gate.rules or ()))]
-    # an override replaces the whole list, so that no rule is the one on the file's line
-    if any(each.startswith("gate.rules") for each in experiment.overrides):
-        return (0,) * len(places)
-    return tuple(
-        source.place(place, of_key=False).line + 1 if place in source.values else 0
-        for place in places
-    )
-
-
 def _measured_pixels(experiment: Experiment, context: Context) -> tuple[RunRecord, Path]:
     samples = experiment.data.evaluation()
     compared = compare_pixels(experiment.paths, samples, context)
@@ -252,6 +244,7 @@ def conclude(
     approved: Baseline | None,
     now: Snapshot | None,
     baseline: BaselineFacts | None,
+    taps: Sequence[JudgedRule],
 ) -> Checked:
     """Judge a record by the file's rules, and write it to the folder ``run``."""
     compared = record.model_copy(update={"baseline": baseline})
@@ -260,7 +253,7 @@ def conclude(
         Evidence.of_record(compared),
         controls=record.controls,
         lines=rule_lines(experiment),
-        taps=judged_taps(experiment),
+        taps=taps,
     )
     done = compared.model_copy(update={"verdict": verdict})
     if done.cell_table is None:  # of pixels alone: it has no rows

@@ -16,6 +16,7 @@ from alignkit.errors import ConfigError
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.gate_check import Checked, approved_baseline, conclude
 from alignkit.gate.gate_shard import PairSums, Shard, ShardResult
+from alignkit.gate.gate_taps import judged_taps
 from alignkit.samples import selection_fingerprint
 from alignkit.workspace import Workspace, content_key
 
@@ -57,7 +58,15 @@ def merge(
         }
     )
     run = workspace.run_folder(experiment.name, record.key)
-    return conclude(experiment, record, run, approved=approved, now=now, baseline=facts)
+    return conclude(
+        experiment,
+        record,
+        run,
+        approved=approved,
+        now=now,
+        baseline=facts,
+        taps=judged_taps(experiment),
+    )
 
 
 def _belong_together(experiment: Experiment, parts: Sequence[ShardResult]) -> None:

@@ -17,6 +17,7 @@ from alignkit.compare.pixel_diff import PixelDiff
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.gate_check import Checked, approved_baseline, conclude
+from alignkit.gate.gate_taps import judged_taps
 from alignkit.gate.pixel_gate import Advance, for_each_pair, pixel_record
 from alignkit.preprocess import Preprocess
 from alignkit.record import CoverageDiff, PixelStage, RunRecord
@@ -120,7 +121,15 @@ def check_shard(
         own = {key: line for key, line in approved.lines.items() if key[1] in ids}
         facts = compare_with_baseline(replace(approved, lines=own), now)
     run = context.workspace.run_folder(experiment.name, record.key)
-    checked = conclude(experiment, record, run, approved=approved, now=now, baseline=facts)
+    checked = conclude(
+        experiment,
+        record,
+        run,
+        approved=approved,
+        now=now,
+        baseline=facts,
+        taps=judged_taps(experiment),
+    )
     part = ShardResult(
         shard, whole.fingerprint, samples.ids, len(whole), checked.record, pairs, now
     )

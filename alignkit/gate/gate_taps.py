@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from alignkit.errors import AlignkitError, ExitCode, NothingCompared
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.tap_option import TapRule, TapsOption
-from alignkit.experiment.yaml_source import parse
+from alignkit.gate.rule_lines import rule_lines
 from alignkit.judge.standing_rules import JudgedRule
 from alignkit.preprocess import Preprocess
 from alignkit.record import RuleOutcome, VerdictState
@@ -20,9 +19,6 @@ from alignkit.search.recorded_input import part
 from alignkit.search.stored_taps import RecordedTaps, TapStage, image_of, stored_taps
 from alignkit.search.tap_segment import Recorded, Segment, distances
 from alignkit.text.numbers import plain
-
-if TYPE_CHECKING:
-    from alignkit.experiment.yaml_source import YAMLSource
 
 _EXIT: dict[VerdictState, ExitCode] = {
     "pass": ExitCode.PASS,
@@ -40,7 +36,7 @@ def judged_taps(experiment: Experiment) -> list[JudgedRule]:
     option = experiment.gate.taps
     if option is None:
         return []
-    source = parse(experiment.text, str(experiment.file))
+    lines = rule_lines(experiment, "taps")
     samples = experiment.data.evaluation()
     try:
         taps = stored_taps(option.folder, samples, option.stages, strict=False)
@@ -49,18 +45,11 @@ def judged_taps(experiment: Experiment) -> list[JudgedRule]:
             _judged("taps", "recorded stages", "taps", experiment.reference, ("error", f"{error}"))
         ]
     return [
-        _outcome(rule, name, experiment.reference, found, _line(source, experiment, index))
-        for index, rule in enumerate(option.rules)
+        _outcome(rule, name, experiment.reference, found, line)
+        for rule, line in zip(option.rules, lines, strict=True)
         for name in rule.asserted
         for found in [_found(rule, name, option, taps, samples, experiment.reference)]
     ]
-
-
-def _line(source: YAMLSource, experiment: Experiment, index: int) -> int:
-    place = ("gate", "taps", "rules", index)
-    if any(each.startswith("gate.taps") for each in experiment.overrides):
-        return 0
-    return source.place(place, of_key=False).line + 1 if place in source.values else 0
 
 
 def _found(
@@ -76,6 +65,8 @@ def _found(
     if rule.tap not in named:
         return "error", f"no tap {rule.tap!r} in {option.folder}: {', '.join(named)}"
     stage = named[rule.tap]
+    if not stage.tensors:
+        return "error", f"tap {rule.tap!r} was recorded for none of the {len(samples)} images"
     try:
         if name == "channels":
             assert rule.channels is not None
@@ -122,6 +113,8 @@ def _range(rule: TapRule, stage: TapStage, samples: Samples) -> tuple[VerdictSta
     low, high, outside, first = np.inf, -np.inf, 0, ""
     for row, tensor in stage.tensors.items():
         array = tensor.read()
+        if not array.size:
+            return "fail", f"an empty array for {samples.ids[row]}"
         if not np.isfinite(array).all():
             return "fail", f"NaN or infinity in {samples.ids[row]}"
         ends = float(array.min()), float(array.max())
@@ -147,6 +140,9 @@ def _channels(
     recorded = Recorded(stage, rows, reference.normalise)
     segment = Segment(reference, samples, rows, None, None, recorded, frozenset([recorded.stage]))
     found = distances(part(reference, None, segment.last), samples, segment)
+    if found.left_out:
+        row, why = found.left_out[0]
+        raise NothingCompared(f"{samples.ids[row]}: {why}")
     if found.plain is None or found.swapped is None:
         raise NothingCompared(f"its images have other sizes than those of {reference.name}")
     same, swapped = found.plain.mean, found.swapped.mean

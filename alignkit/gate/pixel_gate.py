@@ -20,6 +20,7 @@ from alignkit.findings.environment import environment
 from alignkit.findings.provenance import paths_facts
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
+from alignkit.judge.standing_rules import JudgedRule
 from alignkit.plan import CHANGED, data_fingerprint, images_of
 from alignkit.plugins import name_of
 from alignkit.preprocess import Preprocess, stage_identity
@@ -145,18 +146,26 @@ def judged_images(experiment: Experiment, record: RunRecord) -> Samples:
 
 
 def first_failure(
-    experiment: Experiment, rule_lines: tuple[int, ...], context: Context
+    experiment: Experiment,
+    rule_lines: tuple[int, ...],
+    taps: Sequence[JudgedRule],
+    context: Context,
 ) -> tuple[RunRecord, Path] | None:
     """Return the record of the first path whose pixels fail a rule, and the folder for it.
 
-    For ``--fail-fast``: pixels are judged before models, path by path, until one fails. The record
-    holds that path and the reference; ``None`` if no path fails. Comparisons are stored, so that
-    the whole gate does not repeat them.
+    For ``--fail-fast``: recorded stages that fail, ``taps``, end it before any comparison. Else
+    pixels are judged before models, path by path, until one fails. The record holds that path and
+    the reference; ``None`` if no path fails. Comparisons are stored, so that the whole gate does
+    not repeat them.
     """
     samples = experiment.data.evaluation()
     rules = experiment.gate.rules or (() if experiment.predicts else PIXEL_RULES)
     # the default rules stand on no line
     placed = list(zip(rules, rule_lines or [0] * len(rules), strict=True))
+    if any(each.outcome.state == "fail" for each in taps):
+        alone = experiment.narrowed([experiment.reference.name], [])
+        record = pixel_record(alone, samples, (), context.workspace)
+        return _ended(experiment, alone, record, (), taps, len(rules), context.workspace)
     for candidate in experiment.paths[1:]:
         decided = [(rule, line) for rule, line in placed if _decided(rule, candidate.name)]
         if not decided:
@@ -165,18 +174,30 @@ def first_failure(
         pair = experiment.narrowed(names, [rule for rule, _ in decided])
         compared = compare_pixels(pair.paths, samples, context)
         record = pixel_record(pair, samples, compared, context.workspace)
-        verdict = judge(
-            pair.gate,
-            Evidence.of_record(record),
-            controls=record.controls,
-            lines=tuple(line for _, line in decided),
-        )
-        if verdict.state == "fail":
-            left_out = _left_out(experiment, candidate.name, len(rules) - len(decided))
-            judged = verdict.model_copy(update={"sentence": f"{verdict.sentence} {left_out}"})
-            folder = context.workspace.run_folder(experiment.name, record.key)
-            return record.model_copy(update={"verdict": judged}), folder
+        lines, left = tuple(line for _, line in decided), len(rules) - len(decided)
+        ended = _ended(experiment, pair, record, lines, taps, left, context.workspace)
+        if ended[0].verdict.state == "fail":
+            return ended
     return None
+
+
+def _ended(
+    experiment: Experiment,
+    part: Experiment,
+    record: RunRecord,
+    lines: tuple[int, ...],
+    taps: Sequence[JudgedRule],
+    left: int,
+    workspace: Workspace,
+) -> tuple[RunRecord, Path]:
+    """Judge a part of an experiment whose ``left`` other rules are not looked at."""
+    verdict = judge(
+        part.gate, Evidence.of_record(record), controls=record.controls, lines=lines, taps=taps
+    )
+    left_out = _left_out(experiment, part.paths[-1].name, left)
+    judged = verdict.model_copy(update={"sentence": f"{verdict.sentence} {left_out}"})
+    folder = workspace.run_folder(experiment.name, record.key)
+    return record.model_copy(update={"verdict": judged}), folder
 
 
 def _decided(rule: Rule, candidate: str) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Function: TypeAlias = Callable[[bytes], Any]
 """Encoded image → (h, w, 3) in 0..255, or a normalised (3, h, w) or (1, 3, h, w) tensor."""
+ResultStage: TypeAlias = Literal["colour", "normalise"]
 _CALLED = "it is called with the file's bytes, not with its path"
 _IMAGE = 30.0
 """Grey levels that an image which is not almost black exceeds."""
@@ -34,7 +35,7 @@ _TENSOR = 10.0
 class ResultComparison:
     """Two stacks' results compared, at least one of them a function's."""
 
-    stage: Literal["colour", "normalise"]
+    stage: ResultStage
     evidence: Evidence
     worst: str
     """The image that differs most, and where; empty if none does."""
@@ -47,22 +48,6 @@ class ResultComparison:
         if self.stage == "normalise":
             return "The whole result was checked, as a normalised tensor."
         return "The pixels before normalisation were checked; normalise was not."
-
-    def refuse_others(self, gate: Gate) -> None:
-        """Raise `ConfigError` for a rule about a stage that a function does not have."""
-        for rule in gate.rules or ():
-            for each in rule.expanded():
-                metric = each.measured
-                if metric.kind == "coverage" or metric.stage == self.stage:
-                    continue
-                unit = "normalised units" if self.stage == "normalise" else "grey levels"
-                named = f"{rule.preset!r} asks for {metric.name}" if rule.preset else metric.name
-                advice = (
-                    f"use {self.stage}.{metric.field}, in {unit}"
-                    if metric.kind == "pixel" and metric.field not in ("psnr", "ssim")
-                    else f"use a rule about {self.stage}, such as {self.stage}.mean_abs"
-                )
-                raise ConfigError(f"rules: {named}: a function has only its result; {advice}")
 
     def explained(
         self, a: Preprocess | Function, b: Preprocess | Function, samples: Samples
@@ -77,8 +62,36 @@ class ResultComparison:
         return explain(stack, self.first, samples)
 
 
+def refuse_others(gate: Gate, stage: ResultStage) -> None:
+    """Raise `ConfigError` for a rule about a stage that a function does not have."""
+    for rule in gate.rules or ():
+        for each in rule.expanded():
+            metric = each.measured
+            if metric.kind == "coverage" or metric.stage == stage:
+                continue
+            unit = "normalised units" if stage == "normalise" else "grey levels"
+            named = f"{rule.preset!r} asks for {metric.name}" if rule.preset else metric.name
+            advice = (
+                f"use {stage}.{metric.field}, in {unit}"
+                if metric.kind == "pixel" and metric.field not in ("psnr", "ssim")
+                else f"use a rule about {stage}, such as {stage}.mean_abs"
+            )
+            raise ConfigError(f"rules: {named}: a function has only its result; {advice}")
+
+
+def stage_of(a: Preprocess | Function, b: Preprocess | Function, samples: Samples) -> ResultStage:
+    """Return the stage that results are compared as, from the first image's result.
+
+    Raises `ConfigError` if a function gives no image.
+    """
+    # a function gives one kind of array
+    tensors = any(_called(side, samples, 0).shape[0] == 3
+                  for side in (a, b) if not isinstance(side, Preprocess))  # fmt: skip
+    return "normalise" if tensors else "colour"
+
+
 def compare_results(
-    a: Preprocess | Function, b: Preprocess | Function, samples: Samples
+    a: Preprocess | Function, b: Preprocess | Function, samples: Samples, stage: ResultStage
 ) -> ResultComparison:
     """Compare the results for every image.
 
@@ -91,10 +104,7 @@ def compare_results(
     from alignkit.gate.named_checks import place_of_worst
     from alignkit.search.result_hypotheses import TRIED_IMAGES
 
-    # a function gives one kind of array, so that the first image tells which
-    tensors = any(_called(side, samples, 0).shape[0] == 3
-                  for side in (a, b) if not isinstance(side, Preprocess))  # fmt: skip
-    stage: Literal["colour", "normalise"] = "normalise" if tensors else "colour"
+    tensors = stage == "normalise"
     total, greatest, worst = PixelDiff(stage, "isolated"), 0.0, ""
     first: list[npt.NDArray[Any]] = []
     both = (_results(side, samples, tensor=tensors) for side in (a, b))
@@ -161,8 +171,8 @@ def _called(side: Function, samples: Samples, index: int) -> npt.NDArray[Any]:
             f"the function gives an array of shape {array.shape}; it must be (h, w, 3), or "
             "(3, h, w) for a tensor"
         )
-    # bytes are compared in exact integers
-    return array if array.dtype == np.uint8 else array.astype(np.float32)
+    # bytes are compared in exact integers; a copy, as the function may use its buffer again
+    return array.astype(np.uint8 if array.dtype == np.uint8 else np.float32)
 
 
 def _refuse_normalised(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> None:

@@ -92,7 +92,8 @@ def send_message(to: socket.socket, message: bytes, descriptors: Sequence[int] =
 def receive_message(source: socket.socket) -> tuple[bytes, list[int]]:
     """Receive a message and its descriptors; an empty one once the other end is closed.
 
-    Raises `BlockingIOError` if there is none and the socket does not block. Later it blocks.
+    Raises `BlockingIOError` if there is none and the socket does not block. Afterwards the socket
+    blocks.
     """
     head, descriptors, _, _ = socket.recv_fds(source, _LENGTH.size, DESCRIPTORS)
     if not head:

@@ -25,6 +25,24 @@ if TYPE_CHECKING:
     from alignkit.compare.statistics import RequiredSample
 
 _NOT_YET = Observed("", "any")
+_TAPS_LEFT = (
+    JudgedRule(
+        RuleOutcome(
+            metric="taps",
+            limit="recorded stages",
+            trained_with="",
+            evaluated_with="taps",
+            backend="",
+            precision="",
+            state="inconclusive",
+            observed="`alignkit gate` judges rules about taps",
+            rule="taps",
+        ),
+        ExitCode.PASS,
+        compared=True,
+    ),
+)
+"""The outcome of rules about recorded stages in a run."""
 
 
 def judge(
@@ -34,11 +52,12 @@ def judge(
     controls: Sequence[Control],
     lines: Sequence[int] = (),
     today: date | None = None,
-    taps: Sequence[JudgedRule] = (),
+    taps: Sequence[JudgedRule] | None = None,
 ) -> Verdict:
     """Apply every rule wherever it applies, and sum the outcomes up in one sentence.
 
-    ``taps`` are the outcomes of the rules about recorded stages, which a gate judges itself.
+    ``taps`` are the outcomes of the rules about recorded stages, which a gate judges itself; a run
+    leaves them to it.
 
     ``lines`` are those of the rules in the file, from 1. ``today`` decides which waivers hold.
     """
@@ -49,7 +68,7 @@ def judge(
         )
         for each in _judged(rule, line, gate, evidence, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
     ]
-    judged += taps
+    judged += _TAPS_LEFT if taps is None and gate.taps else taps or ()
     judged += standing_outcomes(gate, evidence, judged)
     state = _worst(each.outcome.state for each in judged)
     # the measurement itself is wrong, whatever the rules say

@@ -89,7 +89,8 @@ def configurations(
 ) -> tuple[Configuration, ...]:
     """List all that can run here, plainest first; ``decoders`` and ``resizers`` filter by name.
 
-    Raises `ConfigError` for an unknown name and `MissingDependency` for a library that is missing.
+    Raises `ConfigError` for an unknown name, or a plugin whose options have no default, and
+    `MissingDependency` for a library that is missing.
     """
     all_decoders = [
         decoder
@@ -113,7 +114,13 @@ def _plugins(table: PluginTable, only: Sequence[str]) -> Iterator[Any]:
         table.find(name).require(name)
     for name, plugin in table.items():
         if (name in only or not only) and not plugin.missing() and not table.reason(name):
-            yield from filter(_served, variants(plugin.load()))
+            found = [*filter(_served, variants(plugin.load()))]
+            if not found and name in only:
+                raise ConfigError(
+                    f"{table.kind} {name!r} has options without a default, so a search cannot try "
+                    "it"
+                )
+            yield from found
 
 
 def _served(plugin: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
 from alignkit.preprocess import IMAGENET_MEAN, IMAGENET_STD, Normalise
@@ -53,6 +54,20 @@ def fit(ours: FloatArray, tensors: FloatArray) -> Fit:
 
 def _triple(values: FloatArray) -> PerChannel:
     return float(values[0]), float(values[1]), float(values[2])
+
+
+def undone(values: npt.NDArray[np.generic], normalise: Normalise) -> FloatArray:
+    """Return normalised (…, 3) in grey levels, float64: float16 would round them again."""
+    mean, std = np.asarray(normalise.mean), np.asarray(normalise.std)
+    levels: FloatArray = (values.astype(np.float64) * std + mean) * 255
+    return levels
+
+
+def in_numbers(normalise: Normalise) -> str:
+    """Say mean and standard deviation of each channel, in four digits."""
+    sides = normalise.mean, normalise.std
+    mean, std = ("/".join(f"{value:.4g}" for value in side) for side in sides)
+    return f"mean {mean}, std {std}"
 
 
 def normalise_of(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,9 @@ from alignkit.samples import Samples
 from alignkit.search import Search
 from alignkit.search.configurations import Configuration, configurations
 from alignkit.search.first_images import first_images
+from alignkit.search.image_names import samples_named
 from alignkit.search.match_result import AS_DECODERS, AS_RESIZERS, AS_ROUNDING
-from alignkit.search.normalisation_fit import Fit, fit, normalise_of
+from alignkit.search.normalisation_fit import Fit, fit, normalise_of, undone
 from alignkit.search.recolouring import recoloured
 from alignkit.search.stored_tensors import StoredTensor, stored_tensors
 from alignkit.search.target import Target
@@ -160,14 +161,11 @@ def _tolerance(recorded: RecordedTensors, normalise: Normalise, rows: tuple[int,
 
 
 def _target(recorded: RecordedTensors, found: Guess, normalise: Normalise) -> Target:
-    mean, std = np.asarray(normalise.mean), np.asarray(normalise.std)
-
     def levels(index: int) -> npt.NDArray[np.float32] | str:
-        # float64: in a stored float16 the grey levels would be rounded again
-        tensor = arranged(recorded.read(index), found.layout).astype(np.float64)
+        tensor = arranged(recorded.read(index), found.layout)
         if not np.isfinite(tensor).all():
             return "the tensor holds NaN or infinity"
-        return np.ascontiguousarray((tensor * std + mean) * 255, np.float32)
+        return np.ascontiguousarray(undone(tensor, normalise), np.float32)
 
     return Target(recorded.name, levels, found.geometry, normalise, recolouring=found.recolouring)
 
@@ -205,22 +203,15 @@ def _fitted(
 def _read_recorded(folder: Path, samples: Samples) -> RecordedTensors:
     """Find each sample's tensor.
 
-    Raises `DataError` if there is none, no tensor belongs to an image, or shapes differ.
+    Raises `DataError` if there is none, no tensor belongs to an image, two belong to one, or shapes
+    differ.
     """
     stored = stored_tensors(folder)
     if not stored:
         raise DataError(f"{folder} holds no .npy and no .npz file; record one array for each image")
     by_name = {name.removesuffix(".npy"): each for name, each in stored.items()}
-    found_for: dict[int, StoredTensor] = {}
-    used = set()
-    for index, sample in enumerate(samples.ids):
-        path = PurePosixPath(sample)
-        # the most exact first, as two folders may hold images of one name
-        names = (sample, path.with_suffix("").as_posix(), path.name, path.stem)
-        found = next((name for name in names if name in by_name), None)
-        if found is not None:
-            found_for[index] = by_name[found]
-            used.add(found)
+    rows = samples_named(by_name, samples)
+    found_for = {row: by_name[name] for name, row in sorted(rows.items(), key=lambda each: each[1])}
     if not found_for:
         raise DataError(
             f"none of {len(stored)} tensors in {folder} has the name of one of {len(samples)} "
@@ -235,7 +226,7 @@ def _read_recorded(folder: Path, samples: Samples) -> RecordedTensors:
         shape,
         dtype,
         len(samples) - len(found_for),
-        len(by_name) - len(used),
+        len(by_name) - len(rows),
     )
 
 

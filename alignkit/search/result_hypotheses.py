@@ -21,7 +21,7 @@ from alignkit.samples import Samples
 from alignkit.search.configurations import Geometry
 from alignkit.search.first_images import first_images
 from alignkit.search.match_result import AS_ROUNDING, EXPLAINS_MOST, explained_share
-from alignkit.search.normalisation_fit import fit, normalise_of
+from alignkit.search.normalisation_fit import fit, in_numbers, normalise_of, undone
 from alignkit.search.recorded_target import RecordedTensors
 from alignkit.search.target_facts import geometry_words
 from alignkit.search.target_guess import guess
@@ -67,7 +67,7 @@ def explain(
     if not np.isfinite(values).all():
         return ""
     normalise = reference.normalise if tensors else _AS_LEVELS
-    nothing = Hypothesis("", _rms(_undone(values, normalise) - pixels))
+    nothing = Hypothesis("", _rms(undone(values, normalise) - pixels))
     if nothing.residual <= AS_ROUNDING:
         size = plain(nothing.residual, 3)
         return (
@@ -98,12 +98,6 @@ def _flat(image: npt.NDArray[np.generic]) -> FloatArray:
     return image.reshape(-1, 3).astype(np.float64)
 
 
-def _undone(values: FloatArray, normalise: Normalise) -> FloatArray:
-    """Return grey levels, (n, 3)."""
-    levels: FloatArray = 255 * (values * np.asarray(normalise.std) + np.asarray(normalise.mean))
-    return levels
-
-
 def _rms(difference: FloatArray) -> float:
     return float(np.sqrt((difference**2).mean()))
 
@@ -122,9 +116,9 @@ def _of_values(
     pixels: FloatArray, values: FloatArray, normalise: Normalise
 ) -> Iterator[Hypothesis]:
     """Yield hypotheses about channels and normalisation; the geometry is the reference's."""
-    turned = _undone(values, normalise)[:, ::-1]
+    turned = undone(values, normalise)[:, ::-1]
     yield Hypothesis("the channels are reversed (BGR)", _rms(turned - pixels))
-    turned = _undone(values[:, ::-1], normalise)
+    turned = undone(values[:, ::-1], normalise)
     words = "the channels are reversed (BGR) after normalisation"
     yield Hypothesis(words, _rms(turned - pixels))
     for step, before in ((1, ""), (-1, "the channels are reversed (BGR), and ")):
@@ -138,7 +132,7 @@ def _normalisation(
 ) -> str:
     """Say how a fitted normalisation differs from the reference's; empty if it is no finding."""
     fitted = (scale[0], scale[1], scale[2]), (offset[0], offset[1], offset[2])
-    name, _ = normalise_of(*fitted, near=max(_EXACT, residual / 255))
+    name, found = normalise_of(*fitted, near=max(_EXACT, residual / 255))
     if not name and residual > AS_ROUNDING:
         return ""  # a fit takes in any change of tone
     own_scale, own_offset = _affine(normalise)
@@ -149,8 +143,8 @@ def _normalisation(
         return "" if abs(factor - 1) < 5 * _EXACT else f"the values are scaled by {factor:.4g}"
     own, _ = normalise_of(tuple(own_scale), tuple(own_offset), near=_EXACT)
     return (
-        f"the normalisation is {name or _three(np.asarray(scale), np.asarray(offset))} instead of "
-        f"{own or _three(own_scale, own_offset)}"
+        f"the normalisation is {name or in_numbers(found)} instead of "
+        f"{own or in_numbers(normalise)}"
     )
 
 
@@ -158,14 +152,6 @@ def _affine(normalise: Normalise) -> tuple[FloatArray, FloatArray]:
     """Return scale and offset of grey levels, each (3,)."""
     mean, std = np.asarray(normalise.mean), np.asarray(normalise.std)
     return 1 / (255 * std), -mean / std
-
-
-def _three(scale: FloatArray, offset: FloatArray) -> str:
-    std = 1 / (255 * scale)
-    mean, deviation = (
-        "/".join(f"{value:.4g}" for value in values) for values in (-offset * std, std)
-    )
-    return f"mean {mean}, std {deviation}"
 
 
 def _of_geometry(

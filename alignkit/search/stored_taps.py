@@ -7,11 +7,9 @@ elsewhere, so that no file outside the folder is opened.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +19,7 @@ from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import STAGES, StageName
 from alignkit.samples import Samples
+from alignkit.search.image_names import samples_named
 from alignkit.search.stored_tensors import StoredTensor
 
 _WORDS: dict[StageName, tuple[str, ...]] = {
@@ -45,6 +44,7 @@ class _Line(BaseModel):
     stage: str
     image: str
     file: str
+    dtype: str
     time: float
 
 
@@ -57,9 +57,10 @@ class TapStage:
     stage: StageName | None
     """The stage of a `Preprocess` after which it was recorded."""
     tensors: dict[int, StoredTensor]
-    """Index of a sample → its array."""
+    """Index of a sample → its array; empty for a tap that is left out."""
     shapes: dict[int, tuple[int, ...]]
     dtypes: dict[int, str]
+    """Names of the types that the serving code used, e.g. ``bfloat16``, stored as float32."""
 
     @property
     def dtype(self) -> str:
@@ -96,10 +97,11 @@ def stored_taps(
 ) -> RecordedTaps:
     """Read a folder of taps; ``named`` maps names of taps to stages, or to ``none``.
 
-    Not ``strict``, a tap whose name says no stage has none, and images may lack some of the taps.
+    If not ``strict``, a tap with an unknown name gets no stage, and images may lack taps. No array
+    of a tap that is left out is opened, and images may lack it.
 
-    Raises `DataError` if the folder holds no taps of these images, `ConfigError` if a name in
-    ``named`` is unknown.
+    Raises `DataError` if the folder holds no taps of these images, or two recorded images mean one
+    of them, and `ConfigError` if a name in ``named`` is unknown.
     """
     logs = sorted(folder.glob("taps-*.jsonl"))
     if not logs:
@@ -112,25 +114,28 @@ def stored_taps(
     for name in named or {}:
         if name not in names:
             raise ConfigError(f"--stage {name}: no tap has that name{did_you_mean(name, names)}")
-    rows_of = _rows(samples)
+    images = dict.fromkeys(line.image for line in lines)
+    rows_of = samples_named(images, samples)
     found = [_stage(folder, name, lines, rows_of, named or {}, strict=strict) for name in names]
+    used = {
+        each.name: set(each.tensors) for each in found if (named or {}).get(each.name) != NO_STAGE
+    }
     every = set.intersection if strict else set.union
-    rows = every(*(set(each.tensors) for each in found))
-    if not rows:
+    rows = every(*used.values()) if used else set()
+    if used and not rows:
         raise DataError(
-            f"{folder}: no image of {len(samples)} has an array in each of {', '.join(names)}; "
+            f"{folder}: no image of {len(samples)} has an array in each of {', '.join(used)}; "
             f"recorded was e.g. {lines[0].image!r}, given e.g. {samples.ids[0]!r}: name the tap's "
             "image as its file"
         )
-    images = {line.image for line in lines}
-    lost = sum(_row(image, rows_of) is None for image in images)
+    lost = len(images) - len(rows_of)
     return RecordedTaps(folder, tuple(found), tuple(sorted(rows)), lost, len(logs))
 
 
 def _lines(log: Path) -> list[_Line]:
     whole, _, _ = log.read_text("utf-8", "surrogateescape").rpartition("\n")
     found = []
-    # what follows the last line break was being written when its process ended
+    # The last line may be cut off: its process ended while writing it.
     for number, text in enumerate(whole.split("\n"), 1):
         try:
             found.append(_Line.model_validate(json.loads(text)))
@@ -148,23 +153,25 @@ def _stage(
     folder: Path,
     name: str,
     lines: Sequence[_Line],
-    rows_of: Mapping[str, int | None],
+    rows_of: Mapping[str, int],
     named: Mapping[str, str],
     *,
     strict: bool,
 ) -> TapStage:
+    stage = _stage_of(name, named, strict=strict)
     tensors: dict[int, StoredTensor] = {}
+    dtypes: dict[int, str] = {}
     for line in lines:  # of an image recorded twice the newest counts
-        row = _row(line.image, rows_of)
-        if line.stage == name and row is not None:
+        row = rows_of.get(line.image)
+        if line.stage == name and row is not None and named.get(name) != NO_STAGE:
             file = PurePosixPath(line.file)
             if file.is_absolute() or ".." in file.parts:
                 raise DataError(f"{folder}: {line.file!r} is not in the folder; record again")
             tensors[row] = StoredTensor(folder / file)
-    facts = {row: tensor.shape() for row, tensor in tensors.items()}
-    shapes = {row: shape for row, (shape, _) in facts.items()}
-    dtypes = {row: dtype for row, (_, dtype) in facts.items()}
-    return TapStage(name, _stage_of(name, named, strict=strict), tensors, shapes, dtypes)
+            # a file has no bfloat16, and may name the order of its bytes
+            dtypes[row] = line.dtype
+    shapes = {row: tensor.shape()[0] for row, tensor in tensors.items()}
+    return TapStage(name, stage, tensors, shapes, dtypes)
 
 
 def _stage_of(name: str, named: Mapping[str, str], *, strict: bool) -> StageName | None:
@@ -219,25 +226,3 @@ def image_of(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic] | str:
     if array.ndim == 3 and array.shape[0] == 3:
         return np.moveaxis(array, 0, -1)
     return f"an array of shape {shape} is no image of three channels, (h, w, 3) or (3, h, w)"
-
-
-def _rows(samples: Samples) -> dict[str, int | None]:
-    """Map every way to name a sample to its index; ``None`` where two have that name."""
-    found: dict[str, int | None] = {}
-    exact = {name: row for row, name in enumerate(samples.ids)}
-    for row, sample in enumerate(samples.ids):
-        path = PurePosixPath(sample)
-        for name in {path.with_suffix("").as_posix(), path.name, path.stem} - exact.keys():
-            found[name] = None if name in found else row
-    return found | exact
-
-
-def _row(image: str, rows_of: Mapping[str, int | None]) -> int | None:
-    """Return the row of a recorded image: its name may have folders above the samples' own."""
-    parts: list[Any] = [each for each in re.split(r"[/\\]", image) if each]
-    for begin in range(len(parts)):
-        name = "/".join(parts[begin:])
-        if name in rows_of:
-            return rows_of[name]
-    stem = PurePosixPath("/".join(parts)).stem if parts else ""
-    return rows_of.get(stem)

@@ -27,8 +27,8 @@ from alignkit.stored_file import open_regular
 
 _LARGEST = 1 << 30
 """Bytes of one tensor: more than an image of 8192x8192 in float32."""
-_NUMBERS = "fiu"
-"""Kinds of dtype that hold real numbers."""
+_NUMBERS = "fiub"
+"""Kinds of dtype that hold real numbers; truth values, as of a mask, are 0 and 1."""
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 """Signature, and the lengths of name and extra field, before an entry of an archive."""
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}

@@ -26,14 +26,15 @@ from alignkit.search.match_result import (
     explained_share,
 )
 from alignkit.search.match_text import label
+from alignkit.search.normalisation_fit import undone
 from alignkit.search.recolouring import MISREADINGS, recoloured
 from alignkit.search.recorded_input import part
 from alignkit.search.recorded_target import RecordedTensors, target_of
 from alignkit.search.stored_taps import RecordedTaps, judged_stages
 from alignkit.search.tap_causes import SWAPPED, causes_of, choice_text
 from alignkit.search.tap_readings import TapReading, best_reading
-from alignkit.search.tap_report import Cause, StageReport, TapDistance, TapReport
-from alignkit.search.tap_segment import EXACT, Recorded, Segment, denormalised, distances
+from alignkit.search.tap_report import Cause, StageReport, TapDistance, TapReport, TapState
+from alignkit.search.tap_segment import EXACT, Recorded, Segment, distances
 from alignkit.search.target import Target
 
 
@@ -131,8 +132,9 @@ def _judged(segment: Segment, decoders: list[str], resizers: list[str]) -> Stage
         left_out=tuple((segment.samples.ids[row], why) for row, why in isolated.left_out),
     )
     own = isolated.plain
-    if own is not None and own.identical == own.images:
-        return report
+    compared = len(isolated.left_out) < len(segment.rows)
+    if not compared or (own is not None and own.identical == own.images):
+        return replace(report, state="not explained") if isolated.left_out else report
     if isolated.swapped is not None and isolated.swapped.identical == isolated.swapped.images:
         cause = Cause(SWAPPED, own.mean if own else None, 0.0)
         return replace(
@@ -187,7 +189,7 @@ def _searched(
         else:
             stored = recorded.array(row)
             # means are in the order of the stored channels
-            found = stored if isinstance(stored, str) else denormalised(stored, reading.normalise)
+            found = stored if isinstance(stored, str) else undone(stored, reading.normalise)
         if isinstance(found, str):
             return found
         ordered = found[..., ::-1] if reading.swapped else found
@@ -195,9 +197,11 @@ def _searched(
 
     target = Target(recorded.tap.name, levels, reading.geometry, Normalise(), tolerance=EXACT)
     own = Configuration(path.decode, path.resize.resizer, path.quantise.rule)
-    others = configurations(reading.geometry, decoders=decoders, resizers=resizers)
-    choices = [own]
     covered = segment.stages
+    others: tuple[Configuration, ...] = ()
+    if {"decode", "resize"} & {*covered}:
+        others = configurations(reading.geometry, decoders=decoders, resizers=resizers)
+    choices = [own]
     decodes = dict.fromkeys(each.decode for each in others) if "decode" in covered else [own.decode]
     resizes = (
         dict.fromkeys(each.resizer for each in others) if "resize" in covered else [own.resizer]
@@ -241,5 +245,6 @@ def _harmless(report: StageReport, *, restored: bool) -> StageReport:
     if not others and report.remains is not None and report.remains <= EXACT:
         images = report.isolated.images if report.isolated else 0
         same = TapDistance(0.0, 0.0, images, images)
-        return replace(report, state="same", causes=(), isolated=same, note=notes)
+        state: TapState = "not explained" if report.left_out else "same"
+        return replace(report, state=state, causes=(), isolated=same, note=notes)
     return replace(report, causes=others, note=notes)

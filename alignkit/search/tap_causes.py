@@ -11,6 +11,7 @@ from alignkit.resizers import RESIZERS, Resizer
 from alignkit.search.configurations import Configuration, Geometry
 from alignkit.search.match_result import EXPLAINS_MOST, Match
 from alignkit.search.match_text import changed_options
+from alignkit.search.normalisation_fit import in_numbers
 from alignkit.search.recolouring import RecolouringDecoder
 from alignkit.search.tap_readings import TapReading
 from alignkit.search.tap_report import Cause, StageReport
@@ -35,10 +36,11 @@ def causes_of(
     if replace(reading.geometry, orient=own.orient) != own:
         texts.append(f"geometry: {geometry_words(own)} → {geometry_words(reading.geometry)}")
     if reading.normalise is not None and reading.normalise != segment.reference.normalise:
-        texts.append(f"normalisation: {reading.name or 'none that is known'} ({_numbers(reading)})")
+        named = reading.name or "none that is known"
+        texts.append(f"normalisation: {named} ({in_numbers(reading.normalise)})")
     share = found.explained
     libraries = share is not None and share >= EXPLAINS_MOST
-    # what these leave is that of the reference's own libraries
+    # The reference's own libraries leave `plain_mean`.
     causes = [Cause(" and ".join(texts), before, found.plain_mean)] if texts else []
     if libraries:
         mine = found.plain
@@ -118,10 +120,3 @@ def _antialiased(resizer: Any) -> bool | None:
     if hasattr(resizer, "interpolation"):  # OpenCV
         return bool(resizer.interpolation == "area")
     return None
-
-
-def _numbers(reading: TapReading) -> str:
-    assert reading.normalise is not None
-    sides = reading.normalise.mean, reading.normalise.std
-    mean, std = ("/".join(f"{value:.4g}" for value in side) for side in sides)
-    return f"mean {mean}, std {std}"

@@ -60,7 +60,7 @@ class StageReport:
     """Whether its channels are in the reverse of the reference's order."""
     note: str = ""
     left_out: tuple[tuple[str, str], ...] = ()
-    """(image, reason) of images that could not be compared."""
+    """(image, reason) of images that could not be compared; with any, no stage is the same."""
 
     @property
     def parts(self) -> bool:

@@ -15,6 +15,7 @@ from alignkit.preprocess.exif import exif_orientation
 from alignkit.preprocess.image_header import declared_size
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.samples import Samples
+from alignkit.search.normalisation_fit import undone
 from alignkit.search.recorded_input import inputs, part
 from alignkit.search.stored_taps import TapStage, image_of
 from alignkit.search.tap_report import TapDistance
@@ -44,17 +45,21 @@ class Recorded:
     @cached_property
     def unit(self) -> bool:
         """Whether floats are in 0..1: nearly all of such arrays of levels would be black."""
-        if not self.tap.dtype.startswith("float"):
+        if "float" not in self.tap.dtype:
             return False
         some = [self.tap.tensors[row].read() for row in self.rows[:FIT_IMAGES]]
-        return all(each.min() >= -EXACT and each.max() <= 1 + EXACT for each in some)
+        numbers = [each for each in some if each.size and np.isfinite(each).all()]
+        within = (each.min() >= -EXACT and each.max() <= 1 + EXACT for each in numbers)
+        return bool(numbers) and all(within)
 
     def array(self, row: int) -> npt.NDArray[Any] | str:
         """Return (h, w, 3) as stored; or why it is no image."""
         image = image_of(self.tap.tensors[row].read())
-        if not isinstance(image, str) and not np.isfinite(image).all():
-            return "the array holds NaN or infinity"
-        return image
+        if isinstance(image, str):
+            return image
+        if not image.size:
+            return "the array is empty"
+        return image if np.isfinite(image).all() else "the array holds NaN or infinity"
 
     def levels(self, row: int) -> npt.NDArray[Any] | str:
         """Return (h, w, 3) in grey levels, ``uint8`` where it was; or why there are none."""
@@ -62,7 +67,7 @@ class Recorded:
         if isinstance(image, str):
             return image
         if self.stage == "normalise":
-            return denormalised(image, self.normalise)
+            return undone(image, self.normalise).astype(np.float32)
         if image.dtype == np.uint8:
             return image
         levels = image.astype(np.float64) * (255 if self.unit else 1)
@@ -71,15 +76,6 @@ class Recorded:
         if np.abs(levels - whole).max() < EXACT and whole.min() >= 0 and whole.max() <= 255:
             return whole.astype(np.uint8)
         return levels.astype(np.float32)
-
-
-def denormalised(image: npt.NDArray[Any], normalise: Normalise) -> npt.NDArray[np.float32]:
-    """Return normalised (h, w, 3) in grey levels."""
-    mean, std = np.asarray(normalise.mean), np.asarray(normalise.std)
-    levels: npt.NDArray[np.float32] = ((image.astype(np.float64) * std + mean) * 255).astype(
-        np.float32
-    )
-    return levels
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,7 @@ class Segment:
     rows: tuple[int, ...]
     before: Recorded | None
     begin: StageName | None
-    """The stage that ``before`` has behind it; ``None`` for the file itself."""
+    """The last stage that ran before ``before`` was recorded; ``None`` for the file itself."""
     recorded: Recorded
     tapped: frozenset[StageName]
     """All recorded stages."""
@@ -113,8 +109,8 @@ class Segment:
     def last(self) -> StageName:
         """The reference's last stage.
 
-        It is the crop, where what is called resize was recorded after it, and the turn by EXIF,
-        where what is called decode was, as `cv2.imread` does both.
+        If the tap called resize has the crop's size, it is the crop. If the tap called decode is
+        already turned, it is orient.
         """
         stage, size = self.recorded.stage, self.reference.crop.size
         if stage == "decode" and "orient" not in self.tapped:

@@ -22,11 +22,7 @@ def heading(report: TapReport) -> str:
         lines.append(f"left out: {', '.join(report.unused)}")
     named = "" if report.given else ", the nearest to the last tap, as no --preprocess is given"
     lines.append(f"reference: {report.reference}{named}")
-    lines += [
-        f"{each.tap}: {len(each.left_out)} images left out; {': '.join(each.left_out[0])}"
-        for each in report.stages
-        if each.left_out
-    ]
+    lines += [f"{each.tap}: {_left_out(each, report)}" for each in report.stages if each.left_out]
     return "\n".join(lines)
 
 
@@ -34,22 +30,42 @@ def rows(report: TapReport) -> Iterator[tuple[str, ...]]:
     """Yield a row of the table for each stage."""
     for each in report.stages:
         one, whole = each.isolated, each.cumulative
+        why = _uncompared(each, report)
         yield (
             each.stage,
             each.tap,
-            plain(one.mean, 3) if one else "other shape",
+            plain(one.mean, 3) if one else why or "other shape",
             plain(one.greatest, 1) if one else "",
-            plain(whole.mean, 3) if whole else "other shape",
+            plain(whole.mean, 3) if whole else "not compared" if why else "other shape",
             f"{one.identical}/{one.images}" if one else "",
-            _finding(each),
+            _finding(each, report),
         )
 
 
-def _finding(stage: StageReport) -> str:
+def _left_out(stage: StageReport, report: TapReport) -> str:
+    count, (image, why) = len(stage.left_out), stage.left_out[0]
+    return f"{count} of {report.images} images could not be compared; first: {image}: {why}"
+
+
+def _uncompared(stage: StageReport, report: TapReport) -> str:
+    """Return why the first image could not be compared, if none could be; else nothing."""
+    return stage.left_out[0][1] if len(stage.left_out) == report.images else ""
+
+
+def _only_left_out(stage: StageReport, report: TapReport) -> bool:
+    """Tell whether a stage differs in no image that could be compared."""
+    one = stage.isolated
+    none_differs = one is not None and one.identical == one.images
+    return bool(stage.left_out) and (none_differs or bool(_uncompared(stage, report)))
+
+
+def _finding(stage: StageReport, report: TapReport) -> str:
     if stage.state == "same":
         found = "same as the reference's"
     elif stage.state == "explained":
         found = "; ".join(each.text for each in stage.causes)
+    elif _only_left_out(stage, report):
+        found = _left_out(stage, report)
     else:
         found = "parts, and no hypothesis explains it"
     return f"{found} ({stage.note})" if stage.note else found
@@ -61,13 +77,17 @@ def verdict(report: TapReport) -> str:
     if first is None:
         said = "every recorded stage is the reference's"
         return f"{said}, on {report.images} images, each judged on the recorded input before it."
-    sentences = [f"First parts at {first.stage} (tap {first.tap}): {_why(first)}"]
+    sentences = [f"First parts at {first.stage} (tap {first.tap}): {_why(first, report)}"]
     later = [each for each in report.stages if each.parts and each is not first]
-    sentences += [f"Then, on its own recorded input, {each.stage}: {_why(each)}" for each in later]
+    sentences += [
+        f"Then, on its own recorded input, {each.stage}: {_why(each, report)}" for each in later
+    ]
     return "\n".join(sentences)
 
 
-def _why(stage: StageReport) -> str:
+def _why(stage: StageReport, report: TapReport) -> str:
+    if _only_left_out(stage, report):
+        return f"{_left_out(stage, report)}."
     before = stage.isolated
     size = (
         f"{plain(before.mean, 2)} grey levels in the mean, {plain(before.greatest, 0)} at most"

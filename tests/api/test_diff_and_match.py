@@ -82,6 +82,28 @@ def test_bytes_files_and_built_paths_give_the_same_numbers(found, images):
         assert other.pixels.mean_abs.tolist() == wanted
 
 
+def test_images_of_an_iterator_are_all_compared(images):
+    files = sorted(images.iterdir())
+    given = alignkit.diff(iter(files), AREA, LINEAR)
+    assert given.record.pairs == alignkit.diff(files, AREA, LINEAR).record.pairs
+    assert all(str(each) in given.record.command for each in files)
+    mixed = alignkit.diff(iter([files[0].read_bytes(), files[1]]), AREA, LINEAR)
+    assert mixed.pixels.images.max() == 2
+
+
+def test_the_stored_command_has_every_option(images, tmp_path):
+    given = {
+        "limit": 2, "ssim": "none", "planes": "size", "stress": "420:q90", "max_pixels": 10**6,
+        "timeout": 9.5, "max_memory": 2.0,
+    }  # fmt: skip
+    words = shlex.split(alignkit.diff(images, AREA, LINEAR, **given).record.command)
+    for name, value in given.items():
+        place = words.index(f"--{name.replace('_', '-')}")
+        assert words[place + 1] == str(value)
+    some = alignkit.diff(images, AREA, LINEAR, only=["0.jpg", "3.jpg"]).record.command
+    assert some.endswith("--only 0.jpg --only 3.jpg")
+
+
 def test_mistakes_are_said_in_the_words_of_the_function(images):
     with pytest.raises(ConfigError, match=r"there is no candidate; call diff\(images"):
         alignkit.diff(images, "opencv-train")

@@ -67,4 +67,4 @@ def test_a_decoder_of_another_format_is_not_blamed_for_jpeg_files():
             return Decoded("unsupported", reason=f"{len(encoded)} bytes of another format")
 
     with pytest.raises(NotApplicable, match="--images"):
-        decoder_checks.valid_files(Other())
+        decoder_checks.valid_files(Other(), decoder_checks.jpegs(decoder_checks.picture()))

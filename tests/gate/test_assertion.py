@@ -6,7 +6,8 @@ import pytest
 
 import alignkit
 from alignkit import PreprocessDriftError, assert_preprocess_aligned
-from alignkit.errors import ConfigError, NothingCompared
+from alignkit.errors import ConfigError, MissingDependency, NothingCompared
+from alignkit.experiment.rule_option import Rule
 from alignkit.gate import assertion
 from alignkit.preprocess import Normalise
 from tests.photos import make_jpegs
@@ -298,6 +299,44 @@ def test_a_function_of_a_path_is_said_to_get_bytes(images):
 def test_a_rule_about_a_stage_that_a_function_lacks_says_which_rule_to_use(images, rule, advice):
     with pytest.raises(ConfigError, match=advice):
         assert_preprocess_aligned(OPENCV, serve, images, rules=[rule])
+
+
+def test_rules_and_libraries_are_checked_before_a_function_has_seen_every_image(images):
+    calls = []
+
+    def counted(encoded: bytes) -> np.ndarray:
+        calls.append(encoded)
+        return serve(encoded)
+
+    for rules in ([{"metric": "decode.max_abs", "fail": 2}], ["strickt"]):
+        with pytest.raises(ConfigError):
+            assert_preprocess_aligned(OPENCV, counted, images, rules=rules)
+    assert len(calls) == 1  # the first image's result says which stage it is
+    with pytest.raises(MissingDependency, match="NVIDIA GPU"):
+        assert_preprocess_aligned({**OPENCV, "decode": "dali-gpu"}, counted, images)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("strict", ["strict", {"preset": "strict"}, Rule(preset="strict")])
+def test_strict_is_the_same_rule_however_it_is_written(images, strict):
+    assert assert_preprocess_aligned(OPENCV, serve, images, rules=[strict]).state == "pass"
+    with pytest.raises(PreprocessDriftError, match=r"colour\.changed"):
+        assert_preprocess_aligned(
+            OPENCV, lambda encoded: serve(encoded)[..., ::-1], images, rules=[strict]
+        )
+
+
+def test_functions_may_reuse_a_buffer(images):
+    buffer = np.empty((32, 32, 3), np.uint8)
+
+    def reusing(encoded: bytes, order: int = -1) -> np.ndarray:
+        buffer[:] = serve(encoded)[..., ::order]
+        return buffer
+
+    with pytest.raises(PreprocessDriftError, match=r"the channels are reversed \(BGR\): this"):
+        assert_preprocess_aligned(OPENCV, reusing, images)
+    with pytest.raises(PreprocessDriftError, match=r"colour\.changed"):
+        assert_preprocess_aligned(lambda encoded: reusing(encoded, 1), reusing, images)
 
 
 def test_a_result_of_another_size_is_said(images):

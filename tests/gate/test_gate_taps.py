@@ -9,6 +9,8 @@ from PIL import Image
 from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
 from alignkit.gate.gate_run import GateRun, run_gate
+from alignkit.judge import judge
+from alignkit.judge.evidence import Evidence
 from alignkit.progress import progress_for
 from alignkit.tap_recorder import Tap
 from alignkit.workspace import Workspace
@@ -90,6 +92,66 @@ def test_a_folder_without_taps_compares_nothing(folder):
     assert [each.state for each in result.record.verdict.rules] == ["error"]
 
 
+@pytest.mark.parametrize("rule", ["size: [8, 8]", "dtype: uint8", "range: [0, 255]"])
+def test_a_tap_of_which_no_given_image_was_recorded_is_no_pass(folder, rule):
+    tap = Tap()
+    tap.to(folder / "taps")
+    tap("lone", np.zeros((8, 8, 3), np.uint8), "another.jpg")
+    result = gate(folder, f"{{tap: lone, {rule}}}")
+    assert result.exit_code == 5
+    (outcome,) = result.record.verdict.rules
+    assert outcome.observed == "tap 'lone' was recorded for none of the 2 images"
+
+
+def test_an_image_that_cannot_be_compared_leaves_the_order_unjudged(folder):
+    file = folder / "taps" / "resized" / "1.jpg.npy"
+    array = np.load(file)
+    array[0, 0, 0] = np.nan
+    np.save(file, array)
+    result = gate(folder, "{tap: resized, channels: rgb}")
+    assert result.exit_code == 5
+    observed = result.record.verdict.rules[0].observed
+    assert observed == "1.jpg: the array holds NaN or infinity"
+
+
+def test_a_mask_of_truth_values_is_judged(folder):
+    tap = Tap()
+    tap.to(folder / "taps")
+    tap("mask", np.eye(8, dtype=bool), "1.jpg")
+    result = gate(folder, "{tap: mask, range: [0, 1]}")
+    assert result.exit_code == 0
+    assert result.record.verdict.rules[0].observed == "0 to 1 over 1 images"
+
+
+@pytest.mark.parametrize(
+    ("kind", "asserted", "code"),
+    [
+        ("bfloat16", "bfloat16", 0),
+        ("bfloat16", "float32", 1),
+        (">f4", "float32", 0),
+        (">f4", "float64", 1),
+    ],
+)
+def test_the_type_of_numbers_is_the_recorded_one(folder, kind, asserted, code):
+    tap = Tap()
+    tap.to(folder / "taps")
+    if kind == "bfloat16":
+        torch = pytest.importorskip("torch")
+        tap("typed", torch.ones((3, 8, 8), dtype=torch.bfloat16), "1.jpg")
+    else:
+        tap("typed", np.ones((3, 8, 8), kind), "1.jpg")
+    assert gate(folder, f"{{tap: typed, dtype: {asserted}}}").exit_code == code
+
+
+def test_an_empty_array_is_outside_of_every_range(folder):
+    tap = Tap()
+    tap.to(folder / "taps")
+    tap("void", np.zeros((0, 8, 3), np.float32), "1.jpg")
+    result = gate(folder, "{tap: void, range: [0, 255]}")
+    assert result.exit_code == 1
+    assert result.record.verdict.rules[0].observed == "an empty array for 1.jpg"
+
+
 def test_rules_about_paths_hold_beside_those_about_taps(folder):
     more = (
         "preprocess.serving={decode: opencv, resize: {name: opencv, size: 32}}",
@@ -100,6 +162,35 @@ def test_rules_about_paths_hold_beside_those_about_taps(folder):
     states = {each.rule: each.state for each in result.record.verdict.rules}
     assert states["resized.size"] == "pass"
     assert states["resize.mean_abs"] == "fail"
+
+
+def test_a_tap_that_fails_ends_a_fast_gate_before_any_path_is_compared(folder, monkeypatch):
+    from alignkit.gate import pixel_gate
+
+    def compared(*_):
+        raise AssertionError("paths were compared")
+
+    file = folder / "gate.yaml"
+    file.write_text(FILE.format(root=folder, rule="{tap: resized, size: [9, 9]}"))
+    more = ("preprocess.serving={decode: opencv, resize: {name: opencv, size: 32}}",)
+    run = GateRun(file, more, Workspace(folder / "reports"), report=False, fail_fast=True)
+    monkeypatch.setattr(pixel_gate, "compare_stored", compared)
+    result = run_gate(run, progress_for("none"))
+    assert result.exit_code == 1
+    assert [each.rule for each in result.record.verdict.rules] == ["resized.size"]
+    assert "Stopped there (--fail-fast): path serving" in result.record.verdict.sentence
+
+
+def test_a_run_leaves_rules_about_taps_to_the_gate(folder):
+    file = folder / "gate.yaml"
+    file.write_text(FILE.format(root=folder, rule="{tap: resized, size: [9, 9]}"))
+    gate = load_experiment(file).gate
+    verdict = judge(gate, Evidence(), controls=())
+    (left,) = [each for each in verdict.rules if each.rule == "taps"]
+    assert left.state == "inconclusive"
+    assert left.observed == "`alignkit gate` judges rules about taps"
+    assert verdict.state == "inconclusive"
+    assert verdict.exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The search finds what is known to be the nearest, and says how near."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
 from textwrap import indent
@@ -9,6 +9,7 @@ from textwrap import indent
 import numpy as np
 import pytest
 
+from alignkit.decoders import DECODERS
 from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.pillow import PillowDecoder
@@ -17,6 +18,7 @@ from alignkit.errors import ConfigError, MissingDependency, NothingCompared
 from alignkit.experiment import load_experiment
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.isolation.worker import Encoded
+from alignkit.plugins import Plugin
 from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
 from alignkit.preprocess.presets import PRESETS
 from alignkit.resizers.opencv import OpenCVResizer
@@ -67,6 +69,20 @@ def found_for(path: Preprocess, **only: tuple[str, ...]) -> Match:
 
 @pytest.mark.parametrize("preset", ["opencv-train", "pillow-train", "torchvision-eval",
                                     "torchpipe-gpu-surrogate", "torchvision-cuda-surrogate"])  # fmt: skip
+@dataclass(frozen=True)
+class NeedsAValue(PillowDecoder):
+    strength: int = field(kw_only=True)
+
+
+def test_a_plugin_that_a_search_cannot_try_is_refused_by_its_name(monkeypatch):
+    plugin = Plugin(f"{__name__}:NeedsAValue", package="mine")
+    monkeypatch.setitem(DECODERS.own, "mine", plugin)
+    geometry = Geometry.of(preprocess_of("pillow-train", 32))
+    with pytest.raises(ConfigError, match="decoder 'mine' has options without a default, so a"):
+        configurations(geometry, decoders=["mine"])
+    assert configurations(geometry, resizers=["pillow"])
+
+
 def test_a_stack_this_machine_has_is_found_exactly(preset):
     path = preprocess_of(preset, 96)
     found = found_for(path, decoders=(*BASE, "nvjpeg-model"))

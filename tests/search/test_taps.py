@@ -13,10 +13,12 @@ import torch
 
 from alignkit.errors import ConfigError, DataError
 from alignkit.preprocess import Orient, Preprocess
+from alignkit.samples import Samples
+from alignkit.search.image_names import samples_named
 from alignkit.search.stored_taps import stored_taps
 from alignkit.search.tap_blame import blame, nearest_to_the_last
 from alignkit.search.tap_report import StageReport, TapReport
-from alignkit.search.tap_text import as_json, verdict
+from alignkit.search.tap_text import as_json, rows, verdict
 from alignkit.search.target import preprocess_of
 from alignkit.tap_recorder import Tap
 from tests.search.test_search import photographs
@@ -264,6 +266,53 @@ def test_names_of_taps_are_stages_by_their_words_or_by_option(tmp_path):
         stored_taps(tmp_path, images(), {"feed": "resiz"})
 
 
+def samples_of(*names: str) -> Samples:
+    return Samples(names, (), (), lambda _: b"", "")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "given", "row"),
+    [
+        ("dogs/0.jpg", ("cats/0.jpg",), None),
+        ("/srv/upload/cats/0.jpg", ("dogs/0.jpg", "cats/0.jpg"), 1),
+        ("C:\\upload\\cats\\0.jpg", ("dogs/0.jpg", "cats/0.jpg"), 1),
+        ("0.jpg", ("dogs/0.jpg", "cats/0.jpg"), None),
+        ("0.jpg", ("dogs/0.jpg", "0.jpg"), 1),
+        ("0", ("cats/0.jpg",), 0),
+        ("./cats/0", ("a/cats/0.jpg",), 0),
+        ("img.v2", ("img.v2.jpg",), 0),
+        ("0.png", ("0.jpg", "0.png"), 1),
+        ("ts/0.jpg", ("cats/0.jpg",), None),
+    ],
+)
+def test_a_recorded_image_is_a_sample_if_one_path_is_the_end_of_the_other(recorded, given, row):
+    assert samples_named([recorded], samples_of(*given)).get(recorded) == row
+
+
+def test_an_image_of_another_folder_replaces_no_array(tmp_path):
+    record(tmp_path, "decode", image="cats/0.jpg")
+    record(tmp_path, "decode", image="dogs/0.jpg", array=np.ones((5, 5, 3), np.uint8))
+    (stage,) = stored_taps(tmp_path, samples_of("cats/0.jpg")).stages
+    assert stage.shapes == {0: (4, 4, 3)}
+    with pytest.raises(DataError, match=r"'cats/0.jpg' and 'dogs/0.jpg' .* mean the image '0.jpg'"):
+        stored_taps(tmp_path, samples_of("0.jpg"))
+
+
+def test_a_tap_that_is_left_out_is_not_opened_and_chooses_no_images(tmp_path):
+    first, second = images().ids[:2]
+    record(tmp_path, "decode", image=first)
+    record(tmp_path, "decode", "mask", image=second)
+    for file in tmp_path.glob("mask/*.npy"):
+        file.write_bytes(b"damaged")
+    found = stored_taps(tmp_path, images(), {"mask": "none"})
+    assert len(found.rows) == 2
+    with pytest.raises(ConfigError, match="no tap is a stage"):
+        blame(
+            stored_taps(tmp_path, images(), {"mask": "none", "decode": "none"}),
+            images(), reference(),
+        )  # fmt: skip
+
+
 def test_two_taps_of_one_stage_are_refused_with_the_option(tmp_path):
     record(tmp_path, "resize_a", "resize_b", image=images().ids[0])
     taps = stored_taps(tmp_path, images())
@@ -302,6 +351,43 @@ def test_a_recorded_image_that_cannot_be_compared_is_left_out_with_its_reason(tm
     np.save(file, broken)
     report = blame(stored_taps(tmp_path, images()), images(), reference(), **ONLY)
     assert report.stages[1].left_out == ((images().ids[0], "the array holds NaN or infinity"),)
+    assert report.first is report.stages[1]
+    assert report.first.state == "not explained"
+    assert (
+        f"First parts at resize (tap after_resize): 1 of {len(images())} images could not be "
+        f"compared; first: {images().ids[0]}: the array holds NaN or infinity."
+    ) in verdict(report)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_stages_of_nan_alone_are_never_the_reference_s(tmp_path, reverse):
+    def broken(image: np.ndarray) -> np.ndarray:
+        return np.full((SIDE, SIDE, 3), np.nan, np.float32)
+
+    order = -1 if reverse else 1
+    serving = Serving(decode=lambda data: decoded(data)[..., ::order], resize=broken)
+    report = judged(tmp_path, serving)
+    assert [each.state for each in report.stages[1:]] == ["not explained", "not explained"]
+    assert not any(row[-1].startswith("parts") for row in rows(report))
+    assert [row[2] for row in rows(report)][1] == "the array holds NaN or infinity"
+    assert f"{len(images())} of {len(images())} images could not be compared" in verdict(report)
+    assert "shape" not in verdict(report)
+
+
+def test_a_reversed_stage_with_an_image_left_out_is_not_called_the_same(tmp_path):
+    def one_broken(image: np.ndarray) -> np.ndarray:
+        small = resized(image).astype(np.float32)
+        if not seen:
+            small[0, 0] = np.nan
+        seen.append(1)
+        return small
+
+    seen: list[int] = []
+    serving = Serving(
+        decode=lambda data: decoded(data)[..., ::-1],
+        resize=lambda image: one_broken(image[..., ::-1]),
+    )
+    assert judged(tmp_path, serving).stages[1].state == "not explained"
 
 
 def test_an_ignored_exif_orientation_is_named(tmp_path):

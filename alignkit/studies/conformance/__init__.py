@@ -11,16 +11,20 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from alignkit.backends import BACKENDS
 from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
-from alignkit.errors import AlignkitError, ConfigError, ExitCode
+from alignkit.errors import AlignkitError, ConfigError, DataError, ExitCode, MissingDependency
 from alignkit.experiment.option import plugin_from
 from alignkit.plugins import PluginTable, did_you_mean
 from alignkit.resizers import RESIZERS
+
+_MAJOR_MINOR = r"(?<![\d.])\d+\.\d+"
+"""Regular expression of the first two numbers of a version."""
 
 CheckState = Literal["passed", "failed", "skipped"]
 
@@ -94,7 +98,7 @@ def conformance(
     ``images`` are folders or files that a decoder decodes besides.
 
     Raises `ConfigError` for a wrong name or option, `MissingDependency` if the plugin cannot run
-    here.
+    here, and `DataError` for ``images``, or a data set's folder, that cannot be read.
     """
     kind = family.removesuffix("s")
     if kind not in CHECKED:
@@ -104,9 +108,10 @@ def conformance(
     found.require(name)
     plugin = _built(table, name, options)
     checks: Callable[[Any], Iterable[Check]] = import_module(f"{__name__}.{module}").checks
-    results = [made(each) for each in checks(plugin)]
-    if images:
-        results.append(made(_images_check(kind, plugin, images)))
+    given = [_images_check(kind, plugin, images)] if images else []
+    # a data set's options are the user's, such as a folder that does not exist
+    raised = (MissingDependency, DataError) if kind == "dataset" else (MissingDependency,)
+    results = [made(each, raised=raised) for each in chain(checks(plugin), given)]
     results.append(made(version_check(plugin, found.version())))
     return Conformance(kind, name, found.package, found.version(), tuple(results))
 
@@ -137,15 +142,17 @@ def _built(table: PluginTable, name: str, options: dict[str, Any]) -> Any:
         ) from None
 
 
-def made(check: Check) -> CheckResult:
-    """Make a check; whatever the plugin raises is its failure."""
+def made(
+    check: Check, *, raised: tuple[type[AlignkitError], ...] = (MissingDependency,)
+) -> CheckResult:
+    """Make a check; whatever the plugin raises is its failure, except errors of ``raised``."""
     try:
         return CheckResult(check.name, "passed", check.run())
     except NotApplicable as reason:
         return CheckResult(check.name, "skipped", str(reason))
     except Nonconforming as broken:
         return CheckResult(check.name, "failed", str(broken))
-    except AlignkitError:  # of the set-up, such as a folder that does not exist
+    except raised:
         raise
     except Exception as error:  # noqa: BLE001 - the plugin's own
         place = traceback.extract_tb(error.__traceback__)[-1]
@@ -172,9 +179,9 @@ def version_check(plugin: Any, keyed: str) -> Check:
         if not keyed:
             return f"{said}; it depends on no library"
         # a wheel's number may go on where the library's ends: 5.0.0.93
-        numbers = re.findall(r"\d+\.\d+", keyed)
+        numbers = re.findall(_MAJOR_MINOR, keyed)
         require(
-            any(each in said for each in numbers),
+            not {*numbers}.isdisjoint(re.findall(_MAJOR_MINOR, said)),
             f"version() says {said!r}, and cache keys hold {keyed!r}: name the distribution whose "
             "code runs in the entry point's Plugin, and its version in version()",
         )

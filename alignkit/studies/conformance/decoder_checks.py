@@ -6,13 +6,14 @@ import io
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from alignkit.arrays import Image
 from alignkit.decoders import Decoded, Decoder
@@ -39,7 +40,9 @@ _THREADS = 4
 def checks(decoder: Decoder) -> Iterator[Check]:
     """Yield every check of a decoder, on JPEG files made here."""
     files = jpegs(picture())
-    yield Check("returns Decoded: RGB, uint8, contiguous, owned", partial(valid_files, decoder))
+    yield Check(
+        "returns Decoded: RGB, uint8, contiguous, owned", partial(valid_files, decoder, files)
+    )
     yield Check("ends in an outcome for what is no image", partial(unreadable_files, decoder))
     yield Check(
         "never raises for damaged files",
@@ -93,10 +96,9 @@ def valid_file(decoder: Decoder, encoded: bytes, *, optional: bool = False) -> D
     return decoded
 
 
-def valid_files(decoder: Decoder) -> str:
+def valid_files(decoder: Decoder, files: Mapping[str, bytes]) -> str:
     """Check JPEG files of every kind; a decoder of another format leaves all as unsupported."""
     unsupported = []
-    files = jpegs(picture())
     for kind, encoded in files.items():
         if decoder.decode(encoded).outcome == "unsupported":
             unsupported.append(kind)
@@ -192,13 +194,18 @@ def orientation(decoder: Decoder, turned: bytes) -> str:
     return "turned" if says else "not turned"
 
 
-def in_threads(decoder: Decoder, files: list[bytes]) -> str:
+def in_threads(decoder: Decoder, files: Sequence[bytes]) -> str:
     """Check that threads get the pixels of single calls."""
-    alone = [_pixels(decoder, file) for file in files]
+    return same_in_threads(partial(_pixels, decoder), files)
+
+
+def same_in_threads(call: Callable[[Any], npt.NDArray[Any]], arguments: Sequence[Any]) -> str:
+    """Check that a function gives the same pixels in threads as alone."""
+    alone = [call(each) for each in arguments]
     with ThreadPoolExecutor(_THREADS) as pool:
-        together = list(pool.map(partial(_pixels, decoder), files * 5))
+        together = list(pool.map(call, [*arguments] * 5))
     for index, image in enumerate(together):
-        same = np.array_equal(image, alone[index % len(files)])
+        same = np.array_equal(image, alone[index % len(arguments)])
         require(same, f"call {index} of {len(together)} in {_THREADS} threads gave other pixels")
     return f"{len(together)} calls in {_THREADS} threads"
 

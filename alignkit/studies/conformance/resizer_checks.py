@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from alignkit.arrays import Image
 from alignkit.resizers import Resizer
 from alignkit.studies.conformance import Check, require
-from alignkit.studies.conformance.decoder_checks import picture
+from alignkit.studies.conformance.decoder_checks import picture, same_in_threads
 
 TARGETS = {
     "shrunk": (24, 32),
@@ -20,7 +19,6 @@ TARGETS = {
     "unchanged": (61, 97),
     "two rows": (2, 97),
 }
-_THREADS = 4
 
 
 def checks(resizer: Resizer) -> Iterator[Check]:
@@ -83,10 +81,4 @@ def directions(resizer: Resizer) -> str:
 
 def in_threads(resizer: Resizer, images: list[Image]) -> str:
     """Check that threads get the pixels of single calls."""
-    alone = [resizer.resize(image, 30, 40) for image in images]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        together = list(pool.map(lambda image: resizer.resize(image, 30, 40), images * 5))
-    for index, resized in enumerate(together):
-        same = np.array_equal(resized, alone[index % len(images)])
-        require(same, f"call {index} of {len(together)} in {_THREADS} threads gave other pixels")
-    return f"{len(together)} calls in {_THREADS} threads"
+    return same_in_threads(lambda image: resizer.resize(image, 30, 40), images)

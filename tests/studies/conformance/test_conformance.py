@@ -41,6 +41,15 @@ class Raises(PillowDecoder):
 
 
 @dataclass(frozen=True)
+class Refuses(PillowDecoder):
+    def decode(self, encoded):
+        decoded = PillowDecoder().decode(encoded)
+        if decoded.image is None:
+            raise DataError("this is no image")
+        return decoded
+
+
+@dataclass(frozen=True)
 class Turns(PillowDecoder):
     def decode(self, encoded):
         decoded = PillowDecoder().decode(encoded)
@@ -74,6 +83,7 @@ def failures(checks) -> dict[str, str]:
     [
         (BGR(), "R, G, B", "is decoded as (30, 100, 20"),
         (Raises(), "no image", "raised OSError: cannot identify"),
+        (Refuses(), "no image", "raised DataError: this is no image"),
         (Turns(), "turns by EXIF", "61x97 px of orientation 6 are decoded as 97x61"),
         (ReadOnly(), "owned", "read-only; return a copy"),
     ],
@@ -98,6 +108,46 @@ def test_a_key_without_the_library_s_version_fails():
     result = made(version_check(PillowDecoder(), "some-package 0.1.0"))
     assert result.state == "failed"
     assert "cache keys hold 'some-package 0.1.0'" in result.finding
+
+
+@dataclass(frozen=True)
+class Says:
+    words: str
+
+    def version(self):
+        return self.words
+
+
+@pytest.mark.parametrize(
+    ("said", "keyed", "state"),
+    [
+        ("lib 1.2", "lib 1.2.5", "passed"),
+        ("lib 5.0.0", "lib 5.0.0.93", "passed"),
+        ("lib 11.25", "lib 1.2.0", "failed"),
+        ("lib 3.1.2", "lib 1.2.0", "failed"),
+        ("lib 1.25", "lib 1.2.0", "failed"),
+    ],
+)
+def test_versions_are_compared_by_whole_numbers(said, keyed, state):
+    assert made(version_check(Says(said), keyed)).state == state
+
+
+def test_a_library_that_is_missing_ends_the_checks():
+    def check():
+        raise MissingDependency("lib is not installed")
+
+    with pytest.raises(MissingDependency):
+        made(Check("runs", check))
+
+
+def test_images_for_another_family_are_refused_before_any_check(monkeypatch, tmp_path):
+    ran = []
+    monkeypatch.setattr(resizer_checks, "checks", lambda _: [Check("runs", lambda: ran.append(1))])
+    with pytest.raises(ConfigError, match="--images are for a decoder"):
+        conformance("resizer", "pillow", {}, images=[tmp_path])
+    with pytest.raises(DataError):
+        conformance("decoder", "pillow", {}, images=[tmp_path / "none"])
+    assert not ran
 
 
 def test_data_sets_are_checked_and_a_wrong_folder_is_the_user_s(tmp_path):
