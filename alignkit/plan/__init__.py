@@ -174,7 +174,8 @@ def run_key(experiment: Experiment, evaluations: Sequence[Evaluation]) -> str:
     content = experiment.content
     return content_key(
         {
-            "evaluations": [evaluation.key for evaluation in evaluations],
+            # a given model's name and path are in no cell's key, and decide its row and reference
+            "evaluations": [[each.key, str(each.place), each.aligned] for each in evaluations],
             "names": [path.name for path in experiment.paths],
             "gate": content.gate.model_dump(mode="json"),
             "same": experiment.same,
