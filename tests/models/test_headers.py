@@ -112,6 +112,15 @@ def test_another_object_beside_the_tensors_is_named(tmp_path):
             read_weights(tmp_path / "a.pt", "m")
 
 
+@pytest.mark.parametrize("archive", [True, False])
+@pytest.mark.parametrize("other", [{1, 2}, 1 + 2j, bytearray(b"ab")])
+def test_plain_values_beside_the_tensors_are_read(tmp_path, archive, other):
+    file = tmp_path / "a.pt"
+    stored = {"state_dict": tensors(), "other": other}
+    torch.save(stored, file, _use_new_zipfile_serialization=archive)
+    assert [*read_weights_header(file).tensors] == [*read_weights(file, "m")]
+
+
 class Malicious:
     """Touches a file when it is unpickled."""
 
