@@ -23,7 +23,9 @@ def matrix_sentence(evidence: Evidence, not_passed: str) -> str:
     if not measured:
         return "Nothing was compared: no cell besides the references could run."
     own = [entry for entry in measured if entry.row.is_only(evidence.reference)]
-    worst = max(own or measured, key=lambda each: each.churn)
+    # where those of the reference path change nothing, another row does
+    moved_own = any(entry.churn for entry in own)
+    worst = max(own if moved_own else measured, key=lambda each: each.churn)
     if not any(entry.churn for entry in measured):
         none = f"no prediction changed in any of {len(measured)} comparisons"
         if not evidence.labelled and (moved := logits_moved(measured)):
@@ -47,7 +49,9 @@ def _effect(entry: MatrixEntry, measured: Sequence[MatrixEntry]) -> str:
     if recall.reason != NO_LABELS:
         change = estimated(recall, unit=" pp")
         return f"macro recall {change}{_chance(entry, measured)}, {churn}"
-    first = f", e.g. {drift.moved[0].before} → {drift.moved[0].after}" if drift.moved else ""
+    # without a change of class, the images that moved most keep theirs
+    shown = drift.moved[:1] if drift.changed else ()
+    first = "".join(f", e.g. {each.before} → {each.after}" for each in shown)
     words = f"{churn} ({grouped(drift.changed)} of {grouped(drift.n)}{first})"
     if drift.margins and drift.margins.halved:
         words += f", and {grouped(drift.margins.halved)} more lose half of their margin"

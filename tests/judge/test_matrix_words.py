@@ -1,9 +1,11 @@
 """The sentence about a matrix blames a runtime only for what the runtime changes."""
 
+from dataclasses import replace
+
 import pytest
 
 from alignkit.judge.evidence import Evidence
-from alignkit.judge.matrix_words import matrix_sentence
+from alignkit.judge.matrix_words import _effect, matrix_sentence
 from alignkit.record import (
     AttributionFacts,
     Drift,
@@ -11,8 +13,11 @@ from alignkit.record import (
     FactorShare,
     LogitDistance,
     MatrixEntry,
+    MovedImage,
     NumericDrift,
+    PathFacts,
 )
+from alignkit.samples import NO_LABELS
 
 ZERO = Estimate(0.0, 0.0, 0.0)
 LOGITS = LogitDistance(max_abs=1.0, mean_abs=0.1, cosine=0.9, p99=0.5)
@@ -71,3 +76,27 @@ def test_a_runtime_that_alone_differs_is_the_cause():
     said = sentence(entry("a", "fp32", 0), entry("a", "bf16", 2, 2))
     assert "served with a in torch bf16" in said
     assert said.endswith("the pixels are the same, so the runtime is the cause.")
+
+
+def test_the_row_that_changes_is_named_where_the_reference_row_changes_nothing():
+    served_with_a = entry("a", "fp32", 6).model_copy(
+        update={"trained_with": "b", "aligned": False, "drift": entry("b", "fp32", 6).drift}
+    )
+    entries = entry("a", "fp32", 0), entry("b", "fp32", 0), served_with_a
+    paths = tuple(PathFacts(name=name, stages=()) for name in "ab")
+    said = matrix_sentence(Evidence(matrix=entries, paths=paths), "")
+    assert said.startswith("Trained with b, served with a in torch fp32: macro recall −6.00 pp")
+
+
+def unlabelled(path, changed, *moved) -> MatrixEntry:
+    plain = entry(path, "fp32", changed)
+    none = Estimate(None, None, None, NO_LABELS)
+    facts = {"metrics": {"recall.macro": none}, "moved": moved}
+    return plain.model_copy(update={"drift": replace(plain.drift, **facts)})
+
+
+def test_an_image_that_keeps_its_class_is_no_example_of_a_change():
+    kept = MovedImage("x.jpg", "output 0", "output 0", 0.5, 1.0, 0.2)
+    other = MovedImage("x.jpg", "output 0", "output 1", 0.5, 1.0, 1.2)
+    assert "(1 of 100, e.g. output 0 → output 1)" in _effect(unlabelled("b", 1, other), [])
+    assert "(0 of 100)" in _effect(unlabelled("b", 0, kept), [])
