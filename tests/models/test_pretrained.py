@@ -207,6 +207,14 @@ def test_a_published_model_predicts_with_the_published_bits_once_it_was_fetched(
     assert published_model().fetched(workspace).checkpoint(classes, (64, 64)) == checkpoint
 
 
+def test_other_source_stores_published_weights_again(published, tmp_path, monkeypatch):
+    workspace = Workspace(tmp_path / "reports")
+    before = published_model().fetched(workspace).file
+    assert published_model().fetched(workspace).file == before
+    monkeypatch.setattr("alignkit.models.pretrained.code_version", lambda layers: "other")
+    assert published_model().fetched(workspace).file != before
+
+
 def test_the_key_of_a_published_model_is_that_of_its_weights_before_and_after_the_download(
     published, tmp_path
 ):
