@@ -47,7 +47,7 @@ def shares(precision_share) -> AttributionFacts:
         unit="fraction", method="shapley", images=100,
         shares=(
             FactorShare("resize", Estimate(-0.13, -0.2, 0.0), ZERO),
-            FactorShare("precision", Estimate(precision_share, -0.2, 0.2), ZERO),
+            FactorShare("precision", Estimate(precision_share, -0.2, 0.2, "unknown"), ZERO),
         ),
         interaction=ZERO, total=ZERO, sentence="Macro recall -13.0 pp: resize -13.0 pp",
     )  # fmt: skip
@@ -66,9 +66,10 @@ def test_an_innocent_runtime_is_not_named(flips, share):
     assert "bf16" not in said
 
 
-def test_a_runtime_with_a_share_is_named():
+@pytest.mark.parametrize("share", [-0.02, None])
+def test_a_runtime_with_a_share_or_an_unknown_one_is_named(share):
     entries = entry("a", "fp32", 0), entry("b", "fp32", 12), entry("b", "bf16", 13, 1)
-    said = sentence(*entries, attributions=(shares(-0.02),))
+    said = sentence(*entries, attributions=(shares(share),))
     assert said.startswith("Trained with a, served with b in torch bf16: macro recall −13.00 pp")
 
 
@@ -86,6 +87,14 @@ def test_the_row_that_changes_is_named_where_the_reference_row_changes_nothing()
     paths = tuple(PathFacts(name=name, stages=()) for name in "ab")
     said = matrix_sentence(Evidence(matrix=entries, paths=paths), "")
     assert said.startswith("Trained with b, served with a in torch fp32: macro recall −6.00 pp")
+
+
+def test_an_unknown_churn_is_no_comparison_without_a_change():
+    unknown = entry("b", "fp32", 0)
+    drift = replace(unknown.drift, churn=Estimate(None, None, None, "no image is in both"))
+    assert drift.changed is None
+    said = sentence(entry("a", "fp32", 0), unknown.model_copy(update={"drift": drift}))
+    assert said.startswith("Nothing was compared")
 
 
 def unlabelled(path, changed, *moved) -> MatrixEntry:
