@@ -142,7 +142,7 @@ def begin_with(module: nn.Module, pretrained: str, model: str) -> dict[str, Any]
     """Load the weights into ``module``; modules for other classes keep their fresh weights.
 
     Return the log entry: the weights' ``identity``, the ``sha256`` of the ``state_dict`` and, as
-    ``drawn_anew``, the names that keep fresh weights. Raise `ConfigError` if the weights are
+    ``initialised``, the names that keep fresh weights. Raise `ConfigError` if the weights are
     another model's.
     """
     from alignkit.models.architectures import weights_hash
@@ -165,7 +165,7 @@ def begin_with(module: nn.Module, pretrained: str, model: str) -> dict[str, Any]
     return {
         "identity": identity(pretrained, model),
         "sha256": weights_hash(published),
-        "drawn_anew": fresh,
+        "initialised": fresh,
     }
 
 
