@@ -140,14 +140,13 @@ def counted(experiment: Experiment) -> str:
     if not content.predicts:
         return f"{paths - 1} pixel comparisons" if paths != 2 else "1 pixel comparison"
     recipe = content.train
-    rows = len(recipe.seeds) * len(recipe.fractions) * (paths + bool(recipe.mix))
+    trainings = len(recipe.seeds) * len(recipe.fractions) * (paths + bool(recipe.mix))
+    rows = len(content.models) or trainings
     columns = sum(
         len(each.precision) * (1 if each.build().own_path else paths)
         for each in content.evaluate.backends
     )
-    trained = "given models" if content.models else "trainings"
-    rows = len(content.models) or rows
-    trained = trained if rows > 1 else trained.removesuffix("s")
+    trained = ("given model" if content.models else "training") + "s" * (rows > 1)
     remark = "" if content.labelled else f"; {UNLABELLED}"
     return f"{rows} {trained}, {rows * columns} cells{remark}"
 
