@@ -102,7 +102,7 @@ class PlainProgress:
 
     stream: TextIO
     quiet_seconds: float = QUIET_SECONDS
-    _told: float = -math.inf
+    _printed: float = -math.inf
     """When the time left was last printed."""
     _open: list[_PlainStage] = field(default_factory=list)
 
@@ -130,8 +130,8 @@ class PlainProgress:
 
     def left(self, text: str) -> None:
         """Print the time left, unless it was printed a moment ago."""
-        if text and time.monotonic() - self._told >= self.quiet_seconds:
-            self._told = time.monotonic()
+        if text and time.monotonic() - self._printed >= self.quiet_seconds:
+            self._printed = time.monotonic()
             self.note(text)
 
 

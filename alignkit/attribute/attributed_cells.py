@@ -128,17 +128,25 @@ class AttributedCells:
         most = of if scope.images is None else scope.images
         if scope.seconds is None:
             return most, False
-        each_image = self._seconds_an_image(workspace)
-        if not each_image:  # unknown, or no mixture has to be predicted
-            return most, each_image is None
-        return min(most, max(min(_FEWEST, of), int(scope.seconds / each_image))), False
+        seconds = self._seconds_an_image(workspace)
+        if seconds is None:
+            return most, True
+        stages, inside = seconds
+        limit = most if scope.inside_decode is None else min(scope.inside_decode, most)
+        if stages * most + inside * limit <= scope.seconds:
+            return most, False
+        number = scope.seconds / (stages + inside)
+        if number > limit:  # the others are mixed by stages alone
+            number = (scope.seconds - inside * limit) / stages
+        return min(most, max(min(_FEWEST, of), int(number))), False
 
-    def _seconds_an_image(self, workspace: Workspace) -> float | None:
+    def _seconds_an_image(self, workspace: Workspace) -> tuple[float, float] | None:
         """Estimate the predictions of an image's mixtures by the stored times of the cells.
 
-        Return ``None`` if the time of a cell whose mixtures are predicted is not stored.
+        Return those of stages, and those inside decode; ``None`` if the time of a cell whose
+        mixtures are predicted is not stored.
         """
-        runtimes, total = self.runtimes(), 0.0
+        runtimes, stages, within = self.runtimes(), 0.0, 0.0
         counted = self.planned.predictions(len(runtimes))
         inside = self.planned.scope.predictions_inside and self.planned.predictions_inside_decode
         for runtime, count in zip(runtimes, counted, strict=True):
@@ -149,8 +157,9 @@ class AttributedCells:
                 folder = workspace.stored(cell.kind, cell.key)
                 if folder is None or answer is None:
                     return None
-                total += (count + more) * Finished.read(folder).seconds / len(answer.predictions)
-        return total
+                seconds = Finished.read(folder).seconds / len(answer.predictions)
+                stages, within = stages + count * seconds, within + more * seconds
+        return stages, within
 
     @contextmanager
     def opened(

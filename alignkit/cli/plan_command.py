@@ -236,9 +236,12 @@ def _time(planned: Plan, expected: Forecast) -> str:
     if not expected.unknown:
         if not costs:
             return "none"
-        # the start of smaller work, which is in its time, is not repeated for each image
-        scaled = " or less, scaled up from smaller work here"
-        pace = scaled if expected.known.scaled_up else ", at the pace of earlier work here"
+        pace = ", at the pace of earlier work here"
+        if expected.known.of_others:
+            pace = ", at the pace of other images here"
+        elif expected.known.scaled_up:
+            # the start of smaller work, which is in its time, is not repeated for each image
+            pace = " or less, scaled up from smaller work here"
         return f"about {duration(sum(costs.values()))}{pace}: {parts}"
     missing = f"{NOT_MEASURED}: {', '.join(KINDS[each] for each in expected.unknown)}"
     if costs:

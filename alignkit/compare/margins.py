@@ -85,6 +85,9 @@ def _changes(pair: tuple[Predictions, Predictions]) -> list[tuple[_Rank, MovedIm
     with np.errstate(invalid="ignore"):  # infinite on both sides
         apart = np.abs(b.logits.astype(np.float64) - a.logits).max(axis=1)
     changed = a.predicted != b.predicted
+    # not ``apart``, which infinite logits leave unknown on equal rows too
+    same = (a.logits == b.logits) | (np.isnan(a.logits) & np.isnan(b.logits))
+    moved = changed | ~same.all(axis=1)
     # an unknown share is none to sort by
     share = np.where(np.isfinite(lost), lost, 0.0)
     order = np.lexsort((-share, ~changed))
@@ -100,7 +103,7 @@ def _changes(pair: tuple[Predictions, Predictions]) -> list[tuple[_Rank, MovedIm
                 lost=_finite(lost[i]),
             ),
         )
-        for i in order[(changed | (apart != 0))[order]][:_MOST]
+        for i in order[moved[order]][:_MOST]
     ]
 
 

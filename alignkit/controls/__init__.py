@@ -196,9 +196,9 @@ def _check_fault(
     if not changed:
         answers = len({*first.predicted.tolist()})
         observed = (
-            f"{row} gives every one of {of} images the same class when their levels are inverted, "
-            f"and {answers} class{'es' * (answers > 1)} in all, so that unchanged predictions say "
-            "nothing; check that the file holds trained weights, and its 'preprocess'"
+            f"no prediction of {row} changes when the levels of {of} images are inverted (it gives "
+            f"{answers} class{'es' * (answers > 1)}), so unchanged predictions say nothing; check "
+            "that the file holds trained weights, and its 'preprocess'"
         )
     return (
         Control(

@@ -86,7 +86,7 @@ class Images(Dataset):
             names = image_files(folder)
         else:
             files = sorted({file for root in roots for file in _files(root.expanduser())})
-            folder = Path(os.path.commonpath([file.parent for file in files])) if files else Path()
+            folder = _common_folder(files)
             names = [file.relative_to(folder).as_posix() for file in files]
         if not names:
             raise NothingCompared(f"no images in {', '.join(str(root) for root in roots)}")
@@ -96,10 +96,11 @@ class Images(Dataset):
 
 
 def images_from(source: ImageSource) -> Samples:
-    """Return the samples of folders, files or encoded images; of a mix of the last two as well.
+    """Return the samples of folders, files, encoded images, or a mix of them.
 
-    Encoded images are named ``image 0``, ``image 1``, …. Raises `NothingCompared` if there are none
-    and `DataError` for a file that does not exist.
+    An encoded image is named ``image 0``, ``image 1``, … by its place in the list, a file by its
+    path below the common folder of all. Raises `NothingCompared` if there are none and `DataError`
+    for a file that does not exist.
     """
     if isinstance(source, Samples):
         return source
@@ -107,13 +108,43 @@ def images_from(source: ImageSource) -> Samples:
     files = tuple(Path(each) for each in listed if not isinstance(each, bytes))
     if not listed:
         raise NothingCompared("there are no images; nothing was compared")
-    # folders are searched, and files read on demand; a list that holds bytes is in memory anyway
     if len(files) == len(listed):
         return Images(files).evaluation()
-    encoded = [each if isinstance(each, bytes) else Path(each).read_bytes() for each in listed]
-    names = tuple(f"image {index}" for index in range(len(encoded)))
-    fingerprint = content_key([hashlib.sha256(each).hexdigest() for each in encoded])
-    return Samples(names, (), (), encoded.__getitem__, fingerprint)
+    return _mixed(listed)
+
+
+def _mixed(listed: Sequence[str | Path | bytes]) -> Samples:
+    """Return the samples of encoded images and of files, in their order; each file once."""
+    found: dict[str, bytes | Path] = {}
+    for place, each in enumerate(listed):
+        if isinstance(each, bytes):
+            found[f"image {place}"] = each
+        else:
+            found |= {str(file): file for file in _files(Path(each).expanduser())}
+    paths = [each for each in found.values() if isinstance(each, Path)]
+    folder = _common_folder(paths)
+    below = [each.relative_to(folder).as_posix() for each in paths]
+    listed_files = list_files(folder, below)
+    files = {
+        str(path): (name, file) for path, name, file in zip(paths, below, listed_files, strict=True)
+    }
+    keys = [*found]
+
+    def read(index: int) -> bytes:
+        held = found[keys[index]]
+        return held if isinstance(held, bytes) else read_image(folder, *files[keys[index]])
+
+    names = [files[key][0] if key in files else key for key in keys]
+    identities = [
+        hashlib.sha256(held).hexdigest() if isinstance(held, bytes) else files[key][1].identity
+        for key, held in found.items()
+    ]
+    fingerprint = content_key([names, identities])
+    return Samples(tuple(map(escaped_name, names)), (), (), read, fingerprint)
+
+
+def _common_folder(files: Sequence[Path]) -> Path:
+    return Path(os.path.commonpath([file.parent for file in files])) if files else Path()
 
 
 def _content_key(names: Sequence[str], files: Sequence[ImageFile]) -> str:

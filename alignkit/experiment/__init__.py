@@ -17,7 +17,7 @@ from alignkit.errors import ConfigError, ConfigWarning
 from alignkit.experiment.experiment import Experiment, ExperimentFile
 from alignkit.experiment.option import UNKNOWN_KEY
 from alignkit.experiment.yaml_source import Key, Override, Problem, YAMLSource, dotted, parse
-from alignkit.plugins import did_you_mean
+from alignkit.plugins import did_you_mean, nearest
 from alignkit.preprocess import same_as
 
 OF_KEY = ("extra_forbidden", UNKNOWN_KEY)
@@ -116,9 +116,8 @@ def _nearest_file(path: Path) -> str:
     folders = (path.parent, Path("experiments"))
     beside = {each for folder in folders for each in folder.glob("*.y*ml") if _is_experiment(each)}
     by_name = {each.stem: str(each) for each in sorted(beside)}
-    for name, file in by_name.items():
-        if did_you_mean(path.stem, by_name) == f"; did you mean {name!r}?":
-            return f"; did you mean {file!r}?"
+    if near := nearest(path.stem, by_name):
+        return f"; did you mean {' or '.join(repr(by_name[name]) for name in near)}?"
     return f"; known: {', '.join(by_name.values())}" if by_name else ""
 
 

@@ -1,7 +1,7 @@
 """`--quick`: the overrides that turn an experiment into a first look.
 
-They make it smaller and change no path, model, backend or rule. A value that is as small already
-stays.
+They make it smaller, and its gate informational: its paths, models, runtimes and rules stay. So
+does a value that is as small already.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ class AttributeOption(BaseModel):
     """``worst``: for each path the reference runtime, and the one in which most predictions
     change."""
     decode: Flag | None = None
-    """Whether the changes of predictions inside decode are divided too; by default where the budget
-    allows it, on as many images as it allows."""
+    """Whether the changes of predictions inside decode are divided too; by default on at most 300
+    images, where the budget allows it; ``true`` takes all that are mixed."""
 
     @model_validator(mode="after")
     def _images_or_seconds(self) -> Self:

@@ -28,6 +28,7 @@ from alignkit.record import (
     NoiseFloor,
     State,
 )
+from alignkit.record.cell_facts import OWN_GRAPH
 from alignkit.stored_file import file_sha256
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def _cell(
         n=len(predictions),
         metrics=predictions.metrics(),
         counts=_class_counts(predictions),
-        effective=answer.effective,
+        effective={**answer.effective, **_own_graph(predicted)},
         inputs=answer.inputs,
         non_finite=predictions.non_finite,
         batch=answer.batch,
@@ -152,6 +153,15 @@ def _cell(
         predictions=_artifact(predictions, folder, predicted, base),
         drift=None if against is None else drift([against], [predictions], resamples=resamples),
     )
+
+
+def _own_graph(predicted: Predicted) -> dict[str, str]:
+    """Name the user's own ONNX file that a cell ran beside the model's weights."""
+    # here and not with the stored predictions: these depend on the content, not on the name
+    given = predicted.evaluation.training.given
+    if given is None or given.onnx is None or not predicted.evaluation.runtime.backend.needs_onnx:
+        return {}
+    return {OWN_GRAPH: f"{given.onnx.name}, as given"}
 
 
 def _of_any_end(predicted: Predicted) -> dict[str, Any]:

@@ -19,11 +19,17 @@ _RUNTIME_FACTORS = {"backend", "precision", "backend+precision"}
 
 def matrix_sentence(evidence: Evidence, not_passed: str) -> str:
     """State the effect and the cause; ``not_passed`` counts the rules that did not, if any."""
-    measured = [entry for entry in evidence.matrix if not entry.aligned and entry.drift is not None]
+    measured = [
+        entry
+        for entry in evidence.matrix
+        if not entry.aligned and entry.drift and entry.drift.changed is not None
+    ]
     if not measured:
         return "Nothing was compared: no cell besides the references could run."
     own = [entry for entry in measured if entry.row.is_only(evidence.reference)]
-    worst = max(own or measured, key=lambda each: each.churn)
+    # where those of the reference path change nothing, another row does
+    moved_own = any(entry.churn for entry in own)
+    worst = max(own if moved_own else measured, key=lambda each: each.churn)
     if not any(entry.churn for entry in measured):
         none = f"no prediction changed in any of {len(measured)} comparisons"
         if not evidence.labelled and (moved := logits_moved(measured)):
@@ -42,12 +48,15 @@ def matrix_sentence(evidence: Evidence, not_passed: str) -> str:
 def _effect(entry: MatrixEntry, measured: Sequence[MatrixEntry]) -> str:
     drift = entry.drift
     assert drift is not None
+    assert drift.changed is not None
     churn = f"{plain(100 * entry.churn, 1)} % of predictions change"
     recall = drift.metrics["recall.macro"]
     if recall.reason != NO_LABELS:
         change = estimated(recall, unit=" pp")
         return f"macro recall {change}{_chance(entry, measured)}, {churn}"
-    first = f", e.g. {drift.moved[0].before} → {drift.moved[0].after}" if drift.moved else ""
+    # without a change of class, the images that moved most keep theirs
+    shown = drift.moved[:1] if drift.changed else ()
+    first = "".join(f", e.g. {each.before} → {each.after}" for each in shown)
     words = f"{churn} ({grouped(drift.changed)} of {grouped(drift.n)}{first})"
     if drift.margins and drift.margins.halved:
         words += f", and {grouped(drift.margins.halved)} more lose half of their margin"
@@ -91,8 +100,9 @@ def without_runtime(entry: MatrixEntry, evidence: Evidence) -> MatrixEntry | Non
 def _runtime_share_is_zero(entry: MatrixEntry, evidence: Evidence) -> bool:
     found = _attribution(entry, evidence)
     shares = [each for each in found.shares if each.factor in _RUNTIME_FACTORS] if found else []
-    # as the sentence shows it: to a tenth of a point
-    return bool(shares) and all(round(100 * (e.effect.value or 0.0), 1) == 0 for e in shares)
+    effects = [each.effect.value for each in shares]
+    # as the sentence shows it: to a tenth of a point; an unknown share is not zero
+    return bool(shares) and all(e is not None and round(100 * e, 1) == 0 for e in effects)
 
 
 def _chance(entry: MatrixEntry, measured: Sequence[MatrixEntry]) -> str:

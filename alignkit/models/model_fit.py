@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import ConfigError, DataError
@@ -47,25 +48,33 @@ def faults_of(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -
     """
     found = given.faults(classes, size)
     if given.pretrained:
-        return found + _published_faults(given, len(classes), size)
-    if given.format == "weights":
+        found += _published_faults(given, len(classes), size)
+    elif given.format == "weights":
         found += _weights_faults(given, len(classes), size)
-        if not found and given.onnx and not (given.classes or classes):
-            found += _unequal_outputs(given, size)
-        return found
-    if given.format != "onnx" and (reason := mistaken(given.file, given.format)):
+    elif given.format != "onnx" and (reason := mistaken(given.file, given.format)):
         found.append(Fault(given.format, f"{given.file} cannot be loaded: {reason}"))
+    named = given.classes or classes
+    if not found and not named and given.onnx and not _is_code(given):
+        outputs = _outputs(given, size)
+        found += [Fault("onnx", reason)] if (reason := _unequal(given, outputs)) else []
     return found
 
 
-def _unequal_outputs(given: UserModel, size: tuple[int, int]) -> list[Fault]:
-    """Compare the outputs of a model's two files, where no name says how many there should be."""
-    assert given.onnx is not None
-    own, exported = _outputs(given, size), read_onnx_header(given.onnx).classes
-    if None in (own, exported) or own == exported:
-        return []
-    message = f"{given.onnx} has {exported} outputs, and {given.file} has {own}; export it again"
-    return [Fault("onnx", message)]
+def _is_code(given: UserModel) -> bool:
+    """Tell whether code of the user's own computes the outputs."""
+    return given.format in ("torchscript", "exported") or given.runs_own_code
+
+
+def _unequal(given: UserModel, outputs: int | None) -> str:
+    """Say that a model's ONNX file has other outputs than its weights; else empty.
+
+    It is asked where no name says how many there should be.
+    """
+    exported = read_onnx_header(given.onnx).classes if given.onnx else None
+    if None in (outputs, exported) or outputs == exported:
+        return ""
+    own = f"{given.model} {given.pretrained}" if given.pretrained else given.file
+    return f"{given.onnx} has {exported} outputs, and {own} has {outputs}; export it again"
 
 
 def given_checkpoint(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -> Checkpoint:
@@ -87,31 +96,63 @@ def output_names(given: UserModel, size: tuple[int, int]) -> tuple[str, ...]:
     """
     if given.classes:
         return given.classes
-    if given.pretrained:
-        outputs: int | None = published_outputs(given.pretrained, given.model)
-    else:
-        outputs = _outputs(given, size)
+    outputs = _outputs(given, size)
     if not outputs:
         raise DataError(
             f"{given.file} does not say how many outputs it has; name them as the model's "
             "'classes', a list or a file with one name a line"
         )
+    if reason := _unequal(given, outputs):
+        raise DataError(reason)
     return tuple(f"output {index}" for index in range(outputs))
 
 
 def _outputs(given: UserModel, size: tuple[int, int]) -> int | None:
-    """Count a model's outputs by its file; run a graph of torch's on one black image for it."""
-    import torch
-
-    from alignkit.models.torch_model_files import load_graph
-
+    """Count a model's outputs by its file; run a graph or code on one black image for it."""
+    if given.pretrained:
+        return published_outputs(given.pretrained, given.model)
     if given.format == "onnx":
         return read_onnx_header(given.file).classes
-    if given.format == "weights":
-        weights = read_weights_header(given.file).tensors
-        return _outputs_in(weights, _outline(given.model, 2, *size).state_dict(), 2)
-    with torch.inference_mode():
-        logits = load_graph(given.file, given.format)(torch.zeros(1, 3, *size))
+    if given.format != "weights":
+        return _outputs_of_graph(given, size, given.parts["file"])
+    weights = read_weights_header(given.file).tensors
+    outputs = _outputs_in(weights, _outline(given.model, 2, *size).state_dict(), 2)
+    if outputs != 2 or not given.runs_own_code:
+        return outputs
+    import torch
+
+    # a function that takes no number of classes has as many as it likes
+    with torch.random.fork_rng(devices=[]):
+        module = build_model(given.model, 2, *size)
+    return _counted(given, module.eval(), size)
+
+
+@cache
+def _outputs_of_graph(
+    given: UserModel,
+    size: tuple[int, int],
+    sha256: str,  # noqa: ARG001 - it keys the cache
+) -> int | None:
+    """Load a graph of torch's once, and count its outputs; another file has another SHA-256."""
+    from alignkit.models.torch_model_files import load_graph
+
+    return _counted(given, load_graph(given.file, given.format), size)
+
+
+def _counted(given: UserModel, module: nn.Module, size: tuple[int, int]) -> int | None:
+    """Count the outputs for one black image; ``None`` if they are no row.
+
+    Raise `DataError` if the module does not run.
+    """
+    import torch
+
+    try:
+        with torch.inference_mode():
+            logits = module(torch.zeros(1, 3, *size))
+    except Exception as error:  # code of the user's own raises what it likes
+        reason = str(error).strip().rpartition("\n")[2]
+        text = f"{given.file} does not run on inputs of {size[0]}x{size[1]} ({reason})"
+        raise DataError(text) from error
     return logits.shape[-1] if isinstance(logits, torch.Tensor) and logits.ndim == 2 else None
 
 
@@ -120,21 +161,15 @@ def require_own_code(given: UserModel, classes: Sequence[str], size: tuple[int, 
 
     Raise `DataError` if it does not run, or has another number of outputs than is named.
     """
-    import torch
-
     from alignkit.models.architectures import load_model
 
-    if given.format not in ("torchscript", "exported") and not given.runs_own_code:
+    if not _is_code(given):
         return
-    module = load_model(given.checkpoint(classes, size))
-    try:
-        with torch.inference_mode():
-            logits = module(torch.zeros(1, 3, *size))
-    except Exception as error:  # code of the user's own raises what it likes
-        reason = str(error).strip().rpartition("\n")[2]
-        text = f"{given.file} does not run on inputs of {size[0]}x{size[1]} ({reason})"
-        raise DataError(text) from error
-    outputs = logits.shape[-1] if isinstance(logits, torch.Tensor) and logits.ndim == 2 else None
+    checkpoint = given.checkpoint(classes, size)
+    if given.format == "weights":
+        outputs = _counted(given, load_model(checkpoint), size)
+    else:
+        outputs = _outputs(given, size)
     if outputs and (reason := given.misnamed(outputs, len(classes))):
         raise DataError(reason)
 

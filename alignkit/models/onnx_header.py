@@ -7,7 +7,7 @@ numbers of the fields are those of onnx.proto3.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -58,9 +58,11 @@ def read_onnx_header(file: Path) -> OnnxHeader:
     """Read the header; raise `DataError`, whose text names the file, if it is no ONNX file."""
     try:
         reason = mistaken(file, "onnx")
-        graph = None if reason else _graph(file)
-        if graph is not None:
-            return _header(graph)
+        model = [] if reason else [*_fields(_mapped(file))]
+        graphs = [each for number, each in model if number == 7]
+        if graphs and any(number == 1 for number, _ in model):
+            functions = [each for number, each in model if number == 25]
+            return _header(graphs[-1], functions)
     except OSError as error:
         raise DataError(f"{file} cannot be read ({error.strerror})") from error
     except (ValueError, IndexError, TypeError) as error:
@@ -69,12 +71,9 @@ def read_onnx_header(file: Path) -> OnnxHeader:
     raise DataError(f"{file} is no ONNX file: {reason or 'it holds no graph; export it again'}")
 
 
-def _graph(file: Path) -> memoryview | None:
+def _mapped(file: Path) -> memoryview:
     with open_regular(file) as opened:
-        mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-    model = dict(_fields(memoryview(mapped)))
-    graph = model.get(7)
-    return graph if isinstance(graph, memoryview) and 1 in model else None
+        return memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def onnx_faults(file: Path, header: OnnxHeader, size: tuple[int, int]) -> Iterator[str]:
@@ -176,21 +175,40 @@ def _text(value: _Field) -> str:
     return bytes(_message(value)).decode()
 
 
-def _header(graph: _Field) -> OnnxHeader:
-    weights, beside, inputs, outputs = set(), {}, [], []
-    for number, value in _fields(_message(graph)):
-        if number == 5:
-            for inner, each in _fields(_message(value)):
-                if inner == 8:
-                    weights.add(_text(each))
-                elif inner == 13 and [_text(key) for key in _all(each, 1)] == ["location"]:
-                    beside.update(dict.fromkeys(_text(name) for name in _all(each, 2)))
-        elif number == 11:
-            inputs.append(_value(value))
-        elif number == 12:
-            outputs.append(_value(value))
+def _header(graph: _Field, functions: Iterable[_Field]) -> OnnxHeader:
+    weights = {_text(name) for each in _all(graph, 5) for name in _all(each, 8)}
+    inputs = [_value(each) for each in _all(graph, 11)]
+    outputs = tuple(_value(each) for each in _all(graph, 12))
+    tensors = [*_tensors(graph), *(each for one in functions for each in _of_nodes(one, 7))]
+    entries = [entry for tensor in tensors for entry in _all(tensor, 13)]
+    located = [each for each in entries if [_text(key) for key in _all(each, 1)] == ["location"]]
+    beside = dict.fromkeys(_text(name) for each in located for name in _all(each, 2))
     own = tuple(each for each in inputs if each.name not in weights)
-    return OnnxHeader(own, tuple(outputs), tuple(filter(None, beside)))
+    return OnnxHeader(own, outputs, tuple(filter(None, beside)))
+
+
+def _tensors(graph: _Field) -> Iterator[_Field]:
+    """Yield all tensors of a graph and the graphs in it: each may have its values in a file."""
+    yield from _all(graph, 5)
+    yield from _sparse(_all(graph, 15))
+    yield from _of_nodes(graph, 1)
+
+
+def _sparse(tensors: Iterable[_Field]) -> Iterator[_Field]:
+    for each in tensors:
+        yield from (*_all(each, 1), *_all(each, 2))
+
+
+def _of_nodes(holder: _Field, number: int) -> Iterator[_Field]:
+    """Yield the tensors in the attributes of nodes, which are the field ``number``."""
+    for attribute in (each for node in _all(holder, number) for each in _all(node, 5)):
+        for kind, value in _fields(_message(attribute)):
+            if kind in (5, 10):
+                yield value
+            elif kind in (6, 11):
+                yield from _tensors(value)
+            elif kind in (22, 23):
+                yield from _sparse([value])
 
 
 def _value(info: _Field) -> OnnxValue:

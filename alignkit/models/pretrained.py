@@ -17,6 +17,7 @@ from alignkit.errors import ConfigError, MissingDependency
 from alignkit.models.torch_model_files import import_timm
 from alignkit.plugins import did_you_mean, nearest
 from alignkit.stored_file import file_sha256
+from alignkit.version import WEIGHT_LAYERS, code_version
 
 if TYPE_CHECKING:
     from torch import nn
@@ -81,11 +82,9 @@ def default_tag(model: str) -> str:
 
     Raise `ConfigError` if it has none, `MissingDependency` without timm.
     """
-    from alignkit.models.torch_model_files import import_timm
-
     timm = import_timm()
     name = model.removeprefix("timm:")
-    tags = [each.partition(".")[2] for each in timm.list_pretrained(f"{name}.*")]
+    tags = _tags(timm, name)
     if not tags:
         known = timm.list_models(pretrained=True)
         hint = did_you_mean(name, known) if nearest(name, known) else ""  # too many to list
@@ -112,8 +111,11 @@ def published_file(pretrained: str, model: str, workspace: Workspace) -> Path:
 
         torch.save(dict(read_pretrained(pretrained, model)[0]), folder / "weights.pt")
 
-    # the library renames tensors of older files
-    parts = {"pretrained": identity(pretrained, model), "library": model_version(model)}
+    parts = {
+        "pretrained": identity(pretrained, model),
+        "library": model_version(model),  # it renames tensors of older files
+        "code": code_version(WEIGHT_LAYERS),
+    }
     label = f"fetch {model} {pretrained}"
     return workspace.keep("exports", parts, label, store, lambda folder: folder / "weights.pt")
 
@@ -140,7 +142,7 @@ def begin_with(module: nn.Module, pretrained: str, model: str) -> dict[str, Any]
     """Load the weights into ``module``; modules for other classes keep their fresh weights.
 
     Return the log entry: the weights' ``identity``, the ``sha256`` of the ``state_dict`` and, as
-    ``drawn_anew``, the names that keep fresh weights. Raise `ConfigError` if the weights are
+    ``initialised``, the names that keep fresh weights. Raise `ConfigError` if the weights are
     another model's.
     """
     from alignkit.models.architectures import weights_hash
@@ -163,7 +165,7 @@ def begin_with(module: nn.Module, pretrained: str, model: str) -> dict[str, Any]
     return {
         "identity": identity(pretrained, model),
         "sha256": weights_hash(published),
-        "drawn_anew": fresh,
+        "initialised": fresh,
     }
 
 
@@ -249,10 +251,15 @@ def _timm_repository(tag: str, model: str) -> str:
 def _timm_config(tag: str, model: str) -> Any:
     timm = import_timm()
     name = model.removeprefix("timm:")
-    known = [each.partition(".")[2] for each in timm.list_pretrained(f"{name}.*")]
+    known = _tags(timm, name)
     if tag not in known:
         raise ConfigError(f"pretrained: {model} has no weights {tag!r}{_near(tag, known)}")
     return timm.models.get_pretrained_cfg(f"{name}.{tag}")
+
+
+def _tags(timm: Any, name: str) -> list[str]:
+    """List timm's published weights of a model."""
+    return [each.partition(".")[2] for each in timm.list_pretrained(f"{name}.*")]
 
 
 def _from_timm(tag: str, model: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:

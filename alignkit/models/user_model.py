@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from alignkit.errors import ConfigError, DataError
 from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
-from alignkit.models.onnx_header import in_text, onnx_faults, read_onnx_header
+from alignkit.models.onnx_header import OnnxHeader, in_text, onnx_faults, read_onnx_header
 from alignkit.models.pretrained import identity, published_file, published_outputs
 from alignkit.models.weights_header import read_weights_header
 from alignkit.stored_file import file_sha256, irregular
@@ -195,6 +195,7 @@ class UserModel:
         except DataError as error:
             return [*found, Fault("onnx", str(error))]
         found += [Fault("onnx", reason) for reason in onnx_faults(self.graph, header, size)]
+        found += [Fault("onnx", reason) for reason in missing_weights(self.graph, header)]
         counted = header.classes or 0
         if counted and (reason := self.misnamed(counted, len(classes), self.graph)):
             found.append(Fault("onnx", reason) if self.onnx else self.miscounted(reason))
@@ -242,21 +243,24 @@ class UserModel:
         return ""
 
 
+def missing_weights(file: Path, header: OnnxHeader) -> list[str]:
+    """Name each file in which the graph keeps weights, and which is not there."""
+    return [
+        f"{file} keeps its weights in {location}, which is not beside it; move both together"
+        for location in header.beside
+        if not (file.parent / location).is_file()
+    ]
+
+
 def weights_beside(file: Path) -> dict[str, str]:
     """Map each file in which the graph keeps weights to its SHA-256; empty if it holds its own.
 
     Raise `DataError` if one of them is not there, or the file is no ONNX file.
     """
-    hashes: dict[str, str] = {}
-    for location in read_onnx_header(file).beside:
-        beside = file.parent / location
-        if not beside.is_file():
-            raise DataError(
-                f"{file} keeps its weights in {location}, which is not beside it; move both "
-                "together"
-            )
-        hashes[location] = file_sha256(beside)
-    return hashes
+    header = read_onnx_header(file)
+    for reason in missing_weights(file, header):
+        raise DataError(reason)
+    return {location: file_sha256(file.parent / location) for location in header.beside}
 
 
 def in_one_file(file: Path, workspace: Workspace) -> Path:

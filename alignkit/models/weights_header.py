@@ -200,6 +200,8 @@ class _BlankUnpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """Return a replacement of a class or function."""
+        # torch.save writes pickles of protocol 2, with Python 2's name of the module
+        module = {"__builtin__": "builtins"}.get(module, module)
         if (module, name) in _KNOWN:
             return _KNOWN[module, name]
         plain = _PLAIN.get(module, ())

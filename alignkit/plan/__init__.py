@@ -140,14 +140,13 @@ def counted(experiment: Experiment) -> str:
     if not content.predicts:
         return f"{paths - 1} pixel comparisons" if paths != 2 else "1 pixel comparison"
     recipe = content.train
-    rows = len(recipe.seeds) * len(recipe.fractions) * (paths + bool(recipe.mix))
+    trainings = len(recipe.seeds) * len(recipe.fractions) * (paths + bool(recipe.mix))
+    rows = len(content.models) or trainings
     columns = sum(
         len(each.precision) * (1 if each.build().own_path else paths)
         for each in content.evaluate.backends
     )
-    trained = "given models" if content.models else "trainings"
-    rows = len(content.models) or rows
-    trained = trained if rows > 1 else trained.removesuffix("s")
+    trained = ("given model" if content.models else "training") + "s" * (rows > 1)
     remark = "" if content.labelled else f"; {UNLABELLED}"
     return f"{rows} {trained}, {rows * columns} cells{remark}"
 
@@ -174,7 +173,8 @@ def run_key(experiment: Experiment, evaluations: Sequence[Evaluation]) -> str:
     content = experiment.content
     return content_key(
         {
-            "evaluations": [evaluation.key for evaluation in evaluations],
+            # a given model's name and path are in no cell's key, and decide its row and reference
+            "evaluations": [[each.key, str(each.place), each.aligned] for each in evaluations],
             "names": [path.name for path in experiment.paths],
             "gate": content.gate.model_dump(mode="json"),
             "same": experiment.same,

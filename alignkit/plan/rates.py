@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +37,13 @@ class Cost:
     bytes: int | None
     scaled_up: bool = False
     """Whether the similar work is much smaller."""
+    of_others: bool = False
+    """Whether it is the work of other images, which may be larger or smaller."""
 
     def __add__(self, other: Cost) -> Cost:
         sums = _sum(self.seconds, other.seconds), _sum(self.bytes, other.bytes)
-        return Cost(*sums, self.scaled_up or other.scaled_up)
+        flags = self.scaled_up or other.scaled_up, self.of_others or other.of_others
+        return Cost(*sums, *flags)
 
 
 NOTHING = Cost(0.0, 0)
@@ -75,7 +78,7 @@ class Rates:
         return self._preparation(work)
 
     def _alike(self, kind: WorkKind, *similar: Callable[[Finished], bool]) -> list[Finished]:
-        """Return the newest works to which the first of these conditions that any meets applies."""
+        """Return the newest works that meet a condition: the first that any work meets."""
         timed = [each for each in self.finished[kind] if each.images]
         found: Iterable[list[Finished]] = ([w for w in timed if like(w)] for like in similar)
         return next(filter(None, found), [])[-_NEWEST:]
@@ -91,9 +94,16 @@ class Rates:
         return Cost(seconds, int(median(each.bytes() for each in alike)))
 
     def _preparation(self, work: Preparation) -> Cost:
-        stages = work.parts["stages"]
-        alike = self._alike("prepared", lambda each: each.parts["stages"] == stages)
-        return _scaled(alike, self.train if work.split == "train" else self.evaluation)
+        stages, samples = work.parts["stages"], work.parts["samples"]
+
+        def same_path(each: Finished) -> bool:
+            return bool(each.parts["stages"] == stages)
+
+        def same_images(each: Finished) -> bool:
+            return same_path(each) and _of(samples, each)
+
+        images = self.train if work.split == "train" else self.evaluation
+        return _of_images(samples, self._alike("prepared", same_images, same_path), images)
 
     def _cell(self, cell: Evaluation) -> Cost:
         models = {each.folder.name: each.parts for each in self.finished["trainings"]}
@@ -126,9 +136,13 @@ class Rates:
             )
 
         def same_images(each: Finished) -> bool:
-            return each.parts.keys() == kind and each.parts["samples"] == work.images
+            return each.parts.keys() == kind and _of(work.images, each)
 
-        return _scaled(self._alike("comparisons", same_paths, same_images), self.evaluation)
+        def same(each: Finished) -> bool:
+            return same_paths(each) and same_images(each)
+
+        alike = self._alike("comparisons", same, same_images, same_paths)
+        return _of_images(work.images, alike, self.evaluation)
 
     def _attribution(self, work: PlannedAttribution) -> Cost:
         wanted = work.parts
@@ -144,6 +158,16 @@ class Rates:
         models = [max(1, len(each.parts["models"])) for each in alike]
         images = work.scope.images or self.evaluation
         return _scaled(alike, images * max(1, len(work.models)), models)
+
+
+def _of(samples: str, finished: Finished) -> bool:
+    """Tell whether work on pixels was that of the images with this fingerprint."""
+    return bool(finished.parts["samples"] == samples)
+
+
+def _of_images(samples: str, alike: Sequence[Finished], images: int) -> Cost:
+    others = any(not _of(samples, each) for each in alike)
+    return replace(_scaled(alike, images), of_others=others)
 
 
 def _scaled(alike: Sequence[Finished], images: int, times: Sequence[int] = ()) -> Cost:

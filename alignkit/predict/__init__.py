@@ -23,7 +23,6 @@ from alignkit.models.user_model import in_one_file
 from alignkit.predict.session_inputs import FileInputs, Inputs, Tensors, batch_logits, logits_of
 from alignkit.rank import ALONE, Rank
 from alignkit.record import BatchCheck
-from alignkit.record.cell_facts import OWN_GRAPH
 from alignkit.stored_file import write_atomically
 from alignkit.workspace import Workspace, content_key
 
@@ -131,10 +130,7 @@ def predict(
             outside=checkpoint.outside,
         ).to_parquet(folder / "predictions.parquet")
         batch = check_batches(session, inputs, logits, batch_size).model_dump(mode="json")
-        effective = session.effective()
-        if checkpoint.onnx and evaluation.runtime.backend.needs_onnx:
-            effective = {**effective, OWN_GRAPH: f"{checkpoint.onnx.name}, as given"}
-        facts = {"effective": effective, "inputs": inputs.digest(), "batch": batch}
+        facts = {"effective": session.effective(), "inputs": inputs.digest(), "batch": batch}
         write_atomically(folder / "session.json", json.dumps(facts, indent=1))
 
     parts = cell_parts(evaluation, checkpoint)

@@ -190,9 +190,6 @@ def _checked_outputs(session: Session, model: UserModel, size: tuple[int, int]) 
             f"{model.file}: its output for one image has the shape {tuple(shape)}, expected "
             "(1, classes); export the model with one value for each class"
         )
-    if model.classes and len(model.classes) != shape[1]:
-        raise DataError(
-            f"{model.file} has {shape[1]} outputs, and 'classes' names {len(model.classes)}; name "
-            "every output, in order"
-        )
+    if reason := model.misnamed(shape[1], 0):
+        raise DataError(reason)
     return model.classes or tuple(f"output {number}" for number in range(shape[1]))

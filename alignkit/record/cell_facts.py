@@ -82,9 +82,9 @@ class CellPair:
     """Two-sided p-values of no change in ``metrics``, not corrected for other comparisons."""
 
     @property
-    def changed(self) -> int:
-        """Images whose predicted class differs; churn is their share of ``n``."""
-        return round((self.churn.value or 0.0) * self.n)
+    def changed(self) -> int | None:
+        """Images whose predicted class differs; ``None`` if churn, their share, is not known."""
+        return None if self.churn.value is None else round(self.churn.value * self.n)
 
     def of(self, metric: str) -> Estimate:
         """Return the change in one of ``metrics``, or the churn."""

@@ -24,8 +24,14 @@ if TYPE_CHECKING:
 
 CELLS_FILE = "cells.parquet"
 _METRICS = ("top1", "recall.macro", "precision.macro")
-"""Metrics with columns; the micro averages and the weighted recall are top-1, under other names."""
+"""Metrics with columns; the record has the micro and weighted averages too."""
 _Kind = Literal["text", "flag", "count", "real"]
+
+
+def _column(metric: str) -> str:
+    return metric.replace(".", "_")
+
+
 _PLACE: dict[str, _Kind] = {
     "trained_with": "text",
     "evaluated_with": "text",
@@ -46,13 +52,13 @@ _DRIFT: dict[str, _Kind] = {
     "wrong_to_wrong": "count",
     **dict.fromkeys(("churn", "churn_low", "churn_high"), "real"),
     **{
-        f"{metric.replace('.', '_')}_{part}": "real"
+        f"{_column(metric)}_{part}": "real"
         for metric in _METRICS
         for part in ("change", "change_low", "change_high")
     },
     **dict.fromkeys(("logit_mean_abs", "logit_p99", "logit_max_abs", "logit_cosine"), "real"),
 }
-_VALUES: dict[str, _Kind] = {metric.replace(".", "_"): "real" for metric in _METRICS}
+_VALUES: dict[str, _Kind] = {_column(metric): "real" for metric in _METRICS}
 _CELL: dict[str, _Kind] = {
     **_PLACE, "seed": "count", "fraction": "real", **_STATE, "images": "count",
     "correct": "count", "non_finite": "count", **_VALUES, **_DRIFT,
@@ -116,15 +122,13 @@ def _of_entry(entry: MatrixEntry) -> dict[str, Any]:
     if entry.ran:
         row["non_finite"] = entry.non_finite
     if entry.drift:
-        row |= {
-            f"{metric.replace('.', '_')}_p": entry.drift.holm.get(metric) for metric in _METRICS
-        }
+        row |= {f"{_column(metric)}_p": entry.drift.holm.get(metric) for metric in _METRICS}
     return row
 
 
 def _of_any(evaluated: Cell | MatrixEntry, drift: Drift | None) -> dict[str, Any]:
     kept = (*_PLACE, *_STATE, "fraction")
-    values = {metric.replace(".", "_"): evaluated.metrics.get(metric) for metric in _METRICS}
+    values = {_column(metric): evaluated.metrics.get(metric) for metric in _METRICS}
     return {**{name: getattr(evaluated, name) for name in kept}, **values, **_of_drift(drift)}
 
 
@@ -145,7 +149,7 @@ def _of_drift(drift: Drift | None) -> dict[str, Any]:
     }
     for metric in _METRICS:
         if (change := drift.metrics.get(metric)) is not None:
-            row |= _estimate(f"{metric.replace('.', '_')}_change", change)
+            row |= _estimate(f"{_column(metric)}_change", change)
     return row
 
 

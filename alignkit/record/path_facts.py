@@ -162,7 +162,7 @@ class PretrainedFacts(Stored):
     """The published name and file, or the SHA-256 of the user's file."""
     sha256: str
     """Over names and values of the ``state_dict`` that was loaded."""
-    drawn_anew: tuple[str, ...]
+    initialised: tuple[str, ...]
     """Tensors of the last layer, where it has other classes."""
 
 

@@ -81,7 +81,7 @@ def entry_view(entry: MatrixEntry, names: Names) -> EntryView:
         place,
         change=estimated(drift.metrics.get(RECALL, UNMEASURED)),
         churn=churn.reason if churn.value is None else percent(churn.value, 2),
-        changed=grouped(drift.changed),
+        changed=counted(drift.changed),
         lost=counted(drift.right_to_wrong),
         gained=counted(drift.wrong_to_right),
         images=grouped(drift.n),

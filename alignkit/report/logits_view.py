@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from alignkit.record import MatrixEntry, MovedImage, RunRecord
+from alignkit.report.entries_view import counted
 from alignkit.report.table import PLACE, Notes, RowCells, Table, numbers
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, grouped, percent, significant
@@ -30,7 +31,7 @@ def logit_cells(entry: MatrixEntry) -> tuple[str, ...]:
     distances = (logits.mean_abs, logits.p99, logits.max_abs)
     return (
         DASH if drift.churn.value is None else percent(drift.churn.value, 2),
-        f"{grouped(drift.changed)} of {grouped(drift.n)}",
+        f"{counted(drift.changed)} of {grouped(drift.n)}",
         *(DASH if each is None else significant(each) for each in distances),
         DASH if logits.cosine is None else f"{logits.cosine:.5f}",
         DASH if margins is None else grouped(margins.halved),

@@ -53,8 +53,10 @@ def _how(logged: list[TrainingFacts]) -> list[str]:
         words.append(f"{grouped(first.held_out)} more held out to score them; kept epoch {kept}")
     if weights := first.pretrained:
         words.append(f"begun with {weights.identity}, state_dict SHA-256 {weights.sha256[:12]}…")
-        if weights.drawn_anew:
-            words.append(f"{', '.join(weights.drawn_anew)} initialised at random for these classes")
+        if weights.initialised:
+            words.append(
+                f"{', '.join(weights.initialised)} initialised at random for these classes"
+            )
     return words
 
 

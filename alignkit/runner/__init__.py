@@ -19,7 +19,7 @@ from alignkit.experiment.experiment import Experiment
 from alignkit.outcome import Measured, PlannedWork
 from alignkit.plan import Plan
 from alignkit.plan.forecast import forecast, planned_work
-from alignkit.plan.plan_keys import keyed_plan, rekey_for_images
+from alignkit.plan.plan_keys import keyed_plan, rekey_for_images, rekey_from_store
 from alignkit.plan.required_models import require_own_models
 from alignkit.plan.work import emulations
 from alignkit.record import RunRecord
@@ -58,7 +58,12 @@ def run_experiment(
         # before the first minute of work: an emulated precision may take most of the run
         for slow in emulations(each for each in plan.evaluations if not _stored(each, workspace)):
             context.progress.note(slow)
-        timed = TimedProgress(context.progress, lambda: forecast(plan, workspace))
+        timed = TimedProgress(
+            context.progress,
+            # images that a path does not decode change the keys of models as the run goes on
+            lambda: forecast(rekey_from_store(plan, workspace), workspace),
+            at_least=plan.advise is not None and not plan.cells,
+        )
         timed.estimate()
         record = carry_out(plan, folder, replace(context, progress=timed))
         write_record(record, folder)

@@ -28,6 +28,8 @@ class TimedProgress:
     inner: Progress
     expect: Callable[[], Forecast]
     """Forecasts the work that is not stored yet."""
+    at_least: bool = False
+    """Whether there is work besides, which it does not forecast."""
     clock: Callable[[], float] = time.monotonic
     _expected: Forecast | None = None
     _at: float = 0.0
@@ -64,7 +66,7 @@ class TimedProgress:
         now = self.clock()
         if self._expected is not None and now >= self._said + 1:
             self._said = now
-            self.inner.left(time_left(self._expected, now - self._at))
+            self.inner.left(time_left(self._expected, now - self._at, at_least=self.at_least))
 
 
 @dataclass(slots=True)
@@ -80,15 +82,17 @@ class _TimedStage:
         self.inner.note(text)
 
 
-def time_left(expected: Forecast, since: float = 0.0) -> str:
+def time_left(expected: Forecast, since: float = 0.0, *, at_least: bool = False) -> str:
     """Say how long the work takes that is not stored yet; empty if no part of it is known.
 
-    ``since`` is the time in seconds that some of it has already taken.
+    ``since`` is the time in seconds that some of it has already taken. ``at_least`` says that there
+    is work besides, which the forecast does not have.
     """
     known = max(0.0, (expected.known.seconds or 0.0) - since)
-    if not expected.unknown:
+    if not expected.unknown and not at_least:
         return f"about {duration(known)} left in all"
-    if not expected.known.seconds:
+    if not known:
         return ""
     missing = ", ".join(KINDS[each] for each in expected.unknown)
-    return f"more than {duration(known)} left in all; not measured here yet: {missing}"
+    more = f"; not measured here yet: {missing}" if missing else ""
+    return f"more than {duration(known)} left in all{more}"

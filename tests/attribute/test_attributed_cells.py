@@ -125,7 +125,7 @@ def attribute_stored_of(samples, folder):
     return attribute_stored(planned(TORCH), samples, opened, Workspace(folder))
 
 
-def test_a_budget_in_seconds_becomes_images_by_the_stored_times_of_the_cells(tmp_path):
+def test_a_budget_in_seconds_becomes_images_by_the_stored_times_of_the_cells(tmp_path, monkeypatch):
     workspace, parts = Workspace(tmp_path), {"cell": 1}
     with workspace.store("cells", parts, "a cell") as folder:
         (folder / "logits").write_bytes(b"")
@@ -142,6 +142,13 @@ def test_a_budget_in_seconds_becomes_images_by_the_stored_times_of_the_cells(tmp
     assert found.images(15, workspace) == (15, False)
     narrow = replace(found, planned=replace(work, scope=Scope(seconds=budget / 100)))
     assert narrow.images(100, workspace) == (10, False)  # however small the budget is
+    # inside decode, seven more of each of at most 15 images
+    monkeypatch.setattr(PlannedAttribution, "predictions_inside_decode", 7)
+    for limit, count in ((15, 30), (None, 18), (100, 18)):
+        scope = Scope(seconds=(7 * 15 + 2 * 30.5) * seconds / 10, inside_decode=limit)
+        some = replace(found, planned=replace(work, scope=scope))
+        assert some.images(100, workspace) == (count, False)
+    monkeypatch.undo()
     # resize alone has no mixture besides the two paths
     free = replace(found, planned=planned(TORCH, seconds=budget))
     assert free.images(100, workspace) == (100, False)

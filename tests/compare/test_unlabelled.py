@@ -103,6 +103,13 @@ def test_outputs_that_are_not_finite_have_no_margin():
     assert "no image has" in drift([one], [one]).margins.reason
 
 
+def test_equal_rows_that_are_not_finite_have_not_moved():
+    before, after = unlabelled(), unlabelled()
+    for logits in (before.logits, after.logits):
+        logits[3, 0], logits[4, 1], logits[5, 2] = np.inf, -np.inf, np.nan
+    assert drift([before], [after]).moved == ()
+
+
 def test_pairs_of_a_row_and_changes_of_churn_need_no_labels():
     sides = [[unlabelled()], [unlabelled(1, 0.5)], [unlabelled(2, 0.5)]]
     pair = cell_pairs(sides)[1, 2]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from alignkit.datasets.unlabelled_images import Images
-from alignkit.errors import ConfigError, DataError, NothingCompared
+from alignkit.datasets.unlabelled_images import Images, images_from
+from alignkit.errors import ConfigError, DataError, NothingCompared, UnreadableImage
 
 
 @pytest.fixture
@@ -81,3 +81,20 @@ def test_unlabelled_images_train_nothing(pictures):
         Images(pictures).training()
     with pytest.raises(DataError, match="no labels"):
         Images(pictures).fingerprint("train")
+
+
+def test_encoded_images_files_and_folders_may_be_mixed_and_files_keep_their_names(pictures):
+    encoded = (pictures / "a.PNG").read_bytes()
+    samples = images_from([pictures / "b.jpg", encoded, str(pictures / "deep"), pictures / "b.jpg"])
+    assert samples.ids == ("b.jpg", "image 1", "deep/er/c.webp")
+    files = [pictures / "b.jpg", pictures / "a.PNG", pictures / "deep/er/c.webp"]
+    assert [samples.read(index) for index in range(3)] == [each.read_bytes() for each in files]
+    fingerprints = {samples.fingerprint}
+    (pictures / "b.jpg").write_bytes(b"changed")
+    with pytest.raises(UnreadableImage, match="changed after it was listed"):
+        samples.read(0)
+    fingerprints.add(images_from([pictures / "b.jpg", encoded, pictures / "deep"]).fingerprint)
+    fingerprints.add(images_from([pictures / "b.jpg", b"other", pictures / "deep"]).fingerprint)
+    assert len(fingerprints) == 3
+    with pytest.raises(DataError, match="does not exist; name a folder or an image"):
+        images_from([encoded, pictures / "absent.jpg"])

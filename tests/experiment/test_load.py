@@ -260,6 +260,10 @@ def test_of_many_mistakes_the_first_are_listed(file):
 
 def test_a_missing_file_suggests_the_one_beside_it(file):
     assert refusal(file.with_name("xx.yaml")).endswith(f"no such file; did you mean '{file}'?")
+    longer = file.with_name("x-long.yaml")
+    longer.write_text(file.read_text())
+    said = refusal(file.with_name("X.yaml"))
+    assert said.endswith(f"no such file; did you mean {str(longer)!r} or {str(file)!r}?")
     assert "is a folder" in refusal(file.parent)
 
 

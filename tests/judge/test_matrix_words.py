@@ -1,9 +1,11 @@
 """The sentence about a matrix blames a runtime only for what the runtime changes."""
 
+from dataclasses import replace
+
 import pytest
 
 from alignkit.judge.evidence import Evidence
-from alignkit.judge.matrix_words import matrix_sentence
+from alignkit.judge.matrix_words import _effect, matrix_sentence
 from alignkit.record import (
     AttributionFacts,
     Drift,
@@ -11,8 +13,11 @@ from alignkit.record import (
     FactorShare,
     LogitDistance,
     MatrixEntry,
+    MovedImage,
     NumericDrift,
+    PathFacts,
 )
+from alignkit.samples import NO_LABELS
 
 ZERO = Estimate(0.0, 0.0, 0.0)
 LOGITS = LogitDistance(max_abs=1.0, mean_abs=0.1, cosine=0.9, p99=0.5)
@@ -42,7 +47,7 @@ def shares(precision_share) -> AttributionFacts:
         unit="fraction", method="shapley", images=100,
         shares=(
             FactorShare("resize", Estimate(-0.13, -0.2, 0.0), ZERO),
-            FactorShare("precision", Estimate(precision_share, -0.2, 0.2), ZERO),
+            FactorShare("precision", Estimate(precision_share, -0.2, 0.2, "unknown"), ZERO),
         ),
         interaction=ZERO, total=ZERO, sentence="Macro recall -13.0 pp: resize -13.0 pp",
     )  # fmt: skip
@@ -61,9 +66,10 @@ def test_an_innocent_runtime_is_not_named(flips, share):
     assert "bf16" not in said
 
 
-def test_a_runtime_with_a_share_is_named():
+@pytest.mark.parametrize("share", [-0.02, None])
+def test_a_runtime_with_a_share_or_an_unknown_one_is_named(share):
     entries = entry("a", "fp32", 0), entry("b", "fp32", 12), entry("b", "bf16", 13, 1)
-    said = sentence(*entries, attributions=(shares(-0.02),))
+    said = sentence(*entries, attributions=(shares(share),))
     assert said.startswith("Trained with a, served with b in torch bf16: macro recall −13.00 pp")
 
 
@@ -71,3 +77,35 @@ def test_a_runtime_that_alone_differs_is_the_cause():
     said = sentence(entry("a", "fp32", 0), entry("a", "bf16", 2, 2))
     assert "served with a in torch bf16" in said
     assert said.endswith("the pixels are the same, so the runtime is the cause.")
+
+
+def test_the_row_that_changes_is_named_where_the_reference_row_changes_nothing():
+    served_with_a = entry("a", "fp32", 6).model_copy(
+        update={"trained_with": "b", "aligned": False, "drift": entry("b", "fp32", 6).drift}
+    )
+    entries = entry("a", "fp32", 0), entry("b", "fp32", 0), served_with_a
+    paths = tuple(PathFacts(name=name, stages=()) for name in "ab")
+    said = matrix_sentence(Evidence(matrix=entries, paths=paths), "")
+    assert said.startswith("Trained with b, served with a in torch fp32: macro recall −6.00 pp")
+
+
+def test_an_unknown_churn_is_no_comparison_without_a_change():
+    unknown = entry("b", "fp32", 0)
+    drift = replace(unknown.drift, churn=Estimate(None, None, None, "no image is in both"))
+    assert drift.changed is None
+    said = sentence(entry("a", "fp32", 0), unknown.model_copy(update={"drift": drift}))
+    assert said.startswith("Nothing was compared")
+
+
+def unlabelled(path, changed, *moved) -> MatrixEntry:
+    plain = entry(path, "fp32", changed)
+    none = Estimate(None, None, None, NO_LABELS)
+    facts = {"metrics": {"recall.macro": none}, "moved": moved}
+    return plain.model_copy(update={"drift": replace(plain.drift, **facts)})
+
+
+def test_an_image_that_keeps_its_class_is_no_example_of_a_change():
+    kept = MovedImage("x.jpg", "output 0", "output 0", 0.5, 1.0, 0.2)
+    other = MovedImage("x.jpg", "output 0", "output 1", 0.5, 1.0, 1.2)
+    assert "(1 of 100, e.g. output 0 → output 1)" in _effect(unlabelled("b", 1, other), [])
+    assert "(0 of 100)" in _effect(unlabelled("b", 0, kept), [])

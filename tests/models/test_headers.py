@@ -51,6 +51,35 @@ def test_the_header_of_a_graph_is_that_which_onnx_reads(tmp_path, options, besid
     assert header.beside == (("w.data",) if beside else ())
 
 
+def kept_beside(name):
+    tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[1])
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=f"{name}.data")
+    return tensor
+
+
+@pytest.mark.parametrize("place", ["attribute", "branch", "sparse", "function"])
+def test_weights_are_found_beside_a_graph_wherever_it_has_a_tensor(tmp_path, place):
+    model = onnx.load(graph(tmp_path / "a.onnx"))
+    constant = helper.make_node("Constant", [], ["c"])
+    constant.attribute.append(helper.make_attribute("value", kept_beside("w")))
+    if place == "attribute":
+        model.graph.node.append(constant)
+    elif place == "branch":
+        branch = helper.make_graph([constant], "branch", [], [])
+        model.graph.node.append(helper.make_node("If", ["x"], ["z"], then_branch=branch))
+    elif place == "sparse":
+        sparse = model.graph.sparse_initializer.add()
+        sparse.values.CopyFrom(kept_beside("w"))
+    else:
+        sets = [helper.make_opsetid("", 17)]
+        model.functions.append(helper.make_function("own", "f", [], ["c"], [constant], sets))
+    (tmp_path / "b.onnx").write_bytes(model.SerializeToString())
+    header = read_onnx_header(tmp_path / "b.onnx")
+    assert header.beside == ("w.data",)
+    assert (header.classes, len(header.inputs)) == (3, 1)
+
+
 @pytest.mark.parametrize("kept", [1, 3, 60, 200, 700])
 def test_a_graph_that_is_cut_is_no_onnx_file(tmp_path, kept):
     file = graph(tmp_path / "a.onnx")
@@ -110,6 +139,15 @@ def test_another_object_beside_the_tensors_is_named(tmp_path):
             read_weights_header(tmp_path / "a.pt")
         with pytest.raises(DataError):  # and torch refuses it when it would read the values
             read_weights(tmp_path / "a.pt", "m")
+
+
+@pytest.mark.parametrize("archive", [True, False])
+@pytest.mark.parametrize("other", [{1, 2}, 1 + 2j, bytearray(b"ab")])
+def test_plain_values_beside_the_tensors_are_read(tmp_path, archive, other):
+    file = tmp_path / "a.pt"
+    stored = {"state_dict": tensors(), "other": other}
+    torch.save(stored, file, _use_new_zipfile_serialization=archive)
+    assert [*read_weights_header(file).tensors] == [*read_weights(file, "m")]
 
 
 class Malicious:

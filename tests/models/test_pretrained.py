@@ -58,14 +58,14 @@ def test_weights_by_name_come_from_torchvisions_cache_and_the_head_stays_as_draw
     own = target.state_dict()
     assert torch.equal(own["features.0.weight"], content["features.0.weight"])
     assert torch.equal(own["classifier.1.weight"], head)
-    assert told["drawn_anew"] == ["classifier.1.weight", "classifier.1.bias"]
+    assert told["initialised"] == ["classifier.1.weight", "classifier.1.bias"]
     assert told["sha256"] == weights_hash(content)
 
 
 def test_with_as_many_classes_the_head_is_the_published_one(published):
     _, content = published
     target = build_model(MODEL, 1000, 64, 64)
-    assert begin_with(target, "DEFAULT", MODEL)["drawn_anew"] == []
+    assert begin_with(target, "DEFAULT", MODEL)["initialised"] == []
     assert weights_hash(target.state_dict()) == weights_hash(content)
 
 
@@ -165,7 +165,7 @@ def test_a_timm_tag_comes_from_the_hubs_cache(hub):
     target = build_model("timm:resnet10t", 5, 64, 64)
     told = begin_with(target, "c3_in1k", "timm:resnet10t")
     assert told["identity"] == "c3_in1k (timm/resnet10t.c3_in1k)"
-    assert told["drawn_anew"] == ["fc.weight", "fc.bias"]
+    assert told["initialised"] == ["fc.weight", "fc.bias"]
     assert told["sha256"] == weights_hash(content)
     assert torch.equal(
         target.state_dict()["layer1.0.conv1.weight"], content["layer1.0.conv1.weight"]
@@ -205,6 +205,14 @@ def test_a_published_model_predicts_with_the_published_bits_once_it_was_fetched(
     assert weights_hash(load_model(checkpoint).state_dict()) == weights_hash(content)
     file.unlink()  # a second run needs no library's cache and no network
     assert published_model().fetched(workspace).checkpoint(classes, (64, 64)) == checkpoint
+
+
+def test_other_source_stores_published_weights_again(published, tmp_path, monkeypatch):
+    workspace = Workspace(tmp_path / "reports")
+    before = published_model().fetched(workspace).file
+    assert published_model().fetched(workspace).file == before
+    monkeypatch.setattr("alignkit.models.pretrained.code_version", lambda layers: "other")
+    assert published_model().fetched(workspace).file != before
 
 
 def test_the_key_of_a_published_model_is_that_of_its_weights_before_and_after_the_download(

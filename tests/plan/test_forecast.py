@@ -169,6 +169,18 @@ def test_pixels_are_timed_by_the_same_paths_on_other_images(plan, workspace):
     # two paths, 40 training and 20 evaluation images; one comparison of 20
     assert costs["prepared"].seconds == pytest.approx(2 * (40 + 20) * 3 / 20)
     assert costs["comparisons"].seconds == pytest.approx(5)
+    assert all(costs[kind].of_others for kind in ("prepared", "comparisons"))
+
+
+def test_pixels_of_the_same_images_tell_the_time_before_those_of_others(plan, workspace):
+    keep_pixels(workspace, plan, code="older")
+    timed(workspace, "prepared", 3.0)
+    timed(workspace, "comparisons", 5.0)
+    costs = forecast(plan, workspace).costs
+    keep_pixels(workspace, plan, samples="others")
+    kinds = ("prepared", "comparisons")
+    assert [forecast(plan, workspace).costs[kind] for kind in kinds] == [costs[k] for k in kinds]
+    assert not any(costs[kind].of_others for kind in kinds)
 
 
 def test_when_all_is_cached_nothing_is_to_be_done(plan, workspace):

@@ -264,3 +264,25 @@ def test_a_run_attributes_under_the_key_that_the_plan_tells(tmp_path):
     (none,) = planned_attributions(replace(plan, evaluations=tuple(without_reference)))
     assert none.skipped == "no cell that it begins from can run"
     assert not none.models
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("name: first", "name: second"), ("preprocess: opencv}", "preprocess: pillow}")]
+)  # fmt: skip
+def test_the_record_of_a_given_model_is_that_of_its_name_and_path(tmp_path, before, after):
+    weights = tmp_path / "mine.pt"
+    torch.save(small_cnn(10).state_dict(), weights)
+    given = f"{{name: first, weights: {weights}, model: small-cnn, preprocess: opencv}}"
+    path = "decode: opencv, resize: {name: opencv, size: 48}"
+    text = f"""\
+name: keys
+data: {{name: digits-on-photos, train: 40, eval: 20, seed: 0}}
+preprocess: {{opencv: {{{path}}}, pillow: {{{path}, same: true}}}}
+models: [{given}]
+evaluate: {{backends: [torch]}}
+"""
+    file, keys = tmp_path / "keys.yaml", set()
+    for written in (text, text.replace(before, after)):
+        file.write_text(written)
+        keys.add(make_plan(load_experiment(file)).key)
+    assert len(keys) == 2

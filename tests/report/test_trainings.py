@@ -52,7 +52,7 @@ def test_without_held_out_images_nothing_is_said_of_them(record):
 
 
 def test_the_page_names_the_weights_that_trainings_began_with(record):
-    facts = PretrainedFacts(identity="DEFAULT (a.pth)", sha256="ab" * 32, drawn_anew=("fc.bias",))
+    facts = PretrainedFacts(identity="DEFAULT (a.pth)", sha256="ab" * 32, initialised=("fc.bias",))
     begun = (each.model_copy(update={"pretrained": facts}) for each in record.trainings)
     section = training_sections(with_trainings(record, begun), Names(record.paths))[0]
     assert "begun with DEFAULT (a.pth), state_dict SHA-256 abababababab…" in section.words

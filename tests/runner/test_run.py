@@ -21,7 +21,7 @@ from alignkit.errors import DataError, NothingCompared
 from alignkit.experiment import load_experiment
 from alignkit.outcome import Measured
 from alignkit.plan import Plan, make_plan
-from alignkit.plan.forecast import forecast
+from alignkit.plan.forecast import Forecast, forecast
 from alignkit.plan.plan_keys import keyed_plan
 from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.progress import NoProgress, PlainProgress
@@ -352,8 +352,10 @@ def test_a_cached_run_neither_renders_nor_imports_a_numerical_library(finished):
 
 
 @pytest.fixture(scope="module")
-def refused(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunRecord, Path, Workspace]:
-    """A run over images of which one path decodes one less than the other, and its file."""
+def refused(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[RunRecord, Path, Workspace, list[Forecast]]:
+    """A run over images of which one path decodes one less than the other, its file and forecasts."""
     tmp_path = tmp_path_factory.mktemp("refused")
     root = tmp_path / "images"
     for split, count in (("train", 10), ("eval", 6)):
@@ -371,12 +373,28 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunRecord, Path, 
                         seeds="[0]")  # fmt: skip
     lines = [line for line in text.splitlines() if not line.startswith("data:")]
     file.write_text("\n".join([*lines, f"data: {{name: folder, root: {root}}}"]))
-    record, _ = run(file, tmp_path / "reports")
-    return record, file, Workspace(tmp_path / "reports")
+    made: list[Forecast] = []
+
+    def kept(plan: Plan, workspace: Workspace) -> Forecast:
+        made.append(forecast(plan, workspace))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("alignkit.runner.forecast", kept)
+        for pause in ("_PAUSE", "_SHARE"):
+            patch.setattr(f"alignkit.runner.time_left.{pause}", 0)
+        record, _ = run(file, tmp_path / "reports")
+    return record, file, Workspace(tmp_path / "reports"), made
+
+
+def test_no_time_is_left_after_a_run_that_left_an_image_out(refused):
+    *_, forecasts = refused
+    assert len(forecasts) > 2
+    assert (forecasts[-1].known.seconds, forecasts[-1].unknown) == (0, ())
 
 
 def test_a_file_one_decoder_refuses_is_in_the_coverage_and_in_no_training(refused):
-    record, _, _ = refused
+    record, *_ = refused
     rows = {(row.preprocess, row.split): row for row in record.coverage}
     assert rows["opencv", "train"].ok == 21
     assert rows["other", "train"].unsupported == 1
@@ -391,7 +409,7 @@ def test_a_file_one_decoder_refuses_is_in_the_coverage_and_in_no_training(refuse
 
 
 def test_what_was_trained_without_an_image_is_cached_for_the_plan_and_done_again_afresh(refused):
-    _, file, workspace = refused
+    _, file, workspace, _ = refused
     plan = keyed_plan(load_experiment(file), workspace)
     assert states(plan, workspace) == {"cached"}
     forget(plan, workspace)

@@ -26,10 +26,17 @@ def expected(**costs):
             "more than 1 min 00 s left in all; not measured here yet: attribution",
         ),
         ({"cells": UNKNOWN, "trainings": Cost(0.0, 0)}, 0, ""),
+        ({"cells": UNKNOWN, "trainings": Cost(9.0, 1)}, 60, ""),
     ],
 )
 def test_the_time_is_that_of_the_work_that_is_left(costs, since, words):
     assert time_left(expected(**costs), since) == words
+
+
+def test_work_beside_that_of_the_forecast_makes_it_a_lower_bound():
+    costs = expected(cells=Cost(90.0, 1))
+    assert time_left(costs, at_least=True) == "more than 1 min 30 s left in all"
+    assert not time_left(costs, 100, at_least=True)
 
 
 class Told(NoProgress):
