@@ -76,5 +76,5 @@ def test_an_option_of_a_plugin_is_read_as_in_a_file(text, value):
 def test_an_option_that_is_no_yaml_is_refused(text):
     from alignkit.cli.conformance_command import _option
 
-    with pytest.raises(ConfigError, match="give KEY=VALUE|put the value in quotes"):
+    with pytest.raises(ConfigError, match=r"give KEY=VALUE|put the value in quotes"):
         _option(text)
