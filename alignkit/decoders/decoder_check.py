@@ -102,7 +102,7 @@ def _test(name: str, plugin: Plugin, kind: str) -> DecoderCheck:
         return DecoderCheck(name, kind, decoded.outcome, decoded.reason)
     # nothing is learned from a rule that the decoder itself computes
     others = {
-        "its own rule" if each == decoder else rule: _pixels(each, kind)
+        "its own rule" if each == decoder else rule: _pixels(each, kind)  # type: ignore[arg-type]
         for rule, each in _rules().items()
     }
     missing = DECODERS[_REFERENCE].missing()
