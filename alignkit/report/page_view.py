@@ -179,8 +179,10 @@ def _largest_logit(record: RunRecord, names: Names) -> KeyFigure:
         return KeyFigure(name, DASH, "nothing was compared")
     most, index = max(found)
     entry = record.matrix[-index]
-    halved = entry.drift.margins.halved if entry.drift and entry.drift.margins else 0
-    detail = f"{count(halved, 'image')} lost half of the margin · {names.title(entry)}"
+    margins = entry.drift.margins if entry.drift else None
+    known = margins is not None and margins.p50 is not None  # else nothing is counted
+    halved = count(margins.halved, "image") if margins and known else f"{DASH} images"
+    detail = f"{halved} lost half of the margin · {names.title(entry)}"
     return KeyFigure(name, significant(most), detail, link=entry_id(-index))
 
 
