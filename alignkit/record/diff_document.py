@@ -160,7 +160,9 @@ class PredictionDrift(Stored):
     """A model's predictions along a candidate path against those along the reference."""
 
     n: Count
-    """Images predicted on both paths."""
+    """Images predicted on both paths, with finite outputs."""
+    non_finite: Count = 0
+    """Images with a NaN or infinite output on either path: they are not judged."""
     left_out: Count
     """Images that some mixture of the paths cannot prepare."""
     left_out_reason: str = ""
