@@ -152,8 +152,7 @@ def _in_order(logits: Iterable[FromCandidate]) -> list[str]:
 
 def _finite(before: Logits, after: Logits) -> npt.NDArray[np.bool_]:
     """Mark the images, (n,), whose outputs are finite on both sides."""
-    finite: npt.NDArray[np.bool_] = (np.isfinite(before) & np.isfinite(after)).all(axis=1)
-    return finite
+    return np.asarray((np.isfinite(before) & np.isfinite(after)).all(axis=1))
 
 
 def _alone(factor: str, before: Logits, after: Logits) -> StageFlips:
