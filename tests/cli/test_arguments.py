@@ -78,3 +78,17 @@ def test_an_option_that_is_no_yaml_is_refused(text):
 
     with pytest.raises(ConfigError, match=r"give KEY=VALUE|put the value in quotes"):
         _option(text)
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("calibrate", "--out", "json=a", "--out", "json=b"), "json is written once"),
+    (("calibrate", "--out", "residuals=-"), "residuals is a folder"),
+    (("compare-runs", "a", "b", "--out", "html=x", "--out", "html=y"), "html is written once"),
+    (("match", "--images", ".", "--target", "http://localhost:1/v2/models/m", "--out", "tensors=a", "--out",
+      "tensors=b"), "tensors is written once"),
+    (("report", "a", "--out", "html=-"), "html is a folder"),
+    (("diff", ".", "-p", "a,b", "--out", "html=-"), "html is a folder"),
+])  # fmt: skip
+def test_a_path_that_could_not_be_written_is_refused(alignkit, words, said):
+    told = alignkit(*words)
+    assert (told.code, said in told.err) == (2, True)
