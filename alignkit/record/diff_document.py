@@ -22,6 +22,7 @@ from alignkit.record import (
 )
 from alignkit.record.document import document_text, stored_document
 from alignkit.record.numeric_facts import LogitDistance, MarginDrift, MovedImage
+from alignkit.record.pixel_facts import OfShapes
 from alignkit.record.stored import Estimate, Real
 from alignkit.stored_file import write_atomically
 
@@ -48,7 +49,7 @@ class KindCount(Stored):
     images: Count
 
 
-class DistanceFacts(Stored):
+class DistanceFacts(OfShapes, Stored):
     """The distance between two paths' images at one stage, in grey levels 0..255."""
 
     images: Count

@@ -32,7 +32,7 @@ from alignkit.report.matrix_view import (
 from alignkit.report.numeric_view import quantised_table
 from alignkit.report.published_view import published_label, published_words, tally
 from alignkit.report.run_view import CONTROL_WORDS, coverage_words
-from alignkit.report.stage_view import stage_sections
+from alignkit.report.stage_view import no_pixels, stage_sections
 from alignkit.report.table import PLACE, Columns, Table, numbers
 from alignkit.report.training_data_view import across_paths, mix_sentences, size_sentence
 from alignkit.report.verdict_view import ICONS, verdict_view, verdict_word
@@ -42,6 +42,7 @@ from alignkit.text.names import (
     QUICK_LOOK,
     Names,
     controls_words,
+    quick_mark,
     quick_words,
     state_words,
     surrogate_lines,
@@ -94,6 +95,7 @@ def summary_view(record: RunRecord) -> dict[str, Any]:
         "sentence": record.verdict.sentence,
         "partial": record.partial,
         "quick": quick_words(record.quick),
+        "quick_mark": quick_mark(record.quick),
         "question": record.question,
         "sample": f"{record.data.name}: {sample}.",
         "surrogates": [f"{path.name} is a {path.evidence}." for path in known if path.note],
@@ -245,7 +247,7 @@ def _stages(record: RunRecord, names: Names) -> Section:
         if stage.mode == "isolated" and stage.max_abs and stage.mean_abs is not None
     ]
     headers = ("Paths", "Stage (isolated)", *numbers("Max", "Mean", "Pixels differing"))
-    none = "No pixels were compared." if len(record.paths) > 1 else "There is one path."
+    none = f"{no_pixels(record).capitalize()}."
     return _section("Which stage", words or none, headers, rows)
 
 
