@@ -161,15 +161,29 @@ _STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 """Names of what results are printed to; its descriptor need not be 1."""
 
 
-def output_paths(texts: Sequence[str], kinds: Collection[str]) -> list[tuple[str, Path]]:
-    """Parse ``--out KIND=PATH``; raise `ConfigError` for another kind or without a path."""
-    found = []
+def output_paths(
+    texts: Sequence[str],
+    kinds: Collection[str],
+    *,
+    folders: Collection[str] = (),
+    once: Collection[str] = (),
+) -> list[tuple[str, Path]]:
+    """Parse ``--out KIND=PATH``; raise `ConfigError` for another kind or without a path.
+
+    Also for stdout, ``-``, as the path of one of the kinds that are ``folders``, and for a second
+    path of a kind that is written ``once``.
+    """
+    found: list[tuple[str, Path]] = []
     for text in texts:
         kind, equals, path = text.partition("=")
         if kind not in kinds:
             raise ConfigError(f"--out {text}: no kind {kind!r}{did_you_mean(kind, kinds)}")
         if not equals or not path:
             raise ConfigError(f"--out {text}: write it as KIND=PATH, for example {kind}=FILE")
+        if kind in folders and path == "-":
+            raise ConfigError(f"--out {text}: {kind} is a folder and cannot be printed; name one")
+        if kind in once and kind in dict(found):
+            raise ConfigError(f"--out {text}: {kind} is written once; leave out one of the two")
         found.append((kind, Path(path)))
     return found
 

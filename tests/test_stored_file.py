@@ -8,10 +8,11 @@ import threading
 
 import pytest
 
-from alignkit.errors import WorkspaceError
+from alignkit.errors import ConfigError, WorkspaceError
 from alignkit.stored_file import (
     DamagedError,
     NoSealError,
+    output_paths,
     read_sealed,
     sealed,
     unsealed,
@@ -98,3 +99,14 @@ def test_an_output_to_standard_output_follows_what_was_printed(tmp_path, piped):
 def test_an_output_does_not_replace_a_folder(tmp_path):
     with pytest.raises(WorkspaceError, match=r"directory.*; name another file"):
         write_output(tmp_path, "x")
+
+
+def test_a_kind_that_is_written_once_has_one_path_and_a_folder_is_not_printed():
+    kinds = ("json", "html")
+    twice = ["json=a", "json=b", "html=c"]
+    assert len(output_paths(twice, kinds, folders=("html",), once=("html",))) == 3
+    with pytest.raises(ConfigError, match="--out json=b: json is written once"):
+        output_paths(twice, kinds, once=("json",))
+    assert output_paths(["json=-"], kinds, folders=("html",))
+    with pytest.raises(ConfigError, match="--out html=-: html is a folder"):
+        output_paths(["html=-"], kinds, folders=("html",))

@@ -36,7 +36,7 @@ def calibrate(
             metavar="KIND=DIR",
             help="json=DIR: folder for the JSON files; by default the package, which displays "
             "them, and none with --pairs. residuals=DIR: also write real minus surrogate decode of "
-            "every image, as .npz. Repeatable.",
+            "every image, as .npz.",
         ),
     ] = [],  # noqa: B006
     pairs: Annotated[
@@ -76,7 +76,8 @@ def calibrate(
     0 all measured, whatever the result · 2 usage · 4 a real stage cannot run here; the output
     names it and the reason · 5 no pair could be compared.
     """
-    folders = dict(output_paths(out, ("json", "residuals")))
+    kinds = ("json", "residuals")
+    folders = dict(output_paths(out, kinds, folders=kinds, once=kinds))
     names = listed(names or [])
     if recorder or pairs:
         presets = bool(names or images or "residuals" in folders)

@@ -44,15 +44,15 @@ def conformance(
 
 
 def _option(text: str) -> tuple[str, Any]:
-    import yaml
+    from alignkit.experiment.yaml_source import parse
 
     key, sign, value = text.partition("=")
     if not sign:
         raise ConfigError(f"{text!r} is no option; give KEY=VALUE")
-    try:
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise ConfigError(f"{text!r}: the value is no YAML; put it in quotes") from None
+    source = parse(value, key)
+    if source.problems:
+        raise ConfigError(f"{text!r}: {source.problems[0].message}; put the value in quotes")
+    return key, source.value
 
 
 def _text(found: Conformance) -> str:

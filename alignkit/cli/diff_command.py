@@ -123,7 +123,7 @@ def diff(
     from alignkit.studies.diff.diff_arguments import model_and_side, samples_of, write_outputs
     from alignkit.studies.diff.diff_summary import diff_summary
 
-    outputs = output_paths(out, ("json", "html"))
+    outputs = output_paths(out, ("json", "html"), folders=("html",))
     # `alignkit diff experiment.yaml` should do what every other command does with a file
     if config is None and images and [path.suffix for path in images] in YAML:
         config, images = images[0], None

@@ -133,7 +133,7 @@ def match(
     from alignkit.search.match_text import as_json as document_of
     from alignkit.stored_file import output_paths, write_output
 
-    files = output_paths(out, ("json", "tensors"))
+    files = output_paths(out, ("json", "tensors"), folders=("tensors",), once=("tensors",))
     record = dict(files).get("tensors")
     if record and (target is None or "://" not in target):
         raise ConfigError("--out tensors=DIR stores the tensors of a live endpoint, http://…")

@@ -51,7 +51,9 @@ def report(
     from alignkit.report.write_report import form, write_report
 
     wanted = form(single_file=single_file, images=images, max_report_size=max_report_size)
-    targets = output_paths(out, ("html", "atlas"))
+    # a single file may be printed
+    folders = ("atlas",) if single_file else ("html", "atlas")
+    targets = output_paths(out, ("html", "atlas"), folders=folders)
     for path in [path for kind, path in targets if kind == "atlas"]:
         from alignkit.report.write_atlas import write_atlas
 
@@ -105,7 +107,7 @@ def compare(
     from alignkit.studies.compare_runs import compare_runs
     from alignkit.text import printable
 
-    files = output_paths(out, ("html", "json"))
+    files = output_paths(out, ("html", "json"), folders=("html",), once=("html",))
     # printed on the page, so that whoever reads it can repeat the comparison
     words = ["alignkit", "compare-runs", str(before), str(after), *(["--force"] if force else [])]
     made = compare_runs(before, after, force=force, command=shlex.join(words))

@@ -28,7 +28,7 @@ from alignkit.record import (
     NoiseFloor,
     State,
 )
-from alignkit.record.cell_facts import OWN_GRAPH
+from alignkit.record.cell_facts import OWN_GRAPH, REFERENCE_ENDED
 from alignkit.stored_file import file_sha256
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def _joined_state(
     state, reason, _ = state_of(absent[0].ended)
     if state == "measured":
         state, why, _ = state_of(references[members.index(absent[0])].ended)
-        reason = f"the cell it is compared with did not run: {why}"
+        reason = f"{REFERENCE_ENDED}{why}"
     if ran:
         return "measured", f"without seed {', '.join(str(each.seed) for each in absent)}: {reason}"
     return state, reason

@@ -1,4 +1,4 @@
-"""The preset that a word means which names none, and what runs here in place of one that cannot."""
+"""Say which preset a wrong name means, and which one runs here instead of one that cannot."""
 
 from __future__ import annotations
 

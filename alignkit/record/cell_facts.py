@@ -148,6 +148,10 @@ class EngineFacts(Stored):
     and ONNX nodes. Two builds of a graph may differ in bytes and not in their layers."""
 
 
+REFERENCE_ENDED = "the cell it is compared with did not run: "
+"""Beginning of the reason of an entry whose reference ended so."""
+
+
 class Evaluated(Placed):
     """The outcome of one evaluation, or of those of all seeds."""
 

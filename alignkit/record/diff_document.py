@@ -22,6 +22,7 @@ from alignkit.record import (
 )
 from alignkit.record.document import document_text, stored_document
 from alignkit.record.numeric_facts import LogitDistance, MarginDrift, MovedImage
+from alignkit.record.pixel_facts import OfShapes
 from alignkit.record.stored import Estimate, Real
 from alignkit.stored_file import write_atomically
 
@@ -48,7 +49,7 @@ class KindCount(Stored):
     images: Count
 
 
-class DistanceFacts(Stored):
+class DistanceFacts(OfShapes, Stored):
     """The distance between two paths' images at one stage, in grey levels 0..255."""
 
     images: Count
@@ -160,7 +161,9 @@ class PredictionDrift(Stored):
     """A model's predictions along a candidate path against those along the reference."""
 
     n: Count
-    """Images predicted on both paths."""
+    """Images predicted on both paths, with finite outputs."""
+    non_finite: Count = 0
+    """Images with a NaN or infinite output on either path: they are not judged."""
     left_out: Count
     """Images that some mixture of the paths cannot prepare."""
     left_out_reason: str = ""

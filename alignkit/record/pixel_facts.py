@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Protocol
 
 from alignkit.record.stored import Artifact, Count, Real, Stored
 
 
-class PixelStage(Stored):
+class _Compared(Protocol):
+    @property
+    def images(self) -> int: ...
+    @property
+    def shape_mismatches(self) -> int: ...
+
+
+class OfShapes:
+    """Something that counts the images compared and those of another shape."""
+
+    @property
+    def mostly_other_shapes(self: _Compared) -> bool:
+        """Whether fewer images were compared than have another shape."""
+        return self.shape_mismatches > self.images
+
+
+class PixelStage(OfShapes, Stored):
     """The difference of one stage's output between two paths, over the evaluation images."""
 
     reference: str

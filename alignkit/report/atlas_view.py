@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
+from alignkit.compare.statistics import rule_of_three
 from alignkit.errors import RecordError
 from alignkit.place import Column, Row
 from alignkit.preprocess.presets import PRESETS
@@ -48,20 +49,30 @@ def atlas_view(record: RunRecord) -> dict[str, Any]:
     names = Names(record.paths)
     drifts = [each.drift for each in record.matrix if each.ran and each.drift]
     detectable = [each.detectable for each in drifts if each.detectable]
-    images = max(each.n for each in drifts) if drifts else record.data.eval
+    images = max(
+        # an entry joins its seeds
+        (
+            each.drift.n // max(len(each.seeds), 1)
+            for each in record.matrix
+            if each.ran and each.drift
+        ),
+        default=record.data.eval,
+    )
     models = dict.fromkeys(each.row.model or "trained here" for each in aligned)
+    rows = len({each.row for each in aligned})
     return {
         "alignkit": record.alignkit,
         "question": f"{quick_words(record.quick)} {record.question}".strip(),
         "started": record.started.replace("T", " ").partition(".")[0].partition("+")[0],
         "models": ", ".join(models),
+        "models_counted": "One model" if rows == 1 else count(rows, "model"),
         "images": count(images, "image"),
         "classes": count(len(record.data.classes), "class", "classes"),
         "processor": record.environment.cpu,
         "resolution": unsigned(min(detectable), max(detectable)) if detectable else "",
         "intervals": interval_words(record),
-        # exact, one-sided, 95 %: a bootstrap of no change gives an interval of no width
-        "unseen": plain(100 * (1 - 0.05 ** (1 / images)), 2),
+        # a bootstrap of no change gives an interval of no width
+        "unseen": plain(100 * min(1.0, rule_of_three(images)), 2),
         "notes": [*record.data.notes, *_unused(record, aligned)],
         "references": [_reference(each, names) for each in aligned],
         "sections": [*_sections(record, aligned, names)],
@@ -72,7 +83,7 @@ def atlas_view(record: RunRecord) -> dict[str, Any]:
 
 
 def _unused(record: RunRecord, aligned: Sequence[MatrixEntry]) -> list[str]:
-    """Say what training images are for where nothing is trained."""
+    """Explain the training images of a run that trains nothing."""
     if not record.data.train or not all(each.row.model for each in aligned):
         return []
     images = count(record.data.train, "training image")
@@ -97,12 +108,14 @@ def _sections(record: RunRecord, aligned: Sequence[MatrixEntry], names: Names) -
         words = tested and f"* {tested}"
         yield Section(f"Instead of {names.short(own.evaluated_with)}{of}", words,
                       _swaps(record, own, ran, names))  # fmt: skip
-        served = [each for each in reversed(ran) if each.column.runtime == own.column.runtime]
-        stacks = [own, *(each for each in served if each.evaluated_with in PRESETS)]
-        if len(stacks) > 2:
-            paths = [each.evaluated_with for each in stacks]
+        paths, left = exchanged(record, own)
+        if len(paths) > 2:
             title = f"Any stack for any other{of}"
-            yield Section(title, _PAIRS, _matrix(own, paths, changes, names))
+            others = ", ".join(map(names.short, left))
+            words = (
+                f"{_PAIRS} Left out, because no preset is called so: {others}." if left else _PAIRS
+            )
+            yield Section(title, words, _matrix(own, paths, changes, names))
             listed = _listed(record, own, paths, changes, names)
             yield Section(f"{title}, with intervals, most churn first", "", listed)
         if missing := [each for each in entries if not each.ran]:
@@ -111,6 +124,25 @@ def _sections(record: RunRecord, aligned: Sequence[MatrixEntry], names: Names) -
             headers = ("Served with", "Runtime", "Reason")
             table = Table.of("Stacks and runtimes without a number", headers, rows)
             yield Section(f"Not measured here{of}", "", table)
+
+
+def exchanged(record: RunRecord, own: MatrixEntry) -> tuple[list[str], list[str]]:
+    """Return the stacks of which any is compared with any other, and those that are left out.
+
+    They are the row's own and those named after a preset, or all if fewer than two are: an atlas
+    of stacks may also serve paths that change one option of a stack.
+    """
+    served = [
+        each
+        for each in record.matrix
+        if each.row == own.row and each.ran and each.drift and _is_one_swap(each, own)
+        and each.column.runtime == own.column.runtime
+    ]  # fmt: skip
+    served.sort(key=lambda each: (-each.churn, str(each.column)), reverse=True)
+    paths = [each.evaluated_with for each in served]
+    presets = [path for path in paths if path in PRESETS]
+    kept = presets if len(presets) > 1 else paths
+    return [own.evaluated_with, *kept], [path for path in paths if path not in kept]
 
 
 _PAIRS = (
@@ -184,7 +216,17 @@ def _cause(record: RunRecord, own: MatrixEntry, entry: MatrixEntry) -> str:
     stages = _stages(record, own, entry, "isolated")
     # options that differ and change no pixel are not a cause
     causes = {stage: options for stage, options in changed.items() if stage in stages}
-    return _in_words(causes or changed)
+    if causes:
+        return _in_words(causes)
+    if differing := [name for name, stage in stages.items() if _differs(stage)]:
+        return f"{', '.join(differing)}: no option differs"
+    end = _stages(record, own, entry, "cumulative").get(SHOWN_STAGES[-1])
+    found = "not compared" if end is None or _differs(end) else "the pixels are the same"
+    return f"{found}; options that differ: {_in_words(changed)}" if changed else found
+
+
+def _differs(stage: PixelStage) -> bool:
+    return bool(stage.max_abs or stage.shape_mismatches)
 
 
 def _computed(record: RunRecord, entry: MatrixEntry) -> list[str]:
@@ -240,7 +282,8 @@ def _key(own: MatrixEntry, *stacks: str) -> tuple[Row, Column, Column]:
 
 def _both(pair: CellPair) -> str:
     top1 = pair.metrics["top1"].value
-    return f"{plain(100 * (pair.churn.value or 0), 2)} / {DASH if top1 is None else points(top1)}"
+    churn = DASH if pair.churn.value is None else plain(100 * pair.churn.value, 2)
+    return f"{churn} / {DASH if top1 is None else points(top1)}"
 
 
 def _listed(

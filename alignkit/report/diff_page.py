@@ -223,7 +223,7 @@ def _kind_table(title: str, kinds: Sequence[KindDrift]) -> Table:
 
 
 def _measures(distance: DistanceFacts, notes: Notes) -> RowCells:
-    if not distance.images or distance.shape_mismatches > distance.images:
+    if not distance.images or distance.mostly_other_shapes:
         reason = "no image of this kind was compared"
         if distance.shape_mismatches:
             reason = few_compared(distance.images, distance.shape_mismatches)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from alignkit.record import Cell, Drift, Estimate, MatrixEntry, RunRecord, State
+from alignkit.record.cell_facts import REFERENCE_ENDED
 from alignkit.record.stored import Placed
 from alignkit.report.engine_view import engine_words
 from alignkit.report.matrix_view import entry_id
@@ -119,10 +121,6 @@ class Failure:
     traceback: str
 
 
-REFERENCE_ENDED = "the cell it is compared with did not run: "
-"""Beginning of the reason of an entry whose reference ended so."""
-
-
 @dataclass(frozen=True, slots=True)
 class Ending:
     """A reason why entries of the matrix did not run."""
@@ -199,11 +197,12 @@ def failures(record: RunRecord, names: Names) -> tuple[Failure, ...]:
         if training.state == "failed":
             title, row = f"training {names.short(training.preprocess)}", training.preprocess
             # a training keeps no traceback
-            found.setdefault(training.reason, []).append(_Ended(title, row, training.seed, ""))
+            ended = _Ended("training", title, row, training.seed, "")
+            found.setdefault(training.reason, []).append(ended)
     for cell in record.cells:
         if cell.state == "failed":
             row = cell.row.model or names.short(cell.trained_with)
-            ended = _Ended(names.title(cell), row, cell.seed, cell.traceback)
+            ended = _Ended("cell", names.title(cell), row, cell.seed, cell.traceback)
             found.setdefault(cell.reason, []).append(ended)
     return tuple(
         Failure(_named(ended), reason, next((e.traceback for e in ended if e.traceback), ""))
@@ -214,6 +213,7 @@ def failures(record: RunRecord, names: Names) -> tuple[Failure, ...]:
 class _Ended(NamedTuple):
     """A training or cell that crashed."""
 
+    unit: Literal["training", "cell"]
     title: str
     row: str
     seed: int
@@ -227,7 +227,8 @@ def _named(ended: Sequence[_Ended]) -> str:
         seeds.setdefault(each.title, []).append(str(each.seed))
     if len(seeds) > _NAMED:
         rows = list(dict.fromkeys(each.row for each in ended))
-        return f"{count(len(ended), 'cell')} of {listed(rows)}"
+        units = Counter(each.unit for each in ended)
+        return f"{' and '.join(count(n, unit) for unit, n in units.items())} of {listed(rows)}"
     return "; ".join(f"{title}, seed {listed(each)}" for title, each in seeds.items())
 
 

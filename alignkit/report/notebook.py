@@ -87,7 +87,7 @@ def match_html(match: Match, names: Mapping[Configuration, str]) -> str:
     rows = [
         (
             names.get(each.configurations[0]) or label(each.configurations[0]),
-            plain(each.mean_abs.value or 0.0, 3),
+            DASH if each.mean_abs.value is None else plain(each.mean_abs.value, 3),
             plain(each.max_abs, 1),
             f"{each.identical}/{match.images}",
             DASH if each.unseen is None else plain(each.unseen, 3),

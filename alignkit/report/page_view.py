@@ -24,13 +24,19 @@ from alignkit.report.run_view import (
     environment_tables,
     paths_table,
 )
-from alignkit.report.stage_view import StageSection, baseline_view, stage_sections
+from alignkit.report.stage_view import (
+    NO_PIXELS,
+    StageSection,
+    baseline_view,
+    no_pixels,
+    stage_sections,
+)
 from alignkit.report.training_data_view import mix_section, size_sections
 from alignkit.report.training_view import training_sections, training_table
 from alignkit.report.verdict_view import verdict_view
 from alignkit.report.worst_view import worst_groups
 from alignkit.samples import UNLABELLED
-from alignkit.text.names import QUICK_LOOK, Names, quick_words, state_words
+from alignkit.text.names import Names, quick_mark, quick_words, state_words
 from alignkit.text.numbers import (
     DASH,
     count,
@@ -42,9 +48,6 @@ from alignkit.text.numbers import (
     significant,
     unsigned,
 )
-
-NO_PIXELS = "no pixels were compared"
-ONE_PATH = "there is one path, so that no pixels differ: a change is the runtime's"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +71,13 @@ def page_view(record: RunRecord) -> dict[str, Any]:
     return {
         "alignkit": record.alignkit,
         "name": record.name,
-        "title": f"{verdict.icon.word}{_quick(record)}: {record.name}",
+        "title": f"{verdict.icon.word}{quick_mark(record.quick)}: {record.name}",
         # to the second, without the zone: the page says UTC
         "started": record.started.replace("T", " ").split("+")[0].split(".")[0].rstrip("Z"),
         "duration": duration(record.seconds),
         "partial": record.partial,
         "quick": quick_words(record.quick),
+        "quick_mark": quick_mark(record.quick),
         "verdict": verdict,
         "question": record.question,
         "paths": [(names.of(path.name), bool(path.skipped)) for path in record.paths],
@@ -96,7 +100,7 @@ def page_view(record: RunRecord) -> dict[str, Any]:
         "published": published_section(record, names),
         "sizes": size_sections(record, names),
         "stages": stages,
-        "no_pixels": NO_PIXELS if len(record.paths) > 1 else ONE_PATH,
+        "no_pixels": no_pixels(record),
         "flipped": flipped_sections(record, names),
         "advice": advice_sections(record, names),
         "baseline": baseline_view(record, names),
@@ -115,10 +119,6 @@ def page_view(record: RunRecord) -> dict[str, Any]:
         "overrides": record.overrides,
         "command": record.command,
     }
-
-
-def _quick(record: RunRecord) -> str:
-    return f" ({QUICK_LOOK.lower()})" if record.quick else ""
 
 
 def key_figures(
@@ -179,8 +179,10 @@ def _largest_logit(record: RunRecord, names: Names) -> KeyFigure:
         return KeyFigure(name, DASH, "nothing was compared")
     most, index = max(found)
     entry = record.matrix[-index]
-    halved = entry.drift.margins.halved if entry.drift and entry.drift.margins else 0
-    detail = f"{count(halved, 'image')} lost half of the margin · {names.title(entry)}"
+    margins = entry.drift.margins if entry.drift else None
+    known = margins is not None and margins.p50 is not None  # else nothing is counted
+    halved = count(margins.halved, "image") if margins and known else f"{DASH} images"
+    detail = f"{halved} lost half of the margin · {names.title(entry)}"
     return KeyFigure(name, significant(most), detail, link=entry_id(-index))
 
 

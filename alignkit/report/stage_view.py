@@ -11,6 +11,7 @@ from alignkit.report.table import ZERO, Group, Notes, RowCells, Shown, Table, al
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import DASH, count, grouped, listed, percent, plain, signed, significant
 
+NO_PIXELS = "no pixels were compared"
 _MEASURES = ("Max Δ", "Mean Δ", "Bias R, G, B", "Pixels differing", "PSNR, dB", "SSIM")
 _MODES: tuple[Literal["isolated", "cumulative"], ...] = ("isolated", "cumulative")
 IDENTICAL = "nothing differs: PSNR is infinite"
@@ -118,7 +119,7 @@ def _measured(stages: list[PixelStage], mode: str) -> tuple[str, ...]:
 def _measures(stage: PixelStage | None, names: tuple[str, ...], notes: Notes) -> tuple[Shown, ...]:
     if stage is None:
         return (notes.missing("not compared in this mode"),) * len(names)
-    if stage.shape_mismatches > stage.images:
+    if stage.mostly_other_shapes:
         # a few images that happen to have one shape are not the set's: their zeros would mislead
         reason = few_compared(stage.images, stage.shape_mismatches)
         return (notes.missing(reason),) * len(names)
@@ -143,6 +144,13 @@ def _measures(stage: PixelStage | None, names: tuple[str, ...], notes: Notes) ->
         return cells
     no_ssim = stage.reason or "SSIM is taken of the last pixels before normalisation only"
     return (*cells, notes.number(stage.ssim, "{:.4f}".format, no_ssim))
+
+
+def no_pixels(record: RunRecord) -> str:
+    """Say why a run has no differences of pixels."""
+    if len(record.paths) > 1:
+        return NO_PIXELS
+    return "there is one path, so that no pixels differ: a change is the runtime's"
 
 
 def few_compared(images: int, others: int) -> str:

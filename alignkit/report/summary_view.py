@@ -32,7 +32,7 @@ from alignkit.report.matrix_view import (
 from alignkit.report.numeric_view import quantised_table
 from alignkit.report.published_view import published_label, published_words, tally
 from alignkit.report.run_view import CONTROL_WORDS, coverage_words
-from alignkit.report.stage_view import stage_sections
+from alignkit.report.stage_view import no_pixels, stage_sections
 from alignkit.report.table import PLACE, Columns, Table, numbers
 from alignkit.report.training_data_view import across_paths, mix_sentences, size_sentence
 from alignkit.report.verdict_view import ICONS, verdict_view, verdict_word
@@ -43,6 +43,7 @@ from alignkit.text.names import (
     Names,
     controls_words,
     place_in_words,
+    quick_mark,
     quick_words,
     state_words,
     surrogate_lines,
@@ -95,6 +96,7 @@ def summary_view(record: RunRecord) -> dict[str, Any]:
         "sentence": record.verdict.sentence,
         "partial": record.partial,
         "quick": quick_words(record.quick),
+        "quick_mark": quick_mark(record.quick),
         "question": record.question,
         "sample": f"{record.data.name}: {sample}.",
         "surrogates": [f"{path.name} is a {path.evidence}." for path in known if path.note],
@@ -246,7 +248,7 @@ def _stages(record: RunRecord, names: Names) -> Section:
         if stage.mode == "isolated" and stage.max_abs and stage.mean_abs is not None
     ]
     headers = ("Paths", "Stage (isolated)", *numbers("Max", "Mean", "Pixels differing"))
-    none = "No pixels were compared." if len(record.paths) > 1 else "There is one path."
+    none = f"{no_pixels(record).capitalize()}."
     return _section("Which stage", words or none, headers, rows)
 
 

@@ -6,11 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from alignkit.preprocess.presets import PRESETS
 from alignkit.record import Cell, MatrixEntry, PixelStage, RunRecord
 from alignkit.record.artifacts import write_inside
 from alignkit.record.document import document_text, read_record
-from alignkit.report.atlas_view import SHOWN_STAGES, atlas_view
+from alignkit.report.atlas_view import SHOWN_STAGES, atlas_view, exchanged
 from alignkit.report.entries_view import UNMEASURED
 from alignkit.report.templates import asset, html, markdown, trusted
 from alignkit.stored_file import write_output
@@ -39,7 +38,7 @@ def atlas_record(record: RunRecord) -> RunRecord:
     """Return what an atlas shows of a record: no images, classes, predictions or other metrics."""
     reference = {(each.backend, each.precision) for each in record.matrix if each.aligned}
     own = {each.evaluated_with for each in record.matrix if each.aligned}
-    stacks = own | {*PRESETS}
+    stacks = {path for each in record.matrix if each.aligned for path in exchanged(record, each)[0]}
     return record.model_copy(
         update={
             # of the other cells all that is shown is in the matrix

@@ -9,8 +9,8 @@ from alignkit.record.diff_document import (
     PairDiff,
     PredictionDrift,
 )
-from alignkit.record.numeric_facts import MovedImage
-from alignkit.text.numbers import count, grouped, percent, plain, significant
+from alignkit.record.numeric_facts import MarginDrift, MovedImage
+from alignkit.text.numbers import DASH, count, grouped, percent, plain, significant
 
 NO_MODEL = (
     "no model was given: add --model FILE.onnx (or .pt, .pt2) to see how many predictions change"
@@ -47,19 +47,18 @@ def prediction_lines(
     lines = [f"model {model.name} in {model.runtime}: {predicted}"]
     if drift.left_out:
         lines.append(f"{count(drift.left_out, 'image')} left out: {drift.left_out_reason}")
+    if drift.non_finite:
+        images = count(drift.non_finite, "image")
+        verb = "is" if drift.non_finite == 1 else "are"
+        lines.append(f"{images} with a NaN or infinite output {verb} not judged")
     logits = drift.logits
-    if logits.mean_abs is not None and logits.max_abs is not None:
+    if logits.mean_abs is None or logits.max_abs is None:
+        lines.append(f"logits: {DASH} ({logits.reason})")
+    else:
         cosine = "" if logits.cosine is None else f", cosine {logits.cosine:.5f}"
         mean, most = significant(logits.mean_abs), significant(logits.max_abs)
         lines.append(f"logits: mean |Δ| {mean}, max {most}{cosine}")
-    if drift.margins.p50 is not None:
-        halved = grouped(drift.margins.halved)
-        lost = max(drift.margins.p50, 0.0)
-        median = "all of it" if lost >= 1 else percent(lost)
-        lines.append(
-            f"margins: {median} lost in the median; images that keep their class and lose half of "
-            f"their margin: {halved}"
-        )
+    lines.append(f"margins: {_margins(drift.margins)}")
     if drift.stages and classes:
         alone = (f"{each.factor} {grouped(each.flips)}" for each in drift.stages)
         lines.append(f"flips with one stage alone as in the candidate: {', '.join(alone)}")
@@ -69,8 +68,19 @@ def prediction_lines(
     return tuple(lines)
 
 
+def _margins(margins: MarginDrift) -> str:
+    lost = margins.p50
+    if lost is None:
+        return f"{DASH} ({margins.reason})"
+    median = "all of it" if lost >= 1 else percent(abs(lost))
+    return (
+        f"{median} {'gained' if lost < 0 else 'lost'} in the median; images that keep their class "
+        f"and lose half of their margin: {grouped(margins.halved)}"
+    )
+
+
 def input_words(model: GivenModel, reference: PathFacts) -> str:
-    """Say what the model is given along the reference, as another normalisation misleads."""
+    """Name the model's input on the reference, because a wrong normalisation misleads."""
     stages = {each.stage: each for each in reference.stages}
     resize, crop = stages["resize"].options, stages["crop"].options
     height, width = crop["size"] or resize["size"]

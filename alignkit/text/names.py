@@ -133,6 +133,11 @@ def controls_words(controls: Sequence[Control], verb: str = "passed") -> str:
     return f"{words}; not made: {', '.join(cannot)}" if cannot else words
 
 
+def quick_mark(changes: Sequence[str]) -> str:
+    """Return `` (quick look)`` for a run with ``--quick``; else an empty text."""
+    return f" ({QUICK_LOOK.lower()})" if changes else ""
+
+
 def quick_words(changes: Sequence[str]) -> str:
     """Say that a run is no evidence, and each value that ``--quick`` made smaller; else empty."""
     if not changes:

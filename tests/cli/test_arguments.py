@@ -2,6 +2,9 @@
 
 import pytest
 
+from alignkit.cli.arguments import listed
+from alignkit.errors import ConfigError
+
 
 def test_a_file_is_the_default_command(alignkit, tmp_path):
     told = alignkit("gate", tmp_path / "none.yaml")
@@ -51,3 +54,41 @@ def test_a_file_named_as_a_command_is_offered(alignkit, tmp_path, monkeypatch):
     assert told.code == 2
     assert "Did you mean the file './thresholds'?" in told.err
     assert "is a command" not in alignkit("gate", "./thresholds").err
+
+
+def test_more_names_than_the_name_of_a_file_may_have_are_told_apart():
+    names = [f"path-{number}" for number in range(1000)]
+    assert listed([",".join(names)]) == names
+
+
+@pytest.mark.parametrize(("text", "value"), [
+    ("on", "on"), ("yes", "yes"), ("true", True), ("010", "010"), ("1e3", 1000.0), ("area", "area"),
+])  # fmt: skip
+def test_an_option_of_a_plugin_is_read_as_in_a_file(text, value):
+    from alignkit.cli.conformance_command import _option
+
+    read = _option(f"key={text}")
+    assert read == ("key", value)
+    assert type(read[1]) is type(value)
+
+
+@pytest.mark.parametrize("text", ["key", "key=[1", "key={a: 1, a: 2}"])
+def test_an_option_that_is_no_yaml_is_refused(text):
+    from alignkit.cli.conformance_command import _option
+
+    with pytest.raises(ConfigError, match=r"give KEY=VALUE|put the value in quotes"):
+        _option(text)
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("calibrate", "--out", "json=a", "--out", "json=b"), "json is written once"),
+    (("calibrate", "--out", "residuals=-"), "residuals is a folder"),
+    (("compare-runs", "a", "b", "--out", "html=x", "--out", "html=y"), "html is written once"),
+    (("match", "--images", ".", "--target", "http://localhost:1/v2/models/m", "--out", "tensors=a", "--out",
+      "tensors=b"), "tensors is written once"),
+    (("report", "a", "--out", "html=-"), "html is a folder"),
+    (("diff", ".", "-p", "a,b", "--out", "html=-"), "html is a folder"),
+])  # fmt: skip
+def test_a_path_that_could_not_be_written_is_refused(alignkit, words, said):
+    told = alignkit(*words)
+    assert (told.code, said in told.err) == (2, True)

@@ -158,7 +158,7 @@ def test_it_is_no_evidence_for_a_gate_or_a_comparison(runs):
     context = Context(Workspace(folder / "reports"), NoProgress())
     with pytest.raises(BaselineError, match=r"is a quick look \(--quick\), which is no evidence"):
         check(experiment, context, baselines=folder, against=runs["quick"])
-    with pytest.raises(NotComparable, match="the second run is a quick look"):
+    with pytest.raises(NotComparable, match="the later run is a quick look"):
         compare_runs(runs["whole"], runs["quick"], force=False, command="")
 
 

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, JpegImagePlugin
 
 from alignkit.decoders import DECODERS
-from alignkit.decoders.decoder_check import SELF_TEST_KINDS, DecoderCheck, self_test
+from alignkit.decoders.decoder_check import SELF_TEST_KINDS, DecoderCheck, _tests, self_test
 from alignkit.plugins import Plugin, PluginTable
 from alignkit.preprocess.exif import exif_orientation
 
@@ -80,3 +80,30 @@ def test_a_decoder_that_ends_its_process_fails_and_the_others_are_tested(monkeyp
     assert not tested["bad", "420"].passed
     assert tested["bad", "420"].finding.startswith("crashed: SIGABRT")
     assert tested["absent", "grey"].finding.startswith("ModuleNotFoundError: ")
+
+
+def test_a_rule_whose_decoder_is_missing_is_left_out(monkeypatch):
+    missing = Plugin("no_such_module:Decoder", broken="needs a library")
+    absent = dict.fromkeys(("simplejpeg", "nvjpeg-model"), missing)
+    table = PluginTable("tested", {**DECODERS.own, **absent})
+    monkeypatch.setattr("alignkit.decoders.decoder_check.DECODERS", table)
+    checks = _tests("pillow", DECODERS["pillow"], "")
+    assert all(each.passed for each in checks), checks
+    assert all(each.sha256 for each in checks)
+
+
+def test_the_decoders_compared_with_decode_each_file_once(monkeypatch):
+    from alignkit.decoders import decoder_check
+    from alignkit.decoders.opencv import OpenCVDecoder
+
+    decoder_check._pixels.cache_clear()
+    decoded = []
+    monkeypatch.setattr(
+        OpenCVDecoder,
+        "decode",
+        lambda self, data, whole=OpenCVDecoder.decode: decoded.append(data) or whole(self, data),
+    )
+    for name in ("pillow", "torchvision"):
+        _tests(name, DECODERS[name], "")
+    assert len(decoded) == len(set(decoded)) == len(SELF_TEST_KINDS)
+    decoder_check._pixels.cache_clear()

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from alignkit.compare.statistics import rule_of_three
 from alignkit.errors import RecordError
 from alignkit.record.document import read_record, write_record
 from alignkit.report.atlas_view import atlas_view
 from alignkit.report.write_atlas import atlas_record, write_atlas
 from alignkit.text.names import quick_words
+from alignkit.text.numbers import count, plain
 from tests.report.atlas_by_hand import STACKS, swapped
 from tests.report.records import quickstart
 
@@ -136,7 +138,8 @@ def test_each_row_of_a_trained_run_is_a_reference_and_levels_are_those_of_its_ow
     assert [title.partition(", models of ")[2] for title in titles] == list(
         dict.fromkeys(each.trained_with for each in record.matrix if each.aligned)
     )
-    first, second = (each for each in view["sections"][:2])
+    swaps = [each for each in view["sections"] if each.title.startswith("Instead of")]
+    first, second = swaps[:2]
     assert texts(first.table)[0][4:7] != ["–"] * 3
     second_lines = {line[0]: line for line in texts(second.table)}
     assert second_lines["opencv"][4:7] == ["–"] * 3
@@ -174,3 +177,60 @@ def test_the_largest_and_the_smallest_line_are_what_an_independent_script_comput
 def test_an_atlas_of_a_quick_run_begins_by_saying_so():
     record = quickstart().model_copy(update={"quick": ("images 1,000 to 200",)})
     assert atlas_view(record)["question"].startswith(quick_words(record.quick))
+
+
+def test_several_models_are_counted_and_images_are_not_counted_once_a_seed():
+    record = quickstart()
+    view = atlas_view(record)
+    rows = {each.row for each in record.matrix if each.aligned}
+    assert len(rows) > 1
+    assert view["models_counted"] == f"{len(rows)}\N{NO-BREAK SPACE}models"
+    seeds = {len(each.seeds) for each in record.matrix if each.ran}
+    (n,) = {each.drift.n for each in record.matrix if each.ran and each.drift}
+    assert view["images"].startswith(count(n // max(seeds), "image"))
+
+
+def test_the_share_that_may_show_in_no_image_is_that_of_a_diff(atlas):
+    assert atlas["unseen"] == plain(100 * rule_of_three(400), 2)
+
+
+def test_a_cause_is_told_from_pixels_that_are_the_same_or_were_not_compared():
+    record = read_record(KEPT)
+    (own,) = (each for each in record.matrix if each.aligned)
+    served = next(
+        each for each in record.matrix
+        if each.ran and each.evaluated_with == "decode-opencv"
+        and each.column.runtime == own.column.runtime
+    )  # fmt: skip
+
+    def cause(pixels):
+        view = atlas_view(record.model_copy(update={"pixels": tuple(pixels)}))
+        lines = {line[0]: line for line in texts(view["sections"][0].table)}
+        return lines[served.evaluated_with][8]
+
+    others = [each for each in record.pixels if each.candidate != served.evaluated_with]
+    mine = [each for each in record.pixels if each.candidate == served.evaluated_with]
+    same = [
+        each.model_copy(update={"max_abs": 0.0, "mean_abs": 0.0})
+        for each in mine
+        if each.mode == "cumulative"
+    ]
+    assert cause(record.pixels).startswith("decode: ")
+    assert cause(others).startswith("not compared; options that differ: decode: ")
+    assert cause([*others, *same]).startswith("the pixels are the same; options that differ: dec")
+
+
+def test_stacks_that_are_left_out_are_named_and_paths_of_other_names_are_not(atlas):
+    left = atlas["sections"][1].words.partition("Left out, because no preset is called so: ")[2]
+    assert "decode-opencv" in left
+    assert "bgr" in left
+    titles = [each.title for each in atlas_view(renamed(quickstart()))["sections"]]
+    assert any(title.startswith("Any stack for any other") for title in titles)
+
+
+def renamed(record):
+    """Return the record with paths whose names are no preset's."""
+    text = record.model_dump_json()
+    for path in record.paths:
+        text = text.replace(f'"{path.name}"', f'"my {path.name}"')
+    return type(record).model_validate_json(text)

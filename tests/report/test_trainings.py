@@ -68,3 +68,12 @@ def test_one_seed_is_never_said_to_tell_of_others(record, rendered):
         assert "other seeds" not in each
     assert told in summary(single, Path("index.html"))
     assert told not in summary(record, Path("index.html"))
+
+
+def test_failed_trainings_and_cells_are_counted_each():
+    from alignkit.report.entries_view import _Ended, _named
+
+    trainings = [_Ended("training", f"training p{n}", f"p{n}", 0, "") for n in range(4)]
+    assert _named(trainings) == "4\N{NO-BREAK SPACE}trainings of p0, p1, p2 and p3"
+    both = [*trainings, _Ended("cell", "c", "p0", 0, "")]
+    assert _named(both).startswith("4\N{NO-BREAK SPACE}trainings and 1\N{NO-BREAK SPACE}cell of p0")

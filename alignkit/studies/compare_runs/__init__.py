@@ -103,8 +103,8 @@ def obstacles(before: RunRecord, after: RunRecord) -> Iterator[str]:
             f"{after.data.eval} evaluation images)"
         )
     if bool(before.quick) != bool(after.quick):
-        first = "first" if before.quick else "second"
-        yield f"the {first} run is a quick look (--quick) and the other is not"
+        which = "earlier" if before.quick else "later"
+        yield f"the {which} run is a quick look (--quick) and the other is not"
     there, here = before.environment, after.environment
     for name, a, b in (
         ("system", _system(there.platform), _system(here.platform)),
@@ -115,7 +115,7 @@ def obstacles(before: RunRecord, after: RunRecord) -> Iterator[str]:
     for name in sorted(there.flags.keys() | here.flags.keys()):
         a, b = (each.flags.get(name, "not set") for each in (there, here))
         if a != b and not name.endswith(HARMLESS):
-            yield f"{name} is {a} in one and {b} in the other"
+            yield f"{name} is {a} in the earlier run and {b} in the later one"
 
 
 def _system(platform: str) -> str:

@@ -49,7 +49,9 @@ def with_causes(
             continue
         both = known[pair.reference], known[pair.candidate]
         causes = _causes(pair, begun[pair.candidate], facts)
-        mechanism = main_mechanism(*both, request.samples, request.limits) if causes else None
+        mechanism = None
+        if causes:
+            mechanism = main_mechanism(*both, request.samples, request.limits, request.threads)
         drift = _predicted(both, request, model, progress) if model else None
         effects = () if drift or not causes else _effects(pair, causes, mechanism)
         found.append(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
+import numpy.typing as npt
 
 from alignkit.arrays import Labels, Logits
 from alignkit.attribute.attributed_mixtures import Mixed, MixStages
@@ -102,13 +103,17 @@ def prediction_drift(predicted: MixedLogits, outputs: Sequence[str]) -> Predicti
     before = predicted.logits[_REFERENCE]
     full = max(predicted.logits, key=len)
     after = predicted.logits[full]
+    # NaN on both paths would look like the same class
+    judged = _finite(before, after)
+    ids = tuple(name for name, kept in zip(predicted.ids, judged, strict=True) if kept)
+    before, after = before[judged], after[judged]
     one, other = predicted_classes(before), predicted_classes(after)
     flipped = one != other
-    ids = predicted.ids
     pair = [(_unlabelled(ids, before, outputs), _unlabelled(ids, after, outputs))]
     pairs = Counter(zip(one[flipped].tolist(), other[flipped].tolist(), strict=True))
     return PredictionDrift(
-        n=len(predicted.ids),
+        n=len(ids),
+        non_finite=len(predicted.ids) - len(ids),
         left_out=len(predicted.left_out),
         left_out_reason="; ".join(": ".join(each) for each in predicted.left_out[:1]),
         flips=int(flipped.sum()),
@@ -116,7 +121,7 @@ def prediction_drift(predicted: MixedLogits, outputs: Sequence[str]) -> Predicti
         logits=logit_distance(before, after),
         margins=margin_drift(pair),
         stages=tuple(
-            _alone(factor, before, predicted.logits[frozenset({factor})])
+            _alone(factor, predicted.logits[_REFERENCE], predicted.logits[frozenset({factor})])
             for factor in _in_order(predicted.logits)
             if len(full) > 1
         ),
@@ -132,6 +137,8 @@ def prediction_drift(predicted: MixedLogits, outputs: Sequence[str]) -> Predicti
 
 def flips_sentence(drift: PredictionDrift, model: str) -> str:
     """Say how many predictions change, with what so few images could not show."""
+    if not drift.n:
+        return f"no prediction of {model} is judged: {drift.churn.reason}"
     changed = f"{grouped(drift.flips)} of {count(drift.n, 'prediction')} of {model}"
     verb = "changes" if drift.flips == 1 else "change"
     if drift.flips:
@@ -143,7 +150,14 @@ def _in_order(logits: Iterable[FromCandidate]) -> list[str]:
     return [next(iter(each)) for each in logits if len(each) == 1]
 
 
+def _finite(before: Logits, after: Logits) -> npt.NDArray[np.bool_]:
+    """Mark the images, (n,), whose outputs are finite on both sides."""
+    return np.asarray((np.isfinite(before) & np.isfinite(after)).all(axis=1))
+
+
 def _alone(factor: str, before: Logits, after: Logits) -> StageFlips:
+    judged = _finite(before, after)
+    before, after = before[judged], after[judged]
     one, other = predicted_classes(before), predicted_classes(after)
     return StageFlips(
         factor=factor,
@@ -154,6 +168,8 @@ def _alone(factor: str, before: Logits, after: Logits) -> StageFlips:
 
 
 def _churn(one: Labels, other: Labels) -> Estimate:
+    if not len(one):
+        return Estimate(None, None, None, "no image has finite outputs on both paths")
     flipped = one != other
     if flipped.any():
         return mean_estimate(flipped.astype(np.float64))

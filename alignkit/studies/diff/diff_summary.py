@@ -157,12 +157,11 @@ def _plane(found: PlaneStage) -> tuple[str, str]:
 def _distance(found: PixelStage | DistanceFacts) -> tuple[str, str, str]:
     """Format mean, maximum and share of differing pixels; zero only where it is exactly zero.
 
-    Images of other shapes cannot be compared: where they are some, the number of the others stands
-    beside the mean, and where they are most, in its place.
+    If some images have another shape, add 'n of m' to the mean; if most do, show only that.
     """
     total = found.images + found.shape_mismatches
     part = f"{grouped(found.images)} of {grouped(total)}"
-    if found.shape_mismatches > found.images:
+    if found.mostly_other_shapes:
         return f"{part} compared", "", ""
     # no number where nothing was compared: a zero would say that the two are equal
     if found.mean_abs is None or found.max_abs is None or found.share_differing is None:
@@ -176,7 +175,7 @@ def _distance(found: PixelStage | DistanceFacts) -> tuple[str, str, str]:
 
 
 def _tail(stage: PixelStage) -> tuple[str, str]:
-    if stage.shape_mismatches > stage.images:
+    if stage.mostly_other_shapes:
         return "", ""
     return (
         DASH if stage.p99_9 is None else f"{stage.p99_9:.3g}",

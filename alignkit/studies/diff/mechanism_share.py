@@ -8,109 +8,158 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
 from alignkit.datasets.image_files import choose
 from alignkit.isolation import Limits
+from alignkit.isolation.worker import Encoded
 from alignkit.preprocess import Preprocess
+from alignkit.preprocess.image_header import declared_size
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.record.diff_document import SUFFICIENT_SHARE, Mechanism
 from alignkit.samples import Samples
 from alignkit.studies.diff.mechanisms import KNOWN, Known, kernel_of
 
 _IMAGES = 16
+_Pair: TypeAlias = tuple[Preprocess, Preprocess]
 
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    """Two paths without some mechanisms."""
+    """Two paths without some mechanisms, and the measurements that tell what each explains."""
 
     removed: tuple[tuple[Known, str], ...]
     """Each mechanism removed, with its sentence."""
     reference: Preprocess
     candidate: Preprocess
+    steps: tuple[tuple[_Pair, _Pair], ...] = ()
+    """Of each mechanism the pair with it and the pair without it, both in the same library."""
 
     @property
-    def paths(self) -> tuple[Preprocess, Preprocess]:
+    def paths(self) -> _Pair:
         """The two, reference first."""
         return self.reference, self.candidate
 
 
 def main_mechanism(
-    reference: Preprocess, candidate: Preprocess, samples: Samples, limits: Limits
+    reference: Preprocess,
+    candidate: Preprocess,
+    samples: Samples,
+    limits: Limits,
+    threads: int | None = None,
 ) -> Mechanism | None:
     """Return the known mechanism that explains most of the difference on a few drawn images.
 
     If no single one explains half of it, the best one is tried with each other. The result is
-    ``None`` if the paths differ in no known one, or not at all on these images.
+    ``None`` if the paths differ in no known one, or not at all on these images. ``threads`` is the
+    number of worker processes, by default one for each CPU.
     """
+    chosen = choose(samples.ids, _IMAGES, seed=0)
+    places = [place for place, name in enumerate(samples.ids) if name in chosen]
+    images = list(encoded_images(samples, places, changed="fail"))
     whole = _Applied((), reference, candidate)
-    alone = _without_each(whole)
-    if not alone:
+    measure = partial(_best, whole.paths, images=images, limits=limits, threads=threads)
+    found = measure(_without_each(whole, images))
+    if found is None:
         return None
-    images, before, after = _distances([whole, *alone], samples, limits)
-    if not before:
-        return None
-    best, left = min(zip(alone, after, strict=True), key=itemgetter(1))
-    if left > (1 - SUFFICIENT_SHARE) * before and (more := _without_each(best)):
-        _, _, after = _distances([whole, *more], samples, limits)
-        two, remains = min(zip(more, after, strict=True), key=itemgetter(1))
+    best, measured = found
+    if not measured.suffices:
+        two = measure(_without_each(best, images))
         # two are named only where they suffice
-        if remains <= (1 - SUFFICIENT_SHARE) * before:
-            best, left = two, remains
+        if two is not None and two[1].suffices:
+            best, measured = two
     return Mechanism(
         sentence="; ".join(sentence for _, sentence in best.removed),
         evidence="; ".join(dict.fromkeys(known.evidence for known, _ in best.removed)),
-        images=images,
-        before=before,
-        after=left,
+        images=measured.images,
+        before=measured.before,
+        after=measured.after,
         published=tuple(known.published for known, _ in best.removed if known.published),
     )
 
 
-def _without_each(given: _Applied) -> list[_Applied]:
-    """Remove each known mechanism by itself that one of the paths has and the other has not."""
+def _without_each(given: _Applied, images: Sequence[Encoded]) -> list[_Applied]:
+    """Return the two paths once for each known mechanism, without it."""
     found = []
     for known in KNOWN:
         for a, b in (given.paths[::-1], given.paths):
-            changed = known.without(a, b)
+            if known.shrinking and not any(_shrinks(a, image) for image in images):
+                continue
+            without = known.without(a, b)
+            control, changed = without if isinstance(without, tuple) else (a, without)
             if changed is None or changed == a or changed.missing():
                 continue
             sentence = known.sentence.format(a=a.name, b=b.name, ka=kernel_of(a), kb=kernel_of(b))
+            first = a is given.reference
+            pairs = [(each, b) if first else (b, each) for each in (control, changed)]
             found.append(
                 _Applied(
                     (*given.removed, (known, sentence)),
-                    changed if a is given.reference else given.reference,
-                    changed if a is given.candidate else given.candidate,
+                    *pairs[1],
+                    (*given.steps, (pairs[0], pairs[1])),
                 )
             )
             break
     return found
 
 
-def _distances(
-    pairs: Sequence[_Applied], samples: Samples, limits: Limits
-) -> tuple[int, float, list[float]]:
-    """Return the images compared, and mean |Δ| of the first pair and of each other.
+def _shrinks(path: Preprocess, image: Encoded) -> bool:
+    """Tell whether a path's resize may shrink an image, upright or turned."""
+    size = declared_size(image.data)
+    # an unknown header leaves it open
+    return size is None or any(
+        each > target
+        for turned in (size, size[::-1])
+        for each, target in zip(turned, path.resize.target(*turned), strict=True)
+    )
 
-    It is of the pixels before normalisation, in grey levels. Images that some path does not decode
-    are left out; without any other, all are 0.
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    images: int
+    before: float
+    """Mean |Δ| of the pixels before normalisation, in grey levels."""
+    after: float
+    """The same less all that goes with the mechanisms."""
+
+    @property
+    def suffices(self) -> bool:
+        return self.after <= (1 - SUFFICIENT_SHARE) * self.before
+
+
+def _best(
+    whole: _Pair,
+    tried: Sequence[_Applied],
+    images: Sequence[Encoded],
+    limits: Limits,
+    threads: int | None,
+) -> tuple[_Applied, _Measured] | None:
+    """Return the one that explains most of the whole difference, all on the same images.
+
+    Images that some path does not decode are left out. The result is ``None`` if nothing is tried,
+    no image is left, or nothing differs.
     """
-    chosen = choose(samples.ids, _IMAGES, seed=0)
-    places = [place for place, name in enumerate(samples.ids) if name in chosen]
+    pairs = [whole, *(pair for each in tried for step in each.steps for pair in step)]
     paths: list[Preprocess] = []
-    for path in (path for pair in pairs for path in pair.paths):
+    for path in (path for pair in pairs for path in pair):
         if path not in paths:
             paths.append(path)
-    sides = [tuple(map(paths.index, pair.paths)) for pair in pairs]
-    totals, images = np.zeros(len(pairs)), 0
-    for taken in take_pixels(paths, encoded_images(samples, places, changed="fail"), limits=limits):
+    sides = [tuple(map(paths.index, pair)) for pair in pairs]
+    totals, compared = np.zeros(len(pairs)), 0
+    for taken in take_pixels(paths, images, processes=threads, limits=limits) if tried else ():
         pixels = [each.pixels for each in taken if each.pixels is not None]
         if len(pixels) == len(taken):
             floats = [each.astype(np.float64) for each in pixels]
             totals += [np.abs(floats[b] - floats[a]).mean() for a, b in sides]
-            images += 1
-    first, *others = (totals / max(images, 1)).tolist()
-    return images, first, others
+            compared += 1
+    if not totals[0]:
+        return None
+    before, *others = (totals / compared).tolist()
+    means = iter(others)
+    left = [before - sum(next(means) - next(means) for _ in each.steps) for each in tried]
+    best = min(range(len(tried)), key=left.__getitem__)
+    # a control may differ more than the path itself does
+    return tried[best], _Measured(compared, before, max(left[best], 0.0))

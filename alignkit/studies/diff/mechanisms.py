@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
 
-from alignkit.decoders import DECODERS
+from alignkit.decoders.decoder_switches import as_libjpeg
 from alignkit.plugins import name_of
 from alignkit.preprocess import Colour, Orient, Preprocess, Quantise
 from alignkit.record.diff_document import KnownEffect
 from alignkit.resizers import RESIZERS, Resizer
 
-_INTERPOLATES_CHROMA = ("opencv", "pillow", "torchvision", "torchpipe")
-"""Decoders that call libjpeg-turbo with its defaults."""
+if TYPE_CHECKING:
+    from alignkit.arrays import Image, Pixels
+
+_Without: TypeAlias = Preprocess | tuple[Preprocess, Preprocess] | None
+"""A path without a mechanism; with its control, if another library computes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +30,13 @@ class Known:
     sentence: str
     """In words; ``{a}`` has it and ``{b}`` has not, ``{ka}`` and ``{kb}`` are their kernels."""
     evidence: str
-    without: Callable[[Preprocess, Preprocess], Preprocess | None]
-    """(a, b) → ``a`` doing as ``b`` in this alone; ``None`` unless the two differ in this."""
+    without: Callable[[Preprocess, Preprocess], _Without]
+    """Return `a` with `b`'s behaviour in this alone; ``None`` if they do not differ in it.
+
+    Where that takes another library, the control comes first: `a` as it is, in that library, so
+    that the libraries' rounding is not taken for the mechanism."""
+    shrinking: bool = False
+    """Whether it acts on images alone that the resize shrinks."""
     published: KnownEffect | None = None
     """Its effect on a model, as somebody else measured it."""
 
@@ -52,11 +61,41 @@ def _filters(path: Preprocess) -> bool | None:
     return getattr(resizer, "antialias", None)
 
 
-def _filtering(a: Preprocess, b: Preprocess) -> Preprocess | None:
+@dataclass(frozen=True, slots=True)
+class ResizeInFloat:
+    """OpenCV's resize, and Pillow's as the same kernel with a filter, both without rounding."""
+
+    kernel: str
+    """``linear`` or ``cubic``."""
+    antialias: bool
+
+    def resize(self, image: Image, height: int, width: int) -> Pixels:
+        """Resample (h, w, 3) ``uint8`` → (height, width, 3) ``float32``."""
+        import cv2
+        import numpy as np
+        from PIL import Image as PillowImage
+
+        levels = image.astype(np.float32)
+        # of an image that grows, the libraries' cubic kernels differ, and no filter
+        if not self.antialias and (height < image.shape[0] or width < image.shape[1]):
+            how = cv2.INTER_LINEAR if self.kernel == "linear" else cv2.INTER_CUBIC
+            return cv2.resize(levels, (width, height), interpolation=how)  # type: ignore[return-value]
+        how = PillowImage.Resampling[f"BI{self.kernel}".upper()]
+        planes = (PillowImage.fromarray(levels[..., each]) for each in range(3))
+        return np.stack([np.asarray(each.resize((width, height), how)) for each in planes], axis=2)
+
+    def version(self) -> str:
+        """Return the versions of both libraries."""
+        import cv2
+        import PIL
+
+        return f"pillow {PIL.__version__}, opencv {cv2.__version__}"
+
+
+def _filtering(a: Preprocess, b: Preprocess) -> _Without:
     if _filters(a) is not False or not _filters(b):
         return None
     from alignkit.resizers.opencv import OpenCVResizer
-    from alignkit.resizers.pillow import PillowResizer
     from alignkit.resizers.torch import TorchResizer
 
     name, resizer = _resizer(a)
@@ -66,16 +105,20 @@ def _filtering(a: Preprocess, b: Preprocess) -> Preprocess | None:
     if name == "opencv" and isinstance(b.resize.resizer, OpenCVResizer):
         return _with(a, OpenCVResizer("area"))
     if name == "opencv" or getattr(resizer, "op", "") == "mat":
-        # OpenCV has no such option: Pillow's is the same kernel with a filter
-        return _with(a, PillowResizer("bilinear" if kernel == "linear" else "bicubic"))
+        # OpenCV has no such option; its levels are whole
+        whole = replace(a, quantise=Quantise("round"))
+        control, filtered = (ResizeInFloat(kernel, antialias=each) for each in (False, True))
+        return _with(whole, control), _with(whole, filtered)
     if name in ("torchpipe", "torchpipe-cuda"):
-        return _with(a, TorchResizer(align_corners=True, antialias=True))
+        cornered = TorchResizer(align_corners=True)
+        return _with(a, cornered), _with(a, replace(cornered, antialias=True))
     return _with(a, replace(resizer, antialias=True))  # type: ignore[type-var]
 
 
 _OPTIONS = {"pillow": "filter", "opencv": "interpolation", "torch": "mode",
             "torchvision": "interpolation", "torchvision-cuda": "interpolation",
-            "dali": "interpolation", "dali-gpu": "interpolation"}  # fmt: skip
+            "dali": "interpolation", "dali-gpu": "interpolation",
+            "ResizeInFloat": "kernel"}  # fmt: skip
 """Resizer → its option that names the kernel."""
 _KERNELS = {"bilinear": "linear", "linear-exact": "linear", "bicubic": "cubic", "nn": "nearest",
             "lanczos4": "lanczos", "lanczos3": "lanczos"}  # fmt: skip
@@ -107,7 +150,7 @@ def _corners(path: Preprocess) -> bool:
     return tensor or bool(getattr(resizer, "align_corners", False))
 
 
-def _half_pixel(a: Preprocess, b: Preprocess) -> Preprocess | None:
+def _half_pixel(a: Preprocess, b: Preprocess) -> _Without:
     if not _corners(a) or _corners(b):
         return None
     from alignkit.resizers.torch import TorchResizer
@@ -115,7 +158,7 @@ def _half_pixel(a: Preprocess, b: Preprocess) -> Preprocess | None:
     resizer = a.resize.resizer
     if isinstance(resizer, TorchResizer):
         return _with(a, replace(resizer, align_corners=False))
-    return _with(a, TorchResizer())
+    return _with(a, TorchResizer(align_corners=True)), _with(a, TorchResizer())
 
 
 def _geometry(a: Preprocess, b: Preprocess) -> Preprocess | None:
@@ -130,31 +173,27 @@ def _geometry(a: Preprocess, b: Preprocess) -> Preprocess | None:
 
 def _chroma(a: Preprocess, b: Preprocess) -> Preprocess | None:
     smooth = {"chroma": "smooth", "upsampling": "interpolate"}
-    option, value = _option(b, smooth)
-    interpolates = (
-        name_of(b.decode, DECODERS) in _INTERPOLATES_CHROMA or smooth.get(option) == value
-    )
-    mine, repeated = _option(a, smooth)
-    if not interpolates or not mine or repeated == smooth[mine]:
+    theirs = as_libjpeg(b.decode) or b.decode
+    if not any(getattr(theirs, option, "") == value for option, value in smooth.items()):
+        return None
+    mine = next((each for each in smooth if hasattr(a.decode, each)), "")
+    if not mine or getattr(a.decode, mine) == smooth[mine]:
         return None
     return replace(a, decode=replace(a.decode, **{mine: smooth[mine]}))  # type: ignore[type-var]
 
 
-def _option(path: Preprocess, options: dict[str, str]) -> tuple[str, str]:
-    """Return the first of the options that the decoder has, with its value."""
-    found = ((name, getattr(path.decode, name, "")) for name in options)
-    return next((each for each in found if each[1]), ("", ""))
-
-
 def _rounded_colour(a: Preprocess, b: Preprocess) -> Preprocess | None:
-    mine, theirs = getattr(a.decode, "colour", ""), getattr(b.decode, "colour", "round")
+    # of libjpeg-turbo it is known, of another decoder without the option it is not
+    unknown = "round" if as_libjpeg(b.decode) else ""
+    mine, theirs = getattr(a.decode, "colour", ""), getattr(b.decode, "colour", unknown)
     if mine != "truncate" or theirs != "round":
         return None
     return replace(a, decode=replace(a.decode, colour="round"))  # type: ignore[type-var]
 
 
 def _accurate_dct(a: Preprocess, b: Preprocess) -> Preprocess | None:
-    if getattr(a.decode, "dct", "") != "ifast" or getattr(b.decode, "dct", "") == "ifast":
+    theirs = as_libjpeg(b.decode) or b.decode
+    if getattr(a.decode, "dct", "") != "ifast" or getattr(theirs, "dct", "") != "islow":
         return None
     return replace(a, decode=replace(a.decode, dct="islow"))  # type: ignore[type-var]
 
@@ -166,7 +205,8 @@ def _turned(a: Preprocess, b: Preprocess) -> Preprocess | None:
 
 def _as_rgb(a: Preprocess, b: Preprocess) -> Preprocess | None:
     different = a.colour.space == "bgr" and b.colour.space != "bgr"
-    return replace(a, colour=b.colour) if different else None
+    # not b's colour, which may be NV12 as well
+    return replace(a, colour=Colour("rgb")) if different else None
 
 
 def _without_nv12(a: Preprocess, b: Preprocess) -> Preprocess | None:
@@ -196,7 +236,8 @@ KNOWN = (
         "Pillow's handbook, Concepts, Filters; docs.opencv.org, cv::resize (INTER_AREA to shrink); "
         "pytorch.org, torch.nn.functional.interpolate (antialias)",
         _filtering,
-        KnownEffect(
+        shrinking=True,
+        published=KnownEffect(
             stacks="torch's resize without and with its filter",
             levels=None,
             effect="ResNet-18 is right on 68.93 % and 69.75 % of ImageNet",

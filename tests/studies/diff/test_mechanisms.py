@@ -138,3 +138,53 @@ def test_the_documentation_has_the_same_effects():
     for each in EFFECTS:
         churn = each.effect.removesuffix(" of predictions change")
         assert re.search(rf"\| {each.levels:.3g}0? \| {re.escape(churn)} \|", page), each.stacks
+
+
+def test_the_rounding_of_a_library_is_not_taken_for_its_filter():
+    # most images grow: what is left of them is the rounding of the two libraries
+    grow = {f"{n}.png": encoded(photo(height=40, width=40 - n), "PNG") for n in range(8)}
+    nearly = {**grow, "49.png": encoded(photo(height=49, width=40), "PNG")}
+    assert not found("opencv-train", "pillow-train", nearly).explains_most
+    shrinks = {"1.png": encoded(photo(height=400, width=400), "PNG")}
+    assert found("opencv-train", "pillow-train", shrinks).explained > 0.9
+
+
+def test_a_filter_is_left_out_where_no_image_shrinks():
+    tiny = {f"{n}.jpg": encoded(photo(height=30, width=32), quality=90) for n in range(2)}
+    # the nearest that is left is EXIF, which turns none of these
+    mechanism = found("opencv-train", "pillow-train", tiny)
+    assert "filters" not in mechanism.sentence
+    assert mechanism.explained == 0
+    assert found("torchpipe-gpu-surrogate", "pillow-train", tiny).published == ()
+
+
+def test_the_workers_are_as_many_as_the_threads_asked_for(monkeypatch):
+    from alignkit.studies.diff import mechanism_share
+
+    asked = []
+
+    def taken(*args, whole=mechanism_share.take_pixels, **options):
+        asked.append(options["processes"])
+        return whole(*args, **options)
+
+    monkeypatch.setattr(mechanism_share, "take_pixels", taken)
+    paths = (
+        each.preprocess
+        for each in named_paths(["opencv-train", entry("bgr", colour="bgr")], size=48)
+    )
+    samples = Samples(tuple(FILES), (), (), list(FILES.values()).__getitem__, "fingerprint")
+    main_mechanism(*paths, samples, Limits(lossy=True), 1)
+    assert set(asked) == {1}
+
+
+@pytest.mark.parametrize(("one", "other", "never"), [
+    (entry("bgr", colour="bgr"), entry("nv12", colour="nv12-bt601-limited"), "passes NV12 too"),
+    (entry("cut", decode="nvjpeg-model"), entry("dali", decode="dali"), "cuts RGB levels off"),
+    (entry("fast", decode="{name: simplejpeg, dct: ifast}"), entry("b", decode="nvjpeg-model"),
+     "fast inverse DCT"),
+])  # fmt: skip
+def test_nothing_is_said_of_a_decoder_that_is_not_known_of_it(one, other, never):
+    a, b = (each.preprocess for each in named_paths([one, other], size=48))
+    tried = [each for each in KNOWN if each.without(a, b)]
+    assert never not in str([each.sentence for each in tried])
+    assert all(each.without(a, b).colour.space == "rgb" for each in tried if "BGR" in each.sentence)

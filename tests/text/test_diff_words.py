@@ -1,0 +1,50 @@
+"""What a diff says about a model's predictions."""
+
+import numpy as np
+import pytest
+
+from alignkit.record.diff_document import GivenModel
+from alignkit.studies.diff.diff_predictions import MixedLogits, flips_sentence, prediction_drift
+from alignkit.text.diff_words import prediction_lines
+
+MODEL = GivenModel(name="m.onnx", sha256="", runtime="onnxruntime", outputs=3)
+LOGITS = np.array([[3, 1, 0], [0, 2, 1], [1, 0, 4], [5, 1, 1]], np.float32)
+
+
+def drifted(before, after):
+    ids = tuple(f"{place}.png" for place in range(len(before)))
+    logits = {frozenset(): before, frozenset({"resize"}): after}
+    return prediction_drift(MixedLogits(ids, logits, ()), ("a", "b", "c"))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_an_output_that_is_not_finite_on_both_paths_is_not_judged(value):
+    before, after = LOGITS.copy(), LOGITS.copy()
+    before[0, 0] = after[0, 0] = after[1, 2] = value
+    drift = drifted(before, after)
+    assert (drift.n, drift.non_finite, drift.flips) == (2, 2, 0)
+    assert "2\N{NO-BREAK SPACE}images with a NaN or infinite output are not judged" in (
+        prediction_lines(drift, MODEL)
+    )
+    assert "of 2\N{NO-BREAK SPACE}predictions" in flips_sentence(drift, "m.onnx")
+
+
+def test_nothing_is_said_to_be_unchanged_where_no_output_is_finite():
+    lost = np.full_like(LOGITS, np.nan)
+    drift = drifted(lost, lost)
+    assert (drift.n, drift.non_finite, drift.churn.value) == (0, 4, None)
+    assert flips_sentence(drift, "m").startswith("no prediction of m is judged: no image has fin")
+    lines = "\n".join(prediction_lines(drift, MODEL))
+    assert "logits: – (no sample has finite logits" in lines
+    assert "margins: – (no image has finite logits" in lines
+
+
+def test_a_margin_that_grows_is_gained():
+    (line,) = (
+        each
+        for each in prediction_lines(drifted(LOGITS, 1.5 * LOGITS), MODEL)
+        if each.startswith("margins")
+    )
+    assert line.startswith("margins: 50.0\N{NO-BREAK SPACE}% gained in the median; ")
+    less = prediction_lines(drifted(LOGITS, 0.5 * LOGITS), MODEL)
+    assert any("50.0\N{NO-BREAK SPACE}% lost in the median" in each for each in less)
