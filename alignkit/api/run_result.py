@@ -76,9 +76,11 @@ class RunResult:
         return pixel_frame(self.record.pixels)
 
     def __repr__(self) -> str:
-        """Return name, state, size and folder."""
-        cells = len(self.record.cells)
-        return f"<Run {self.name}: {self.record.verdict.state}, {cells} cells, {self.folder}>"
+        """Return name, verdict, size and folder."""
+        cells, verdict = len(self.record.cells), self.record.verdict
+        notes = ", a quick look" * bool(self.record.quick)
+        notes += ", not enforced" * verdict.informational
+        return f"<Run {self.name}: {verdict.state}{notes}, {cells} cells, {self.folder}>"
 
     def _repr_html_(self) -> str:
         from alignkit.report.notebook import run_html

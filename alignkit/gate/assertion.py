@@ -68,6 +68,7 @@ def assert_preprocess_aligned(
     >>> other = {**one, "decode": "opencv"}
     >>> assert_preprocess_aligned(one, other, "images/")  # doctest: +SKIP
     """
+    __tracebackhide__ = True  # pytest then shows the call and the message, not this source
     samples = images_from(images)
     if not len(samples):
         raise NothingCompared("there are no images; nothing was compared")

@@ -128,7 +128,8 @@ def test_a_folder_without_a_run_is_refused_with_the_newest_run_in_it(folder, tmp
 
 def test_a_run_is_shown_in_a_line_and_in_a_notebook(folder):
     run = alignkit.load_run(folder)
-    assert repr(run) == f"<Run {run.name}: {run.verdict.state}, 5 cells, {folder}>"
+    said = ", not enforced" * run.verdict.informational
+    assert repr(run) == f"<Run {run.name}: {run.verdict.state}{said}, 5 cells, {folder}>"
     shown = run._repr_html_()
     assert run.verdict.state in shown.lower()
     assert "Δ macro recall" in shown
