@@ -185,7 +185,7 @@ class Workspace:
         """Make a folder for parts of unfinished work (checkpoints by epoch); it survives a kill."""
         folder = self.root / ".cache" / "unfinished" / f"{kind}-{key}"
         with explained(folder):
-            self._ignore()
+            self.keep_out_of_git()
             folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -209,7 +209,7 @@ class Workspace:
         key = content_key(parts)
         folder = self._folder(kind, key)
         with explained(folder, within=self.root), _fill_folder(folder.parent) as filling:
-            self._ignore()
+            self.keep_out_of_git()
             began = time.monotonic()
             yield filling
             seconds = round(time.monotonic() - began, 3)
@@ -228,7 +228,7 @@ class Workspace:
                 # another process finished the same work first, and its result stands
         shutil.rmtree(self.root / ".cache" / "unfinished" / f"{kind}-{key}", ignore_errors=True)
 
-    def _ignore(self) -> None:
+    def keep_out_of_git(self) -> None:
         """Keep all that is stored here out of git; whoever commits a report edits the file."""
         self.root.mkdir(parents=True, exist_ok=True)
         if not (self.root / ".gitignore").exists():
@@ -262,7 +262,7 @@ class Workspace:
         try:
             with explained(folder):
                 folder.mkdir(parents=True, exist_ok=True)
-                self._ignore()
+                self.keep_out_of_git()
                 # a soft lock would outlive a process that is killed
                 held = FileLock(folder / ".lock", fallback_to_soft=False).acquire(blocking=False)
         except Timeout as error:

@@ -147,6 +147,7 @@ def _result(run: GateRun, experiment: Experiment, checked: Checked) -> GateResul
     if run.report:
         from alignkit.report import render  # late: a gate without a page needs no templates
 
+        run.workspace.keep_out_of_git()  # of images alone, nothing else was stored
         page = render(checked.folder)
     return GateResult(
         name=experiment.name,

@@ -181,6 +181,7 @@ def test_the_verdict_names_what_was_judged_instead_of_the_file(gate, alignkit, c
     run = alignkit("run", file, "--reports", case.reports, "--no-open", "-q", "--set", rule)
     assert f"Not as in the file: --set {rule}." in run.out
     (page,) = case.reports.glob("small/*/index.html")
+    assert (case.reports / ".gitignore").read_text() == "*\n"  # nobody commits a report by mistake
     for written in (page, page.with_name("summary.md")):
         assert (
             "Not as in the file: --set gate.rules=[{metric: decode.max_abs" in written.read_text()
