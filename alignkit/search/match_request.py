@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from alignkit.errors import ConfigError
 from alignkit.experiment.yaml_argument import Stack, path_of
@@ -18,6 +19,9 @@ from alignkit.search.configurations import Configuration, configurations, servin
 from alignkit.search.match_result import Match
 from alignkit.search.recorded_target import recorded_target
 from alignkit.search.target import Target, preprocess_of, preprocess_target
+
+if TYPE_CHECKING:
+    from alignkit.models.user_model import UserModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +52,14 @@ class MatchRequest:
     """Images that are searched on."""
     seed: int = 0
     """Seed that selects the images for the final check."""
+    given: UserModel | None = field(init=False, default=None)
+    """The model, read from ``model``."""
 
     def __post_init__(self) -> None:
         if self.model is not None:  # before the images are read
             from alignkit.predict.given_model import given_model
 
-            given_model(str(self.model))
+            object.__setattr__(self, "given", given_model(str(self.model)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +82,13 @@ def answer(request: MatchRequest, progress: Progress) -> MatchAnswer:
         chosen = list(names) or list(
             configurations(target.geometry, decoders=request.decoders, resizers=request.resizers)
         )
-        if request.model is None:
+        if request.given is None:
             return MatchAnswer(_found(request, progress, target, rows, chosen), names)
-        from alignkit.predict.given_model import given_model, open_given
+        from alignkit.predict.given_model import open_given
         from alignkit.search.match_drift import with_churn
 
-        model = given_model(str(request.model))
         # opened before the search, which a model that does not fit would waste
-        with open_given(model, target.geometry.size) as opened:
+        with open_given(request.given, target.geometry.size) as opened:
             found = _found(request, progress, target, rows, chosen)
             return MatchAnswer(with_churn(found, target, samples, rows, opened.session), names)
 

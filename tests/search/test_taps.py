@@ -14,6 +14,7 @@ import torch
 from alignkit.errors import ConfigError, DataError
 from alignkit.preprocess import Orient, Preprocess
 from alignkit.samples import Samples
+from alignkit.search import tap_blame
 from alignkit.search.image_names import samples_named
 from alignkit.search.stored_taps import stored_taps
 from alignkit.search.tap_blame import blame, nearest_to_the_last
@@ -188,6 +189,15 @@ def test_another_normalisation_is_named(tmp_path):
     serving = Serving(normalise=halves)
     first = only_fault(judged(tmp_path, serving), "normalise")
     assert first.causes[0].text.startswith("normalisation: -1..1 (mean 0.5/0.5/0.5")
+
+
+def test_libraries_are_not_listed_for_stages_that_use_none(tmp_path, monkeypatch):
+    def listed(*_, **__):
+        raise AssertionError("configurations were listed")
+
+    monkeypatch.setattr(tap_blame, "configurations", listed)
+    serving = Serving(normalise=lambda image: normalised(image[..., ::-1] * 0.9))
+    assert judged(tmp_path, serving).first.stage == "normalise"
 
 
 def test_a_decoder_s_switch_is_named_on_full_images(tmp_path):
