@@ -225,3 +225,14 @@ def _open(outcomes: Sequence[RuleOutcome]) -> tuple[RuleOutcome, str] | None:
         if found := [each for each in outcomes if each.state == state]:
             return found[0], f"{len(found)} of {len(outcomes)} checks {verb}"
     return None
+
+
+def first_undecided(outcomes: Sequence[RuleOutcome], names: Names) -> list[str]:
+    """Return a line for the first inconclusive rule, with how many others there are, if any is."""
+    undecided = [each for each in worst_first(outcomes) if each.state == "inconclusive"]
+    if not undecided:
+        return []
+    first, *others = undecided
+    more = f"; {len(others)} more are inconclusive" if others else ""
+    place = place_in_words(first, names)
+    return [f"inconclusive  {first.metric}: {place}: {explained(first)}{more}"]

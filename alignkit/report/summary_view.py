@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from alignkit.judge.measured_models import measured_part
-from alignkit.judge.verdict_words import explained, worst_first
-from alignkit.record import MatrixEntry, PublishedFacts, RunRecord, Verdict
+from alignkit.judge.verdict_words import first_undecided, worst_first
+from alignkit.record import MatrixEntry, PublishedFacts, RunRecord
 from alignkit.report.cause_view import advice_sentence
 from alignkit.report.engine_view import BUILT_WORDS, engines_table
 from alignkit.report.entries_view import (
@@ -42,7 +42,6 @@ from alignkit.text.names import (
     QUICK_LOOK,
     Names,
     controls_words,
-    place_in_words,
     quick_mark,
     quick_words,
     state_words,
@@ -300,7 +299,7 @@ def summary(record: RunRecord, page: Path) -> str:
         # three, to stay within thirty lines
         *(f"advice    {advice_sentence(each)}" for each in record.advice[:3]),
     ]
-    lines += _undecided(verdict, Names(record.paths))
+    lines += first_undecided(verdict.rules, Names(record.paths))
     if record.published and record.published.claims:
         lines.append(f"{published_label(record.published)}: {tally(record.published)}")
     failed = [control for control in record.controls if control.passed is False]
@@ -312,17 +311,6 @@ def summary(record: RunRecord, page: Path) -> str:
         # the sentence states a doubt in full
         lines.append(f"controls  {controls_words(record.controls)}")
     return "\n".join([*lines, f"report  {page}"])
-
-
-def _undecided(verdict: Verdict, names: Names) -> list[str]:
-    """Return the reason of the first inconclusive rule, and how many others there are."""
-    undecided = [each for each in worst_first(verdict.rules) if each.state == "inconclusive"]
-    if not undecided:
-        return []
-    first, *others = undecided
-    place = place_in_words(first, names)
-    more = f"; {len(others)} more are inconclusive" if others else ""
-    return [f"inconclusive  {first.metric}: {place}: {explained(first)}{more}"]
 
 
 def _endings(record: RunRecord, names: Names) -> list[str]:
