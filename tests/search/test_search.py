@@ -67,8 +67,6 @@ def found_for(path: Preprocess, **only: tuple[str, ...]) -> Match:
     return match(target, samples, range(len(samples)), configurations(target.geometry, **only))
 
 
-@pytest.mark.parametrize("preset", ["opencv-train", "pillow-train", "torchvision-eval",
-                                    "torchpipe-gpu-surrogate", "torchvision-cuda-surrogate"])  # fmt: skip
 @dataclass(frozen=True)
 class NeedsAValue(PillowDecoder):
     strength: int = field(kw_only=True)
@@ -83,6 +81,8 @@ def test_a_plugin_that_a_search_cannot_try_is_refused_by_its_name(monkeypatch):
     assert configurations(geometry, resizers=["pillow"])
 
 
+@pytest.mark.parametrize("preset", ["opencv-train", "pillow-train", "torchvision-eval",
+                                    "torchpipe-gpu-surrogate", "torchvision-cuda-surrogate"])  # fmt: skip
 def test_a_stack_this_machine_has_is_found_exactly(preset):
     path = preprocess_of(preset, 96)
     found = found_for(path, decoders=(*BASE, "nvjpeg-model"))
