@@ -129,7 +129,7 @@ def test_match_finds_the_stack_behind_recorded_tensors(images, tmp_path):
     assert found.ranking.mean_abs[0] == 0
     assert found.sentence in repr(found)
     assert "<table" in found._repr_html_()
-    # what was found is a path of every other function
+    # the path that was found works in every other function
     assert "resize" in alignkit.diff(images, found.preprocess, AREA).pixels.stage.tolist()
 
 
