@@ -55,6 +55,7 @@ CORE_TESTS = (
 NEED_MODELS = (
     "tests/cli/test_check.py::test_check_and_plan_warn_of_a_path_that_repeats_another",
     "tests/cli/test_check.py::test_check_without_files_says_how_it_is_called",
+    "tests/cli/test_check.py::test_each_file_is_an_entry_of_the_json",
     "tests/cli/test_diff.py::test_with_a_model_the_last_words_count_the_predictions_that_change",
     "tests/cli/test_diff.py::test_names_that_cannot_be_used_lead_to_what_runs_here",
 )

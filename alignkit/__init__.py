@@ -3,8 +3,8 @@
 `diff` compares preprocessing stacks on any images, `run` trains or evaluates models on them,
 `match` finds the configuration nearest to a serving stack, `load_run` reads a finished run, and
 `assert_preprocess_aligned` is the gate as one call, for tests. Their results have DataFrames.
-`tap` records arrays between the stages of a serving stack for `match`, and `alignkit.loader` gives
-batches to your own training loop. The other folders are internal.
+`tap` records arrays between the stages of serving code, and `match_taps` finds the first that
+differs. `alignkit.loader` gives batches to your own training loop. The other folders are internal.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from alignkit.version import __version__
 
 if TYPE_CHECKING:
     from alignkit.api.diff_result import diff
-    from alignkit.api.match_result import match
+    from alignkit.api.match_result import match, match_taps
     from alignkit.api.run_result import load_run, run
     from alignkit.gate.assertion import PreprocessDriftError, assert_preprocess_aligned
     from alignkit.tap_recorder import tap
@@ -30,6 +30,7 @@ __all__ = [
     "diff",
     "load_run",
     "match",
+    "match_taps",
     "run",
     "tap",
 ]
@@ -40,6 +41,7 @@ _HOMES = {
     "diff": "alignkit.api.diff_result",
     "load_run": "alignkit.api.run_result",
     "match": "alignkit.api.match_result",
+    "match_taps": "alignkit.api.match_result",
     "run": "alignkit.api.run_result",
     "tap": "alignkit.tap_recorder",
 }

@@ -7,6 +7,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.errors import BackendError
+
 Image: TypeAlias = npt.NDArray[np.uint8]
 """(height, width, 3), RGB, 0..255, as every decoder returns it."""
 
@@ -26,3 +28,15 @@ Labels: TypeAlias = npt.NDArray[np.int64]
 
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+_EXACT = 2**24
+"""Whole numbers up to here are exact in float32."""
+
+
+def require_exact(*whole: int) -> None:
+    """Raise `BackendError` if one of the whole numbers is none of float32."""
+    if (greatest := max(map(abs, whole))) > _EXACT:
+        raise BackendError(
+            f"an output holds the whole number {greatest}, which float32 cannot hold; name the "
+            "outputs that are wanted as the model's 'outputs'"
+        )

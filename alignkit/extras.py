@@ -15,13 +15,16 @@ from pathlib import Path
 from alignkit.errors import MissingDependency
 
 EXTRAS = {
-    "aiohttp": "kserve",
+    "aiohttp": "http-json",
+    "faiss": "embedding",
     "nncf": "nncf",
     "omniback": "torchpipe",
     "onnx": "onnx",
     "onnxruntime": "onnx",
     "openvino": "openvino",
     "pandas": "train",
+    "pycocotools": "detection",
+    "pytorch_metric_learning": "embedding",
     "scipy": "train",
     "sklearn": "train",
     "tensorboard": "tensorboard",

@@ -1,11 +1,15 @@
-"""Names of processor and GPU, vector extensions that select kernels, and memory of this machine."""
+"""Processor, GPU, vector extensions and memory of this machine; messages of its C libraries."""
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import shutil
 import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -98,3 +102,24 @@ def _group_rest(group: Path = Path("/sys/fs/cgroup")) -> int | None:
     except OSError:
         return None
     return None if limit == "max" else max(0, int(limit) - int(used))
+
+
+@contextmanager
+def without_messages() -> Iterator[None]:
+    """Drop the lines that C libraries write to stdout or stderr, where these are open."""
+    kept = {}
+    for number, stream in enumerate((sys.stdout, sys.stderr), 1):
+        if stream is not None:  # as in a program without a console
+            stream.flush()
+        with suppress(OSError):
+            kept[number] = os.dup(number)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for number in kept:
+            os.dup2(nowhere, number)
+        yield
+    finally:
+        for number, own in kept.items():
+            os.dup2(own, number)
+            os.close(own)
+        os.close(nowhere)

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from alignkit.errors import DataError
 
+if TYPE_CHECKING:
+    from alignkit.annotations import Annotation, Pairs
+
 Split = Literal["train", "eval"]
+Truth = Literal["class", "boxes", "mask", "labels", "none"]
+"""Knowledge of each image: its class, its `Boxes`, its `Mask`, its `LabelSet`, nothing."""
 NO_LABELS = "the images have no labels"
 """Why a metric that needs labels has no value."""
-UNLABELLED = f"{NO_LABELS}: no recall, precision or top-1 accuracy"
+OUTPUTS_AS_CLASSES = "outputs read as class scores; alignkit measures image classifiers"
+"""Remark on outputs that nothing names as classes: an embedding has outputs too."""
+UNLABELLED = f"{NO_LABELS}: no recall, precision or top-1 accuracy; {OUTPUTS_AS_CLASSES}"
 """Remark on a run of given models on unlabelled images, on every surface."""
 
 
@@ -24,21 +32,33 @@ class Samples:
     ids: tuple[str, ...]
     """Unique, stable, readable; for a folder the path relative to its root."""
     labels: tuple[int, ...]
-    """Index into ``classes`` of each sample; empty if the images are not labelled."""
+    """Index into ``classes`` of each sample; empty if its truth is not a class."""
     classes: tuple[str, ...]
     """Class names, in the order of the model's outputs; empty if the images are not labelled."""
     read: Callable[[int], bytes]
     """Function from an index to the sample's encoded bytes, or to an `UnreadableImage` that it
     raises; may be called from threads."""
     fingerprint: str
-    """SHA-256 hex over ids, labels and bytes."""
+    """SHA-256 hex over ids, labels, annotations, pairs and bytes."""
+    annotations: tuple[Annotation, ...] = ()
+    """One of each sample, all of one kind; empty if the images have classes or no labels."""
+    pairs: Pairs | None = None
+    """Pairs for verification, if the data gives some."""
 
     def __post_init__(self) -> None:
-        if self.labels and len(self.labels) != len(self.ids):
-            raise DataError(f"{len(self.ids)} images but {len(self.labels)} labels")
+        for known in (self.labels, self.annotations):
+            if known and len(known) != len(self.ids):
+                raise DataError(f"{len(self.ids)} images but {len(known)} labels")
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def truth(self) -> Truth:
+        """Kind of the annotations or labels; ``none`` only if there are no classes."""
+        if self.annotations:
+            return self.annotations[0].truth
+        return "class" if self.classes else "none"
 
     def take(self, indices: Sequence[int]) -> Samples:
         """Select the samples at ``indices``, in that order, with a fingerprint of their own."""
@@ -46,10 +66,12 @@ class Samples:
         return Samples(
             ids=tuple(self.ids[i] for i in chosen),
             labels=tuple(self.labels[i] for i in chosen) if self.labels else (),
+            annotations=tuple(self.annotations[i] for i in chosen) if self.annotations else (),
             classes=self.classes,
             # the bytes stay where they are; a selection of all images costs no memory
             read=lambda index: self.read(chosen[index]),
             fingerprint=selection_fingerprint(self.fingerprint, chosen),
+            pairs=self.pairs.take(chosen) if self.pairs is not None else None,
         )
 
 
@@ -57,3 +79,12 @@ def selection_fingerprint(fingerprint: str, indices: Sequence[int]) -> str:
     """Return the fingerprint, SHA-256 in hex, of the samples at ``indices`` of a data set's."""
     # of the selection, not of its bytes: nothing is read to take a part of a data set
     return hashlib.sha256(json.dumps([fingerprint, [*indices]]).encode()).hexdigest()
+
+
+def choose(names: Iterable[str], count: int, seed: int) -> set[str]:
+    """Choose ``count`` of the names by the order of their hashes.
+
+    The choice is the same on every machine, and nearly the same after a name is added or removed.
+    """
+    ordered = sorted(names, key=lambda name: hashlib.sha256(os.fsencode(f"{seed}/{name}")).digest())
+    return set(ordered[:count])

@@ -19,15 +19,18 @@ GROUND = ("arrays.py", "machine.py", "rank.py", "samples.py", "torch_settings.py
 DATA_LAYERS = ("samples.py", "datasets")
 """Layers that decide generated images."""
 PIXEL_LAYERS = (*GROUND, "decoders", "resizers", "preprocess", "isolation", "prepare")
+# a task names a model's outputs, and the names are parts of the keys; it decides no weight
 WEIGHT_LAYERS = (*PIXEL_LAYERS, "compare/metrics.py", "models", "train")
 ENGINE_LAYERS = (*PIXEL_LAYERS, "models", "backends", "engines")
 """Layers that decide exported graphs, and the engines that backends build of them."""
-LOGIT_LAYERS = (*ENGINE_LAYERS, "compare", "predict")
+LOGIT_LAYERS = (*ENGINE_LAYERS, "compare", "annotations.py", "tasks", "predict")
 SHARE_LAYERS = (*LOGIT_LAYERS, "attribute", "text")
 """The share of each stage in a drift, stored with its sentence."""
 # `runner` imports nearly every room; of its modules these two decide what is stored
 DIFFERENCE_LAYERS = (*PIXEL_LAYERS, "compare", "runner/comparison_stage.py")
-ADVICE_LAYERS = (*LOGIT_LAYERS, "text", "search", "runner/advise.py")
+ADVICE_LAYERS = (
+    *LOGIT_LAYERS, "text", "search", "findings/stage_yaml.py", "runner/advise.py",
+)  # fmt: skip
 ALL_LAYERS = (".",)
 """All layers: for a result that is quick to compute again."""
 

@@ -181,6 +181,10 @@ class Workspace:
         """Return the folder of a run's record and report."""
         return self.root / experiment / run[:12]
 
+    def has_run(self, experiment: str) -> bool:
+        """Tell whether an experiment of this name has a folder of runs."""
+        return (self.root / experiment).is_dir()
+
     def unfinished(self, kind: WorkKind, key: str) -> Path:
         """Make a folder for parts of unfinished work (checkpoints by epoch); it survives a kill."""
         folder = self.root / ".cache" / "unfinished" / f"{kind}-{key}"

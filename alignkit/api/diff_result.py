@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alignkit.api.frames import drift_frame, pandas_module, pixel_frame, prediction_frame
 from alignkit.datasets.unlabelled_images import ImageSource, images_from
@@ -88,6 +88,7 @@ def diff(
     reference: Stack,
     *candidates: Stack,
     model: str | Path | None = None,
+    task: str | Mapping[str, Any] = "",
     size: int | None = None,
     limit: int | None = None,
     only: Sequence[str] = (),
@@ -107,10 +108,11 @@ def diff(
     preset's name, a mapping as under ``preprocess:`` of an experiment file, or a `Preprocess`;
     ``size`` is the side of the input in pixels for presets, by default that of ``model``, or 224.
     ``model`` is a file or a name as for ``alignkit diff --model``, whose changed predictions are
-    counted. ``limit`` and ``only`` choose among files; ``page`` is a folder for the HTML page.
-    ``timeout`` is in seconds and ``max_memory`` in GiB, for an image on a path. Raises
-    `ConfigError` for an unknown stack, or a model that does not fit, `MissingDependency` if the
-    reference, or every candidate, cannot run here, and `NothingCompared` if there is no image.
+    counted; ``task`` is its task, by default classification: a name, or a mapping as under
+    ``task:`` of an experiment file. ``limit`` and ``only`` choose among files; ``page`` is a folder
+    for the HTML page. ``timeout`` is in seconds and ``max_memory`` in GiB, for an image on a path.
+    Raises `ConfigError` for an unknown stack, or a model that does not fit, `MissingDependency` if
+    the reference, or every candidate, cannot run here, and `NothingCompared` if there is no image.
     """
     from alignkit.isolation import Limits
     from alignkit.preprocess.stress import parse_stress
@@ -122,14 +124,14 @@ def diff(
         raise ConfigError("there is no candidate; call diff(images, reference, candidate)")
     # an iterator gives its images once
     listed = images if isinstance(images, str | Path | bytes | Samples) else list(images)
-    given, own = model_and_side(None if model is None else str(model))
+    given, own = model_and_side(None if model is None else str(model), task_text(task))
     size = size or own
     paths = named_paths((reference, *candidates), size=size, max_pixels=max_pixels, called="path")
     samples, source = _samples(listed, limit, only)
     options = {
-        "--size": size, "--model": model, "--limit": limit, "--only": only, "--ssim": ssim,
-        "--planes": planes, "--stress": stress, "--max-pixels": max_pixels, "--timeout": timeout,
-        "--max-memory": max_memory,
+        "--size": size, "--model": model, "--task": task_text(task), "--limit": limit,
+        "--only": only, "--ssim": ssim, "--planes": planes, "--stress": stress,
+        "--max-pixels": max_pixels, "--timeout": timeout, "--max-memory": max_memory,
     }  # fmt: skip
     request = DiffRequest(
         paths=paths,
@@ -148,6 +150,11 @@ def diff(
         return DiffResult(record)
     (written,) = write_outputs([("html", Path(page))], record, request)
     return DiffResult(record, written)
+
+
+def task_text(task: str | Mapping[str, Any]) -> str:
+    """Write a task as ``--task`` takes it."""
+    return task if isinstance(task, str) else json.dumps(dict(task))
 
 
 def _samples(images: ImageSource, limit: int | None, only: Sequence[str]) -> tuple[Samples, str]:
@@ -187,8 +194,8 @@ def _command(images: ImageSource, stacks: Sequence[Stack], options: Mapping[str,
 
 
 def _flow(stack: Stack) -> str:
+    from alignkit.findings.stage_yaml import stage_block
     from alignkit.preprocess import Preprocess
-    from alignkit.search.match_text import stage_block
 
     if isinstance(stack, Preprocess):
         return json.dumps({"name": stack.name, **stage_block(stack)})

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from alignkit.extras import require_libraries
-from alignkit.record import ImageTableFacts, PixelStage
+from alignkit.record import Drift, ImageTableFacts, MatrixEntry, PixelStage
 from alignkit.record.artifacts import artifact_file
 from alignkit.record.diff_document import DiffRecord, ImageDrift
 
@@ -24,6 +24,10 @@ _PREDICTED = (
     "reference", "candidate", "images", "left_out", "flips", "churn", "churn_low", "churn_high",
     "logit_mean_abs", "logit_max_abs", "logit_cosine",
 )  # fmt: skip
+
+_PLACE = ("trained_with", "evaluated_with", "backend", "precision")
+_POINTS = (*_PLACE, "figure", "series", "side", "x", "y")
+_FACTS = (*_PLACE, "table", "row", "column", "value", "low", "high", "unit", "reason")
 
 
 def pandas_module() -> ModuleType:
@@ -65,6 +69,37 @@ def drift_frame(record: DiffRecord) -> pd.DataFrame:
         for image in pair.worst
     ]
     return _frame(rows, ("reference", "candidate", *_DRIFTS, *kinds))
+
+
+def figure_frame(matrix: Iterable[MatrixEntry]) -> pd.DataFrame:
+    """Return a row for each point of each line of the figures that the task gives."""
+    rows = [
+        (*place, figure.name, line.name, line.side, x, y)
+        for place, drift in _compared(matrix)
+        for figure in drift.figures
+        for line in figure.series
+        for x, y in zip(line.x, line.y, strict=True)
+    ]
+    return _frame([dict(zip(_POINTS, row, strict=True)) for row in rows], _POINTS)
+
+
+def fact_frame(matrix: Iterable[MatrixEntry]) -> pd.DataFrame:
+    """Return a row for each cell of the tables that the task gives, with its interval."""
+    rows = [
+        (*place, table.name, row.label, column, each.value, each.low, each.high, row.unit,
+         each.reason)
+        for place, drift in _compared(matrix)
+        for table in drift.tables
+        for row in table.rows
+        for column, each in zip(table.columns, row.cells, strict=True)
+    ]  # fmt: skip
+    return _frame([dict(zip(_FACTS, row, strict=True)) for row in rows], _FACTS)
+
+
+def _compared(matrix: Iterable[MatrixEntry]) -> Iterator[tuple[tuple[str, ...], Drift]]:
+    for each in matrix:
+        if each.drift:
+            yield each.place.names, each.drift
 
 
 def prediction_frame(record: DiffRecord) -> pd.DataFrame:

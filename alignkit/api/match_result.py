@@ -1,4 +1,4 @@
-"""`match`: a serving stack, or what it recorded → `MatchResult`, the nearest configurations."""
+"""`match`: a serving stack → `MatchResult`; `match_taps`: its recorded stages → `TapsResult`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from alignkit.api.diff_result import task_text
 from alignkit.api.frames import pandas_module
 from alignkit.datasets.unlabelled_images import ImageSource, images_from
-from alignkit.experiment.yaml_argument import Stack, path_of
-from alignkit.preprocess.presets import PRESETS
+from alignkit.experiment.yaml_argument import Stack
 from alignkit.progress import ProgressMode, progress_for
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from alignkit.search.configurations import Configuration
     from alignkit.search.match_result import Match
+    from alignkit.search.tap_report import TapReport
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -48,7 +49,7 @@ class MatchResult:
     @property
     def preprocess(self) -> dict[str, Any] | None:
         """The nearest as a mapping for ``preprocess:`` and `diff`; ``None`` if none was found."""
-        from alignkit.search.match_text import stage_block
+        from alignkit.findings.stage_yaml import stage_block
 
         found = self.match.state != "not found" and not self.names
         return stage_block(self.match.preprocesses[0]) if found else None
@@ -89,6 +90,7 @@ def match(
     resizers: Sequence[str] = (),
     serving: bool = False,
     model: str | Path | None = None,
+    task: str | Mapping[str, Any] = "",
     tensor: str = "",
     header_env: str = "",
     record: str | Path | None = None,
@@ -103,22 +105,20 @@ def match(
     of a preprocessing model; ``tensor``, ``header_env`` and ``record`` are for an address alone.
     ``decoders`` and ``resizers`` name those that are tried, ``serving`` searches the options of a
     serving stack that reproduce the target, and ``model``, an ONNX file, adds the predictions that
-    change. Raises `ConfigError` for an unknown target, `DataError` for tensors that are no images,
-    and `NothingCompared` if no image can be compared.
+    change; ``task`` is its task, as of `alignkit.diff`. Raises `ConfigError` for an unknown target,
+    `DataError` for tensors that are no images, and `NothingCompared` if no image can be compared.
     """
     from alignkit.search.match_request import MatchRequest, answer
 
-    given = str(target) if isinstance(target, Path) else target
     request = MatchRequest(
-        target=path_of(given, given, size=size)
-        if isinstance(given, str) and given in PRESETS
-        else given,
+        target=str(target) if isinstance(target, Path) else target,
         samples=images_from(images),
         size=size,
         decoders=decoders,
         resizers=resizers,
         serving=serving,
         model=model,
+        task=task_text(task),
         tensor=tensor,
         header_env=header_env,
         record=None if record is None else Path(record),
@@ -127,3 +127,65 @@ def match(
     )
     found = answer(request, progress_for(progress))
     return MatchResult(found.match, found.names)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TapsResult:
+    """Recorded stages of serving code beside those of a reference."""
+
+    report: TapReport
+
+    @property
+    def first(self) -> str | None:
+        """The first stage that differs; ``None`` if none does."""
+        return self.report.first.stage if self.report.first else None
+
+    @property
+    def sentence(self) -> str:
+        """The stages that differ, by how much and why."""
+        from alignkit.search.tap_text import verdict
+
+        return verdict(self.report)
+
+    @property
+    def stages(self) -> pd.DataFrame:
+        """A row for each recorded stage; distances in grey levels, empty where sizes differ."""
+        rows = []
+        for each in self.report.stages:
+            row: dict[str, Any] = {"stage": each.stage, "tap": each.tap, "state": each.state}
+            for name, distance in (("isolated", each.isolated), ("cumulative", each.cumulative)):
+                row[f"{name}_mean_abs"] = distance.mean if distance else None
+                row[f"{name}_max_abs"] = distance.greatest if distance else None
+            rows.append(row | {"causes": "; ".join(cause.text for cause in each.causes)})
+        frame: pd.DataFrame = pandas_module().DataFrame(rows)
+        return frame
+
+    def __repr__(self) -> str:
+        """Return the sentence."""
+        return f"<Taps {self.sentence}>"
+
+
+def match_taps(
+    taps: str | Path,
+    images: ImageSource,
+    *,
+    preprocess: Stack | None = None,
+    size: int | None = None,
+    stages: Mapping[str, str] | None = None,
+    decoders: Sequence[str] = (),
+    resizers: Sequence[str] = (),
+    progress: ProgressMode = "none",
+) -> TapsResult:
+    """Find the first recorded stage that differs from a reference: `alignkit match --taps`.
+
+    ``taps`` is the folder in which `tap` recorded; ``preprocess`` is the reference, as the target
+    of `match`, by default the configuration nearest to the last tap. ``stages`` maps a tap's name
+    to its stage, or to ``none``, where the name does not say it. Raises `ConfigError` for an
+    unknown name, and `DataError` for a folder without taps of these images.
+    """
+    from alignkit.search.tap_request import TapRequest, judge_taps
+
+    request = TapRequest(
+        Path(taps), images_from(images), preprocess, size, stages or {}, decoders, resizers
+    )
+    return TapsResult(judge_taps(request, progress_for(progress)))

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignkit.api.frames import frame_of, image_frame, pixel_frame
+from alignkit.api.frames import fact_frame, figure_frame, frame_of, image_frame, pixel_frame
 from alignkit.errors import ConfigError, RecordError
 from alignkit.progress import ProgressMode, progress_for
 from alignkit.record import RunRecord
 from alignkit.record.cell_table import cell_table, class_table, matrix_table
 from alignkit.record.document import read_record
 from alignkit.stored_file import write_atomically
+from alignkit.text.verdict_text import REPORT_ONLY, report_only
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
@@ -53,17 +54,17 @@ class RunResult:
     @property
     def cells(self) -> pd.DataFrame:
         """A row for each model, path, runtime and seed, as in ``cells.parquet``."""
-        return frame_of(cell_table(self.record.cells))
+        return frame_of(cell_table(self.record.cells, self.record.task))
 
     @property
     def matrix(self) -> pd.DataFrame:
         """The cells of all seeds joined, with p-values corrected for the whole matrix."""
-        return frame_of(matrix_table(self.record.matrix))
+        return frame_of(matrix_table(self.record.matrix, self.record.task))
 
     @property
     def classes(self) -> pd.DataFrame:
         """A row for each class of each cell, with its confusion counts."""
-        return frame_of(class_table(self.record.cells))
+        return frame_of(class_table(self.record.cells, self.record.task))
 
     @property
     def images(self) -> pd.DataFrame:
@@ -75,11 +76,21 @@ class RunResult:
         """A row for each pair of paths, stage and mode, over all images."""
         return pixel_frame(self.record.pixels)
 
+    @property
+    def figures(self) -> pd.DataFrame:
+        """A row for each point of each line of the task's figures; empty if it gives none."""
+        return figure_frame(self.record.matrix)
+
+    @property
+    def tables(self) -> pd.DataFrame:
+        """A row for each cell of the task's own tables; a ``share`` or ``points`` is a fraction."""
+        return fact_frame(self.record.matrix)
+
     def __repr__(self) -> str:
         """Return name, verdict, size and folder."""
         cells, verdict = len(self.record.cells), self.record.verdict
         notes = ", a quick look" * bool(self.record.quick)
-        notes += ", not enforced" * verdict.informational
+        notes += f", {REPORT_ONLY}" * report_only(verdict)
         return f"<Run {self.name}: {verdict.state}{notes}, {cells} cells, {self.folder}>"
 
     def _repr_html_(self) -> str:

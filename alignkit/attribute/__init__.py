@@ -1,4 +1,4 @@
-"""Attribution of a drift to stages and kinds of images: shares of pixels, logits and recall.
+"""Attribution of a drift to stages and kinds of images: shares of pixels, answers and metrics.
 
 Every mixture of the two paths is run on the same images. If at most four factors differ, the full
 factorial is computed and each factor's share is its Shapley value; if more differ, each is swapped
@@ -16,10 +16,10 @@ from typing import Literal
 import numpy as np
 
 from alignkit.arrays import FloatArray
-from alignkit.attribute.attributed_mixtures import MixtureResults, Sessions, observe
+from alignkit.attribute.attributed_mixtures import MixtureResults, Sessions, observe, task_of
 from alignkit.attribute.shares import (
-    ATTRIBUTED,
-    Metric,
+    PIXEL_DISTANCE,
+    attributed,
     interaction,
     metric_values,
     shares,
@@ -35,25 +35,29 @@ from alignkit.preprocess.stage_mixtures import (
     mixtures,
 )
 from alignkit.record import AttributionFacts, Estimate, FactorShare
+from alignkit.record.blame_facts import AttributedUnit
 from alignkit.samples import Samples
-from alignkit.text.names import LABELS
+from alignkit.task_facts import MetricFacts, TaskFacts, Unit
 from alignkit.text.numbers import plain, points
 
 Method = Literal["shapley", "one-at-a-time"]
 NOTHING_DIFFERS = "the paths do not differ in any stage"
 _ROUNDING = 1e-9
 """Greatest remainder of a zero after sums of floats."""
-_UNITS: dict[str, Literal["grey levels", "logits"]] = {"pixels": "grey levels", "logits": "logits"}
-"""Units of metrics that are no fractions."""
-_UNDEFINED = "no class defines it in some mixture"
+_UNITS: dict[str, AttributedUnit] = {"pixels": "grey levels", "logits": "logits"}
+"""Units of the metrics that no task has of its own."""
+_TASK_UNITS: dict[Unit, AttributedUnit] = {
+    "share": "fraction", "points": "fraction", "px": "px", "value": "value",
+}  # fmt: skip
+_UNDEFINED = "it has no value in some mixture"
 
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
     """One metric's change from the reference to the candidate, divided among the factors."""
 
-    metric: Metric
-    """``pixels`` in grey levels 0..255, ``logits`` in logits; the others are fractions."""
+    metric: MetricFacts
+    """One of `attributed`."""
     method: Method
     shares: tuple[FactorShare, ...]
     """Shares in the order of the stages, without stages that do not differ."""
@@ -77,7 +81,8 @@ class PathAttribution:
     """(id, reason) of the other images."""
     notes: tuple[str, ...]
     """Why some stages were not swapped by themselves, one sentence for each."""
-    metrics: dict[Metric, Attribution]
+    metrics: dict[str, Attribution]
+    """By name."""
 
 
 def attribute(
@@ -102,11 +107,15 @@ def attribute(
     # ``backend``, ``precision``, …: the facts in which the sessions of a model differ
     runtime_factors = sorted({factor for model in models for taken in model for factor in taken})
     factors = (*mixed.factors, *runtime_factors)
+    task = task_of(models)
     if not factors:
-        none = {metric: _absent(metric, (), NOTHING_DIFFERS, value=0.0) for metric in ATTRIBUTED}
+        none = {
+            name: _absent(metric, (), NOTHING_DIFFERS, value=0.0)
+            for name, metric in attributed(task).items()
+        }
         return PathAttribution(reference.name, candidate.name, len(samples), (), (), none)
     observed = observe(samples, mixed, reference.normalise, mixtures(factors), models)
-    metrics = measure(observed, samples, resamples).attributions(factors)
+    metrics = measure(observed, task, resamples).attributions(factors)
     images, left_out = len(observed.rows), observed.left_out
     return PathAttribution(reference.name, candidate.name, images, left_out, mixed.notes, metrics)
 
@@ -116,25 +125,27 @@ class MixtureValues:
     """Every metric of every mixture: the input for shares among any of their factors."""
 
     wanted: tuple[FromCandidate, ...]
-    values: dict[Metric, FloatArray]
+    metrics: dict[str, MetricFacts]
+    """By name, in the order of the rows."""
+    values: dict[str, FloatArray]
     """(mixtures, 1 + resamples): the sample itself first."""
-    absent: dict[Metric, str]
+    absent: dict[str, str]
     """Metric → why it has no values."""
 
-    def attributions(self, factors: Sequence[str]) -> dict[Metric, Attribution]:
+    def attributions(self, factors: Sequence[str]) -> dict[str, Attribution]:
         """Compute the shares of ``factors``; all `mixtures` of them must have values."""
         found = {}
-        for metric in ATTRIBUTED:
-            if metric in self.absent:
-                found[metric] = _absent(metric, factors, self.absent[metric])
+        for name, metric in self.metrics.items():
+            if name in self.absent:
+                found[name] = _absent(metric, factors, self.absent[name])
             else:
-                of_mixture = dict(zip(self.wanted, self.values[metric], strict=True))
-                found[metric] = _attribution(metric, factors, of_mixture)
+                of_mixture = dict(zip(self.wanted, self.values[name], strict=True))
+                found[name] = _attribution(metric, factors, of_mixture)
         return found
 
     def divided(
         self, factors: Sequence[str], instead: str, parts: tuple[str, str]
-    ) -> dict[Metric, Attribution]:
+    ) -> dict[str, Attribution]:
         """Compute the shares of ``factors``, the last of them in two ``parts``.
 
         The first part is the share of ``instead`` in place of the last factor, the second is the
@@ -157,19 +168,15 @@ class MixtureValues:
         return found
 
 
-def measure(observed: MixtureResults, samples: Samples, resamples: int) -> MixtureValues:
+def measure(observed: MixtureResults, task: TaskFacts, resamples: int) -> MixtureValues:
     """Compute every metric that can be computed, in the sample and in each resample."""
-    labels = np.asarray(samples.labels, np.int64)[observed.rows] if samples.labels else None
-    reasons = {metric: why_absent(metric, observed, labels) for metric in ATTRIBUTED}
-    return MixtureValues(
-        observed.wanted,
-        metric_values(observed, labels, len(samples.classes), resamples),
-        {metric: reason for metric, reason in reasons.items() if reason},
-    )
+    metrics, values = attributed(task), metric_values(observed, task, resamples)
+    absent = {name: why_absent(name, observed) for name in metrics if name not in values}
+    return MixtureValues(observed.wanted, metrics, values, absent)
 
 
 def _absent(
-    metric: Metric, factors: Sequence[str], reason: str, value: float | None = None
+    metric: MetricFacts, factors: Sequence[str], reason: str, value: float | None = None
 ) -> Attribution:
     nothing = Estimate(value, value, value, reason)
     return Attribution(metric, _method(factors), (), nothing, nothing, reason)
@@ -180,7 +187,7 @@ def _method(factors: Sequence[str]) -> Method:
 
 
 def _attribution(
-    metric: Metric, factors: Sequence[str], values: dict[FromCandidate, FloatArray]
+    metric: MetricFacts, factors: Sequence[str], values: dict[FromCandidate, FloatArray]
 ) -> Attribution:
     """Divide a metric's change; ``values`` holds (1 + resamples,) per mixture, the sample first."""
     reference, whole = values[frozenset()], values[frozenset(factors)]
@@ -218,7 +225,7 @@ def attribution_facts(
 
 def inside_decode_facts(
     found: PathAttribution,
-    metrics: Sequence[Metric] = ("pixels",),
+    metrics: Sequence[str] = ("pixels",),
     *,
     backend: str = "",
     precision: str = "",
@@ -232,7 +239,7 @@ def inside_decode_facts(
 
 def not_attributed(reference: str, candidate: str, reason: str) -> tuple[AttributionFacts, ...]:
     """Make the row of two paths that cannot be mixed on these images."""
-    pixels: dict[Metric, Attribution] = {"pixels": _absent("pixels", (), reason)}
+    pixels = {"pixels": _absent(PIXEL_DISTANCE, (), reason)}
     return attribution_facts(PathAttribution(reference, candidate, 0, (), (), pixels))
 
 
@@ -244,8 +251,8 @@ def _facts(
         candidate=found.candidate,
         backend=backend,
         precision=precision,
-        metric=attribution.metric,
-        unit=_UNITS.get(attribution.metric, "fraction"),
+        metric=attribution.metric.name,
+        unit=_unit(attribution.metric),
         method=attribution.method,
         images=found.images,
         left_out=len(found.left_out),
@@ -263,7 +270,7 @@ def sentence(attribution: Attribution) -> str:
 
     Without shares it gives the reason.
     """
-    name = LABELS[attribution.metric]
+    name = attribution.metric.label
     if attribution.reason or attribution.total.value is None:
         return f"{name}: {attribution.reason or attribution.total.reason}"
     return f"{name} {amount(attribution.metric, attribution.total.value)}: {breakdown(attribution)}"
@@ -281,11 +288,15 @@ def breakdown(attribution: Attribution) -> str:
     return ", ".join(parts)
 
 
-def amount(metric: Metric, value: float) -> str:
-    """Write ``-1.9 pp``, ``0.53 grey levels`` or ``<0.1 pp``; the minus is a true one."""
+def amount(metric: MetricFacts, value: float) -> str:
+    """Write ``-1.9 pp``, ``0.53 grey levels``, ``1.2 px``, ``<0.1 pp``; the minus is a true one."""
     value = 0.0 if abs(value) < _ROUNDING else value  # or it would read as -0.0
-    if metric == "churn":  # a distance, unlike a difference, has no sign
+    if metric.name == "churn":  # a distance, unlike a difference, has no sign
         return f"{plain(100 * value, 1)} pp"
-    if unit := _UNITS.get(metric):
-        return f"{plain(value, 2)} {unit}"
-    return f"{points(value, 1)} pp"
+    if metric.name in _UNITS or metric.unit == "px":
+        return f"{plain(value, 2)} {_unit(metric)}"
+    return plain(value, 3) if metric.unit == "value" else f"{points(value, 1)} pp"
+
+
+def _unit(metric: MetricFacts) -> AttributedUnit:
+    return _UNITS.get(metric.name) or _TASK_UNITS[metric.unit]

@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from alignkit.attribute import attribute, inside_decode_facts
-from alignkit.attribute.attributed_mixtures import mix_stages
-from alignkit.attribute.mixture_logits import CellSession
-from alignkit.attribute.shares import Metric
-from alignkit.backends import Session
+from alignkit.attribute.attributed_mixtures import mix_stages, task_of
+from alignkit.attribute.mixture_records import CellSession, ModelSession
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.decoders import DECODERS, Decoder
 from alignkit.decoders.decoder_switches import Switches, switches_of
@@ -26,16 +24,14 @@ from alignkit.preprocess.image_taps import encoded_images
 from alignkit.preprocess.stage_mixtures import LeftOut, make_stage_mixtures
 from alignkit.record import AttributionFacts
 from alignkit.samples import Samples
-
-DIVIDED_METRICS: tuple[Metric, ...] = ("logits", "churn", "recall.macro")
-"""Metrics of predictions that are divided among the switches."""
+from alignkit.task_facts import TaskFacts
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeModels:
     """The models whose changed predictions are divided among the switches."""
 
-    sessions: Sequence[Session | CellSession]
+    sessions: Sequence[ModelSession]
     """One for each seed, all in the same runtime."""
     backend: str
     precision: str
@@ -72,10 +68,16 @@ def attribute_decode(
     if not models:
         return rows
     names = {"backend": models.backend, "precision": models.precision}
-    return rows + inside_decode_facts(divided, DIVIDED_METRICS, **names)
+    wanted = divided_metrics(task_of(sessions))
+    return rows + inside_decode_facts(divided, wanted, **names)
 
 
-def _of_reference(session: Session | CellSession) -> Session | CellSession:
+def divided_metrics(task: TaskFacts) -> tuple[str, ...]:
+    """Name the metrics of predictions that are divided among the switches."""
+    return (*(("logits",) if task.class_scores else ()), "churn", task.matrices[0])
+
+
+def _of_reference(session: ModelSession) -> ModelSession:
     # these mixtures end at another candidate: the reference with the other's decoder
     return session.without_candidate() if isinstance(session, CellSession) else session
 
@@ -123,7 +125,8 @@ def _equal(
     for index, (sample, made) in enumerate(zip(samples.ids, all_made, strict=True)):
         if isinstance(made, LeftOut):
             continue
-        if made[both[0]] is not made[both[1]]:  # mixtures of equal pixels share one array
+        # mixtures of equal pixels share one array
+        if made.tensors[both[0]] is not made.tensors[both[1]]:
             names = type(decoder).__name__, name_of(setting, DECODERS)
             return Skipped(f"{names[0]} and {names[1]} decode {sample} differently")
         equal.add(index)

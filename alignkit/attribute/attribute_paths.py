@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from alignkit.attribute import (
-    Attribution,
     MixtureValues,
     PathAttribution,
     attribute,
@@ -27,10 +26,9 @@ from alignkit.attribute import (
 )
 from alignkit.attribute.attribute_decode import DecodeModels, attribute_decode
 from alignkit.attribute.attributed_cells import AttributedCells, draw_by_class, unfused_of
-from alignkit.attribute.attributed_mixtures import observe
-from alignkit.attribute.mixture_logits import CellSession
-from alignkit.attribute.shares import Metric
-from alignkit.backends import QUANTISED_GRAPH, Session
+from alignkit.attribute.attributed_mixtures import observe, task_of
+from alignkit.attribute.mixture_records import ModelSession
+from alignkit.backends import QUANTISED_GRAPH
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.errors import NothingCompared
 from alignkit.outcome import Measured, Skipped
@@ -55,7 +53,7 @@ if TYPE_CHECKING:
     from alignkit.samples import Samples
     from alignkit.workspace import Context
 
-Models: TypeAlias = "Sequence[Mapping[Runtime, Session | CellSession]]"
+Models: TypeAlias = "Sequence[Mapping[Runtime, ModelSession]]"
 """A model for each seed, in every runtime."""
 
 
@@ -217,16 +215,16 @@ def attribute_runs(
     """
     mixed = make_stage_mixtures(reference, candidate)
     runtimes = list(models[0]) if models else []
-    if not mixed.factors and len(runtimes) < 2:
-        return attribution_facts(attribute(reference, candidate, samples))
-    wanted = mixtures_in_runtimes(mixed.factors, [_factor(each) for each in runtimes[1:]])
     sessions = [
         {frozenset[str](): model[runtimes[0]]}
         | {frozenset({_factor(runtime)}): model[runtime] for runtime in runtimes[1:]}
         for model in models
     ]
+    if not mixed.factors and len(runtimes) < 2:
+        return attribution_facts(attribute(reference, candidate, samples, sessions))
+    wanted = mixtures_in_runtimes(mixed.factors, [_factor(each) for each in runtimes[1:]])
     observed = observe(samples, mixed, reference.normalise, wanted, sessions, progress=progress)
-    values = measure(observed, samples, resamples)
+    values = measure(observed, task_of(sessions), resamples)
     whole = PathAttribution(
         reference.name, candidate.name, len(observed.rows), observed.left_out, mixed.notes, {}
     )
@@ -270,7 +268,7 @@ def _pixel_rows(
     notes = whole.notes
     if "decode" in mixed.factors and isinstance(inside, Skipped):
         notes = (*notes, f"inside decode: {inside.reason}")
-    pixels: dict[Metric, Attribution] = {"pixels": values.attributions(mixed.factors)["pixels"]}
+    pixels = {"pixels": values.attributions(mixed.factors)["pixels"]}
     rows = attribution_facts(replace(whole, metrics=pixels, notes=notes))
     return rows if isinstance(inside, Skipped) else rows + inside
 
@@ -299,7 +297,7 @@ def _runtime_rows(
         shares = values.divided(factors, _factor(unfused), ("quantisation", "kernel"))
     else:
         shares = values.attributions(factors)
-    metrics: dict[Metric, Attribution] = {
+    metrics = {
         metric: replace(
             attribution,
             shares=tuple(

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.attribute.mixture_logits import CellSession
+from alignkit.attribute.mixture_records import CellSession
 from alignkit.backends import QUANTISED_GRAPH
-from alignkit.compare.predictions import aligned
+from alignkit.compare.answers import aligned
 from alignkit.outcome import Measured
 from alignkit.predict import Answer, model_file, open_session
+from alignkit.predict.decoder import AnswerDecoder
 from alignkit.workspace import Finished
 
 if TYPE_CHECKING:
@@ -33,7 +34,10 @@ _FEWEST = 10
 
 
 def draw_by_class(samples: Samples, count: int) -> list[int]:
-    """Draw images evenly from all classes, as every machine does; return ascending indices."""
+    """Draw images evenly from all classes, as every machine does; return ascending indices.
+
+    Images whose truth is not one class are drawn by chance.
+    """
     shuffled = np.random.default_rng(0).permutation(len(samples))
     if samples.labels:
         labels = np.asarray(samples.labels)[shuffled]
@@ -116,7 +120,8 @@ class AttributedCells:
             if before is None or after is None:
                 return None
             both = aligned(before.predictions, after.predictions)
-            changed.append(float((both[0].predicted != both[1].predicted).mean()))
+            whole = np.ones((len(both[0]), 1), np.float32)
+            changed.append(float(both[0].churn(both[1]).of(whole)[0]))
         return float(np.mean(changed)) if changed else None
 
     def images(self, of: int, workspace: Workspace) -> tuple[int, bool]:
@@ -180,8 +185,11 @@ class AttributedCells:
             own, other = self.planned.reference.name, self.planned.candidate.name
             answer, candidate = self.answer(model, runtime, own), self.answer(model, runtime, other)
             assert answer is not None  # a planned runtime ran on the reference path
+            evaluation = self.predicted[model, runtime, own].evaluation
+            checkpoint = checkpoints[evaluation.training.key]
             return CellSession(
-                partial(session, self.predicted[model, runtime, own].evaluation),
+                partial(session, evaluation),
+                AnswerDecoder.of(evaluation.task, checkpoint, sets.evaluation.classes),
                 answer.effective,
                 answer.predictions,
                 candidate.predictions if candidate is not None else None,

@@ -1,10 +1,10 @@
 """Kinds of images that flip, for each path that serves the first row's models.
 
 A kind is a value of a dimension: of the file (subsampling, quality, size, …, see
-`alignkit.preprocess.image_kinds`), the class, the *margin* (softmax margin of the reference's
-prediction) or the *edge energy*, the last two in thirds of the images. Each kind is compared with
-all other images; p-values are Fisher's exact ones for "flipped in at least one seed", adjusted by
-Holm over all comparisons.
+`alignkit.preprocess.image_kinds`), of the truth and of the reference's answers, as the task has
+them (the class, the *margin*: softmax margin of the prediction), or the *edge energy*; numbers are
+taken in thirds of the images. Each kind is compared with all other images; p-values are Fisher's
+exact ones for "flipped in at least one seed", adjusted by Holm over all comparisons.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
+from alignkit.compare.answers import aligned
 from alignkit.compare.bootstrap import RESAMPLES
-from alignkit.compare.metrics import softmax_margin
-from alignkit.compare.predictions import aligned
 from alignkit.compare.statistics import holm, percentile_interval
 from alignkit.outcome import Measured
 from alignkit.preprocess.image_kinds import DIMENSIONS, kinds_of_file
@@ -29,7 +28,7 @@ from alignkit.text.numbers import interval, p_value, plain
 
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels
-    from alignkit.compare.predictions import Predictions
+    from alignkit.compare.answers import Answers
     from alignkit.place import Column
     from alignkit.plan import Plan
     from alignkit.predict.predict_cells import Predicted
@@ -44,8 +43,8 @@ TOO_FEW = "no kind, or the images outside it, has enough images to be compared"
 _FEWEST = 5
 """Least number of images of a kind, and of its complement, for a comparison."""
 _THIRDS = ("lowest third", "middle third", "highest third")
-_Both = list[tuple["Predictions", "Predictions"]]
-"""Predictions of a model on its own path and on another; one pair for each seed."""
+_Both = list[tuple["Answers", "Answers"]]
+"""Answers of a model on its own path and on another; one pair for each seed."""
 
 
 def flipped_kinds(
@@ -91,12 +90,12 @@ def _pairs(predicted: Sequence[Predicted]) -> dict[tuple[str, Column], _Both]:
     return pairs
 
 
-def _kinds(prepared: Prepared, samples: Samples) -> Mapping[str, Mapping[str, str]]:
+def _kinds(prepared: Prepared, samples: Samples) -> Mapping[str, Mapping[str, str | None]]:
     """Map dimension to sample id → kind, for the images that the models' own path decodes."""
     places: list[int] = prepared.decoded.tolist()
     kinds = kinds_of_images(
         (samples.read(place) for place in places),
-        (prepared.pixels[prepared.rows[place]] for place in places),
+        (prepared.image(place) for place in places),
     )
     ids = [samples.ids[place] for place in places]
     return {name: dict(zip(ids, values, strict=True)) for name, values in kinds.items()}
@@ -106,11 +105,11 @@ def _facts(
     reference: str,
     column: Column,
     both: _Both,
-    kinds: Mapping[str, Mapping[str, str]],
+    kinds: Mapping[str, Mapping[str, str | None]],
     resamples: int,
 ) -> FlippedFacts:
     before, after = [a for a, _ in both], [b for _, b in both]
-    flips = np.stack([a.predicted != b.predicted for a, b in both], axis=1)
+    flips = np.stack([a.changed(b) for a, b in both], axis=1)
     images, flipped = len(flips), int(flips.any(axis=1).sum())
     listed = {name: [values[each] for each in before[0].ids] for name, values in kinds.items()}
     found = subgroups(before, after, listed, resamples=resamples)
@@ -128,36 +127,41 @@ def _facts(
 
 
 def subgroups(
-    reference: Sequence[Predictions],
-    candidate: Sequence[Predictions],
-    kinds: Mapping[str, Sequence[str]],
+    reference: Sequence[Answers],
+    candidate: Sequence[Answers],
+    kinds: Mapping[str, Sequence[str | None]],
     *,
     resamples: int = RESAMPLES,
 ) -> tuple[Subgroup, ...]:
     """Compare every kind of every dimension, least p first, with a sentence if it is significant.
 
-    The predictions, a pair for each seed, are of the same images in the same order; ``kinds`` gives
-    each dimension's kind of each image, and this function adds class and margin. Kinds with too few
-    images are not compared. If no image or every image flipped, the result is empty.
+    The answers, a pair for each seed, are of the same images in the same order; ``kinds`` gives
+    each dimension's kind of each image, and this function adds those of the task. Kinds with too
+    few images are not compared, nor are images without a kind. If no image or every image flipped,
+    the result is empty.
     """
     pairs = list(zip(reference, candidate, strict=True))
-    flips = np.stack([a.predicted != b.predicted for a, b in pairs], axis=1)
-    first = reference[0]
-    margins = np.mean([softmax_margin(each.logits) for each in reference], axis=0)
-    own = {"margin of the reference": thirds(margins)}
-    if first.labelled:
-        own = {"class": [first.classes[label] for label in first.labels], **own}
-    chosen = _comparable({**own, **kinds}, len(flips))
+    flips = np.stack([a.changed(b) for a, b in pairs], axis=1)
+    own = {
+        name: thirds(values) if isinstance(values, np.ndarray) else values
+        for name, values in type(reference[0]).kinds_of(reference).items()
+    }
+    chosen = _comparable({**own, **kinds})
     flipped = np.atleast_1d(flips.any(axis=1))
     if not chosen or flipped.all() or not flipped.any():
         return ()
-    p_values = [_fisher(flipped, inside) for _, _, inside in chosen]
+    p_values = [_fisher(flipped[known], inside[known]) for _, _, inside, known in chosen]
     rng = np.random.default_rng(0)  # the same intervals every time
     found = [
         Subgroup(
-            dimension, kind, int(inside.sum()), *_rates(flips, inside, resamples, rng), p, adjusted
+            dimension,
+            kind,
+            int(inside.sum()),
+            *_rates(flips[known], inside[known], resamples, rng),
+            p,
+            adjusted,
         )
-        for (dimension, kind, inside), p, adjusted in zip(
+        for (dimension, kind, inside, known), p, adjusted in zip(
             chosen, p_values, holm(p_values), strict=True
         )
     ]
@@ -169,15 +173,24 @@ def subgroups(
 
 
 def _comparable(
-    kinds: Mapping[str, Sequence[str]], images: int
-) -> list[tuple[str, str, npt.NDArray[np.bool_]]]:
-    """List (dimension, kind, mask of its images) with enough images inside and outside."""
+    kinds: Mapping[str, Sequence[str | None]],
+) -> list[tuple[str, str, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]:
+    """List (dimension, kind, mask of its images, mask of all that have a kind).
+
+    There are enough images inside and outside.
+    """
     found = [
-        (dimension, kind, np.array([each == kind for each in values]))
+        (
+            dimension,
+            kind,
+            np.array([each == kind for each in values]),
+            np.array([each is not None for each in values]),
+        )
         for dimension, values in kinds.items()
         for kind in dict.fromkeys(values)
+        if kind is not None
     ]
-    return [each for each in found if _FEWEST <= each[2].sum() <= images - _FEWEST]
+    return [each for each in found if _FEWEST <= each[2].sum() <= each[3].sum() - _FEWEST]
 
 
 def _rates(
@@ -218,11 +231,23 @@ def _fisher(flipped: npt.NDArray[np.bool_], inside: npt.NDArray[np.bool_]) -> fl
     return float(fisher_exact(table).pvalue)
 
 
-def thirds(values: npt.ArrayLike) -> list[str]:
-    """Name each value's third of all values; equal values are in the same third."""
+def thirds(values: npt.ArrayLike) -> list[str | None]:
+    """Name each value's third of all finite values; equal values are in the same third.
+
+    A value that is not finite has none, and the names say how many have one: ``lowest third of 58
+    known``.
+    """
     array = np.asarray(values, np.float64)
-    cuts = np.quantile(array, (1 / 3, 2 / 3))
-    return [_THIRDS[place] for place in np.searchsorted(cuts, array, side="left")]
+    known = np.isfinite(array)
+    if not known.any():
+        return [None] * len(array)
+    cuts = np.quantile(array[known], (1 / 3, 2 / 3))
+    of_known = "" if known.all() else f" of {known.sum()} known"
+    places = np.searchsorted(cuts, array, side="left").clip(max=2)
+    return [
+        f"{_THIRDS[place]}{of_known}" if has else None
+        for place, has in zip(places, known, strict=True)
+    ]
 
 
 def edge_energy(pixels: Pixels) -> float:
@@ -234,13 +259,13 @@ def edge_energy(pixels: Pixels) -> float:
 
 def kinds_of_images(
     encoded: Iterable[bytes], pixels: Iterable[Pixels] | None = None
-) -> dict[str, list[str]]:
+) -> dict[str, list[str | None]]:
     """Map each dimension to the kind of each image, by its file and, for edge energy, its pixels.
 
     Dimensions in which all images are of one kind are left out.
     """
     found = [kinds_of_file(each) for each in encoded]
-    kinds: dict[str, list[str]] = {
+    kinds: dict[str, list[str | None]] = {
         dimension: [getattr(each, dimension) for each in found] for dimension in DIMENSIONS
     }
     if pixels is not None:

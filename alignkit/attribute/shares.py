@@ -8,110 +8,105 @@ interaction; it needs a mixture for each factor, and the whole.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import chain
 from math import factorial
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.arrays import FloatArray, Labels
+from alignkit.arrays import FloatArray
 from alignkit.attribute.attributed_mixtures import MixtureResults
-from alignkit.compare.bootstrap import indicators, resample_weights
-from alignkit.compare.metrics import averages
+from alignkit.compare.bootstrap import image_weights
 from alignkit.preprocess.stage_mixtures import FACTORIAL_LIMIT, FromCandidate, all_mixtures
-
-Metric = Literal["pixels", "logits", "churn", "top1", "recall.macro", "precision.macro"]
-ATTRIBUTED: tuple[Metric, ...] = get_args(Metric)
-MODEL_METRICS = ATTRIBUTED[2:]
-"""Metrics of predictions."""
+from alignkit.task_facts import MetricFacts, TaskFacts
 
 _NO_MODEL = "no model was given"
 _NO_LABELS = "the images have no labels"
 _NOT_FINITE = "a logit is NaN or infinite in some mixture"
+_OTHER_SIZES = "some mixture gives the model an input of another size"
+PIXEL_DISTANCE = MetricFacts(name="pixels", label="Mean |Δpixel|", unit="value", better="less")
+_LOGITS = MetricFacts(name="logits", label="Mean |Δlogit|", unit="value", better="less")
+_CHURN = MetricFacts(name="churn", label="Churn", better="less")
+
+
+def model_metrics(task: TaskFacts) -> tuple[MetricFacts, ...]:
+    """List what is measured of predictions: churn, the metrics that have a matrix, measures."""
+    shown = (each for each in task.metrics if each.name in task.matrices)
+    return _CHURN, *shown, *task.measures
+
+
+def attributed(task: TaskFacts) -> dict[str, MetricFacts]:
+    """Map the name of everything that is attributed to its facts, in the order of the rows.
+
+    ``pixels`` are in grey levels 0..255, ``logits`` in logits.
+    """
+    distances = (PIXEL_DISTANCE, _LOGITS) if task.class_scores else (PIXEL_DISTANCE,)
+    return {each.name: each for each in (*distances, *model_metrics(task))}
 
 
 def metric_values(
-    observed: MixtureResults, labels: Labels | None, classes: int, resamples: int
-) -> dict[Metric, FloatArray]:
+    observed: MixtureResults, task: TaskFacts, resamples: int
+) -> dict[str, FloatArray]:
     """Compute each metric as (mixtures, 1 + resamples): the sample first, seeds averaged.
 
-    ``labels`` are those of the observed images. A metric that cannot be computed is absent, see
-    `why_absent`.
+    A metric that cannot be computed is absent, see `why_absent`.
     """
-    blocks: dict[Metric, list[FloatArray]] = {}
+    wanted = attributed(task)
+    by_image = _by_image(observed, task)
+    blocks: dict[str, list[FloatArray]] = {}
     images = len(observed.rows)
     sample = np.ones((images, 1), np.float32)
-    for weights in chain([sample], resample_weights(images, resamples, seed=0)):
-        for metric, values in _block(observed, labels, classes, weights).items():
-            blocks.setdefault(metric, []).append(values)
-    return {metric: np.concatenate(parts, axis=1) for metric, parts in blocks.items()}
+    for weights in chain([sample], image_weights(images, observed.groups, resamples, seed=0)):
+        # a draw takes as many images as there are, or as many groups of them
+        drawn = images if observed.groups is None else weights.sum(axis=0)
+        found = {name: values.T @ weights / drawn for name, values in by_image.items()}
+        found |= _of_answers(observed, wanted.keys() - found.keys(), weights)
+        for name, values in found.items():
+            blocks.setdefault(name, []).append(values)
+    return {name: np.concatenate(parts, axis=1) for name, parts in blocks.items()}
 
 
-def why_absent(metric: Metric, observed: MixtureResults, labels: Labels | None) -> str:
-    """Return why `metric_values` lacks a metric; empty if it has it."""
+def why_absent(metric: str, observed: MixtureResults) -> str:
+    """Return why `metric_values` lacks a metric."""
     if metric == "pixels":
-        return ""
-    if not observed.predicted.shape[2]:
+        return _OTHER_SIZES
+    if not observed.models:
         return _NO_MODEL
-    if metric == "logits":
-        return _NOT_FINITE if np.isnan(observed.logit_distance).any() else ""
-    return "" if metric == "churn" or labels is not None else _NO_LABELS
+    return _NOT_FINITE if metric == "logits" else _NO_LABELS
 
 
-def _block(
-    observed: MixtureResults,
-    labels: Labels | None,
-    classes: int,
-    weights: npt.NDArray[np.float32],
-) -> dict[Metric, FloatArray]:
-    """Compute each metric as (mixtures, draws)."""
+def _by_image(observed: MixtureResults, task: TaskFacts) -> dict[str, FloatArray]:
+    """Return the values whose means over images are metrics, (images, mixtures) each."""
+    found = {"pixels": observed.distance}
+    if observed.models:
+        if task.class_scores:
+            found["logits"] = observed.of_images(lambda each: each.apart)
+        if task.rated_metric:
+            found[task.rated_metric] = observed.of_images(lambda each: each.quality)
+        if observed.groups is None:  # else its ratio is computed, whose denominator varies
+            found["churn"] = observed.of_images(lambda each: each.changed)
+    return {name: values for name, values in found.items() if not np.isnan(values).any()}
 
-    def mean(values: FloatArray) -> FloatArray:
-        """Average (images, mixtures) to (mixtures, draws)."""
-        weighted: FloatArray = values.T @ weights / len(weights)
-        return weighted
 
-    predicted = observed.predicted
-    found: dict[Metric, FloatArray] = {"pixels": mean(observed.distance)}
-    if not predicted.shape[2]:  # no model was given
-        return found
-    if not np.isnan(observed.logit_distance).any():
-        found["logits"] = mean(observed.logit_distance.mean(axis=2))
-    found["churn"] = mean((predicted != predicted[:, :1]).mean(axis=2))
-    if labels is not None:
-        found["top1"] = mean((predicted == labels[:, None, None]).mean(axis=2))
-        macro = _macro(predicted, labels, classes, weights)
-        found["recall.macro"], found["precision.macro"] = macro
+def _of_answers(
+    observed: MixtureResults, wanted: AbstractSet[str], weights: npt.NDArray[np.float32]
+) -> dict[str, FloatArray]:
+    """Compute the task's metrics and measures, (mixtures, draws) each, averaged over models."""
+    found: dict[str, FloatArray] = {}
+    shape = len(observed.wanted), weights.shape[1]
+    # one mixture and model at a time: all at once would hold the counts of every one
+    for mixture, own in enumerate(observed.answers):
+        for each in own:
+            values = dict(each.tallies.metrics_of(weights))
+            # a paired change of a metric takes its place
+            chosen = wanted & each.measures.keys()
+            values |= {name: each.measures[name].of(weights) for name in chosen}
+            for name in wanted:
+                if name in values:
+                    kept = found.setdefault(name, np.zeros(shape))
+                    kept[mixture] += values[name] / len(own)
     return found
-
-
-def _macro(
-    predicted: npt.NDArray[np.int64],
-    labels: Labels,
-    classes: int,
-    weights: npt.NDArray[np.float32],
-) -> tuple[FloatArray, FloatArray]:
-    """Compute macro recall and precision, each (mixtures, draws)."""
-
-    def counts(of_class: Labels, chosen: npt.NDArray[np.bool_]) -> FloatArray:
-        """Count the chosen images of each class: (classes, draws)."""
-        counted: FloatArray = (indicators(of_class, classes, chosen) @ weights).astype(np.float64)
-        return counted
-
-    _, mixtures, models = predicted.shape
-    everyone = np.ones(len(labels), np.bool_)
-    support = counts(labels, everyone)
-    recall, precision = np.zeros((2, mixtures, weights.shape[1]))
-    # one product each: all at once would hold the indicators of every mixture
-    for mixture in range(mixtures):
-        for model in range(models):
-            found = predicted[:, mixture, model]
-            true_positive = counts(labels, found == labels)
-            ratios = averages(true_positive, counts(found, everyone), support)
-            recall[mixture] += ratios["recall.macro"] / models
-            precision[mixture] += ratios["precision.macro"] / models
-    return recall, precision
 
 
 def shares(

@@ -1,4 +1,4 @@
-"""Plugins that run a model in a runtime: sessions, graphs, kernels, int8; images → `Logits`.
+"""Plugins that run a model in a runtime: sessions, graphs, kernels, int8; images → `Outputs`.
 
 Every backend keeps this contract, which the conformance tests check:
 
@@ -6,8 +6,8 @@ Every backend keeps this contract, which the conformance tests check:
   this machine; empty if it can. The plan shows the reason as Skipped;
 - ``open`` returns a `Session` that runs in exactly that precision, or raises; it never falls back
   to another precision, provider or device;
-- a session receives the same ``float32`` `Batch` as those of the other backends and returns
-  ``float32`` `Logits`, whatever type it computes in;
+- a session receives the same ``float32`` `Batch` as those of the other backends and returns the
+  outputs that the checkpoint names as ``float32``, whatever type it computes in;
 - a backend that does its own preprocessing (an endpoint, an engine with a decoder in front) names
   it as ``own_path``, and its session receives `EncodedFiles`;
 - a backend that generates kernels for a model is a `Compiler`: the compiler is part of the keys of
@@ -27,18 +27,18 @@ Every backend keeps this contract, which the conformance tests check:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from alignkit.plugins import UNPROVEN, Plugin, PluginTable
+from alignkit.plugins import Plugin, PluginTable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from alignkit.arrays import Logits
     from alignkit.models.checkpoint import Checkpoint, EngineSource
-    from alignkit.preprocess import Normalise
+    from alignkit.preprocess.normalise import Normalise
     from alignkit.record import EngineFacts
+    from alignkit.tasks import Outputs
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "int8", "served"]
 """``served``: the precision of an endpoint, which a client can neither choose nor verify."""
@@ -73,8 +73,8 @@ class EncodedFiles:
 class Session(Protocol):
     """A model loaded in a runtime, ready to predict."""
 
-    def predict(self, inputs: Any, /) -> Logits:
-        """Return (images, classes) float32.
+    def predict(self, inputs: Any, /) -> Outputs:
+        """Return the wanted outputs, (images, …) float32 each, in the order of the checkpoint's.
 
         ``inputs`` is an `alignkit.arrays.Batch`, (images, 3, height, width) float32, or
         `EncodedFiles` where the backend has its ``own_path``.
@@ -102,6 +102,8 @@ class Backend(Protocol):
     """Precisions it supports on a suitable machine; the first is the default."""
     live: ClassVar[bool] = False
     """Whether its answers may change between runs: its cells are then measured in every run."""
+    any_size: ClassVar[bool] = False
+    """Whether one session predicts batches of several sizes, if the model can."""
 
     @property
     def own_path(self) -> str:
@@ -209,8 +211,6 @@ class RemoteBackend(Protocol):
 
 NOT_COMPARED = "not compared with hardware"
 """Part of every simulation's label."""
-_ON_A_GPU = frozenset(("cuda", "tensorrt"))
-"""Devices and providers of a GPU."""
 
 BACKENDS = PluginTable(
     "backends",
@@ -244,6 +244,13 @@ BACKENDS = PluginTable(
             module="tritonclient",
             extra="kserve",
             summary="a live endpoint, by the Open Inference Protocol v2 over HTTP or gRPC",
+        ),
+        "http-json": Plugin(
+            "alignkit.backends.http_json:HTTPJSONBackend",
+            distributions=("aiohttp",),
+            module="aiohttp",
+            extra="http-json",
+            summary="a live endpoint that takes images in JSON of its own form, over HTTP",
         ),
         "torchpipe": Plugin(
             "alignkit.backends.torchpipe:TorchpipeBackend",
@@ -283,66 +290,3 @@ BACKENDS = PluginTable(
         ),
     },
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Usable:
-    """One backend on one device in one precision."""
-
-    backend: str
-    device: str
-    """``device=cuda``, as an experiment writes it; empty if there is no choice."""
-    precision: Precision
-    version: str
-    """Version of the installed library; empty if it is not installed."""
-    reason: str
-    """Why it cannot run here, with the fix where there is one; empty if it can."""
-    emulated: str = ""
-    """Note on an emulated precision, with its cost; empty if none is known."""
-    note: str = ""
-    """Remark in any case: ``not yet run on hardware``, ``not compared with hardware``."""
-
-    @property
-    def name(self) -> str:
-        """Name as in ``torch device=cuda fp16``."""
-        return " ".join(filter(None, (self.backend, self.device, self.precision)))
-
-
-def usable_backends() -> list[Usable]:
-    """List all that an experiment can name; load no runtime and contact no endpoint."""
-    combinations = []
-    for name, plugin in BACKENDS.items():
-        if BACKENDS.reason(name):
-            continue  # it has no class, and so no precisions
-        kind, missing, version = plugin.load(), plugin.missing(), plugin.version()
-        # an option without a default, such as an endpoint's address, cannot be tried
-        open_ended = any(each.default is each.default_factory is MISSING for each in fields(kind))
-        # one row for each device, as its reasons differ
-        for options in _devices(kind):
-            device = " ".join(f"{key}={value}" for key, value in options.items())
-            backend = None if open_ended else kind(**options)
-            for precision in kind.precisions:
-                reason = missing or (backend.impossible(precision) if backend else "")
-                if reason and not missing and isinstance(backend, EngineBuilder):
-                    reason = (
-                        backend.cannot_build(precision) or f"engines can be built here; {reason}"
-                    )
-                emulated = backend.emulated(precision) if backend and not reason else ""
-                unproven = plugin.unproven or not _ON_A_GPU.isdisjoint(options.values())
-                simulated = backend is not None and backend.simulation(precision)
-                note = UNPROVEN if unproven else NOT_COMPARED if simulated else ""
-                combinations.append(
-                    Usable(name, device, precision, version, reason, emulated, note)
-                )
-    return combinations
-
-
-def _devices(kind: type[Any]) -> list[dict[str, str]]:
-    """List the values of the option that says where a backend computes."""
-    from pydantic import TypeAdapter  # late: the help of every command imports this module
-
-    properties = TypeAdapter(kind).json_schema()["properties"]
-    for option in ("device", "provider"):
-        if option in properties:
-            return [{option: value} for value in properties[option]["enum"]]
-    return [{}]

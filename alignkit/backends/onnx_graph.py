@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from alignkit.models.onnx_header import DOUBLE, read_onnx_header
 
 if TYPE_CHECKING:
     from alignkit.backends import Precision
@@ -18,17 +21,64 @@ _SOURCE_PLACES = re.compile(
 """Parts of a message that name the library's own source or one of its temporary files."""
 
 
-def graph_of(onnx: Path, precision: Precision) -> bytes:
-    """Return the graph for a runtime that computes in the types of the graph."""
-    return half_precision(onnx) if precision == "fp16" else onnx.read_bytes()
+def graph_of(onnx: Path, precision: Precision, wanted: Sequence[str] = ()) -> bytes:
+    """Return the graph for a runtime that computes in the types of the graph.
+
+    ``wanted`` are the outputs that are read, all if empty. The others are left out if one of them
+    is float64: no model that computes in float32 need compute it.
+    """
+    if precision == "fp16":
+        return half_precision(onnx, wanted)
+    if not _has_double(onnx, wanted):
+        return onnx.read_bytes()
+    serialised: bytes = _wanted_model(onnx, wanted).SerializeToString()
+    return serialised
 
 
-def half_precision(onnx: Path) -> bytes:
-    """Convert weights and edges to float16, and keep inputs and outputs in float32."""
+def _has_double(onnx: Path, wanted: Sequence[str]) -> bool:
+    return bool(wanted) and any(each.type == DOUBLE for each in read_onnx_header(onnx).outputs)
+
+
+def _wanted_model(onnx: Path, wanted: Sequence[str]) -> Any:
+    """Load a model with the outputs ``wanted``, and the nodes that they need."""
+    from onnx import load
+
+    model = load(onnx)
+    needed, nodes = {*wanted}, []
+    # nodes are sorted: each comes after those that it reads
+    for node in reversed(model.graph.node):
+        if needed & {*node.output}:
+            needed |= {*_reads(node)}
+            nodes.append(node)
+    outputs = [each for each in model.graph.output if each.name in wanted]
+    for field, kept in ((model.graph.node, nodes[::-1]), (model.graph.output, outputs)):
+        # copies, as the field owns its entries
+        copies = [type(each).FromString(each.SerializeToString()) for each in kept]
+        del field[:]
+        field.extend(copies)
+    return model
+
+
+def _reads(node: Any) -> Iterator[str]:
+    """Name all that a node reads, also in the graphs of its branches."""
+    yield from node.input
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            yield from (each.name for each in graph.output)
+            for inner in graph.node:
+                yield from _reads(inner)
+
+
+def half_precision(onnx: Path, wanted: Sequence[str] = ()) -> bytes:
+    """Convert weights and edges to float16, and keep inputs and outputs in float32.
+
+    ``wanted`` are those of `graph_of`.
+    """
     from onnx import load
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
-    converted: bytes = convert_float_to_float16(load(onnx), keep_io_types=True).SerializeToString()
+    model = _wanted_model(onnx, wanted) if _has_double(onnx, wanted) else load(onnx)
+    converted: bytes = convert_float_to_float16(model, keep_io_types=True).SerializeToString()
     return converted
 
 

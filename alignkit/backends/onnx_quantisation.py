@@ -2,7 +2,9 @@
 
 The quantised graph has pairs of quantise and dequantise nodes (QDQ) around its operators, which
 define its result: quantise, dequantise, and compute in float32 between. A runtime fuses them into
-integer kernels. Weights are int8 with a scale per channel.
+integer kernels. Weights are int8 with a scale per channel. Operators behind the last weights stay
+in float32: a detector joins boxes in pixels and scores there, and
+in one tensor of 8 bits with one scale most scores would become 0.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 _WEIGHTED = ["Conv", "ConvTranspose", "Gemm", "MatMul"]
 """Operators that multiply by weights."""
+_FUSED = ("Relu", "Clip")
+"""Activation functions that integer kernels compute with the operator before."""
 
 
 def quantisation_facts(folder: Path) -> dict[str, str]:
@@ -98,6 +102,7 @@ def _quantise(onnx: Path, images: Batch, file: Path, **options: Any) -> None:
     try:
         with quiet():  # it advises to preprocess the graph, which is what runs here
             quant_pre_process(onnx, inferred, skip_symbolic_shape=True)
+            tail = _behind_weights(inferred)
             quantization.quantize_static(
                 inferred,
                 file,
@@ -105,9 +110,37 @@ def _quantise(onnx: Path, images: Batch, file: Path, **options: Any) -> None:
                 quant_format=quantization.QuantFormat.QDQ,
                 # one scale for a whole layer costs accuracy where channels differ in range
                 per_channel=True,
+                nodes_to_exclude=tail,
                 weight_type=quantization.QuantType.QInt8,
                 **options,
             )
     except Exception as error:  # the library raises bare exceptions of every kind
         raise BackendError(f"ONNX Runtime cannot quantise the graph: {refusal(error)}") from error
     inferred.unlink()  # an engine's folder holds only what opens it
+
+
+def _behind_weights(file: Path) -> list[str]:
+    """Name the nodes from which no operator with weights is reached; nameless nodes get names.
+
+    An activation function right behind weights is none of them: kernels compute both in one.
+    """
+    import onnx
+
+    model = onnx.load(file)
+    nodes, found = model.graph.node, []
+    names = {node.name for node in nodes}
+    weighted = {name for node in nodes if node.op_type in _WEIGHTED for name in node.output}
+    reaching: set[str] = set()
+    # the nodes of a graph are sorted: each stands behind those that it needs
+    for number, node in enumerate(reversed(nodes)):
+        if not node.name:
+            node.name = f"{node.op_type}_{number}_from_the_end"
+            while node.name in names:
+                node.name += "_"
+        fused = node.op_type in _FUSED and node.input[0] in weighted
+        if fused or reaching.union(weighted).intersection(node.output):
+            reaching.update(node.input)
+        else:
+            found.append(node.name)
+    onnx.save(model, file)
+    return found

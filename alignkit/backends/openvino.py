@@ -19,6 +19,7 @@ from pydantic import Field
 
 from alignkit.backends import BACKENDS, Backend, CalibrationSet, Choice
 from alignkit.backends.onnx_graph import refusal
+from alignkit.backends.session_outputs import as_outputs, in_pieces, wanted_names
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.machine import processor_flags
 from alignkit.plugins import Plugin
@@ -27,9 +28,10 @@ from alignkit.torch_settings import TORCH_EXTENSIONS, quiet
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from alignkit.arrays import Batch, Logits
+    from alignkit.arrays import Batch
     from alignkit.backends import Precision
     from alignkit.models.checkpoint import Checkpoint, EngineSource
+    from alignkit.tasks import Outputs
 
 NNCF = Plugin("", distributions=("nncf",), module="nncf", extra="nncf")
 _HINTS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16", "int8": "f32"}
@@ -89,14 +91,13 @@ class OpenVINOBackend(Backend):
             raise MissingDependency(f"openvino {precision}: {reason}")
         if onnx is None:
             raise BackendError("openvino needs the exported ONNX file")
-        size = (checkpoint.height, checkpoint.width)
         if precision != "int8":
-            return _compiled_session(onnx, size, precision)
+            return _compiled_session(onnx, checkpoint, precision)
         if self.quantiser == "onnxruntime":
-            session = _compiled_session(onnx / "model.onnx", size, precision)
+            session = _compiled_session(onnx / "model.onnx", checkpoint, precision)
             session.observed.update(quantisation_facts(onnx))
         else:  # NNCF's graph runs in OpenVINO alone: no runtime executes the same one unfused
-            session = _compiled_session(onnx / "model.xml", size, precision)
+            session = _compiled_session(onnx / "model.xml", checkpoint, precision)
             session.observed["calibration"] = read_calibration(onnx)
         return session
 
@@ -148,8 +149,8 @@ class OpenVINOBackend(Backend):
         return f"openvino {openvino.__version__}, CPU"
 
 
-def _compiled_session(file: Path, size: tuple[int, int], precision: Precision) -> OpenVINOSession:
-    """Compile an ONNX or OpenVINO file for images of (height, width), and verify its precision.
+def _compiled_session(file: Path, checkpoint: Checkpoint, precision: Precision) -> OpenVINOSession:
+    """Compile the ONNX or OpenVINO file of a checkpoint, and verify its precision.
 
     Raises `BackendError` if the plugin cannot compile it, or chose another precision.
     """
@@ -166,7 +167,10 @@ def _compiled_session(file: Path, size: tuple[int, int], precision: Precision) -
     try:
         core = openvino.Core()
         graph = core.read_model(file)
-        graph.reshape([-1, 3, *size])
+        images = graph.input(0).get_partial_shape()[0]
+        # an export for one image may compute with that number elsewhere too
+        count = images.get_length() if images.is_static else -1
+        graph.reshape([count, 3, checkpoint.height, checkpoint.width])
         compiled = core.compile_model(graph, "CPU", options)
     except RuntimeError as error:
         raise BackendError(f"OpenVINO cannot compile the graph: {refusal(error)}") from error
@@ -183,7 +187,22 @@ def _compiled_session(file: Path, size: tuple[int, int], precision: Precision) -
         },
         "threads": str(threads),
     }
-    return OpenVINOSession(compiled, facts)
+    return OpenVINOSession(compiled, _ports(compiled, checkpoint), facts)
+
+
+def _ports(compiled: Any, checkpoint: Checkpoint) -> list[Any]:
+    """Find the checkpoint's outputs; raise `BackendError` if there is no such output."""
+    if not checkpoint.outputs and len(compiled.outputs) == 1:
+        return [*compiled.outputs]  # it may have no name
+    ports = {name: port for port in compiled.outputs for name in port.get_names()}
+    return [ports[name] for name in wanted_names(checkpoint.outputs, [*ports])]
+
+
+def _shape(port: Any) -> tuple[int | None, ...] | None:
+    shape = port.get_partial_shape()
+    if shape.rank.is_dynamic:
+        return None
+    return tuple(side.get_length() if side.is_static else None for side in shape)
 
 
 def _executed_layers(compiled: Any) -> dict[str, Counter[str]]:
@@ -218,13 +237,22 @@ class OpenVINOSession:
     """A model compiled by OpenVINO."""
 
     compiled: Any
+    outputs: list[Any]
+    """Ports of the wanted outputs."""
     observed: dict[str, str] = field(default_factory=dict)
 
-    def predict(self, batch: Batch) -> Logits:
-        """Return (samples, classes) float32 for (samples, 3, height, width) float32."""
+    def predict(self, batch: Batch) -> Outputs:
+        """Return the wanted outputs for (samples, 3, height, width) float32."""
         assert self.compiled is not None, "the session is closed"
-        logits: Logits = self.compiled(batch)[0].copy()  # the runtime reuses its buffer
-        return logits
+
+        def run(part: Batch) -> Outputs:
+            found = self.compiled(part)
+            # the runtime reuses its buffers
+            return as_outputs(found[each].copy() for each in self.outputs)
+
+        images = self.compiled.input(0).get_partial_shape()[0]
+        fixed = images.get_length() if images.is_static else None
+        return in_pieces(batch, fixed, run, [_shape(each) for each in self.outputs])
 
     def effective(self) -> dict[str, str]:
         """Return the verified facts of the run."""
@@ -232,4 +260,4 @@ class OpenVINOSession:
 
     def close(self) -> None:
         """Free the runtime's memory."""
-        self.compiled = None
+        self.compiled, self.outputs = None, []

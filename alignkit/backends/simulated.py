@@ -130,8 +130,7 @@ class SimulatedBackend(Backend):
             graph, facts = load(onnx / _MODEL), json.loads((onnx / _FACTS).read_text())
         if precision == "int8":
             facts |= quantisation_facts(onnx)
-        size = (checkpoint.height, checkpoint.width)
-        session = _session(graph, size)
+        session = _session(graph, checkpoint)
         label = self.simulation(precision)
         session.observed.update({"precision": precision, "simulation": label, **facts})
         return session
@@ -200,13 +199,14 @@ def _engine_kernels(
     return [layer.nodes for layer in layers], facts
 
 
-def _session(graph: ModelProto, size: tuple[int, int]) -> ONNXRuntimeSession:
-    """Load a graph unoptimised for images of (height, width); verify that it rounds as it says."""
+def _session(graph: ModelProto, checkpoint: Checkpoint) -> ONNXRuntimeSession:
+    """Load a checkpoint's graph unoptimised, and verify that it rounds as it says."""
     from alignkit.backends.onnxruntime import OPTIMISATION_LEVELS, PROVIDERS
     from alignkit.backends.onnxruntime.onnxruntime_session import (
         COMPUTED,
         ONNXRuntimeSession,
         Start,
+        outputs_of,
     )
     from alignkit.backends.rounded_graph import ROUNDING
     from alignkit.torch_settings import available_threads
@@ -215,6 +215,7 @@ def _session(graph: ModelProto, size: tuple[int, int]) -> ONNXRuntimeSession:
     start = Start(PROVIDERS["cpu"], {}, OPTIMISATION_LEVELS["disabled"], threads)
     if (arithmetic := start.arithmetic()) != "ieee":
         raise BackendError(f"simulated: float32 products are computed in {arithmetic}")
+    size = (checkpoint.height, checkpoint.width)
     session, nodes = start.profiled_nodes(graph.SerializeToString(), size)
     ran = {node["name"].removesuffix(COMPUTED) for node in nodes}
     left_out = {node.name for node in graph.graph.node if node.name.startswith(ROUNDING)} - ran
@@ -226,4 +227,4 @@ def _session(graph: ModelProto, size: tuple[int, int]) -> ONNXRuntimeSession:
         "float32 products": f"{arithmetic}, verified",
         "threads": str(threads),
     }
-    return ONNXRuntimeSession(session, facts)
+    return ONNXRuntimeSession(session, outputs_of(session, checkpoint), facts)

@@ -47,6 +47,7 @@ class TorchBackend(Backend):
     needs_onnx: ClassVar[bool] = False
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16", "bf16")
     own_path: ClassVar[str] = ""
+    any_size: ClassVar[bool] = True
     device: Literal["cpu", "cuda"] = "cpu"
     """``cpu``, or ``cuda`` for an NVIDIA GPU."""
     channels_last: bool = True
@@ -103,7 +104,8 @@ class TorchBackend(Backend):
         pools = round_pools_up(model, checkpoint) if self.ceil_mode else ""
         model = model.to(device, getattr(torch, NARROW.get(precision, "float32")))
         model = model.to(memory_format=layout)  # type: ignore[call-overload]
-        session = TorchSession(model, device, layout, precision, available_threads())
+        threads = available_threads()
+        session = TorchSession(model, device, layout, precision, threads, checkpoint.outputs)
         session.verify(checkpoint.height, checkpoint.width)
         if pools:
             session.observed["max-pooling"] = pools

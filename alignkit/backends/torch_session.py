@@ -10,15 +10,21 @@ import numpy as np
 import torch
 from torch import nn
 
+from alignkit.backends.session_outputs import as_outputs, wanted_names
 from alignkit.errors import BackendError
+from alignkit.models.module_outputs import named_outputs, takes_a_list
+from alignkit.models.user_model import LONE_OUTPUT
 from alignkit.torch_settings import DETERMINISTIC_KERNELS, TORCH_EXTENSIONS, quiet
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from alignkit.arrays import Batch, Logits
+    import numpy.typing as npt
+
+    from alignkit.arrays import Batch
     from alignkit.backends import Precision
     from alignkit.models.checkpoint import Checkpoint
+    from alignkit.tasks import Outputs
 
 NARROW = {"fp16": "float16", "bf16": "bfloat16"}
 
@@ -32,19 +38,27 @@ class TorchSession:
     layout: torch.memory_format
     precision: Precision
     threads: int
+    outputs: tuple[str, ...] = ()
+    """Names of the wanted outputs; empty for the only one."""
     observed: dict[str, str] = field(default_factory=dict)
     compiled: Compiled | None = None
 
-    def predict(self, batch: Batch) -> Logits:
-        """Return (samples, classes) float32 for (samples, 3, height, width) float32."""
+    def predict(self, batch: Batch) -> Outputs:
+        """Return the wanted outputs for (samples, 3, height, width) float32.
+
+        Raises `BackendError` if the module returns none of them, or no tensors.
+        """
         with self._arithmetic(), torch.inference_mode():
             images = torch.from_numpy(batch).to(
                 self.device, getattr(torch, NARROW.get(self.precision, "float32"))
             )
             run = self.compiled or self.model
-            logits = run(images.contiguous(memory_format=self.layout))
-            widened: Logits = logits.to("cpu", torch.float32).numpy()
-        return widened
+            images = images.contiguous(memory_format=self.layout)
+            found = named_outputs(run([*images] if takes_a_list(self.model) else images))
+            # a tensor that is returned alone has no name of its own
+            lone = [*found] == [LONE_OUTPUT] and len(self.outputs) == 1
+            names = [LONE_OUTPUT] if lone else wanted_names(self.outputs, [*found])
+            return as_outputs(_array(found[each]) for each in names)
 
     def verify(self, height: int, width: int) -> None:
         """Run one image; raise `BackendError` unless it is computed in the session's precision."""
@@ -53,6 +67,11 @@ class TorchSession:
         wanted = NARROW.get(self.precision, "float32")
         with recorded_dtypes(self.model) as seen:  # any image shows them
             self.predict(np.zeros((1, 3, height, width), np.float32))
+        if not seen:
+            raise BackendError(
+                f"torch {self.precision}: no layer with weights ran, so that its precision cannot "
+                "be verified"
+            )
         if seen != {wanted}:
             raise BackendError(f"torch {self.precision}: layers return {', '.join(sorted(seen))}")
         self.observed["device"] = str(self.device)
@@ -95,6 +114,13 @@ class TorchSession:
         return reproducible(self.device, self.threads, self._products)
 
 
+def _array(output: torch.Tensor) -> npt.NDArray[Any]:
+    """Copy an output to the CPU, as float32 unless it holds whole numbers."""
+    kind = torch.float32 if output.is_floating_point() else output.dtype
+    array: npt.NDArray[Any] = output.to("cpu", kind).numpy()
+    return array
+
+
 @dataclass(slots=True, eq=False)
 class Compiled:
     """A module compiled by inductor, with the sizes of its graphs."""
@@ -113,12 +139,12 @@ class Compiled:
         # fullgraph: a graph that cannot be captured whole raises and does not run eagerly
         self.run = torch.compile(self.module, backend=self._inductor, fullgraph=True, dynamic=False)
 
-    def __call__(self, images: torch.Tensor) -> torch.Tensor:
-        """Return the module's output; raise `BackendError` if torch cannot compile the module."""
+    def __call__(self, images: Any) -> Any:
+        """Return what the module returns; raise `BackendError` if torch cannot compile it."""
         from torch._dynamo.exc import TorchDynamoException
 
         try:
-            output: torch.Tensor = self.run(images)
+            output = self.run(images)
         except TorchDynamoException as error:
             reason = next(filter(None, map(str.strip, str(error).splitlines())), "")
             raise BackendError(f"torch.compile: {type(error).__name__}: {reason}") from error

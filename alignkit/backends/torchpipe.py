@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from alignkit.arrays import Logits
     from alignkit.backends import EncodedFiles, Precision
     from alignkit.models.checkpoint import Checkpoint
-    from alignkit.preprocess import Normalise
+    from alignkit.preprocess.normalise import Normalise
+    from alignkit.tasks import Outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +108,8 @@ class PipeSession:
     pipe: Any = None
     normalise: Normalise | None = None
 
-    def predict(self, images: EncodedFiles) -> Logits:
-        """Return (images, classes) float32 for encoded JPEG files, one file at a time.
+    def predict(self, images: EncodedFiles) -> Outputs:
+        """Return the model's only output for encoded JPEG files, one file at a time.
 
         Raises `BackendError` if the pipe cannot be built or gives no result for a file.
         """
@@ -116,7 +117,7 @@ class PipeSession:
 
         if self.normalise != images.normalise:
             self._build(images.normalise)
-        return np.concatenate([self._ask(file) for file in images.files])
+        return (np.concatenate([self._ask(file) for file in images.files]),)
 
     def effective(self) -> dict[str, str]:
         """Return the requested precision; nothing of it is verified."""

@@ -1,33 +1,40 @@
 """A run's folder as a baseline, for `alignkit gate FILE --against RUN`; predictions as strings.
 
-A string holds ids, labels and predicted classes, about 5 bytes an image. It holds no logits, so
-that churn, flips and every ratio can be paired with a later run, and distances of logits cannot.
+A string of classifiers holds ids, labels and predicted classes, about 5 bytes an image. It holds no
+logits, so that churn, flips and every ratio can be paired with a later run, and distances of logits
+cannot. A string of any other task is its name, a colon, and all columns of the answers' file.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alignkit.baseline import Baseline, BaselineHead, MetricLine, differences, read_baseline
-from alignkit.errors import BaselineError, RecordError
+from alignkit.errors import BaselineError, ConfigError, DataError, RecordError
 from alignkit.place import Place
 from alignkit.record import Drift, LogitDistance, RunRecord
 from alignkit.record.artifacts import artifact_file
 from alignkit.record.document import read_record
+from alignkit.task_facts import CLASSIFICATION, TaskFacts
+from alignkit.tasks import answers_of, stored_answers
 
 if TYPE_CHECKING:
+    from alignkit.compare.answers import Answers
     from alignkit.compare.predictions import Predictions
 
 _NO_LOGITS = "a baseline keeps classes, not logits"
 _TEXT = 1 << 28
 """Bytes that a packed string may unpack to: ids, labels and classes of millions of images."""
+_NAMED = ":"
+"""Between a task's name and its answers; base 85 has no such letter."""
 _LOGITS = 1 << 31
 """Images times classes that it may have."""
 STAGES_FILE = "stages.jsonl"
@@ -60,14 +67,14 @@ def baseline_of_run(folder: Path, environment: dict[str, str]) -> Baseline:
 
 def metric_lines(record: RunRecord, folder: Path) -> dict[Place, MetricLine]:
     """Return metrics and packed predictions of every entry of the matrix that ran."""
-    from alignkit.compare.predictions import Predictions
-
     lines = {}
     for entry in record.matrix:
         if not entry.ran:
             continue
         packed = {
-            str(cell.seed): pack(Predictions.from_parquet(artifact_file(folder, cell.predictions)))
+            str(cell.seed): pack(
+                stored_answers(record, artifact_file(folder, cell.predictions)), record.task
+            )
             for cell in record.cells
             if cell.predictions is not None and cell.place == entry.place
         }
@@ -76,8 +83,35 @@ def metric_lines(record: RunRecord, folder: Path) -> dict[Place, MetricLine]:
     return lines
 
 
-def pack(predictions: Predictions) -> str:
-    """Pack names, ids, labels and predicted classes (-1: none), with zlib and base 85."""
+def pack(answers: Any, task: TaskFacts = CLASSIFICATION) -> str:
+    """Pack a task's answers with zlib and base 85.
+
+    Of class scores, keep names, ids, labels and predicted classes (-1: none). Raise `BaselineError`
+    for more than `unpack` reads.
+    """
+    if task.class_scores:
+        return _packed_classes(answers)
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "answers.parquet"
+        answers.to_parquet(file)
+        table = parquet.read_table(file).combine_chunks()
+    # Arrow's stream, whose bytes do not depend on the version of the library as Parquet's do
+    content = pa.BufferOutputStream()
+    with pa.ipc.new_stream(content, table.schema) as stream:
+        stream.write_table(table)
+    columns = content.getvalue()
+    if columns.size > _TEXT:
+        raise BaselineError(
+            f"the answers to {len(answers)} images take {columns.size >> 20} MiB, and a baseline "
+            f"keeps {_TEXT >> 20} MiB of a model and seed; evaluate it on fewer images"
+        )
+    return task.name + _NAMED + base64.b85encode(zlib.compress(columns)).decode()
+
+
+def _packed_classes(predictions: Predictions) -> str:
     content = [
         predictions.classes,
         predictions.ids,
@@ -91,11 +125,31 @@ def pack(predictions: Predictions) -> str:
     return base64.b85encode(packed).decode()
 
 
-def unpack(packed: str) -> Predictions:
-    """Return predictions whose logits are one-hot, NaN where nothing was predicted.
+def unpack(packed: str) -> Answers:
+    """Return the answers; those of classes have one-hot logits, NaN where nothing was predicted.
 
-    Raises `BaselineError` for a string that `pack` did not make.
+    Raises `BaselineError` for a string that `pack` did not make, or of a task that is not here.
     """
+    name, named, columns = packed.rpartition(_NAMED)
+    return _unpacked_answers(name, columns) if named else _unpacked_classes(packed)
+
+
+def _unpacked_answers(name: str, columns: str) -> Answers:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with _explained(), tempfile.TemporaryDirectory() as folder:
+        table = pa.ipc.open_stream(_decompressed(columns)).read_all()
+        table.validate(full=True)
+        file = Path(folder) / "answers.parquet"
+        parquet.write_table(table, file)
+        try:
+            return answers_of(name, file)
+        except ConfigError as error:
+            raise BaselineError(f"the baseline's task cannot be read here: {error}") from error
+
+
+def _unpacked_classes(packed: str) -> Predictions:
     import numpy as np
 
     from alignkit.compare.predictions import Predictions
@@ -111,14 +165,14 @@ def unpack(packed: str) -> Predictions:
 
 def predicted_ids(packed: str) -> list[str]:
     """Return the ids of the images alone; raises as `unpack`."""
+    if _NAMED in packed:
+        return list(unpack(packed).ids)
     with _explained():
         return _content(packed)[1]
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    from alignkit.errors import DataError
-
     try:
         yield
     except (ValueError, TypeError, IndexError, OverflowError, RecursionError, zlib.error,
@@ -133,12 +187,7 @@ def _content(packed: str) -> tuple[list[str], list[str], list[int], list[int], l
 
     Raises as its parts do.
     """
-    # bounded, as a baseline may be a stranger's
-    stream = zlib.decompressobj()
-    text = stream.decompress(base64.b85decode(packed), _TEXT)
-    if not stream.eof:
-        raise ValueError("they are cut short, or too long")
-    classes, ids, labels, predicted, *rest = json.loads(text)
+    classes, ids, labels, predicted, *rest = json.loads(_decompressed(packed))
     outside: list[str] = rest[0] if rest else []
     if not all(isinstance(name, str) for name in (*classes, *outside, *ids)):
         raise TypeError("its ids and classes are no text")
@@ -147,11 +196,36 @@ def _content(packed: str) -> tuple[list[str], list[str], list[int], list[int], l
     return classes, ids, labels, predicted, outside
 
 
+def _decompressed(packed: str) -> bytes:
+    # bounded, as a baseline may be a stranger's
+    stream = zlib.decompressobj()
+    content = stream.decompress(base64.b85decode(packed), _TEXT)
+    if not stream.eof:
+        raise ValueError("they are cut short, or too long")
+    return content
+
+
 def drift_since(before: Sequence[str], after: Sequence[str]) -> Drift:
-    """Compute the drift of packed predictions, a pair per seed; raise as `compare.drift` does."""
+    """Compute the drift of packed predictions, a pair per seed; raise as `compare.drift` does.
+
+    Raise `BaselineError` if they are answers of two tasks.
+    """
     from alignkit.compare import drift
 
+    tasks = [{_task_of(each) for each in side} for side in (before, after)]
+    if tasks[0] != tasks[1]:
+        old, new = (", ".join(sorted(each)) for each in tasks)
+        raise BaselineError(
+            f"the baseline keeps answers of {old}, and the models now solve {new}; approve theirs: "
+            "alignkit baseline approve FILE --models --reason …"
+        )
     sides = [[unpack(each) for each in side] for side in (before, after)]
+    if all(_NAMED in each for each in before):
+        return drift(*sides)
     # the distances of one-hot rows would be numbers of no meaning
     unknown = LogitDistance(max_abs=None, mean_abs=None, cosine=None, reason=_NO_LOGITS)
     return replace(drift(*sides), logits=unknown)
+
+
+def _task_of(packed: str) -> str:
+    return packed.rpartition(_NAMED)[0] or CLASSIFICATION.name

@@ -9,14 +9,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from alignkit.baseline import BaselineHead
 from alignkit.baseline.approval import LineChange, MetricChange
-from alignkit.baseline.pending import ChangeGroup, Decided
+from alignkit.baseline.pending import ChangeGroup, Decided, Undecided
 from alignkit.preprocess import Preprocess
+from alignkit.task_facts import CLASSIFICATION, TaskFacts, Unit
 from alignkit.text import columns, printable
 from alignkit.text.names import Names, facts_of_paths, place_in_words, surrogate_notes
 from alignkit.text.numbers import signed
+from alignkit.text.task_words import in_unit
 
 KEYS = (
     "a accept · r reject · s skip · A, R, S the same for all that are left · "
@@ -75,6 +78,26 @@ def walk(
     return decided
 
 
+def review_document(waiting: Undecided, file: Path, surrogates: dict[str, str]) -> dict[str, Any]:
+    """Return the pending changes with the command that approves each, JSON-ready."""
+    return {
+        "file": str(file),
+        "surrogates": surrogates,
+        "changes": [
+            {
+                "path": group.path,
+                "stage": group.stage,
+                "images": list(group.images),
+                "new": group.new,
+                "cause": waiting.cause(group),
+                "approve": command,
+            }
+            for group, command in zip(waiting.groups, commands(waiting.groups, file), strict=True)
+        ],
+        "models": [each.model_dump(mode="json") for each in waiting.metrics()],
+    }
+
+
 def headline(group: ChangeGroup, names: Names) -> str:
     """Describe a group as in ``pillow resize: 6 images changed``."""
     verb = "have no approved line yet" if group.new else "changed"
@@ -103,13 +126,15 @@ def _shift(line: LineChange) -> str:
     return ", ".join(signed(after - before, 4) for before, after in pairs)
 
 
-def model_lines(metrics: Sequence[MetricChange], file: Path, names: Names) -> Iterator[str]:
+def model_lines(
+    metrics: Sequence[MetricChange], file: Path, names: Names, task: TaskFacts = CLASSIFICATION
+) -> Iterator[str]:
     """Yield the changed predictions of models and the shell line that approves them, if any."""
     for change in metrics:
         old, new = change.old.metrics if change.old else {}, change.new.metrics
         sentences = [
-            f"{name} {_share(old.get(name))} → {_share(new.get(name))}"
-            for name in ("top1", "recall.macro")
+            f"{name} {_value(old.get(name), unit)} → {_value(new.get(name), unit)}"
+            for name, unit in ((each.name, each.unit) for each in task.metrics[:2])
         ]
         where = place_in_words(change.new, names)
         place = printable(" ".join(where.split()))  # one line of a script
@@ -119,8 +144,9 @@ def model_lines(metrics: Sequence[MetricChange], file: Path, names: Names) -> It
         yield shlex.join(words)
 
 
-def _share(value: float | None) -> str:
-    return "none" if value is None else f"{100 * value:.2f} %"
+def _value(value: float | None, unit: Unit) -> str:
+    # plain spaces, as the line is one of a script
+    return "none" if value is None else " ".join(in_unit(value, unit).split())
 
 
 def commands(groups: list[ChangeGroup], file: Path) -> Iterator[str]:

@@ -91,16 +91,14 @@ Open = Annotated[
 ]
 SingleFile = Annotated[
     bool,
-    typer.Option(
-        "--single-file", help="Write one HTML file with the 20 worst images, at most 15 MB."
-    ),
+    typer.Option("--single-file", help="Write one HTML file with about 20 images, at most 15 MB."),
 ]
 ImagesOption = Annotated[
     str,
     typer.Option(
         "--images",
-        metavar="none|worst:N|all",
-        help="Images to show per pair of paths; by default all that the run stored.",
+        metavar="none|N|all",
+        help="Images to show per pair of paths and reason; by default all that the run stored.",
     ),
 ]
 MaxReportSize = Annotated[

@@ -1,4 +1,4 @@
-"""`alignkit baseline record|show|log|review|approve`."""
+"""`alignkit baseline record|show|log|review|approve|vectors`."""
 
 from __future__ import annotations
 
@@ -223,13 +223,22 @@ def review(
     ] = None,
     baselines: Baselines = None,
     reports: Reports = Path("reports"),
+    as_json: Json = False,
 ) -> None:
     """Review the pending changes of a gate: accept, reject or skip each.
 
-    Without a terminal, print the commands that approve them and change nothing. Refused in CI.
+    Without a terminal, print the commands that approve them and change nothing; with --json too,
+    as a list of the changes. Refused in CI.
     """
     from alignkit.baseline.pending import Undecided, apply_decisions
-    from alignkit.baseline.review import commands, headline, model_lines, recorded_surrogates, walk
+    from alignkit.baseline.review import (
+        commands,
+        headline,
+        model_lines,
+        recorded_surrogates,
+        review_document,
+        walk,
+    )
     from alignkit.experiment import load_experiment
     from alignkit.text import printable
     from alignkit.text.names import Names
@@ -238,6 +247,10 @@ def review(
     waiting = Undecided.of(experiment, Workspace(reports), baselines)
     surrogates = recorded_surrogates(waiting.pending.head, experiment.paths)
     names = Names.of_notes(surrogates)
+    task = experiment.task.facts()
+    if as_json:
+        print(json.dumps(review_document(waiting, file, surrogates), indent=1))
+        return
     # a pipe cannot answer; a script gets commands that it can run
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         for group in waiting.groups:
@@ -247,7 +260,7 @@ def review(
         if waiting.groups or waiting.metrics():
             for path, note in surrogates.items():
                 print(printable(f"# {path}: {note}"))
-        models = model_lines(waiting.metrics(), file, names)
+        models = model_lines(waiting.metrics(), file, names, task)
         print("\n".join([*commands(waiting.groups, file), *models]))
         return
     with asking():
@@ -264,7 +277,7 @@ def review(
             reason = str(typer.prompt("reason"))
     approval = apply_decisions(waiting, decided, reason=reason or "")
     print(f"approved {len(approval.lines) if approval else 0} lines")
-    for line in model_lines(waiting.metrics(), file, names):
+    for line in model_lines(waiting.metrics(), file, names, task):
         print(line)
 
 
@@ -273,3 +286,44 @@ def _show(page: Path | None) -> None:
         print("no report found; run alignkit gate FILE")
     else:
         open_page(page, wanted=True)
+
+
+@app.command()
+def vectors(
+    file: File,
+    out: Annotated[Path, typer.Option("--out", help="File to write, beside the index.")],
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    images: Annotated[int, typer.Option(min=1, help="Images of which vectors are kept.")] = 32,
+    path: Annotated[
+        str, typer.Option(help="Path that the index was built by; by default the model's own.")
+    ] = "",
+    backend: Annotated[str, typer.Option(help="Backend; by default the first.")] = "",
+    precision: Annotated[str, typer.Option(help="Precision; by default the first.")] = "",
+    reports: Reports = Path("reports"),
+    as_json: Json = False,
+    progress: ProgressOption = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Keep a model's vectors of a few images beside an index, for `gate: {vectors: …}`.
+
+    The experiment is run, or its stored work is read.
+    """
+    from alignkit.experiment import load_experiment
+    from alignkit.gate.vectors_recording import record_vectors
+
+    vectors = record_vectors(
+        load_experiment(file, overrides),
+        Context(Workspace(reports), display(progress, quiet=quiet)),
+        out,
+        images=images,
+        column=(path, backend, precision),
+    )
+    if as_json:
+        content = vectors.model_dump(exclude={"images"})
+        print(json.dumps({**content, "file": str(out), "images": len(vectors.images)}, indent=1))
+        return
+    print(
+        f"{out}: {vectors.dimensions} values of each of {len(vectors.images)} images, by "
+        f"{vectors.row} on {vectors.path}, {vectors.backend} {vectors.precision}"
+    )
+    print(f"keep it beside the index; a gate holds it:\n  gate: {{vectors: {{file: {out}}}}}")

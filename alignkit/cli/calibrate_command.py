@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def calibrate(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PRESET…]", help="Surrogates to measure; by default all."),
+        typer.Argument(metavar="PRESET", help="Surrogates to measure; by default all."),
     ] = None,
     images: Annotated[
         list[Path],

@@ -46,6 +46,10 @@ _KEEPING = ("run", "build", "gate", "baseline record", "baseline review")
 """Commands that keep finished work below ``--reports``."""
 
 
+_OTHER_NAMES = {"--paths": "--preprocess", "--path": "--preprocess"}
+"""Names that people type for an option, whose letters lead to others."""
+
+
 class Late(NamedTuple):
     """A command or group that is imported when it is called or asked for its own help."""
 
@@ -78,7 +82,7 @@ COMMANDS = {
     ),
     "compare-runs": Late(
         "report_command:compare",
-        "Compare two runs: new, fixed, worse and unchanged cells and images.",
+        "Compare two runs: verdict, drift of recall, precision and churn, images, pixels.",
     ),
     "list": Late(
         "list_command:list_names",
@@ -185,6 +189,13 @@ class Commands(TyperGroup):
             # Python flushes it at the end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(ExitCode.CRASHED) from error
+        except Exception as error:
+            # the class of typer's error is not public; it suggests options that are spelled alike
+            refused: Any = error
+            other = _OTHER_NAMES.get(getattr(refused, "option_name", ""))
+            if other and any(other in each.opts for each in refused.ctx.command.params):
+                refused.possibilities = [other]
+            raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Resolve a command as typer does; fail with a suggestion for an unknown one."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def conformance(
     family: Annotated[
-        str, typer.Argument(metavar="FAMILY", help="decoder, resizer, backend or dataset.")
+        str, typer.Argument(metavar="FAMILY", help="decoder, resizer, backend, dataset or task.")
     ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Plugin; see `alignkit list`.")],
     options: Annotated[

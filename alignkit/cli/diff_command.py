@@ -54,6 +54,14 @@ def diff(
             "torch.export, timm:NAME, or '{weights: FILE.pt, model: timm:resnet18}'.",
         ),
     ] = None,
+    task: Annotated[
+        str,
+        typer.Option(
+            metavar="TASK",
+            help="Task of --model (see alignkit list tasks), such as detection or '{name: "
+            "detection, score: 0.4}'; by default that of --config, or classification.",
+        ),
+    ] = "",
     size: Annotated[
         int | None,
         typer.Option(
@@ -129,7 +137,7 @@ def diff(
         config, images = images[0], None
     experiment = _experiment(config, overrides)
     entries = experiment.entries if experiment else {}
-    given, own = model_and_side(model)
+    given, own = model_and_side(model, task, experiment)
     size = size or own
     paths = named_paths(listed(preprocess), size=size, entries=entries, max_pixels=max_pixels)
     samples, source = samples_of(images or [], experiment, limit, only)

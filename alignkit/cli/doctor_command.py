@@ -16,6 +16,7 @@ from alignkit.errors import ExitCode
 from alignkit.extras import has_wheel
 from alignkit.plugins import Plugin
 from alignkit.resizers import RESIZERS
+from alignkit.tasks import TASKS
 from alignkit.text import columns
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def _self_test(tested: list[DecoderCheck]) -> str:
 
 def _plugins() -> dict[str, Plugin]:
     families = {
-        "decoder": DECODERS, "resizer": RESIZERS, "backend": BACKENDS, "dataset": DATASETS
+        "decoder": DECODERS, "resizer": RESIZERS, "backend": BACKENDS, "dataset": DATASETS,
+        "task": TASKS,
     }  # fmt: skip
     return {
         f"{family} {name}": replace(plugin, broken=table.reason(name))

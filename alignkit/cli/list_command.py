@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alignkit.backends import BACKENDS, usable_backends
+from alignkit.backends import BACKENDS
+from alignkit.backends.usable import usable_backends
 from alignkit.cli.arguments import Json
 from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
@@ -19,10 +20,11 @@ from alignkit.gate.outputs import OUTPUTS
 from alignkit.plugins import NO_GPU, UNPROVEN, PluginTable, did_you_mean
 from alignkit.preprocess.presets import PRESETS, calibration, decoder_evidence
 from alignkit.resizers import RESIZERS
+from alignkit.tasks import TASKS
 from alignkit.text import columns
 
 if TYPE_CHECKING:
-    from alignkit.backends import Usable
+    from alignkit.backends.usable import Usable
 
 HERE = "run here"
 
@@ -66,7 +68,9 @@ class Listed:
 def list_names(
     family: Annotated[
         str | None,
-        typer.Argument(help="decoders, resizers, backends, datasets, presets, models or outputs."),
+        typer.Argument(
+            help="decoders, resizers, backends, datasets, tasks, presets, models or outputs."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -199,6 +203,7 @@ FAMILIES: dict[str, Callable[[], Sequence[Listed]]] = {
     "resizers": lambda: _listed(RESIZERS),
     "backends": _backends,
     "datasets": lambda: _listed(DATASETS),
+    "tasks": lambda: _listed(TASKS),
     "presets": _presets,
     "models": _models,
     "outputs": _outputs,

@@ -48,7 +48,7 @@ def match(
         typer.Option(
             metavar="DIR",
             help="Instead of --target: arrays of several stages that alignkit.tap recorded; name "
-            "the first stage that parts from --preprocess, and why.",
+            "the first stage that differs from --preprocess, and why.",
         ),
     ] = None,
     preprocess: Annotated[
@@ -73,7 +73,8 @@ def match(
         ),
     ] = None,
     size: Annotated[
-        int | None, typer.Option(min=1, help="Side of the model's input for a preset.")
+        int | None,
+        typer.Option(min=1, help="Side of the model's input for a preset; by default 224."),
     ] = None,
     decoders: PluginNames = [],  # noqa: B006 - typer copies it
     resizers: PluginNames = [],  # noqa: B006
@@ -91,6 +92,13 @@ def match(
             "for alignkit diff.",
         ),
     ] = None,
+    task: Annotated[
+        str,
+        typer.Option(
+            metavar="TASK",
+            help="Task of --model, as for alignkit diff; by default classification.",
+        ),
+    ] = "",
     tensor: Annotated[
         str, typer.Option(metavar="NAME", help="Endpoint output that is the preprocessed image.")
     ] = "",
@@ -119,14 +127,14 @@ def match(
 ) -> None:
     """Find the configurations on this machine whose pixels are nearest to a serving stack's.
 
-    With --taps, find the first stage of recorded serving code that parts from a reference.
+    With --taps, find the first stage of recorded serving code that differs from a reference.
     """
-    from alignkit.cli.match_taps import AskedTaps, match_taps, print_recorder
+    from alignkit.cli.match_taps import named_stage, print_recorder, taps_text
 
     if tap_source:
         print_recorder(tap_source)
         return
-    of_target = bool(serving or model or tensor or header_env)
+    of_target = bool(serving or model or task or tensor or header_env)
     _require(target, images, taps, of_taps=bool(preprocess or stage), of_target=of_target)
     from alignkit.datasets.unlabelled_images import Images
     from alignkit.search.match_request import MatchRequest, answer
@@ -141,10 +149,16 @@ def match(
     shown = display(progress, quiet=quiet)
     if target is None:
         assert taps is not None
-        names = {"decoders": listed(decoders), "resizers": listed(resizers)}
-        asked = AskedTaps(taps, stage, preprocess, size, names)
-        text, document = match_taps(asked, samples, shown)
-        print(document if as_json else text)
+        from alignkit.search.tap_request import TapRequest, judge_taps
+        from alignkit.search.tap_text import as_json as taps_document
+
+        asked = TapRequest(
+            taps, samples, preprocess or None, size, dict(map(named_stage, stage)),
+            listed(decoders), listed(resizers),
+        )  # fmt: skip
+        report = judge_taps(asked, shown)
+        document = json.dumps(taps_document(report), indent=1)
+        print(document if as_json else taps_text(report))
     else:
         request = MatchRequest(
             target=target,
@@ -154,6 +168,7 @@ def match(
             resizers=listed(resizers),
             serving=serving,
             model=model,
+            task=task,
             tensor=tensor,
             header_env=header_env,
             record=record,
@@ -182,7 +197,9 @@ def _require(
     if taps is None and of_taps:
         raise ConfigError("--preprocess and --stage belong to --taps DIR; a stack is --target T")
     if taps is not None and of_target:
-        raise ConfigError("--serving, --model, --tensor and --header-env belong to --target")
+        raise ConfigError(
+            "--serving, --model, --task, --tensor and --header-env belong to --target"
+        )
 
 
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:

@@ -122,6 +122,7 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         "",
         *_attribution_table(planned, expected),
         *[f"model      {name}: {text}" for name, text in _given(planned).items()],
+        *[f"reads      {name}: {text}" for name, text in _read(planned).items()],
         *_images(planned),
         f"prepared   {_counted(expected.prepared)}",
         *[f"begin with {weights}" for weights in begun[:1]],
@@ -132,14 +133,32 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         *_advice(planned),
         f"time       {_time(planned, expected)}",
         f"disk       {_disk(expected)}",
-        f"memory     {_memory(memory(planned))}",
+        *_identities(needed := memory(planned)),
+        f"memory     {_memory(needed)}",
     ]
+
+
+def _identities(needed: Memory) -> list[str]:
+    """Say how large the classifier of the training identities is, if there is one."""
+    if (found := needed.identities) is None:
+        return []
+    of = "" if found.shards == 1 else f" on each of {found.shards} processes"
+    size = f"{_megabytes(found.weights)}{of}, {_megabytes(found.training)}"
+    line = f"classifier {found.count:,} identities of {found.embedding}: {size}"
+    return [f"{line} with gradient and moments"]
 
 
 def _given(planned: Plan) -> dict[str, str]:
     """Describe the file of each given model by its name."""
     given = (each.given for each in planned.trainings)
     return {each.name: each.described() for each in given if each is not None}
+
+
+def _read(planned: Plan) -> dict[str, str]:
+    """Say how the outputs of each given model are read, by its name."""
+    from alignkit.plan.required_models import recognised
+
+    return recognised(planned.experiment)
 
 
 def _emulations(expected: Forecast) -> list[str]:
@@ -151,16 +170,16 @@ def _emulations(expected: Forecast) -> list[str]:
 
 def _images(planned: Plan) -> list[str]:
     """Say how many images given models are evaluated on, and why these."""
+    from alignkit.plan import missing_labels
+
     if planned.trains:
         return []
     others, evaluated = planned.data.counts()
     line = f"images     {evaluated} evaluated"
-    if not planned.experiment.labelled:
-        from alignkit.samples import UNLABELLED
-
-        line += f"; {UNLABELLED}"
     if choice := planned.data.choice():
         line += f": {choice}"
+    if remark := missing_labels(planned.experiment):
+        line += f"; {remark}"
     if others:
         line += f"; the other {others} are for 'advise' and the calibration of int8"
     return [line]
@@ -283,6 +302,7 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "quick": [*planned.experiment.quick],
         "data": planned.fingerprint,
         "models": _given(planned),
+        "reads": _read(planned),
         "prepared": [_outlook_json(each) for each in expected.prepared],
         "trainings": [_outlook_json(each) for each in expected.trainings],
         "cells": [_outlook_json(each) for each in expected.cells],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -45,6 +46,7 @@ def report(
     single_file: SingleFile = False,
     images: ImagesOption = "",
     max_report_size: MaxReportSize = "",
+    as_json: Json = False,
     open_: Open = None,
 ) -> None:
     """Render the report of a run again from its record."""
@@ -54,21 +56,32 @@ def report(
     # a single file may be printed
     folders = ("atlas",) if single_file else ("html", "atlas")
     targets = output_paths(out, ("html", "atlas"), folders=folders)
+    documents: list[dict[str, str | int]] = []
     for path in [path for kind, path in targets if kind == "atlas"]:
         from alignkit.report.write_atlas import write_atlas
 
-        print(write_atlas(folder, path))
+        atlas = write_atlas(folder, path)
+        documents.append({"kind": "atlas", "file": str(atlas)})
+        if not as_json:
+            print(atlas, flush=True)
     copies: list[Path | None] = [path for kind, path in targets if kind == "html"]
     for copy in copies or [None] * (not out):
         written = write_report(folder, wanted, copy)
-        print(written.page)
+        documents.append({
+            "kind": "html", "file": str(written.page), "bytes": written.bytes,
+            "omitted_image_pairs": written.left_out,
+        })  # fmt: skip
+        if not as_json:
+            print(written.page, flush=True)
         tell_left_out(written)
         open_page(written.page, wanted=open_)
+    if as_json:
+        print(json.dumps(documents, indent=1))
 
 
 def tell_left_out(written: WrittenReport) -> None:
     """Print on stderr how many image pairs a size limit removed."""
-    from alignkit.report.write_report import megabytes
+    from alignkit.text.numbers import megabytes
 
     if written.left_out:
         print(
@@ -98,12 +111,13 @@ def compare(
     ] = False,
     open_: Open = None,
 ) -> None:
-    """Compare two runs: new, fixed, worse and unchanged cells and images.
+    """Compare two runs: verdict, drift of recall, precision and churn, images, pixels.
 
     Exit codes: 0 compared · 2 a folder contains no run · 5 the runs have nothing in common · 6 the
     images, classes or environments differ, without --force.
     """
-    from alignkit.report.compare_page import labels, render_comparison, sentence
+    from alignkit.report.comparison.compare_page import render_comparison
+    from alignkit.report.comparison.compare_words import labels, sentences
     from alignkit.studies.compare_runs import compare_runs
     from alignkit.text import printable
 
@@ -112,7 +126,7 @@ def compare(
     words = ["alignkit", "compare-runs", str(before), str(after), *(["--force"] if force else [])]
     made = compare_runs(before, after, force=force, command=shlex.join(words))
     beside = after.resolve().parent / f"{made.before.folder}-to-{made.after.folder}"
-    page = render_comparison(made, dict(files).get("html", beside))
+    page = render_comparison(made, (before, after), dict(files).get("html", beside))
     document = made.model_dump_json(indent=1) + "\n"
     for kind, path in files:
         if kind == "json":
@@ -120,5 +134,5 @@ def compare(
     if as_json:
         print(document, end="")
     else:
-        print(*map(printable, [sentence(made), *labels(made)]), page, sep="\n")
+        print(*map(printable, [*sentences(made), *labels(made)]), page, sep="\n")
     open_page(page, wanted=open_)

@@ -105,7 +105,7 @@ def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
     from alignkit.gate import run_or_check
     from alignkit.report.kept_report import kept_report
     from alignkit.report.results import results_from_record, results_text
-    from alignkit.report.summary_view import summary
+    from alignkit.report.terminal_view import summary
 
     try:
         record, folder = run_or_check(experiment, job.context, fresh=job.fresh, cells=job.cells)

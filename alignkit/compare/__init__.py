@@ -8,42 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels
+from alignkit.compare.answers import Answers, AnyAnswers, Weights, aligned, not_finite
 from alignkit.compare.bootstrap import (
     RESAMPLES,
     MeanOverSeeds,
-    indicators,
+    image_weights,
     mean_over_seeds,
-    resampled_counts,
-    stacked,
 )
-from alignkit.compare.margins import margin_drift, moved_most
-from alignkit.compare.metrics import METRICS, averages, flips, logit_distance, ratio
-from alignkit.compare.predictions import Predictions, aligned
-from alignkit.compare.statistics import change_p, detectable_effect, mcnemar
+from alignkit.compare.statistics import change_p, detectable_effect, detectable_mean, mcnemar
 from alignkit.errors import DataError
-from alignkit.record import ClassDrift, Drift, Estimate, StandardError
+from alignkit.record import ClassDrift, Drift, DriftChange, Estimate, StandardError
 from alignkit.samples import NO_LABELS
 
-if TYPE_CHECKING:
-    from scipy import sparse
-
-ReferenceAndCandidate = tuple[Sequence[Predictions], Sequence[Predictions]]
-"""Predictions of the reference and of the candidate, one for each seed."""
+ReferenceAndCandidate = tuple[Sequence[Answers], Sequence[Answers]]
+"""Answers of the reference and of the candidate, one for each seed."""
 
 
 def drift(
-    reference: Sequence[Predictions],
-    candidate: Sequence[Predictions],
+    reference: Sequence[AnyAnswers],
+    candidate: Sequence[AnyAnswers],
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Drift:
-    """Compare predictions pair by pair: one pair per training seed, in one order on both sides.
+    """Compare answers pair by pair: one pair per training seed, in one order on both sides.
 
     Differences are fractions; several seeds are averaged. Intervals are 95 % bootstrap intervals:
     over images for one seed, over seeds and images for several (`alignkit.compare.bootstrap`). The
@@ -54,25 +48,22 @@ def drift(
     pairs = pair_up(reference, candidate)
     first = pairs[0][0]
     means = {
-        name: mean_over_seeds(observed, draws, images=len(first), seed=seed)
+        name: mean_over_seeds(observed, draws, images=drawn_units(first), seed=seed)
         for name, (observed, draws) in _differences(pairs, resamples, seed).items()
     }
-    both = (np.concatenate([pair[side].logits for pair in pairs]) for side in (0, 1))
-    logits = logit_distance(*both)
+    whole = pair_fields(pairs, means)
     return Drift(
-        **pair_fields(pairs, means),
+        **whole,
         errors={
             name: StandardError(float(means[name].spread.images), float(means[name].spread.seeds))
-            for name in (*METRICS, "churn")
+            for name in (*first.metric_names, "churn", *whole["measures"])
             if name in means and means[name].spread.known
         },
         classes=_classes(first, means),
         mcnemar_p=_mcnemar(pairs) if first.labelled else None,
-        logits=logits,
-        margins=margin_drift(pairs),
-        moved=moved_most(pairs),
-        # the samples that `logit_distance` left out
-        non_finite=len(first) * len(pairs) - logits.compared,
+        logits=type(first).distance(pairs),
+        non_finite=not_finite(pairs),
+        **type(first).pair_facts(pairs, {**whole["metrics"], **whole["measures"]}),
     )
 
 
@@ -82,33 +73,95 @@ def drift_change(
     metrics: Sequence[str],
     *,
     resamples: int = RESAMPLES,
-) -> dict[str, Estimate]:
+) -> dict[str, DriftChange]:
     """Subtract the drift of ``before`` from that of ``after``, for metrics or ``churn``; fractions.
 
     The two are paired twice: both are drawn with the same images, and the spread over seeds is that
-    of each seed's own change (`alignkit.compare.bootstrap`), so common noise cancels. Raise
-    `DataError` if seeds or images differ, `NothingCompared` if there is no image.
+    of each seed's own change (`alignkit.compare.bootstrap`), so common noise cancels. The p-values
+    are not corrected for other comparisons. Raise `DataError` if seeds or images differ,
+    `NothingCompared` if there is no image.
     """
     earlier, later = pair_up(*before), pair_up(*after)
     first = earlier[0][0]
     if len(earlier) != len(later) or first.ids != later[0][0].ids:
         raise DataError("two drifts are compared on the same images and seeds; evaluate both so")
-    was, now = (_differences(pairs, resamples) for pairs in (earlier, later))
+    sides = [_differences(pairs, resamples) for pairs in (earlier, later)]
     changes = {}
     for metric in metrics:
-        if metric not in was:
-            changes[metric] = Estimate(None, None, None, NO_LABELS)
+        if metric not in sides[0]:
+            nothing = Estimate(None, None, None, NO_LABELS)
+            changes[metric] = DriftChange(nothing, nothing, nothing)
             continue
-        observed, draws = (b - a for a, b in zip(was[metric], now[metric], strict=True))
-        mean = mean_over_seeds(observed, draws, images=len(first))
-        changes[metric] = _estimate(mean, "no class defines it on every side")
+        was, now = (side[metric] for side in sides)
+        means = [
+            mean_over_seeds(*values, images=drawn_units(first))
+            for values in (was, now, (now[0] - was[0], now[1] - was[1]))
+        ]
+        if metric == "churn":  # of each run; their difference may be negative
+            means[:2] = map(_clipped, means[:2])
+        answers = [each for pair in (*earlier, *later) for each in pair]
+        why = _why_undefined(metric, answers, "no class defines it on every side")
+        old, new, change = (_estimate(each, why) for each in means)
+        p = _change_p(change, means[2], earlier, moved_by=_moved(earlier, later, metric))
+        changes[metric] = DriftChange(old, new, change, p)
     return changes
 
 
+def _moved(
+    earlier: Sequence[tuple[Answers, Answers]],
+    later: Sequence[tuple[Answers, Answers]],
+    metric: str,
+) -> int:
+    """Count the images that may add to a change: in some seed they flip in one drift alone.
+
+    To a metric other than churn, an image adds also if it flips otherwise. Where a resample draws
+    groups, those that have such an image are counted.
+    """
+    found = []
+    for (a, b), (c, d) in zip(earlier, later, strict=True):
+        if metric == "churn":
+            found.append(a.changed(b) != c.changed(d))
+        else:
+            found.append((a.differs(b) | c.differs(d)) & (a.differs(c) | b.differs(d)))
+    return _units_of(np.any(found, axis=0), earlier[0][0])
+
+
+def drawn_units(answers: Answers) -> int:
+    """Count what a resample draws: groups of images, or images."""
+    groups = answers.groups()
+    return len(answers) if groups is None else int(groups.max()) + 1
+
+
+def _units_of(images: npt.NDArray[np.bool_], answers: Answers) -> int:
+    """Count the groups that have one of the images marked, (n,), or these images."""
+    groups = answers.groups()
+    return int(images.sum()) if groups is None else len(np.unique(groups[images]))
+
+
+def _change_p(
+    change: Estimate,
+    mean: MeanOverSeeds,
+    pairs: Sequence[tuple[AnyAnswers, AnyAnswers]],
+    *,
+    moved_by: int,
+) -> float | None:
+    """Test a change of zero; ``None`` where its value or its spread is unknown."""
+    if change.value is None or not mean.spread.known:
+        return None
+    return change_p(
+        change.value,
+        images_error=float(mean.spread.images),
+        seeds_error=float(mean.spread.seeds),
+        images=drawn_units(pairs[0][0]),
+        seeds=len(pairs),
+        flipped=moved_by,
+    )
+
+
 def pair_up(
-    reference: Sequence[Predictions], candidate: Sequence[Predictions]
-) -> list[tuple[Predictions, Predictions]]:
-    """Pair the predictions by seed, restricted to the images that both sides predicted.
+    reference: Sequence[AnyAnswers], candidate: Sequence[AnyAnswers]
+) -> list[tuple[AnyAnswers, AnyAnswers]]:
+    """Pair the answers by seed, restricted to the images that both sides predicted.
 
     Raise `DataError` if the sides do not pair up or the seeds have different images,
     `NothingCompared` if no image is shared.
@@ -125,140 +178,196 @@ def pair_up(
 
 
 def pair_fields(
-    pairs: Sequence[tuple[Predictions, Predictions]], means: Mapping[str, MeanOverSeeds]
+    pairs: Sequence[tuple[AnyAnswers, AnyAnswers]], means: Mapping[str, MeanOverSeeds]
 ) -> dict[str, Any]:
-    """Compute the fields of `alignkit.record.CellPair`; ``means`` has metrics, and ``churn``."""
-    images, seeds = len(pairs[0][0]), len(pairs)
-    changed = np.array([a.predicted != b.predicted for a, b in pairs])
-    metrics = {name: _estimate(mean) for name, mean in means.items() if name in METRICS}
-    churn = means["churn"]
+    """Compute the fields of `alignkit.record.CellPair` from `_differences` joined over seeds."""
+    first, seeds = pairs[0][0], len(pairs)
+    moved = _units_of(np.any([a.differs(b) for a, b in pairs], axis=0), first)
+
+    def moved_in(metric: str) -> int:
+        own = [some for a, b in pairs if (some := a.moves(b, metric)) is not None]
+        return _units_of(np.any(own, axis=0), first) if own else moved
+
+    names = first.metric_names
+    answers = [each for pair in pairs for each in pair]
+    metrics = {
+        name: _estimate(
+            means[name], _why_undefined(name, answers, "no class defines it on both sides")
+        )
+        for name in names
+        if name in means
+    }
+    nothing = Estimate(None, None, None, NO_LABELS)
     return {
-        "n": images * seeds,
+        "n": len(first) * seeds,
+        **_of_groups(pairs),
         **_of_labels(pairs),
-        "metrics": metrics or dict.fromkeys(METRICS, Estimate(None, None, None, NO_LABELS)),
+        "metrics": metrics or dict.fromkeys(names, nothing),
         "p_values": {
-            name: change_p(
-                metric.value,
-                images_error=float(means[name].spread.images),
-                seeds_error=float(means[name].spread.seeds),
-                images=images,
-                seeds=seeds,
-                flipped=int(changed.any(axis=0).sum()),
-            )
+            name: p
             for name, metric in metrics.items()
-            if metric.value is not None and means[name].spread.known
+            if (p := _change_p(metric, means[name], pairs, moved_by=moved_in(name))) is not None
         },
-        # widened by Student's quantile, an interval may leave 0..1
-        "churn": _estimate(replace(churn, interval=churn.interval.clip(0, 1))),
+        "churn": _estimate(_clipped(means["churn"]), "no image was compared"),
+        "measures": {
+            name: _estimate(
+                mean, _why_undefined(name, answers, "there is nothing to measure it on")
+            )
+            for name, mean in means.items()
+            if mean.value.ndim == 0 and name not in (*names, "churn")
+        },
     }
 
 
-def _of_labels(pairs: Sequence[tuple[Predictions, Predictions]]) -> dict[str, Any]:
+def _of_groups(pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]) -> dict[str, int]:
+    """Compute the fields of answers that depend on each other, or were compared for some images."""
+    first = pairs[0][0]
+    asked = [each.below for each in (a.churn(b) for a, b in pairs) if each.below is not None]
+    found = {} if first.groups() is None else {"groups": drawn_units(first)}
+    count = int(sum(each.sum() for each in asked))
+    return found | ({"asked": count} if asked and count < len(first) * len(pairs) else {})
+
+
+def _clipped(churn: MeanOverSeeds) -> MeanOverSeeds:
+    # widened by Student's quantile, an interval may leave 0..1
+    return replace(churn, interval=churn.interval.clip(0, 1))
+
+
+def _of_labels(pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]) -> dict[str, Any]:
     """Compute the fields that need labels, and are ``None`` without them."""
+    names = ("right_to_wrong", "wrong_to_right", "wrong_to_wrong")
     if not pairs[0][0].labelled:
-        names = ("right_to_wrong", "wrong_to_right", "wrong_to_wrong", "detectable")
-        return dict.fromkeys(names)
-    images, seeds = len(pairs[0][0]), len(pairs)
-    sides = ((a.labels, a.predicted, b.predicted) for a, b in pairs)
-    return {
-        **flips(*(np.concatenate(arrays) for arrays in zip(*sides, strict=True))),
-        "detectable": detectable_effect(images, float(np.mean((_gained(pairs) / seeds) ** 2))),
+        return dict.fromkeys((*names, "detectable"))
+    turned = np.concatenate([_turned(*pair) for pair in pairs])
+    counts = {
+        name: int(np.count_nonzero(turned == sign))
+        for name, sign in zip(names, (-1, 1, 0), strict=True)
     }
+    return {**counts, "detectable": _detectable(pairs)}
 
 
-def _mcnemar(pairs: Sequence[tuple[Predictions, Predictions]]) -> float:
-    # an image is one trial however many seeds flip it: seeds are not independent of each other
-    gained = _gained(pairs)
+def _turned(a: AnyAnswers, b: AnyAnswers) -> FloatArray:
+    """Return, (n,), the sign of what a changed answer gains: -1 worse, 1 better, 0 neither.
+
+    NaN where the answer did not change, or its quality is unknown on a side.
+    """
+    gained: FloatArray = np.where(a.changed(b), np.sign(b.quality() - a.quality()), np.nan)
+    return gained
+
+
+def _detectable(pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]) -> float | None:
+    """Compute the smallest change of the mean quality that the images show in 80 % of cases.
+
+    Images whose quality is unknown on a side are left out; ``None`` if all are.
+    """
+    qualities = np.stack([[each.quality() for each in pair] for pair in pairs])
+    known = np.isfinite(qualities).all(axis=(0, 1))
+    qualities = qualities[..., known]
+    images = qualities.shape[-1]
+    if not images:
+        return None
+    gained = (qualities[:, 1] - qualities[:, 0]).mean(axis=0)
+    groups = pairs[0][0].groups()
+    if groups is not None:
+        gained = _by_group(gained, groups[known])
+        images = len(gained)
+    if ((qualities == 0) | (qualities == 1)).all():  # right or wrong
+        return detectable_effect(images, float(np.mean(gained**2)))
+    return detectable_mean(gained)
+
+
+def _by_group(gained: FloatArray, groups: Labels) -> FloatArray:
+    """Compute, (groups,), what each group of the images (n,) adds to their mean, times the groups.
+
+    Their mean is that of the images. A group adds what its images gain beyond the mean, too: the
+    mean is a ratio whose denominator varies (Cochran, Sampling Techniques, 1977, 6.3).
+    """
+    _, place = np.unique(groups, return_inverse=True)
+    sums, sizes = np.bincount(place, weights=gained), np.bincount(place)
+    mean = gained.mean()
+    linear: FloatArray = mean + (sums - mean * sizes) / sizes.mean()
+    return linear
+
+
+def _mcnemar(pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]) -> float:
+    """Test by signs whether changed answers became better as often as worse (classes: McNemar).
+
+    A group of images that depend on each other is one trial, by the sign of its sum.
+    """
+    # an image is one trial however many seeds change it: seeds are not independent of each other
+    gained = np.nansum([_turned(*pair) for pair in pairs], axis=0)
+    groups = pairs[0][0].groups()
+    if groups is not None:
+        gained = np.bincount(groups, weights=gained)
     return mcnemar(int((gained < 0).sum()), int((gained > 0).sum()))
 
 
-def _gained(pairs: Sequence[tuple[Predictions, Predictions]]) -> Labels:
-    """Count, (n,), in how many more seeds each image is right with the candidate."""
-    right = [(b.predicted == b.labels) * 1 - (a.predicted == a.labels) for a, b in pairs]
-    seeds: Labels = np.sum(right, axis=0, dtype=np.int64)
-    return seeds
+def _why_undefined(name: str, answers: Sequence[Answers], otherwise: str) -> str:
+    return next((said for each in answers if (said := each.undefined(name))), otherwise)
 
 
-def _estimate(mean: MeanOverSeeds, reason: str = "no class defines it on both sides") -> Estimate:
+def _estimate(mean: MeanOverSeeds, reason: str) -> Estimate:
     """Build the estimate of one value; NaN becomes ``None`` with ``reason``."""
     if np.isnan(mean.value):
         return Estimate(None, None, None, reason)
     return Estimate(float(mean.value), float(mean.interval[0]), float(mean.interval[1]))
 
 
-def _classes(first: Predictions, means: Mapping[str, MeanOverSeeds]) -> tuple[ClassDrift, ...]:
-    support = np.bincount(first.labels, minlength=len(first.classes))
+def _classes(first: Answers, means: Mapping[str, MeanOverSeeds]) -> tuple[ClassDrift, ...]:
     reasons = {
         "recall": "no image is of this class",
         "precision": "one side never predicts this class",
     }
+    names = [name for name, mean in means.items() if mean.value.ndim == 1]
+    if not names:
+        return ()
 
     def estimate(name: str, index: int) -> Estimate:
         mean = means[name]
         of_class = replace(mean, value=mean.value[index], interval=mean.interval[:, index])
-        return _estimate(of_class, reasons[name])
+        return _estimate(of_class, reasons.get(name, "nothing defines it for this class"))
 
     return tuple(
         ClassDrift(
-            name, int(support[index]), estimate("recall", index), estimate("precision", index)
+            name,
+            support,
+            estimate("recall", index),
+            estimate("precision", index),
+            {each: estimate(each, index) for each in names if each not in ("recall", "precision")},
         )
-        for index, name in enumerate(first.classes)
+        for index, (name, support) in enumerate(
+            zip(first.classes, first.counts().support, strict=True)
+        )
     )
 
 
 def _differences(
-    pairs: Sequence[tuple[Predictions, Predictions]], resamples: int, seed: int = 0
+    pairs: Sequence[tuple[AnyAnswers, AnyAnswers]], resamples: int, seed: int = 0
 ) -> dict[str, tuple[FloatArray, FloatArray]]:
     """Return each seed's difference (seeds, …) and its draws (seeds, …, resamples) by name.
 
-    Names are every metric and ``churn``, and by class, (seeds, classes), ``recall`` and
-    ``precision``; of images without labels ``churn`` alone. All are ratios of counts of groups of
-    images, so that all resamples of all pairs are one matrix product.
-    """
-    first, seeds = pairs[0][0], len(pairs)
-    n, size = len(first), len(first.classes)
-    one = np.zeros(n, np.int64)
-    changed = [indicators(one, 1, a.predicted != b.predicted) for a, b in pairs]
-    members = stacked([*_label_groups(pairs), *changed])
-
-    def differences(counts: FloatArray) -> dict[str, FloatArray]:
-        """Compute all differences, (seeds, …, draws), from counts (groups, draws)."""
-        support, split = counts[:size], size * (1 + 4 * seeds)
-        sides = counts[size:split].reshape(seeds, 2, 2, size, counts.shape[1])
-        by_seed: dict[str, list[FloatArray]] = {}
-        for before, after in sides if size else ():
-            old = _ratios(before[0], before[1], support)
-            for name, value in _ratios(after[0], after[1], support).items():
-                by_seed.setdefault(name, []).append(value - old[name])
-        stacked = {name: np.stack(values) for name, values in by_seed.items()}
-        return stacked | {"churn": counts[split:] / n}
-
-    observed = differences(np.asarray(members.sum(axis=1), np.float64))
-    drawn = differences(resampled_counts(members, resamples=resamples, seed=seed))
-    return {name: (observed[name][..., 0], draws) for name, draws in drawn.items()}
-
-
-def _label_groups(pairs: Sequence[tuple[Predictions, Predictions]]) -> list[sparse.csr_matrix]:
-    """Mark the images of each class, then those that each side gets right, and predicts, by class.
-
-    Without labels there is no group.
+    Names are ``churn``, every measure, and with labels every metric: by class (seeds, classes, …).
+    All draws of images are shared by all pairs and names.
     """
     first = pairs[0][0]
-    if not first.labelled:
-        return []
-    size, everyone = len(first.classes), np.ones(len(first), np.bool_)
-    groups = [indicators(first.labels, size, everyone)]
-    for side in (side for pair in pairs for side in pair):
-        groups.append(indicators(side.labels, size, side.predicted == side.labels))
-        # NO_PREDICTION (-1) and outputs outside the classes are in no group
-        groups.append(indicators(side.predicted, size, everyone))
-    return groups
+    # of the images: found once, not in every block of draws
+    sums = [{"churn": a.churn(b), **a.measures_of(b)} for a, b in pairs]
 
+    def differences(weights: Weights) -> dict[str, FloatArray]:
+        """Compute all differences, (seeds, …, draws), under weights (n, draws)."""
+        by_seed: dict[str, list[FloatArray]] = {}
+        for (a, b), own in zip(pairs, sums, strict=True):
+            before, after = a.metrics_of(weights), b.metrics_of(weights)
+            found = {name: value - before[name] for name, value in after.items()}
+            found |= {name: each.of(weights) for name, each in own.items()}
+            for name, value in found.items():
+                by_seed.setdefault(name, []).append(value)
+        return {name: np.stack(values) for name, values in by_seed.items()}
 
-def _ratios(
-    true_positive: FloatArray, predicted: FloatArray, support: FloatArray
-) -> dict[str, FloatArray]:
-    return averages(true_positive, predicted, support) | {
-        "recall": ratio(true_positive, support),
-        "precision": ratio(true_positive, predicted),
+    observed = differences(np.ones((len(first), 1), np.float32))
+    drawn = image_weights(len(first), first.groups(), resamples, seed)
+    blocks = [differences(weights) for weights in drawn]
+    return {
+        name: (value[..., 0], np.concatenate([block[name] for block in blocks], axis=-1))
+        for name, value in observed.items()
     }

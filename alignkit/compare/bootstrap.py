@@ -3,7 +3,8 @@
 The image is the cluster: a draw takes it with the predictions of all seeds and sides, and the
 estimate is the mean over seeds. A resample is a weight for each image, the number of its draws:
 Multinomial(n, 1/n). All comparisons of n images share one matrix of weights, made from the seed
-alone.
+alone. Where answers say that images belong together (`Answers.groups`, such as the photographs of
+a person), a draw takes the whole group, and the number of groups takes the place of that of images.
 
 At the upper level seeds are drawn too, so that an interval is one over trainings. All seeds are
 evaluated on the same images, so the two levels cross: a resample draws images once, for every seed
@@ -86,6 +87,23 @@ def resample_weights(n: int, resamples: int, seed: int) -> Iterator[npt.NDArray[
     for start in range(0, resamples, part):
         drawn = _draw(generator, n, min(part, resamples - start))
         yield drawn.T.astype(np.float32, order="C")
+
+
+def image_weights(
+    images: int, groups: Labels | None, resamples: int, seed: int
+) -> Iterator[npt.NDArray[np.float32]]:
+    """Yield blocks (images, part) of (images, resamples): the number of draws of each image.
+
+    ``groups``, (images,) 0 and up without gaps, are drawn whole, as many as there are; ``None`` if
+    each image is drawn by itself.
+    """
+    if groups is None:
+        yield from resample_weights(images, resamples, seed)
+        return
+    part = max(1, BLOCK_BYTES // (4 * images))
+    for block in resample_weights(int(groups.max()) + 1, resamples, seed):
+        for start in range(0, block.shape[1], part):
+            yield block[groups, start : start + part]
 
 
 # comparisons that follow each other are of the same images and seed

@@ -6,44 +6,33 @@ cells, so each cell is resampled once and a pair takes the difference; only chur
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from alignkit.arrays import FloatArray
-from alignkit.compare import pair_fields, pair_up
-from alignkit.compare.bootstrap import (
-    RESAMPLES,
-    indicators,
-    mean_over_seeds,
-    resampled_counts,
-    stacked,
-)
-from alignkit.compare.metrics import METRICS, averages
-from alignkit.compare.predictions import Predictions
+from alignkit.compare import drawn_units, pair_fields, pair_up
+from alignkit.compare.answers import Answers, Weights
+from alignkit.compare.bootstrap import RESAMPLES, image_weights, mean_over_seeds
 from alignkit.errors import NothingCompared
 from alignkit.record import CellPair
-
-if TYPE_CHECKING:
-    from scipy import sparse
 
 _CellDraws = dict[str, FloatArray]
 """Every metric of one cell and seed, (1 + resamples,): observed first, then of each resample."""
 
 
 def cell_pairs(
-    cells: Sequence[Sequence[Predictions | None]],
+    cells: Sequence[Sequence[Answers | None]],
     *,
-    metrics: Sequence[str] = METRICS,
+    metrics: Sequence[str] | None = None,
     resamples: int = RESAMPLES,
 ) -> dict[tuple[int, int], CellPair]:
     """Compare (cells, training seeds) of one row; return each pair by its indices, lower first.
 
-    A seed counts where both cells ran (are not ``None``). Pairs without such a seed, or without a
-    shared image, are left out; so are other metrics. Raise `DataError` for cells of different
-    labels.
+    ``metrics`` are by default all of the task. A seed counts where both cells ran (are not
+    ``None``). Pairs without such a seed, or without a shared image, are left out; so are other
+    metrics. Raise `DataError` for cells of different labels.
     """
     sides: dict[tuple[int, int, tuple[str, ...]], _CellDraws] = {}
     compared: dict[tuple[int, int], CellPair] = {}
@@ -63,45 +52,49 @@ def cell_pairs(
             first, second = (sides[place, k, pair[0].ids] for place in places)
             drawn.append((first, second))
         if pairs:
-            own = metrics if pairs[0][0].labelled else ()
-            changes = {name: np.stack([b[name] - a[name] for a, b in drawn]) for name in own}
+            own = pairs[0][0].metric_names if metrics is None else metrics
+            changes = {
+                name: np.stack([b[name] - a[name] for a, b in drawn])
+                for name in own
+                if name in drawn[0][0]
+            }
             compared[places] = _pair(pairs, changes, resamples)
     return compared
 
 
-def _side(cell: Predictions, resamples: int) -> _CellDraws:
-    if not cell.labelled:
-        return {}
-    size = len(cell.classes)
-    everyone = np.ones(len(cell), np.bool_)
-    members = stacked(
-        [
-            indicators(cell.labels, size, cell.predicted == cell.labels),
-            indicators(cell.predicted, size, everyone),
-            indicators(cell.labels, size, everyone),
-        ]
-    )
-    return averages(*_counts(members, resamples).reshape(3, size, -1))
+def _side(cell: Answers, resamples: int) -> _CellDraws:
+    blocks = [cell.metrics_of(weights) for weights in _all_weights(cell, resamples)]
+    return {
+        name: np.concatenate([block[name] for block in blocks])
+        for name in cell.metric_names
+        if name in blocks[0]
+    }
 
 
-def _counts(members: sparse.csr_matrix, resamples: int) -> FloatArray:
-    """Count, (groups, 1 + resamples), all members, then those that each resample drew."""
-    observed = np.asarray(members.sum(axis=1), np.float64)
-    drawn = resampled_counts(members, resamples=resamples)
-    return np.concatenate([observed, drawn], axis=1)
+def _all_weights(cell: Answers, resamples: int) -> Iterator[Weights]:
+    """Yield the weights of all images once, before those of the draws, in blocks."""
+    blocks = image_weights(len(cell), cell.groups(), resamples, 0)
+    # in one block with draws: NumPy sums the classes of a single column in another order
+    yield np.concatenate([np.ones((len(cell), 1), np.float32), next(blocks)], axis=1)
+    yield from blocks
 
 
 def _pair(
-    pairs: Sequence[tuple[Predictions, Predictions]],
-    changes: dict[str, FloatArray],
-    resamples: int,
+    pairs: Sequence[tuple[Answers, Answers]], changes: dict[str, FloatArray], resamples: int
 ) -> CellPair:
-    n = len(pairs[0][0])
-    one = np.zeros(n, np.int64)
-    changed = [indicators(one, 1, a.predicted != b.predicted) for a, b in pairs]
-    churn = _counts(stacked(changed), resamples) / n
+    first = pairs[0][0]
+    sums = [{"churn": a.churn(b), **a.measures_of(b)} for a, b in pairs]
+    # one pass: measures that share a computation know it by the weights
+    drawn = [
+        [{name: number.of(weights) for name, number in each.items()} for each in sums]
+        for weights in _all_weights(first, resamples)
+    ]
+    between = {
+        name: np.concatenate([np.stack([each[name] for each in block]) for block in drawn], axis=1)
+        for name in sums[0]
+    }
     means = {
-        name: mean_over_seeds(values[:, 0], values[:, 1:], images=n)
-        for name, values in {**changes, "churn": churn}.items()
+        name: mean_over_seeds(values[:, 0], values[:, 1:], images=drawn_units(first))
+        for name, values in {**changes, **between}.items()
     }
     return CellPair(**pair_fields(pairs, means))

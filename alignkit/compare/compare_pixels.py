@@ -8,8 +8,10 @@ from functools import partial
 from typing import TypeAlias
 
 from alignkit.compare.coverage_tally import CoverageTally
-from alignkit.compare.image_diff import DECODED, ImageDiff, diff_taps
+from alignkit.compare.image_diff import DECODED, ImageDiff, SpatialExtent, diff_taps
 from alignkit.compare.pixel_diff import ImageRow, PixelDiff, StageDiffs, diffs_of, joined, row_of
+from alignkit.compare.spatial_facts import spatial_facts
+from alignkit.compare.spatial_sums import Spatial, joined_spatial
 from alignkit.errors import NothingCompared
 from alignkit.isolation.worker import Begin, Encoded
 from alignkit.preprocess import Preprocess, StageName
@@ -21,13 +23,16 @@ from alignkit.preprocess.image_taps import (
     taps_of,
     warm_up,
 )
-from alignkit.record import CoverageDiff, PixelStage
-from alignkit.samples import Samples
+from alignkit.record import CoverageDiff, PixelStage, SpatialFacts
+from alignkit.samples import Samples, choose
 
 _LEVELS = (1, 2, 4, 8)
 """Grey levels of which the record keeps the share of greater differences."""
 
-_Part: TypeAlias = tuple[tuple[PixelDiff, ...], list[ImageRow]]
+_DRAWN = 24
+"""Images of which spectrum, displacement and mechanisms are computed."""
+
+_Part: TypeAlias = tuple[tuple[PixelDiff, ...], list[ImageRow], Spatial]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,9 @@ class CompareStages:
 
     paths: tuple[Preprocess, Preprocess]
     ssim: tuple[StageName, ...]
+    drawn: frozenset[str] | None = None
+    """Ids of the images whose differences are located in full, the others' by their map alone;
+    ``None`` locates none."""
 
     def warm_up(self, begin: Begin) -> None:
         """Run both paths once."""
@@ -45,14 +53,15 @@ class CompareStages:
         """Add up the differences of some images, with a row for each."""
         diffs = [self._image(image, partial(begin, place)) for place, image in enumerate(images)]
         rows = [row_of(image.id, diff) for image, diff in zip(images, diffs, strict=True)]
-        return joined(map(diffs_of, diffs)), rows
+        return joined(map(diffs_of, diffs)), rows, joined_spatial(each.spatial for each in diffs)
 
     def _image(self, image: Encoded, begin: Started) -> ImageDiff:
         reference, candidate = self.paths
         left = taps_of(reference, image, 0, begin)
         right = taps_of(candidate, image, 1, begin, reference.shared_taps(left, candidate))
+        spatial = extent_of(image.id, self.drawn)
         diff = result_or_reason(
-            lambda: diff_taps(*self.paths, image.data, left, right, ssim=self.ssim)
+            lambda: diff_taps(*self.paths, image.data, left, right, ssim=self.ssim, spatial=spatial)
         )
         return ImageDiff(left.decoded.outcome, "failed") if isinstance(diff, str) else diff
 
@@ -63,32 +72,53 @@ def compare_preprocess(
     samples: Samples,
     *,
     ssim: bool = True,
+    spatial: bool = False,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> StageDiffs:
     """Compare every stage of two paths over all samples; results do not depend on ``threads``.
 
     ``threads`` are worker processes, by default one for each CPU this process may use. ``ssim`` is
-    measured on the pixels that the normalise stage receives. ``progress`` is called with (images
-    done, images). Memory is constant except for one `ImageRow` per image. Raise `NothingCompared`
-    if there is no image that both paths decode.
+    measured on the pixels that the normalise stage receives. ``spatial`` locates the differences.
+    ``progress`` is called with (images done, images). Memory is constant except for one `ImageRow`
+    per image. Raise `NothingCompared` if there is no image that both paths decode.
     """
-    work = CompareStages((reference, candidate), ("colour",) if ssim else ())
-    diffs, rows = joined(()), list[ImageRow]()
+    drawn = drawn_images(samples) if spatial else None
+    work = CompareStages((reference, candidate), ("colour",) if ssim else (), drawn)
+    diffs, rows, places = joined(()), list[ImageRow](), Spatial()
     parts = run_isolated(work, work.paths, encoded_images(samples), processes=threads)
-    for part, some in parts:
+    for part, some, located in parts:
         diffs = joined((diffs, part))  # as they arrive: all parts would not fit into memory
+        places = joined_spatial((places, located))
         rows += some
         if progress:
             progress(len(rows), len(samples))
     levels = 255 * sum(reference.normalise.std) / 3
-    compared = StageDiffs(reference.name, candidate.name, diffs, tuple(rows), levels)
+    compared = StageDiffs(reference.name, candidate.name, diffs, tuple(rows), levels, places)
     if not compared.compared:  # zeros over no image would look like equal paths
         raise NothingCompared(
             f"none of {len(samples)} images was decoded by both {reference.name!r} and "
             f"{candidate.name!r}; check that the folder holds images that both decoders support"
         )
     return compared
+
+
+def drawn_images(samples: Samples) -> frozenset[str]:
+    """Draw the images whose differences are located in full."""
+    return frozenset(choose(samples.ids, _DRAWN, seed=0))
+
+
+def extent_of(name: str, drawn: frozenset[str] | None) -> SpatialExtent:
+    """Return how much is located of an image."""
+    if drawn is None:
+        return "none"
+    return "drawn" if name in drawn else "map"
+
+
+def spatial_stages(diffs: StageDiffs) -> tuple[SpatialFacts, ...]:
+    """Convert every stage that differs on the same input and was located."""
+    images = {diff.stage: diff.images for diff in diffs.diffs if diff.mode == "isolated"}
+    return spatial_facts(diffs.reference, diffs.candidate, diffs.spatial, images)
 
 
 def pixel_stages(diffs: StageDiffs) -> tuple[PixelStage, ...]:

@@ -14,7 +14,7 @@ gives all sums over the tensors' differences, up to float32 rounding of about 1e
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
@@ -31,12 +31,16 @@ from alignkit.compare.pixel_sums import (
     pixel_sums_and_levels,
     with_ssim,
 )
+from alignkit.compare.spatial_sums import Spatial, spatial_sums
 from alignkit.decoders import DecodeOutcome
-from alignkit.preprocess import STAGES, Normalise, Orient, Preprocess, StageName, Taps
+from alignkit.preprocess import STAGES, Orient, Preprocess, StageName, Taps
 from alignkit.preprocess.exif import exif_orientation, turn
+from alignkit.preprocess.normalise import Normalise
 
 ComparisonMode = Literal["isolated", "cumulative"]
 StageAndMode: TypeAlias = tuple[StageName, ComparisonMode]
+SpatialExtent = Literal["none", "map", "drawn"]
+"""Nothing, the map alone, or all of `alignkit.compare.spatial_sums`."""
 MaybeSums: TypeAlias = PixelSums | None
 """``None`` if the shapes differ."""
 
@@ -53,6 +57,8 @@ class ImageDiff:
     candidate: DecodeOutcome
     sums: dict[StageAndMode, MaybeSums] = field(default_factory=dict)
     """Empty unless both paths decoded the image."""
+    spatial: Spatial = field(default_factory=dict)
+    """Of the isolated mode, in levels: where its stages differ; empty unless it was asked for."""
 
 
 def diff_taps(
@@ -63,6 +69,7 @@ def diff_taps(
     right: Taps,
     *,
     ssim: Collection[StageName] = (),
+    spatial: SpatialExtent = "none",
 ) -> ImageDiff:
     """Compare every stage of two paths on one image; SSIM of the stages named.
 
@@ -73,9 +80,9 @@ def diff_taps(
         return ImageDiff(*outcomes)
     both = _Both(
         encoded, _Side(reference, with_decode(left, encoded)),
-        _Side(candidate, with_decode(right, encoded)),
+        _Side(candidate, with_decode(right, encoded)), spatial,
     )  # fmt: skip
-    return ImageDiff(*outcomes, both.sums(ssim=ssim))
+    return ImageDiff(*outcomes, both.sums(ssim=ssim), both.places)
 
 
 @dataclass(slots=True)
@@ -103,6 +110,7 @@ class _Both:
     encoded: bytes
     reference: _Side
     candidate: _Side
+    spatial: SpatialExtent
     seen: dict[tuple[int, int], MaybeSums] = field(default_factory=dict)
     """Arrays by identity → their sums; a stage that does nothing returns its input."""
     same: dict[tuple[int, bool], PixelSums] = field(default_factory=dict)
@@ -110,6 +118,7 @@ class _Both:
     levels: Histogram | None = None
     """(3, 256) counts by channel and level of the pixels that ``normalise`` receives, if they are
     ``uint8`` and differ."""
+    places: Spatial = field(default_factory=dict)
 
     def sums(self, *, ssim: Collection[StageName]) -> dict[StageAndMode, MaybeSums]:
         out: dict[StageAndMode, MaybeSums] = {}
@@ -122,6 +131,7 @@ class _Both:
                 cumulative = self._cumulative(stage)
             if same_input:
                 isolated = cumulative
+                self._locate(stage, isolated, self.candidate.taps)
             else:
                 isolated = self._same(stage) if same_stage else self._isolated(stage)
             same_input = self._equal(stage, cumulative)
@@ -141,7 +151,23 @@ class _Both:
             if stage != "crop":
                 raise
             return None  # the reference's pixels are smaller than the candidate's crop
-        return _sums(stage, self.reference.tap(stage), made)
+        sums = _sums(stage, self.reference.tap(stage), made)
+        self._locate(stage, sums, {stage: made})
+        return sums
+
+    def _locate(
+        self, stage: StageName, sums: MaybeSums, made: Mapping[StageName, Pixels | Batch]
+    ) -> None:
+        """Measure where the stage's pixels differ from those that the candidate ``made``."""
+        # normalised units are no levels, and have the places of the stage before
+        unlike = sums is not None and not sums.identical and not sums.non_finite
+        if self.spatial == "none" or stage == "normalise" or not unlike:
+            return
+        taps = self.reference.taps
+        source = taps["orient"] if stage == "resize" else None
+        drawn = self.spatial == "drawn"
+        pair: Any = (taps[stage], made[stage])
+        self.places[stage] = spatial_sums(stage, source, *pair, drawn=drawn)  # type: ignore[arg-type]
 
     def _cumulative(self, stage: StageName) -> MaybeSums:
         left, right = self.reference.tap(stage), self.candidate.tap(stage)

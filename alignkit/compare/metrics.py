@@ -33,6 +33,7 @@ _TOLERANCES = (1e-5, 1e-3, 1e-2)
 """Limits of |Δ logit| for which samples inside are counted."""
 _TOP = (1, 5)
 _QUANTILES = (0.5, 0.99, 0.999)
+_ROWS_APART = 128
 _ROWS = 4096  # of logits at a time: bounds the float64 copies at 1,000 classes to some 100 MB
 
 
@@ -95,6 +96,14 @@ def averages(
 
     A metric that no class defines is NaN.
     """
+    found = metrics_with_classes(true_positive, predicted, support)
+    return {name: found[name] for name in METRICS}
+
+
+def metrics_with_classes(
+    true_positive: FloatArray, predicted: FloatArray, support: FloatArray
+) -> dict[str, FloatArray]:
+    """Compute those of `averages`, with ``recall`` and ``precision`` by class, (classes, …)."""
     doubled, total = 2 * true_positive, predicted + support
     out = {"top1": ratio(true_positive.sum(axis=0), support.sum(axis=0))}
     for name, above, below in (
@@ -109,6 +118,8 @@ def averages(
         out[f"{name}.macro"] = ratio(filled.sum(axis=0), defined.sum(axis=0).astype(np.float64))
         out[f"{name}.micro"] = ratio(above.sum(axis=0), below.sum(axis=0))
         out[f"{name}.weighted"] = ratio((filled * weights).sum(axis=0), weights.sum(axis=0))
+        if name != "f1":
+            out[name] = by_class
     return out
 
 
@@ -166,6 +177,22 @@ def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
         inside={f"{tolerance:.0e}": count for tolerance, count in inside.items()},
         same_top={str(k): count for k, count in same_top.items()},
     )
+
+
+def mean_apart(reference: Logits, candidate: Logits) -> FloatArray:
+    """Compute each sample's mean |Δ logit|, (samples, classes) twice → (samples,) float64.
+
+    NaN where either side has a logit that is not finite.
+    """
+    apart = np.full(len(reference), np.nan)
+    # a few rows at a time: copies in float64 of all logits are not kept
+    for start in range(0, len(reference), _ROWS_APART):
+        part = slice(start, start + _ROWS_APART)
+        left, right = reference[part], candidate[part]
+        finite = np.isfinite(left).all(axis=1) & np.isfinite(right).all(axis=1)
+        change = right[finite].astype(np.float64) - left[finite]
+        apart[part][finite] = np.abs(change).mean(axis=1)
+    return apart
 
 
 def top_classes(logits: FloatArray, k: int) -> npt.NDArray[np.bool_]:

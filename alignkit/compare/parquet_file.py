@@ -24,7 +24,13 @@ def read_parquet(path: Path) -> Any:
     try:
         described = parquet.read_metadata(path)
         columns = [described.schema.column(index) for index in range(described.num_columns)]
-        size = described.num_rows * sum(max(8, each.length or 0) for each in columns)
+        groups = [described.row_group(index) for index in range(described.num_row_groups)]
+        # of a list each of its numbers is a value
+        size = sum(
+            group.column(index).num_values * max(8, column.length or 0)
+            for group in groups
+            for index, column in enumerate(columns)
+        )
         _check_size(size, path)
         # as a dictionary, a long text takes its memory once, however many rows have it
         texts = [each.path for each in columns if each.physical_type == "BYTE_ARRAY"]

@@ -8,7 +8,7 @@ stage to blame. The input of ``decode`` is the same bytes, so its two modes are 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
 from operator import add
@@ -16,6 +16,7 @@ from typing import Any
 
 from alignkit.compare.image_diff import DECODED, ComparisonMode, ImageDiff
 from alignkit.compare.pixel_sums import PixelSums
+from alignkit.compare.spatial_sums import Spatial
 from alignkit.decoders import DecodeOutcome
 from alignkit.preprocess import STAGES, StageName
 
@@ -95,6 +96,8 @@ class StageDiffs:
     levels_per_unit: float
     """Grey levels in one unit of the reference's normalised tensor, mean over R, G, B; used only to
     rank ``normalise`` among the other stages."""
+    spatial: Spatial = field(default_factory=dict)
+    """Where the stages differ on the same input; empty unless it was asked for."""
 
     def diff(self, stage: StageName, mode: ComparisonMode = "cumulative") -> PixelDiff:
         """Return the diff of one stage."""
@@ -130,7 +133,7 @@ class StageDiffs:
     def worst(self, count: int) -> tuple[ImageRow, ...]:
         """List the images whose pixels differ most on average after ``colour``, worst first."""
         index = STAGES.index("colour")
-        compared = [row for row in self.rows if row.mean_abs[index] is not None]
+        compared = [row for row in self.rows if row.mean_abs[index]]
         compared.sort(key=lambda row: row.mean_abs[index] or 0.0, reverse=True)
         return tuple(compared[:count])
 

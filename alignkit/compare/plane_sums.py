@@ -20,18 +20,11 @@ from alignkit.arrays import FloatArray, Pixels
 from alignkit.compare.histogram import Histogram, added, histogram_of, percentile_of
 from alignkit.compare.image_diff import ImageDiff, with_decode
 from alignkit.compare.pixel_sums import STRIP_VALUES
+from alignkit.compare.ycbcr import FROM_RGB
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
 from alignkit.record import PlaneStage
 
 PLANES = ("Y'", "Cb", "Cr")
-FROM_RGB = np.array(
-    [
-        [0.299, 0.587, 0.114],
-        [-0.299 / 1.772, -0.587 / 1.772, 0.886 / 1.772],
-        [0.701 / 1.402, -0.587 / 1.402, -0.114 / 1.402],
-    ]
-)
-"""ITU-T T.871 (JFIF), 7: rows Y', Cb, Cr; offsets cancel in a difference."""
 Planes: TypeAlias = "dict[StageName, PlaneSums]"
 """Sums by stage; without stages where no pair of images had equal shapes."""
 

@@ -1,33 +1,39 @@
-"""`Predictions`: one model's logits of images, in a fixed order; its spread over seeds."""
+"""`Predictions`: one model's logits of images, in a fixed order: the `Answers` of classifiers."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels, Logits
+from alignkit.compare.answers import Answers
+from alignkit.compare.class_tallies import ClassTallies
 from alignkit.compare.metrics import (
+    METRICS,
     NO_PREDICTION,
     ClassCountArrays,
     class_counts,
+    logit_distance,
+    mean_apart,
     predicted_classes,
+    softmax_margin,
 )
 from alignkit.compare.parquet_file import ids_of, numbers_of, read_parquet
-from alignkit.errors import DataError, NothingCompared
-from alignkit.record import NoiseFloor
+from alignkit.errors import DataError
+from alignkit.record import Estimate, LogitDistance
 
 _CLASSES_KEY, _OUTSIDE_KEY = b"classes", b"outside"  # metadata keys of the Parquet file
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions:
+class Predictions(Answers):
     """Logits, labels and sample ids, in the order of the data set.
 
     Images without labels have no class: all names of the model's outputs are ``outside``.
@@ -53,18 +59,9 @@ class Predictions:
                 f"{n} images of {outputs} classes need labels ({labels},) and logits "
                 f"({n}, {outputs}), not {self.labels.shape} and {self.logits.shape}"
             )
-        if len(set(self.ids)) != n:  # pairs of models are matched by id
-            raise DataError("the ids of predictions must be unique")
+        super().__post_init__()
         if labels and not (self.labels.min() >= 0 and self.labels.max() < classes):
             raise DataError(f"a label is not in 0..{classes - 1}")
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @property
-    def labelled(self) -> bool:
-        """Whether the images have labels."""
-        return bool(self.classes)
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -79,24 +76,104 @@ class Predictions:
         """
         return predicted_classes(self.logits)
 
-    @property
-    def non_finite(self) -> int:
-        """Count the samples with a NaN or infinite logit."""
-        return int((~np.isfinite(self.logits)).any(axis=1).sum())
+    def finite(self) -> npt.NDArray[np.bool_]:
+        """Tell, (n,), whether every logit of an image is finite."""
+        return np.asarray(np.isfinite(self.logits).all(axis=1))
 
     def counts(self) -> ClassCountArrays:
         """Count confusions per class, once; there is no class if the images have no labels."""
         return self._counts
-
-    def metrics(self) -> dict[str, float | None]:
-        """Compute each of `alignkit.compare.metrics.METRICS`; ``None`` where nothing defines it."""
-        return self.counts().metrics()
 
     @cached_property
     def _counts(self) -> ClassCountArrays:
         if not self.labelled:
             return ClassCountArrays((), (), ())
         return class_counts(self.labels, self.predicted, len(self.classes))
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """`alignkit.compare.metrics.METRICS`."""
+        return METRICS
+
+    @cached_property
+    def _tallies(self) -> ClassTallies:
+        return ClassTallies(self.labels, self.predicted, len(self.classes))
+
+    def tallies(self) -> ClassTallies:
+        """Return the labels and the predicted classes."""
+        return self._tallies
+
+    def raw_rows(self) -> Logits:
+        """Return the logits, (n, outputs) float32."""
+        return self.logits
+
+    @classmethod
+    def kinds_of(cls, seeds: Sequence[Predictions]) -> dict[str, Sequence[str] | FloatArray]:
+        """Give the class of each image, and its softmax margin, (n,) 0..1, averaged over seeds."""
+        first = seeds[0]
+        margins: FloatArray = np.mean([softmax_margin(each.logits) for each in seeds], axis=0)
+        truth = {"class": [first.classes[label] for label in first.labels]}
+        return {**(truth if first.labelled else {}), "margin of the reference": margins}
+
+    def changed(self, other: Predictions) -> npt.NDArray[np.bool_]:
+        """Tell, (n,), whether the predicted class is another one."""
+        changed: npt.NDArray[np.bool_] = self.predicted != other.predicted
+        return changed
+
+    def quality(self) -> FloatArray:
+        """Return 1 where the predicted class is the label, else 0; NaN without labels."""
+        if not self.labelled:
+            return np.full(len(self), np.nan)
+        right: FloatArray = (self.predicted == self.labels).astype(np.float64)
+        return right
+
+    def apart(self, other: Predictions) -> FloatArray:
+        """Compute each image's mean |Δ logit|; NaN where a logit is not finite."""
+        return mean_apart(self.logits, other.logits)
+
+    def commonest(self) -> int | None:
+        """Count the images of the commonest class; ``None`` without labels."""
+        return int(np.bincount(self.labels).max()) if len(self.labels) else None
+
+    def truth_said(self, index: int) -> str:
+        """Name the class of an image; empty without labels."""
+        return self.classes[self.labels[index]] if self.labelled else ""
+
+    def said(self, index: int) -> str:
+        """Name the predicted class."""
+        return class_name(self.outputs, int(self.predicted[index]))
+
+    def unlike(self, other: Predictions) -> str:
+        """Say how many labels of the same images disagree; empty if none does."""
+        disagreeing = np.flatnonzero(self.labels != other.labels)
+        if not len(disagreeing):
+            return ""
+        return (
+            f"the labels of {len(disagreeing)} of {len(self)} images disagree, first "
+            f"{self.ids[disagreeing[0]]!r}"
+        )
+
+    @classmethod
+    def distance(cls, pairs: Sequence[tuple[Predictions, Predictions]]) -> LogitDistance:
+        """Compare the logits of all pairs; see `alignkit.compare.metrics.logit_distance`."""
+        both = (np.concatenate([pair[side].logits for pair in pairs]) for side in (0, 1))
+        return logit_distance(*both)
+
+    @classmethod
+    def pair_facts(
+        cls,
+        pairs: Sequence[tuple[Predictions, Predictions]],
+        changes: Mapping[str, Estimate],  # noqa: ARG003 - margins need none
+    ) -> dict[str, Any]:
+        """Compare the margins of all pairs."""
+        from alignkit.compare.margins import margin_drift, moved_most
+
+        return {"margins": margin_drift(pairs), "moved": moved_most(pairs)}
+
+    def columns_beside(self, other: Predictions) -> dict[str, FloatArray]:
+        """Compute each image's greatest |Δ logit|: ``runtime_max_abs``."""
+        change = self.logits.astype(np.float64) - other.logits
+        return {"runtime_max_abs": np.abs(change).max(axis=1)}
 
     def rows(self, indices: Labels) -> Predictions:
         """Select the samples at ``indices``, in that order."""
@@ -171,78 +248,3 @@ def class_name(outputs: Sequence[str], predicted: int) -> str:
     ('truck', 'no prediction')
     """
     return "no prediction" if predicted == NO_PREDICTION else outputs[predicted]
-
-
-def aligned(reference: Predictions, candidate: Predictions) -> tuple[Predictions, Predictions]:
-    """Restrict both to the ids they share, in the reference's order.
-
-    Raise `NothingCompared` if they share none, `DataError` if classes or labels disagree.
-    """
-    if (reference.classes, reference.outside) != (candidate.classes, candidate.outside):
-        raise DataError("predictions of different classes cannot be compared; evaluate both models "
-                        "on the same data set")  # fmt: skip
-    if reference.ids != candidate.ids:
-        place = {name: index for index, name in enumerate(candidate.ids)}
-        shared = np.array([name in place for name in reference.ids], np.bool_)
-        reference = reference.rows(np.flatnonzero(shared))
-        candidate = candidate.rows(np.array([place[name] for name in reference.ids], np.int64))
-    if not len(reference):
-        raise NothingCompared("the two predictions share no image")
-    disagreeing = np.flatnonzero(reference.labels != candidate.labels)
-    if len(disagreeing):
-        raise DataError(
-            f"the labels of {len(disagreeing)} of {len(reference)} images disagree, first "
-            f"{reference.ids[disagreeing[0]]!r}; evaluate both models on the same data set"
-        )
-    return reference, candidate
-
-
-def mean_metrics(seeds: Sequence[Predictions]) -> dict[str, float | None]:
-    """Average each of `alignkit.compare.metrics.METRICS` over seeds.
-
-    A metric that a seed does not define is ``None``. Without a seed the result is empty.
-    """
-    return {
-        name: math.fsum(values) / len(values) if values else None
-        for name, values in _metrics_of_all(seeds).items()
-    }
-
-
-def _metrics_of_all(seeds: Sequence[Predictions]) -> dict[str, list[float]]:
-    """Map each metric to its values, one for each seed; to none at all if a seed has no value."""
-    metrics = [each.metrics() for each in seeds]
-    found = {}
-    for name in metrics[0] if metrics else ():
-        values = [value for each in metrics if (value := each[name]) is not None]
-        # a mean or a range over fewer seeds would be that of another set of models
-        found[name] = values if len(values) == len(seeds) else []
-    return found
-
-
-def noise_floor(preprocess: str, trainings: Mapping[int, Predictions]) -> NoiseFloor:
-    """Compare the models of several seeds, seed → predictions, on the same images.
-
-    Their differences come from the seeds alone; differences of rows must exceed them.
-    Raise `NothingCompared` for one seed or no image, `DataError` if the images are not the same in
-    the same order.
-    """
-    models = list(trainings.values())
-    if len(models) < 2:
-        raise NothingCompared("one seed only: train with two seeds or more to see what a seed does")
-    if any(each.ids != models[0].ids for each in models):
-        raise DataError("a noise floor needs every seed's predictions of the same images")
-    if not len(models[0]):
-        raise NothingCompared("no image was predicted")
-    churns = [
-        float(np.mean(one.predicted != other.predicted)) for one, other in combinations(models, 2)
-    ]
-    return NoiseFloor(
-        preprocess=preprocess,
-        seeds=tuple(trainings),
-        metrics={
-            name: max(values) - min(values)
-            for name, values in _metrics_of_all(models).items()
-            if values
-        },
-        churn=sum(churns) / len(churns),
-    )

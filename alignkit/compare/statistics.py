@@ -91,6 +91,16 @@ def t_over_normal(freedom: FloatArray) -> FloatArray:
     return factor
 
 
+def student_quantile(freedom: int) -> float:
+    """Compute Student's 97.5 % quantile without SciPy, to 2 % from 4 degrees of freedom on.
+
+    Abramowitz and Stegun, *Handbook of Mathematical Functions* (1964), 26.7.5, three terms.
+    """
+    z = NORMAL
+    first, second = z**3 + z, 5 * z**5 + 16 * z**3 + 3 * z
+    return z + first / (4 * freedom) + second / (96 * freedom**2)
+
+
 def change_p(
     change: float, *, images_error: float, seeds_error: float, images: int, seeds: int, flipped: int
 ) -> float:
@@ -187,6 +197,21 @@ def discordance_bound(n: int, discordance: float) -> float:
     confidence (Hanley and Lippman-Hand, JAMA 249, 1983).
     """
     return discordance if discordance > 0 else min(1.0, 3 / n)
+
+
+def detectable_mean(gained: FloatArray) -> float | None:
+    """Compute the smallest mean difference that n paired values, (n,), show in 80 % of cases.
+
+    That is k · s / √n, with s their standard deviation and k the sum of the two normal quantiles
+    (Cohen, Statistical Power Analysis, 2.4). ``None`` if s is 0 or there is one value: nothing is
+    known of the spread then.
+    """
+    from scipy.special import ndtri
+
+    spread = float(np.std(gained, ddof=1)) if len(gained) > 1 else 0.0
+    if spread == 0:
+        return None
+    return float(ndtri(1 - ALPHA / 2) + ndtri(_POWER)) * spread / math.sqrt(len(gained))
 
 
 def detectable_effect(n: int, discordance: float) -> float:

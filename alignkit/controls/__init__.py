@@ -4,7 +4,8 @@ A/A evaluates one model twice along the same path, with no stored work, and must
 Planted faults (channels swapped, the image shifted by half an output pixel) must be found at the
 right stage: a comparison that misses them would call anything aligned. And the reference models
 must have learned: a model that gives every image the same answer never drifts. Images without
-labels cannot show that; instead, another planted fault must change predictions.
+labels cannot show that, nor can tasks without a constant answer that is often right; instead,
+another planted fault must change predictions.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from alignkit.text.numbers import p_value
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
-    from alignkit.compare.predictions import Predictions
+    from alignkit.compare.answers import Answers
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Plan
     from alignkit.plan.work import Evaluation
@@ -109,28 +110,30 @@ def _check_row_learned(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
     }
     if own and not next(iter(own.values())).labelled:
         return (Control(name=LEARNED, expected=_LEARNED_WORDS, observed=NO_LABELS, passed=None),)
+    if any(each.commonest() is None for each in own.values()):
+        return ()
     given = predicted and _first_aligned(predicted).evaluation.training.given
     return (check_learned(own, given=bool(given)),) if own else ()
 
 
-def check_learned(models: Mapping[str, Predictions], *, given: bool = False) -> Control:
+def check_learned(models: Mapping[str, Answers], *, given: bool = False) -> Control:
     """Check that the worst model is right more often than a constant answer would be.
 
     ``given`` models were trained elsewhere, so that the next step is another.
 
     The constant answer is the commonest class. Exact one-sided binomial test, at the level
-    `CHANCE`.
+    `CHANCE`. Each model has a `commonest` answer.
     """
     from scipy.stats import binomtest
 
-    right = {name: int((each.predicted == each.labels).sum()) for name, each in models.items()}
+    right = {name: int((each.quality() == 1).sum()) for name, each in models.items()}
     # one model that did not learn is enough to doubt the row
     name = min(right, key=lambda each: right[each])
-    labels = models[name].labels
-    commonest = int(np.bincount(labels).max())
-    p = float(binomtest(right[name], len(labels), commonest / len(labels), "greater").pvalue)
+    images, commonest = len(models[name]), models[name].commonest()
+    assert commonest is not None
+    p = float(binomtest(right[name], images, commonest / images, "greater").pvalue)
     test = f"p {p_value(p, '= ')}"
-    observed = f"{name} is right on {right[name]} of {len(labels)} images ({test})"
+    observed = f"{name} is right on {right[name]} of {images} images ({test})"
     if p >= CHANCE:
         advice = (
             "check the order of its 'classes', and that its 'preprocess' is that of its training"
@@ -138,13 +141,13 @@ def check_learned(models: Mapping[str, Predictions], *, given: bool = False) -> 
             else "train longer or on more images"
         )
         observed = (
-            f"{name} is right on {right[name]} of {len(labels)} images, not clearly better than an "
+            f"{name} is right on {right[name]} of {images} images, not clearly better than an "
             f"answer that is always the commonest class ({commonest}; {test}), so that a change of "
             f"recall says nothing; {advice}"
         )
     return Control(
         name=LEARNED,
-        expected=f"{_LEARNED_WORDS}, {commonest} of {len(labels)} "
+        expected=f"{_LEARNED_WORDS}, {commonest} of {images} "
         f"(exact binomial test, p below {CHANCE:g})",
         observed=observed,
         passed=p < CHANCE,
@@ -176,28 +179,31 @@ def _check_first_cell(
 def _check_fault(
     plan: Plan, model: Trained, cell: Predicted, sets: Sets, workspace: Workspace
 ) -> tuple[Control, ...]:
-    """Check that the first model changes predictions of inverted images, where none has a label.
+    """Check that the first model changes predictions of inverted images.
 
-    Returns no control of images with labels, and none if that cell was not measured.
+    Returns no control where `check_learned` is one, and none if that cell was not measured.
     """
     if not isinstance(model.ended, Measured) or not isinstance(cell.ended, Measured):
         return ()
     stored = cell.ended.value.predictions
-    if stored.labelled:
+    if stored.commonest() is not None:
         return ()
     first = stored.rows(np.arange(min(plan.batch_size, len(stored))))
     checkpoint, evaluation = model.ended.value, cell.evaluation
     file = model_file(evaluation, checkpoint, sets, workspace)
     faulty = replace(evaluation, preprocess=invert_levels(evaluation.preprocess))
     again = predict_again(faulty, checkpoint, file, first.ids, sets.evaluation, plan.batch_size)
-    changed, of = int((first.predicted != again.predicted).sum()), len(first)
+    changed, of = int(first.changed(again).sum()), len(first)
     row = evaluation.training.row
     observed = f"{changed} of {of} predictions of {row} change"
     if not changed:
-        answers = len({*first.predicted.tolist()})
+        answers = len({first.said(index) for index in range(of)})
+        noun = "class", "classes"
+        if not evaluation.task.facts().class_scores:
+            noun = "answer", "answers"
         observed = (
             f"no prediction of {row} changes when the levels of {of} images are inverted (it gives "
-            f"{answers} class{'es' * (answers > 1)}), so unchanged predictions say nothing; check "
+            f"{answers} {noun[answers > 1]}), so unchanged predictions say nothing; check "
             "that the file holds trained weights, and its 'preprocess'"
         )
     return (
@@ -218,7 +224,7 @@ def predict_again(
     ids: Sequence[str],
     samples: Samples,
     size: int,
-) -> Predictions:
+) -> Answers:
     """Decode, resize and predict once more, without any stored work.
 
     ``file`` is the file that the backend opens, or ``None``. An engine is not built again: the
@@ -242,19 +248,22 @@ def predict_again(
     return answer.predictions
 
 
-def check_identity(first: Predictions, second: Predictions) -> Control:
+def check_identity(first: Answers, second: Answers) -> Control:
     """Compare two evaluations of one model on one path bit by bit: the A/A control."""
     same_images = first.ids == second.ids
-    differing = (
+    before, after = first.raw_rows(), second.raw_rows()
+    if before is not None and after is not None:
         # bits: a NaN equals itself, and -0.0 is not 0.0
-        int((first.logits.view(np.uint32) != second.logits.view(np.uint32)).sum())
-        if same_images
-        else first.logits.size
-    )
+        bits = before.view(np.uint32), after.view(np.uint32)
+        compared, noun = before.size, "logits"
+        differing = int((bits[0] != bits[1]).sum()) if same_images else compared
+    else:
+        compared, noun = len(first), "answers"
+        differing = int(first.differs(second).sum()) if same_images else compared
     return Control(
         name=SAME_LOGITS,
-        expected="0 logits differ in any bit",
-        observed=f"{differing} of {first.logits.size} logits differ"
+        expected=f"0 {noun} differ" + (" in any bit" if before is not None else ""),
+        observed=f"{differing} of {compared} {noun} differ"
         + ("" if same_images else "; other images were decoded"),
         passed=differing == 0,
     )

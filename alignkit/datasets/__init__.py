@@ -1,13 +1,15 @@
-"""Data set plugins: image files of a folder, labelled or unlabelled, or digits on photos.
+"""Data set plugins: images with classes, boxes, masks, labels or nothing, or made here.
 
 The contract that every data set keeps and the conformance tests check:
 
 - a frozen dataclass; its fields are its options; the same options and files give the same samples
   in the same order on every machine;
-- ``training()`` and ``evaluation()`` share ``classes`` and no sample;
+- ``training()`` and ``evaluation()`` share no sample, and ``classes`` unless it is ``held_out``:
+  then classes are identities, such as persons, each split has its own, and the same name in both is
+  the same identity;
 - the user's files are read, never written, moved or deleted;
-- ``fingerprint(split)`` changes if any byte or label does, and is quick, so that `plan` can call
-  it; it is the fingerprint of the split's samples, known without making them.
+- ``fingerprint(split)`` changes if any byte, label or annotation does, and is quick, so that `plan`
+  can call it; it is the fingerprint of the split's samples, known without making them.
 """
 
 from __future__ import annotations
@@ -18,11 +20,26 @@ from typing import TYPE_CHECKING, Protocol
 from alignkit.plugins import Plugin, PluginTable
 
 if TYPE_CHECKING:
-    from alignkit.samples import Samples, Split
+    from alignkit.samples import Samples, Split, Truth
 
 
 class Dataset(Protocol):
     """Data set plugin: a frozen dataclass whose fields are its options."""
+
+    @property
+    def truth(self) -> Truth:
+        """Kind of its knowledge of each image; a task says which of these it takes."""
+        return "class"
+
+    @property
+    def training_truth(self) -> Truth:
+        """Kind of its knowledge of each training image; ``truth`` is of evaluation."""
+        return self.truth
+
+    @property
+    def held_out(self) -> bool:
+        """Whether its classes are identities, of which each split has its own."""
+        return False
 
     def training(self) -> Samples:
         """Return the samples on which models are trained."""
@@ -49,8 +66,12 @@ class Dataset(Protocol):
         return ""
 
     def class_names(self) -> tuple[str, ...]:
-        """Return ``classes``, without listing images; empty if they are not known here."""
+        """Return ``classes`` of evaluation, without listing images; empty if unknown here."""
         return ()
+
+    def trained_names(self) -> tuple[str, ...]:
+        """Return ``classes`` of training, as `class_names` does those of evaluation."""
+        return self.class_names()
 
     def version(self) -> str:
         """Describe in words the dependencies of the samples besides the options."""
@@ -64,6 +85,17 @@ class Dataset(Protocol):
 DATASETS = PluginTable(
     "datasets",
     {
+        "coco": Plugin(
+            "alignkit.datasets.coco:Coco",
+            summary="your images with boxes, from a COCO JSON file",
+        ),
+        "digit-identities": Plugin(
+            "alignkit.datasets.digit_identities:DigitIdentities",
+            distributions=("scikit-learn",),
+            module="sklearn",
+            extra="train",
+            summary="handwritten numbers on photographs, for embeddings; no download",
+        ),
         "digits-on-photos": Plugin(
             "alignkit.datasets.digits_on_photos:DigitsOnPhotos",
             distributions=("scikit-learn",),
@@ -74,6 +106,33 @@ DATASETS = PluginTable(
         "folder": Plugin(
             "alignkit.datasets.folder:Folder",
             summary="your images: ROOT/{train,eval}/<class>/…, or ROOT/<class>/… split by a seed",
+        ),
+        "identities": Plugin(
+            "alignkit.datasets.identities:Identities",
+            summary="your images of persons or products: folders, lists, Base64 shards, .bin files",
+        ),
+        "labels": Plugin(
+            "alignkit.datasets.label_table:LabelTable",
+            summary="your images with any number of labels each, from a CSV file",
+        ),
+        "masks": Plugin(
+            "alignkit.datasets.masks:Masks",
+            summary="your images with a class for each pixel: a PNG mask for each image",
+        ),
+        "objects-on-photos": Plugin(
+            "alignkit.datasets.objects_on_photos:ObjectsOnPhotos",
+            distributions=("scikit-learn",),
+            module="sklearn",
+            extra="train",
+            summary="several digits on photographs, with boxes, masks or labels; no download",
+        ),
+        "voc": Plugin(
+            "alignkit.datasets.voc:Voc",
+            summary="your images with boxes, from a folder as Pascal VOC has it",
+        ),
+        "yolo": Plugin(
+            "alignkit.datasets.yolo:Yolo",
+            summary="your images with boxes, from a data.yaml or a folder as Ultralytics has it",
         ),
         "images": Plugin(
             "alignkit.datasets.unlabelled_images:Images",

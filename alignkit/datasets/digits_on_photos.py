@@ -14,20 +14,15 @@ images.
 from __future__ import annotations
 
 import io
-import json
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from alignkit.datasets import Dataset
-from alignkit.datasets.image_files import cache_root, explained_cache, made_once
-from alignkit.errors import ConfigError, DataError
+from alignkit.datasets.image_files import cache_root
+from alignkit.datasets.made_files import made_files, read_made
+from alignkit.datasets.made_images import MadeImages
 from alignkit.extras import require_libraries
-from alignkit.plugins import Plugin
-from alignkit.stored_file import DamagedError, file_sha256, read_sealed, sealed
-from alignkit.version import DATA_LAYERS, code_version
-from alignkit.workspace import content_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,9 +32,7 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
 
-_CLASSES = tuple("0123456789")
-_LIBRARIES = ("scikit-learn", "numpy", "pillow")
-"""Distributions that decide the bytes of the images."""
+CLASSES = tuple("0123456789")
 TRAIN_SHARE = 0.6
 """Share of each class's handwritten digits that is used for training images."""
 SIDE = (96, 192)
@@ -57,111 +50,41 @@ EDGE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class DigitsOnPhotos(Dataset):
+class DigitsOnPhotos(MadeImages):
     """Handwritten digits on photographs; the classes are balanced."""
+
+    least: ClassVar[int] = len(CLASSES)
 
     train: int = 1200
     """Training images."""
     eval: int = 1000
     """Evaluation images."""
-    seed: int = 0
-    """Seed of the photographs, positions and qualities; another one makes other images."""
-
-    def __post_init__(self) -> None:
-        for name, count in (("train", self.train), ("eval", self.eval)):
-            if not len(_CLASSES) <= count <= 1_000_000:
-                raise ConfigError(f"{name}: {count} images; from 10 (one per class) to 1,000,000")
-        if self.seed < 0:
-            raise ConfigError(f"seed: {self.seed}; 0 or more")
-
-    def training(self) -> Samples:
-        """Return the training images; make them first if they are not in the cache."""
-        return self._samples("train")
-
-    def evaluation(self) -> Samples:
-        """Return the evaluation images; make them first if they are not in the cache."""
-        return self._samples("eval")
 
     def class_names(self) -> tuple[str, ...]:
         """Return the ten digits."""
-        return _CLASSES
+        return CLASSES
 
-    def counts(self) -> tuple[int, int]:
-        """Return ``(train, eval)``."""
-        return self.train, self.eval
-
-    def fingerprint(self, split: Split) -> str:
-        """Compute the SHA-256 hex over the options, the code and the libraries' versions."""
-        return content_key(
-            {
-                "split": split,
-                "count": self._count(split),
-                "seed": self.seed,
-                "code": code_version(DATA_LAYERS),
-                "libraries": self.version(),
-            }
-        )
-
-    def version(self) -> str:
-        """Return ``scikit-learn 1.8.0, numpy 2.4.1, pillow 12.0.0``."""
-        return ", ".join(Plugin("", distributions=(name,)).version() for name in _LIBRARIES)
-
-    def _count(self, split: Split) -> int:
-        return self.train if split == "train" else self.eval
-
-    def _samples(self, split: Split) -> Samples:
+    def samples(self, split: Split) -> Samples:
+        """Return the images of a split; make them first if they are not in the cache."""
         from alignkit.samples import Samples
 
-        fingerprint = self.fingerprint(split)
-        folder = made_once(
+        fingerprint, count = self.fingerprint(split), self.count(split)
+        folder = made_files(
             cache_root() / "digits-on-photos" / f"{split}-{fingerprint[:16]}",
-            damage=partial(_damage, fingerprint=fingerprint),
-            make=partial(_make, fingerprint, split, self._count(split), self.seed),
+            fingerprint,
+            lambda: ((_file(i), compose(split, i, self.seed)) for i in range(count)),
         )
-        ids = tuple(f"{split}/{_file(index)}" for index in range(self._count(split)))
-        labels = tuple(index % len(_CLASSES) for index in range(len(ids)))
-        return Samples(ids, labels, _CLASSES, partial(_read, folder), fingerprint)
+        ids = tuple(f"{split}/{_file(index)}" for index in range(count))
+        labels = tuple(index % len(CLASSES) for index in range(count))
+        return Samples(ids, labels, CLASSES, partial(_read, folder), fingerprint)
 
 
 def _file(index: int) -> str:
-    return f"{_CLASSES[index % len(_CLASSES)]}/{index:06d}.jpg"
+    return f"{CLASSES[index % len(CLASSES)]}/{index:06d}.jpg"
 
 
 def _read(folder: Path, index: int) -> bytes:
-    try:
-        return (folder / _file(index)).read_bytes()
-    except OSError as error:
-        raise DataError(
-            f"{folder} was removed or damaged meanwhile ({error.strerror}); run the command again"
-        ) from error
-
-
-def _make(fingerprint: str, split: Split, count: int, seed: int, folder: Path) -> None:
-    with explained_cache():
-        for name in _CLASSES:
-            (folder / name).mkdir(parents=True)
-        for index in range(count):
-            (folder / _file(index)).write_bytes(compose(split, index, seed))
-        hashes = [file_sha256(folder / _file(index)) for index in range(count)]
-        # last: a folder without it counts as damaged
-        content = {"fingerprint": fingerprint, "files": hashes}
-        (folder / "index.json").write_text(sealed(json.dumps(content)))
-
-
-def _damage(folder: Path, fingerprint: str) -> str:
-    """Describe the damage to a cached set; empty if every file is as it was written."""
-    try:
-        index = json.loads(read_sealed(folder / "index.json"))
-        if index["fingerprint"] != fingerprint:
-            return "index.json is that of other images"
-        for number, expected in enumerate(index["files"]):
-            if file_sha256(folder / _file(number)) != expected:
-                return f"{_file(number)} was changed"
-    except DamagedError as error:
-        return f"index.json: {error}"
-    except OSError as error:
-        return f"{type(error).__name__}: {error}"
-    return ""
+    return read_made(folder / _file(index))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +121,7 @@ def digits_of(split: Split, seed: int) -> tuple[tuple[int, ...], ...]:
     # a stream of its own: images draw from [seed, 0 or 1, index]
     random = np.random.default_rng([seed, 2])
     pools = []
-    for label in range(len(_CLASSES)):
+    for label in range(len(CLASSES)):
         shuffled = random.permutation(np.flatnonzero(sources().labels == label))
         cut = round(len(shuffled) * TRAIN_SHARE)
         chosen = shuffled[:cut] if split == "train" else shuffled[cut:]
@@ -209,25 +132,52 @@ def digits_of(split: Split, seed: int) -> tuple[tuple[int, ...], ...]:
 def compose(split: Split, index: int, seed: int) -> bytes:
     """Compose one image as a JPEG file (4:2:0); its class is ``index % 10``."""
     import numpy as np
-    from PIL import Image
 
     random = np.random.default_rng([seed, split == "eval", index])
     height, width = (int(side) for side in random.integers(SIDE[0], SIDE[1] + 1, 2))
-    pool = digits_of(split, seed)[index % len(_CLASSES)]
-    digit = sources().digits[pool[index // len(_CLASSES) % len(pool)]]
-    photo = _patch(random, split, height, width)
+    pool = digits_of(split, seed)[index % len(CLASSES)]
+    digit = sources().digits[pool[index // len(CLASSES) % len(pool)]]
+    photo = noisy_patch(random, split, height, width)
+    level = ink(random)
+    return as_jpeg(random, inverted(photo, level * stroke(random, digit, height, width)))
+
+
+def noisy_patch(random: np.random.Generator, split: Split, height: int, width: int) -> Floats:
+    """Return a piece of a photograph with sensor noise: (height, width, 3) in 0..255."""
+    import numpy as np
+
+    photo = patch(random, split, height, width)
     photo += NOISE * random.standard_normal((height, width, 1), np.float32)
-    ink = 255 * random.uniform(0.9, 1.0) * _stroke(random, digit, height, width)
-    blended = np.abs(np.clip(photo, 0, 255) - ink[..., None])
+    return np.clip(photo, 0, 255)
+
+
+def ink(random: np.random.Generator) -> float:
+    """Draw the grey level of a digit's strokes."""
+    return 255 * random.uniform(0.9, 1.0)
+
+
+def inverted(photo: Floats, strokes: Floats) -> Floats:
+    """Return the difference of a photograph and strokes, (height, width), in grey levels."""
+    import numpy as np
+
+    difference: Floats = np.abs(photo - strokes[..., None])
+    return difference
+
+
+def as_jpeg(random: np.random.Generator, pixels: Floats) -> bytes:
+    """Encode pixels as a JPEG file of a random quality."""
+    import numpy as np
+    from PIL import Image
+
     file = io.BytesIO()
     quality = int(random.integers(QUALITY[0], QUALITY[1] + 1))
-    image = Image.fromarray(np.rint(blended).astype(np.uint8))
+    image = Image.fromarray(np.rint(pixels).astype(np.uint8))
     # 4:2:0, because decoders differ most in the chroma of subsampled images
     image.save(file, "JPEG", quality=quality, subsampling="4:2:0")
     return file.getvalue()
 
 
-def _patch(random: np.random.Generator, split: str, height: int, width: int) -> Floats:
+def patch(random: np.random.Generator, split: Split, height: int, width: int) -> Floats:
     """Enlarge a random piece of a photograph: left half for training, right for evaluation."""
     import numpy as np
     from PIL import Image
@@ -247,25 +197,49 @@ def _patch(random: np.random.Generator, split: str, height: int, width: int) -> 
     return np.asarray(enlarged, np.float32)
 
 
-def _stroke(random: np.random.Generator, digit: Floats, height: int, width: int) -> Floats:
+def stroke(random: np.random.Generator, digit: Floats, height: int, width: int) -> Floats:
     """Compute each pixel's coverage, 0..1, by the digit, turned, sheared, moved and thickened."""
     import numpy as np
-    from PIL import Image
 
     size = np.array([width, height]) * random.uniform(0.92, 1.0) * random.uniform(0.9, 1.1, 2)
     spare = np.maximum(0, np.array([width, height]) - size) / 2
     centre = np.array([width, height]) / 2 + random.uniform(-1, 1, 2) * spare
-    angle = np.deg2rad(random.uniform(-5, 5))
+    angle, slant = random.uniform(-5, 5), random.uniform(-0.05, 0.05)
+    threshold = random.uniform(min(THICKNESS), max(THICKNESS))
+    place = DigitPlace(centre, size, angle, slant, threshold)
+    return coverage(digit, place, height, width)
+
+
+@dataclass(frozen=True, slots=True)
+class DigitPlace:
+    """The place of a digit on an image, and its stroke."""
+
+    centre: npt.NDArray[np.float64]
+    """(2,): x and y in pixels."""
+    size: npt.NDArray[np.float64]
+    """(2,): width and height in pixels of the digit's field."""
+    angle: float
+    """Degrees."""
+    slant: float
+    """Shift of a row by each row below it."""
+    threshold: float
+    """Level, 0..1, at which a stroke ends: a lower one makes it thicker."""
+
+
+def coverage(digit: Floats, place: DigitPlace, height: int, width: int) -> Floats:
+    """Compute each pixel's coverage, (height, width) in 0..1, by a digit, (8, 8) in 0..1."""
+    import numpy as np
+    from PIL import Image
+
+    angle = np.deg2rad(place.angle)
     turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-    shear = np.array([[1, random.uniform(-0.05, 0.05)], [0, 1]])
-    to_digit = turn @ shear @ np.diag(8 / size)
+    to_digit = turn @ np.array([[1, place.slant], [0, 1]]) @ np.diag(8 / place.size)
     margin = 4  # around the 8x8 digit, so that the interpolation meets no border inside the image
-    shift = np.array([4, 4]) + margin - to_digit @ centre
+    shift = np.array([4, 4]) + margin - to_digit @ place.centre
     coefficients = (*to_digit[0], shift[0], *to_digit[1], shift[1])
     enlarged = Image.fromarray(np.pad(digit, margin)).transform(
         (width, height), Image.Transform.AFFINE, coefficients, Image.Resampling.BICUBIC
     )
-    threshold = random.uniform(min(THICKNESS), max(THICKNESS))
-    level = (np.asarray(enlarged, np.float32) - np.float32(threshold)) / np.float32(EDGE)
+    level = (np.asarray(enlarged, np.float32) - np.float32(place.threshold)) / np.float32(EDGE)
     covered: Floats = np.clip(level + np.float32(0.5), 0, 1)
     return covered

@@ -18,17 +18,16 @@ from alignkit.datasets.labelled import (
     class_folders,
     divide,
     images_by_class,
+    in_both_splits,
     labelled_key,
     labelled_samples,
     limited,
-    listed,
     names_of,
     same_classes,
     split_dirs,
     strays,
 )
 from alignkit.datasets.listed_images import list_files
-from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -101,15 +100,7 @@ class Folder(Dataset):
         """Name content that is in both splits, and images that lie in no class folder."""
         splits = self._splits()
         train, evaluation = names_of(splits["train"]), names_of(splits["eval"])
-        hashes = [each.sha256 for each in list_files(self._root, train + evaluation)]
-        trained = dict(zip(hashes[: len(train)], train, strict=True))
-        both = [
-            f"{escaped_name(name)} = {escaped_name(trained[digest])}"
-            for name, digest in zip(evaluation, hashes[len(train) :], strict=True)
-            if digest and digest in trained  # a file that cannot be read has no content
-        ]
-        if both:
-            yield f"evaluation images that are training images too: {len(both)}, {listed(both)}"
+        yield from in_both_splits(self._root, train, evaluation)
         yield from strays(self._root, (self._dirs() or {"train": ""}).values())
 
     @property

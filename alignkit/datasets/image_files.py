@@ -1,4 +1,4 @@
-"""The user's image files: found and chosen, never written; and the data sets' cache.
+"""The user's image files: found, never written; and the data sets' cache.
 
 The cache holds images made here, and hashes of the user's files. It lies in the user's cache
 folder, or in ``ALIGNKIT_CACHE_DIR``, and may be deleted at any time: everything in it can be made
@@ -7,13 +7,12 @@ again.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import shutil
 import tempfile
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -75,15 +74,6 @@ def check_name(name: str, folder: Path) -> None:
     """Raise `DataError` for the name of a class that is not UTF-8."""
     if not is_utf8(name):
         raise DataError(f"the name of {escaped_name(name)} in {folder} is not UTF-8; rename it")
-
-
-def choose(names: Iterable[str], count: int, seed: int) -> set[str]:
-    """Choose ``count`` of the names by the order of their hashes.
-
-    The choice is the same on every machine, and nearly the same after a name is added or removed.
-    """
-    ordered = sorted(names, key=lambda name: hashlib.sha256(os.fsencode(f"{seed}/{name}")).digest())
-    return set(ordered[:count])
 
 
 def cache_root() -> Path:

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from alignkit.datasets.image_files import check_name, choose, image_files, is_image
+from alignkit.datasets.image_files import check_name, image_files, is_image
 from alignkit.datasets.listed_images import ImageFile, list_files, read_image
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import DataError
+from alignkit.samples import Samples, Split, choose
 from alignkit.workspace import content_key
 
-if TYPE_CHECKING:
-    from alignkit.samples import Samples, Split
-
 _EVAL_DIRS = ("eval", "val", "validation", "test")
+_LISTED = 5
+"""Images in both splits that a note names; of more it names the first."""
 Labelled: TypeAlias = dict[str, list[str]]
 """Class → paths of its images, relative to the data set's root, sorted."""
 
 
 def labelled_samples(root: Path, labelled: Labelled) -> Samples:
     """Return the images of ``labelled`` as samples, class by class."""
-    from alignkit.samples import Samples
-
     names = tuple(names_of(labelled))
     files = list_files(root, names)
     return Samples(
@@ -158,6 +156,20 @@ def names_of(labelled: Labelled) -> list[str]:
 def labels_of(labelled: Labelled) -> list[int]:
     """List the labels of the samples in the order of `names_of`."""
     return [index for index, label in enumerate(sorted(labelled)) for _ in labelled[label]]
+
+
+def in_both_splits(root: Path, train: Sequence[str], evaluation: Sequence[str]) -> Iterator[str]:
+    """Report evaluation images whose content is a training image's too."""
+    hashes = [each.sha256 for each in list_files(root, [*train, *evaluation])]
+    trained = dict(zip(hashes[: len(train)], train, strict=True))
+    both = [
+        f"{escaped_name(name)} = {escaped_name(trained[digest])}"
+        for name, digest in zip(evaluation, hashes[len(train) :], strict=True)
+        if digest and digest in trained  # a file that cannot be read has no content
+    ]
+    if both:
+        some = listed(both) if len(both) <= _LISTED else f"such as {both[0]}"
+        yield f"evaluation images that are training images too: {len(both)}, {some}"
 
 
 def strays(root: Path, directories: Iterable[str]) -> Iterator[str]:

@@ -73,7 +73,7 @@ def read_image(root: Path, name: str, listed: ImageFile) -> bytes:
         with open_regular(path, LARGEST) as file:
             # bounded, as a file may grow while it is read
             data = file.read(os.fstat(file.fileno()).st_size)
-            stamp = _stamp(os.fstat(file.fileno()))
+            stamp = stamp_of(os.fstat(file.fileno()))
     except OSError as error:
         reason = _explained(path, error)
         raise ChangedImage(path, f"changed after it was listed: {reason}") from None
@@ -128,10 +128,11 @@ def _looked_up(root: Path, name: str) -> ImageFile:
     if status.st_size > LARGEST:
         return ImageFile(fault=f"too large: {status.st_size:,} bytes; the limit is {LARGEST:,}")
     reason = irregular(status)
-    return ImageFile(fault=reason) if reason else ImageFile(_stamp(status))
+    return ImageFile(fault=reason) if reason else ImageFile(stamp_of(status))
 
 
-def _stamp(status: os.stat_result) -> Stamp:
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Return the stamp of a file's status."""
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
@@ -151,7 +152,7 @@ def _hashed(root: Path, names: Sequence[str]) -> dict[str, ImageFile]:
         path = root / name
         try:
             with open_regular(path, LARGEST) as file:
-                stamp = _stamp(os.fstat(file.fileno()))
+                stamp = stamp_of(os.fstat(file.fileno()))
                 # a special file of the system has no size, and may have no end
                 return ImageFile(stamp, _digest(file, stamp[0]))
         except OSError as error:

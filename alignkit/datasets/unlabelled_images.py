@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import ClassVar, NoReturn, TypeAlias
 
 from alignkit.datasets import Dataset
-from alignkit.datasets.image_files import choose, image_files
+from alignkit.datasets.image_files import image_files
 from alignkit.datasets.listed_images import ImageFile, list_files, read_image
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import ConfigError, DataError, NothingCompared
-from alignkit.samples import Samples, Split
+from alignkit.samples import Samples, Split, Truth, choose
 from alignkit.stored_file import irregular
 from alignkit.workspace import content_key
 
@@ -30,6 +30,7 @@ class Images(Dataset):
     """
 
     labelled: ClassVar[bool] = False
+    truth: ClassVar[Truth] = "none"
 
     root: Path | tuple[Path, ...]
     """Folder or image file, or a list of them."""
@@ -53,15 +54,20 @@ class Images(Dataset):
 
         Raise `NothingCompared` if there is none.
         """
-        folder, names = self._found()
+        return self.drawn()[0]
+
+    def drawn(self) -> tuple[Samples, int]:
+        """Return `evaluation`, and from how many images ``limit`` drew them."""
+        folder, names, images = self._found()
         files = list_files(folder, names)
-        return Samples(
+        samples = Samples(
             ids=tuple(map(escaped_name, names)),
             labels=(),
             classes=(),
             read=lambda index: read_image(folder, names[index], files[index]),
             fingerprint=_content_key(names, files),
         )
+        return samples, images
 
     def counts(self) -> tuple[int, int]:
         """Return ``(0, images)``."""
@@ -71,15 +77,15 @@ class Images(Dataset):
         """Compute the SHA-256 hex over names and contents; unchanged files are not read again."""
         if split == "train":
             self.training()
-        folder, names = self._found()
+        folder, names, _ = self._found()
         return _content_key(names, list_files(folder, names))
 
     def version(self) -> str:
         """Say that the files alone decide the samples."""
         return "the files as they are"
 
-    def _found(self) -> tuple[Path, tuple[str, ...]]:
-        """Return the folder that holds all images, and their paths below it."""
+    def _found(self) -> tuple[Path, tuple[str, ...], int]:
+        """Return the folder of all images, the paths of the drawn ones, and the number of all."""
         roots = (self.root,) if isinstance(self.root, Path) else self.root
         if len(roots) == 1 and roots[0].expanduser().is_dir():
             folder = roots[0].expanduser()
@@ -90,9 +96,10 @@ class Images(Dataset):
             names = [file.relative_to(folder).as_posix() for file in files]
         if not names:
             raise NothingCompared(f"no images in {', '.join(str(root) for root in roots)}")
+        images = len(names)
         if self.limit is not None:
             names = sorted(choose(names, self.limit, self.seed))
-        return folder, tuple(names)
+        return folder, tuple(names), images
 
 
 def images_from(source: ImageSource) -> Samples:

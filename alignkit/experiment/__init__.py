@@ -28,6 +28,17 @@ _WRITTEN = 80
 """Characters of a value that a message shows."""
 
 
+class Mistakes(ConfigError):  # noqa: N818 - it holds several
+    """Every mistake of one document, once, by its place; the message has the first `_LISTED`."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(set(problems)))
+        lines = [str(each) for each in self.problems[:_LISTED]]
+        if len(self.problems) > _LISTED:
+            lines.append(f"and {len(self.problems) - _LISTED} more mistakes")
+        super().__init__("\n".join(lines))
+
+
 def load_experiment(
     path: Path, overrides: Sequence[str] = (), *, quick: bool = False
 ) -> Experiment:
@@ -46,7 +57,7 @@ def load_experiment(
             experiment = Experiment(path, text, content, tuple(overrides))
             _warn_of_doubles(experiment, source)
             return _made_quick(experiment) if quick else experiment
-    raise ConfigError(listed(source.problems))
+    raise Mistakes(source.problems)
 
 
 def _made_quick(experiment: Experiment) -> Experiment:
@@ -57,7 +68,7 @@ def _made_quick(experiment: Experiment) -> Experiment:
     source = _parsed(experiment.text, experiment.file, replaced)
     content, mistakes = _validated(source)
     if content is None or source.problems + mistakes:
-        raise ConfigError(listed(source.problems + mistakes))
+        raise Mistakes(source.problems + mistakes)
     return replace(experiment, content=content, quick=tuple(map(str, changes)))
 
 
@@ -85,15 +96,6 @@ def _warn_of_doubles(experiment: Experiment, source: YAMLSource) -> None:
                 ConfigWarning,
                 stacklevel=3,
             )
-
-
-def listed(problems: Iterable[Problem]) -> str:
-    """Write mistakes in the order of their places, the first `_LISTED` of them."""
-    ordered = sorted(set(problems))
-    lines = [str(each) for each in ordered[:_LISTED]]
-    if len(ordered) > _LISTED:
-        lines.append(f"and {len(ordered) - _LISTED} more mistakes")
-    return "\n".join(lines)
 
 
 def read_yaml(path: Path) -> str:
@@ -160,6 +162,9 @@ def problems_of(
             continue  # the key is there, misspelt, and reported as unknown
         of_key = each["type"] in OF_KEY or loc != each["loc"] or isinstance(each["input"], dict)
         place = source.place(loc, of_key=of_key)
+        number = isinstance(each["input"], int | float)
+        if number and loc and isinstance(loc[-1], int) and loc not in source.values:
+            loc = loc[:-1]  # one number that is given for several, as the side of a square
         problems.append(Problem(place, dotted(loc), _message(each, model)))
     return problems
 

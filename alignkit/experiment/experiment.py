@@ -16,7 +16,13 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 
 from alignkit.datasets import DATASETS, Dataset
 from alignkit.experiment.gate_option import Able, Gate, misplaced
-from alignkit.experiment.model_option import Evaluate, ModelOption, mismatched, unlabelled
+from alignkit.experiment.model_option import (
+    Evaluate,
+    ModelOption,
+    is_graph_alone,
+    mismatched,
+    unlabelled,
+)
 from alignkit.experiment.option import STRICT_MODEL, Name, PluginOption, no_such, refuse, wrong
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.experiment.report_option import (
@@ -28,9 +34,11 @@ from alignkit.experiment.report_option import (
     unplaced,
 )
 from alignkit.experiment.rule_option import Rule
+from alignkit.experiment.task_option import NEEDS_CLASSES, mistaught, training_truth, untaught
 from alignkit.experiment.train_option import Recipe
 from alignkit.plugins import name_of
 from alignkit.preprocess import Preprocess, same_as
+from alignkit.tasks import TASKS, Task, usual_task
 
 
 class ExperimentFile(BaseModel):
@@ -41,6 +49,8 @@ class ExperimentFile(BaseModel):
     """Name of the experiment; its runs are in reports/<name>/."""
     data: Annotated[Dataset, PluginOption(DATASETS)]
     """The images: a data set by name, with its options."""
+    task: Annotated[Task, PluginOption(TASKS)] = usual_task()
+    """The task that the models solve: by name, with its options."""
     preprocess: Annotated[dict[Name, PreprocessOption], Field(min_length=1)]
     """The paths; the first is the reference. One is enough where models run in two runtimes or
     precisions, and for a gate that compares it only with a baseline."""
@@ -60,6 +70,19 @@ class ExperimentFile(BaseModel):
     """Content of the report."""
     published: Published | None = None
     """A table from elsewhere, shown beside what is measured here."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _graphs_run_in_onnxruntime(cls, given: Any) -> Any:
+        """Let ONNX files run in ONNX Runtime if ``evaluate`` names no backend: torch runs none."""
+        if not isinstance(given, dict) or not isinstance(models := given.get("models"), list):
+            return given
+        evaluate = given.get("evaluate", {})
+        if not isinstance(evaluate, dict) or "backends" in evaluate or not models:
+            return given
+        if not all(isinstance(each, dict) and is_graph_alone(each) for each in models):
+            return given
+        return {**given, "evaluate": {**evaluate, "backends": ["onnxruntime"]}}
 
     @field_validator("preprocess")
     @classmethod
@@ -101,8 +124,8 @@ class ExperimentFile(BaseModel):
 
     @property
     def predicts(self) -> bool:
-        """Whether models predict: trained ones need labels, given ones need none."""
-        return self.labelled or bool(self.models)
+        """Whether models predict: trained ones need a class an image, given ones need none."""
+        return bool(self.models) or training_truth(self.data) == "class"
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
@@ -117,14 +140,37 @@ class ExperimentFile(BaseModel):
         trains = "train" in self.model_fields_set
         lines += mismatched(self.models, paths, trains=trains)
         lines += unlabelled(self.evaluate, bool(self.models), trains=trains) * (not self.labelled)
-        if self.advise is not None:
+        trained = training_truth(self.data) if trains and self.labelled else None
+        lines += untaught(self.task, self.data.truth, trained)
+        if self.predicts and not self.models:
+            lines += mistaught(self.task, self.train, self.data)
+        if self.data.truth not in ("class", "none"):
+            lines += [
+                wrong("task", NEEDS_CLASSES.format(key, self.data.truth), key)
+                for key in ("advise", "published")
+                if getattr(self, key) is not None
+            ]
+        elif self.advise is not None:
             trains = not self.models
             lines += unadvisable(self.advise, paths, labelled=self.labelled, trains=trains)
         stacks = [option.build(name) for name, option in self.preprocess.items()]
+        fitted = stacks if self.labelled and not self.models else []
+        lines += [
+            wrong(
+                "auto",
+                "gives images of varying sizes, and a training takes one; give the trained model "
+                "under 'models:', or leave 'auto' out",
+                "preprocess", path.name, "resize", "auto",
+            )
+            for path in fitted
+            if path.varies
+        ]  # fmt: skip
         runtimes = sum(len(each.precision) for each in self.evaluate.backends)
-        able = Able(self.labelled, self.predicts, runtimes if self.predicts else 0)
+        able = Able(
+            self.labelled, self.predicts, runtimes if self.predicts else 0, self.task.facts()
+        )
         lines += misplaced(self.gate, stacks=stacks, backends=backends, able=able)
-        if self.published:
+        if self.published and self.data.truth in ("class", "none"):
             table = self.published
             lines += unplaced(table, paths=paths, backends=backends, labelled=self.labelled)
         refuse("ExperimentFile", lines)
@@ -183,6 +229,11 @@ class Experiment:
     def predicts(self) -> bool:
         """Whether models predict; otherwise there are only pixels to compare."""
         return self.content.predicts
+
+    @property
+    def task(self) -> Task:
+        """The task that the models solve."""
+        return self.content.task
 
     @property
     def gate(self) -> Gate:

@@ -9,12 +9,17 @@ from typing import Annotated, Literal, NamedTuple, Self, get_args
 from pydantic import BaseModel, Field, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from alignkit.experiment.metric_option import not_of_task
 from alignkit.experiment.option import STRICT_MODEL, Flag, Name, no_such, wrong
 from alignkit.experiment.rule_option import Against, Rule, unreachable
 from alignkit.experiment.tap_option import TapsOption
+from alignkit.experiment.vectors_option import VectorsOption
 from alignkit.plugins import NO_GPU
-from alignkit.preprocess import Normalise, Preprocess
+from alignkit.preprocess import Preprocess
+from alignkit.preprocess.normalise import Normalise
 from alignkit.samples import NO_LABELS
+from alignkit.task_facts import CLASSIFICATION, TaskFacts
+from alignkit.text.numbers import listed
 
 
 class Waiver(BaseModel):
@@ -46,10 +51,12 @@ class Gate(BaseModel):
     """Fingerprint of the environment whose baseline is used; by default this machine's. A machine
     without a GPU can name a GPU's, to compare its stand-in with that GPU's golden tensors."""
     rules: Annotated[tuple[Rule, ...], Field(min_length=1)] | None = None
-    """By default churn ≤ 2 % and, of images with labels, macro recall within ±1 point; without a
-    model, ``strict``."""
+    """By default churn ≤ 2 % and, of images with labels, macro recall within ±1 point; of another
+    task its usual churn and first metric; without a model, ``strict``."""
     taps: TapsOption | None = None
     """Assertions about the stages that serving code recorded with `alignkit.tap`."""
+    vectors: VectorsOption | None = None
+    """Vectors that were recorded beside an index, which the models must still give."""
     waive: tuple[Waiver, ...] = ()
     """Rules that may fail until a date, each with a reason."""
 
@@ -58,19 +65,28 @@ class Gate(BaseModel):
         return NO_GPU in reason if self.allow_missing == "gpu" else self.allow_missing
 
     @property
+    def asserts(self) -> bool:
+        """Whether it holds something that compares no candidate with the reference."""
+        return bool(self.taps or self.vectors)
+
+    @property
     def expanded(self) -> list[Rule]:
         """The rules as given, presets spelt out; empty if there are none."""
         return [each for rule in self.rules or () for each in rule.expanded()]
 
     def placed(
-        self, lines: Sequence[int] = (), *, with_model: bool, labelled: bool = True
+        self,
+        lines: Sequence[int] = (),
+        *,
+        with_model: bool,
+        labelled: bool = True,
+        task: TaskFacts = CLASSIFICATION,
     ) -> list[tuple[Rule, int]]:
         """Return every rule with its line (0 if unknown): presets expanded, ``coverage`` added."""
         # no rules in the file means the usual ones, not none
-        of_models = DEFAULT_RULES if labelled else UNLABELLED_RULES
-        usual = of_models if with_model else PIXEL_RULES
-        # a file that only asserts something about taps has no candidate to compare
-        rules = self.rules or (() if self.taps else usual)
+        usual = default_rules(task, labelled=labelled) if with_model else PIXEL_RULES
+        # a file that only asserts something about taps or vectors has no candidate to compare
+        rules = self.rules or (() if self.asserts else usual)
         numbered = zip(rules, lines or [0] * len(rules), strict=True)
         placed = [(each, line) for rule, line in numbered for each in rule.expanded()]
         # pixel metrics leave out images that one side cannot decode, and a comparison with a
@@ -101,12 +117,21 @@ class Gate(BaseModel):
         return self
 
 
-DEFAULT_RULES = (
-    Rule(metric="churn", fail=0.02),
-    Rule(metric="recall.macro", margin=0.01),
-)
-UNLABELLED_RULES = DEFAULT_RULES[:1]
 PIXEL_RULES = (Rule(preset="strict"),)
+
+
+def default_rules(task: TaskFacts, *, labelled: bool) -> tuple[Rule, ...]:
+    """Return the rules of a file that gives none: the usual churn, the first metric within 1 %.
+
+    Within one point if it is a share, else within one hundredth of its value.
+    """
+    churn = task.usual_churn
+    rules = [] if churn is None else [Rule(metric="churn", fail=churn)]
+    first = task.matrices[0]
+    if labelled or churn is None:
+        share = all(each.unit == "share" for each in task.metrics if each.name == first)
+        rules.append(Rule(metric=first, margin=0.01, relative=not share))
+    return tuple(rules)
 
 
 class Able(NamedTuple):
@@ -117,6 +142,7 @@ class Able(NamedTuple):
     """Whether models predict."""
     runtimes: int
     """Runtimes, each in one precision, that they predict in."""
+    task: TaskFacts = CLASSIFICATION
 
 
 def misplaced(
@@ -127,7 +153,7 @@ def misplaced(
     lines = []
     paths = [each.name for each in stacks]
     # one path has nothing to be compared with
-    alone = all(rule.against == "baseline" for rule in rules) if rules else bool(gate.taps)
+    alone = all(rule.against == "baseline" for rule in rules) if rules else gate.asserts
     if len(paths) == 1 and able.runtimes < 2 and not alone:
         message = (
             "needs two paths or more; the first is the reference (one is enough where models run "
@@ -140,11 +166,25 @@ def misplaced(
             lines.append(wrong("rule", message, "gate", "rules", index, key, given=given))
         if message := beyond_normalised(rule, stacks):
             lines.append(wrong("rule", message, "gate", "rules", index, given=rule))
+    if gate.vectors is not None:
+        lines += _of_vectors(gate.vectors, paths, backends, able)
     for index, waiver in enumerate(gate.waive):
         if waiver.path is not None and waiver.path not in paths:
             message, loc = no_such("path", waiver.path, paths), ("gate", "waive", index, "path")
             lines.append(wrong("waiver", message, *loc, given=waiver.path))
     return lines
+
+
+def _of_vectors(
+    option: VectorsOption, paths: Sequence[str], backends: Sequence[str], able: Able
+) -> Iterator[InitErrorDetails]:
+    place = ("gate", "vectors")
+    if not able.predicts:
+        message = "needs a model, and this file has none; give 'models'"
+        yield wrong("vectors", message, *place, given=option)
+    for key, given, known in (("path", option.path, paths), ("backend", option.backend, backends)):
+        if given is not None and given not in known:
+            yield wrong("vectors", no_such(key, given, known), *place, key, given=given)
 
 
 def beyond_normalised(rule: Rule, stacks: Sequence[Preprocess]) -> str:
@@ -179,9 +219,11 @@ def _mistakes(
     key = "preset" if rule.preset else "metric"
     if not able.predicts and (kinds & {"model", "class"} or inference):
         yield key, "needs a model, and these images have no labels to train one with; give 'models'"
+    elif foreign := next(filter(None, (not_of_task(each, able.task) for each in metrics)), ""):
+        yield key, foreign
     elif not able.labelled and any(each.needs_labels for each in metrics):
         names = ", ".join(each.name for each in metrics if each.needs_labels)
-        yield key, f"{names} needs labels, and {NO_LABELS}; churn and logits.* need none"
+        yield key, f"{names} needs labels, and {NO_LABELS}; {_unlabelled(able.task)} need none"
     if len(paths) == 1 and rule.against == "reference" and kinds & {"pixel", "coverage"}:
         yield key, "compares the pixels of two paths, and 'preprocess' has one"
     if rule.path is not None and rule.path not in paths:
@@ -193,3 +235,9 @@ def _mistakes(
         yield "where", NO_LABELS
     if rule.backend is not None and rule.backend not in backends:
         yield "backend", no_such("backend", rule.backend, backends)
+
+
+def _unlabelled(task: TaskFacts) -> str:
+    """List the metrics of predictions that need no labels."""
+    logits = ["logits.*"] if task.class_scores else []
+    return listed(["churn", *logits, *(each.name for each in task.measures)])

@@ -16,7 +16,7 @@ from alignkit.datasets.regular_file import read_text
 from alignkit.errors import ConfigError
 from alignkit.experiment.imported_configuration import Stages
 from alignkit.plugins import did_you_mean
-from alignkit.preprocess import IMAGENET_MEAN, IMAGENET_STD
+from alignkit.preprocess.normalise import IMAGENET_MEAN, IMAGENET_STD
 
 ProcessorKind = Literal["slow", "fast"]
 NAME = "preprocessor_config.json"
@@ -68,7 +68,7 @@ class _Settings:
             raise ConfigError(f"image_processor_type {kind!r}: alignkit does not know it{near}")
         for key, value in given.items():
             # null and false leave a setting off, so that it changes no pixel
-            if key not in READ | IGNORED and value not in (None, False):
+            if key not in READ | _IGNORED and value not in (None, False):
                 raise ConfigError(f"{key!r}: alignkit cannot express it")
         written = {key: value for key, value in given.items() if value is not None}
         self.of: dict[str, Any] = {"rescale_factor": 1 / 255, **PROCESSORS[self.name], **written}
@@ -174,7 +174,7 @@ READ = frozenset(
      "do_center_crop", "crop_size", "crop_pct", "do_rescale", "rescale_factor", "do_normalize",
      "image_mean", "image_std"}
 )  # fmt: skip
-IGNORED = frozenset(
+_IGNORED = frozenset(
     {"processor_class", "data_format", "do_convert_rgb", "input_data_format", "device",
      "disable_grouping", "return_tensors", "do_reduce_labels", "reduce_labels", "use_fast",
      "transformers_version", "default_to_square"}

@@ -2,7 +2,8 @@
 
 ``stage.metric`` for pixels (``decode.mean_abs``), ``coverage`` for the images decoded,
 ``metric[.average]`` for a model (``recall.macro``, ``churn``), ``recall[daisy]`` for one class, and
-``latency.part.quantile`` for how much longer an image takes.
+``latency.part.quantile`` for how much longer an image takes. Metrics of every task are known here;
+`not_of_task` says which of them an experiment's own task has not.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any, Literal
 
 from alignkit.experiment.option import no_such
 from alignkit.preprocess import STAGES, StageName
+from alignkit.task_facts import TaskFacts
+from alignkit.text.numbers import listed
 
 MetricKind = Literal["pixel", "coverage", "model", "class", "latency"]
 _LEVELS = "grey levels"
@@ -31,7 +34,9 @@ class RuleMetric:
     """As the YAML writes it."""
     kind: MetricKind
     words: str
-    unit: Literal["grey levels", "normalised units", "dB", "share", "points", "logits", "ms", ""]
+    unit: Literal[
+        "grey levels", "normalised units", "dB", "share", "points", "logits", "ms", "px", ""
+    ]  # fmt: skip
     """``share`` is a fraction of a whole, ``points`` a difference of two such."""
     worse: Literal["above", "below"] = "above"
     least: float = 0.0
@@ -46,11 +51,10 @@ class RuleMetric:
     field: str = ""
     """The measured quantity, without stage or class."""
     of_class: str = ""
-
-    @property
-    def needs_labels(self) -> bool:
-        """Whether it has no value where the images have no labels."""
-        return self.kind == "class" or self.field in _ACCURACIES
+    needs_labels: bool = False
+    """Whether it has no value where the images have no labels."""
+    continuous: bool = False
+    """Whether any image moves it, so that no rare flip of an answer is unseen in it."""
 
 
 # words, unit and greatest value of each pixel metric
@@ -64,7 +68,9 @@ _PIXEL: dict[str, tuple[str, Any, float | None]] = {
     "psnr": ("PSNR", "dB", None),
     "ssim": ("mean SSIM", "", 1.0),
 }
-_ACCURACY: dict[str, Any] = {"greatest": 1.0, "signed": True, "interval": True}
+_ACCURACY: dict[str, Any] = {
+    "greatest": 1.0, "signed": True, "interval": True, "needs_labels": True,
+}  # fmt: skip
 _ACCURACIES = {
     "top1": "top-1 accuracy",
     **{
@@ -72,12 +78,33 @@ _ACCURACIES = {
         for ratio in ("recall", "precision", "f1")
         for average in ("macro", "micro", "weighted")
     },
+    "map50": "mAP50",
+    "map": "mAP",
+    "miou": "mean IoU",
+    "pixel_accuracy": "pixel accuracy",
 }
+_SHARES = {
+    "boxes.lost": "lost boxes",
+    "boxes.won": "won boxes",
+    "boxes.class_changed": "boxes of another class",
+    "boxes.crossed": "boxes across the score threshold",
+    "pixel_churn": "pixels whose class changes",
+}
+_PX = 1e5
+"""Pixels: more than any side of an image."""
 _LATENCIES = {
     "preprocess": "decode and preprocess an image",
     "inference": "run the model on an image",
 }
-OF_CLASS = re.compile(r"(recall|precision)\[(.+)\]")
+OF_CLASS = re.compile(r"(recall|precision|f1|iou|ap50|ap)\[(.+)\]")
+OF_SCORE = re.compile(r"score\.([A-Za-z_][\w-]*)(?:\.(apart|missing))?")
+_RATE = r"[1-9](?:\.\d+)?e-?\d+"
+OF_EMBEDDING = re.compile(
+    rf"(?:(tar|far)@far=({_RATE})|(recall|overlap)@([1-9]\d*))(?:\.(kept|mapped))?"
+)
+"""Rates of accepted pairs, and what is found among so many neighbours."""
+_WAYS = {"kept": " with the {} kept", "mapped": " with queries mapped"}
+_CLASS_WORDS = {"f1": "F1", "iou": "IoU", "ap50": "AP50", "ap": "AP"}
 
 
 def find_metric(name: str) -> RuleMetric:
@@ -86,16 +113,62 @@ def find_metric(name: str) -> RuleMetric:
         return found
     if match := OF_CLASS.fullmatch(name):
         field, of_class = match.groups()
-        words = f"{field} of {of_class}"
+        words = f"{_CLASS_WORDS.get(field, field)} of {of_class}"
         return RuleMetric(
             name, "class", words, "points", **_ACCURACY, field=field, of_class=of_class
         )
+    if match := OF_SCORE.fullmatch(name):
+        return _of_score(name, match[1], match[2])
+    if match := OF_EMBEDDING.fullmatch(name):
+        return _of_embedding(name, match)
     raise ValueError(no_such("metric", name, _METRICS))
 
 
+def _of_score(name: str, score: str, measure: str | None) -> RuleMetric:
+    if measure == "missing":
+        words = f"images with {score} on one side alone"
+        return _of_model(name, words, "share", greatest=1.0, interval=True)
+    amount: dict[str, Any] = {"greatest": 2 * _FLOAT32, "interval": True, "continuous": True}
+    if measure == "apart":
+        return _of_model(name, f"mean |Δ {score}|", "", **amount)
+    return _of_model(name, f"mean {score}", "", signed=True, **amount)
+
+
+def _of_embedding(name: str, found: re.Match[str]) -> RuleMetric:
+    pairs, rate, near, most, way = found.groups()
+    of_way = _WAYS.get(way, "").format("threshold" if pairs else "index")
+    words = f"{pairs.upper()} at FAR {rate}{of_way}" if pairs else f"{near}@{most}{of_way}"
+    if pairs == "far":
+        return _of_model(name, words, "share", greatest=1.0, interval=True)
+    if near == "overlap":
+        return _of_model(name, words, "share", worse="below", greatest=1.0)
+    return _of_model(name, words, "points", **_ACCURACY)
+
+
 def metric_names() -> list[str]:
-    """Return every name except those of single classes."""
+    """Return every name except those of single classes, of own scores, and `OF_EMBEDDING`."""
     return list(_METRICS)
+
+
+def not_of_task(metric: RuleMetric, task: TaskFacts) -> str:
+    """Say that a task does not measure a metric, and what it measures; empty if it does."""
+    if metric.kind == "class":
+        known = [f"{each.name}[CLASS]" for each in task.class_metrics]
+        found = f"{metric.field}[CLASS]" in known
+    elif metric.kind == "model" and metric.field.startswith("logits."):
+        known, found = task_metrics(task), task.class_scores
+    else:
+        known = task_metrics(task)
+        found = metric.kind != "model" or metric.field in known
+    if found:
+        return ""
+    has = listed(known) if known else "none"
+    return f"the task {task.name!r} does not measure {metric.name!r}; it has {has}"
+
+
+def task_metrics(task: TaskFacts) -> list[str]:
+    """Return the names of a task's metrics of whole models that a rule may have."""
+    return ["churn", *(each.name for each in (*task.metrics, *task.measures))]
 
 
 def _metrics() -> Iterator[RuleMetric]:
@@ -112,6 +185,24 @@ def _metrics() -> Iterator[RuleMetric]:
     yield _of_model("churn", "churn", "share", greatest=1.0, interval=True)
     for name, words in _ACCURACIES.items():
         yield _of_model(name, words, "points", **_ACCURACY)
+    for name, words in _SHARES.items():
+        smooth = name == "pixel_churn"
+        yield _of_model(name, words, "share", greatest=1.0, interval=True, continuous=smooth)
+    # labels that appear or vanish, of which an image may have several
+    yield _of_model("label_churn", "changed labels of an image", "", greatest=_PX, interval=True)
+    for name, words in (("box.shift", "mean shift"), ("boundary.shift", "mean boundary shift")):
+        yield _of_model(name, words, "px", greatest=_PX, interval=True, continuous=True)
+    of_boxes: dict[str, Any] = {"worse": "below", "greatest": 1.0, "continuous": True}
+    yield _of_model("box.iou", "mean IoU of matched boxes", "", **of_boxes)
+    for name, words in (("verification.accuracy", "verification accuracy"), ("eer", "EER")):
+        yield _of_model(name, words, "points", **_ACCURACY)
+    likeness: dict[str, Any] = {"worse": "below", "least": -1.0, "greatest": 1.0}
+    yield _of_model("cosine", "mean cosine of embeddings", "", continuous=True, **likeness)
+    yield _of_model("cosine.p01", "cosine, 1 % quantile", "", continuous=True, **likeness)
+    norm: dict[str, Any] = {"greatest": 2 * _FLOAT32, "signed": True, "interval": True}
+    yield _of_model("norm", "norm of embeddings", "points", continuous=True, **norm)
+    churn = "changed neighbours with the index kept"
+    yield _of_model("neighbour_churn", churn, "share", greatest=1.0, interval=True)
     logits: dict[str, Any] = {"unit": "logits", "greatest": 2 * _FLOAT32}
     yield _of_model("logits.max_abs", "greatest logit difference", **logits)
     yield _of_model("logits.mean_abs", "mean logit difference", **logits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -27,8 +27,23 @@ from alignkit.models.checkpoint import CheckpointFormat
 from alignkit.models.pretrained import is_file
 from alignkit.models.user_model import UserModel
 from alignkit.samples import NO_LABELS
+from alignkit.tasks import Task, usual_task
 
 FORMATS: tuple[CheckpointFormat, ...] = ("weights", "torchscript", "exported", "onnx")
+
+
+_NO_CLASS = "N/A"
+"""Name of an output that is no class, as torchvision's COCO weights have it."""
+
+
+def _class_names(given: Any) -> Any:
+    """Return the names of outputs; each that is no class has a name of its own."""
+    names = _lines_of_file(given)
+    if not isinstance(names, list | tuple):
+        return names
+    # one alone may be a class of the data
+    gaps = (None, _NO_CLASS) if [*names].count(_NO_CLASS) > 1 else (None,)
+    return [f"{_NO_CLASS} {place}" if name in gaps else name for place, name in enumerate(names)]
 
 
 def _lines_of_file(given: Any) -> Any:
@@ -97,13 +112,19 @@ class ModelOption(BaseModel):
         tuple[str, ...],
         Field(min_length=1),
         BeforeValidator(
-            _lines_of_file, json_schema_input_type=tuple[str, ...] | Literal["imagenet"] | Path
+            _class_names,
+            json_schema_input_type=tuple[str | None, ...] | Literal["imagenet"] | Path,
         ),
     ] = ()
     """Name of each output in order, as the folders are named: a list, a file with one name a line,
-    or ``imagenet`` for the 1,000 WordNet ids of ImageNet-1k. A model may have more outputs than the
-    data has classes. Without it, the outputs are the data's classes in their order; of images
-    without labels, they are numbered from 0."""
+    or ``imagenet`` for the 1,000 WordNet ids of ImageNet-1k. An output that is no class is null, or
+    ``N/A`` if several are. A model may have more outputs than the data has classes. Without it, the
+    names are those in the file, as Ultralytics writes them; without these, the outputs are the
+    data's classes in their order, and of images without labels numbered from 0."""
+
+    outputs: tuple[str, ...] = ()
+    """Names of the outputs that the task reads, where the model has others too; by default it finds
+    them among all."""
 
     @model_validator(mode="after")
     def _one_file(self) -> Self:
@@ -155,8 +176,8 @@ class ModelOption(BaseModel):
     def _beside(self) -> Path | None:
         return self.onnx.expanduser() if self.onnx and self.format != "onnx" else None
 
-    def build(self) -> UserModel:
-        """Build the model this entry describes."""
+    def build(self, task: Task | None = None) -> UserModel:
+        """Build the model this entry describes, by default a classifier."""
         return UserModel(
             self.name,
             self.format,
@@ -165,7 +186,14 @@ class ModelOption(BaseModel):
             self.classes,
             self.pretrained or "",
             self._beside,
+            self.outputs,
+            task or usual_task(),
         )
+
+
+def is_graph_alone(entry: Mapping[str, Any]) -> bool:
+    """Tell whether an entry of ``models:``, as it is written, names an ONNX file and no other."""
+    return "onnx" in entry and not any(key in entry for key in (*FORMATS[:-1], "pretrained"))
 
 
 def mismatched(
@@ -258,7 +286,8 @@ class Evaluate(BaseModel):
     backends: Annotated[tuple[BackendOption, ...], Field(min_length=1)] = Field(
         default_factory=lambda: (BackendOption(name="torch"),)
     )
-    """Runtimes by name, with their options; the first one is the reference of every row."""
+    """Runtimes by name, with their options; the first one is the reference of every row. By default
+    torch, or onnxruntime for models that are ONNX files alone."""
     batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 128
     """Images in a batch; the logits of some runtimes depend on it in their last bits."""
     resamples: Annotated[Integer, Field(ge=200, le=100_000)] = 2000

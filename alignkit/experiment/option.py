@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
@@ -23,6 +24,7 @@ from pydantic import (
     StringConstraints,
     TypeAdapter,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
@@ -30,6 +32,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 
 from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import Plugin, PluginTable, did_you_mean
+from alignkit.text.numbers import byte_count
 
 
 def field_docs(kind: type[Any]) -> dict[str, str]:
@@ -72,6 +75,22 @@ Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 Flag = Annotated[bool, Strict()]
 Fraction = Annotated[Number, Field(ge=0, le=1)]
 Positive = Annotated[Number, Field(gt=0)]
+
+
+def _bytes(given: Any) -> int:
+    size = byte_count(given) if isinstance(given, str) else given
+    # a bool is an int to Python, and none to a person
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise PydanticCustomError("size", "is no size; write bytes, or a number with KB, MB or GB")
+    return size
+
+
+Size = Annotated[
+    int,
+    BeforeValidator(_bytes),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}),
+]
+"""Bytes; written as a number, or with its unit."""
 
 UNKNOWN_KEY = "unknown_key"
 """Type of the validation error for a key that nothing reads."""

@@ -40,14 +40,16 @@ from alignkit.preprocess import (
     Colour,
     ColourSpace,
     Crop,
-    Normalise,
+    HalfRounding,
     Orient,
     Preprocess,
     Quantise,
     Resize,
+    SideRounding,
     StageName,
 )
 from alignkit.preprocess.image_header import MAX_PIXELS
+from alignkit.preprocess.normalise import Normalise
 from alignkit.preprocess.presets import PRESETS
 from alignkit.resizers import RESIZERS
 
@@ -77,12 +79,39 @@ class ResizeOption(PluginMapping):
     ``letterbox`` scales the longer side and pads."""
     pad: Annotated[Integer, Field(ge=0, le=255)] = 114
     """Grey level 0..255 of the padding of ``letterbox``."""
-    rounding: Literal["down", "nearest"] = "down"
+    rounding: SideRounding = "down"
     """Of the longer side of ``shorter``."""
+    auto: Flag = False
+    """Of ``letterbox``: pad only to the next multiple of ``stride``, as Ultralytics does for models
+    that take any size, so that the size of the input varies with the image."""
+    stride: Annotated[Integer, Field(ge=1, le=1024)] = 32
+    """Of ``auto``: step of the sizes, in pixels."""
+
+    @model_validator(mode="after")
+    def _auto_fits(self) -> ResizeOption:
+        lines = []
+        if self.auto and self.fit != "letterbox":
+            message = f"belongs to 'fit: letterbox', not to {self.fit}"
+            lines.append(wrong("auto", message, "auto", given=self.auto))
+        elif self.auto and (over := [side for side in self.size if side % self.stride]):
+            below = over[0] - over[0] % self.stride
+            near = " or ".join(str(side) for side in (below, below + self.stride) if side)
+            message = (
+                f"{over[0]} is no multiple of the stride {self.stride}, so 'auto' would give sizes "
+                f"that are none either; write {near}"
+            )
+            lines.append(wrong("size", message, "size", given=self.size))
+        if not self.auto and "stride" in self.model_fields_set:
+            message = "belongs to 'auto: true', which is not set"
+            lines.append(wrong("stride", message, "stride", given=self.stride))
+        refuse(type(self).__name__, lines)
+        return self
 
     def build(self) -> Resize:
         """Build the stage."""
-        return Resize(self.plugin(), self.size, self.fit, self.pad, self.rounding)
+        return Resize(
+            self.plugin(), self.size, self.fit, self.pad, self.rounding, self.auto, self.stride
+        )
 
 
 class CropOption(BaseModel):
@@ -91,7 +120,7 @@ class CropOption(BaseModel):
     model_config = STRICT_MODEL
     size: InputSize
     """Size of the centre crop, in pixels: one side of a square, or [height, width]."""
-    half: Literal["even", "down", "up"] = "even"
+    half: HalfRounding = "even"
     """Side of an odd margin that gets the extra pixel."""
 
 
@@ -171,6 +200,9 @@ class PreprocessOption(BaseModel):
         if option and option.orient == "exif" and option.decode.orients:
             message = "this decoder turns images by EXIF itself; leave 'orient' out"
             lines.append(wrong("orient", message, "orient"))
+        if option and option.resize.auto and option.crop:
+            message = "the size of an image with 'auto' varies; leave 'crop' or 'auto' out"
+            lines.append(wrong("crop", message, "crop"))
         refuse(cls.__name__, lines)
         assert option is not None
         option._source = source  # noqa: SLF001 - the model's own attribute, in a class method

@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from alignkit.decoders.decoder_switches import switches_of
 from alignkit.experiment.experiment import Experiment
+from alignkit.outcome import Skipped
 
 _IMAGES = 300
 """Images of each split, drawn class by class; one of each class if there are more classes."""
-_EPOCHS = {"small-cnn": 10}
-"""Model → epochs; `_OTHER_EPOCHS` for any other."""
-_OTHER_EPOCHS = 3
+_EPOCHS = 3
+_EPOCHS_OF_SMALL_CNN = 10
+"""It begins without pretrained weights, and trains in seconds."""
 _ATTRIBUTED = 100
 _SEARCHED = 50
 
@@ -61,7 +63,7 @@ def _smaller_values(experiment: Experiment) -> Iterator[SmallerValue]:
     if experiment.predicts:
         if not content.models:
             recipe = content.train
-            most = _EPOCHS.get(recipe.model, _OTHER_EPOCHS)
+            most = _EPOCHS_OF_SMALL_CNN if recipe.model == "small-cnn" else _EPOCHS
             yield from _smaller("train.epochs", recipe.epochs, most)
             if len(recipe.seeds) > 1:
                 yield SmallerValue("train.seeds", [*recipe.seeds], [recipe.seeds[0]])
@@ -86,14 +88,24 @@ def _of_data(experiment: Experiment) -> Iterator[SmallerValue]:
 
 def _of_attribution(experiment: Experiment) -> Iterator[SmallerValue]:
     option = experiment.content.attribute
+    if option.images == "none":
+        return
     _, evaluated = experiment.data.counts()
     most = min(evaluated, option.images) if isinstance(option.images, int) else evaluated
     if most > _ATTRIBUTED:
         yield SmallerValue("attribute.images", option.images, _ATTRIBUTED)
-    if option.decode is not False:
+    if option.decode or (option.decode is None and _decode_is_divided(experiment)):
         yield SmallerValue("attribute.decode", option.decode, after=False)
     if option.runtimes == "all":
         yield SmallerValue("attribute.runtimes", "all", "worst")
+
+
+def _decode_is_divided(experiment: Experiment) -> bool:
+    """Tell whether a decoder differs from the reference's in switches, which divide decode."""
+    # pairs with the reference alone are attributed
+    reference, *others = (path.decode for path in experiment.paths)
+    pairs = (switches_of(reference, each) for each in others)
+    return any(not isinstance(both, Skipped) and both[0] != both[1] for both in pairs)
 
 
 def _smaller(key: str, value: int, most: int) -> Iterator[SmallerValue]:

@@ -17,6 +17,7 @@ from alignkit.experiment.option import (
     Integer,
     Name,
     Number,
+    Size,
     no_such,
     wrong,
 )
@@ -26,11 +27,17 @@ from alignkit.resizers import RESIZERS
 
 
 class ReportOption(BaseModel):
-    """``report:``: options of the page."""
+    """``report:``: the images whose pixels are kept for the page, for each pair of paths."""
 
     model_config = STRICT_MODEL
+    changed: Size = 2_000_000
+    """Room for images whose prediction changed, in bytes or as ``2 MB``: those that changed in most
+    models first, then right to wrong, then by the shift of their logits; as much again for the
+    pixels of all kept images after decode and resize."""
     worst: Annotated[Integer, Field(ge=0, le=200)] = 12
-    """Images shown for each candidate path, worst first."""
+    """Images whose pixels differ most."""
+    random: Annotated[Integer, Field(ge=0, le=200)] = 4
+    """Images whose prediction did not change, drawn by the run's key."""
 
 
 class AttributeOption(BaseModel):
@@ -41,8 +48,9 @@ class AttributeOption(BaseModel):
     """
 
     model_config = STRICT_MODEL
-    images: Annotated[Integer, Field(ge=2)] | Literal["all"] | None = None
-    """Evaluation images to mix, drawn by class; ``all`` takes every one, whatever it costs."""
+    images: Annotated[Integer, Field(ge=2)] | Literal["all", "none"] | None = None
+    """Evaluation images to mix, drawn by class; ``all`` takes every one, whatever it costs; with
+    ``none`` no drift is divided."""
     seconds: Annotated[Number, Field(gt=0)] | None = None
     """Budget for the predictions of all mixtures, by the time that the cells took here: the number
     of images then depends on the machine, and is stored with the result."""
@@ -55,8 +63,9 @@ class AttributeOption(BaseModel):
 
     @model_validator(mode="after")
     def _images_or_seconds(self) -> Self:
-        if self.images == "all" and self.seconds is not None:
-            raise PydanticCustomError("attribute", "images: all and seconds contradict each other")
+        if isinstance(self.images, str) and self.seconds is not None:
+            message = f"images: {self.images} and seconds contradict each other"
+            raise PydanticCustomError("attribute", message)
         return self
 
 

@@ -12,12 +12,19 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from alignkit.experiment.metric_option import OF_CLASS, RuleMetric, find_metric, metric_names
+from alignkit.experiment.metric_option import (
+    OF_CLASS,
+    OF_EMBEDDING,
+    OF_SCORE,
+    RuleMetric,
+    find_metric,
+    metric_names,
+)
 from alignkit.experiment.option import STRICT_MODEL, Flag, Name, Number, Positive
 from alignkit.preprocess import STAGES
 
 Against = Literal["reference", "baseline"]
-PresetName = Literal["strict", "decode", "mlperf-99", "mlperf-99.9"]
+PresetName = Literal["strict", "decode", "mlperf-99", "mlperf-99.9", "boxes", "masks", "label-sets"]
 
 
 def _known_metric(name: str) -> str:
@@ -31,7 +38,14 @@ MetricName = Annotated[
     str,
     AfterValidator(_known_metric),
     WithJsonSchema(
-        {"anyOf": [{"enum": metric_names()}, {"type": "string", "pattern": OF_CLASS.pattern}]}
+        {
+            "anyOf": [
+                {"enum": metric_names()},
+                {"type": "string", "pattern": OF_CLASS.pattern},
+                {"type": "string", "pattern": OF_SCORE.pattern},
+                {"type": "string", "pattern": OF_EMBEDDING.pattern},
+            ]
+        }
     ),
 ]
 Threshold = Annotated[Number, Field(ge=0)]
@@ -49,10 +63,14 @@ class Rule(BaseModel):
 
     model_config = STRICT_MODEL
     metric: MetricName | None = None
-    """``stage.metric``, ``coverage``, ``metric[.average]`` or ``recall[CLASS]``."""
+    """``stage.metric``, ``coverage``, ``metric[.average]``, ``recall[CLASS]``, or another metric of
+    the experiment's task."""
     preset: PresetName | None = None
     """``strict`` bit-exact · ``decode`` mean ≤ 0.05 and max ≤ 2 grey levels · ``mlperf-99`` and
-    ``mlperf-99.9`` at least that share of the reference's accuracy."""
+    ``mlperf-99.9`` at least that share of the reference's accuracy · ``boxes`` lost and won ≤ 1 %,
+    shift ≤ 1 px and mAP50 within ±1 point · ``masks`` changed pixels ≤ 1 %, boundary shift ≤ 1 px
+    and mean IoU within ±1 point · ``label-sets`` changed labels ≤ 0.02 an image and mAP within ±1
+    point."""
     warn: Threshold | None = None
     """Threshold above which the rule warns; for PSNR, SSIM and cosine below which."""
     fail: Threshold | None = None
@@ -125,6 +143,21 @@ RULE_PRESETS: dict[PresetName, tuple[dict[str, Any], ...]] = {
     # mlcommons/inference_policies, inference_rules: 99 % or 99.9 % of the reference's quality
     "mlperf-99": ({"metric": "top1", "fail": 0.01, "relative": True, "direction": "drop"},),
     "mlperf-99.9": ({"metric": "top1", "fail": 0.001, "relative": True, "direction": "drop"},),
+    "boxes": (
+        {"metric": "boxes.lost", "fail": 0.01},
+        {"metric": "boxes.won", "fail": 0.01},
+        {"metric": "box.shift", "fail": 1.0},
+        {"metric": "map50", "margin": 0.01},
+    ),
+    "masks": (
+        {"metric": "pixel_churn", "fail": 0.01},
+        {"metric": "boundary.shift", "fail": 1.0},
+        {"metric": "miou", "margin": 0.01},
+    ),
+    "label-sets": (
+        {"metric": "label_churn", "fail": 0.02},
+        {"metric": "map", "margin": 0.01},
+    ),
 }
 
 

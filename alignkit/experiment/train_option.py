@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from alignkit.experiment.identity_option import PUBLISHED, IdentityLoss, LossName, misused
 from alignkit.experiment.imported_configuration import unknown_timm
 from alignkit.experiment.option import (
     STRICT_MODEL,
@@ -69,6 +70,22 @@ class Recipe(BaseModel):
     """Epochs in which the rate rises linearly to that of the schedule."""
     label_smoothing: Annotated[Number, Field(ge=0, lt=1)] = 0.0
     """Share of the target given equally to all classes."""
+    loss: LossName = "softmax"
+    """``softmax`` is the cross entropy of a classifier. The others train embeddings: ``arcface``
+    and ``cosface`` by a classifier of the training identities with a margin, ``circle`` by the
+    pairs of a batch."""
+    embedding: Annotated[Integer, Field(ge=2, le=65_536)] | None = None
+    """Length of the vector that the model gives in place of a score for each class. The classifier
+    of the training identities stays beside the model and is not served."""
+    margin: Annotated[Number, Field(gt=0)] | None = None
+    """By default 0.5 radians for ``arcface``, a cosine of 0.35 for ``cosface``, 0.4 for
+    ``circle``."""
+    scale: Positive | None = None
+    """Factor of the cosines: by default 64, and 80 for ``circle``."""
+    sample: Annotated[Number, Field(gt=0, le=1)] = 1.0
+    """Share of the other identities that a step compares its images with, drawn by the seed."""
+    shard: Flag = False
+    """Under ``torchrun``, give each rank a part of the classifier of the identities."""
     clip_norm: Positive | None = None
     """Greatest norm of the gradient of all weights together; a larger gradient is scaled down."""
     mixup: Annotated[Number, Field(ge=0)] = 0.0
@@ -87,11 +104,12 @@ class Recipe(BaseModel):
     """Under ``torchrun``, normalise by the statistics of the whole batch, not of each rank's part.
     Torch computes it on GPUs only."""
     holdout: Annotated[Number, Field(ge=0, le=0.5)] = 0.0
-    """Share of each class's training images that is kept from training to score every epoch on.
-    The same images for every path."""
+    """Share of each class's training images that is kept from training to score every epoch on;
+    for an embedding, share of the identities. The same images for every path."""
     keep: Literal["last", "best"] = "last"
     """Epoch whose weights become the model. ``best`` has the most right answers on ``holdout``; a
-    tie goes to the smallest loss. The evaluation images are not used."""
+    tie goes to the smallest loss. For an embedding an answer is the identity of the nearest other
+    image. The evaluation images are not used."""
     pretrained: Annotated[str, Field(min_length=1)] | None = None
     """Weights to begin with: a file of a ``state_dict``, with its suffix, torchvision's name
     (``IMAGENET1K_V1``) or timm's tag. A last layer for other classes is initialised randomly."""
@@ -129,8 +147,24 @@ class Recipe(BaseModel):
         if self.sync_batch_norm and self.device == "cpu":
             message = "torch computes SyncBatchNorm on GPUs only; set train.device: cuda"
             lines.append(wrong("device", message, "sync_batch_norm"))
+        lines += [wrong("loss", message, key) for key, message in misused(self)]
         refuse("Recipe", lines)
         return self
+
+    @property
+    def identities(self) -> IdentityLoss | None:
+        """The loss of an embedding; ``None`` for a classifier."""
+        if self.embedding is None:
+            return None
+        margin, scale = PUBLISHED[self.loss]
+        return IdentityLoss(
+            self.loss,
+            margin if self.margin is None else self.margin,
+            scale if self.scale is None else self.scale,
+            self.embedding,
+            self.sample,
+            self.shard,
+        )
 
     @field_validator("model")
     @classmethod

@@ -17,10 +17,10 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from alignkit.errors import ConfigError
-from alignkit.experiment import problems_of
+from alignkit.experiment import Mistakes, problems_of
 from alignkit.experiment.hugging_face_config import NAME as PROCESSOR
 from alignkit.experiment.preprocess_option import PreprocessOption
-from alignkit.experiment.yaml_source import Problem, YAMLSource, parse
+from alignkit.experiment.yaml_source import YAMLSource, parse
 from alignkit.plugins import nearest
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.preset_names import preset_meant
@@ -122,7 +122,9 @@ def _entry(
         )
     if isinstance(source.value, dict):
         return _of_mapping(source.value, source, size)
-    raise ConfigError(_in_words(source.problems) or f"{called} {given!r}: {FORMS}")
+    if source.problems:
+        raise Mistakes(source.problems)
+    raise ConfigError(f"{called} {given!r}: {FORMS}")
 
 
 def _of_mapping(
@@ -132,7 +134,7 @@ def _of_mapping(
     # a misspelt "preset" is reported below; its missing size would only distract
     if "preset" in given or nearest("preset", unknown):
         given.setdefault("size", size or DEFAULT_SIZE)
-    name = given.pop("name", None) or _name(given) or ""
+    name = given.pop("name", None) or _name(given)
     return str(name), _validated(given, source)
 
 
@@ -154,27 +156,27 @@ def import_of(text: str) -> dict[str, Any] | None:
     return {key: text} if key and not text.startswith("{") else None
 
 
-def _name(given: dict[str, Any]) -> str | None:
-    """Name a path after the source of its stages; ``None`` without a source."""
+def _name(given: dict[str, Any]) -> str:
+    """Name a path after the source of its stages, or its libraries; empty if it names neither."""
     if isinstance(file := given.get("torchpipe_toml"), str):
         return Path(file).stem
     if isinstance(file := given.get("huggingface"), str):
         path = Path(file)
         return path.parent.name if path.suffix == ".json" else path.name
-    return given.get("preset") or given.get("timm")
+    stages = (given.get(stage) for stage in ("decode", "resize"))
+    values = (each.values() if isinstance(each, dict) else [each] for each in stages)
+    # libraries and options such as `area`; numbers and flags say nothing alone
+    words = dict.fromkeys(each for some in values for each in some if isinstance(each, str))
+    return given.get("preset") or given.get("timm") or "-".join(words)
 
 
 def _validated(given: dict[str, Any], source: YAMLSource) -> PreprocessOption:
     if source.problems:
-        raise ConfigError(_in_words(source.problems))
+        raise Mistakes(source.problems)
     try:
         return PreprocessOption.model_validate(given)
     except ValidationError as error:
-        raise ConfigError(_in_words(problems_of(error, source, PreprocessOption))) from None
-
-
-def _in_words(problems: Sequence[Problem]) -> str:
-    return "\n".join(map(str, sorted(set(problems))))
+        raise Mistakes(problems_of(error, source, PreprocessOption)) from None
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

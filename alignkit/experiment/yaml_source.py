@@ -34,6 +34,11 @@ class TextPlace:
     text: str
     """The whole line."""
 
+    @property
+    def in_the_file(self) -> bool:
+        """Whether it is in the document, and not in an override."""
+        return self.line < _AFTER_THE_FILE
+
     def underlined(self) -> str:
         """Return the line, and below it a caret under every character of the place.
 

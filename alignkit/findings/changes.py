@@ -19,10 +19,9 @@ from alignkit.outcome import Measured
 from alignkit.place import Place, Row
 from alignkit.record import Estimate, MatrixEntry, MixFacts, RowPair, TrainingFacts
 from alignkit.record.cell_facts import DRIFT_METRICS, DriftMetric, SizeCurve, SizePoint
-from alignkit.text.names import CELL_METRICS
 
 if TYPE_CHECKING:
-    from alignkit.compare.predictions import Predictions
+    from alignkit.compare.answers import Answers
     from alignkit.place import Column, Row
     from alignkit.predict.predict_cells import Predicted
 
@@ -142,14 +141,15 @@ def entry_change(
         reason = "no seed was measured with both"
         return dict.fromkeys(metrics, Estimate(value=None, low=None, high=None, reason=reason))
     sides = [_both_sides(predicted, each, seeds) for each in (before, after)]
-    return drift_change(sides[0], sides[1], metrics, resamples=resamples)
+    changes = drift_change(sides[0], sides[1], metrics, resamples=resamples)
+    return {name: each.change for name, each in changes.items()}
 
 
 def _both_sides(
     predicted: Sequence[Predicted], entry: MatrixEntry, seeds: Sequence[int]
 ) -> ReferenceAndCandidate:
-    aligned: dict[int, Predictions] = {}
-    served: dict[int, Predictions] = {}
+    aligned: dict[int, Answers] = {}
+    served: dict[int, Answers] = {}
     for each in predicted:
         place = each.evaluation.place
         if place.row != entry.row or not isinstance(each.ended, Measured):
@@ -161,26 +161,36 @@ def _both_sides(
     return [aligned[seed] for seed in seeds], [served[seed] for seed in seeds]
 
 
-def row_pairs(predicted: Sequence[Predicted], *, resamples: int) -> tuple[RowPair, ...]:
-    """Compare all pairs except those with the aligned cell, which an entry's ``drift`` holds."""
-    rows: dict[Row, dict[Column, dict[int, Predictions | None]]] = {}
+def row_pairs(
+    predicted: Sequence[Predicted], matrices: Sequence[str], *, resamples: int
+) -> tuple[RowPair, ...]:
+    """Compare all pairs except those with the aligned cell, which an entry's ``drift`` holds.
+
+    ``matrices`` are those of the task: a pair needs no other metric.
+    """
+    rows: dict[Row, dict[Column, dict[int, Answers | None]]] = {}
     for each in predicted:
         if not each.evaluation.aligned:  # an entry's `drift` holds those pairs
             place = each.evaluation.place
             cells = rows.setdefault(place.row, {}).setdefault(place.column, {})
             cells[each.seed] = predictions_of(each)
-    return tuple(pair for row, cells in rows.items() for pair in pairs_of(row, cells, resamples))
+    return tuple(
+        pair for row, cells in rows.items() for pair in pairs_of(row, cells, matrices, resamples)
+    )
 
 
 def pairs_of(
-    row: Row, cells: Mapping[Column, Mapping[int, Predictions | None]], resamples: int
+    row: Row,
+    cells: Mapping[Column, Mapping[int, Answers | None]],
+    matrices: Sequence[str],
+    resamples: int,
 ) -> list[RowPair]:
     """Compare all pairs of one row's cells, given as column → training seed → predictions."""
     seeds = list(dict.fromkeys(seed for each in cells.values() for seed in each))
     columns = list(cells)
     found = cell_pairs(
         [[cells[column].get(seed) for seed in seeds] for column in columns],
-        metrics=CELL_METRICS,
+        metrics=matrices,
         resamples=resamples,
     )
     return [

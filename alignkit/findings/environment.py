@@ -16,6 +16,7 @@ from alignkit.decoders import DECODERS
 from alignkit.machine import command_output, cpu_name, gpu_name, vector_extensions
 from alignkit.record import Environment
 from alignkit.resizers import RESIZERS
+from alignkit.tasks import TASKS
 from alignkit.version import __version__
 
 _LIBRARIES = ("numpy", "onnx", "pandas", "pyarrow", "scikit-learn", "scipy")
@@ -52,7 +53,7 @@ def environment(decoders: Collection[str] = tuple(DECODERS.own)) -> Environment:
 
 def versions() -> dict[str, str]:
     """Return the version of every installed distribution that a run may compute with."""
-    families = (BACKENDS, DATASETS, DECODERS, RESIZERS)
+    families = (BACKENDS, DATASETS, DECODERS, RESIZERS, TASKS)
     names = {
         distribution
         for family in families

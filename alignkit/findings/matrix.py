@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from alignkit.compare import drift
-from alignkit.compare.metrics import METRICS
-from alignkit.compare.predictions import Predictions, mean_metrics, noise_floor
+from alignkit.compare.answers import Answers, mean_metrics, noise_floor, plain_metrics
 from alignkit.compare.statistics import holm
 from alignkit.findings.numeric import numeric_facts, quantised_facts, same_inputs, unfused_cells
 from alignkit.findings.provenance import state_of
@@ -32,6 +31,7 @@ from alignkit.record.cell_facts import OWN_GRAPH, REFERENCE_ENDED
 from alignkit.stored_file import file_sha256
 
 if TYPE_CHECKING:
+    from alignkit.arrays import FloatArray
     from alignkit.place import Place, Row
     from alignkit.predict.predict_cells import Predicted
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _Check = TypeVar("_Check", BatchCheck, BuildSpread)
 
 
-def predictions_of(predicted: Predicted) -> Predictions | None:
+def predictions_of(predicted: Predicted) -> Answers | None:
     """Return a cell's predictions; ``None`` if it did not run."""
     return predicted.ended.value.predictions if isinstance(predicted.ended, Measured) else None
 
@@ -80,7 +80,8 @@ def matrix_facts(predicted: Sequence[Predicted], *, resamples: int) -> tuple[Mat
 def corrected(entries: Sequence[MatrixEntry]) -> tuple[MatrixEntry, ...]:
     """Correct each metric's p-values for the number of entries that were compared."""
     adjusted_by_entry: list[dict[str, float]] = [{} for _ in entries]
-    for metric in METRICS:
+    # of one task all entries have the same metrics
+    for metric in next((entry.drift.metrics for entry in entries if entry.drift), ()):
         tested = [
             (index, entry.drift.p_values[metric])
             for index, entry in enumerate(entries)
@@ -99,7 +100,7 @@ def corrected(entries: Sequence[MatrixEntry]) -> tuple[MatrixEntry, ...]:
 
 def floor_facts(predicted: Sequence[Predicted]) -> tuple[NoiseFloor, ...]:
     """Compute the noise floor of each row: the range over the seeds of its aligned cell (≥ 2)."""
-    rows: dict[Row, dict[int, Predictions]] = {}
+    rows: dict[Row, dict[int, Answers]] = {}
     for each in predicted:
         if each.evaluation.aligned and (made := predictions_of(each)) is not None:
             rows.setdefault(_row(each), {})[each.seed] = made
@@ -142,11 +143,12 @@ def _cell(
     return Cell(
         **facts,
         n=len(predictions),
-        metrics=predictions.metrics(),
+        metrics=plain_metrics(predictions),
+        class_values=_class_values(predictions),
         counts=_class_counts(predictions),
         effective={**answer.effective, **_own_graph(predicted)},
         inputs=answer.inputs,
-        non_finite=predictions.non_finite,
+        non_finite=int((~predictions.finite()).sum()),
         batch=answer.batch,
         numeric=numeric_facts([(base, predicted)]),
         builds=predicted.builds,
@@ -190,22 +192,31 @@ def _called(state: State, predicted: Predicted) -> tuple[State, str]:
 
 
 def _artifact(
-    predictions: Predictions, folder: Path, predicted: Predicted, base: Predicted | None
+    predictions: Answers, folder: Path, predicted: Predicted, base: Predicted | None
 ) -> Artifact:
     """Write the predictions, with each image's greatest |Δlogit| from the reference runtime."""
     # a row's name has spaces and a percent sign, which links do not take
     entry = re.sub(r"[^\w.+=-]+", "_", "-".join(predicted.evaluation.place.names))
     name = f"predictions/{entry}-seed{predicted.seed}.parquet"
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    besides = {}  # absent in the reference runtime itself
+    besides: dict[str, FloatArray] = {}  # absent in the reference runtime itself
     if (sides := same_inputs(base, predicted)) is not None:
-        change = predictions.logits.astype(np.float64) - sides[0].logits
-        besides["runtime_max_abs"] = np.abs(change).max(axis=1)
+        besides = predictions.columns_beside(sides[0])
     predictions.to_parquet(folder / name, **besides)
     return Artifact(path=name, sha256=file_sha256(folder / name))
 
 
-def _class_counts(predictions: Predictions) -> tuple[ClassCounts, ...]:
+def _class_values(predictions: Answers) -> dict[str, tuple[float | None, ...]]:
+    """Compute the metrics by class that do not follow from the counts."""
+    found = predictions.metrics_of(np.ones((len(predictions), 1), np.float32))
+    return {
+        name: tuple(None if np.isnan(value) else float(value) for value in values[:, 0])
+        for name, values in found.items()
+        if values.ndim == 2 and name not in ("recall", "precision")
+    }
+
+
+def _class_counts(predictions: Answers) -> tuple[ClassCounts, ...]:
     counts = predictions.counts()
     return tuple(
         ClassCounts(
@@ -252,7 +263,7 @@ def _matrix_entry(
         simulation=simulation,
         numeric=numeric_facts([*zip(bases, members, strict=True)]),
         quantised=quantised_facts([*zip(bases, members, strict=True)], unfused),
-        non_finite=sum(each.non_finite for each in map(predictions_of, ran) if each),
+        non_finite=sum(int((~each.finite()).sum()) for each in map(predictions_of, ran) if each),
         batch=_greatest([each.batch for each in answers]),
         # the worst case is what a user has to expect
         builds=_greatest([each.builds for each in ran if each.builds]),
@@ -286,6 +297,6 @@ def _joined_state(
 
 def _sides(
     pairs: Iterable[tuple[Predicted, Predicted]],
-) -> tuple[list[Predictions], list[Predictions]]:
+) -> tuple[list[Answers], list[Answers]]:
     both = [(predictions_of(left), predictions_of(right)) for left, right in pairs]
     return [left for left, _ in both if left], [right for _, right in both if right]

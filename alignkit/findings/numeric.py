@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from alignkit.backends import QUANTISED_GRAPH
-from alignkit.compare.metrics import logit_distance, predicted_classes
+from alignkit.compare.answers import not_finite
 from alignkit.outcome import Measured
 from alignkit.record import NumericDrift, QuantisedDrift
 
 if TYPE_CHECKING:
-    from alignkit.compare.predictions import Predictions
+    from alignkit.compare.answers import Answers
     from alignkit.predict.predict_cells import Predicted
 
 
@@ -25,18 +23,15 @@ def numeric_facts(pairs: Sequence[tuple[Predicted | None, Predicted]]) -> Numeri
     sides = [both for before, after in pairs if (both := same_inputs(before, after))]
     if not sides:
         return None
-    before = np.concatenate([left.logits for left, _ in sides])
-    after = np.concatenate([right.logits for _, right in sides])
-    found = logit_distance(before, after)
-    flips = int((predicted_classes(before) != predicted_classes(after)).sum())
     return NumericDrift(
-        n=len(before), flips=flips, non_finite=len(before) - found.compared, logits=found
+        n=sum(len(left) for left, _ in sides),
+        flips=sum(int(left.changed(right).sum()) for left, right in sides),
+        non_finite=not_finite(sides),
+        logits=type(sides[0][0]).distance(sides),
     )
 
 
-def same_inputs(
-    before: Predicted | None, after: Predicted
-) -> tuple[Predictions, Predictions] | None:
+def same_inputs(before: Predicted | None, after: Predicted) -> tuple[Answers, Answers] | None:
     """Return the predictions of two cells; ``None`` unless both ran, on equal tensors."""
     if before is None or before is after:
         return None
@@ -62,11 +57,7 @@ def quantised_facts(
     ``unfused`` are the `unfused_cells` of the run. Returns ``None`` unless every seed that ran has
     one of the same model, graph and tensors.
     """
-    ran = [
-        (base, each)
-        for base, each in pairs
-        if _graph(each) and not each.evaluation.runtime.simulation
-    ]
+    ran = [(base, each) for base, each in pairs if _graph(each)]
     exact = [_unfused_of(each, unfused) for _, each in ran]
     known = [each for each in exact if each is not None]
     if not known or len(known) < len(exact):
@@ -81,11 +72,18 @@ def quantised_facts(
 
 def _unfused_of(predicted: Predicted, unfused: Sequence[Predicted]) -> Predicted | None:
     """Find the cell that executed the same graph of the same model unfused, on equal tensors."""
-    for each in unfused:
-        same_model = each.evaluation.training == predicted.evaluation.training
-        if same_model and _graph(each) == _graph(predicted) and same_inputs(each, predicted):
-            return each
-    return None
+    # late: pages read this room too, and need no sessions
+    from alignkit.attribute.attributed_cells import unfused_of
+
+    own = predicted.evaluation
+    beside = {
+        each.evaluation.runtime: each
+        for each in unfused
+        if each.evaluation.training == own.training and same_inputs(each, predicted)
+    }
+    cells = {**beside, own.runtime: predicted}
+    found = unfused_of(own.runtime, {runtime: [_graph(each)] for runtime, each in cells.items()})
+    return None if found is None else beside[found]
 
 
 def _graph(predicted: Predicted) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from alignkit.findings.stage_yaml import stage_line
 from alignkit.outcome import Failed, Measured, Skipped
 from alignkit.predict.predict_cells import Built
 from alignkit.preprocess import STAGES, Preprocess, StageName, presets, same_as, stage_identity
@@ -79,7 +80,11 @@ def _stage_facts(preprocess: Preprocess, name: StageName, *, usable: bool) -> St
     versioned = preprocess.resize.resizer if name == "resize" else stage
     version = versioned.version() if usable and hasattr(versioned, "version") else ""
     return StageFacts(
-        stage=name, label=stage_label(name, identity), options=identity, version=version
+        stage=name,
+        label=stage_label(name, identity),
+        options=identity,
+        version=version,
+        yaml=stage_line(preprocess, name),
     )
 
 
@@ -94,7 +99,9 @@ def stage_label(name: StageName, identity: dict[str, Any]) -> str:
             inner.pop("floats", None)
         fit = "" if options["fit"] == "squash" else f" {options['fit']}"
         rounding = "" if options["rounding"] == "down" else f" rounding={options['rounding']}"
-        return f"{_library(resizer['stage'])}{_options(inner)} {height}x{width}{fit}{rounding}"
+        auto = "".join(f" {key}={options[key]}" for key in ("auto", "stride") if key in options)
+        size = f"{height}x{width}{fit}{rounding}{auto}"
+        return f"{_library(resizer['stage'])}{_options(inner)} {size}"
     if name == "decode":
         return f"{_library(identity['stage'])}{_options(options)}"
     if name == "crop":
@@ -192,8 +199,8 @@ def _outside(plan: Plan, classes: Sequence[str]) -> Iterator[str]:
                 f"{given.name}: torch runs {given.file.name}, and the ONNX runtimes run "
                 f"{given.onnx.name} as it is, not an export"
             )
-        if classes and (outside := {*given.classes} - {*classes}):
+        if classes and (outside := {*given.named} - {*classes}):
             yield (
-                f"{given.name}: {len(outside)} of its {len(given.classes)} outputs are classes "
+                f"{given.name}: {len(outside)} of its {len(given.named)} outputs are classes "
                 "that the data has not; a prediction of one counts as wrong"
             )

@@ -143,7 +143,7 @@ def _drift(entry: MatrixEntry | None, metric: str) -> Estimate:
     if entry is None or not entry.ran:
         return unmeasured(_why_not(entry))
     if entry.drift is None:
-        return unmeasured("it is the aligned cell itself")
+        return unmeasured("it is the baseline itself")
     return entry.drift.metrics.get(metric) or unmeasured("the metric was not measured")
 
 
@@ -256,7 +256,7 @@ def _by_interval(measured: Estimate, *, same: bool) -> tuple[Reading, str]:
     if measured.low is None or measured.high is None:
         return "undecided", measured.reason or "there is no interval"
     if measured.low <= 0 <= measured.high:
-        return "undecided", "the interval holds zero"
+        return "undecided", "the interval contains 0"
     side = "same" if same else "other"
     clear = f"the interval is clear of zero, on the {side} side"
     return ("holds here" if same else "does not hold here"), clear

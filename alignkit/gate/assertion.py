@@ -39,7 +39,8 @@ class PreprocessDriftError(AssertionError):
         lines = [f"  {each.state} {each.metric}: {each.observed} ({each.limit})" for each in failed]
         # the sentence has the first one word for word
         lines = lines if len(lines) > 1 else []
-        super().__init__("\n".join([verdict.sentence, *lines, *verdict.notes]))
+        said = verdict.sentence, *filter(None, [verdict.cause]), *lines, *verdict.notes
+        super().__init__("\n".join(said))
         self.verdict = verdict
 
 

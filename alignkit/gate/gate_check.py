@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,8 +34,10 @@ from alignkit.errors import (
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.rule_option import Rule
 from alignkit.gate.gate_latency import measure_latency
+from alignkit.gate.gate_pictures import with_pictures
 from alignkit.gate.gate_subgroup import measure_groups
 from alignkit.gate.gate_taps import judged_taps
+from alignkit.gate.gate_vectors import golden_vectors, judged_vectors
 from alignkit.gate.pixel_gate import compare_pixels, first_failure, judged_images, pixel_record
 from alignkit.gate.rule_lines import rule_lines
 from alignkit.judge import judge
@@ -93,14 +95,14 @@ def check(
     image was left, `DataError` if the images changed meanwhile, and whatever a run raises.
     """
     folder = baseline_folder(experiment, baselines)
-    # before any work, so that a missing baseline costs seconds and not a whole run; recorded
-    # stages are read now as well
+    # before any work, so that a missing file costs seconds and not a whole run
     approved = None if as_run else approved_baseline(experiment, folder, against)
-    taps = judged_taps(experiment)
+    taps, golden = judged_taps(experiment), golden_vectors(experiment)
     if fail_fast:
         early = first_failure(experiment, rule_lines(experiment), taps, context)
         if early is not None:
             record, run = with_cell_table(*early), early[1]
+            record = with_pictures(record, experiment, run, context.workspace)
             write_record(record, run)
             return Checked(record, run)
     measure = run_experiment if experiment.predicts else _measured_pixels
@@ -138,7 +140,22 @@ def check(
         write_atomically(run / STAGES_FILE, baseline_text(now.as_baseline()))
         stages = Artifact(path=STAGES_FILE, sha256=file_sha256(run / STAGES_FILE))
         record = record.model_copy(update={"stages": stages})
-    return conclude(experiment, record, run, approved=approved, now=now, baseline=facts, taps=taps)
+    vectors = judged_vectors(experiment, golden, record, run)
+    concluded = conclude(
+        experiment,
+        record,
+        run,
+        approved=approved,
+        now=now,
+        baseline=facts,
+        asserted=[*taps, *vectors],
+    )
+    if experiment.predicts:  # its run has chosen the images to show
+        return concluded
+    shown = with_pictures(concluded.record, experiment, run, context.workspace)
+    if shown.shown:
+        write_record(shown, run)
+    return replace(concluded, record=shown)
 
 
 def _record_of(run: Path, record: RunRecord) -> RunRecord | None:
@@ -244,7 +261,7 @@ def conclude(
     approved: Baseline | None,
     now: Snapshot | None,
     baseline: BaselineFacts | None,
-    taps: Sequence[JudgedRule],
+    asserted: Sequence[JudgedRule],
 ) -> Checked:
     """Judge a record by the file's rules, and write it to the folder ``run``."""
     compared = record.model_copy(update={"baseline": baseline})
@@ -253,7 +270,7 @@ def conclude(
         Evidence.of_record(compared),
         controls=record.controls,
         lines=rule_lines(experiment),
-        taps=taps,
+        asserted=asserted,
     )
     done = compared.model_copy(update={"verdict": verdict})
     if done.cell_table is None:  # of pixels alone: it has no rows

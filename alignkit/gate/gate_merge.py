@@ -65,7 +65,7 @@ def merge(
         approved=approved,
         now=now,
         baseline=facts,
-        taps=judged_taps(experiment),
+        asserted=judged_taps(experiment),
     )
 
 

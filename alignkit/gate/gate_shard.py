@@ -128,7 +128,7 @@ def check_shard(
         approved=approved,
         now=now,
         baseline=facts,
-        taps=judged_taps(experiment),
+        asserted=judged_taps(experiment),
     )
     part = ShardResult(
         shard, whole.fingerprint, samples.ids, len(whole), checked.record, pairs, now

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from alignkit.compare import drift
-from alignkit.compare.predictions import Predictions, mean_metrics
+from alignkit.compare.answers import Answers, mean_metrics
 from alignkit.errors import UnreadableImage
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.pixel_gate import compare_pixels, judged_images
@@ -18,6 +18,7 @@ from alignkit.preprocess.image_kinds import kinds_of_file
 from alignkit.record import GroupFacts, MatrixEntry, RunRecord
 from alignkit.record.artifacts import artifact_file
 from alignkit.samples import Samples
+from alignkit.tasks import stored_answers
 from alignkit.workspace import Context
 
 
@@ -81,10 +82,10 @@ def _matrix(
     record: RunRecord, folder: Path, ids: frozenset[str], resamples: int
 ) -> tuple[MatrixEntry, ...]:
     """Compute the matrix over these images alone."""
-    kept: dict[Place, dict[int, Predictions]] = {}
+    kept: dict[Place, dict[int, Answers]] = {}
     for cell in record.cells if record.matrix else ():
         if cell.predictions is not None:
-            whole = Predictions.from_parquet(artifact_file(folder, cell.predictions))
+            whole = stored_answers(record, artifact_file(folder, cell.predictions))
             rows = [row for row, name in enumerate(whole.ids) if name in ids]
             of_group = whole.rows(np.asarray(rows, np.int64))
             kept.setdefault(cell.place, {})[cell.seed] = of_group
@@ -103,8 +104,8 @@ def _matrix(
 
 def _entry(
     entry: MatrixEntry,
-    reference: Mapping[int, Predictions],
-    candidate: Mapping[int, Predictions],
+    reference: Mapping[int, Answers],
+    candidate: Mapping[int, Answers],
     resamples: int,
 ) -> MatrixEntry:
     # churn pairs images, and a pair needs both sides of a seed

@@ -13,8 +13,9 @@ from alignkit.gate.rule_lines import rule_lines
 from alignkit.judge.standing_rules import JudgedRule
 from alignkit.preprocess import Preprocess
 from alignkit.record import RuleOutcome, VerdictState
+from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.samples import Samples
-from alignkit.search.match_result import EXPLAINS_MOST, explained_share
+from alignkit.search.match_result import explained_share
 from alignkit.search.recorded_input import part
 from alignkit.search.stored_taps import RecordedTaps, TapStage, image_of, stored_taps
 from alignkit.search.tap_segment import Recorded, Segment, distances
@@ -103,8 +104,8 @@ def _counted(found: dict[str, list[str]], wanted: str) -> tuple[VerdictState, st
     images = sum(map(len, found.values()))
     if not others:
         return "pass", f"{wanted} on {images} images"
-    told = [f"{value} on {len(names)} (first {names[0]})" for value, names in others.items()]
-    return "fail", f"{', '.join(told[:3])} of {images} images"
+    counts = [f"{value} on {len(names)} (first {names[0]})" for value, names in others.items()]
+    return "fail", f"{', '.join(counts[:3])} of {images} images"
 
 
 def _range(rule: TapRule, stage: TapStage, samples: Samples) -> tuple[VerdictState, str]:

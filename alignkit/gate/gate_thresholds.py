@@ -22,6 +22,7 @@ from alignkit.progress import Progress
 from alignkit.record import RunRecord
 from alignkit.samples import Samples
 from alignkit.text.names import facts_of_paths, surrogate_lines
+from alignkit.text.task_words import TaskWords
 
 _HEADROOM = 1.25
 """Threshold over today's difference."""
@@ -55,7 +56,7 @@ def propose(
     """
     usable = [path for path in experiment.paths if not path.missing()]
     if len(usable) < 2:
-        raise NothingCompared("fewer than two paths can run here; there is nothing to calibrate")
+        raise NothingCompared("fewer than two paths can run here; there are no limits to propose")
     samples = judged_images(experiment, record) if record else experiment.data.evaluation()
     total = len(usable) * repeats + len(usable) - 1
     noise, drift = [], []
@@ -116,21 +117,31 @@ def _of_model(record: RunRecord) -> Iterator[Proposal]:
         yield Proposal(
             f"{{metric: churn, fail: {churn:g}}}", "two seeds of one path disagree on as many"
         )
-    spread = max((floor.metrics.get("recall.macro", 0.0) for floor in floors), default=0.0)
+    words = TaskWords(record.task)
+    headline = words.headline
+    spread = max((floor.metrics.get(headline, 0.0) for floor in floors), default=0.0)
     widths = [
         (estimate.high - estimate.low) / 2
         for entry in record.matrix
         if entry.drift is not None
-        for estimate in (entry.drift.metrics["recall.macro"],)
+        for estimate in (entry.drift.of(headline),)
         if estimate.low is not None and estimate.high is not None
     ]
     margin = rounded_up(max([spread, *widths]))
-    if 0 < margin < 1:
+    # a share cannot change by 1 or more; pixels and scores have no such end
+    if margin > 0 and (margin < 1 or not words.is_share(headline)):
+        wide = max(widths, default=0.0)
         yield Proposal(
-            f"{{metric: recall.macro, margin: {margin:g}}}",
-            f"seeds spread by {100 * spread:.2f} pp; intervals here are "
-            f"{100 * max(widths, default=0.0):.2f} pp wide on each side",
+            f"{{metric: {headline}, margin: {margin:g}}}",
+            f"seeds spread by {_size(words, headline, spread)}; intervals here are "
+            f"{_size(words, headline, wide)} wide on each side",
         )
+
+
+def _size(words: TaskWords, metric: str, size: float) -> str:
+    if words.is_share(metric):
+        return f"{100 * size:.2f} pp"
+    return f"{size:.3g}{words.change_unit(metric)}"
 
 
 def rounded_up(value: float) -> float:

@@ -112,7 +112,7 @@ def pixel_record(
         **of_models,
         controls=controls,
         pixels=tuple(stage for each in compared for stage in each.stages),
-        worst=(),
+        shown=(),
         verdict=Verdict(state="error", sentence="not judged", informational=False, exit_code=3),
         coverage_diffs=tuple(each.coverage for each in compared),
     )
@@ -192,7 +192,7 @@ def _ended(
 ) -> tuple[RunRecord, Path]:
     """Judge a part of an experiment whose ``left`` other rules are not looked at."""
     verdict = judge(
-        part.gate, Evidence.of_record(record), controls=record.controls, lines=lines, taps=taps
+        part.gate, Evidence.of_record(record), controls=record.controls, lines=lines, asserted=taps
     )
     left_out = _left_out(experiment, part.paths[-1].name, left)
     judged = verdict.model_copy(update={"sentence": f"{verdict.sentence} {left_out}"})

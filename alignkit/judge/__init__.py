@@ -18,30 +18,21 @@ from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.judge.observe import observe
 from alignkit.judge.standing_rules import JudgedRule, standing_outcomes
-from alignkit.judge.verdict_words import SEVERITY, in_words, limits, replaced, sentence
+from alignkit.judge.verdict_lines import verdict_lines
+from alignkit.judge.verdict_words import (
+    SEVERITY,
+    badness,
+    beside_limit,
+    in_words,
+    limits,
+    replaced,
+)
 from alignkit.record import Control, RuleOutcome, Verdict, VerdictState
 
 if TYPE_CHECKING:
     from alignkit.compare.statistics import RequiredSample
 
 _NOT_YET = Observed("", "any")
-_TAPS_LEFT = (
-    JudgedRule(
-        RuleOutcome(
-            metric="taps",
-            limit="recorded stages",
-            trained_with="",
-            evaluated_with="taps",
-            backend="",
-            precision="",
-            state="inconclusive",
-            observed="`alignkit gate` judges rules about taps",
-            rule="taps",
-        ),
-        ExitCode.PASS,
-        compared=True,
-    ),
-)
 """The outcome of rules about recorded stages in a run."""
 
 
@@ -52,23 +43,26 @@ def judge(
     controls: Sequence[Control],
     lines: Sequence[int] = (),
     today: date | None = None,
-    taps: Sequence[JudgedRule] | None = None,
+    asserted: Sequence[JudgedRule] | None = None,
 ) -> Verdict:
-    """Apply every rule wherever it applies, and sum the outcomes up in one sentence.
+    """Apply every rule wherever it applies, and sum the outcomes up in three lines.
 
-    ``taps`` are the outcomes of the rules about recorded stages, which a gate judges itself; a run
-    leaves them to it.
+    ``asserted`` are the outcomes of the rules about recorded stages and vectors, which a gate
+    judges itself; a run leaves them to it.
 
     ``lines`` are those of the rules in the file, from 1. ``today`` decides which waivers hold.
     """
     judged = [
         each
         for rule, line in gate.placed(
-            lines, with_model=bool(evidence.matrix), labelled=evidence.labelled
+            lines,
+            with_model=bool(evidence.matrix),
+            labelled=evidence.labelled,
+            task=evidence.task,
         )
         for each in _judged(rule, line, gate, evidence, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
     ]
-    judged += _TAPS_LEFT if taps is None and gate.taps else taps or ()
+    judged += _left(gate) if asserted is None else asserted
     judged += standing_outcomes(gate, evidence, judged)
     state = _worst(each.outcome.state for each in judged)
     # the measurement itself is wrong, whatever the rules say
@@ -80,9 +74,12 @@ def judge(
         codes.append(_inconclusive(gate))
     code = worst(codes)
     outcomes = tuple(each.outcome for each in judged)
+    said = verdict_lines(outcomes, broken, doubts, evidence)
     return Verdict(
         state="error" if broken else state,
-        sentence=sentence(outcomes, broken, doubts, evidence),
+        sentence=said.sentence,
+        cause=said.cause,
+        actions=said.actions,
         informational=gate.informational,
         exit_code=informational_exit_code(code) if gate.informational else int(code),
         rules=outcomes,
@@ -90,13 +87,44 @@ def judge(
     )
 
 
+def _left(gate: Gate) -> list[JudgedRule]:
+    """Return what a run leaves to the gate: rules about recorded stages and vectors."""
+    left = {
+        "taps": (gate.taps, "recorded stages"),
+        "vectors": (gate.vectors, "golden vectors"),
+    }
+    return [
+        JudgedRule(
+            RuleOutcome(
+                metric=name,
+                limit=said,
+                trained_with="",
+                evaluated_with=name,
+                backend="",
+                precision="",
+                state="inconclusive",
+                observed=f"`alignkit gate` judges rules about {name}",
+                left_to_gate=True,
+                rule=name,
+            ),
+            ExitCode.PASS,
+            compared=True,
+        )
+        for name, (option, said) in left.items()
+        if option is not None
+    ]
+
+
 def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) -> list[JudgedRule]:
     unread = _left_to_gate(rule, evidence)  # a run cannot know, so its verdict stays open
     judged = []
+    flips = "flips" if evidence.task.class_scores else "changed answers"
     for seen in [_NOT_YET] if unread else observe(rule, evidence):
         state, needed = ("inconclusive", None) if unread else _state(rule, seen)
         code = ExitCode.PASS if unread else _code(state, seen, gate)
-        observed = unread or in_words(rule, seen, state)
+        settled = needed is not None and (needed.images or needed.seeds) is not None
+        observed = unread or in_words(rule, seen, state, settled=settled, flips=flips)
+        brief, excess = ("", None) if unread else beside_limit(rule, seen, state)
         not_run = seen.missing == ExitCode.MISSING and state == "error" and gate.allows(seen.reason)
         if not_run:
             state, code, observed = "warn", ExitCode.PASS, f"not run: {seen.reason}"
@@ -113,7 +141,10 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
             precision=seen.precision,
             state=state,
             observed=observed,
+            brief=brief,
+            excess=excess,
             not_run=not_run,
+            left_to_gate=bool(unread),
             rule=rule.id,
             cause=seen.cause,
             needed=needed.images if needed else None,
@@ -155,14 +186,14 @@ def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, RequiredSample | N
         return _of_latency(rule, seen), None
     states: list[VerdictState] = ["pass"]
     needed = None
-    bad = _badness(rule, seen.value)
+    bad = badness(rule, seen.value)
     bounds: dict[VerdictState, float | None] = {"warn": rule.warn, "fail": rule.fail}
     for state, limit in bounds.items():
         # low values of PSNR, SSIM and cosine are the bad ones
         if limit is not None and (bad < limit if metric.worse == "below" else bad > limit):
             states.append(state)
-    if rule.fail is not None and seen.unseen > rule.fail and states == ["pass"]:
-        # none among so few images proves little
+    # none among so few images proves little; a limit of 0 is about these images alone
+    if rule.fail and seen.unseen > rule.fail and states == ["pass"]:
         return "inconclusive", _enough_for(rule.fail, seen)
     if rule.margin is not None:
         inside, needed = _within(rule, rule.margin, seen)
@@ -170,11 +201,11 @@ def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, RequiredSample | N
     return _worst(states), needed
 
 
-def _enough_for(limit: float, seen: Observed) -> RequiredSample | None:
+def _enough_for(limit: float, seen: Observed) -> RequiredSample:
     """Compute how many images of this kind show a change as large as a limit, almost surely."""
     from alignkit.compare.statistics import RequiredSample
 
-    return RequiredSample(math.ceil(seen.n * seen.unseen / limit), None) if limit else None
+    return RequiredSample(math.ceil(seen.n * seen.unseen / limit), None)
 
 
 def _of_latency(rule: Rule, seen: Observed) -> VerdictState:
@@ -186,12 +217,6 @@ def _of_latency(rule: Rule, seen: Observed) -> VerdictState:
     if rule.fail is not None and seen.high > rule.fail:
         return "inconclusive"
     return "warn" if rule.warn is not None and seen.high > rule.warn else "pass"
-
-
-def _badness(rule: Rule, value: float) -> float:
-    if not rule.measured.signed:
-        return value
-    return {"both": abs(value), "drop": -value, "rise": value}[rule.direction]
 
 
 def _within(
@@ -211,7 +236,7 @@ def _within(
         return "pass", None
     if seen.low > margin or seen.high < -margin:  # without the unseen: a failure must be certain
         return "fail", None
-    return "inconclusive", _required_sample(seen, abs(margin - _badness(rule, seen.value)))
+    return "inconclusive", _required_sample(seen, abs(margin - badness(rule, seen.value)))
 
 
 def _required_sample(seen: Observed, gap: float) -> RequiredSample:

@@ -7,17 +7,22 @@ from dataclasses import dataclass, fields, replace
 
 from alignkit.errors import ExitCode
 from alignkit.record import (
+    AdviceFacts,
     AttributionFacts,
     BaselineFacts,
     Cell,
     CoverageDiff,
+    DataFacts,
     GroupFacts,
     LatencyFacts,
     MatrixEntry,
+    NoiseFloor,
     PathFacts,
     PixelStage,
     RunRecord,
+    SpatialFacts,
 )
+from alignkit.task_facts import CLASSIFICATION, TaskFacts
 
 EARLIER_STAGE = "all of it comes from an earlier stage"
 """Cause of a stage that changed no image by itself."""
@@ -43,9 +48,18 @@ class Evidence:
     overrides: Sequence[str] = ()
     """``--set`` arguments, as given."""
     labelled: bool = True
-    """Whether the images have labels."""
+    """Whether the metrics of the task have values."""
+    task: TaskFacts = CLASSIFICATION
     quick: Sequence[str] = ()
     """Values that ``--quick`` made smaller, in words."""
+    partial: bool = False
+    """Whether the run was interrupted before every cell was done."""
+    spatial: Sequence[SpatialFacts] = ()
+    advice: Sequence[AdviceFacts] = ()
+    data: DataFacts | None = None
+    noise_floor: Sequence[NoiseFloor] = ()
+    command: str = ""
+    """Shell command that made it; empty where none did."""
 
     @classmethod
     def of_record(cls, record: RunRecord) -> Evidence:

@@ -9,7 +9,9 @@ from alignkit.errors import ExitCode
 from alignkit.experiment.metric_option import RuleMetric
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import Evidence, Observed
+from alignkit.place import Row
 from alignkit.record import BaselineFacts, Drift, MatrixEntry
+from alignkit.text.numbers import plain
 
 
 def applies(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> bool:
@@ -58,7 +60,25 @@ def of_entry(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> Observed:
         return _unmeasured(entry)
     observed = _of_drift(rule, entry.drift, max(1, len(entry.seeds)), entry.place.names)
     aligned = (each.metrics for each in evidence.matrix if each.aligned and each.row == entry.row)
-    return _relative(observed, rule, next(aligned, {}))
+    return replace(
+        _relative(observed, rule, next(aligned, {})), cause=_below_floor(rule, entry, evidence)
+    )
+
+
+def _below_floor(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> str:
+    """Say that a limit of churn is less than two seeds of these models differ; empty if it is not.
+
+    Such a rule fails even for a path that changes no more than training again does.
+    """
+    limit = rule.margin if rule.fail is None else rule.fail
+    if rule.measured.field != "churn" or limit is None or entry.drift is None:
+        return ""
+    churn, known = entry.drift.churn.value, evidence.noise_floor
+    floors = (e.churn for e in known if len(e.seeds) > 1 and Row.parse(e.preprocess) == entry.row)
+    floor = next(floors, 0.0)
+    if churn is None or churn <= limit or limit >= floor:
+        return ""
+    return f"the limit is less than retraining changes ({plain(100 * floor, 1)} %)"
 
 
 def _unmeasured(entry: MatrixEntry) -> Observed:
@@ -79,9 +99,11 @@ def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str
             known = ", ".join(each.name for each in drift.classes[:8])
             reason = f"there is no class {metric.of_class!r}; there are {known}"
             return Observed(*at, reason=reason, missing=ExitCode.USAGE)
-        estimate, n = getattr(chosen[0], metric.field), chosen[0].support
+        own = {"recall": chosen[0].recall, "precision": chosen[0].precision}
+        estimate, n = {**own, **chosen[0].others}.get(metric.field), chosen[0].support
     else:
-        estimate = drift.churn if metric.field == "churn" else drift.metrics.get(metric.field)
+        of_whole = {"churn": drift.churn, **drift.measures, **drift.metrics}
+        estimate = of_whole.get(metric.field)
         errors = drift.errors.get(metric.field)  # stored of whole metrics, not of single classes
     if estimate is None or estimate.value is None:
         reason = estimate.reason if estimate else "not measured"
@@ -95,18 +117,20 @@ def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str
         seeds=seeds,
         images_error=errors.images if errors else None,
         seeds_error=errors.seeds if errors else 0.0,
-        unseen=_unseen(metric, drift, n),
+        unseen=_unseen(metric, drift, n if drift.groups is None else drift.groups),
     )
 
 
 def _unseen(metric: RuleMetric, drift: Drift, images: int) -> float:
-    """Bound the change of a metric that none of ``images`` needs to show.
+    """Bound the change of a metric that none of ``images``, or of their groups, needs to show.
 
     A macro average moves most if its smallest class does. For precision, a class is assumed to be
-    predicted as often as it occurs.
+    predicted as often as it occurs. 0 for what any image moves, by little.
     """
     from alignkit.compare.statistics import rule_of_three
 
+    if metric.continuous:
+        return 0.0
     supports = [each.support for each in drift.classes if each.support]
     if metric.field.endswith(".macro") and supports:
         return rule_of_three(min(supports)) / len(supports)
@@ -125,5 +149,7 @@ def _relative(observed: Observed, rule: Rule, before: Mapping[str, float | None]
     amounts = ("value", "low", "high", "images_error", "seeds_error", "unseen")
     known = {name: getattr(observed, name) for name in amounts}
     return replace(
-        observed, **{name: each / whole for name, each in known.items() if each is not None}
+        # a mean score may be below 0, and a drop of it is a drop all the same
+        observed,
+        **{name: each / abs(whole) for name, each in known.items() if each is not None},
     )

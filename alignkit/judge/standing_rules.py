@@ -48,7 +48,7 @@ def _of_baseline(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
         observed = (
             f"{baseline.new} without an approved line; add them: alignkit baseline record FILE"
         )
-        limit = "every image has an approved line"
+        limit = "every image must have an approved line"
         yield _judged("images", limit, observed, place, ExitCode.BASELINE)
     names = [path.name for path in evidence.paths]
     if dropped := [path for path in baseline.untapped if path not in names]:
@@ -58,7 +58,9 @@ def _of_baseline(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
 
 def _of_repeated_paths(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
     """Judge the paths that repeat the reference, if any rule compares with it."""
-    rules = gate.placed(with_model=bool(evidence.matrix), labelled=evidence.labelled)
+    rules = gate.placed(
+        with_model=bool(evidence.matrix), labelled=evidence.labelled, task=evidence.task
+    )
     if all(rule.against == BASELINE for rule, _ in rules):
         return
     limit = "a candidate is another path than the reference"

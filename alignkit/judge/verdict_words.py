@@ -1,31 +1,26 @@
-"""Rules, values and verdicts in words."""
+"""Rules and their outcomes in words."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from alignkit.experiment.rule_option import Rule
-from alignkit.judge.evidence import BASELINE, Evidence, Observed
-from alignkit.judge.matrix_words import NOTHING_MOVED, matrix_sentence
-from alignkit.judge.measured_models import measured_part
-from alignkit.record import (
-    Control,
-    Estimate,
-    RuleOutcome,
-    VerdictState,
-)
-from alignkit.text.names import QUICK_LOOK, Names, place_in_words
+from alignkit.judge.evidence import BASELINE, Observed
+from alignkit.record import Estimate, RuleOutcome, VerdictState
+from alignkit.text.names import Names, place_in_words
 from alignkit.text.numbers import (
     MINUS,
     estimated,
     grouped,
     plain,
-    shorten,
+    signed,
     significant,
     written,
 )
+from alignkit.text.task_words import digits, interval_in
 
 SEVERITY: tuple[VerdictState, ...] = ("error", "fail", "inconclusive", "warn", "pass")
 NOTHING_CHANGED = "nothing of it changed since it was approved"
@@ -54,8 +49,14 @@ def limits(rule: Rule) -> str:
     return f"{metric.words}{mode}{where}: {', '.join(words)}{relative}{against}"
 
 
-def in_words(rule: Rule, seen: Observed, state: VerdictState) -> str:
-    """Word a value with its interval, or the reason why there is none."""
+def in_words(
+    rule: Rule, seen: Observed, state: VerdictState, *, settled: bool = False, flips: str = "flips"
+) -> str:
+    """Word a value with its interval, or the reason why there is none.
+
+    ``settled`` tells that a sample is known which decides it: the remark then says how large.
+    ``flips`` is the task's word for answers that change.
+    """
     if seen.different or seen.perfect or seen.unchanged:
         return seen.different or ("identical" if seen.perfect else NOT_LOOKED_AT)
     if seen.value is None:
@@ -67,14 +68,50 @@ def in_words(rule: Rule, seen: Observed, state: VerdictState) -> str:
     if metric.kind == "latency":
         return _slower(seen, relative=rule.relative)
     if not metric.signed:
-        value = ", ".join(filter(None, (_amount(seen.value, unit), seen.amount)))
+        value = ", ".join(filter(None, (_value(seen.value, unit), seen.amount)))
     else:
-        change = Estimate(seen.value, seen.low, seen.high)
-        value = estimated(change, unit=" %" if rule.relative else " pp")
-    return value + _unseen(rule, seen, state)
+        value = _changed(Estimate(seen.value, seen.low, seen.high), unit, relative=rule.relative)
+    return value if settled else value + _unseen(rule, seen, state, flips)
 
 
-def _unseen(rule: Rule, seen: Observed, state: VerdictState) -> str:
+def beside_limit(rule: Rule, seen: Observed, state: VerdictState) -> tuple[str, float | None]:
+    """Return a value beside the limit that decides, and the value as a multiple of that limit.
+
+    ``churn 7.70 %, 2 % allowed``; an empty text without a value.
+    """
+    metric = rule.measured
+    if seen.different:
+        return f"{metric.words}: {seen.different}", None
+    if seen.value is None or (limit := _deciding(rule, seen.value, state)) is None:
+        return "", None
+    unit = "share" if rule.relative else metric.unit
+    value = in_words(rule, replace(seen, unseen=0.0), state)
+    if metric.worse == "below":
+        excess = limit / seen.value if seen.value > 0 else None
+        return f"{metric.words} {value}, at least {_amount(limit, unit)} asked", excess
+    sign = {"both": "±", "drop": MINUS, "rise": "+"}[rule.direction] if metric.signed else ""
+    words = f"{metric.words} {value}, {sign}{_amount(limit, unit)} allowed"
+    return words, badness(rule, seen.value) / limit if limit else None
+
+
+def _deciding(rule: Rule, value: float, state: VerdictState) -> float | None:
+    """Return the limit that a value crossed, else the one that it must not."""
+    if state == "warn" and rule.warn is not None:
+        return rule.warn
+    crossed = rule.fail is not None and badness(rule, value) > rule.fail
+    if rule.margin is None or crossed:
+        return rule.warn if rule.fail is None else rule.fail
+    return rule.margin
+
+
+def badness(rule: Rule, value: float) -> float:
+    """Return a value so that a larger one is worse, by the rule's direction."""
+    if not rule.measured.signed:
+        return value
+    return {"both": abs(value), "drop": -value, "rise": value}[rule.direction]
+
+
+def _unseen(rule: Rule, seen: Observed, state: VerdictState, flips: str) -> str:
     """Word the flips that so few images may not show; empty if they decide nothing."""
     # smaller than a tenth of the margin decides nothing, nor smaller than a limit
     decides = state == "inconclusive" and seen.unseen > (rule.fail or math.inf)
@@ -82,8 +119,8 @@ def _unseen(rule: Rule, seen: Observed, state: VerdictState) -> str:
         return ""
     size = f"{plain(100 * seen.unseen, 2)} {'%' if rule.relative else 'pp'}"
     # a rule that passed has counted them
-    few = f"too few images to rule out ±{size} of flips not seen"
-    return f"; {few}" if state == "inconclusive" else f"; flips not seen are less than ±{size}"
+    few = f"too few images to rule out ±{size} of {flips} not seen"
+    return f"; {few}" if state == "inconclusive" else f"; {flips} not seen are less than ±{size}"
 
 
 def settled_by(images: int | None, seeds: int | None) -> str:
@@ -91,14 +128,18 @@ def settled_by(images: int | None, seeds: int | None) -> str:
     if images is None and seeds is None:
         return ""
     if images is None:
-        return f"about {seeds} seeds would settle it; more images alone would not"
+        return f"needs about {seeds} seeds to decide; more images alone do not suffice"
     either = "" if seeds is None else f" or {seeds} seeds"
-    return f"about {grouped(images)} images{either} would settle it"
+    return f"needs about {grouped(images)} images{either} to decide"
 
 
 def worst_first(outcomes: Sequence[RuleOutcome]) -> list[RuleOutcome]:
-    """Order outcomes by severity; those of one state stay in the order of the file."""
-    return sorted(outcomes, key=lambda each: SEVERITY.index(each.state))
+    """Order outcomes by severity, then by how far they lie above their limits."""
+
+    def badness(each: RuleOutcome) -> tuple[int, float]:
+        return SEVERITY.index(each.state), -math.inf if each.excess is None else -each.excess
+
+    return sorted(outcomes, key=badness)
 
 
 def remark(outcome: RuleOutcome) -> str:
@@ -113,6 +154,15 @@ def explained(outcome: RuleOutcome) -> str:
     return "; ".join(filter(None, (f"{outcome.observed} ({outcome.limit})", remark(outcome))))
 
 
+def _changed(change: Estimate, unit: str, *, relative: bool) -> str:
+    """Word a change with its interval, in points, in percent or in the unit of its metric."""
+    if relative or unit == "points":
+        return estimated(change, unit=" %" if relative else " pp")
+    assert change.value is not None
+    shown = f"{signed(change.value, digits(change))} {unit}".rstrip()
+    return f"{shown} {interval_in(change, 'value', size=False)}".rstrip()
+
+
 def _slower(seen: Observed, *, relative: bool) -> str:
     """Word a slowdown: ``+12 % [+9, +16]`` of the reference's time, or in milliseconds."""
     assert seen.value is not None
@@ -123,7 +173,15 @@ def _slower(seen: Observed, *, relative: bool) -> str:
     return f"{value} {unit} [{low}, {high}]"
 
 
+def _value(value: float, unit: str) -> str:
+    """Word what was measured; a share as the matrix does, unless that hides a small one."""
+    if unit != "share" or 0 < value < 0.001 or value in (0, 1):
+        return _amount(value, unit)
+    return f"{plain(100 * value, 2)} %"
+
+
 def _amount(value: float, unit: str) -> str:
+    """Word a limit with every digit that it has."""
     if unit == "share":
         return f"{significant(100 * value, 4)} %"
     if unit == "points":
@@ -134,97 +192,6 @@ def _amount(value: float, unit: str) -> str:
 def replaced(overrides: Sequence[str]) -> tuple[str, ...]:
     """Return the ``--set`` arguments that change what is judged, or by which rules."""
     return tuple(each for each in overrides if re.split(r"[.=]", each, maxsplit=1)[0] in _JUDGED)
-
-
-def sentence(
-    outcomes: Sequence[RuleOutcome],
-    broken: Sequence[Control],
-    doubts: Sequence[Control],
-    evidence: Evidence,
-) -> str:
-    """State effect, interval and cause in one sentence; then name paths not run, and ``--set``.
-
-    A quick look and models that failed come first, and nothing is called aligned then.
-    """
-    said = _sentence(outcomes, broken, doubts, evidence)
-    first = [QUICK_LOOK] * bool(evidence.quick)
-    first += [part] if (part := measured_part(evidence.cells)) else []
-    if not first:
-        return said
-    rest = said.removeprefix(NOTHING_MOVED)
-    return f"{'. '.join(first)}. {rest[:1].upper()}{rest[1:]}"
-
-
-def _sentence(
-    outcomes: Sequence[RuleOutcome],
-    broken: Sequence[Control],
-    doubts: Sequence[Control],
-    evidence: Evidence,
-) -> str:
-    if broken:
-        return (
-            f"The measurement cannot be trusted: the control {broken[0].name!r} expected "
-            f"{broken[0].expected} and observed {broken[0].observed}."
-        )
-    of_pixels = not evidence.matrix or any(
-        each.state in ("fail", "error") and not each.backend for each in outcomes
-    )
-    found = _open(outcomes)
-    said = (
-        _of_rules(outcomes, evidence)
-        if of_pixels
-        else matrix_sentence(evidence, found[1] if found else "")
-    )
-    if doubts:
-        first = doubts[0]
-        rest = said.removeprefix(NOTHING_MOVED)
-        said = f"No conclusion can be drawn: {first.observed}. {rest[:1].upper()}{rest[1:]}"
-    left_out = dict(evidence.skipped)
-    if evidence.baseline is not None:
-        left_out |= dict.fromkeys(evidence.baseline.unchanged, NOTHING_CHANGED)
-        for path, begin in evidence.baseline.begins.items():
-            left_out[f"{path} before {begin}"] = NOTHING_CHANGED
-    skipped = "; ".join(f"{path}: {reason}" for path, reason in left_out.items())
-    sets = ", ".join(f"--set {shorten(each, 120)}" for each in replaced(evidence.overrides))
-    also = f"Not run: {skipped}." if skipped else "", f"Not as in the file: {sets}." if sets else ""
-    return " ".join(filter(None, (said, *also)))
-
-
-def _of_rules(outcomes: Sequence[RuleOutcome], evidence: Evidence) -> str:
-    names = Names(evidence.paths)
-    if found := _open(outcomes):
-        first, tally = found
-        cause = f"; {first.cause}" if first.cause else ""
-        comma = "," * bool(first.column.runtime)
-        return (
-            f"{tally}; the first, {first.metric}{comma or ' of'} {place_in_words(first, names)}: "
-            f"{first.observed} ({first.limit}){cause}."
-        )
-    held = [each for each in outcomes if each.observed != NOT_LOOKED_AT]
-    if not held:
-        return f"Nothing was looked at: all {len(outcomes)} checks stand as they were approved."
-    # each place once, though it has many rules
-    compared = list({each.place: each for each in held}.values())
-    repeated = {path.name for path in evidence.paths if path.same}
-    # a place in a runtime has a comma of its own
-    pairs = ("; " if any(each.backend for each in compared[:4]) else ", ").join(
-        f"{place_in_words(each, names)}"
-        f"{' (the same on purpose)' * (each.evaluated_with in repeated)}"
-        for each in compared[:4]
-    )
-    more = f" and {len(compared) - 4} more" if len(compared) > 4 else ""
-    return f"{NOTHING_MOVED}all {len(held)} checks hold: {pairs}{more}."
-
-
-def _open(outcomes: Sequence[RuleOutcome]) -> tuple[RuleOutcome, str] | None:
-    """Return the first of the worst outcomes and their number in words; ``None`` if all pass."""
-    for state, verb in (
-        ("error", "could not be measured"), ("fail", "failed"),
-        ("inconclusive", "are inconclusive"), ("warn", "warn or are waived"),
-    ):  # fmt: skip
-        if found := [each for each in outcomes if each.state == state]:
-            return found[0], f"{len(found)} of {len(outcomes)} checks {verb}"
-    return None
 
 
 def first_undecided(outcomes: Sequence[RuleOutcome], names: Names) -> list[str]:

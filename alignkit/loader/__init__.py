@@ -146,6 +146,11 @@ class MixedLoader:
         for path in self.paths:
             if reason := path.missing():
                 raise ConfigError(f"{path.name}: {reason}")
+            if path.varies:
+                raise ConfigError(
+                    f"{path.name}: gives images of varying sizes, and a batch holds one; leave "
+                    "'auto' out"
+                )
         transforms = self.transform, self.second_transform or self.transform
         for path, transform in zip(self.paths, transforms, strict=True):
             if transform is not None:

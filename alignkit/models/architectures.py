@@ -121,6 +121,19 @@ def build_model(name: str, classes: int, height: int, width: int) -> nn.Module:
     return model.train()
 
 
+def build_embedder(name: str, length: int, height: int, width: int) -> nn.Sequential:
+    """Build a model that gives (samples, length) embeddings, as `build_model` does with logits.
+
+    Its last layer is followed by a batch normalisation without weights of its own. Features after a
+    ReLU share a direction, and all cosines would begin near 1 (Luo et al., *Bag of Tricks* for
+    re-identification, 2019, call it BNNeck).
+    """
+    from torch import nn
+
+    model = build_model(name, length, height, width)
+    return nn.Sequential(model, nn.BatchNorm1d(length, affine=False))
+
+
 def small_cnn(classes: int, width: int = 16) -> nn.Module:
     """Build four blocks of 3x3 convolution, batch norm, ReLU, 2x2 max pooling; then a global mean.
 
@@ -175,16 +188,17 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
         return load_graph(checkpoint.weights, checkpoint.format)
     # building draws fresh weights, which those of the file replace
     with torch.random.fork_rng(devices=[]):
-        model = build_model(
-            checkpoint.model, checkpoint.classes, checkpoint.height, checkpoint.width
-        )
+        outputs = checkpoint.embedding or checkpoint.classes
+        build = build_embedder if checkpoint.embedding else build_model
+        model = build(checkpoint.model, outputs, checkpoint.height, checkpoint.width)
     weights = read_weights(checkpoint.weights, checkpoint.model)
     try:
         model.load_state_dict(weights)
     except (RuntimeError, TypeError) as error:
+        given = "dimensions" if checkpoint.embedding else "classes"
         raise DataError(
-            f"{checkpoint.weights} holds no weights of {checkpoint.model} with "
-            f"{checkpoint.classes} classes: {misfit(model.state_dict(), weights) or error}"
+            f"{checkpoint.weights} holds no weights of {checkpoint.model} with {outputs} {given}: "
+            f"{misfit(model.state_dict(), weights) or error}"
         ) from error
     return model.eval()
 

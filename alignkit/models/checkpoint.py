@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from alignkit.tasks import usual_task
+
 if TYPE_CHECKING:
     from alignkit.arrays import Batch
+    from alignkit.tasks import Task
 
 CheckpointFormat = Literal["weights", "torchscript", "exported", "onnx"]
 """``state_dict``, TorchScript file, archive of ``torch.export.save``, ONNX file."""
@@ -21,7 +24,7 @@ class Checkpoint:
     model: str
     """Name for `alignkit.models.architectures.build_model`; any name if the file holds a graph."""
     classes: int
-    """Number of outputs."""
+    """Number of outputs that are scores of classes; 0 for an embedding."""
     height: int
     """Input height in pixels."""
     width: int
@@ -38,6 +41,13 @@ class Checkpoint:
     """Names of the further outputs: classes that the data has not."""
     onnx: Path | None = None
     """The user's own ONNX file beside the weights, which ONNX runtimes run as it is."""
+    outputs: tuple[str, ...] = ()
+    """Names of the wanted outputs, in the order in which sessions return them; empty for the only
+    output of the model."""
+    embedding: int = 0
+    """Length of the vector that a model trained here gives; 0 if it gives scores of classes."""
+    task: Task = field(default_factory=usual_task, hash=False)
+    """The work of the model; an option of it may have no hash."""
 
     @property
     def graph(self) -> Path | None:

@@ -14,17 +14,22 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from alignkit.errors import ConfigError, DataError
+from alignkit.errors import BackendError, ConfigError, DataError
 from alignkit.models.architectures import build_model, unfit_size
-from alignkit.models.checkpoint import Checkpoint
+from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
+from alignkit.models.entry_faults import Fault, entry_faults, miscounted, misnamed, unread
 from alignkit.models.file_kind import mistaken
 from alignkit.models.onnx_header import read_onnx_header
 from alignkit.models.pretrained import published_outputs
-from alignkit.models.user_model import Fault, UserModel
+from alignkit.models.user_model import LONE_OUTPUT, UserModel
 from alignkit.models.weights_header import read_weights_header, wrapper
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import nn
+
+    from alignkit.tasks import OutputShape
 
 _TRIED = range(32, 513, 32)
 """Sides in pixels that are tried, nearest first, to name a size that a model takes."""
@@ -46,23 +51,18 @@ def faults_of(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -
     and torch is imported only to compare weights that look right with the names of their model.
     Raise `MissingDependency` if the model is timm's and timm is not installed.
     """
-    found = given.faults(classes, size)
+    found = entry_faults(given, classes, size)
     if given.pretrained:
         found += _published_faults(given, len(classes), size)
     elif given.format == "weights":
         found += _weights_faults(given, len(classes), size)
     elif given.format != "onnx" and (reason := mistaken(given.file, given.format)):
         found.append(Fault(given.format, f"{given.file} cannot be loaded: {reason}"))
-    named = given.classes or classes
-    if not found and not named and given.onnx and not _is_code(given):
+    named = given.named or classes
+    if not found and not named and given.onnx and not given.is_code:
         outputs = _outputs(given, size)
         found += [Fault("onnx", reason)] if (reason := _unequal(given, outputs)) else []
     return found
-
-
-def _is_code(given: UserModel) -> bool:
-    """Tell whether code of the user's own computes the outputs."""
-    return given.format in ("torchscript", "exported") or given.runs_own_code
 
 
 def _unequal(given: UserModel, outputs: int | None) -> str:
@@ -70,7 +70,7 @@ def _unequal(given: UserModel, outputs: int | None) -> str:
 
     It is asked where no name says how many there should be.
     """
-    exported = read_onnx_header(given.onnx).classes if given.onnx else None
+    exported = _counted(given, read_onnx_header(given.onnx).declared) if given.onnx else None
     if None in (outputs, exported) or outputs == exported:
         return ""
     own = f"{given.model} {given.pretrained}" if given.pretrained else given.file
@@ -80,13 +80,15 @@ def _unequal(given: UserModel, outputs: int | None) -> str:
 def given_checkpoint(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -> Checkpoint:
     """Build a user's model for data of these classes, empty if the images have no labels.
 
-    Raise as `UserModel.checkpoint` and `output_names` do.
+    A module of the user's own is run on one black image, for the names of its outputs. Raise as
+    `UserModel.checkpoint`, `output_names` and `require_own_code` do.
     """
-    if classes:
-        return given.checkpoint(classes, size)
-    names = output_names(given, size)
+    named = classes or output_names(given, size)
+    checkpoint = given.checkpoint(named, size)
+    if given.is_code:
+        checkpoint = replace(checkpoint, outputs=_names_of_code(given, checkpoint))
     # without labels there is no class that an output could belong to
-    return replace(given.checkpoint(names, size), outside=names)
+    return checkpoint if classes else replace(checkpoint, outside=tuple(named))
 
 
 def output_names(given: UserModel, size: tuple[int, int]) -> tuple[str, ...]:
@@ -94,10 +96,10 @@ def output_names(given: UserModel, size: tuple[int, int]) -> tuple[str, ...]:
 
     Raise `DataError` if the number of outputs is not known, `ConfigError` as the model's code does.
     """
-    if given.classes:
-        return given.classes
+    if given.named:
+        return given.named
     outputs = _outputs(given, size)
-    if not outputs:
+    if outputs is None:
         raise DataError(
             f"{given.file} does not say how many outputs it has; name them as the model's "
             "'classes', a list or a file with one name a line"
@@ -108,13 +110,13 @@ def output_names(given: UserModel, size: tuple[int, int]) -> tuple[str, ...]:
 
 
 def _outputs(given: UserModel, size: tuple[int, int]) -> int | None:
-    """Count a model's outputs by its file; run a graph or code on one black image for it."""
+    """Count a model's classes by its file; run a graph or code on one black image for it."""
     if given.pretrained:
         return published_outputs(given.pretrained, given.model)
     if given.format == "onnx":
-        return read_onnx_header(given.file).classes
+        return _counted(given, read_onnx_header(given.file).declared)
     if given.format != "weights":
-        return _outputs_of_graph(given, size, given.parts["file"])
+        return _counted(given, _of_graph(given.file, given.format, size, given.parts["file"]))
     weights = read_weights_header(given.file).tensors
     outputs = _outputs_in(weights, _outline(given.model, 2, *size).state_dict(), 2)
     if outputs != 2 or not given.runs_own_code:
@@ -124,62 +126,110 @@ def _outputs(given: UserModel, size: tuple[int, int]) -> int | None:
     # a function that takes no number of classes has as many as it likes
     with torch.random.fork_rng(devices=[]):
         module = build_model(given.model, 2, *size)
-    return _counted(given, module.eval(), size)
+    return _counted(given, _declared(given.file, module.eval(), size))
+
+
+def _counted(given: UserModel, declared: Sequence[OutputShape]) -> int | None:
+    try:
+        return given.task.counted(given.chosen(declared))
+    except ConfigError as error:
+        raise DataError(f"{given.graph or given.file}: {error}") from error
 
 
 @cache
-def _outputs_of_graph(
-    given: UserModel,
+def _of_graph(
+    file: Path,
+    kind: CheckpointFormat,
     size: tuple[int, int],
     sha256: str,  # noqa: ARG001 - it keys the cache
-) -> int | None:
-    """Load a graph of torch's once, and count its outputs; another file has another SHA-256."""
+) -> tuple[OutputShape, ...]:
+    """Load a graph of torch's once, and describe its outputs; another file has another SHA-256."""
     from alignkit.models.torch_model_files import load_graph
 
-    return _counted(given, load_graph(given.file, given.format), size)
+    return _declared(file, load_graph(file, kind), size)
 
 
-def _counted(given: UserModel, module: nn.Module, size: tuple[int, int]) -> int | None:
-    """Count the outputs for one black image; ``None`` if they are no row.
+@cache
+def _of_function(checkpoint: Checkpoint) -> tuple[OutputShape, ...]:
+    """Build a function's module once, and describe its outputs; other weights have another key."""
+    from alignkit.models.architectures import load_model
 
-    Raise `DataError` if the module does not run.
+    size = (checkpoint.height, checkpoint.width)
+    return _declared(checkpoint.weights, load_model(checkpoint), size)
+
+
+def _declared(file: Path, module: nn.Module, size: tuple[int, int]) -> tuple[OutputShape, ...]:
+    """Describe the outputs for one black image.
+
+    Raise `DataError` if the module does not run, or returns anything but tensors.
     """
-    import torch
+    from alignkit.models.module_outputs import declared_outputs
 
     try:
-        with torch.inference_mode():
-            logits = module(torch.zeros(1, 3, *size))
+        return declared_outputs(module, size)
+    except BackendError as error:
+        raise DataError(f"{file}: {error}") from error
     except Exception as error:  # code of the user's own raises what it likes
         reason = str(error).strip().rpartition("\n")[2]
-        text = f"{given.file} does not run on inputs of {size[0]}x{size[1]} ({reason})"
+        text = f"{file} does not run on inputs of {size[0]}x{size[1]} ({reason})"
         raise DataError(text) from error
-    return logits.shape[-1] if isinstance(logits, torch.Tensor) and logits.ndim == 2 else None
 
 
 def require_own_code(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -> None:
     """Run a TorchScript file, an exported program or a function's module on one black image.
 
-    Raise `DataError` if it does not run, or has another number of outputs than is named.
+    Raise `DataError` if it does not run, if the task cannot read its outputs for so many classes,
+    or if they are not those of the ONNX file beside it.
     """
-    from alignkit.models.architectures import load_model
-
-    if not _is_code(given):
+    if not given.is_code:
         return
     checkpoint = given.checkpoint(classes, size)
+    _names_of_code(given, checkpoint)
+    if fault := unread(given, _of_code(given, checkpoint), len(classes), given.file):
+        raise DataError(fault.message)
+
+
+def _of_code(given: UserModel, checkpoint: Checkpoint) -> tuple[OutputShape, ...]:
+    """Describe the outputs of code; a tensor that is returned alone is named by the user."""
+    size = (checkpoint.height, checkpoint.width)
     if given.format == "weights":
-        outputs = _counted(given, load_model(checkpoint), size)
+        # the names that are looked for do not change the module
+        found = _of_function(replace(checkpoint, outputs=(), onnx=None))
     else:
-        outputs = _outputs(given, size)
-    if outputs and (reason := given.misnamed(outputs, len(classes))):
-        raise DataError(reason)
+        found = _of_graph(given.file, given.format, size, given.parts["file"])
+    named = given.outputs or checkpoint.outputs
+    if [each.name for each in found] == [LONE_OUTPUT] and len(named) == 1:
+        return (replace(found[0], name=named[0]),)
+    return found
+
+
+def _names_of_code(given: UserModel, checkpoint: Checkpoint) -> tuple[str, ...]:
+    """Name the outputs of code that the task decodes; none if there is only one.
+
+    Raise `DataError` if it cannot, or if the ONNX file beside it names others.
+    """
+    found = _of_code(given, checkpoint)
+    if fault := unread(given, found, 0, given.file):
+        raise DataError(fault.message)
+    names, exported = given.wanted(found), checkpoint.outputs
+    if not given.onnx or names == exported or (not names and len(exported) == 1):
+        return exported if given.onnx else names
+    there, here = (
+        ", ".join(each.name for each in outputs)
+        for outputs in (read_onnx_header(given.onnx).declared, found)
+    )
+    raise DataError(
+        f"{given.onnx} has the outputs {there}, and {given.file} has {here}; the task reads "
+        "outputs of the same names in both; name them at the export (output_names)"
+    )
 
 
 def _published_faults(given: UserModel, classes: int, size: tuple[int, int]) -> list[Fault]:
     found = []
     try:
         outputs = published_outputs(given.pretrained, given.model)
-        if reason := given.misnamed(outputs, classes):
-            found.append(given.miscounted(reason))
+        if reason := misnamed(given, outputs, classes):
+            found.append(miscounted(given, reason))
     except ConfigError as error:
         found.append(Fault("pretrained", str(error).removeprefix("pretrained: ")))
     try:
@@ -207,7 +257,7 @@ def _weights_faults(given: UserModel, classes: int, size: tuple[int, int]) -> li
         return found
     from alignkit.models.torch_model_files import misfit
 
-    outputs = len(given.classes) or classes or 2
+    outputs = len(given.named) or classes or 2
     own = _outline(given.model, outputs, *size).state_dict()
     if not (reason := misfit(own, weights)):
         return []
@@ -215,8 +265,8 @@ def _weights_faults(given: UserModel, classes: int, size: tuple[int, int]) -> li
     if outputs_found is None:
         advice = "" if "its names begin" in reason else "; name the model that it was saved from"
         return [Fault("weights", f"{begin}: {reason}{advice}")]
-    named = given.misnamed(outputs_found, classes)
-    return [given.miscounted(named)] if named else []
+    named = misnamed(given, outputs_found, classes)
+    return [miscounted(given, named)] if named else []
 
 
 def _outputs_in(weights: Any, own: Any, outputs: int) -> int | None:

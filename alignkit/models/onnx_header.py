@@ -7,19 +7,22 @@ numbers of the fields are those of onnx.proto3.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from alignkit.errors import DataError
 from alignkit.models.file_kind import mistaken
 from alignkit.stored_file import open_regular
+from alignkit.tasks import OutputShape
 
 Shape: TypeAlias = tuple[int | None, ...]
 """``None`` for a dimension that the file leaves open."""
 
-_FLOAT = 1
+_FLOAT, DOUBLE = 1, 11
+"""Types of elements, as onnx numbers them."""
+_WHOLE = frozenset({2, 3, 4, 5, 6, 7, 9, 12, 13})
 _TYPES = {
     0: "undefined", 2: "uint8", 3: "int8", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
     10: "float16", 11: "float64", 16: "bfloat16",
@@ -46,6 +49,15 @@ class OnnxHeader:
     outputs: tuple[OnnxValue, ...]
     beside: tuple[str, ...]
     """Files that hold weights, relative to this one."""
+    metadata: tuple[tuple[str, str], ...] = ()
+    """Key and value of each entry that its exporter wrote beside the graph."""
+
+    @property
+    def declared(self) -> tuple[OutputShape, ...]:
+        """The outputs, as a task recognises them."""
+        return tuple(
+            OutputShape(each.name, each.shape, each.type in _WHOLE) for each in self.outputs
+        )
 
     @property
     def classes(self) -> int | None:
@@ -62,7 +74,8 @@ def read_onnx_header(file: Path) -> OnnxHeader:
         graphs = [each for number, each in model if number == 7]
         if graphs and any(number == 1 for number, _ in model):
             functions = [each for number, each in model if number == 25]
-            return _header(graphs[-1], functions)
+            pairs = tuple(_pair(each) for number, each in model if number == 14)
+            return replace(_header(graphs[-1], functions), metadata=pairs)
     except OSError as error:
         raise DataError(f"{file} cannot be read ({error.strerror})") from error
     except (ValueError, IndexError, TypeError) as error:
@@ -76,30 +89,37 @@ def _mapped(file: Path) -> memoryview:
         return memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-def onnx_faults(file: Path, header: OnnxHeader, size: tuple[int, int]) -> Iterator[str]:
-    """Say why a graph does not take (samples, 3, height, width) float32 and give logits."""
+def onnx_faults(
+    file: Path, header: OnnxHeader, size: tuple[int, int], wanted: Collection[str] = ()
+) -> Iterator[str]:
+    """Say why a graph does not take (samples, 3, height, width) float32, or give float32.
+
+    ``wanted`` are the names of the outputs that are read, all if empty.
+    """
     if len(header.inputs) != 1 or not header.outputs:
         yield (
-            f"{file} has {len(header.inputs)} inputs and {len(header.outputs)} outputs; an image "
-            "classifier with one input is needed"
+            f"{file} has {len(header.inputs)} inputs and {len(header.outputs)} outputs; a model "
+            "with one input, the images, is needed"
         )
         return
-    (given,), logits = header.inputs, header.outputs[0]
+    (given,) = header.inputs
     if given.type != _FLOAT:
         yield (
             f"{file} takes {_TYPES.get(given.type, 'other values')}, no float32; export it with a "
             "float32 input"
         )
-    yield from _input_faults(file, given.shape or (), (3, *size))
-    if logits.type not in (0, _FLOAT):
+    if given.shape is None:
         yield (
-            f"{file} gives {_TYPES.get(logits.type, 'other')} outputs, and logits are float32; "
-            "export it in float32, and without a final argmax or conversion"
+            f"{file} does not say how many sides its input {given.name!r} has; declare it as "
+            f"{in_text((None, 3, *size))} (onnx.helper.make_tensor_value_info), or export it again"
         )
-    if logits.shape and len(logits.shape) != 2:
+    else:
+        yield from _input_faults(file, given.shape, (3, *size))
+    double = [each.name for each in header.outputs if each.type == DOUBLE]
+    if named := [each for each in double if each in wanted or not wanted]:
         yield (
-            f"{file} gives outputs of {in_text(logits.shape)}; a classifier gives a row of logits "
-            "an image; compare the preprocessing of other models with diff or gate"
+            f"{file} gives {_TYPES[DOUBLE]} outputs ({', '.join(named)}), and outputs are "
+            "compared in float32; export it in float32"
         )
 
 
@@ -115,11 +135,25 @@ def _input_faults(file: Path, taken: Shape, wanted: tuple[int, int, int]) -> Ite
             f"{file} takes inputs of {in_text(taken)}, and the path gives "
             f"{in_text((None, *wanted))}; change the path's size, or export the model again"
         )
-    if len(taken) == 4 and taken[0] is not None:
+    if len(taken) == 4 and taken[0] not in (None, 1):  # one image at a time is no fault
         yield (
             f"{file} takes batches of exactly {taken[0]}; export it with a free first dimension "
             "(torch.onnx.export: dynamic_shapes, or dynamic_axes)"
         )
+
+
+def one_size(file: Path) -> str:
+    """Say that a graph takes images of one size only; empty if height and width are open.
+
+    Raise `DataError` as `read_onnx_header` does.
+    """
+    taken = next((each.shape for each in read_onnx_header(file).inputs), None)
+    if taken is None or taken[2:] == (None, None):
+        return ""
+    return (
+        f"{file} takes inputs of {in_text(taken)} alone; export it with open height and width "
+        "(torch.onnx.export: dynamic_shapes; Ultralytics: dynamic=True)"
+    )
 
 
 def in_text(shape: Shape) -> str:
@@ -185,6 +219,11 @@ def _header(graph: _Field, functions: Iterable[_Field]) -> OnnxHeader:
     beside = dict.fromkeys(_text(name) for each in located for name in _all(each, 2))
     own = tuple(each for each in inputs if each.name not in weights)
     return OnnxHeader(own, outputs, tuple(filter(None, beside)))
+
+
+def _pair(entry: _Field) -> tuple[str, str]:
+    key, value = ("".join(map(_text, _all(entry, number))) for number in (1, 2))
+    return key, value
 
 
 def _tensors(graph: _Field) -> Iterator[_Field]:

@@ -58,8 +58,6 @@ def read_pretrained(pretrained: str, model: str) -> tuple[Mapping[str, Any], tup
         from alignkit.models.torch_model_files import read_weights
 
         weights = read_weights(_existing(pretrained), model)
-        if not isinstance(weights, Mapping):
-            raise ConfigError(f"pretrained: {pretrained} is not for {model}: no state_dict")
         return weights, _last_module(weights)
     if model.startswith("timm:"):
         return _from_timm(pretrained, model)

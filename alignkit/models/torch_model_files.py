@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from alignkit.errors import ConfigError, DataError
 from alignkit.extras import require_libraries
 from alignkit.models.file_kind import damage
-from alignkit.models.weights_header import NESTED
-from alignkit.stored_file import file_sha256
-from alignkit.workspace import content_key
+from alignkit.models.weights_header import weights_in
+from alignkit.tasks.own_code import own_function
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,10 +21,11 @@ if TYPE_CHECKING:
     from alignkit.models.checkpoint import CheckpointFormat
 
 
-def read_weights(file: Path, model: str) -> Any:
+def read_weights(file: Path, model: str) -> Mapping[str, Any]:
     """Read the ``state_dict`` in a file of ``torch.save``; no code in the pickle is executed.
 
-    Raise `DataError` if the file is damaged, or holds more than tensors and plain containers.
+    Raise `DataError` if the file is damaged, or holds more than tensors and plain containers, or no
+    ``state_dict``.
     """
     import pickle
 
@@ -47,16 +45,14 @@ def read_weights(file: Path, model: str) -> Any:
     except (RuntimeError, EOFError, ValueError, LookupError, OSError) as error:
         reason = damage(file, error, "weights")
         raise DataError(f"{file} holds no weights of {model}: {reason}") from error
-    # the state of a whole training, as scripts save it
-    keys = NESTED if isinstance(stored, dict) else ()
-    nested = (stored[key] for key in keys if isinstance(stored.get(key), dict))
-    return next(nested, stored)
+    try:
+        return weights_in(stored).tensors
+    except DataError as error:
+        raise DataError(f"{file} holds no weights of {model}: {error}") from None
 
 
-def misfit(own: Mapping[str, Any], weights: Any) -> str:
+def misfit(own: Mapping[str, Any], weights: Mapping[str, Any]) -> str:
     """Explain why ``weights`` do not fit a module whose ``state_dict`` is ``own``; else empty."""
-    if not isinstance(weights, Mapping):
-        return f"it holds a {type(weights).__name__}"
     missing = [name for name in own if name not in weights]
     surplus = [str(name) for name in weights if name not in own]
     shapes = [
@@ -135,56 +131,9 @@ def build_own(name: str, classes: int) -> nn.Module:
         except RuntimeError as error:
             raise ConfigError(f"timm has no model {function!r} ({error})") from error
         return built
-    _look_where_started()
-    try:
-        build = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise _not_found(name, str(error)) from error
+    build = own_function(name, "model")
     built = build(classes) if signature(build).parameters else build()
     return built
-
-
-def own_source(name: str) -> str:
-    """Hash the source of the package, or of the single module, that holds ``module:function``.
-
-    Nothing is imported. Return SHA-256 hex; raise `ConfigError` if there is no such module, or one
-    of its files is not regular.
-    """
-    from importlib.util import find_spec
-
-    top = name.partition(":")[0].partition(".")[0]
-    _look_where_started()
-    spec = find_spec(top)  # of a name without a dot, this runs no code
-    if spec is None:
-        raise _not_found(name, f"no module named {top!r}")
-    # a module of a package may import the others
-    folders = [Path(each) for each in spec.submodule_search_locations or ()]
-    found = (each for folder in folders for each in sorted(folder.rglob("*.py")))
-    # an editor marks an open file by a link to nowhere
-    files = [each for each in found if each.exists() and not each.is_dir()]
-    if not folders and spec.has_location:
-        files = [Path(str(spec.origin))]
-    return content_key([_source_sha256(name, each) for each in files])
-
-
-def _source_sha256(name: str, file: Path) -> str:
-    try:
-        return file_sha256(file)
-    except OSError as error:
-        reason = f"{file}, of its package, cannot be read ({error.strerror})"
-        raise ConfigError(f"model {name!r}: {reason}; remove it, or make it readable") from error
-
-
-def _look_where_started() -> None:
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # as `python -m` does: the folder alignkit was started in
-
-
-def _not_found(name: str, reason: str) -> ConfigError:
-    return ConfigError(
-        f"model {name!r}: {reason}; start alignkit in the folder that holds "
-        f"{name.partition(':')[0]}, or install it"
-    )
 
 
 def import_timm() -> Any:

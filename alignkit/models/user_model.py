@@ -1,35 +1,31 @@
-"""`UserModel`: a trained model that the user brings, its `Checkpoint`, and the faults of its entry.
-
-Exporters may keep the weights of an ONNX graph in files beside it. Backends take the bytes of one
-file, so such a graph is joined with its weights once.
-"""
+"""`UserModel`: a trained model that the user brings, and its `Checkpoint`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import ConfigError, DataError
 from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
-from alignkit.models.onnx_header import OnnxHeader, in_text, onnx_faults, read_onnx_header
+from alignkit.models.entry_faults import entry_faults
+from alignkit.models.joined_graph import weights_beside
+from alignkit.models.named_outputs import matched_by_name, names_in
+from alignkit.models.onnx_header import in_text, read_onnx_header
 from alignkit.models.pretrained import identity, published_file, published_outputs
 from alignkit.models.weights_header import read_weights_header
+from alignkit.plugins import did_you_mean
 from alignkit.stored_file import file_sha256, irregular
+from alignkit.tasks import OutputShape, usual_task
 from alignkit.workspace import Workspace, content_key
 
-_LARGEST = 2**31
-"""Bytes of weights in one file: protobuf's limit for a message."""
+if TYPE_CHECKING:
+    from alignkit.tasks import Task
 
-
-class Fault(NamedTuple):
-    """A reason why a model cannot run, with the next step."""
-
-    key: str
-    """The key of its entry of ``models:`` that it is about."""
-    message: str
+LONE_OUTPUT = "output"
+"""Name of the output of a torch module that returns one tensor."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +38,59 @@ class UserModel:
     model: str = ""
     """Name of the module to rebuild around a ``state_dict``; other files hold their own graph."""
     classes: tuple[str, ...] = ()
-    """Class names in the order of the outputs; empty if the data has these classes in this order.
-    They may be more than the data's."""
+    """Class names in the order of the outputs; empty if the file names them, or else the data has
+    these classes in this order. They may be more than the data's."""
     pretrained: str = ""
     """Name of published weights of ``model``; ``file`` is theirs once `fetched` stored them."""
     onnx: Path | None = None
     """The same model as an ONNX file, beside a file of torch's; the ONNX runtimes run it."""
+    outputs: tuple[str, ...] = ()
+    """Names of the outputs among which the task finds its own; all if empty."""
+    task: Task = field(default_factory=usual_task)
+    """The task that the model solves, which decides how its outputs are read."""
 
     @property
     def graph(self) -> Path | None:
         """The ONNX file, if there is one."""
         return self.file if self.format == "onnx" else self.onnx
+
+    @property
+    def is_code(self) -> bool:
+        """Whether code of the user's own computes the outputs of a torch module."""
+        return self.format in ("torchscript", "exported") or self.runs_own_code
+
+    @cached_property  # a plan asks often
+    def in_file(self) -> tuple[str, ...]:
+        """The names of the outputs that its file holds; empty if it holds none, or is not here."""
+        file = self.graph or self.file
+        return names_in(file, "onnx" if self.graph else self.format) if file.is_file() else ()
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The names of the outputs by the entry, or else by the file; empty if neither has any."""
+        return self.classes or self.in_file
+
+    def declared(self) -> tuple[OutputShape, ...] | None:
+        """Describe the outputs; ``None`` if they are known only once code of the user's own runs.
+
+        Raise `DataError` if an ONNX file cannot be read.
+        """
+        if self.graph:
+            return read_onnx_header(self.graph).declared
+        # torchvision's and timm's classifiers give a row of numbers an image
+        return None if self.is_code else (OutputShape(LONE_OUTPUT, (None, None)),)
+
+    def recognised(self, classes: Sequence[str]) -> str:
+        """Say in words which outputs the task reads, and how, and how its classes are found.
+
+        ``classes`` are the data's, empty if not known. Raise `ConfigError` if it cannot,
+        `DataError` as `declared` does.
+        """
+        by_name = "" if self.classes else matched_by_name(self.in_file, classes)
+        if (outputs := self.declared()) is None:
+            return "its outputs are known when its code runs, at the beginning of a run" + by_name
+        count = len(self.named) or len(classes) or None
+        return self.task.recognise(self.chosen(outputs), count) + by_name
 
     @cached_property  # a plan asks often, and hashing a large file takes seconds
     def parts(self) -> dict[str, Any]:
@@ -62,7 +100,7 @@ class UserModel:
         file lacks the weights beside it.
         """
         from alignkit.models.architectures import model_version
-        from alignkit.models.torch_model_files import own_source
+        from alignkit.tasks.own_code import own_source
 
         if self.onnx:
             self._require_file(self.onnx)
@@ -75,7 +113,9 @@ class UserModel:
         if self.model:  # the library's code, not the file, decides how the weights are used
             parts["library"] = model_version(self.model)
         if self.runs_own_code:
-            parts["source"] = own_source(self.model)
+            parts["source"] = own_source(self.model, "model")
+        if self.outputs:
+            parts["outputs"] = list(self.outputs)
         if self.onnx:
             parts["onnx"] = file_sha256(self.onnx)
         if self.graph and (beside := weights_beside(self.graph)):
@@ -159,12 +199,12 @@ class UserModel:
     def checkpoint(self, classes: Sequence[str], size: tuple[int, int]) -> Checkpoint:
         """Build the checkpoint for these classes and inputs of (height, width).
 
-        Raise `DataError` for the first of its `faults`.
+        Raise `DataError` for the first of its `entry_faults`.
         """
-        for fault in self.faults(classes, size):
+        for fault in entry_faults(self, classes, size):
             raise DataError(fault.message)
         height, width = size
-        named = self.classes or tuple(classes)
+        named = self.named or tuple(classes)
         known = {*classes}
         outside = tuple(name for name in named if name not in known)
         order = tuple(map(named.index, (*classes, *outside)))
@@ -179,118 +219,28 @@ class UserModel:
             order=() if order == tuple(range(len(order))) else order,
             outside=outside,
             onnx=self.onnx,
+            # what a module of torch returns is known when it runs: its names are the user's
+            outputs=self.wanted(read_onnx_header(self.graph).declared)
+            if self.graph
+            else self.outputs,
+            task=self.task,
         )
 
-    def faults(self, classes: Sequence[str], size: tuple[int, int]) -> list[Fault]:
-        """Find names of the data's classes that 'classes' lacks and, of an ONNX file, other shapes.
+    def chosen(self, declared: Sequence[OutputShape]) -> list[OutputShape]:
+        """Return the outputs that the entry names, by default all.
 
-        ``classes`` is empty if they are not known; ``size`` is (height, width). Only headers are
-        read.
+        Raise `ConfigError` for a name that none has.
         """
-        found = [Fault("classes", reason)] if (reason := self._unnamed(classes)) else []
-        if self.graph is None:
-            return found
-        try:
-            header = read_onnx_header(self.graph)
-        except DataError as error:
-            return [*found, Fault("onnx", str(error))]
-        found += [Fault("onnx", reason) for reason in onnx_faults(self.graph, header, size)]
-        found += [Fault("onnx", reason) for reason in missing_weights(self.graph, header)]
-        counted = header.classes or 0
-        if counted and (reason := self.misnamed(counted, len(classes), self.graph)):
-            found.append(Fault("onnx", reason) if self.onnx else self.miscounted(reason))
-        return found
+        known = {each.name: each for each in declared}
+        for name in self.outputs:
+            if name not in known:
+                raise ConfigError(f"it has no output {name!r}{did_you_mean(name, known)}")
+        return [known[name] for name in self.outputs or known]
 
-    def miscounted(self, reason: str) -> Fault:
-        """Return a fault of the number of outputs, at the key that names them if there is one."""
-        key = "pretrained" if self.pretrained else self.format
-        return Fault("classes" if self.classes else key, reason)
+    def wanted(self, declared: Sequence[OutputShape]) -> tuple[str, ...]:
+        """Name the outputs that the task decodes; none if there is only one.
 
-    def _unnamed(self, classes: Sequence[str]) -> str:
-        unknown = sorted({*classes} - {*self.classes})
-        if not self.classes or not unknown:
-            return ""
-        some = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" * (len(unknown) > 3))
-        named = ", ".join(self.classes[:3]) + (", …" if len(self.classes) > 3 else "")
-        return (
-            f"'classes' names {len(self.classes)} outputs ({named}), and the model has no output "
-            f"for {len(unknown)} of the data's {len(classes)} classes: {some}; name the outputs as "
-            "the folders are named"
-        )
-
-    def misnamed(self, outputs: int, classes: int, file: Path | None = None) -> str:
-        """Explain why this number of outputs fits neither 'classes' nor the data; else empty.
-
-        ``classes`` is 0 if the data's are not known; ``file`` is the one that has the outputs.
+        Raise `ConfigError` if they fit none of its decoders.
         """
-        weights = f"{self.model} {self.pretrained}" if self.pretrained else self.file
-        has = f"{file or weights} has {outputs} outputs"
-        if self.classes:
-            if outputs == len(self.classes):
-                return ""
-            return f"{has}, and 'classes' names {len(self.classes)}; name every output, in order"
-        if not classes:
-            return ""
-        if outputs > classes:
-            return (
-                f"{has}, and the data has {classes} classes; name the {outputs} outputs in order "
-                "as the model's 'classes', a list or a file with one name a line"
-                + "; 'classes: imagenet' names those of ImageNet-1k"
-                * (outputs == 1000)
-            )
-        if outputs < classes:
-            return f"{has}, and the data has {classes} classes; remove those that it does not know"
-        return ""
-
-
-def missing_weights(file: Path, header: OnnxHeader) -> list[str]:
-    """Name each file in which the graph keeps weights, and which is not there."""
-    return [
-        f"{file} keeps its weights in {location}, which is not beside it; move both together"
-        for location in header.beside
-        if not (file.parent / location).is_file()
-    ]
-
-
-def weights_beside(file: Path) -> dict[str, str]:
-    """Map each file in which the graph keeps weights to its SHA-256; empty if it holds its own.
-
-    Raise `DataError` if one of them is not there, or the file is no ONNX file.
-    """
-    header = read_onnx_header(file)
-    for reason in missing_weights(file, header):
-        raise DataError(reason)
-    return {location: file_sha256(file.parent / location) for location in header.beside}
-
-
-def in_one_file(file: Path, workspace: Workspace) -> Path:
-    """Return the file, or, if its weights lie beside it, a stored file with all of them.
-
-    Raise `DataError` if one file cannot hold the weights, or they cannot be read.
-    """
-    import onnx
-
-    beside = weights_beside(file)
-    if not beside:
-        return file
-    size = sum((file.parent / each).stat().st_size for each in beside)
-    if size > _LARGEST:
-        raise DataError(
-            f"{file} has {size / 2**30:.1f} GiB of weights; backends take graphs of one file, "
-            f"which holds at most {_LARGEST / 2**30:g} GiB"
-        )
-
-    def put_together(folder: Path) -> None:
-        try:
-            onnx.save(onnx.load(file), graph_in(folder))
-        except Exception as error:
-            raise DataError(f"{file}: its weights cannot be read ({error})") from error
-
-    parts = {"graph": file_sha256(file), "weights": beside}
-    label = f"put {file.name} together"
-    return workspace.keep("exports", parts, label, put_together, graph_in)
-
-
-def graph_in(folder: Path) -> Path:
-    """Return the file of a stored graph."""
-    return folder / "model.onnx"
+        found = self.task.wanted(self.chosen(declared))
+        return found if len(declared) > 1 else ()

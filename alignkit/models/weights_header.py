@@ -20,7 +20,7 @@ from alignkit.errors import DataError
 from alignkit.models.file_kind import damage, kind_of, mistaken
 from alignkit.stored_file import open_regular
 
-NESTED = ("state_dict", "model_state_dict", "model")
+_NESTED = ("state_dict", "model_state_dict", "model")
 """Keys under which training scripts keep the ``state_dict`` beside an optimiser's state."""
 _WRAPPERS = {"module.": "DataParallel", "_orig_mod.": "torch.compile"}
 """Beginnings of all names that a wrapper around the module adds."""
@@ -68,7 +68,7 @@ def read_weights_header(file: Path) -> WeightsHeader:
         raise
     except Exception as error:  # a damaged pickle makes its reader raise any kind
         raise DataError(damage(file, error, "weights")) from error
-    return _weights_in(content)
+    return weights_in(content)
 
 
 def _content(file: Path) -> Any:
@@ -84,13 +84,39 @@ def _content(file: Path) -> Any:
         return _legacy(opened)
 
 
-def _weights_in(content: Any) -> WeightsHeader:
+def weights_in(content: Any) -> WeightsHeader:
+    """Find the ``state_dict`` in a file's content, whose tensors may be headers or torch's.
+
+    Raise `DataError`, whose text does not name the file, if there is none, or it lies below a key
+    that is none of `_NESTED`.
+    """
     if not isinstance(content, Mapping):
         raise DataError(f"it holds a {type(content).__name__}, no state_dict")
-    for key in NESTED:
+    for key in _NESTED:
         if isinstance(content.get(key), Mapping):
             return WeightsHeader(content[key], key)
+    if below := _below(content):
+        others = f" (others: {', '.join(map(repr, below[1:]))})" if below[1:] else ""
+        raise DataError(
+            f"the weights lie below {below[0]!r}{others}; save them alone: "
+            f"torch.save(torch.load(FILE, weights_only=True)[{below[0]!r}], 'weights.pt')"
+        )
     return WeightsHeader(content)
+
+
+def _below(content: Mapping[Any, Any]) -> list[Any]:
+    """Return the keys below which more tensors lie than at the top, the largest first."""
+    top = sum(map(_is_tensor, content.values()))
+    tensors = {
+        key: len(each)
+        for key, each in content.items()
+        if isinstance(each, Mapping) and all(map(_is_tensor, each.values())) and len(each) > top
+    }
+    return sorted(tensors, key=lambda key: -tensors[key])
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "shape")
 
 
 def wrapper(names: Iterable[Any]) -> str:

@@ -82,8 +82,11 @@ def forecast(plan: Plan, workspace: Workspace) -> Forecast:
     """Look up all work of a plan from `keyed_plan`; makes nothing and reads no image."""
     kinds: tuple[WorkKind, ...] = ("prepared", "trainings", "cells", "comparisons")
     finished = {kind: workspace.finished(kind) for kind in kinds}
+    ran_before = workspace.has_run(plan.experiment.name)
     found = {
-        name: _outlooks(works, finished[works[0].kind] if works else [], workspace)
+        name: _outlooks(
+            works, finished[works[0].kind] if works else [], workspace, ran_before=ran_before
+        )
         for name, works in planned_work(plan).items()
     }
     rates = Rates(finished, *plan.data.counts())
@@ -92,7 +95,11 @@ def forecast(plan: Plan, workspace: Workspace) -> Forecast:
 
 
 def _outlooks(
-    works: Sequence[PlannedWork], finished: Sequence[Finished], workspace: Workspace
+    works: Sequence[PlannedWork],
+    finished: Sequence[Finished],
+    workspace: Workspace,
+    *,
+    ran_before: bool,
 ) -> tuple[Outlook, ...]:
     stored = {each.folder.name for each in finished}
     outlooks = []
@@ -104,7 +111,8 @@ def _outlooks(
             builds = isinstance(work, Evaluation) and work.builds_engine
             outlooks.append(Outlook(work, "to build" if builds else "impossible", work.skipped))
         else:
-            changed = changed_parts(finished, work.parts, work.label)
+            # similar work of another experiment is not done again
+            changed = changed_parts(finished, work.parts, work.label) if ran_before else ""
             reason = f"{changed} changed" if changed else ""
             if workspace.stored(work.kind, work.key) and not work.live:
                 reason = "the stored work is damaged"
@@ -144,13 +152,47 @@ class Memory:
     """One input batch of the model."""
     available: int | None
     """Available now, in this container; ``None`` if the system does not say."""
+    identities: IdentityMemory | None = None
+    """The classifier beside an embedding, if one is trained."""
 
     @property
     def fits(self) -> bool | None:
         """Whether all stays in memory; ``None`` if the available memory is not known."""
         if self.available is None:
             return None
-        return self.workers + self.caches + self.batch <= self.available
+        trained = self.identities.training if self.identities else 0
+        return self.workers + self.caches + self.batch + trained <= self.available
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityMemory:
+    """The classifier of the training identities, on one process.
+
+    A million identities, each a vector of 512, trained by SGD with momentum:
+
+    >>> million = IdentityMemory(1_000_000, 512, copies=3)
+    >>> million.weights, million.training
+    (2048000000, 6144000000)
+    """
+
+    count: int
+    """Training identities."""
+    embedding: int
+    """Length of a vector."""
+    copies: int
+    """Arrays of that size in a step: weights, gradient and the optimiser's moments."""
+    shards: int = 1
+    """Processes that hold a part each."""
+
+    @property
+    def weights(self) -> int:
+        """Bytes of the weights: a float32 value for each identity and dimension."""
+        return -(-self.count // self.shards) * self.embedding * _WIDEST
+
+    @property
+    def training(self) -> int:
+        """Bytes of all copies."""
+        return self.weights * self.copies
 
 
 def memory(plan: Plan) -> Memory:
@@ -167,7 +209,20 @@ def memory(plan: Plan) -> Memory:
         caches=images * len(distinct) * image,
         batch=max(sizes) * image,
         available=available_bytes(),
+        identities=_identities(plan),
     )
+
+
+def _identities(plan: Plan) -> IdentityMemory | None:
+    recipe = plan.recipe
+    loss = recipe.identities
+    if not plan.trains or loss is None or not loss.classifies:
+        return None
+    # a folder's classes are known once it is listed, as its fingerprint did
+    names = plan.data.trained_names() or plan.samples("train").classes
+    count = len(names) - round(recipe.holdout * len(names))
+    copies = loss.weight_copies(recipe.optimiser, recipe.momentum)
+    return IdentityMemory(count, loss.embedding, copies, plan.ranks if loss.shard else 1)
 
 
 def worker_bytes(image: int, *, batch: int, workers: int, prefetch: int = 2) -> int:

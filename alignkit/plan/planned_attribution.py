@@ -152,6 +152,8 @@ def planned_attributions(
     ``ran`` holds the evaluations that were measured; by default it is all that can run. A model is
     attributed if its aligned cell is among them, in every runtime that all such models ran in.
     """
+    if plan.experiment.content.attribute.images == "none":
+        return ()
     can_run = [each for each in plan.evaluations if not each.skipped]
     # the images are those of the plan, whichever of its cells fail
     planned = _unscoped(plan, can_run)
@@ -170,7 +172,7 @@ def _scope_of(option: AttributeOption, planned: Sequence[PlannedAttribution], pl
         whole = _predictions_of_run(plan, trained, evaluated)
         images, inside = _within_budget(option, able, _SHARE * whole, evaluated)
         return Scope(_unless_all(images, evaluated), None, *inside, every)
-    most = evaluated if option.images in (None, "all") else int(option.images)
+    most = option.images if isinstance(option.images, int) else evaluated
     seconds = None if option.seconds is None else option.seconds / max(1, len(able))
     number = None if option.decode else _MOST_INSIDE
     predicted = option.decode is not False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ def _sum(a: Any, b: Any) -> Any:
     return None if a is None or b is None else a + b
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rates:
     """The finished work of a machine, by kind, oldest first."""
 
@@ -105,9 +106,12 @@ class Rates:
         images = self.train if work.split == "train" else self.evaluation
         return _of_images(samples, self._alike("prepared", same_images, same_path), images)
 
-    def _cell(self, cell: Evaluation) -> Cost:
-        models = {each.folder.name: each.parts for each in self.finished["trainings"]}
+    @cached_property
+    def _trained(self) -> dict[str, dict[str, Any]]:
+        """The parts of each finished training, by its key."""
+        return {each.folder.name: each.parts for each in self.finished["trainings"]}
 
+    def _cell(self, cell: Evaluation) -> Cost:
         def same_runtime(each: Finished) -> bool:
             return bool(each.parts["runtime"] == cell.parts["runtime"])
 
@@ -115,7 +119,7 @@ class Rates:
             return same_runtime(each) and each.parts["training"] == cell.parts["training"]
 
         def like_model(each: Finished) -> bool:
-            model = models.get(each.parts["training"])
+            model = self._trained.get(each.parts["training"])
             return (
                 model is not None
                 and same_runtime(each)
@@ -196,4 +200,5 @@ def _speed_class(parts: dict[str, Any]) -> tuple[Any, ...]:
     """Return what decides a training's images per second."""
     recipe, stages = parts["recipe"], parts["preprocess"]["stages"]
     size = stages["crop"]["size"] or stages["resize"]["size"]
-    return recipe["model"], recipe["device"], recipe["batch_size"], tuple(size)
+    own = recipe["model"], recipe["device"], recipe["batch_size"], tuple(size)
+    return (*own, parts.get("embedding"))

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 from alignkit.datasets import DATASETS
 from alignkit.errors import AlignkitError, ConfigError, MissingDependency
-from alignkit.experiment import listed, source_of
+from alignkit.experiment import Mistakes, source_of
 from alignkit.experiment.yaml_source import Key, Problem, dotted
 from alignkit.extras import require_libraries
+from alignkit.plan.planned_units import fixed_size
+from alignkit.plugins import name_of
+from alignkit.tasks import TASKS
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -34,7 +37,7 @@ def require_models(experiment: Experiment) -> None:
         problems = (
             Problem(source.place(key, of_key=False), dotted(key), message) for key, message in found
         )
-        raise ConfigError(listed(problems))
+        raise Mistakes(problems)
     for error in missing:  # the model may fit, and the fix is another
         raise error
 
@@ -46,6 +49,34 @@ def unseen(experiment: Experiment) -> list[str]:
     # images without labels name no classes that a model must have
     named = not experiment.labelled or experiment.data.class_names()
     return absent + ["the data"] * bool(given and not named)
+
+
+def recognised(experiment: Experiment) -> dict[str, str]:
+    """Say of each given model that is on this machine how its task reads which of its outputs.
+
+    Raise as `UserModel.recognised` does, where `require_models` was not asked before.
+    """
+    classes = experiment.data.class_names()
+    given = (option.build(experiment.task) for option in experiment.content.models)
+    return {each.name: each.recognised(classes) for each in given if each.is_known}
+
+
+def skipped_sizes(experiment: Experiment) -> dict[str, list[str]]:
+    """Say of given models along which paths they cannot run, as the size of the images varies.
+
+    Models that run along all paths are left out, and so are those that are not on this machine.
+    """
+    evaluate = experiment.content.evaluate
+    runtimes = [*zip(evaluate.titles(), (each.build() for each in evaluate.backends), strict=True)]
+    found: dict[str, list[str]] = {}
+    for given in (option.build(experiment.task) for option in experiment.content.models):
+        for path in experiment.paths if given.is_known else ():
+            reasons = {name: fixed_size(given, path, name, each) for name, each in runtimes}
+            for reason in dict.fromkeys(filter(None, reasons.values())):
+                names = ", ".join(name for name, own in reasons.items() if own == reason)
+                line = f"along {path.name} it is skipped in {names}: {reason}"
+                found.setdefault(given.name, []).append(line)
+    return found
 
 
 def _faults(experiment: Experiment, missing: list[MissingDependency]) -> Iterator[tuple[Key, str]]:
@@ -63,14 +94,21 @@ def _faults_of_given(
     experiment: Experiment, missing: list[MissingDependency]
 ) -> Iterator[tuple[Key, str]]:
     from alignkit.models.model_fit import faults_of
+    from alignkit.models.onnx_header import one_size
 
     classes = experiment.data.class_names()
+    by_name = {path.name: path for path in experiment.paths}
     for index, option in enumerate(experiment.content.models):
-        if not (given := option.build()).is_known:
+        if not (given := option.build(experiment.task)).is_known:
             continue
         try:
-            for fault in faults_of(given, classes, experiment.reference.size):
+            faults = faults_of(given, classes, experiment.reference.size)
+            for fault in faults:
                 yield ("models", index, fault.key), fault.message
+            varies = given.format == "onnx" and by_name[option.preprocess].varies
+            if varies and not faults and (fixed := one_size(given.file)):
+                message = f"the size of {option.preprocess}'s images varies, and {fixed}"
+                yield ("models", index, "onnx"), message
         except MissingDependency as error:
             missing.append(error)
 
@@ -84,12 +122,16 @@ def libraries(experiment: Experiment) -> list[str]:
     needed = [plugin.module] if (plugin := DATASETS.get(experiment.data_name)) else []
     if not experiment.predicts:
         return [*filter(None, needed)]
+    if plugin := TASKS.get(name_of(experiment.task, TASKS)):
+        needed += [plugin.module, *plugin.needs]
     formats = {each.build().format for each in content.models}
     if formats != {"onnx"}:
         needed += ["torch", "torchvision"]
     if "onnx" in formats:
         needed += ["onnx"]
-    return [*filter(None, needed), "scipy"]
+    if not formats and (loss := content.train.identities) and not loss.classifies:
+        needed += ["pytorch_metric_learning"]
+    return [*dict.fromkeys(filter(None, needed)), "scipy"]
 
 
 def require_own_models(plan: Plan) -> None:
@@ -106,7 +148,7 @@ def require_own_models(plan: Plan) -> None:
                 continue
             size = plan.reference.size
             named = classes if plan.experiment.labelled else output_names(given, size)
-            if named:
+            if named or not plan.experiment.labelled:
                 require_own_code(given, named, size)
         except MissingDependency:
             raise  # the model may fit, and the fix is another

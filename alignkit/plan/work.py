@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from alignkit.outcome import PlannedWork
 from alignkit.place import FULL, Column, Place, Row
 from alignkit.preprocess import Preprocess, stage_identity
+from alignkit.resizers import RESIZERS
+from alignkit.tasks import usual_task
 from alignkit.version import DIFFERENCE_LAYERS, code_version
 
 if TYPE_CHECKING:
     from alignkit.models.user_model import UserModel
     from alignkit.plan.planned_runtime import Runtime
+    from alignkit.tasks import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,8 @@ class Evaluation(PlannedWork):
     """Skipped on every machine: the backend does not run this kind of model."""
     aligned: bool = False
     """Evaluated as it was trained, in the reference runtime; its row is compared with it."""
+    task: Task = field(default_factory=usual_task)
+    """The task that the model solves, which decodes its outputs."""
 
     @property
     def place(self) -> Place:
@@ -131,6 +137,10 @@ class PixelComparison(PlannedWork):
             "samples": self.images,
             "reference": _identity(self.reference),
             "candidate": _identity(self.candidate),
+            "libraries": [
+                *(RESIZERS[name].version() for name in ("opencv", "pillow")),
+                metadata.version("numpy"),
+            ],
             "code": code_version(DIFFERENCE_LAYERS),
         }
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,35 +20,34 @@ from alignkit.engines import build_engine, calibration_of
 from alignkit.engines.export import export_onnx
 from alignkit.errors import DataError, MissingDependency, NothingCompared
 from alignkit.models.checkpoint import EngineSource
-from alignkit.models.user_model import in_one_file
-from alignkit.predict.session_inputs import FileInputs, Inputs, Tensors, batch_logits, logits_of
+from alignkit.models.joined_graph import in_one_file
+from alignkit.predict.decoder import AnswerDecoder
+from alignkit.predict.session_inputs import FileInputs, Inputs, Tensors, records_of
 from alignkit.rank import ALONE, Rank
 from alignkit.record import BatchCheck
 from alignkit.stored_file import write_atomically
 from alignkit.workspace import Workspace, content_key
 
 if TYPE_CHECKING:
-    from alignkit.arrays import Labels, Logits
     from alignkit.backends import Session
-    from alignkit.compare.predictions import Predictions
+    from alignkit.compare.answers import Answers
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan.planned_runtime import Runtime
     from alignkit.plan.work import Evaluation
     from alignkit.prepare import Prepared
     from alignkit.prepare.prepared_sets import Sets
     from alignkit.samples import Samples
+    from alignkit.tasks import Task
 
 _EXPORT_CHECKED = 16
 """Number of real images that check an ONNX export."""
-_CHECKED_ALONE = 16
-"""Images predicted again one at a time, to measure the effect of the batch size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The predictions of a cell, with facts of the run."""
 
-    predictions: Predictions
+    predictions: Answers
     effective: dict[str, str]
     """The session's report of what ran."""
     inputs: str
@@ -69,30 +69,9 @@ def open_session(
         raise MissingDependency(f"{runtime.name} {runtime.precision}: {runtime.skipped}")
     session = runtime.backend.open(checkpoint, onnx, runtime.precision)
     try:
-        # a user's model may have other classes than the data, in another order
-        yield Reordered(session, checkpoint.order) if checkpoint.order else session
+        yield session
     finally:
         session.close()
-
-
-@dataclass(frozen=True, slots=True)
-class Reordered:
-    """A session whose outputs come in the order of the data's classes, then the others."""
-
-    inner: Session
-    order: tuple[int, ...]
-
-    def predict(self, inputs: Any) -> Logits:
-        """Predict with the inner session, and reorder the columns."""
-        # the caller refuses an unexpected shape
-        logits = self.inner.predict(inputs)
-        return logits if logits.shape[1:] != (len(self.order),) else logits[:, list(self.order)]
-
-    def effective(self) -> dict[str, str]:
-        return self.inner.effective()
-
-    def close(self) -> None:
-        self.inner.close()
 
 
 def predict(
@@ -113,46 +92,35 @@ def predict(
     `rank_sessions.shared_session`. Raises `NothingCompared` if the path decoded no image,
     `DataError` if the labels or the input's size are not the model's.
     """
-    from alignkit.compare.predictions import Predictions
-    from alignkit.predict.rank_sessions import shared_logits, shares
+    from alignkit.predict.check_batches import check_batches
+    from alignkit.predict.rank_sessions import shared_records, shares
 
     def fill(folder: Path) -> None:
         inputs = _inputs(evaluation, checkpoint, prepared, samples)
+        decoder = AnswerDecoder.of(evaluation.task, checkpoint, samples.classes)
         if isinstance(inputs, Tensors) and shares(rank, evaluation.runtime):
-            logits = shared_logits(rank, session, inputs, checkpoint.classes, batch_size)
+            raw = shared_records(rank, session, inputs, decoder, samples, batch_size)
         else:
-            logits = logits_of(session, inputs, checkpoint.classes, batch_size)
-        Predictions(
-            ids=prepared.decoded_ids,
-            labels=_labels(samples, prepared),
-            logits=logits,
-            classes=samples.classes,
-            outside=checkpoint.outside,
-        ).to_parquet(folder / "predictions.parquet")
-        batch = check_batches(session, inputs, logits, batch_size).model_dump(mode="json")
+            raw = records_of(session, inputs, decoder, samples, batch_size)
+        ids = prepared.decoded_ids
+        answers = decoder.answers(ids, raw.records, samples)
+        answers.to_parquet(folder / "predictions.parquet")
+        checked = check_batches(session, inputs, decoder, raw, answers, samples, batch_size)
+        batch = checked.model_dump(mode="json")
         facts = {"effective": session.effective(), "inputs": inputs.digest(), "batch": batch}
         write_atomically(folder / "session.json", json.dumps(facts, indent=1))
 
     parts = cell_parts(evaluation, checkpoint)
     images = len(prepared.decoded)
-    return workspace.keep(evaluation.kind, parts, evaluation.label, fill, _read, images=images)
+    read = partial(_read, task=evaluation.task)
+    return workspace.keep(evaluation.kind, parts, evaluation.label, fill, read, images=images)
 
 
-def _labels(samples: Samples, prepared: Prepared) -> Labels:
-    """Return the labels of the decoded images; none if the images have none."""
-    import numpy as np
-
-    labels: Labels = np.asarray(samples.labels, np.int64)
-    return labels[prepared.decoded] if samples.classes else labels
-
-
-def _read(folder: Path) -> Answer:
-    from alignkit.compare.predictions import Predictions
-
+def _read(folder: Path, task: Task) -> Answer:
     facts = json.loads((folder / "session.json").read_text())
-    predictions = Predictions.from_parquet(folder / "predictions.parquet")
+    answers = task.read(folder / "predictions.parquet")
     batch = BatchCheck.model_validate(facts["batch"])
-    return Answer(predictions, facts["effective"], facts["inputs"], batch)
+    return Answer(answers, facts["effective"], facts["inputs"], batch)
 
 
 def _inputs(
@@ -160,7 +128,8 @@ def _inputs(
 ) -> Inputs:
     """Return the session's inputs: tensors or files of the images that the path decoded."""
     outputs = len(samples.classes) + len(checkpoint.outside)
-    if outputs != checkpoint.classes:
+    # an embedding has no output for an identity
+    if not checkpoint.embedding and outputs != checkpoint.classes:
         raise DataError(
             f"the data has {len(samples.classes)} classes, the model {checkpoint.classes}"
         )
@@ -176,7 +145,8 @@ def stored_answer(
 ) -> Answer | None:
     """Read the answer that `predict` stored; ``None`` if there is none. It needs no session."""
     key = cell_key(evaluation, checkpoint)
-    return workspace.recall(evaluation.kind, key, evaluation.label, _read)
+    read = partial(_read, task=evaluation.task)
+    return workspace.recall(evaluation.kind, key, evaluation.label, read)
 
 
 def cell_key(evaluation: Evaluation, checkpoint: Checkpoint) -> str:
@@ -192,30 +162,7 @@ def cell_parts(evaluation: Evaluation, checkpoint: Checkpoint) -> dict[str, Any]
 def tensors_of(prepared: Prepared, evaluation: Evaluation, checkpoint: Checkpoint) -> Tensors:
     """Return the model's input for every image that the path decoded."""
     shape = (3, checkpoint.height, checkpoint.width)
-    return Tensors(prepared, prepared.decoded, evaluation.preprocess.normalise, shape)
-
-
-def check_batches(session: Session, inputs: Inputs, logits: Logits, batch_size: int) -> BatchCheck:
-    """Predict the first images one at a time and compare with ``logits``, made in batches."""
-    import numpy as np
-
-    from alignkit.compare.metrics import logit_distance, predicted_classes
-
-    batch = min(batch_size, len(inputs))
-    if batch == 1:
-        return BatchCheck(reason="a batch holds one image: there is no other size to compare with")
-    images = min(batch, _CHECKED_ALONE)
-    classes = logits.shape[1]
-    alone = np.concatenate(
-        [batch_logits(session, inputs, index, index + 1, classes) for index in range(images)]
-    )
-    # the same images, from the batches that are stored
-    together = logits[:images]
-    found = logit_distance(together, alone)
-    flips = int((predicted_classes(together) != predicted_classes(alone)).sum())
-    return BatchCheck(
-        images=images, batch=batch, max_abs=found.max_abs, flips=flips, reason=found.reason
-    )
+    return Tensors(prepared, prepared.decoded, evaluation.preprocess, shape)
 
 
 def model_file(

@@ -1,4 +1,4 @@
-"""Spread of several builds of one engine: their logits are compared on equal tensors.
+"""Spread of several builds of one engine: their answers are compared on equal tensors.
 
 Where an experiment asks for it, a model is exported, converted and opened several times.
 """
@@ -13,55 +13,55 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.compare.metrics import predicted_classes
 from alignkit.outcome import Failed, capture
-from alignkit.predict.session_inputs import Inputs, logits_of
 from alignkit.record import BuildSpread
 from alignkit.stored_file import write_atomically
 from alignkit.workspace import Workspace, content_key
 
 if TYPE_CHECKING:
-    from alignkit.arrays import Logits
     from alignkit.backends import Session
+    from alignkit.compare.answers import Answers
 
 
 def measure_spread(
-    first: Logits,
-    inputs: Inputs,
+    first: Answers,
+    predicted: Callable[[Session], Answers],
     build: Callable[[], AbstractContextManager[Session]],
     *,
     builds: int,
-    batch_size: int,
 ) -> BuildSpread:
-    """Compare ``builds`` builds, of which ``first`` are the logits of one; open one at a time.
+    """Compare ``builds`` builds, of which ``first`` are the answers of one; open one at a time.
 
-    If a build fails, the result holds its reason and no spread.
+    ``predicted`` gives a session's answers to the same images. If a build fails, the result holds
+    its reason and no spread.
     """
     several = [first]
 
     def again() -> None:
         for _ in range(1, builds):
             with build() as session:
-                several.append(logits_of(session, inputs, first.shape[1], batch_size))
+                several.append(predicted(session))
 
     if isinstance(ended := capture(again), Failed):
         return BuildSpread(builds=len(several), reason=ended.message)
     return spread_of(several)
 
 
-def spread_of(several: Sequence[Logits]) -> BuildSpread:
-    """Compute the range over the builds, logit by logit; ``several`` holds (images, classes)."""
-    classes = np.stack([predicted_classes(each) for each in several])
-    counts = {
-        "builds": len(several),
-        "images": len(several[0]),
-        "flips": int((classes != classes[0]).any(axis=0).sum()),
-    }
-    if not all(np.isfinite(each).all() for each in several):
+def spread_of(several: Sequence[Answers]) -> BuildSpread:
+    """Count the images that builds answer differently, and compute the range of every number."""
+    first, *others = several
+    flipped = np.zeros(len(first), np.bool_)
+    for other in others:
+        flipped |= first.changed(other)
+    counts = {"builds": len(several), "images": len(first), "flips": int(flipped.sum())}
+    numbers = [found for each in several if (found := each.raw_rows()) is not None]
+    if len(numbers) < len(several):
+        return BuildSpread(**counts, reason="of this task, the outputs of images are not kept")
+    if not all(np.isfinite(each).all() for each in numbers):
         return BuildSpread(**counts, reason="a build gives outputs that are not finite")
     # float64: a difference of float32 logits is not rounded once more
-    least, greatest = several[0].astype(np.float64), several[0].astype(np.float64)
-    for each in several[1:]:
+    least, greatest = numbers[0].astype(np.float64), numbers[0].astype(np.float64)
+    for each in numbers[1:]:
         np.minimum(least, each, out=least)
         np.maximum(greatest, each, out=greatest)
     apart = greatest - least

@@ -1,7 +1,7 @@
 """A model that a command is given, in fp32 and in one runtime: ``--model`` → `Session`.
 
 ONNX files run in ONNX Runtime, all others in torch, on the CPU. No labels are needed, and no names
-of classes.
+of classes; ``--task`` says how the outputs of anything but a classifier are read.
 """
 
 from __future__ import annotations
@@ -9,24 +9,29 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from alignkit.backends import BACKENDS
 from alignkit.errors import BackendError, ConfigError, DataError, MissingDependency
-from alignkit.experiment import problems_of
+from alignkit.experiment import Mistakes, problems_of
 from alignkit.experiment.model_option import FORMATS, ModelOption
+from alignkit.experiment.option import PluginOption
 from alignkit.experiment.yaml_source import parse
 from alignkit.models.checkpoint import Checkpoint
+from alignkit.models.entry_faults import misnamed
 from alignkit.models.file_kind import kind_of, mistaken
+from alignkit.models.joined_graph import in_one_file
 from alignkit.models.onnx_header import onnx_faults, read_onnx_header
 from alignkit.models.pretrained import default_tag, timm_size
-from alignkit.models.user_model import UserModel, in_one_file
+from alignkit.models.user_model import UserModel
 from alignkit.models.weights_header import read_weights_header
+from alignkit.predict.decoder import AnswerDecoder
+from alignkit.tasks import TASKS, ClassMap, Task, usual_task
 from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -38,6 +43,15 @@ MODEL_FORMS = (
 )
 _GRAPHS = ("onnx", "torchscript", "exported")
 """Kinds of files that hold a graph with its weights."""
+
+_CLASSIFIERS = (
+    "a classifier has one, a value for each class; name the task of another model, as with "
+    "--task detection (alignkit list tasks)"
+)
+
+
+class _TaskArgument(BaseModel):
+    task: Annotated[Task, PluginOption(TASKS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +65,38 @@ class Opened:
     runtime: str
     """Library and version with the precision."""
     outputs: tuple[str, ...]
-    """The name of each: its class, or ``output 7``."""
+    """The name of each class: its own, or ``output 7``; empty for a task without classes."""
     size: tuple[int, int] | None
     """(height, width) of its input, if its file fixes them."""
+    decoder: AnswerDecoder
+    """Of its task; no labels are known."""
+    recognised: str
+    """Which outputs are decoded, and how, in words; empty for a classifier."""
 
 
-def given_model(text: str) -> UserModel:
-    """Read the argument; raise `ConfigError` for one of no known form, or if there is no file."""
+def given_task(text: str) -> Task:
+    """Read the argument of ``--task``: a name, or a mapping with its options.
+
+    Raise `ConfigError` for an unknown task or option.
+    """
+    source = parse(f"{{task: {text}}}", "--task")
+    if source.problems:
+        raise Mistakes(source.problems)
+    try:
+        return _TaskArgument.model_validate(source.value).task
+    except ValidationError as error:
+        raise Mistakes(problems_of(error, source, _TaskArgument)) from None
+
+
+def given_model(text: str, task: Task | None = None) -> UserModel:
+    """Read the argument of ``--model``; ``task`` is the model's, by default classification.
+
+    Raise `ConfigError` for an argument of no known form, or if there is no file.
+    """
     model = _option(text).build()
     if not model.is_known:
         raise ConfigError(f"--model: there is no file {model.file}; give {MODEL_FORMS}")
-    return model
+    return model if task is None else replace(model, task=task)
 
 
 def _option(text: str) -> ModelOption:
@@ -69,7 +104,7 @@ def _option(text: str) -> ModelOption:
     # a file's name must not be read as YAML
     source = parse(text if mapping else json.dumps(_short_for(text)), "--model")
     if source.problems:
-        raise ConfigError("\n".join(map(str, source.problems)))
+        raise Mistakes(source.problems)
     given = dict(source.value)
     file = next((given[key] for key in (*FORMATS, "model") if key in given), "")
     name = str(given.pop("name", "")) or (text if not mapping else Path(str(file)).stem)
@@ -78,8 +113,7 @@ def _option(text: str) -> ModelOption:
         # the name is only shown, and may hold any character
         entry = ModelOption.model_validate({**given, "name": "model", "preprocess": "reference"})
     except ValidationError as error:
-        problems = problems_of(error, source, ModelOption)
-        raise ConfigError("\n".join(map(str, sorted(set(problems))))) from None
+        raise Mistakes(problems_of(error, source, ModelOption)) from None
     return entry.model_copy(update={"name": Path(name).name})
 
 
@@ -124,7 +158,7 @@ def own_size(model: UserModel) -> tuple[int, int] | None:
 def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
     """Open the model for inputs of (height, width); free it when the block ends.
 
-    Raise `ConfigError` if its input has another size or its output for one image is not a row,
+    Raise `ConfigError` if its input has another size or its task cannot read its outputs,
     `DataError` for a damaged file, `MissingDependency` without the runtime.
     """
     runtime = "onnxruntime" if model.format == "onnx" else "torch"
@@ -142,20 +176,37 @@ def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
         folder = Path(held.enter_context(TemporaryDirectory(prefix="alignkit-")))
         sha256 = str(model.parts.get("file", ""))
         model = model.fetched(Workspace(folder))
-        checkpoint = Checkpoint(
-            model=model.model or model.name,
-            classes=_outputs(model, size),
-            height=size[0],
-            width=size[1],
-            weights=model.file,
-            key=sha256,
-            format=model.format,
-        )
+        checkpoint = _checkpoint(model, size, sha256)
         backend = BACKENDS[runtime].load()()
         file = in_one_file(model.file, Workspace(folder)) if runtime == "onnxruntime" else None
         session = held.enter_context(closing(backend.open(checkpoint, file, "fp32")))
-        outputs = _checked_outputs(session, model, size)
-        yield Opened(model.name, sha256, session, f"{backend.version()}, fp32", outputs, own)
+        recognised = ""
+        if model.task == usual_task():
+            outputs = _checked_outputs(session, model, size)
+        else:
+            outputs, recognised = checkpoint.outside, model.recognised(())
+        decoder = AnswerDecoder(model.task, ClassMap((), outputs, checkpoint.order))
+        runtime = f"{backend.version()}, fp32"
+        yield Opened(model.name, sha256, session, runtime, outputs, own, decoder, recognised)
+
+
+def _checkpoint(model: UserModel, size: tuple[int, int], sha256: str) -> Checkpoint:
+    """Build the checkpoint; of a task other than the usual one as a run does, without labels."""
+    if model.task != usual_task():
+        from alignkit.models.model_fit import faults_of, given_checkpoint
+
+        for fault in faults_of(model, (), size):
+            raise ConfigError(f"--model {model.name}: {fault.message}")
+        return given_checkpoint(model, (), size)
+    return Checkpoint(
+        model=model.model or model.name,
+        classes=_outputs(model, size),
+        height=size[0],
+        width=size[1],
+        weights=model.file,
+        key=sha256,
+        format=model.format,
+    )
 
 
 def _outputs(model: UserModel, size: tuple[int, int]) -> int:
@@ -164,6 +215,9 @@ def _outputs(model: UserModel, size: tuple[int, int]) -> int:
         header = read_onnx_header(model.file)
         if faults := list(onnx_faults(model.file, header, size)):
             raise DataError("\n".join(faults))
+        if len(header.outputs) > 1 and not model.outputs:
+            names = ", ".join(each.name for each in header.outputs)
+            raise ConfigError(f"{model.file}: it has several outputs ({names}): {_CLASSIFIERS}")
         return header.classes or 0
     if model.format != "weights":
         return 0
@@ -177,7 +231,7 @@ def _checked_outputs(session: Session, model: UserModel, size: tuple[int, int]) 
     import numpy as np
 
     try:
-        shape = session.predict(np.zeros((1, 3, *size), np.float32)).shape
+        found = session.predict(np.zeros((1, 3, *size), np.float32))
     except BackendError:
         raise
     except Exception as error:  # a graph of the user's own raises what it likes
@@ -185,11 +239,13 @@ def _checked_outputs(session: Session, model: UserModel, size: tuple[int, int]) 
         raise DataError(
             f"{model.file} does not run on inputs of {size[0]}x{size[1]} ({reason})"
         ) from error
-    if len(shape) != 2 or shape[0] != 1 or not shape[1]:
+    shapes = [each.shape for each in found]
+    shape = shapes[0]
+    if len(shapes) != 1 or len(shape) != 2 or shape[0] != 1 or not shape[1]:
         raise ConfigError(
-            f"{model.file}: its output for one image has the shape {tuple(shape)}, expected "
-            "(1, classes); export the model with one value for each class"
+            f"{model.file}: its output for one image has the shape "
+            f"{' and '.join(map(str, shapes))}, expected (1, classes): {_CLASSIFIERS}"
         )
-    if reason := model.misnamed(shape[1], 0):
+    if reason := misnamed(model, shape[1], 0):
         raise DataError(reason)
-    return model.classes or tuple(f"output {number}" for number in range(shape[1]))
+    return model.named or tuple(f"output {number}" for number in range(shape[1]))

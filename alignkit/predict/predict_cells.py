@@ -25,12 +25,15 @@ from alignkit.predict import (
     tensors_of,
 )
 from alignkit.predict.build_spread import measure_spread, spread_stored
+from alignkit.predict.decoder import AnswerDecoder
 from alignkit.predict.rank_sessions import shared_session
+from alignkit.predict.session_inputs import records_of
 from alignkit.record import BuildSpread, EngineFacts
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
     from alignkit.backends import Session
+    from alignkit.compare.answers import Answers
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Plan
     from alignkit.plan.planned_runtime import Runtime
@@ -225,9 +228,14 @@ class _SessionGroup:
             reason = "what preprocesses or answers by itself is not built"
             return BuildSpread(builds=1, reason=reason)
         # each build has a workspace of its own: from the shared one it would be read, not built
-        first = answer.predictions.logits
+        first, samples = answer.predictions, self.sets.evaluation
         prepared = self.sets.evaluated(evaluation.preprocess.name)
         inputs = tensors_of(prepared, evaluation, self.checkpoint)
+        decoder = AnswerDecoder.of(evaluation.task, self.checkpoint, samples.classes)
+
+        def predicted(session: Session) -> Answers:
+            raw = records_of(session, inputs, decoder, samples, self.batch_size)
+            return decoder.answers(first.ids, raw.records, samples)
 
         @contextmanager
         def build() -> Iterator[Session]:
@@ -240,9 +248,7 @@ class _SessionGroup:
             cell_parts(evaluation, self.checkpoint),
             runtime.builds,
             self.context.workspace,
-            lambda: measure_spread(
-                first, inputs, build, builds=runtime.builds, batch_size=self.batch_size
-            ),
+            lambda: measure_spread(first, predicted, build, builds=runtime.builds),
         )
 
 

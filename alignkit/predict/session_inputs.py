@@ -6,7 +6,7 @@ runtimes received equal tensors; nobody has a reason to forge it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -14,17 +14,25 @@ from typing import TYPE_CHECKING, Protocol
 import xxhash
 
 from alignkit.backends import EncodedFiles
-from alignkit.errors import BackendError, DataError
+from alignkit.errors import DataError
+from alignkit.predict.decoder import AnswerDecoder, KeptRecords
+from alignkit.predict.places import PathPlaces, UnknownPlaces
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from alignkit.arrays import Batch, Logits
+    from alignkit.arrays import Batch
     from alignkit.backends import Session
     from alignkit.prepare import Prepared
-    from alignkit.preprocess import Normalise
+    from alignkit.preprocess import Preprocess
+    from alignkit.preprocess.geometry import Geometry
+    from alignkit.preprocess.normalise import Normalise
+    from alignkit.samples import Samples
+    from alignkit.tasks import Outputs, Records
 
+KEPT = 16
+"""Images of a cell whose outputs are kept, to compare with those of other batches."""
 FILES = "files:"
 """Prefix of the digest of encoded images."""
 
@@ -32,10 +40,23 @@ FILES = "files:"
 class Inputs(Protocol):
     """Images that are made batch by batch, so that memory does not grow with their number."""
 
+    @property
+    def indices(self) -> npt.NDArray[np.int64]:
+        """The images' indices among the samples, (images,)."""
+        ...
+
     def __len__(self) -> int: ...
 
     def part(self, start: int, stop: int, *, count: bool) -> Batch | EncodedFiles:
         """Return a session's input for some images; ``count`` adds them to the digest."""
+        ...
+
+    def places(self, start: int, stop: int) -> Sequence[Geometry]:
+        """Return where the pixels of some images lie in the model's input."""
+        ...
+
+    def spans(self, size: int) -> list[tuple[int, int]]:
+        """Cut the images into batches (start, stop) of one size of input, ``size`` at most."""
         ...
 
     def digest(self) -> str:
@@ -49,9 +70,9 @@ class Tensors:
 
     prepared: Prepared
     indices: npt.NDArray[np.int64]
-    normalise: Normalise
+    preprocess: Preprocess
     shape: tuple[int, int, int]
-    """Input shape of the model: (3, height, width)."""
+    """Input shape of the model: (3, height, width), the greatest where the path's size varies."""
     _counted: xxhash.xxh3_128 = field(default_factory=xxhash.xxh3_128)
 
     def __len__(self) -> int:
@@ -61,8 +82,9 @@ class Tensors:
         """Make a batch; raise `DataError` if the images are not of the model's size."""
         import numpy as np
 
-        batch: Batch = self.prepared.batch(self.indices[start:stop], self.normalise)
-        if batch.shape[1:] != self.shape:
+        normalise = self.preprocess.normalise
+        batch: Batch = self.prepared.batch(self.indices[start:stop], normalise)
+        if batch.shape[1:] != self.shape and self.prepared.sizes is None:
             raise DataError(
                 f"the path gives inputs of {batch.shape[1:]}, the model takes {self.shape}"
             )
@@ -71,6 +93,12 @@ class Tensors:
         if count:
             self._counted.update(batch.data)
         return batch
+
+    def places(self, start: int, stop: int) -> Sequence[Geometry]:
+        return PathPlaces(self.prepared, self.preprocess, self.indices[start:stop])
+
+    def spans(self, size: int) -> list[tuple[int, int]]:
+        return self.prepared.spans(self.indices, size)
 
     def digest(self) -> str:
         """Return XXH3-128 hex."""
@@ -97,23 +125,46 @@ class FileInputs:
                 self._counted.update(each)
         return EncodedFiles(files, self.normalise)
 
+    def places(self, start: int, stop: int) -> Sequence[Geometry]:
+        return UnknownPlaces(stop - start)
+
+    def spans(self, size: int) -> list[tuple[int, int]]:
+        count = len(self)
+        return [(start, min(start + size, count)) for start in range(0, count, size)]
+
     def digest(self) -> str:
         """Return ``files:`` and XXH3-128 hex."""
         return FILES + self._counted.hexdigest()
 
 
-def logits_of(session: Session, inputs: Inputs, classes: int, batch_size: int) -> Logits:
-    """Predict batch by batch; return (images, classes) float32."""
-    import numpy as np
+@dataclass(frozen=True, slots=True, eq=False)
+class Raw:
+    """The records of a cell's images, and what the session gave for the first of them."""
 
-    # one array from the start: joining batches would need the memory twice
-    logits = np.empty((len(inputs), classes), np.float32)
-    start = 0
+    records: Records
+    first: Outputs
+    """The outputs of the first images, up to `KEPT`."""
+
+
+def records_of(
+    session: Session, inputs: Inputs, decoder: AnswerDecoder, samples: Samples, batch_size: int
+) -> Raw:
+    """Predict, decode and keep batch by batch; raise as `AnswerDecoder` does."""
+    records, start, first = KeptRecords(len(inputs)), 0, None
     for batch in _made_ahead(inputs, batch_size):
+        outputs = session.predict(batch)
+        first = first_of(outputs) if first is None else first
         stop = start + len(batch)
-        logits[start:stop] = _predicted(session, batch, classes)
+        decoded = decoder.records(outputs, inputs.places(start, stop))
+        records.put(start, decoder.kept(decoded, samples.take(inputs.indices[start:stop].tolist())))
         start = stop
-    return logits
+    return Raw(records.all, first or ())
+
+
+def first_of(outputs: Outputs) -> Outputs:
+    """Copy the outputs of the first images of a batch."""
+    # a view would hold the whole batch
+    return tuple(each[:KEPT].copy() for each in outputs)
 
 
 def _made_ahead(inputs: Inputs, size: int) -> Iterator[Batch | EncodedFiles]:
@@ -123,8 +174,7 @@ def _made_ahead(inputs: Inputs, size: int) -> Iterator[Batch | EncodedFiles]:
     """
     with ThreadPoolExecutor(1, "alignkit-batch") as thread:
         upcoming = None
-        for start in range(0, len(inputs), size):
-            stop = min(start + size, len(inputs))
+        for start, stop in inputs.spans(size):
             ready, upcoming = upcoming, thread.submit(inputs.part, start, stop, count=True)
             if ready is not None:
                 yield ready.result()
@@ -132,21 +182,8 @@ def _made_ahead(inputs: Inputs, size: int) -> Iterator[Batch | EncodedFiles]:
             yield upcoming.result()
 
 
-def batch_logits(
-    session: Session, inputs: Inputs, start: int, stop: int, classes: int, *, count: bool = False
-) -> Logits:
-    """Make one batch and predict it; raise `BackendError` as `logits_of` does."""
-    return _predicted(session, inputs.part(start, stop, count=count), classes)
-
-
-def _predicted(session: Session, batch: Batch | EncodedFiles, classes: int) -> Logits:
-    """Predict; raise `BackendError` if the logits are not float32 (images, classes)."""
-    logits = session.predict(batch)
-    # numpy would broadcast a wrong shape into the array without a word
-    if logits.shape != (len(batch), classes) or str(logits.dtype) != "float32":
-        raise BackendError(
-            f"it gives {logits.dtype} {logits.shape} for {len(batch)} images of {classes} "
-            f"classes, not float32 {(len(batch), classes)}; export the model with one row of "
-            "float32 logits an image"
-        )
-    return logits
+def batch_outputs(
+    session: Session, inputs: Inputs, start: int, stop: int, *, count: bool = False
+) -> Outputs:
+    """Make one batch and predict it."""
+    return session.predict(inputs.part(start, stop, count=count))

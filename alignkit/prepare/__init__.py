@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -19,7 +20,8 @@ from alignkit.decoders import DecodeOutcome
 from alignkit.errors import MissingDependency, NothingCompared, WorkspaceError
 from alignkit.outcome import PlannedWork
 from alignkit.prepare.pixel_file import PixelFile
-from alignkit.preprocess import Normalise, Preprocess
+from alignkit.preprocess import Preprocess, StageName
+from alignkit.preprocess.normalise import Normalise
 from alignkit.samples import Samples
 from alignkit.stored_file import DamagedError
 from alignkit.version import PIXEL_LAYERS, code_version
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from alignkit.arrays import Batch, Pixels
+    from alignkit.preprocess.geometry import Geometry
+    from alignkit.preprocess.image_taps import FinalPixels
 
 _STEP = 16
 """Images between two reports of progress."""
@@ -58,14 +62,29 @@ class Prepared:
     """(samples,), the index of each sample in ``pixels``; -1 if it could not be decoded."""
     outcomes: tuple[SampleOutcome, ...]
     """One for each sample, in the samples' order."""
+    sources: npt.NDArray[np.int32] | None = None
+    """(samples, 3): width and height of each image turned upright, in pixels, and its EXIF
+    orientation; -1 of one that could not be decoded. ``None`` if nobody will ask for places."""
+    sizes: npt.NDArray[np.int32] | None = None
+    """(samples, 2): height and width of each sample's pixels, which lie at the top left of its row
+    in ``pixels``; -1 of one that could not be decoded. ``None`` if all fill their rows."""
 
     @cached_property
     def pixels(self) -> Pixels:
         """(decoded samples, height, width, 3), channels as the path's ``colour`` says, 0..255.
 
-        ``uint8`` or ``float32`` as the path gives; mapped read-only from disk.
+        ``uint8`` or ``float32`` as the path gives; mapped read-only from disk. Where the path's
+        size `varies <Preprocess.varies>`, an image fills a part only: see `image`.
         """
         return self.map_pixels()
+
+    def image(self, index: int) -> Pixels:
+        """Return the pixels of a decoded sample: (height, width, 3)."""
+        pixels: Pixels = self.pixels[self.rows[index]]
+        if self.sizes is None:
+            return pixels
+        height, width = self.sizes[index]
+        return pixels[:height, :width]
 
     @property
     def decoded(self) -> npt.NDArray[np.int64]:
@@ -84,15 +103,58 @@ class Prepared:
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64], normalise: Normalise) -> Batch:
         """Return the normalised (n, 3, h, w) float32 of the samples at ``indices``.
 
-        Raises `IndexError` for a sample that could not be decoded.
+        Raises `IndexError` for a sample that could not be decoded, `ValueError` for samples of
+        different sizes: see `spans`.
         """
         import numpy as np
 
-        rows = self.rows[np.asarray(indices, np.int64)]
+        chosen = np.asarray(indices, np.int64)
+        rows = self.rows[chosen]
         if (rows < 0).any():
-            absent = self.outcomes[int(np.asarray(indices)[rows < 0][0])].id
+            absent = self.outcomes[int(chosen[rows < 0][0])].id
             raise IndexError(f"{absent} was not decoded and has no pixels")
-        return normalise(self.pixels[rows])
+        if self.sizes is None or not len(chosen):
+            return normalise(self.pixels[rows])
+        sizes = self.sizes[chosen]
+        if (sizes != sizes[0]).any():
+            raise ValueError(f"images of {len(np.unique(sizes, axis=0))} sizes are not one batch")
+        height, width = sizes[0]
+        return normalise(self.pixels[rows, :height, :width])
+
+    def spans(
+        self, indices: Sequence[int] | npt.NDArray[np.int64], most: int
+    ) -> list[tuple[int, int]]:
+        """Cut ``indices`` into batches (start, stop): neighbours of one size, at most ``most``.
+
+        They follow from the images and ``most`` alone, and keep the order.
+        """
+        import numpy as np
+
+        ends = [len(indices)] if len(indices) else []
+        if self.sizes is not None:
+            sizes = self.sizes[np.asarray(indices, np.int64)]
+            ends = [*(np.flatnonzero((sizes[1:] != sizes[:-1]).any(axis=1)) + 1).tolist(), *ends]
+        return [
+            (start, min(start + most, end))
+            for begin, end in pairwise([0, *ends])
+            for start in range(begin, end, most)
+        ]
+
+    def places(
+        self,
+        indices: Sequence[int] | npt.NDArray[np.int64],
+        preprocess: Preprocess,
+        stage: StageName = "colour",
+    ) -> list[Geometry]:
+        """Return where each sample's pixels lie after a stage of ``preprocess``, the path's.
+
+        Raises `IndexError` for a sample that could not be decoded.
+        """
+        assert self.sources is not None, "prepared without the sizes of the images"
+        chosen = [self.sources[index].tolist() for index in indices]
+        if any(width < 0 for width, _, _ in chosen):
+            raise IndexError("a sample that was not decoded has no place")
+        return [preprocess.geometry(w, h, turn, stage) for w, h, turn in chosen]
 
 
 def coverage(prepared: Prepared) -> dict[DecodeOutcome, int]:
@@ -145,6 +207,7 @@ def prepare(
     no image has pixels, `MissingDependency` if the path cannot run here, `ChangedImage` if a file
     changed since it was listed.
     """
+    import numpy as np
 
     def fill(folder: Path) -> dict[str, str]:
         if reason := preprocess.missing():
@@ -153,22 +216,22 @@ def prepare(
 
     work = Preparation(preprocess, split, samples.fingerprint)
     keep = partial(workspace.keep, work.kind, work.parts, work.label, fill, images=len(samples))
-    outcomes, rows, digest = keep(partial(_outcomes, ids=samples.ids), files=[OUTCOMES])
-    return Prepared(lambda: keep(partial(_map, label=work.label, outcomes=digest)), rows, outcomes)
+    stored, digest = keep(partial(_outcomes, ids=samples.ids), files=[OUTCOMES])
+    return Prepared(
+        lambda: keep(partial(_map, label=work.label, outcomes=digest)),
+        rows=np.array([each[3] for each in stored], np.int64),
+        outcomes=tuple(SampleOutcome(*each[:3]) for each in stored),
+        sources=np.array([each[4] for each in stored], np.int32),
+        sizes=np.array([each[5] for each in stored], np.int32) if preprocess.varies else None,
+    )
 
 
-def _outcomes(
-    folder: Path, ids: Sequence[str]
-) -> tuple[tuple[SampleOutcome, ...], npt.NDArray[np.int64], str]:
-    """Read the outcome of each sample, its index in the pixels, and the hash of both."""
-    import numpy as np
-
+def _outcomes(folder: Path, ids: Sequence[str]) -> tuple[list[Any], str]:
+    """Read the entry of each sample, as `_entry` makes it, and the hash of all."""
     stored = json.loads((folder / OUTCOMES).read_text())
-    outcomes = tuple(SampleOutcome(*each[:3]) for each in stored)
-    if [each.id for each in outcomes] != [*ids]:
+    if [each[0] for each in stored] != [*ids]:
         raise DamagedError("it holds other samples")
-    rows = np.array([each[3] for each in stored], np.int64)
-    return outcomes, rows, Finished.read(folder).files[OUTCOMES]
+    return stored, Finished.read(folder).files[OUTCOMES]
 
 
 def _map(folder: Path, label: str, outcomes: str) -> Pixels:
@@ -203,25 +266,33 @@ def _fill(
     from alignkit.preprocess.image_taps import encoded_images, take_pixels
 
     total = len(samples)
-    outcomes: list[tuple[str, DecodeOutcome, str, int]] = []
+    outcomes: list[list[Any]] = []
     # in worker processes: an image may crash a decoder
     taken = take_pixels([preprocess], encoded_images(samples), processes=threads)
-    with PixelFile(folder / _PIXELS, preprocess.size, total) as file:
-        for name, ((outcome, reason, pixels),) in zip(samples.ids, taken, strict=True):
-            row = -1 if pixels is None else file.append(pixels)
-            outcomes.append((name, outcome, reason, row))
+    with PixelFile(folder / _PIXELS, preprocess.size, total, varies=preprocess.varies) as file:
+        for name, (found,) in zip(samples.ids, taken, strict=True):
+            row = -1 if found.pixels is None else file.append(found.pixels)
+            outcomes.append(_entry(name, found, row))
             if progress and (len(outcomes) % _STEP == 0 or len(outcomes) == total):
                 progress(len(outcomes), total)
     if not outcomes:
         raise NothingCompared("there are no images to prepare")
     if file.rows == 0:
-        name, outcome, reason, _ = outcomes[0]
+        name, outcome, reason, *_ = outcomes[0]
         raise NothingCompared(
             f"preprocess.{preprocess.name} could prepare none of {len(outcomes)} images; "
             f"the first, {name}, {outcome}: {reason}"
         )
     (folder / OUTCOMES).write_text(json.dumps(outcomes))
     return {_PIXELS: file.sha256} if file.sha256 else {}
+
+
+def _entry(name: str, found: FinalPixels, row: int) -> list[Any]:
+    """Return a sample's line of `OUTCOMES`: outcome, row in the pixels, source, size."""
+    # every library reads its own header: the size of the source is that of the decoded pixels
+    size = (-1, -1) if found.pixels is None else found.pixels.shape[:2]
+    source = found.source or (-1, -1, -1)
+    return [name, found.outcome, found.reason, row, source, size]
 
 
 def prepare_one(

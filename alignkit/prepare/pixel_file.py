@@ -19,10 +19,13 @@ class PixelFile:
     """A file written front to back, whose header is completed when it is closed.
 
     ``numpy.lib.format`` pads a header so that its first axis can grow in place: images that cannot
-    be decoded leave no gap. The file is hashed as it is written, while workers decode.
+    be decoded leave no gap. The file is hashed as it is written, while workers decode. Where the
+    size ``varies``, a smaller image lies at the top left of its row, and the rest is 0.
     """
 
-    def __init__(self, path: Path, size: tuple[int, int], expected: int) -> None:
+    def __init__(
+        self, path: Path, size: tuple[int, int], expected: int, *, varies: bool = False
+    ) -> None:
         self.rows = 0
         """Images written so far."""
         self.sha256 = ""
@@ -30,6 +33,7 @@ class PixelFile:
         self._expected = expected
         self._hash = hashlib.sha256()
         self._shape = (*size, 3)
+        self._varies = varies
         self._dtype: Any = None
         self._file: BinaryIO = path.open("wb")
         # where the pixels begin, known once a header is written
@@ -38,10 +42,12 @@ class PixelFile:
     def append(self, pixels: Pixels) -> int:
         """Write (height, width, 3) and return its row.
 
-        Raises `ConfigError` if the path gives images of different sizes.
+        Raises `ConfigError` if the path gives images of different sizes and may not.
         """
         import numpy as np
 
+        if self._varies:
+            pixels = self._in_its_row(pixels)
         if pixels.shape != self._shape:
             raise ConfigError(
                 f"the path gives {pixels.shape[0]}x{pixels.shape[1]} where the model's input is "
@@ -58,6 +64,16 @@ class PixelFile:
         self._file.write(written)
         self.rows += 1
         return self.rows - 1
+
+    def _in_its_row(self, pixels: Pixels) -> Pixels:
+        import numpy as np
+
+        height, width = pixels.shape[:2]
+        if pixels.shape == self._shape or height > self._shape[0] or width > self._shape[1]:
+            return pixels
+        row = np.zeros(self._shape, pixels.dtype)
+        row[:height, :width] = pixels
+        return row
 
     def __enter__(self) -> Self:
         return self

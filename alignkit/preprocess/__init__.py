@@ -9,217 +9,55 @@ input of that stage, *cumulative* compares the two paths' own taps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from alignkit.decoders import DECODERS, Decoded, Decoder
 from alignkit.plugins import Plugin, name_of
 from alignkit.preprocess.image_header import MAX_PIXELS, decode
-from alignkit.resizers import RESIZERS, Resizer
+from alignkit.preprocess.normalise import Normalise
+from alignkit.preprocess.stages import (
+    STAGES,
+    Colour,
+    ColourSpace,
+    Crop,
+    HalfRounding,
+    Orient,
+    Quantise,
+    Resize,
+    SideRounding,
+    StageName,
+    option_added_later,
+    stage_identity,
+)
+from alignkit.resizers import RESIZERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignkit.arrays import Batch, Image, Pixels
+    from alignkit.arrays import Image, Pixels
+    from alignkit.preprocess.geometry import Geometry
 
-StageName = Literal["decode", "orient", "resize", "crop", "quantise", "colour", "normalise"]
-STAGES: tuple[StageName, ...] = (
-    "decode", "orient", "resize", "crop", "quantise", "colour", "normalise",
-)  # fmt: skip
-
-_AFTER_ORIENT: tuple[StageName, ...] = ("orient", "resize", "crop", "quantise", "colour")
-
-ColourSpace = Literal[
-    "rgb", "bgr", "nv12-bt601-limited", "nv12-bt601-full", "nv12-bt709-limited", "nv12-bt709-full"
+__all__ = [
+    "STAGES",
+    "Colour",
+    "ColourSpace",
+    "Crop",
+    "HalfRounding",
+    "Orient",
+    "Preprocess",
+    "Quantise",
+    "Resize",
+    "SideRounding",
+    "StageName",
+    "Taps",
+    "option_added_later",
+    "same_as",
+    "stage_identity",
 ]
 
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
-
-
-@dataclass(frozen=True, slots=True)
-class Orient:
-    """Turn of the image by its EXIF orientation, or no turn."""
-
-    policy: Literal["none", "exif"] = "none"
-    """Left to the decoder where its class says ``orients``."""
-
-    def __call__(self, image: Image, encoded: bytes) -> Image:
-        """Turn (h, w, 3) → (h, w, 3) or (w, h, 3)."""
-        from alignkit.preprocess.exif import exif_orientation, turn
-
-        return turn(image, exif_orientation(encoded)) if self.policy == "exif" else image
-
-
-@dataclass(frozen=True, slots=True)
-class Resize:
-    """Resampling to a target that follows from ``size`` and ``fit``."""
-
-    resizer: Resizer
-    size: tuple[int, int]
-    """(height, width) in pixels; for ``shorter`` the shorter side becomes ``min(size)``."""
-    fit: Literal["squash", "shorter", "letterbox"] = "squash"
-    """``squash`` ignores the aspect ratio; ``shorter`` keeps it and covers the size; ``letterbox``
-    keeps it, stays inside the size and pads to it, centred."""
-    pad: int = 114
-    """Grey level of the letterbox's border."""
-    rounding: Literal["down", "nearest"] = "down"
-    """Rounding of the longer side of ``shorter``: torchvision and MLPerf cut the fraction, DALI
-    rounds. A ``letterbox`` always rounds: an exact half goes to the even pixel as Ultralytics'
-    ``round`` does or, with ``nearest``, up as torchpipe's ``std::round`` does."""
-
-    def __call__(self, image: Image) -> Pixels:
-        """Resample (h, w, 3) → (height, width, 3), in the library's dtype."""
-        height, width = self.target(image.shape[0], image.shape[1])
-        resized = self.resizer.resize(image, height, width)
-        return self._padded(resized) if self.fit == "letterbox" else resized
-
-    def target(self, height: int, width: int) -> tuple[int, int]:
-        """Return (height, width) of the resampled image, before any padding."""
-        if self.fit == "squash":
-            return self.size
-        if self.fit == "shorter":
-            short = min(self.size)
-            half = 0.5 if self.rounding == "nearest" else 0.0
-            if height <= width:
-                return short, int(short * width / height + half)
-            return int(short * height / width + half), short
-        scale = min(self.size[0] / height, self.size[1] / width)
-        to_whole = round if self.rounding == "down" else lambda side: int(side + 0.5)
-        # the short side of a very long image must not vanish
-        return max(1, to_whole(height * scale)), max(1, to_whole(width * scale))
-
-    def _padded(self, resized: Pixels) -> Pixels:
-        import numpy as np
-
-        height, width = self.size
-        canvas = np.full((height, width, 3), self.pad, resized.dtype)
-        # Ultralytics' LetterBox rounds the half pixel down on the top and left (its -0.1)
-        top = round((height - resized.shape[0]) / 2 - 0.1)
-        left = round((width - resized.shape[1]) / 2 - 0.1)
-        canvas[top : top + resized.shape[0], left : left + resized.shape[1]] = resized
-        return canvas
-
-
-@dataclass(frozen=True, slots=True)
-class Crop:
-    """Centre crop; without a size, none."""
-
-    size: tuple[int, int] | None = None
-    """(height, width) in pixels."""
-    half: Literal["even", "down", "up"] = "even"
-    """Rounding of half an odd margin: to the even pixel as torchvision's ``center_crop``, down as
-    MLPerf, up as DALI. A shift by one pixel changes more than most decoders do."""
-
-    def __call__(self, pixels: Pixels) -> Pixels:
-        """Crop (h, w, 3) → (height, width, 3); raise `ValueError` if the image is smaller."""
-        if self.size is None:
-            return pixels
-        height, width = self.size
-        if pixels.shape[0] < height or pixels.shape[1] < width:
-            raise ValueError(
-                f"cannot crop {height}x{width} out of {pixels.shape[0]}x{pixels.shape[1]}"
-            )
-        top = self._begin(pixels.shape[0] - height)
-        left = self._begin(pixels.shape[1] - width)
-        return pixels[top : top + height, left : left + width]
-
-    def _begin(self, margin: int) -> int:
-        if self.half == "even":
-            return round(margin / 2)
-        return margin // 2 if self.half == "down" else (margin + 1) // 2
-
-
-@dataclass(frozen=True, slots=True)
-class Quantise:
-    """Conversion of unrounded floats to ``uint8``, or none."""
-
-    rule: Literal["none", "round", "truncate"] = "none"
-    """``truncate`` is ``tensor.to(torch.uint8)``, which darkens by half a level on average."""
-
-    def __call__(self, pixels: Pixels) -> Pixels:
-        """Convert float32 or uint8 → uint8, unless the rule is ``none``."""
-        import numpy as np
-
-        if self.rule == "none" or pixels.dtype == np.uint8:
-            return pixels
-        clipped = np.clip(pixels, 0.0, 255.0)  # a cubic filter overshoots, and uint8 would wrap
-        return (np.rint(clipped) if self.rule == "round" else clipped).astype(np.uint8)
-
-
-@dataclass(frozen=True, slots=True)
-class Colour:
-    """Channel order, or colour round trip, of the serving stack."""
-
-    space: ColourSpace = "rgb"
-    """``nv12-*`` is a round trip through 8-bit Y'CbCr with halved chroma; the result is RGB."""
-
-    def __call__(self, pixels: Pixels) -> Pixels:
-        """Convert (h, w, 3); shape and dtype stay the same."""
-        if self.space.startswith("nv12"):
-            from alignkit.preprocess.nv12 import nv12_round_trip
-
-            _, matrix, extent = self.space.split("-")
-            return nv12_round_trip(pixels, matrix, extent)
-        return pixels[..., ::-1] if self.space == "bgr" else pixels
-
-
-@dataclass(frozen=True, slots=True)
-class Normalise:
-    """Normalisation ``(pixels / 255 - mean) / std`` per channel, in float32."""
-
-    mean: tuple[float, float, float] = IMAGENET_MEAN
-    std: tuple[float, float, float] = IMAGENET_STD
-
-    def __call__(self, pixels: Pixels, out: Batch | None = None) -> Batch:
-        """Map (n, h, w, 3) or (h, w, 3), 0..255 → (n, 3, h, w) or (3, h, w) contiguous float32.
-
-        The result is written into ``out``, contiguous and of that shape, if it is given.
-        """
-        import numpy as np
-
-        if out is None:
-            *samples, height, width, _ = pixels.shape
-            out = np.empty((*samples, 3, height, width), np.float32)
-        return (self._look_up if pixels.dtype == "uint8" else self._compute)(pixels, out)
-
-    def _look_up(self, pixels: Pixels, out: Batch) -> Batch:
-        """Look up the numbers of `_compute`, seven times as fast: ``uint8`` has 256 levels."""
-        import cv2
-        import numpy as np
-
-        shape = pixels.shape[-3:]
-        images: Image = np.ascontiguousarray(pixels, np.uint8).reshape(-1, *shape)
-        tables = _tables(self)
-        for image, planes in zip(images, out.reshape(-1, 3, *shape[:2]), strict=True):
-            for values, table, plane in zip(cv2.split(image), tables, planes, strict=True):
-                cv2.LUT(values, table, plane)
-        return out
-
-    def _compute(self, pixels: Pixels, out: Batch) -> Batch:
-        import numpy as np
-
-        for channel, (mean, std) in enumerate(zip(self.mean, self.std, strict=True)):
-            plane = out[..., channel, :, :]
-            np.divide(pixels[..., channel], np.float32(255), out=plane, dtype=np.float32)
-            # the order of ToTensor and Normalize, as another one rounds differently; in place, as
-            # a temporary of the whole batch would cost more than the arithmetic
-            plane -= np.float32(mean)
-            plane /= np.float32(std)
-        return out
-
-
-@lru_cache(maxsize=16)
-def _tables(normalise: Normalise) -> Batch:
-    """Normalise every level of a byte once: (3, 256, 1), read-only."""
-    import numpy as np
-
-    levels = np.arange(256, dtype=np.float32)[:, None, None].repeat(3, axis=2)
-    tables = normalise(levels)
-    tables.flags.writeable = False
-    return tables
+_AFTER_ORIENT: tuple[StageName, ...] = ("orient", "resize", "crop", "quantise", "colour")
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,11 +82,11 @@ class Preprocess:
     name: str
     decode: Decoder
     resize: Resize
-    orient: Orient = Orient()
-    crop: Crop = Crop()
-    quantise: Quantise = Quantise()
-    colour: Colour = Colour()
-    normalise: Normalise = Normalise()
+    orient: Orient = field(default_factory=Orient)
+    crop: Crop = field(default_factory=Crop)
+    quantise: Quantise = field(default_factory=Quantise)
+    colour: Colour = field(default_factory=Colour)
+    normalise: Normalise = field(default_factory=Normalise)
     surrogate_of: str = ""
     """Name of the GPU stack that this one imitates on a CPU; empty if it is no surrogate."""
     max_pixels: int = MAX_PIXELS
@@ -258,8 +96,43 @@ class Preprocess:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Return (height, width) of the model's input."""
+        """Return (height, width) of the model's input; the greatest where it `varies`."""
         return self.crop.size or self.resize.size
+
+    @property
+    def varies(self) -> bool:
+        """Return whether the size of the model's input depends on the image."""
+        return self.resize.varies and self.crop.size is None
+
+    def geometry(
+        self, width: int, height: int, orientation: int = 1, stage: StageName = "colour"
+    ) -> Geometry:
+        """Return the mapping between an image and its pixels after a stage: the model's input.
+
+        ``width`` and ``height`` are those of the image turned upright, ``orientation`` is its EXIF
+        orientation, 1..8. After ``decode`` the pixels are those of the file, not turned.
+        """
+        from alignkit.preprocess.geometry import Geometry
+
+        unsized = stage in ("decode", "orient")
+        left_over = 1 if self._turns and stage != "decode" else orientation
+        sides = (height, width) if left_over < 5 else (width, height)
+        resized = sides if unsized else self.resize.target(*sides)
+        tall, wide, *padding = (*sides, 0, 0) if unsized else self.resize.canvas(*resized)
+        cut = Crop() if unsized or stage == "resize" else self.crop
+        crop = cut.begin(tall, wide)
+        tall, wide = cut.size or (tall, wide)
+        return Geometry(
+            width,
+            height,
+            input_width=wide,
+            input_height=tall,
+            scale_x=resized[1] / sides[1],
+            scale_y=resized[0] / sides[0],
+            shift_x=padding[1] - crop[1],
+            shift_y=padding[0] - crop[0],
+            orientation=left_over,
+        )
 
     def taps(self, encoded: bytes, begun: Taps | None = None) -> Taps:
         """Run every stage except `normalise` on one image and keep each output.
@@ -276,6 +149,20 @@ class Preprocess:
             if stage not in pixels:
                 pixels[stage] = getattr(self, stage)(pixels[earlier])
         return Taps(begun.decoded, pixels)
+
+    @property
+    def _turns(self) -> bool:
+        return self.decode.orients or self.orient.policy == "exif"
+
+    def source(self, taps: Taps, encoded: bytes) -> tuple[int, int, int]:
+        """Return what `geometry` needs of a decoded image: width, height and EXIF orientation."""
+        from alignkit.preprocess.exif import exif_orientation
+
+        orientation = exif_orientation(encoded)
+        height, width = taps.pixels["orient"].shape[:2]
+        if orientation >= 5 and not self._turns:
+            height, width = width, height
+        return width, height, orientation
 
     def _oriented(self, decoded: Image, encoded: bytes) -> dict[StageName, Pixels]:
         if not self.decode.orients:
@@ -345,11 +232,3 @@ def same_as(paths: Sequence[Preprocess]) -> dict[str, str]:
     earlier = [paths[stages.index(own)].name for own in stages]
     pairs = zip(paths, earlier, strict=True)
     return {path.name: first for path, first in pairs if first != path.name}
-
-
-def stage_identity(stage: Any) -> Any:
-    """Return a stage or plugin as plain JSON: its class name and every option."""
-    if is_dataclass(stage) and not isinstance(stage, type):
-        options = {each.name: stage_identity(getattr(stage, each.name)) for each in fields(stage)}
-        return {"stage": type(stage).__name__, **options}
-    return list(stage) if isinstance(stage, tuple) else stage

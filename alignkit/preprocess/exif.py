@@ -37,12 +37,16 @@ def turn(image: Image, orientation: int) -> Image:
     """Turn (h, w, 3) pixels so that orientation 1 results; C-contiguous."""
     import numpy as np
 
-    # the standard's eight orientations: a transposition, then flips of either axis
-    if orientation in (5, 6, 7, 8):
+    transposed, flip_rows, flip_columns = turn_parts(orientation)
+    if transposed:
         image = image.transpose(1, 0, 2)
-    flip_rows = orientation in (3, 4, 7, 8)
-    flip_columns = orientation in (2, 3, 6, 7)
     return np.ascontiguousarray(image[:: -1 if flip_rows else 1, :: -1 if flip_columns else 1])
+
+
+def turn_parts(orientation: int) -> tuple[bool, bool, bool]:
+    """Return whether the turn to orientation 1 transposes, then flips rows, then flips columns."""
+    # the standard's eight orientations: a transposition, then flips of either axis
+    return orientation in (5, 6, 7, 8), orientation in (3, 4, 7, 8), orientation in (2, 3, 6, 7)
 
 
 def _exif_block(encoded: bytes) -> bytes:

@@ -39,6 +39,16 @@ _MEGAPIXELS = (
     (10, "10 MP and more"),
 )
 """Lower end of each class of sizes, and its name."""
+_NATURAL = {name: at for at, (_, name) in enumerate((*_QUALITIES, *_MEGAPIXELS))}
+
+
+def kinds_order(kind: str, images: int) -> tuple[int, int, str]:
+    """Return a key that sorts kinds of one dimension: classes by size, others by their images.
+
+    >>> sorted(["95 to 100", "below 70"], key=lambda kind: kinds_order(kind, 9))
+    ['below 70', '95 to 100']
+    """
+    return _NATURAL.get(kind, len(_NATURAL)), -images, kind
 
 
 def kinds_of_file(encoded: bytes) -> ImageKinds:

@@ -190,6 +190,9 @@ class FinalPixels(NamedTuple):
     reason: str
     pixels: Pixels | None
     """(height, width, 3), C-contiguous; ``None`` if the image was not decoded."""
+    source: tuple[int, int, int] | None = None
+    """Width and height of the image turned upright, and its EXIF orientation; ``None`` if it was
+    not decoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,21 +209,22 @@ class TakePixels:
         """Return, for each image, a `FinalPixels` for each path."""
         return [
             tuple(
-                final_pixels(taps_of(path, image, number, partial(begin, position)))
+                final_pixels(path, image, taps_of(path, image, number, partial(begin, position)))
                 for number, path in enumerate(self.paths)
             )
             for position, image in enumerate(images)
         ]
 
 
-def final_pixels(taps: Taps) -> FinalPixels:
+def final_pixels(path: Preprocess, image: Encoded, taps: Taps) -> FinalPixels:
     """Return the last of a path's taps, contiguous, as shared memory holds it."""
     import numpy as np
 
-    last = taps.last
-    if last is not None:
-        last = cast("Pixels", np.ascontiguousarray(last))
-    return FinalPixels(taps.decoded.outcome, taps.decoded.reason, last)
+    outcome, reason = taps.decoded.outcome, taps.decoded.reason
+    if taps.last is None:
+        return FinalPixels(outcome, reason, None)
+    last = cast("Pixels", np.ascontiguousarray(taps.last))
+    return FinalPixels(outcome, reason, last, path.source(taps, image.data))
 
 
 def take_pixels(

@@ -23,7 +23,7 @@ from alignkit.preprocess.exif import exif_orientation, jpeg_segments
 ColourMode = Literal["grey", "YCbCr", "RGB", "CMYK", "YCCK", "other"]
 
 QUANTISATION, APP0, APP2, APP14 = 0xDB, 0xE0, 0xE2, 0xEE
-_SUBSAMPLINGS = {
+SUBSAMPLING_NAMES = {
     (1, 1): "4:4:4",
     (2, 1): "4:2:2",
     (2, 2): "4:2:0",
@@ -188,7 +188,7 @@ def _subsampling(components: list[_Component]) -> str:
     if first.across % second.across or first.down % second.down:
         return "other"
     ratio = first.across // second.across, first.down // second.down
-    return _SUBSAMPLINGS.get(ratio, "other")
+    return SUBSAMPLING_NAMES.get(ratio, "other")
 
 
 @lru_cache(maxsize=256)  # the images of a set share few tables

@@ -76,6 +76,11 @@ DALI_CROP: dict[str, Any] = {
 }
 UNIT_RANGE = {"normalise": {"mean": [0.0, 0.0, 0.0], "std": [1.0, 1.0, 1.0]}}
 """Values in 0..1."""
+ULTRALYTICS: dict[str, Any] = {
+    "decode": {"name": "opencv"},
+    "resize": {"name": "opencv", "interpolation": "linear", "fit": "letterbox", "pad": 114},
+    "others": {"orient": "exif", **UNIT_RANGE},
+}
 TORCHPIPE_GPU = (
     "torchpipe 0.2.25, csrc/nvjpeg_torch/DecodeTensor.cpp (nvjpegDecode of one image at a time, "
     "flags 0, no EXIF: chroma repeated, never the JPEG engine) and torchplugins/ResizeTensor.cpp "
@@ -152,9 +157,16 @@ PRESETS = {
         summary="Ultralytics YOLO: cv2, letterbox on grey 114, values in 0..1",
         source="ultralytics.data.augment.LetterBox (center, scaleup, auto=False as for a fixed "
         "input) and utils.patches.imread (cv2.imdecode, so turned by EXIF)",
-        decode={"name": "opencv"},
-        resize={"name": "opencv", "interpolation": "linear", "fit": "letterbox", "pad": 114},
-        others={"orient": "exif", **UNIT_RANGE},
+        **ULTRALYTICS,
+    ),
+    "ultralytics-letterbox-rect": Preset(
+        summary="Ultralytics YOLO, model of any input size: least rectangle in steps of 32 px",
+        source="ultralytics.engine.predictor.pre_transform (auto=True for a .pt model and a "
+        "dynamic export, where the images of a batch have one size) and "
+        "ultralytics.data.augment.LetterBox; predict's, not val's, whose rectangles are a batch's",
+        decode=ULTRALYTICS["decode"],
+        resize={**ULTRALYTICS["resize"], "auto": True},
+        others=ULTRALYTICS["others"],
     ),
     "plsc": Preset(
         summary="PLSC's faces: Pillow, (x - 127.5) / 128; faces are cut to size beforehand",

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from alignkit.errors import AlignkitError, ConfigError
 from alignkit.preprocess import STAGES, Crop, Orient, Preprocess, Resize, StageName
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from alignkit.arrays import Batch, Image
+    from alignkit.preprocess.geometry import Geometry
 
 FromCandidate: TypeAlias = frozenset[str]
 """The factors that a mixture takes from the candidate."""
@@ -59,10 +60,8 @@ class StageMixtures:
     paths: tuple[Preprocess, ...] = ()
     """The two, reference first."""
 
-    def tensors(
-        self, encoded: bytes, wanted: Iterable[FromCandidate]
-    ) -> dict[FromCandidate, Batch] | LeftOut:
-        """Compute each wanted mixture of one image: normalised (3, height, width) float32.
+    def image(self, encoded: bytes, wanted: Iterable[FromCandidate]) -> MixedImage | LeftOut:
+        """Compute each wanted mixture of one image, and the place of its pixels in the input.
 
         A stage is computed once for all mixtures that give it the same input. Mixtures whose
         pixels are equal share one array. Return `LeftOut` if any of them fails on the image.
@@ -70,16 +69,22 @@ class StageMixtures:
         from alignkit.preprocess.image_taps import result_or_reason
 
         try:
-            made = result_or_reason(lambda: self._tensors(encoded, frozenset(wanted)))
+            made = result_or_reason(lambda: self._image(encoded, frozenset(wanted)))
         except _NotDecodedError as undecoded:
             return LeftOut(str(undecoded))
         return LeftOut(made) if isinstance(made, str) else made
 
-    def _tensors(
-        self, encoded: bytes, wanted: Collection[FromCandidate]
-    ) -> dict[FromCandidate, Batch]:
+    def tensors(
+        self, encoded: bytes, wanted: Iterable[FromCandidate]
+    ) -> dict[FromCandidate, Batch] | LeftOut:
+        """Compute the tensors of `image` alone."""
+        made = self.image(encoded, wanted)
+        return made if isinstance(made, LeftOut) else made.tensors
+
+    def _image(self, encoded: bytes, wanted: Collection[FromCandidate]) -> MixedImage:
         decided: FromCandidate = frozenset()
         values: dict[FromCandidate, Any] = {decided: encoded}
+        stored: dict[FromCandidate, tuple[int, int]] = {}
         for mixed in self.stages:
             before, decided = decided, decided | mixed.factors
             outputs: dict[tuple[int, int], Any] = {}
@@ -92,13 +97,55 @@ class StageMixtures:
                     outputs[computation] = self.apply(mixed.stage, stage, source, encoded)
                 step[taken] = outputs[computation]
             values = _equal_ones_shared(step)
-        return {taken: values[taken & decided] for taken in wanted}
+            if mixed.stage == "decode":
+                stored = {taken: values[taken & decided].shape[:2] for taken in wanted}
+        tensors = {taken: values[taken & decided] for taken in wanted}
+        return MixedImage(tensors, self._places(encoded, stored))
+
+    def _places(
+        self, encoded: bytes, stored: Mapping[FromCandidate, tuple[int, int]]
+    ) -> dict[FromCandidate, Geometry]:
+        """Find each mixture's place, from (height, width) of its image before any turn."""
+        from alignkit.preprocess.exif import exif_orientation
+
+        orientation = exif_orientation(encoded)
+        known: dict[tuple[Any, ...], Geometry] = {}
+        places = {}
+        for taken, size in stored.items():
+            stages = self._geometric_stages(taken)
+            same = (size, *map(id, stages.values()))
+            if same not in known:
+                height, width = size if orientation < 5 else size[::-1]
+                path = replace(self.paths[0], **stages)
+                known[same] = path.geometry(width, height, orientation)
+            places[taken] = known[same]
+        return places
+
+    def _geometric_stages(self, taken: FromCandidate) -> dict[str, Any]:
+        """Return the stages of a mixture that decide where an image's pixels lie."""
+        chosen: dict[str, Any] = {
+            mixed.stage: mixed.variants[taken & mixed.factors]
+            for mixed in self.stages
+            if mixed.stage in ("orient", "resize", "crop")
+        }
+        # a decoder's own turn is undone: the policy alone decides, and one of "none" comes from a
+        # path whose decoder does not turn
+        still = (each.decode for each in self.paths if not each.decode.orients)
+        return {**chosen, "decode": next(still, self.paths[0].decode)}
 
     def apply(self, name: StageName, stage: Any, source: Any, encoded: bytes) -> Any:
         """Run one stage on the output of the stages before it."""
         if name == "decode":
             return _decoded(stage, encoded, self.max_pixels)
         return stage(source, encoded) if name == "orient" else stage(source)
+
+
+class MixedImage(NamedTuple):
+    """One image in every mixture."""
+
+    tensors: dict[FromCandidate, Batch]
+    """(3, height, width) float32 each, normalised."""
+    places: dict[FromCandidate, Geometry]
 
 
 @dataclass(frozen=True, slots=True)

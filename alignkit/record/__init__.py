@@ -14,6 +14,8 @@ from alignkit.record.blame_facts import (
     AttributionFacts,
     FactorShare,
     FlippedFacts,
+    KnownEffect,
+    Mechanism,
     MitigationFacts,
     Subgroup,
 )
@@ -23,6 +25,7 @@ from alignkit.record.cell_facts import (
     ClassCounts,
     ClassDrift,
     Drift,
+    DriftChange,
     EngineFacts,
     MatrixEntry,
     MixFacts,
@@ -31,6 +34,16 @@ from alignkit.record.cell_facts import (
     SizeCurve,
     SizePoint,
     StandardError,
+)
+from alignkit.record.drawn_facts import Drawn, DrawnBox, DrawnPair, PictureMap
+from alignkit.record.figure_facts import (
+    FactRow,
+    FactTable,
+    Figure,
+    Mark,
+    Neighbour,
+    Neighbours,
+    Series,
 )
 from alignkit.record.numeric_facts import (
     BatchCheck,
@@ -61,7 +74,17 @@ from alignkit.record.path_facts import (
     StageFacts,
     TrainingFacts,
 )
-from alignkit.record.pixel_facts import ImageTableFacts, PixelStage, PlaneStage, WorstImage
+from alignkit.record.pixel_facts import (
+    ImageTableFacts,
+    PixelStage,
+    PlaneStage,
+    ServedPredictions,
+    ShownImage,
+    ShownPair,
+    ShownStage,
+    Thumbnail,
+)
+from alignkit.record.spatial_facts import SpatialFacts
 from alignkit.record.stored import (
     Artifact,
     Command,
@@ -73,6 +96,7 @@ from alignkit.record.stored import (
     VerdictState,
 )
 from alignkit.record.verdict_facts import (
+    Action,
     Control,
     Finding,
     GroupFacts,
@@ -80,6 +104,7 @@ from alignkit.record.verdict_facts import (
     RuleOutcome,
     Verdict,
 )
+from alignkit.task_facts import CLASSIFICATION, MetricFacts, TaskFacts
 
 
 class RunRecord(Stored):
@@ -107,6 +132,7 @@ class RunRecord(Stored):
     """Whether it was interrupted before every cell was done."""
     environment: Environment
     data: DataFacts
+    task: TaskFacts = CLASSIFICATION
     paths: tuple[PathFacts, ...]
     """Reference first."""
     coverage: tuple[Coverage, ...]
@@ -116,9 +142,15 @@ class RunRecord(Stored):
     noise_floor: tuple[NoiseFloor, ...]
     controls: tuple[Control, ...]
     pixels: tuple[PixelStage, ...]
-    worst: tuple[WorstImage, ...]
+    shown: tuple[ShownImage, ...]
+    shown_pairs: tuple[ShownPair, ...] = ()
+    """The pairs of paths between which predictions were compared."""
+    thumbnails: tuple[Thumbnail, ...] = ()
+    """Of images that ``neighbours`` of a drift name, as many as fit."""
     verdict: Verdict
     attributions: tuple[AttributionFacts, ...] = ()
+    spatial: tuple[SpatialFacts, ...] = ()
+    """Where each pair's stages differ on the same input, and by which mechanism."""
     flipped: tuple[FlippedFacts, ...] = ()
     """For each candidate path, the kinds of image that flip more often than others."""
     advice: tuple[AdviceFacts, ...] = ()
@@ -142,5 +174,5 @@ class RunRecord(Stored):
 
     @property
     def labelled(self) -> bool:
-        """Whether the images have labels."""
-        return bool(self.data.classes)
+        """Whether the metrics of the task have values: the images have labels, or need none."""
+        return bool(self.data.classes) or not self.task.needs_labels

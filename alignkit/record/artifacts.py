@@ -100,10 +100,10 @@ def artifacts_of(record: RunRecord) -> Iterator[Artifact]:
         yield from training.files
     for table in record.images:
         yield table.table
-    for image in record.worst:
-        yield from (image.a, image.b, image.difference)
-        if image.pixels:
-            yield image.pixels
+    for image in record.shown:
+        yield from image.artifacts
+    for thumbnail in record.thumbnails:
+        yield thumbnail.picture
     if record.stages:
         yield record.stages
     if record.cell_table:

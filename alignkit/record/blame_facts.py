@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from alignkit.record.spatial_facts import MechanismName, ShownBy
 from alignkit.record.stored import STRICT, Count, Estimate, Real, Stored
+
+AttributedUnit = Literal["fraction", "grey levels", "logits", "px", "value"]
+"""``value``: a score of the user's own, without a unit."""
+EXPLAINS_MOST = 0.5
+"""Least share of a difference, or of a plainer hypothesis' distance, that a finding explains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,7 @@ class AdviceFacts(Stored):
     unseen: Real | None = None
     """Mean |Δ| that remains on the images kept for its check."""
     drift: tuple[MitigationFacts, ...] = ()
-    """``churn``, ``top1``, ``recall.macro``, ``precision.macro``."""
+    """``churn``, then the task's metrics: ``top1``, ``recall.macro``, ``precision.macro``."""
     kept: bool | None = None
     """False if the whole interval of the remaining churn lies above the expected value; true if it
     does not and lies below the churn before; ``None`` if neither holds. Without a search: whether
@@ -120,10 +126,11 @@ class AttributionFacts(Stored):
     """The candidate's runtime; empty where no model is involved."""
     precision: str = ""
     metric: str
-    """``pixels``, ``logits``, ``churn``, ``top1``, ``recall.macro``, ``precision.macro``; with the
+    """``pixels``; of a task with class scores ``logits``; ``churn``; and the task's own, such as
+    ``top1``, ``recall.macro`` and ``precision.macro``, or ``map50`` and ``boxes.lost``. With the
     suffix ``.decode`` if only the decoders' own switches are distinguished, with all else of the
     reference path."""
-    unit: Literal["fraction", "grey levels", "logits"]
+    unit: AttributedUnit
     method: Literal["shapley", "one-at-a-time"]
     images: Count
     """Images that every mixture of the paths could prepare."""
@@ -140,3 +147,44 @@ class AttributionFacts(Stored):
     """Why some stages are not distinguished."""
     reason: str = ""
     """Why there are no shares."""
+
+
+class KnownEffect(Stored):
+    """A difference between two stacks whose effect on a model is known."""
+
+    stacks: str
+    levels: Real | None
+    """Mean |Δ| of the model's input before normalisation, in grey levels; ``None`` if it is not
+    published."""
+    effect: str
+    kind: Literal["measured", "published"]
+    source: str
+    """The model and images with the place where it is documented."""
+
+
+class Mechanism(Stored):
+    """A known mechanism that the paths differ in, tried on some images without it."""
+
+    sentence: str
+    evidence: str
+    """Where the mechanism is documented or was measured."""
+    images: Count
+    before: Real
+    """Mean |Δ| of the pixels before normalisation, in grey levels."""
+    after: Real
+    """The same if the one path does as the other in this alone."""
+    published: tuple[KnownEffect, ...] = ()
+    """Its effects on models, as others measured them."""
+    shown_as: tuple[tuple[MechanismName, ShownBy] | None, ...] = ()
+    """Each mechanism removed as pixels alone may show it, with the side that does it; ``None`` for
+    one that they never show."""
+
+    @property
+    def explained(self) -> float:
+        """Share of the difference that goes with it; negative if the difference grows."""
+        return 1 - self.after / self.before
+
+    @property
+    def explains_most(self) -> bool:
+        """Whether it explains enough to be named as the reason."""
+        return self.explained >= EXPLAINS_MOST

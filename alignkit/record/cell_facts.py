@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from alignkit.record.figure_facts import FactTable, Figure, Neighbours
 from alignkit.record.numeric_facts import (
     BatchCheck,
     BuildSpread,
@@ -44,6 +45,8 @@ class ClassDrift:
     """Images of the class."""
     recall: Estimate
     precision: Estimate
+    others: dict[str, Estimate] = field(default_factory=dict)
+    """The task's further metrics by class: ``iou``, ``ap50``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +70,26 @@ class CellPair:
     n: Count
     """Images that both decoded, times seeds if several are joined."""
     metrics: dict[str, Estimate]
-    """``top1``, ``recall.macro``, ``recall.micro``, ``recall.weighted``, ``precision.…``."""
+    """Changes of the task's metrics: ``top1``, ``recall.macro``, ``map50``, ``miou``, …"""
     churn: Estimate
-    """1 − top-1 agreement."""
+    """Share of images whose answer is another one; 1 − top-1 agreement of classes."""
     right_to_wrong: Count | None
-    """``None``, as the next three, if the images have no labels: ``metrics`` say so."""
+    """Images whose answer changed and is worse. ``None``, as the next three, if the images have no
+    labels: ``metrics`` say so."""
     wrong_to_right: Count | None
+    """Changed and better."""
     wrong_to_wrong: Count | None
-    """Wrong before and after, with another class."""
+    """Changed and as good or bad: wrong before and after, with another class."""
     detectable: Real | None
-    """Smallest change of top-1 that this sample detects with 80 % power at the 5 % level."""
+    """Smallest change of the mean quality of an answer (of classes: top-1) that this sample detects
+    with 80 % power at the 5 % level."""
+    measures: dict[str, Estimate] = field(default_factory=dict)
+    """The task's differences that are no change of a metric: ``boxes.lost``, ``pixel_churn``, …"""
+    asked: Count | None = None
+    """Images of ``n`` whose answers were compared, where they are not all."""
+    groups: Count | None = None
+    """Groups of images that a resample draws whole, such as the images of an identity; ``None`` if
+    it draws images."""
     # the report corrects them again for another reference
     p_values: dict[str, Real] = field(default_factory=dict)
     """Two-sided p-values of no change in ``metrics``, not corrected for other comparisons."""
@@ -84,11 +97,14 @@ class CellPair:
     @property
     def changed(self) -> int | None:
         """Images whose predicted class differs; ``None`` if churn, their share, is not known."""
-        return None if self.churn.value is None else round(self.churn.value * self.n)
+        compared = self.n if self.asked is None else self.asked
+        return None if self.churn.value is None else round(self.churn.value * compared)
 
     def of(self, metric: str) -> Estimate:
-        """Return the change in one of ``metrics``, or the churn."""
-        return self.churn if metric == "churn" else self.metrics[metric]
+        """Return the change in one of ``metrics``, one of ``measures``, or the churn."""
+        if metric == "churn":
+            return self.churn
+        return self.measures[metric] if metric in self.measures else self.metrics[metric]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +127,13 @@ class Drift(CellPair):
     """Standard errors of ``metrics`` and of ``churn``."""
     holm: dict[str, Real] = field(default_factory=dict)
     """``p_values`` corrected (Holm) for the comparisons of the matrix, each metric for itself."""
+    figures: tuple[Figure, ...] = ()
+    """Figures that the task gives; most tasks give none."""
+    tables: tuple[FactTable, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """Advice that the task gives, each a sentence or two."""
+    neighbours: tuple[Neighbours, ...] = ()
+    """Images whose most similar one is another, the worst first."""
 
     def is_significant(self, metric: str) -> bool | None:
         """Return whether its change is more than chance explains; ``None`` if it was not tested."""
@@ -127,6 +150,26 @@ class RowPair(CellPair):
     reference: tuple[str, str, str]
     """Evaluated with, backend, precision."""
     candidate: tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DriftChange:
+    """A drift that was measured twice, of the same images and seeds; fractions."""
+
+    __pydantic_config__ = STRICT
+
+    before: Estimate
+    """Drift in one of the metrics of `CellPair`, or churn."""
+    after: Estimate
+    change: Estimate
+    """``after`` less ``before``, paired by image and seed."""
+    p: Real | None = None
+    """Two-sided p-value of no change; ``None`` where it was not tested."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the change is more than chance explains."""
+        return self.p is not None and self.p < ALPHA
 
 
 class EngineFacts(Stored):
@@ -178,6 +221,8 @@ class Cell(Evaluated):
     metrics: dict[str, Real | None] = {}
     """Absolute values of the metrics that ``Drift`` compares; ``None`` of images without labels."""
     counts: tuple[ClassCounts, ...] = ()
+    class_values: dict[str, tuple[Real | None, ...]] = {}
+    """The task's further metrics by class, in the order of ``counts``."""
     effective: dict[str, str] = {}
     """Settings that really ran: provider, precision, TF32, inserted casts."""
     predictions: Artifact | None = None

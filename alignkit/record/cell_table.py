@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from alignkit.record.cell_facts import Cell, Drift, MatrixEntry
 from alignkit.record.stored import Artifact, Estimate
 from alignkit.stored_file import write_atomically
+from alignkit.task_facts import CLASSIFICATION, TaskFacts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,26 +80,55 @@ def with_cell_table(record: RunRecord, folder: Path) -> RunRecord:
     from pyarrow import parquet
 
     written = io.BytesIO()
-    parquet.write_table(cell_table(record.cells), written)
+    parquet.write_table(cell_table(record.cells, record.task), written)
     data = written.getvalue()
     write_atomically(folder / CELLS_FILE, data)
     named = Artifact(path=CELLS_FILE, sha256=hashlib.sha256(data).hexdigest())
     return record.model_copy(update={"cell_table": named})
 
 
-def cell_table(cells: Sequence[Cell]) -> pa.Table:
+def cell_table(cells: Sequence[Cell], task: TaskFacts = CLASSIFICATION) -> pa.Table:
     """Return a row for each cell, in the order of the record."""
-    return _table(_CELL, map(_of_cell, cells))
+    return _table(_columns(_CELL, task), map(_of_cell, cells))
 
 
-def matrix_table(entries: Sequence[MatrixEntry]) -> pa.Table:
+def _columns(kinds: dict[str, _Kind], task: TaskFacts) -> dict[str, _Kind]:
+    """Replace the columns of classification's metrics by those of a task that has others."""
+    if task.class_scores:
+        return kinds
+    own = (*_VALUES, "logit", "correct")
+    kept = {name: kind for name, kind in kinds.items() if not name.startswith(own)}
+    values: dict[str, _Kind] = {_column(each.name): "real" for each in task.metrics}
+    changes: dict[str, _Kind] = {
+        f"{_column(each.name)}_{part}": "real"
+        for each in task.metrics
+        for part in ("change", "change_low", "change_high")
+    }
+    measures: dict[str, _Kind] = {
+        f"{_column(each.name)}{part}": "real"
+        for each in task.measures
+        for part in ("", "_low", "_high")
+    }
+    return {**kept, **values, **changes, **measures}
+
+
+def matrix_table(entries: Sequence[MatrixEntry], task: TaskFacts = CLASSIFICATION) -> pa.Table:
     """Return a row for each entry: the cells of all seeds joined."""
-    return _table(_ENTRY, map(_of_entry, entries))
+    columns = _columns(_ENTRY, task)
+    if not task.class_scores:
+        tested = [each.name for each in task.metrics if each.name in task.matrices]
+        columns |= dict.fromkeys((f"{_column(name)}_p" for name in tested), "real")
+    return _table(columns, map(_of_entry, entries))
 
 
-def class_table(cells: Sequence[Cell]) -> pa.Table:
-    """Return a row for each class of each cell that ran."""
-    return _table(_CLASS, (row for cell in cells for row in _of_classes(cell)))
+def class_table(cells: Sequence[Cell], task: TaskFacts = CLASSIFICATION) -> pa.Table:
+    """Return a row for each class of each cell that ran.
+
+    A task's metrics by class that are no ratios of the counts follow as ``class_ap50``, ….
+    """
+    further = [each.name for each in task.class_metrics if f"class_{each.name}" not in _CLASS]
+    columns: dict[str, _Kind] = {**_CLASS, **{f"class_{name}": "real" for name in further}}
+    return _table(columns, (row for cell in cells for row in _of_classes(cell)))
 
 
 def _table(kinds: dict[str, _Kind], rows: Iterable[dict[str, Any]]) -> pa.Table:
@@ -122,13 +152,13 @@ def _of_entry(entry: MatrixEntry) -> dict[str, Any]:
     if entry.ran:
         row["non_finite"] = entry.non_finite
     if entry.drift:
-        row |= {f"{_column(metric)}_p": entry.drift.holm.get(metric) for metric in _METRICS}
+        row |= {f"{_column(metric)}_p": p for metric, p in entry.drift.holm.items()}
     return row
 
 
 def _of_any(evaluated: Cell | MatrixEntry, drift: Drift | None) -> dict[str, Any]:
     kept = (*_PLACE, *_STATE, "fraction")
-    values = {_column(metric): evaluated.metrics.get(metric) for metric in _METRICS}
+    values = {_column(metric): value for metric, value in evaluated.metrics.items()}
     return {**{name: getattr(evaluated, name) for name in kept}, **values, **_of_drift(drift)}
 
 
@@ -147,9 +177,10 @@ def _of_drift(drift: Drift | None) -> dict[str, Any]:
         "logit_cosine": drift.logits.cosine,
         **_estimate("churn", drift.churn),
     }
-    for metric in _METRICS:
-        if (change := drift.metrics.get(metric)) is not None:
-            row |= _estimate(f"{_column(metric)}_change", change)
+    for metric, change in drift.metrics.items():
+        row |= _estimate(f"{_column(metric)}_change", change)
+    for name, measured in drift.measures.items():
+        row |= _estimate(_column(name), measured)
     return row
 
 
@@ -158,7 +189,7 @@ def _estimate(name: str, estimate: Estimate) -> dict[str, float | None]:
 
 
 def _of_classes(cell: Cell) -> Iterator[dict[str, Any]]:
-    for each in cell.counts:
+    for index, each in enumerate(cell.counts):
         right, wrong, missed = each.true_positive, each.false_positive, each.false_negative
         yield {
             **{name: getattr(cell, name) for name in (*_PLACE, "seed")},
@@ -168,4 +199,5 @@ def _of_classes(cell: Cell) -> Iterator[dict[str, Any]]:
             "false_negative": missed,
             "class_recall": right / (right + missed) if right + missed else None,
             "class_precision": right / (right + wrong) if right + wrong else None,
+            **{f"class_{name}": values[index] for name, values in cell.class_values.items()},
         }

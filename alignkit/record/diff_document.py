@@ -14,20 +14,21 @@ from alignkit.record import (
     Coverage,
     CoverageDiff,
     Environment,
+    KnownEffect,
+    Mechanism,
     PathFacts,
     PixelStage,
     PlaneStage,
+    ShownImage,
+    SpatialFacts,
     Stored,
-    WorstImage,
 )
 from alignkit.record.document import document_text, stored_document
 from alignkit.record.numeric_facts import LogitDistance, MarginDrift, MovedImage
 from alignkit.record.pixel_facts import OfShapes
 from alignkit.record.stored import Estimate, Real
 from alignkit.stored_file import write_atomically
-
-SUFFICIENT_SHARE = 0.5
-"""Share of a difference that a mechanism must explain to be named, as `alignkit match` asks."""
+from alignkit.task_facts import CLASSIFICATION, TaskFacts
 
 
 class ImageSet(Stored):
@@ -100,44 +101,6 @@ class StageCause(Stored):
     """Implementation or options, reference → candidate; empty if both paths have the same."""
 
 
-class KnownEffect(Stored):
-    """A difference between two stacks whose effect on a model is known."""
-
-    stacks: str
-    levels: Real | None
-    """Mean |Δ| of the model's input before normalisation, in grey levels; ``None`` if it is not
-    published."""
-    effect: str
-    kind: Literal["measured", "published"]
-    source: str
-    """The model and images with the place where it is documented."""
-
-
-class Mechanism(Stored):
-    """A known mechanism that the paths differ in, tried on some images without it."""
-
-    sentence: str
-    evidence: str
-    """Where the mechanism is documented or was measured."""
-    images: Count
-    before: Real
-    """Mean |Δ| of the pixels before normalisation, in grey levels."""
-    after: Real
-    """The same if the one path does as the other in this alone."""
-    published: tuple[KnownEffect, ...] = ()
-    """Its effects on models, as others measured them."""
-
-    @property
-    def explained(self) -> float:
-        """Share of the difference that goes with it; negative if the difference grows."""
-        return 1 - self.after / self.before
-
-    @property
-    def explains_most(self) -> bool:
-        """Whether it explains enough to be named as the reason."""
-        return self.explained >= SUFFICIENT_SHARE
-
-
 class StageFlips(Stored):
     """The reference path with one part taken from the candidate."""
 
@@ -146,7 +109,7 @@ class StageFlips(Stored):
     flips: Count
     churn: Estimate
     mean_abs: Real | None
-    """Mean |Δ logit|; ``None`` if no output is finite."""
+    """Mean |Δ logit|; ``None`` if no output is finite, or without class scores."""
 
 
 class ClassFlips(Stored):
@@ -169,11 +132,14 @@ class PredictionDrift(Stored):
     left_out_reason: str = ""
     """Of the first of them."""
     flips: Count
-    """Images whose predicted class changes."""
+    """Images whose predicted class, or answer, changes."""
     churn: Estimate
     """Share of ``n``, with its 95 % interval over images."""
     logits: LogitDistance
-    margins: MarginDrift
+    margins: MarginDrift | None
+    """``None`` for a task without class scores."""
+    measures: dict[str, Estimate] = {}
+    """Name → difference of the answers that the task measures, such as the share of lost boxes."""
     stages: tuple[StageFlips, ...]
     """Each part in turn; empty if the paths differ in one alone, or in none."""
     classes: tuple[ClassFlips, ...]
@@ -193,6 +159,8 @@ class GivenModel(Stored):
     outputs: Count
     size: tuple[Count, Count] | None = None
     """(height, width) of its input, if its file fixes them."""
+    recognised: str = ""
+    """Which outputs are decoded, and how, in words; empty for a classifier."""
 
 
 class PairDiff(Stored):
@@ -212,6 +180,8 @@ class PairDiff(Stored):
     largest: str | None = None
     """The stage with the greatest mean difference on the same input."""
     stages: tuple[PixelStage, ...] = ()
+    spatial: tuple[SpatialFacts, ...] = ()
+    """Where stages differ on the same input, and by which mechanism."""
     planes: tuple[PlaneStage, ...] = ()
     """Empty unless they were asked for."""
     kinds: tuple[KindDrift, ...] = ()
@@ -265,7 +235,9 @@ class DiffRecord(Stored):
     pairs: tuple[PairDiff, ...]
     stress: tuple[StressDiff, ...] = ()
     model: GivenModel | None = None
-    worst: tuple[WorstImage, ...] = ()
+    task: TaskFacts = CLASSIFICATION
+    """Of the model."""
+    shown: tuple[ShownImage, ...] = ()
     """With pictures, which lie beside a page; empty in a JSON file alone."""
 
     @property

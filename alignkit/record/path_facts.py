@@ -53,6 +53,8 @@ class StageFacts(Stored):
     options: dict[str, Any]
     version: str
     """The library that really ran; empty for alignkit's own stages."""
+    yaml: str = ""
+    """The stage as an experiment writes it, in one line."""
 
 
 class PathFacts(Stored):
@@ -144,13 +146,14 @@ class Epoch(Stored):
 
     epoch: int
     loss: Real
-    accuracy: Real
-    """Accuracy on the augmented training images."""
+    accuracy: Real | None
+    """Accuracy on the augmented training images; none if they were not classified."""
     learning_rate: Real
     images_per_second: Real
     held_out_loss: Real | None = None
-    """Mean cross entropy on ``train.holdout``; none without it."""
+    """Mean cross entropy on ``train.holdout``; none without it, and for embeddings."""
     held_out_accuracy: Real | None = None
+    """Share of right answers; of embeddings, of images whose nearest other has their identity."""
     held_out_recall: Real | None = None
     """Mean recall over the classes of the held-out images."""
 

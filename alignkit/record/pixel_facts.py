@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
+from alignkit.record.drawn_facts import Drawn, DrawnPair, PictureMap
 from alignkit.record.stored import Artifact, Count, Real, Stored
 
 
@@ -76,29 +77,134 @@ class PlaneStage(Stored):
     """dB; ``None`` if nothing differs."""
 
 
-class WorstImage(Stored):
-    """An image shown with both paths' pixels and their amplified difference."""
+class ServedPredictions(Stored):
+    """Predictions of an image by one row's models, as trained and along the other path, by seed."""
 
+    trained_with: str
+    """The row's name."""
+    evaluated_with: str
+    seeds: tuple[int, ...]
+    before: tuple[str, ...]
+    """Answer for each seed in words: a class, ``3× cat, 1× dog``; ``no prediction`` where no logit
+    was finite."""
+    after: tuple[str, ...]
+    runtimes: tuple[str, ...]
+    """For each seed: empty for the row's own runtime; else the first other runtime that changes it,
+    where the own one does not."""
+    turned: tuple[Literal["", "worse", "better", "neither", "changed"], ...] = ()
+    """How each seed's answer changed; ``changed`` without labels, empty where it did not. Left out
+    by a task whose answers are classes: they say themselves what changed, and what is right."""
+    drawn: DrawnPair | None = None
+    """The answers of the first seed that changed, else of the first; ``None`` for a task that draws
+    nothing."""
+
+
+class ShownPair(Stored):
+    """How many images changed their prediction between two paths, and the room for their pixels."""
+
+    reference: str
+    candidate: str
+    images: Count
+    """Images that were predicted on both paths."""
+    changed: Count
+    """Images whose prediction changed in at least one model and runtime."""
+    limit: Count
+    """Most bytes of pictures and last pixels that are kept of these."""
+
+
+class ShownStage(Stored):
+    """Both paths' pixels of an image after a stage before the last, or why there are none."""
+
+    stage: Literal["decode", "resize"]
+    state: Literal["whole", "crop", "identical", "left out"]
+    """``left out``: they did not fit into the limit; of ``identical`` ones none are kept unless
+    answers are drawn on them."""
+    a: tuple[Count, Count]
+    """Width and height of the reference's whole image after the stage."""
+    b: tuple[Count, Count]
+    mcu: tuple[Count, Count] | None = None
+    """Width and height of the JPEG file's MCU; ``None`` where there is no grid of it."""
+    x: Count = 0
+    """Left edge of a crop in the image."""
+    y: Count = 0
+    pixels: Artifact | None = None
+    """Both sides' exact values, as a script that the page's viewer loads."""
+    maps: tuple[PictureMap, PictureMap] | None = None
+    """Where each whole image has the points of the oriented one; ``None`` if nothing is drawn."""
+
+
+class ShownImage(Stored):
+    """An image shown with both paths' pixels and, where they are of one size, their difference."""
+
+    why: Literal["changed", "pixels", "random"]
+    """It changed its prediction, differs most by pixels, or was drawn from the others."""
     reference: str
     candidate: str
     id: str
     label: str
     stage: str
     """The stage whose output is shown."""
-    max_abs: Real
-    mean_abs: Real
-    flipped: str = ""
-    """Changes of the reference model's predictions in words; empty if there are none."""
-    amplification: Real
+    max_abs: Real | None
+    """``None``, as all that follows from a difference, where the sides have two sizes."""
+    mean_abs: Real | None
+    predictions: tuple[ServedPredictions, ...] = ()
+    """Of each row that was trained with one path of the two and served along the other."""
+    amplification: Real | None
     a: Artifact
     b: Artifact
-    difference: Artifact
+    difference: Artifact | None
     """min(|candidate − reference| · amplification, 255)."""
     pixels: Artifact | None = None
     """Both sides' exact values, as a script that the page's viewer loads."""
     width: Count = 0
-    """Width of all three, in pixels; 0 in records that did not keep it."""
+    """Width of the pictures, in pixels; 0 in records that did not keep it."""
     height: Count = 0
+    size_b: tuple[Count, Count] | None = None
+    """Width and height of ``b`` where they are others; those above are of ``a`` then."""
+    stages: tuple[ShownStage, ...] = ()
+    """Pixels after earlier stages; empty where they were not asked for."""
+    rules: tuple[str, ...] = ()
+    """Failed rules in words, each of whose greatest distances this image has."""
+    truth: Drawn | None = None
+    """Drawn as the answers are; ``None`` where it is not known, or nothing is drawn."""
+    maps: tuple[PictureMap, PictureMap] | None = None
+    """Where ``a`` and ``b`` have the points of the oriented image; ``None`` if nothing is drawn."""
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """Every file that it names."""
+        scripts = (self.pixels, *(each.pixels for each in self.stages))
+        return (*self.pictures, *(each for each in scripts if each), *self.masks)
+
+    @property
+    def pictures(self) -> tuple[Artifact, ...]:
+        """A, B and their difference; the first two alone where they have two sizes."""
+        return (self.a, self.b, *((self.difference,) if self.difference else ()))
+
+    @property
+    def masks(self) -> tuple[Artifact, ...]:
+        """The drawn masks of the answers and of the truth."""
+        pairs = [each.drawn for each in self.predictions if each.drawn]
+        truth = (self.truth.mask,) if self.truth and self.truth.mask else ()
+        return (*(file for each in pairs for file in each.artifacts), *truth)
+
+    @property
+    def sizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Width and height of ``a`` and of ``b``."""
+        own = self.width, self.height
+        return own, self.size_b or own
+
+
+class Thumbnail(Stored):
+    """A small picture of an image that a list names."""
+
+    path: str
+    """The preprocess whose pixels it shows."""
+    id: str
+    label: str
+    """Empty for images without labels."""
+    picture: Artifact
+    """PNG, no side of more than 80 pixels."""
 
 
 class ImageTableFacts(Stored):

@@ -11,11 +11,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from alignkit.record.cell_facts import EngineFacts
+from alignkit.record.cell_facts import DriftChange, EngineFacts
 from alignkit.record.path_facts import PathFacts
 from alignkit.record.stored import Command, Count, Placed, Real, Stored
+from alignkit.task_facts import CLASSIFICATION, TaskFacts
 
-Change = Literal["new", "worse", "fixed", "better", "unchanged", "not compared"]
+Change = Literal["new", "worse", "fixed", "better", "no change shown", "unchanged", "not compared"]
+"""``unchanged``: every value is equal. ``no change shown``: so many images show none."""
 
 SecondBuild = Literal["equal", "same layers", "other layers", "not built"]
 """Whether a second build has the same bytes, or else the same layers."""
@@ -31,12 +33,15 @@ class ComparedRun(Stored):
     started: str
     verdict: str
     sentence: str
+    images: Count
+    """Evaluation images."""
     paths: tuple[PathFacts, ...]
     """Its paths; a name may be a surrogate's in one run and a real stack's in the other."""
     simulations: dict[str, str] = {}
     """Simulated runtime → its label."""
     quick: tuple[str, ...] = ()
     """Each value that ``--quick`` made smaller, in words; empty for the experiment as it is."""
+    task: TaskFacts = CLASSIFICATION
 
 
 class Difference(Stored):
@@ -65,10 +70,13 @@ class EntryChange(Placed):
 
     aligned: bool
     change: Change
+    """Of its churn; of an aligned cell's macro recall. Each by the p-value in ``metrics``."""
     reason: str = ""
     """Why it was not compared."""
     n: Count = 0
     """Images that both runs have, times the seeds that both have."""
+    seeds: Count = 0
+    """Seeds that both runs have."""
     before: Count = 0
     """Flips; for an aligned cell, wrong predictions."""
     after: Count = 0
@@ -76,8 +84,9 @@ class EntryChange(Placed):
     """Flips that only the later run has; for an aligned cell, right → wrong."""
     gone: Count = 0
     """Flips that only the earlier run has; for an aligned cell, wrong → right."""
-    p: Real | None = None
-    """Two-sided exact sign test over images, adjusted for the number of entries (Holm)."""
+    metrics: dict[str, DriftChange] = {}
+    """Metric, or ``churn`` → its drift in both runs; of an aligned cell its value, and no churn.
+    p-values are adjusted for the number of entries (Holm), each metric for itself."""
     images: tuple[ImageChange, ...] = ()
 
 

@@ -36,8 +36,15 @@ class RuleOutcome(Placed):
     """The measured value, with its interval."""
     not_run: bool = False
     """Whether nothing was measured, which the gate allows."""
+    left_to_gate: bool = False
+    """Whether a run leaves it to `alignkit gate`, which alone can measure it."""
     rule: str = ""
     """The rule's id, the same whatever its limits are."""
+    brief: str = ""
+    """The value beside its limit: ``churn 7.70 %, 2 % allowed``; empty without a value."""
+    excess: Real | None = None
+    """The value as a multiple of its limit: a rule fails above 1; ``None`` without a value or for a
+    limit of 0."""
     cause: str = ""
     """The cause, as far as it is known."""
     needed: Count | None = None
@@ -50,12 +57,28 @@ class RuleOutcome(Placed):
     """Line of the rule in the file, from 1; 0 for a default rule."""
 
 
+class Action(Stored):
+    """A step against what a verdict says."""
+
+    words: str
+    measured: bool | None = None
+    """Whether its effect was measured here; ``None`` for a step that has none."""
+    command: str = ""
+    """Shell command that does or measures it."""
+    yaml: str = ""
+    """Lines for the experiment."""
+
+
 class Verdict(Stored):
-    """The gate's judgement of the run."""
+    """The gate's judgement of the run, in three lines: the rule, the cause, the next step."""
 
     state: VerdictState
     sentence: str
-    """Effect, interval and cause in one sentence."""
+    """The rules that decide it, each value beside its limit, and the place."""
+    cause: str = ""
+    """The stage or runtime that causes it, and the mechanism; empty if it is not known."""
+    actions: tuple[Action, ...] = ()
+    """Next steps, the first recommended."""
     informational: bool
     exit_code: int
     rules: tuple[RuleOutcome, ...] = ()

@@ -30,11 +30,14 @@ from alignkit.report.run_view import environment_tables
 from alignkit.report.summary_view import Section
 from alignkit.report.table import ZERO, Header, Notes, RowCells, Shown, Table, numbers
 from alignkit.text.names import Names, quick_words, why_not
-from alignkit.text.numbers import DASH, count, estimated, plain, points, unsigned
+from alignkit.text.numbers import DASH, count, estimated, plain, points, shorten, unsigned
 from alignkit.text.stage_changes import stage_change
+from alignkit.text.task_words import TaskWords
 
 SHOWN_STAGES = ("decode", "resize", "colour")
 """Stages after which a swap's levels are shown; ``colour`` is the last that has levels."""
+_NOTE = 160
+"""Characters of a note on the data; the run's own page has all of it."""
 _NO_LEVELS = (ZERO, ZERO, ZERO)
 _SHAPE = "the two stacks give images of other shapes here"
 _NOT_COMPARED = "the run compared pixels with its first stack alone; alignkit diff compares any two"
@@ -73,7 +76,7 @@ def atlas_view(record: RunRecord) -> dict[str, Any]:
         "intervals": interval_words(record),
         # a bootstrap of no change gives an interval of no width
         "unseen": plain(100 * min(1.0, rule_of_three(images)), 2),
-        "notes": [*record.data.notes, *_unused(record, aligned)],
+        "notes": [*(shorten(each, _NOTE) for each in record.data.notes), *_unused(record, aligned)],
         "references": [_reference(each, names) for each in aligned],
         "sections": [*_sections(record, aligned, names)],
         "environment": environment_tables(record),
@@ -104,7 +107,7 @@ def _sections(record: RunRecord, aligned: Sequence[MatrixEntry], names: Names) -
         entries = [each for each in record.matrix if each.row == own.row and each is not own]
         ran = [each for each in entries if each.ran and each.drift and _is_one_swap(each, own)]
         ran.sort(key=lambda each: (-each.churn, str(each.column)))
-        tested = significance(ran, "top1")
+        tested = significance(ran, TaskWords(record.task), "top1")
         words = tested and f"* {tested}"
         yield Section(f"Instead of {names.short(own.evaluated_with)}{of}", words,
                       _swaps(record, own, ran, names))  # fmt: skip

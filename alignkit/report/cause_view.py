@@ -1,26 +1,29 @@
-"""Views of causes and remedies: the shares of a drift by factor, and what to change against it."""
+"""Views of causes and remedies: the shares of a drift by stage, and what to change against it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from alignkit.record import AdviceFacts, AttributionFacts, Estimate, RunRecord
-from alignkit.report.charts import DotPlot, dot_plot, drawn
-from alignkit.report.table import Group, Notes, RowCells, Shown, Table, numbers
-from alignkit.text.names import LABELS, Names, PathName
-from alignkit.text.numbers import count, plain, signed
+from alignkit.record import AdviceFacts, AttributionFacts, Estimate, MitigationFacts, RunRecord
+from alignkit.report.table import Notes, RowCells, Shown, Table, numbers
+from alignkit.report.waterfall import (
+    DISTANCES,
+    PIXELS,
+    Waterfall,
+    steps_of,
+    waterfalls,
+)
+from alignkit.text.names import Names, PathName
+from alignkit.text.numbers import count, listed, plain, signed
+from alignkit.text.task_words import CHURN, TaskWords, digits
 
-_UNITS = {"fraction": "pp", "grey levels": "grey levels", "logits": "logits"}
-_CHARTED = ("recall.macro", "top1", "churn", "pixels")
-"""The chart shows the first of these that was attributed."""
-_UNSIGNED = ("churn", "churn.decode", "pixels", "pixels.decode", "logits", "logits.decode")
-"""Distances: without a sign unless one of their shares is negative."""
+_INSIDE = ".decode"
 
 
 @dataclass(frozen=True, slots=True)
 class AttributionSection:
-    """The causes of the drift between two paths, in one runtime."""
+    """The causes of the drift between two paths, in runtimes that agree."""
 
     reference: PathName
     candidate: PathName
@@ -30,33 +33,67 @@ class AttributionSection:
     """Whether another runtime of these paths stands before it."""
     sentences: tuple[str, ...]
     remarks: tuple[str, ...]
-    chart: DotPlot | None
+    waterfalls: tuple[Waterfall, ...]
     table: Table | None
 
 
 def attribution_sections(record: RunRecord, names: Names) -> tuple[AttributionSection, ...]:
-    """Return a section for each pair of paths and runtime, in the record's order."""
-    groups: dict[tuple[str, str, str], list[AttributionFacts]] = {}
+    """Return a section for each pair of paths and each of its runtimes that differ."""
+    pairs: dict[tuple[str, str], dict[str, list[AttributionFacts]]] = {}
     for each in record.attributions:
-        # all that is inside decode stands beside its pixels
-        runtime = "" if each.metric.endswith(".decode") else _runtime(each)
-        groups.setdefault((each.reference, each.candidate, runtime), []).append(each)
-    first: dict[tuple[str, str], str] = {}  # the runtime whose causes are not folded
-    for reference, candidate, runtime in groups:
-        if runtime:
-            first.setdefault((reference, candidate), runtime)
-    return tuple(
-        AttributionSection(
-            reference=names.of(reference),
-            candidate=names.of(candidate),
-            runtime=runtime,
-            again=runtime not in ("", first.get((reference, candidate))),  # folded on the page
-            sentences=tuple(_sentence(each) for each in found),
-            remarks=_remarks(found),
-            chart=_chart(index, found, names),
-            table=_table(found),
+        # those inside decode stand beside the pixels, in whichever runtime they are
+        runtime = "" if each.metric.endswith(_INSIDE) else _runtime(each)
+        of_pair = pairs.setdefault((each.reference, each.candidate), {})
+        of_pair.setdefault(runtime, []).append(each)
+    groups = [(both, *group) for both, runtimes in pairs.items() for group in _joined(runtimes)]
+    steps = [list(steps_of(record, found, index)) for index, (_, _, found) in enumerate(groups)]
+    placed = waterfalls([each for group in steps for each in group])
+    before: set[tuple[str, str]] = set()
+    words = TaskWords(record.task)
+    sections = []
+    for (pair, runtime, found), of_group in zip(groups, steps, strict=True):
+        sections.append(
+            AttributionSection(
+                reference=names.of(pair[0]),
+                candidate=names.of(pair[1]),
+                runtime=runtime,
+                again=pair in before,  # folded on the page
+                sentences=_sentences(found, words),
+                remarks=_remarks(found),
+                waterfalls=tuple(placed[each.id] for each in of_group),
+                table=_table(found, words),
+            )
         )
-        for index, ((reference, candidate, runtime), found) in enumerate(groups.items())
+        before.add(pair)
+    return tuple(sections)
+
+
+def _joined(
+    found: dict[str, list[AttributionFacts]],
+) -> Iterator[tuple[str, list[AttributionFacts]]]:
+    """Yield the runtimes of a pair with their shares; those that agree are one.
+
+    The pixels, which are of no runtime, stand with the first.
+    """
+    pixels = found.pop("", [])
+    kinds: dict[tuple[object, ...], list[str]] = {}
+    for runtime, metrics in found.items():
+        kinds.setdefault(tuple(map(_rounded, metrics)), []).append(runtime)
+    if not kinds:
+        yield "", pixels
+    for runtimes in kinds.values():
+        same = f"; the same in {listed(runtimes[1:])}" if runtimes[1:] else ""
+        yield f"{runtimes[0]}{same}", [*pixels, *found[runtimes[0]]]
+        pixels = []
+
+
+def _rounded(each: AttributionFacts) -> tuple[object, ...]:
+    """Return a metric's shares as the page's first sentence shows them, without those of zero."""
+    moved = (share for share in each.shares if _tenths(share.effect, each))
+    return (
+        each.metric,
+        each.reason,
+        *((share.factor, _tenths(share.effect, each)) for share in moved),
     )
 
 
@@ -64,11 +101,67 @@ def _runtime(each: AttributionFacts) -> str:
     return f"{each.backend} {each.precision}".strip()
 
 
-def _sentence(each: AttributionFacts) -> str:
-    """Return the sentence; predictions inside decode are those of the runtime it names."""
-    words = each.sentence or each.reason
-    inside = each.metric.endswith(".decode") and each.backend
-    return f"{words} (the decoder alone, in {_runtime(each)})" if inside else words
+def _sentences(found: Sequence[AttributionFacts], words: TaskWords) -> tuple[str, ...]:
+    """Say what causes the drift, and what of the decoder does if decoding adds to it."""
+    known = [each for each in found if each.shares]
+    outer = [each for each in known if not each.metric.endswith(_INSIDE)]
+    if not outer:
+        return tuple(dict.fromkeys(each.sentence or each.reason for each in found))
+    order = [*dict.fromkeys((*words.drawn, *words.task.matrices, "logits", *PIXELS))]
+    order += [each.metric for each in outer if each.metric not in order]
+    ranked = sorted(outer, key=lambda each: (not _is_shown(each.total), order.index(each.metric)))
+    main = ranked[0]
+    said = [_cause(main, f"of {words.phrase(main.metric)}")]
+    decodes = [_tenths(share.effect, main) for share in main.shares if "decode" in share.factor]
+    inside = [each for each in known if each.metric == f"{main.metric}{_INSIDE}"]
+    if inside and any(decodes):
+        said.append(_cause(inside[0], "inside decode"))
+    return tuple(said)
+
+
+def _cause(each: AttributionFacts, of: str) -> str:
+    """``Cause of macro recall: resize (−3.9 pp); decode adds nothing.``."""
+    shares = {share.factor.removeprefix("decode."): share.effect for share in each.shares}
+    if each.method == "one-at-a-time":
+        shares["interaction"] = each.interaction
+    ordered = sorted(shares, key=lambda name: -abs(shares[name].value or 0.0))
+    moved = [
+        f"{name} ({_size(shares[name], each)})" for name in ordered if _tenths(shares[name], each)
+    ]
+    still = [name for name in ordered if _tenths(shares[name], each) == 0]
+    words = [listed(moved)] if moved else []
+    if still:
+        words.append(f"{listed(still)} {'adds' if len(still) == 1 else 'add'} nothing")
+    return f"Cause {of}: {'; '.join(words)}."
+
+
+def _is_shown(total: Estimate) -> bool:
+    """Tell whether the interval of a change lies on one side of zero."""
+    return bool(total.value) and not (total.low or 0) <= 0 <= (total.high or 0)
+
+
+def _tenths(estimate: Estimate, each: AttributionFacts) -> float | None:
+    """Round a share to what a sentence shows: tenths of a point, hundredths of a level."""
+    if estimate.value is None:
+        return None
+    return round(100 * estimate.value, 1) if each.unit == "fraction" else round(estimate.value, 2)
+
+
+def _size(estimate: Estimate, each: AttributionFacts) -> str:
+    if estimate.value is None:
+        return "unknown"
+    if each.unit == "fraction":
+        return f"{_form(estimate, each)(100 * estimate.value, 1)} pp"
+    if each.unit in ("px", "value"):
+        change = signed(estimate.value, digits(estimate))
+        return f"{change} px" if each.unit == "px" else change
+    return f"{plain(estimate.value, 2)} {'of 255' if each.unit == 'grey levels' else each.unit}"
+
+
+def _form(estimate: Estimate, each: AttributionFacts) -> Callable[[float, int], str]:
+    """Choose how both ends are written: distances have no sign, unless a share is negative."""
+    negative = any(end is not None and end < 0 for end in (estimate.value, estimate.low))
+    return plain if each.metric.removesuffix(_INSIDE) in DISTANCES and not negative else signed
 
 
 def _remarks(metrics: Sequence[AttributionFacts]) -> tuple[str, ...]:
@@ -90,69 +183,37 @@ def _remarks(metrics: Sequence[AttributionFacts]) -> tuple[str, ...]:
 
 
 def _drawn_for(each: AttributionFacts) -> str:
-    return "predictions inside decode" if each.metric.endswith(".decode") else "shares"
+    return "predictions inside decode" if each.metric.endswith(_INSIDE) else "shares"
 
 
-def _chart(index: int, found: Sequence[AttributionFacts], names: Names) -> DotPlot | None:
-    known = {each.metric: each for each in found if each.shares}
-    metric = next((metric for metric in _CHARTED if metric in known), None)
-    if metric is None:
-        return None
-    each = known[metric]
-    unit, scale = ("percentage points", 100) if each.unit == "fraction" else (each.unit, 1)
-    rows = [
-        (share.factor, drawn(share.effect, scale), drawn(share.alone, scale))
-        for share in each.shares
-    ]
-    pair = f"{names.short(each.reference)} to {names.short(each.candidate)}"
-    return dot_plot(
-        rows,
-        id=f"causes-{index}",
-        title=f"{LABELS[metric]}: share of each cause, {pair}",
-        series=("share", "alone, all else as in the reference"),
-        unit=f"{unit}, with 95 % intervals",
-    )
-
-
-def _table(found: Sequence[AttributionFacts]) -> Table | None:
-    known = [each for each in found if each.shares]
-    if not known:
-        return None
+def _table(found: Sequence[AttributionFacts], words: TaskWords) -> Table | None:
     notes = Notes()
-    factors = dict.fromkeys(share.factor for each in known for share in each.shares)
-    rows: list[RowCells] = [
-        (factor, *(cell for each in known for cell in _shares(each, factor, notes)))
-        for factor in factors
-    ]
-    for name in ("interaction", "total"):
-        cells = (_written(getattr(each, name), each, notes) for each in known)
-        # the second column is of single factors
-        rows.append((name, *(cell for share in cells for cell in (share, ""))))
-    groups = [
-        Group(f"{LABELS.get(each.metric, each.metric)}, {_UNITS[each.unit]}", 2) for each in known
-    ]
+    rows: list[RowCells] = []
+    for each in found:
+        name = words.label(each.metric)
+        unit = {"fraction": "pp"}.get(each.unit, each.unit)
+        cells: list[RowCells] = [
+            (share.factor, _written(share.effect, each, notes), _written(share.alone, each, notes))
+            for share in each.shares
+        ]
+        cells += [
+            (sum_name, _written(value, each, notes), "")
+            for sum_name, value in (("interaction", each.interaction), ("total", each.total))
+            if each.shares
+        ]
+        rows += [(f"{name}, {unit}".removesuffix(", value"), *row) for row in cells]
     caption = (
-        "Shares add up to the total; alone: only this factor as in the candidate. Intervals are of "
-        "other images for the same models"
+        "Share: splits the total. Alone: swap only this stage. The 95 % intervals cover other "
+        "images, not other trainings"
     )
-    columns = ("Cause", *numbers(*("Share", "Alone") * len(known)))
-    return Table.of(caption, columns, rows, (Group("", 1), *groups), notes=notes)
-
-
-def _shares(each: AttributionFacts, factor: str, notes: Notes) -> tuple[Shown, Shown]:
-    for share in each.shares:
-        if share.factor == factor:
-            return _written(share.effect, each, notes), _written(share.alone, each, notes)
-    gap = notes.missing("not a factor of this metric")
-    return gap, gap
+    columns = ("Metric", "Cause", *numbers("Share", "Alone"))
+    return Table.of(caption, columns, rows, notes=notes) if rows else None
 
 
 def _written(estimate: Estimate, each: AttributionFacts, notes: Notes) -> Shown:
     if estimate.value is None:
         return notes.missing(estimate.reason)
-    scale = 100 if each.unit == "fraction" else 1
-    negative = any(end is not None and end < 0 for end in (estimate.value, estimate.low))
-    write = plain if each.metric in _UNSIGNED and not negative else signed  # both ends in one style
+    scale, write = 100 if each.unit == "fraction" else 1, _form(estimate, each)
     text = write(scale * estimate.value, 2)
     if estimate.low is not None and estimate.high is not None:
         text += f" [{write(scale * estimate.low, 2)}, {write(scale * estimate.high, 2)}]"
@@ -178,7 +239,7 @@ def advice_sections(record: RunRecord, names: Names) -> tuple[AdviceSection, ...
             served=names.of(each.served),
             sentence=advice_sentence(each),
             searched=_searched(each),
-            table=_before_and_after(each),
+            table=_before_and_after(each, TaskWords(record.task)),
             yaml=each.yaml,
         )
         for each in record.advice
@@ -204,24 +265,32 @@ def _searched(each: AdviceFacts) -> str:
     return f"{seen}: {nearest}, {each.unseen:.3f} on {checked} kept for a check."
 
 
-def _before_and_after(each: AdviceFacts) -> Table | None:
+def _before_and_after(each: AdviceFacts, words: TaskWords) -> Table | None:
     if not each.drift:
         return None
     notes = Notes()
     rows: list[RowCells] = [
         (
-            LABELS.get(row.metric, row.metric),
-            *(
-                notes.estimated(value, 1 if share else 2, share=share)
-                for value in (row.before, row.expected, row.confirmed)
-            ),
+            words.label(row.metric),
+            *(_drift(row.metric, value, words, notes) for value in _sides(row)),
         )
         for row in each.drift
-        for share in [row.metric == "churn"]
     ]
+    others = {words.unit(row.metric) for row in each.drift} - {"share"}
     caption = (
         "Drift before the change, expected after it and confirmed on the evaluation images; churn "
-        "in %, all else in pp"
+        f"in %, all else in {'pp or its own unit' if others else 'pp'}"
     )
     columns = ("Metric", *numbers("Before", "Expected", "Confirmed"))
     return Table.of(caption, columns, rows, notes=notes)
+
+
+def _sides(row: MitigationFacts) -> tuple[Estimate, Estimate, Estimate]:
+    return row.before, row.expected, row.confirmed
+
+
+def _drift(metric: str, value: Estimate, words: TaskWords, notes: Notes) -> Shown:
+    if words.is_share(metric):
+        churn = metric == CHURN
+        return notes.estimated(value, 1 if churn else 2, share=churn)
+    return notes.worded(value, words.estimated(metric, value))

@@ -64,6 +64,8 @@ class DotPlot:
     first: str
     second: str
     unit: str
+    wide: bool = False
+    """Whether a line joins the two series: before and after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +173,21 @@ def dot_plot(
     title: str,
     series: tuple[str, str],
     unit: str,
+    wide: bool = False,
+    distance: bool = False,
 ) -> DotPlot:
-    """Place (label, first, second) rows on one axis, zero always in view."""
+    """Place (label, first, second) rows on one axis, zero always in view.
+
+    A ``wide`` one has room for the names of two paths, and joins the series of a row. Marks of a
+    ``distance`` carry no sign.
+    """
     ends = [0.0]
     for _, first, second in rows:
         ends += [end for each in (first, second) if each for end in (each.low, each.high)]
     marks = nice_ticks(min(ends), max(ends))  # the intervals fit too, not only the values
-    left, right, top, step = 122.0, 16.0, 14.0, 26.0  # room for 16 letters of a class's name
-    width, bottom = 560.0, 34.0
+    letters = min(44, max(len(label) for label, *_ in rows)) if wide else 16
+    left, right, top, step = 22 + 6.25 * letters, 16.0, 14.0, 26.0
+    width, bottom = 700.0 if wide else 560.0, 34.0
     scale = (width - left - right) / max(marks[-1] - marks[0], 1e-9)
 
     def place(value: float) -> float:
@@ -194,15 +203,19 @@ def dot_plot(
         height=top + step * len(rows) + bottom,
         left=left,
         zero=place(0.0),
-        ticks=tuple(Tick(place(mark), written(mark, "+g") if mark else "0") for mark in marks),
+        ticks=tuple(
+            Tick(place(mark), written(mark, "g" if distance else "+g") if mark else "0")
+            for mark in marks
+        ),
         rows=tuple(
             # the table beside the chart has the whole name
-            DotRow(shorten(label, 16), top + step * (index + 0.5), dot(first), dot(second))
+            DotRow(shorten(label, letters), top + step * (index + 0.5), dot(first), dot(second))
             for index, (label, first, second) in enumerate(rows)
         ),
         first=series[0],
         second=series[1],
         unit=unit,
+        wide=wide,
     )
 
 

@@ -5,13 +5,17 @@ Read from the files that the record names, as the viewer's data is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 
 from alignkit.compare.image_table import LAST, ImageTable, read_image_table
+from alignkit.compare.margins import margins_of
 from alignkit.compare.predictions import Predictions
 from alignkit.place import Column, Place
 from alignkit.record import Cell, RunRecord
@@ -19,7 +23,7 @@ from alignkit.record.artifacts import artifact_file
 from alignkit.report.charts import Frame, Line, LinePlot, nice_ticks
 from alignkit.report.table import Notes, Shown, Table, numbers
 from alignkit.text.names import Names, PathName
-from alignkit.text.numbers import grouped, percent, significant
+from alignkit.text.numbers import grouped, percent, plain, significant
 
 Distances = npt.NDArray[np.float32]
 """(n,), NaN where unknown."""
@@ -31,6 +35,16 @@ _KNOTS = 200
 """Points of a distribution's line."""
 
 
+class FlippedSpot(NamedTuple):
+    """An image that flipped."""
+
+    x: float
+    y: float
+    href: str
+    """Of the image in the viewer."""
+    title: str
+
+
 @dataclass(frozen=True, slots=True)
 class Scatter:
     """Two clouds: images whose prediction stayed, and those that flipped."""
@@ -38,8 +52,7 @@ class Scatter:
     frame: Frame
     stayed: str
     """SVG path of dots."""
-    flipped: str
-    """SVG path of crosses."""
+    flipped: tuple[FlippedSpot, ...]
     stayed_words: str
     flipped_words: str
 
@@ -53,7 +66,7 @@ class DistributionSection:
     ecdf: LinePlot
     quantiles: Table
     scatter: Scatter | None
-    """``None`` where no model was served with both paths."""
+    """``None`` where no model was served with both paths, or its margins are unknown."""
     margins: Table | None
     words: str
 
@@ -65,9 +78,11 @@ def distribution_sections(
 
     Raises `RecordError` if a file that the record names is missing.
     """
+    tables = [read_image_table(artifact_file(folder, each.table)) for each in record.images]
+    # one axis for all pairs, so that they can be compared
+    most = float(max((np.nanmax(t.mean_abs[LAST], initial=0.0) for t in tables), default=0.0))
     sections = []
-    for index, each in enumerate(record.images):
-        table = read_image_table(artifact_file(folder, each.table))
+    for index, (each, table) in enumerate(zip(record.images, tables, strict=True)):
         means = table.mean_abs[LAST]
         if not np.isfinite(means).any():  # no image was decoded by both paths
             continue
@@ -75,7 +90,7 @@ def distribution_sections(
         margins = _margins(cells, folder, table) if cells else None
         pair = names.of(each.reference), names.of(each.candidate)
         sections.append(
-            _section(index, pair, means, margins, _words(cells, names) if cells else "")
+            _section(index, pair, table, most, margins, _words(cells, names) if cells else "")
         )
     return tuple(sections)
 
@@ -83,17 +98,33 @@ def distribution_sections(
 def _section(
     index: int,
     pair: tuple[PathName, PathName],
-    means: Distances,
+    table: ImageTable,
+    most: float,
     margins: tuple[Distances, Flipped] | None,
     words: str,
 ) -> DistributionSection:
+    means = table.mean_abs[LAST]
     known = means[np.isfinite(means)]
+    of_pair = f"{pair[0].name}>{pair[1].name}"
+    ids = [f"{quote(of_pair, safe='')}/{quote(name, safe='')}" for name in table.ids]
     title = f"{pair[1].short} against {pair[0].short}"
     return DistributionSection(
         *pair,
-        steps(known, id=f"ecdf-{index}", title=f"Share of images that differ by less, {title}"),
+        steps(
+            known,
+            id=f"ecdf-{index}",
+            title=f"Share of images that differ by less, {title}",
+            most=most,
+        ),
         _quantiles(known, title),
-        scatter(means, *margins, id=f"drift-margin-{index}", title=f"Drift and margin, {title}")
+        scatter(
+            means,
+            *margins,
+            id=f"drift-margin-{index}",
+            title=f"Drift and margin, {title}",
+            images=list(zip(ids, table.ids, strict=True)),
+            most=most,
+        )
         if margins
         else None,
         _by_margin(means, *margins, title) if margins else None,
@@ -103,6 +134,8 @@ def _section(
 
 def _cells(record: RunRecord, reference: str, candidate: str) -> tuple[Cell, Cell] | None:
     """Find the reference's model under both paths: of the first seed, in the aligned runtime."""
+    if not record.task.class_scores:  # other answers have no margin
+        return None
     predicted = [cell for cell in record.cells if cell.predictions]
     cells = {(cell.seed, cell.place): cell for cell in predicted}
     for home in predicted:
@@ -118,28 +151,29 @@ def _words(cells: tuple[Cell, Cell], names: Names) -> str:
     trained, served = names.short(home.trained_with), names.short(cell.evaluated_with)
     return (
         f"Trained with {trained}, seed {home.seed}, served with {served} "
-        f"({cell.column.runtime}). The margin is the greatest logit less the second, as "
-        "the model gives them on its own path."
+        f"({cell.column.runtime}). Margin: top-1 minus top-2 logit on the path of the training."
     )
 
 
 def _margins(
     cells: tuple[Cell, Cell], folder: Path, table: ImageTable
-) -> tuple[Distances, Flipped]:
-    """Return (n,) of the table's images: the margin, NaN where unknown, and whether it flipped."""
+) -> tuple[Distances, Flipped] | None:
+    """Return (n,) of the table's images: the margin, NaN where unknown, and whether it flipped.
+
+    ``None`` if no margin is known.
+    """
     home, cell = (
         Predictions.from_parquet(artifact_file(folder, each.predictions))
         for each in cells
         if each.predictions
     )
-    top = np.sort(home.logits, axis=1)
-    gaps = dict(zip(home.ids, (top[:, -1] - top[:, -2]).tolist(), strict=True))
+    gaps = dict(zip(home.ids, margins_of(home.logits, home.predicted).tolist(), strict=True))
     was = dict(zip(home.ids, home.predicted.tolist(), strict=True))
     now = dict(zip(cell.ids, cell.predicted.tolist(), strict=True))
     both = was.keys() & now.keys()
     margin = np.array([gaps[name] if name in both else np.nan for name in table.ids], np.float32)
     flipped = np.array([name in both and was[name] != now[name] for name in table.ids])
-    return margin, flipped
+    return (margin, flipped) if np.isfinite(margin).any() else None
 
 
 def _quantiles(known: Distances, title: str) -> Table:
@@ -184,13 +218,13 @@ def _median(values: Distances, notes: Notes, reason: str) -> Shown:
     return Shown(significant(float(np.median(values)))) if len(values) else notes.missing(reason)
 
 
-def steps(values: Distances, *, id: str, title: str) -> LinePlot:  # noqa: A002 - the attribute it becomes
-    """Draw the empirical distribution of finite values, at `_KNOTS` evenly spaced shares."""
+def steps(values: Distances, *, id: str, title: str, most: float) -> LinePlot:  # noqa: A002 - the attribute it becomes
+    """Draw the empirical distribution of finite values up to ``most``, at `_KNOTS` even shares."""
     shares = np.linspace(0, 1, min(_KNOTS, len(values)) + 1)
     frame = Frame(
         id,
         title,
-        nice_ticks(0.0, float(values.max())),
+        nice_ticks(0.0, most),
         nice_ticks(0.0, 1.0),
         "mean |Δ|, grey levels",
         "share of images",
@@ -206,8 +240,13 @@ def scatter(
     *,
     id: str,  # noqa: A002
     title: str,
+    images: Sequence[tuple[str, str]],
+    most: float,
 ) -> Scatter:
-    """Draw the images of (n,) values each, except those without drift or margin (NaN)."""
+    """Draw the images of (n,) values each, except those without drift or margin (NaN).
+
+    ``images``: of each its place in an address, and its name. ``most`` ends the axis of the drift.
+    """
     known = np.isfinite(drift) & np.isfinite(margin)
     stayed, lost = np.flatnonzero(known & ~flipped), np.flatnonzero(known & flipped)
     drawn = stayed[np.linspace(0, len(stayed) - 1, min(MOST, len(stayed))).astype(int)]
@@ -215,21 +254,30 @@ def scatter(
         id,
         title,
         nice_ticks(0.0, float(margin[known].max(initial=0.0))),
-        nice_ticks(0.0, float(drift[known].max(initial=0.0))),
+        nice_ticks(0.0, most),
         "margin of the model",
         "mean |Δ|, grey levels",
     )
 
-    def placed(which: npt.NDArray[np.intp], mark: str) -> str:
-        # one path for all: thousands of elements would make the page large and slow
+    def placed(which: npt.NDArray[np.intp]) -> list[tuple[float, float]]:
         spots = zip(margin[which].tolist(), drift[which].tolist(), strict=True)
-        return "".join(f"M{frame.x(x):g} {frame.y(y):g}{mark}" for x, y in spots)
+        return [(frame.x(x), frame.y(y)) for x, y in spots]
 
     of = f", {grouped(len(drawn))} of them drawn" if len(drawn) < len(stayed) else ""
     return Scatter(
         frame,
-        placed(drawn, "h0"),
-        placed(lost, "m-3-3l6 6m0-6l-6 6"),
+        # one path for all: thousands of elements would make the page large and slow
+        "".join(f"M{x:g} {y:g}h0" for x, y in placed(drawn)),
+        tuple(
+            FlippedSpot(
+                x, y, f"#/image/{images[at][0]}", _spot_words(images[at][1], drift[at], margin[at])
+            )
+            for at, (x, y) in zip(lost.tolist(), placed(lost), strict=True)
+        ),
         f"{grouped(len(stayed))} kept their class{of}",
         f"{grouped(len(lost))} flipped",
     )
+
+
+def _spot_words(name: str, drift: float, margin: float) -> str:
+    return f"{name}: mean |Δpixel| {plain(float(drift), 2)}, margin {plain(float(margin), 2)}"

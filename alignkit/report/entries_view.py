@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple, TypeVar
 
 from alignkit.record import Cell, Drift, Estimate, MatrixEntry, RunRecord, State
@@ -13,13 +14,11 @@ from alignkit.record.stored import Placed
 from alignkit.report.engine_view import engine_words
 from alignkit.report.matrix_view import entry_id
 from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, alarm, numbers
-from alignkit.report.worst_view import cell_option
 from alignkit.samples import NO_LABELS
-from alignkit.text.names import CELL_METRICS, Names, state_words, why_not
+from alignkit.text.names import Names, state_words, why_not
 from alignkit.text.numbers import (
     DASH,
     count,
-    estimated,
     grouped,
     listed,
     p_value,
@@ -27,17 +26,18 @@ from alignkit.text.numbers import (
     plain,
     shorten,
     significant,
-    unsigned,
 )
+from alignkit.text.part_commands import cell_option
+from alignkit.text.task_words import TaskWords, capital, size_in
 
 Found = TypeVar("Found", bound=Placed)
-RECALL = "recall.macro"
 MOST_REASON = 160
 """Characters of a reason."""
+_LOGITS = ("Logits max |Δ|", "Logits mean |Δ|", "Cosine")
 _NAMED = 3
 """Cells that a failure names."""
 UNMEASURED = Estimate(None, None, None, "not measured")
-OWN = "the aligned cell of its row: the others are compared with it"
+OWN = "the baseline of its row: the others are compared with it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,18 @@ class EntryView:
     place: tuple[str, str, str]
     """Trained with, evaluated with, runtime."""
     change: str
-    """Of macro recall, with its interval; the value if aligned; why the entry did not run."""
+    """Of the task's first metric, with its interval; the value of a baseline; why the entry did not
+    run."""
     churn: str = DASH
     changed: str = DASH
     lost: str = DASH
-    """Images that were right and are wrong now."""
+    """Images whose answer changed for the worse: that were right and are wrong now."""
     gained: str = DASH
     images: str = DASH
     detectable: str = DASH
     is_significant: bool = False
+    sides: tuple[str, str] = ("", "")
+    """The task's words after the numbers of images lost and gained."""
 
     @property
     def both(self) -> str:
@@ -67,28 +70,31 @@ class EntryView:
         """Images lost and gained, in words; of images without labels, those that changed."""
         if self.lost == DASH:
             return f"{self.changed} of {self.images} changed"
-        return f"{self.lost} lost, {self.gained} gained of {self.images}"
+        worse, better = self.sides
+        return f"{self.lost} {worse}, {self.gained} {better} of {self.images}"
 
 
-def entry_view(entry: MatrixEntry, names: Names) -> EntryView:
+def entry_view(entry: MatrixEntry, names: Names, words: TaskWords) -> EntryView:
     """Write an entry of any state."""
     place, drift = names.cells(entry), entry.drift
     if not entry.ran:
         return EntryView(place, f"{state_words(entry.state)}: {shorten(entry.reason, MOST_REASON)}")
     if drift is None:
-        own = entry.metrics.get(RECALL)
-        return EntryView(place, f"aligned, {DASH if own is None else percent(own, 2)}")
+        own = entry.metrics.get(words.headline)
+        value = DASH if own is None else words.value(words.headline, own)
+        return EntryView(place, f"baseline, {value}")
     limit, churn = drift.detectable, drift.churn
     return EntryView(
         place,
-        change=estimated(drift.metrics.get(RECALL, UNMEASURED)),
+        change=words.estimated(words.headline, drift.metrics.get(words.headline, UNMEASURED)),
         churn=churn.reason if churn.value is None else percent(churn.value, 2),
         changed=counted(drift.changed),
         lost=counted(drift.right_to_wrong),
         gained=counted(drift.wrong_to_right),
         images=grouped(drift.n),
-        detectable=DASH if limit is None else unsigned(limit),
-        is_significant=bool(drift.is_significant(RECALL)),
+        detectable=DASH if limit is None else size_in(words.task.rated_unit, limit),
+        is_significant=bool(drift.is_significant(words.headline)),
+        sides=words.task.sides,
     )
 
 
@@ -159,32 +165,36 @@ def endings_table(record: RunRecord, names: Names) -> Table | None:
 
 def entries_table(record: RunRecord, names: Names) -> Table:
     """Return each matrix entry with all of its numbers."""
-    notes = Notes()
-    rows: list[RowCells] = [
-        (*names.cells(entry), *_joined(entry, notes), cell_option(entry)) for entry in record.matrix
-    ]
-    ids = map(entry_id, range(len(rows)))
+    notes, words = Notes(), TaskWords(record.task)
+    task = words.task
     columns = (
         *PLACE,
-        *numbers("Images", "Δ macro recall, pp", "Δ macro precision, pp", "Δ top-1, pp", "Churn"),
-        *numbers("Right → wrong", "Wrong → right", "Wrong → wrong"),
-        *numbers("McNemar p", "Holm p, macro recall", "Detectable Δ top-1"),
-        *numbers("Logits max |Δ|", "Logits mean |Δ|", "Cosine", "Non-finite"),
+        *numbers("Images", *map(words.header, words.cell_metrics), "Churn"),
+        *numbers(*map(capital, task.turned)),
+        *numbers(f"{task.test} p", f"Holm p, {words.phrase(words.headline)}"),
+        *numbers(f"Smallest Δ {task.rated} it could show"),
+        *numbers(*(_LOGITS if task.class_scores else ()), "Non-finite"),
         "To run it alone",
     )
-    return Table.of("All comparisons, seeds joined", columns, rows, notes=notes, ids=ids)
+    empty = len(columns) - len(PLACE) - 1
+    rows: list[RowCells] = [
+        (*names.cells(entry), *_joined(entry, words, notes, empty), cell_option(entry))
+        for entry in record.matrix
+    ]
+    ids = map(entry_id, range(len(rows)))
+    return Table.of("All comparisons, summed over seeds", columns, rows, notes=notes, ids=ids)
 
 
 def per_seed_table(record: RunRecord, names: Names) -> Table:
     """Return each cell of each seed."""
-    notes = Notes()
+    notes, words = Notes(), TaskWords(record.task)
     rows: list[RowCells] = [
-        (*names.cells(cell), str(cell.seed), *_single(cell, notes)) for cell in record.cells
+        (*names.cells(cell), str(cell.seed), *_single(cell, words, notes)) for cell in record.cells
     ]
     columns = (
         *PLACE,
-        *numbers("Seed", "Images", "Macro recall", "Macro precision", "Top-1"),
-        *numbers("Δ macro recall, pp", "Churn", "Right → wrong", "Wrong → right"),
+        *numbers("Seed", "Images", *(capital(words.brief(each)) for each in words.cell_metrics)),
+        *numbers(words.header(words.headline), "Churn", *map(capital, words.task.turned[:2])),
         "What ran",
     )
     return Table.of("Every cell, seed by seed", columns, rows, notes=notes)
@@ -232,26 +242,35 @@ def _named(ended: Sequence[_Ended]) -> str:
     return "; ".join(f"{title}, seed {listed(each)}" for title, each in seeds.items())
 
 
-def _joined(entry: MatrixEntry, notes: Notes) -> RowCells:
+def _joined(entry: MatrixEntry, words: TaskWords, notes: Notes, empty: int) -> RowCells:
+    """Write all columns between place and command, so many as are ``empty`` without a drift."""
     if entry.drift is None:
         reason = OWN if entry.ran else why_not(entry)
-        return (notes.missing(reason),) * 15  # all columns between place and command
+        return (notes.missing(reason),) * empty
     drift, logits = entry.drift, entry.drift.logits
     untested = NO_LABELS if drift.right_to_wrong is None else "not tested"
+    distances: RowCells = (
+        notes.number(logits.max_abs, significant, logits.reason),
+        notes.number(logits.mean_abs, significant, logits.reason),
+        notes.number(logits.cosine, "{:.5f}".format, logits.reason),
+    )
     return (
         grouped(drift.n),
-        *(_change(drift, metric, notes) for metric in CELL_METRICS),
+        *(_change(drift, metric, words, notes) for metric in words.cell_metrics),
         _churn(drift, notes),
         *_flips(drift, notes),
         _count(drift.wrong_to_wrong, notes),
         notes.number(drift.mcnemar_p, p_value, untested),
-        notes.number(drift.holm.get("recall.macro"), p_value, untested),
-        notes.number(drift.detectable, lambda value: plain(100 * value, 2), untested),
-        notes.number(logits.max_abs, significant, logits.reason),
-        notes.number(logits.mean_abs, significant, logits.reason),
-        notes.number(logits.cosine, "{:.5f}".format, logits.reason),
+        notes.number(drift.holm.get(words.headline), p_value, untested),
+        notes.number(drift.detectable, partial(_detectable, words), untested),
+        *(distances if words.task.class_scores else ()),
         alarm(drift.non_finite),
     )
+
+
+def _detectable(words: TaskWords, value: float) -> str:
+    unit = words.task.rated_unit
+    return plain(100 * value, 2) if unit == "share" else size_in(unit, value)
 
 
 def _not_run(cell: Cell) -> str:
@@ -259,25 +278,31 @@ def _not_run(cell: Cell) -> str:
     return f"{state}; {engine_words([cell.engine])}" if cell.engine else state
 
 
-def _single(cell: Cell, notes: Notes) -> RowCells:
+def _single(cell: Cell, words: TaskWords, notes: Notes) -> RowCells:
     if not cell.ran:
-        return (*(notes.missing(why_not(cell)),) * 8, _not_run(cell))
+        empty = 5 + len(words.cell_metrics)
+        return (*(notes.missing(why_not(cell)),) * empty, _not_run(cell))
     values = tuple(
-        notes.number(cell.metrics.get(metric), lambda value: percent(value, 2), "not computed")
-        for metric in CELL_METRICS
+        notes.number(cell.metrics.get(metric), partial(words.value, metric), "not computed")
+        for metric in words.cell_metrics
     )
     drift = cell.drift
     changes: RowCells = (
         (notes.missing(OWN),) * 4
         if drift is None
-        else (_change(drift, "recall.macro", notes), _churn(drift, notes), *_flips(drift, notes))
+        else (
+            _change(drift, words.headline, words, notes),
+            _churn(drift, notes),
+            *_flips(drift, notes),
+        )
     )
     ran = ", ".join(f"{name} {value}" for name, value in cell.effective.items())
     return (grouped(cell.n), *values, *changes, ran)
 
 
-def _change(drift: Drift, metric: str, notes: Notes) -> Shown:
-    return notes.estimated(drift.metrics.get(metric, UNMEASURED))
+def _change(drift: Drift, metric: str, words: TaskWords, notes: Notes) -> Shown:
+    change = drift.metrics.get(metric, UNMEASURED)
+    return notes.worded(change, words.estimated(metric, change))
 
 
 def _churn(drift: Drift, notes: Notes) -> Shown:

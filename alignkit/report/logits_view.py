@@ -1,21 +1,31 @@
-"""Views of drift that need no labels: churn, distances of logits, margins, images that moved."""
+"""Views of distances between logits: where no labels tell more, where runtimes alone differ."""
 
 from __future__ import annotations
 
-from alignkit.record import MatrixEntry, MovedImage, RunRecord
+from alignkit.record import (
+    BatchCheck,
+    BuildSpread,
+    LogitDistance,
+    MatrixEntry,
+    MovedImage,
+    NumericDrift,
+    QuantisedDrift,
+    RunRecord,
+)
 from alignkit.report.entries_view import counted
-from alignkit.report.table import PLACE, Notes, RowCells, Table, numbers
+from alignkit.report.table import PLACE, Group, Notes, RowCells, Shown, Table, alarm, numbers
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, grouped, percent, significant
+from alignkit.text.task_words import TaskWords
 
 LOGIT_COLUMNS = (
     "Churn", "Changed", "Mean |Δlogit|", "p99", "Max", "Cosine", "Margin halved",
 )  # fmt: skip
 """Headings of `logit_cells`."""
 LEGEND = (
-    "Churn is the share of images whose predicted class changes against the aligned cell of the "
+    "Churn is the share of images whose predicted class changes against the baseline of the "
     "row. |Δlogit| is taken logit by logit, the cosine image by image. The margin is the logit of "
-    "the class that the aligned cell predicts less the greatest other one; halved counts images "
+    "the class that the baseline predicts less the greatest other one; halved counts images "
     "that keep their class and lose half of it or more."
 )
 _COMPARISONS = 12
@@ -38,9 +48,31 @@ def logit_cells(entry: MatrixEntry) -> tuple[str, ...]:
     )
 
 
+def unlabelled_columns(words: TaskWords) -> tuple[str, ...]:
+    """Return the headings of `unlabelled_cells`."""
+    if words.task.class_scores:
+        return LOGIT_COLUMNS
+    return (*LOGIT_COLUMNS[:2], *(each.label for each in words.task.measures))
+
+
+def unlabelled_cells(entry: MatrixEntry, words: TaskWords) -> tuple[str, ...]:
+    """Write what an entry's drift shows without labels: of logits, or the task's measures."""
+    cells = logit_cells(entry)
+    if words.task.class_scores:
+        return cells
+    found = entry.drift.measures if entry.drift else {}
+    return cells[:2] + tuple(
+        DASH if (known := found.get(each.name)) is None else words.estimated(each.name, known)
+        for each in words.task.measures
+    )
+
+
 def logits_table(record: RunRecord, names: Names) -> Table | None:
-    """Return the drift of each entry without labels; ``None`` if the images have labels."""
-    if record.labelled or not record.matrix:
+    """Return the drift of each entry without labels; ``None`` if the images have labels.
+
+    None either for a task without class scores, whose measures have a table of their own.
+    """
+    if record.labelled or not record.matrix or not record.task.class_scores:
         return None
     notes = Notes()
     rows: list[RowCells] = []
@@ -53,7 +85,7 @@ def logits_table(record: RunRecord, names: Names) -> Table | None:
             )
         rows.append((*names.cells(entry), *cells, *lost))
     columns = (*PLACE, *numbers(*LOGIT_COLUMNS, "Margin lost, median", "p99"))
-    caption = "Drift of predictions without labels, against the aligned cell of the row"
+    caption = "Drift of predictions without labels, against the baseline of the row"
     return Table.of(caption, columns, rows, notes=notes)
 
 
@@ -88,3 +120,152 @@ def _image(each: MovedImage, notes: Notes) -> RowCells:
         notes.number(each.margin, significant, none),
         notes.number(each.lost, percent, none),
     )
+
+
+def numeric_table(record: RunRecord, names: Names) -> Table | None:
+    """Compare runtimes with the reference one of their row, all seeds; ``None`` with one runtime.
+
+    Unlike the matrix, the path is the same on both sides, so that nothing but the runtime differs.
+    """
+    notes, classes = Notes(), record.task.class_scores
+    rows: list[RowCells] = [
+        (*names.cells(entry), *_distance(entry.numeric, notes, classes=classes))
+        for entry in record.matrix
+        if entry.numeric
+    ]
+    ranked = (numbers("Top-1", "Top-5"), [Group("Images with the same", 2)])
+    columns = (
+        *PLACE,
+        *numbers("Images"),
+        *numbers("Max", "Mean", "p50", "p99", "p99.9"),
+        *numbers("Cosine"),
+        *numbers("≤ 1e-5", "≤ 1e-3", "≤ 1e-2"),
+        *(ranked[0] if classes else ()),
+        *numbers("Flips" if classes else "Changed", "Non-finite"),
+    )
+    groups = (
+        Group("", 4),
+        Group(f"|Δ {_output(record)}|", 5),
+        Group("", 1),
+        Group("Images inside a tolerance", 3),
+        *(ranked[1] if classes else ()),
+        Group("", 2),
+    )
+    caption = "Runtimes against the row’s reference runtime, on the same tensors, summed over seeds"
+    return Table.of(caption, columns, rows, groups, notes=notes) if rows else None
+
+
+def quantised_table(record: RunRecord, names: Names) -> Table | None:
+    """Divide int8's drift into quantisation and kernels; ``None`` unless a run executed both."""
+    notes = Notes()
+    rows: list[RowCells] = [
+        (
+            *names.cells(entry),
+            entry.quantised.unfused,
+            *(_churn(each) for each in _parts(entry.numeric, entry.quantised)),
+            *(_greatest(each, notes) for each in _parts(entry.numeric, entry.quantised)),
+        )
+        for entry in record.matrix
+        if entry.quantised and entry.numeric
+    ]
+    of_each = ("in all", "quantisation", "kernel")
+    greatest = f"Max |Δ {_output(record)}|"
+    figures = [f"{name}, {part}" for name in ("Churn", greatest) for part in of_each]
+    columns = (*PLACE, "Same graph, unfused", *numbers(*figures))
+    caption = (
+        "int8 divided, on the same tensors: from the reference runtime to the quantised graph "
+        "executed unfused (quantisation), and from there to the runtime’s own kernels (kernel). "
+        "An image may change in both and return"
+    )
+    return Table.of(caption, columns, rows, notes=notes) if rows else None
+
+
+def _parts(whole: NumericDrift, divided: QuantisedDrift) -> tuple[NumericDrift, ...]:
+    return whole, divided.quantisation, divided.kernel
+
+
+def _churn(drift: NumericDrift) -> Shown:
+    return Shown(percent(drift.flips / drift.n, 2))
+
+
+def _greatest(drift: NumericDrift, notes: Notes) -> Shown:
+    return notes.number(drift.logits.max_abs, significant, drift.logits.reason)
+
+
+def sessions_table(record: RunRecord, names: Names) -> Table | None:
+    """Return each cell's tensors, batch check and builds; ``None`` where a record has none."""
+    # cells that ran, in records that keep it
+    cells = [cell for cell in record.cells if cell.inputs]
+    if not cells:
+        return None
+    notes = Notes()
+    built, output = any(cell.builds for cell in cells), _output(record)
+    rows: list[RowCells] = [
+        (
+            *names.cells(cell),
+            str(cell.seed),
+            cell.inputs[:12],  # enough to see which are equal
+            *_batch(cell.batch, notes),
+            *(_builds(cell.builds, notes) if built else ()),
+            alarm(cell.non_finite),
+        )
+        for cell in cells
+    ]
+    moved = (f"Max |Δ {output}|", "Flips" if record.task.class_scores else "Changed")
+    builds = ("Builds", *moved) if built else ()
+    columns = (
+        *PLACE,
+        *numbers("Seed"),
+        "Input tensors, SHA-256",
+        *numbers("Images", *moved, *builds, "Non-finite"),
+    )
+    groups = (
+        Group("", 5),
+        Group("One at a time against a batch", 3),
+        *([Group("Repeated builds", 3)] if built else []),
+        Group("", 1),
+    )
+    caption = (
+        "Runtime sessions and input hashes, and whether batch size or another build changes "
+        f"{output}s"
+    )
+    return Table.of(caption, columns, rows, groups, notes=notes)
+
+
+def _output(record: RunRecord) -> str:
+    return "logit" if record.task.class_scores else "output"
+
+
+def _distance(drift: NumericDrift, notes: Notes, *, classes: bool) -> RowCells:
+    logits = drift.logits
+    distances = (logits.max_abs, logits.mean_abs, logits.p50, logits.p99, logits.p99_9)
+    return (
+        grouped(drift.n),
+        *(notes.number(each, significant, logits.reason) for each in distances),
+        notes.number(logits.cosine, "{:.6f}".format, logits.reason),
+        *(_share(logits, logits.inside, each, notes) for each in ("1e-05", "1e-03", "1e-02")),
+        *(_share(logits, logits.same_top, each, notes) for each in ("1", "5") if classes),
+        alarm(drift.flips),
+        alarm(drift.non_finite),
+    )
+
+
+def _share(logits: LogitDistance, counts: dict[str, int], name: str, notes: Notes) -> Shown:
+    # counts are keyed by the tolerance or by k, as the record's JSON writes them
+    if name not in counts:
+        return notes.missing(logits.reason or f"with {name} classes or fewer there is no other set")
+    return Shown(percent(counts[name] / logits.compared, 2))
+
+
+def _batch(check: BatchCheck | None, notes: Notes) -> RowCells:
+    if check is None or check.max_abs is None:
+        return (notes.missing(check.reason if check else "written by an earlier alignkit"),) * 3
+    return f"{check.images} of {check.batch}", significant(check.max_abs), alarm(check.flips)
+
+
+def _builds(spread: BuildSpread | None, notes: Notes) -> RowCells:
+    if spread is None:  # not asked for: no gap that needs a reason
+        return (DASH,) * 3
+    if spread.max_abs is None:
+        return (str(spread.builds), *(notes.missing(spread.reason),) * 2)
+    return str(spread.builds), significant(spread.max_abs), alarm(spread.flips)

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from itertools import chain
 
 from alignkit.record import RunRecord, Verdict
 from alignkit.record.diff_document import DiffRecord
+from alignkit.report.measures_view import meanings, measures_table
 from alignkit.report.stage_view import stage_sections
 from alignkit.report.summary_view import matrix_section
 from alignkit.report.table import Header, Note, Shown, Table, numbers
-from alignkit.report.verdict_view import ICONS, verdict_view
+from alignkit.report.verdict_view import ICONS, gate_view, groups_table, verdict_view
 from alignkit.search.configurations import Configuration
 from alignkit.search.match_result import Match
 from alignkit.search.match_text import headline, label, paste
 from alignkit.text.diff_words import ending, prediction_lines
 from alignkit.text.names import Names, surrogate_notes
 from alignkit.text.numbers import DASH, count, estimated, plain
+from alignkit.text.verdict_text import verdict_text
 
 _MOST_ROWS = 20
 _SMALL = "font-size:90%;opacity:.8;margin:.3em 0"
@@ -39,8 +40,9 @@ class ShownVerdict(Verdict):
         return cls.model_construct(**dict(verdict), notes=tuple(filter(None, notes)))
 
     def __str__(self) -> str:
-        """Return state, sentence and notes, a line each."""
-        return "\n".join([f"{self.state}: {self.sentence}", *self.notes])
+        """Return state, sentence, cause, next steps and notes, a line each."""
+        first, *others = verdict_text(self)
+        return "\n".join([f"{self.state}: {first}", *others, *self.notes])
 
     def __repr__(self) -> str:
         """Return state and sentence."""
@@ -51,15 +53,18 @@ class ShownVerdict(Verdict):
 
 
 def run_html(record: RunRecord) -> str:
-    """Show the verdict of a run, its drift matrix and the notes on surrogates."""
+    """Show the verdict of a run, its drift matrix, its task's measures, and notes on surrogates."""
     names = Names(record.paths)
     parts = [_heading(record.name, record.question), *_verdict(record.verdict, names)]
     if record.matrix:
         section = matrix_section(record, names)
         parts += [_table(section.table) if section.table else "", _words(section.words)]
+        if (measured := measures_table(record, names)) is not None:
+            parts += [_table(measured), *map(_words, meanings(record))]
     else:
         sections = stage_sections(record.pixels, names)
-        parts += chain.from_iterable((_words(each.words), _table(each.table)) for each in sections)
+        for each in sections:
+            parts += [_words(each.words), *([_table(each.table)] if each.table else [])]
     return _fragment(*parts, *_surrogates(record))
 
 
@@ -74,10 +79,11 @@ def diff_html(record: DiffRecord) -> str:
         title = f"{names.short(pair.candidate)} against {names.short(pair.reference)}"
         words = pair.sentence or f"skipped: {pair.reason}"
         parts.append(f"<p><strong>{escape(title)}</strong>: {escape(words)}</p>")
-        parts += [_table(each.table) for each in sections if each.candidate.name == pair.candidate]
+        own = [each for each in sections if each.candidate.name == pair.candidate]
+        parts += [_table(each.table) for each in own if each.table]
         said = ending(pair) if pair.compared else []
         if pair.predictions and record.model:
-            said = [*prediction_lines(pair.predictions, record.model), *said]
+            said = [*prediction_lines(pair.predictions, record.model, record.task), *said]
         parts.append(_list(said))
     return _fragment(*parts, *_surrogates(record))
 
@@ -126,18 +132,24 @@ def _words(text: str) -> str:
 
 
 def _verdict(verdict: Verdict, names: Names) -> list[str]:
-    icon, view = ICONS[verdict.state], verdict_view(verdict, names)
+    icon, view = ICONS[verdict.state], verdict_view(verdict)
     # shape and word say the state; the colour only repeats it
     sign = (
         f'<svg viewBox="0 0 24 24" width="20" height="20" role="img" aria-label="{icon.word}" '
         f'style="vertical-align:-4px"><path d="{icon.outline}" fill="{icon.colour}"/>'
         f'<path d="{icon.sign}" fill="none" stroke="#fff" stroke-width="2.4"/></svg>'
     )
-    box = f"border-left:4px solid {icon.colour};padding:.4em .8em;margin:.4em 0"
-    sentence = f"{sign} <strong>{icon.word}</strong>: {escape(view.sentence)}"
+    box = (
+        f"border-left:4px solid {icon.colour};padding:.4em .8em;margin:.4em 0;white-space:pre-wrap"
+    )
+    first, *others = verdict_text(verdict)
+    lines = [f"{sign} <strong>{escape(view.icon.word)}</strong>: {escape(first)}"]
+    lines += [escape(each) for each in others]
+    gate = gate_view(verdict, names)
+    table = groups_table("Rules that did not pass", gate.open, gate.heads)
     return [
-        f'<div style="{box}">{sentence}</div>',
-        _table(view.attention) if view.attention else "",
+        f'<div style="{box}">{"<br>".join(lines)}</div>',
+        _table(table) if table else "",
         _words(view.tally),
     ]
 

@@ -1,20 +1,33 @@
-"""The whole page of a run as its templates see it, beginning with the figures one reads first."""
+"""The whole page of a run as its templates see it, and the figures of its head."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from alignkit.compare.image_table import LAST
+from alignkit.judge.headline import headline_index
 from alignkit.progress import duration
-from alignkit.record import RunRecord
+from alignkit.record import MatrixEntry, RunRecord
 from alignkit.report.cause_view import advice_sections, attribution_sections
+from alignkit.report.drawn_view import legend
 from alignkit.report.engine_view import engines_table
-from alignkit.report.entries_view import RECALL, entries_table, entry_view, failures, per_seed_table
+from alignkit.report.entries_view import entries_table, entry_view, failures, per_seed_table
+from alignkit.report.figures.figure_sections import figure_sections, leading_remarks
 from alignkit.report.flipped_view import class_sections, flipped_sections
-from alignkit.report.logits_view import LEGEND, logits_table, moved_tables
-from alignkit.report.matrix_view import EDGES, entry_id, interval_words, matrix_views, noise_floors
-from alignkit.report.numeric_view import numeric_table, quantised_table, sessions_table
+from alignkit.report.logits_view import (
+    LEGEND,
+    logits_table,
+    moved_tables,
+    numeric_table,
+    quantised_table,
+    sessions_table,
+)
+from alignkit.report.matrix_cells import EDGES
+from alignkit.report.matrix_fold import AGREE
+from alignkit.report.matrix_view import entry_id, interval_words, matrix_views, noise_floors
+from alignkit.report.measures_view import meanings, measures_table
 from alignkit.report.published_view import published_section
 from alignkit.report.run_view import (
     controls_table,
@@ -24,6 +37,7 @@ from alignkit.report.run_view import (
     environment_tables,
     paths_table,
 )
+from alignkit.report.shown_view import changed_groups, other_groups
 from alignkit.report.stage_view import (
     NO_PIXELS,
     StageSection,
@@ -33,41 +47,48 @@ from alignkit.report.stage_view import (
 )
 from alignkit.report.training_data_view import mix_section, size_sections
 from alignkit.report.training_view import training_sections, training_table
-from alignkit.report.verdict_view import verdict_view
-from alignkit.report.worst_view import worst_groups
-from alignkit.samples import UNLABELLED
-from alignkit.text.names import Names, quick_mark, quick_words, state_words
+from alignkit.report.verdict_view import gate_view, verdict_view
+from alignkit.text.names import Names, controls_words, quick_mark, quick_words, state_words
 from alignkit.text.numbers import (
     DASH,
     count,
     grouped,
-    interval,
     listed,
+    megabytes,
+    percent,
     plain,
-    points,
     significant,
     unsigned,
 )
+from alignkit.text.part_commands import image_command
+from alignkit.text.task_words import TaskWords, capital, size_in, unlabelled
+
+_CHURN = "Churn is the share of images whose {} against the baseline of the row."
 
 
-@dataclass(frozen=True, slots=True)
-class KeyFigure:
-    """One number of the page's head."""
-
-    name: str
-    value: str
-    detail: str
-    link: str = ""
+def _units(words: TaskWords) -> str:
+    """Name, for the legend of colours, the metrics whose changes are no percentage points."""
+    others = [words.phrase(each) for each in words.task.matrices if not words.is_share(each)]
+    return f"; of {listed(others)}, in percent of the baseline’s value" if others else ""
 
 
-def page_view(record: RunRecord) -> dict[str, Any]:
+def _agree(words: TaskWords) -> str:
+    """Return how near runtimes are that share a column, in points or as a part of a value."""
+    others = any(not words.is_share(each) for each in words.task.matrices)
+    return f"{unsigned(AGREE)}{f' or {percent(AGREE)} of the value' if others else ''}"
+
+
+def page_view(record: RunRecord, *, single_file: bool = False) -> dict[str, Any]:
     """Return everything that templates read of a run, computed before the first of them runs.
 
-    They read it by name; a name that is missing here is an error (`StrictUndefined`).
+    They read it by name; a name that is missing here is an error (`StrictUndefined`). A page that
+    is a ``single_file`` repeats a picture wherever it shows it, so that it shows fewer.
     """
-    names = Names(record.paths)
-    verdict = verdict_view(record.verdict, names)
-    stages = stage_sections(record.pixels, names)
+    names, words = Names(record.paths), TaskWords(record.task)
+    verdict = verdict_view(record.verdict)
+    stages = stage_sections(record.pixels, names, record.spatial)
+    largest = other_groups(record, names, "pixels")
+    pictures = {(each.reference.name, each.candidate.name): each.anchor for each in largest}
     return {
         "alignkit": record.alignkit,
         "name": record.name,
@@ -79,16 +100,25 @@ def page_view(record: RunRecord) -> dict[str, Any]:
         "quick": quick_words(record.quick),
         "quick_mark": quick_mark(record.quick),
         "verdict": verdict,
+        "gate": gate_view(record.verdict, names, record.matrix, pictures),
         "question": record.question,
         "paths": [(names.of(path.name), bool(path.skipped)) for path in record.paths],
         "figures": key_figures(record, names, stages),
         "matrices": matrix_views(record, names),
-        "edges": EDGES,
+        "edges": [f"{edge:g}" for edge in EDGES],
+        "agree": _agree(words),
         "engines": engines_table(record, names),
         "logits": logits_table(record, names),
         "moved": moved_tables(record, names),
-        "legend": LEGEND,
-        "unlabelled": "" if record.labelled or not record.matrix else UNLABELLED.capitalize(),
+        "answers": figure_sections(record, names, single_file=single_file),
+        "remarks": leading_remarks(record),
+        "legend": LEGEND if words.task.class_scores else _CHURN.format(words.answer_changed),
+        "unlabelled": "" if record.labelled or not record.matrix else capital(unlabelled(words)),
+        "measures": measures_table(record, names),
+        "meanings": meanings(record),
+        "units": _units(words),
+        "in_cells": listed([words.in_cell(each) for each in record.task.matrices]),
+        "class_metrics": words.class_metrics,
         "entries": entries_table(record, names),
         "per_seed": per_seed_table(record, names),
         "numeric": numeric_table(record, names),
@@ -106,19 +136,44 @@ def page_view(record: RunRecord) -> dict[str, Any]:
         "baseline": baseline_view(record, names),
         "coverage": coverage_words(record.coverage, record.coverage_diffs, names),
         "coverage_tables": coverage_tables(record.coverage, record.coverage_diffs, names),
-        "worst": worst_groups(record.worst, names, record.command),
+        "changed": changed_groups(record, names),
+        "kept_bytes": megabytes(max((each.limit for each in record.shown_pairs), default=0)),
+        "largest": largest,
+        "random": other_groups(record, names, "random"),
+        "turned": record.task.turned[0] if words.task.class_scores else "changed for the worse",
+        "class_scores": record.task.class_scores,
+        "draws": legend(record.shown),
         "classes": class_sections(record, names),
         "intervals": interval_words(record),
         "trainings": training_sections(record, names),
         "training_table": training_table(record, names),
         "controls": controls_table(record),
+        "controls_words": f"{controls_words(record.controls)}.",
+        "controls_passed": all(each.passed for each in record.controls),
         "paths_table": paths_table(record.paths, names),
         "data": data_table(record),
         "environment": environment_tables(record),
         "yaml": record.yaml,
         "overrides": record.overrides,
         "command": record.command,
+        "image_command": _image_command(record),
     }
+
+
+def _image_command(record: RunRecord) -> str:
+    """Return the line that compares the first two paths on an image; empty without two paths."""
+    pairs = [(each.reference, each.candidate) for each in record.pixels]
+    return image_command(record.command, *pairs[0]).strip() if pairs else ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFigure:
+    """One number of the page's head."""
+
+    name: str
+    value: str
+    detail: str
+    link: str = ""
 
 
 def key_figures(
@@ -128,44 +183,68 @@ def key_figures(
     if not record.matrix:
         return _images(record), _start(stages), _largest_difference(record, names)
     return (
-        *([_largest_recall_change(record, names)] if record.labelled else []),
-        _largest_churn(record, names),
-        _resolution(record) if record.labelled else _largest_logit(record, names),
+        *([_change_of_headline(record, names)] if record.labelled else []),
+        _churn(record, names),
+        *_limits(record, names),
         _start(stages),
         _cells(record),
     )
 
 
-def _largest_recall_change(record: RunRecord, names: Names) -> KeyFigure:
-    name = "Largest change of macro recall"
-    # of equal changes the first entry: its negative index is the greatest
-    found = [
-        (abs(change.value), -index, change)
-        for index, entry in enumerate(record.matrix)
-        if entry.drift and (change := entry.drift.metrics.get(RECALL))
-        if change.value is not None
-    ]
-    if not found:
-        return KeyFigure(name, DASH, "nothing was compared")
-    _, index, change = max(found, key=lambda each: each[:2])
-    assert change.value is not None
-    detail = f"{interval(change)} · {names.title(record.matrix[-index])}"
-    return KeyFigure(name, f"{points(change.value)} pp", detail, link=entry_id(-index))
+def _change_of_headline(record: RunRecord, names: Names) -> KeyFigure:
+    words = TaskWords(record.task)
+    metric = words.headline
+
+    def value(entry: MatrixEntry) -> float | None:
+        return entry.drift.metrics[metric].value if entry.drift else None
+
+    def shown(entry: MatrixEntry, size: float) -> tuple[str, str]:
+        assert entry.drift is not None
+        estimate = entry.drift.metrics[metric]
+        change = words.change(metric, size, estimate) + words.change_unit(metric)
+        return change, words.interval(metric, estimate)
+
+    return _figure(f"Change of {words.phrase(metric)}", record, names, value, shown)
 
 
-def _largest_churn(record: RunRecord, names: Names) -> KeyFigure:
-    name = "Most predictions changed"
-    found = [
-        (entry.drift.churn.value, -index)
-        for index, entry in enumerate(record.matrix)
-        if entry.drift and entry.drift.churn.value is not None
-    ]
-    if not found:
+def _limits(record: RunRecord, names: Names) -> list[KeyFigure]:
+    if record.labelled:
+        return [_resolution(record)]
+    return [_largest_logit(record, names)] if record.task.class_scores else []
+
+
+def _churn(record: RunRecord, names: Names) -> KeyFigure:
+    def value(entry: MatrixEntry) -> float | None:
+        return entry.drift.churn.value if entry.drift else None
+
+    def shown(entry: MatrixEntry, _: float) -> tuple[str, str]:
+        view = entry_view(entry, names, TaskWords(record.task))
+        return view.churn, view.flips
+
+    return _figure("Predictions that changed", record, names, value, shown)
+
+
+def _figure(
+    name: str,
+    record: RunRecord,
+    names: Names,
+    value: Callable[[MatrixEntry], float | None],
+    shown: Callable[[MatrixEntry, float], tuple[str, str]],
+) -> KeyFigure:
+    """Return a value of the entry that the verdict speaks of, and the largest if it is another."""
+    known = {i: size for i, e in enumerate(record.matrix) if (size := value(e)) is not None}
+    if not known:
         return KeyFigure(name, DASH, "nothing was compared")
-    index = -max(found)[1]
-    entry = record.matrix[index]
-    view = entry_view(entry, names)
-    return KeyFigure(name, view.churn, f"{view.flips} · {names.title(entry)}", link=entry_id(index))
+    largest = max(known, key=lambda index: abs(known[index]))  # of equal ones the first
+    own = headline_index(record)
+    index = own if own in known else largest
+    assert index is not None
+    text, more = shown(record.matrix[index], known[index])
+    parts = [more, names.title(record.matrix[index])]
+    greatest = shown(record.matrix[largest], known[largest])[0]
+    if greatest != text:
+        parts.append(f"largest: {greatest}, {names.title(record.matrix[largest])}")
+    return KeyFigure(name, text, " · ".join(parts), link=entry_id(index))
 
 
 def _largest_logit(record: RunRecord, names: Names) -> KeyFigure:
@@ -187,21 +266,25 @@ def _largest_logit(record: RunRecord, names: Names) -> KeyFigure:
 
 
 def _resolution(record: RunRecord) -> KeyFigure:
-    name = "Detectable change of top-1"
+    name = "Smallest change this run could have seen"
     drifts = [entry.drift for entry in record.matrix if entry.drift]
     limits = [drift.detectable for drift in drifts if drift.detectable is not None]
-    floors = noise_floors(record).values()
+    floors, words = noise_floors(record).values(), TaskWords(record.task)
+    metric = words.headline
     noise = (
-        f"noise floor of macro recall over seeds up to {unsigned(max(floors))}"
+        f"retraining alone moves {words.phrase(metric)} by up to {words.size(metric, max(floors))}"
         if floors
-        else "one seed only: no noise floor"
+        else "one seed: the effect of retraining is unknown"
     )
     if not limits:
         return KeyFigure(name, DASH, noise)
-    return KeyFigure(name, unsigned(*limits), f"80 % power, 5 % level · {noise}", link="matrix")
+    # in the entry that needs most: any other one sees as much
+    detail = f"of {record.task.rated}, with 80 % power in every cell · {noise}"
+    return KeyFigure(name, size_in(record.task.rated_unit, max(limits)), detail, link="matrix")
 
 
 def _start(stages: tuple[StageSection, ...]) -> KeyFigure:
+    """Name the stage of each pair in which its pixels begin to differ."""
     name = "Where drift starts"
     if not stages:
         return KeyFigure(name, DASH, NO_PIXELS)

@@ -6,6 +6,7 @@ A cell is offered where every interval it asks for was computed; nothing is deri
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -16,9 +17,11 @@ from alignkit.record import CellPair, Drift, Estimate, LogitDistance, MatrixEntr
 from alignkit.record.picture_facts import pack
 from alignkit.report.matrix_view import MatrixView, matrix_views
 from alignkit.report.templates import html
-from alignkit.text.names import MATRIX_METRICS, Names, why_not
+from alignkit.text.names import Names, why_not
 
 _NO_LOGITS = LogitDistance(max_abs=None, mean_abs=None, cosine=None, reason="no matrix shows it")
+_OTHER_WAY = Estimate(None, None, None, "it was measured with the other cell as the reference")
+"""A measure need not have the same value in both directions."""
 Changes = dict[tuple[Row, Column, Column], CellPair]
 """By row, reference and candidate."""
 
@@ -86,6 +89,7 @@ def _turned(change: CellPair) -> CellPair:
     return replace(
         change,
         metrics={name: _negated(each) for name, each in change.metrics.items()},
+        measures=dict.fromkeys(change.measures, _OTHER_WAY),
         right_to_wrong=change.wrong_to_right,
         wrong_to_right=change.right_to_wrong,
     )
@@ -109,7 +113,7 @@ def _switched(record: RunRecord, column: Column, known: Changes) -> RunRecord | 
         if not entry.ran or place.column == column:
             drift = None
         elif reference is None or not reference.ran:
-            drift = _absent(reference)
+            drift = _absent(reference, record.task.matrices)
         # never two intervals subtracted: they are paired by image
         elif change := known.get((place.row, column, place.column)):
             shown = {each.name: getattr(change, each.name) for each in fields(CellPair)}
@@ -122,13 +126,13 @@ def _switched(record: RunRecord, column: Column, known: Changes) -> RunRecord | 
     return record.model_copy(update={"matrix": corrected(entries), "verdict": verdict})
 
 
-def _absent(reference: MatrixEntry | None) -> Drift:
+def _absent(reference: MatrixEntry | None, metrics: Sequence[str]) -> Drift:
     """Return the drift of an entry in a row without the reference."""
     why = why_not(reference) if reference else "not part of this run"
     nothing = Estimate(None, None, None, f"no reference in this row: {why}")
     return Drift(
         n=0,
-        metrics=dict.fromkeys(MATRIX_METRICS, nothing),
+        metrics=dict.fromkeys(metrics, nothing),
         churn=nothing,
         right_to_wrong=0,
         wrong_to_right=0,

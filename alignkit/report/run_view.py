@@ -117,7 +117,10 @@ def _written(value: Any) -> str:
 def coverage_tables(
     coverage: Sequence[Coverage], diffs: Sequence[CoverageDiff], names: Names
 ) -> tuple[Table, ...]:
-    """Return how the decodes ended, and each image that did not decode cleanly or on one side."""
+    """Return how the decodes ended, and each image that did not decode cleanly or on one side.
+
+    Without any such image there is no table: `coverage_words` says so.
+    """
     ended: list[RowCells] = [
         (
             names.short(each.preprocess),
@@ -128,7 +131,8 @@ def coverage_tables(
         for each in coverage
     ]
     columns = ("Path", "Split", *numbers("Decoded", "Corrupt", "Failed", "Unsupported"))
-    tables = [Table.of("How the decodes ended, in images", columns, ended)] if ended else []
+    lost = any(each.corrupt + each.failed + each.unsupported for each in coverage)
+    tables = [Table.of("How the decodes ended, in images", columns, ended)] if lost else []
     bad = [
         (image.id, names.short(each.preprocess), each.split, image.outcome, image.reason)
         for each in coverage
@@ -137,7 +141,7 @@ def coverage_tables(
     if bad:
         caption = "Images that a path did not decode cleanly"
         tables.append(Table.of(caption, ("Image", "Path", "Split", "Outcome", "Reason"), bad))
-    if diffs:
+    if any(each.only_reference or each.only_candidate for each in diffs):
         tables.append(_one_sided(diffs, names))
     return tuple(tables)
 

@@ -6,8 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from alignkit.record import BaselineFacts, BaselineStage, PixelStage, PlaneStage, RunRecord
+from alignkit.compare.image_table import LAST
+from alignkit.record import (
+    BaselineFacts,
+    BaselineStage,
+    PixelStage,
+    PlaneStage,
+    RunRecord,
+    SpatialFacts,
+)
 from alignkit.report.table import ZERO, Group, Notes, RowCells, Shown, Table, alarm, numbers
+from alignkit.report.where_view import WhereView, where_views
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import DASH, count, grouped, listed, percent, plain, signed, significant
 
@@ -28,12 +37,19 @@ class StageSection:
     largest: str
     """The stage with the greatest isolated mean; empty if there is none."""
     words: str
-    table: Table
+    identical: str
+    """The stages that give the same values for the same input, in words; empty without one."""
+    table: Table | None
+    """The stages that differ, and the last pixels; ``None`` where every stage is identical."""
     planes: Table | None = None
     """The same in Y'CbCr, where that was measured."""
+    places: tuple[WhereView, ...] = ()
+    """Where the stages that differ do so, in their order."""
 
 
-def stage_sections(pixels: Sequence[PixelStage], names: Names) -> tuple[StageSection, ...]:
+def stage_sections(
+    pixels: Sequence[PixelStage], names: Names, spatial: Sequence[SpatialFacts] = ()
+) -> tuple[StageSection, ...]:
     """Return a section for each pair of paths, in the record's order."""
     pairs = dict.fromkeys((stage.reference, stage.candidate) for stage in pixels)
     sections = []
@@ -44,6 +60,9 @@ def stage_sections(pixels: Sequence[PixelStage], names: Names) -> tuple[StageSec
         # normalised units are no grey levels, so that stage cannot be the largest
         grey = [stage for stage in isolated if stage.stage != "normalise" and stage.mean_abs]
         largest = max(grey, key=lambda stage: stage.mean_abs or 0.0, default=None)
+        same = [each.stage for each in isolated if each.max_abs == 0 and not each.shape_mismatches]
+        # the last pixels stay beside those that differ: they are what a model sees
+        shown = [s for s in stages if s.stage not in same or (s.stage == LAST and first)]
         tags = {largest.stage: "largest"} if largest else {}
         if first:
             tags[first.stage] = "starts here" + (", largest" if first is largest else "")
@@ -54,7 +73,11 @@ def stage_sections(pixels: Sequence[PixelStage], names: Names) -> tuple[StageSec
                 first=first.stage if first else "",
                 largest=largest.stage if largest else "",
                 words=_words(first is not None or _any(isolated), first, largest),
-                table=_stage_table(stages, tags, names.short(reference), names.short(candidate)),
+                identical=f"Identical on the same input: {listed(same)}." if same else "",
+                table=_stage_table(shown, tags, names.short(reference), names.short(candidate))
+                if shown
+                else None,
+                places=where_views(spatial, reference, candidate, names),
             )
         )
     return tuple(sections)
@@ -75,7 +98,7 @@ def _words(measured: bool, first: PixelStage | None, largest: PixelStage | None)
     if largest is None:
         return f"{text}."
     mean, most = plain(largest.mean_abs or 0.0, 2), plain(largest.max_abs or 0.0, 0)
-    size = f"mean {mean}, max {most} grey levels"
+    size = f"mean |Δpixel| {mean}, max {most} of 255"
     if largest is first:
         return f"{text}, and is largest there ({size})."
     return f"{text}; it is largest at {largest.stage} ({size})."

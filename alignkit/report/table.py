@@ -80,12 +80,15 @@ class Notes:
 
     def estimated(self, estimate: Estimate, decimals: int = 2, *, share: bool = False) -> Shown:
         """Return a cell with a value and its interval, and the reason where either is missing."""
+        return self.worded(estimate, estimated(estimate, decimals, share=share))
+
+    def worded(self, estimate: Estimate, text: str) -> Shown:
+        """Return a cell with the text of a value and its interval, and the reason as above."""
         if estimate.value is None:
             return self.missing(estimate.reason)
         unknown = estimate.low is None and estimate.reason
         # the value stays: only its interval is missing
-        mark = self.mark(estimate.reason) if unknown else ""
-        return Shown(estimated(estimate, decimals, share=share), mark=mark)
+        return Shown(text, mark=self.mark(estimate.reason) if unknown else "")
 
     def apart(self, estimate: Estimate, decimals: int = 2) -> tuple[Shown, Shown]:
         """Return a difference in percentage points and its interval as two cells."""

@@ -13,8 +13,9 @@ from alignkit.record import Estimate, MixFacts, RunRecord, SizeCurve
 from alignkit.report.charts import LinePlot, drawn, spread_plot
 from alignkit.report.entries_view import served_elsewhere
 from alignkit.report.table import Notes, RowCells, Table, numbers
-from alignkit.text.names import LABELS, Names
+from alignkit.text.names import Names
 from alignkit.text.numbers import count, estimated, grouped
+from alignkit.text.task_words import CHURN, OF_CLASSES, TaskWords
 
 _LINES = 4
 """Lines of one chart, those that change most: more cannot be distinguished."""
@@ -56,17 +57,19 @@ def across_paths(record: RunRecord, metric: str) -> list[SizeCurve]:
     return [each for each in curves if each.metric == metric]
 
 
-def size_sentence(curve: SizeCurve, names: Names) -> str:
+def size_sentence(curve: SizeCurve, names: Names, words: TaskWords) -> str:
     """Word the two ends of a curve, and whether they differ significantly."""
-    share = curve.metric == "churn"
+    metric = curve.metric
     least, most = curve.points[0], curve.points[-1]
-    what = LABELS[curve.metric] if share else f"Change of {LABELS[curve.metric].lower()}"
-    few, many = (estimated(each.drift, share=share, unit=" pp") for each in (least, most))
+    share = metric == CHURN
+    what = words.label(metric) if share else f"Change of {words.phrase(metric)}"
+    few, many = (words.estimated(metric, each.drift, unit=True) for each in (least, most))
     # by size: a drift of recall is greater whichever way it goes
     amplified = abs(least.drift.value or 0) > abs(most.drift.value or 0)
     reading = _difference(
         curve.change,
         f"Fewer images {'amplify' if amplified else 'lessen'} the drift",
+        (words, metric),
         doubt="no amplification is shown",
     )
     return (
@@ -75,11 +78,14 @@ def size_sentence(curve: SizeCurve, names: Names) -> str:
     )
 
 
-def _difference(change: Estimate, effect: str, *, doubt: str) -> str:
+def _difference(
+    change: Estimate, effect: str, of: tuple[TaskWords, str] = (OF_CLASSES, CHURN), *, doubt: str
+) -> str:
     """Word a paired difference as an effect only where its interval is clear of zero."""
+    words, metric = of
     if change.value is None or change.low is None or change.high is None:
         return f"Their difference has no interval: {change.reason or 'not measured'}."
-    size = estimated(change, unit=" pp")
+    size = words.changed(metric, change, unit=True)
     if change.low <= 0 <= change.high:
         return f"The difference, {size}, may be none: {doubt}."
     return f"{effect}: {size}."
@@ -96,44 +102,54 @@ def _size_section(record: RunRecord, metric: str, names: Names) -> SizeSection:
     most = sorted(across, key=lambda each: -abs(each.change.value or 0.0))[:_LINES]
     shown = [each for each in across if each in most]  # a line has one colour in every chart
     left = len(across) - len(shown)
-    title = LABELS[metric] if metric == "churn" else f"Δ {LABELS[metric].lower()}"
-    unit = "%" if metric == "churn" else "percentage points"
+    words = TaskWords(record.task)
+    title = words.label(metric) if metric == CHURN else f"Δ {words.phrase(metric)}"
+    units = {"share": "percentage points", "px": "pixels", "value": "its own unit"}
+    unit = "%" if metric == CHURN else units[words.unit(metric)]
+    scale = 100 if words.is_share(metric) else 1
     chart = spread_plot(
-        [(_label(each, names), _points(each)) for each in shown],
+        [(_label(each, names), _points(each, scale)) for each in shown],
         id=f"size-{metric.replace('.', '-')}",
         title=f"{title} against the number of training images, with 95 % intervals",
         names=("training images", f"{title}, {unit}"),
     )
     return SizeSection(
         title=title,
-        sentences=tuple(size_sentence(each, names) for each in across),
+        sentences=tuple(size_sentence(each, names, words) for each in across),
         chart=chart if shown else None,
         omitted=f"{count(left, 'more line')} in the table only." if left else "",
-        table=_size_table(title, unit, across, names, every=False) if across else None,
-        every=_size_table(title, unit, curves, names, every=True),
+        table=_size_table((title, unit), across, names, words, every=False) if across else None,
+        every=_size_table((title, unit), curves, names, words, every=True),
     )
 
 
-def _points(curve: SizeCurve) -> list[tuple[float, float, float, float]]:
-    """Return (images, value, low, high) of each point with a value, in percent."""
-    known = [(each.images, drawn(each.drift)) for each in curve.points]
+def _points(curve: SizeCurve, scale: float) -> list[tuple[float, float, float, float]]:
+    """Return (images, value, low, high) of each point with a value, shares in percent."""
+    known = [(each.images, drawn(each.drift, scale)) for each in curve.points]
     return [(float(n), end.value, end.low, end.high) for n, end in known if end is not None]
 
 
 def _size_table(
-    title: str, unit: str, curves: Sequence[SizeCurve], names: Names, *, every: bool
+    heading: tuple[str, str],
+    curves: Sequence[SizeCurve],
+    names: Names,
+    words: TaskWords,
+    *,
+    every: bool,
 ) -> Table:
     """Tabulate curves; without ``every``, all are of one runtime and their seeds are left out."""
-    notes = Notes()
+    notes, (title, unit) = Notes(), heading
     rows: list[RowCells] = []
     for curve in curves:
-        share = curve.metric == "churn"
+        metric = curve.metric
         place = names.cells(curve)[: 2 + every]
         for each in curve.points:
             sample = (grouped(each.images), str(each.seeds))[: 1 + every]
-            rows.append((*place, *sample, notes.estimated(each.drift, share=share)))
+            drift = notes.worded(each.drift, words.estimated(metric, each.drift))
+            rows.append((*place, *sample, drift))
         ends = ("fewest less most", "")[: 1 + every]
-        rows.append((*place, *ends, notes.estimated(curve.change)))
+        change = notes.worded(curve.change, words.changed(metric, curve.change))
+        rows.append((*place, *ends, change))
     columns = (
         *("Trained with", "Served with", "Runtime")[: 2 + every],
         *numbers(*("Images", "Seeds")[: 1 + every], f"{title}, {unit}"),
@@ -147,15 +163,15 @@ def mix_section(record: RunRecord, names: Names) -> MixSection | None:
     """Return the mixes of a run; ``None`` where no model was trained on one."""
     if not record.mixes:
         return None
-    notes = Notes()
+    notes, words = Notes(), TaskWords(record.task)
     rows: list[RowCells] = [
         (
             names.short(each.mix),
             names.short(each.evaluated_with),
-            LABELS[each.metric],
-            notes.estimated(each.mixed, share=each.metric == "churn"),
-            notes.estimated(each.single, share=each.metric == "churn"),
-            notes.estimated(each.change),
+            words.label(each.metric),
+            notes.worded(each.mixed, words.estimated(each.metric, each.mixed)),
+            notes.worded(each.single, words.estimated(each.metric, each.single)),
+            notes.worded(each.change, words.changed(each.metric, each.change)),
         )
         for each in record.mixes
     ]

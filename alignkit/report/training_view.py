@@ -35,7 +35,8 @@ def _section(index: int, path: PathName, trainings: list[TrainingFacts]) -> Trai
     # a user's own model has no log
     logged = [training for training in trainings if training.epochs]
     undone = [t for t in trainings if t.state != "measured"]
-    words = [f"{count(len(trainings) - len(undone), 'model')} trained"]
+    done = count(len(trainings) - len(undone), "model")
+    words = [f"{done} trained" if logged or undone else f"{done}, not trained by this run"]
     if logged:
         words += _how(logged)
     words += [f"seed {t.seed} {t.state}: {t.reason or 'no reason was recorded'}" for t in undone]
@@ -74,14 +75,18 @@ def _charts(index: int, path: PathName, logged: list[TrainingFacts]) -> tuple[Li
 
     plots = (
         plot("loss", "training loss", lambda epoch: epoch.loss),
-        plot("accuracy", "training accuracy in %", lambda epoch: 100 * epoch.accuracy),
+        plot("accuracy", "training accuracy in %", lambda epoch: _percent(epoch.accuracy)),
         plot(
             "held-out",
             "held-out macro recall in %",
-            lambda epoch: None if epoch.held_out_recall is None else 100 * epoch.held_out_recall,
+            lambda epoch: _percent(epoch.held_out_recall),
         ),
     )
     return tuple(each for each in plots if each)
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
 
 
 def training_table(record: RunRecord, names: Names) -> Table | None:
@@ -118,7 +123,7 @@ def _row(training: TrainingFacts, epoch: Epoch, names: Names, *, held_out: bool)
         str(training.seed),
         str(epoch.epoch),
         f"{epoch.loss:.4f}",
-        percent(epoch.accuracy),
+        score(epoch.accuracy, percent),
         written(epoch.learning_rate, ".2e"),
         f"{epoch.images_per_second:.0f}",
         *(scores if held_out else ()),

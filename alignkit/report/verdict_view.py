@@ -1,16 +1,19 @@
-"""The verdict: one sentence, its state by icon and word, and the rules behind it."""
+"""The verdict: state by icon and word, three lines, and the gate by rule and pair of paths."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from alignkit.judge.verdict_words import SEVERITY, remark, worst_first
-from alignkit.record import RuleOutcome, Verdict, VerdictState
-from alignkit.report.table import PIXEL_PLACE, PLACE, RowCells, Shown, Table
+from alignkit.place import Place
+from alignkit.record import MatrixEntry, RuleOutcome, Verdict, VerdictState
+from alignkit.report.table import PIXEL_PLACE, PLACE, Shown, Table
 from alignkit.text.names import Names
-from alignkit.text.numbers import DASH, NBSP, listed
+from alignkit.text.numbers import DASH, NBSP, count, listed
+from alignkit.text.verdict_text import REPORT_ONLY, action_mark, report_only, steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,45 +64,54 @@ ICONS = {icon.state: icon for icon in _ICONS}
 
 
 @dataclass(frozen=True, slots=True)
+class ActionView:
+    """A next step."""
+
+    lead: str
+    words: str
+    mark: str
+    """Whether its effect was measured; empty for a step without one."""
+    given: str
+    """The command, or the lines of YAML; empty if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
 class VerdictView:
     """The top of the page."""
 
     icon: Icon
     sentence: str
+    cause: str
+    actions: tuple[ActionView, ...]
     remark: str
-    """Whether it is informational, and how the run ended."""
+    """Whether it fails a command, and how the run ended if it did."""
     tally: str
     """Rules by outcome, in words."""
     favicon: str
     """A ``data:`` URI."""
-    attention: Table | None
-    """Rules that did not pass; ``None`` if all did."""
-    passed: Table | None
-    """Rules that passed."""
 
 
-def verdict_word(verdict: Verdict) -> str:
-    """Return the state of a verdict as text outputs begin with it: ``FAIL``, ``FINDINGS``, …."""
-    findings = verdict.informational and verdict.state == "fail"
-    return "FINDINGS" if findings else verdict.state.upper()
-
-
-def verdict_view(verdict: Verdict, names: Names) -> VerdictView:
-    """Return the verdict and its rules, the worst first."""
-    ordered = worst_first(verdict.rules)
-    attention = [rule for rule in ordered if rule.state != "pass"]
-    passed = [rule for rule in ordered if rule.state == "pass"]
-    icon = ICONS[verdict.state]
-    informational = "Not enforced: the gate does not fail the run. " * (verdict.state != "error")
+def verdict_view(verdict: Verdict) -> VerdictView:
+    """Return the verdict as a page shows it."""
+    icon, only = ICONS[verdict.state], report_only(verdict)
     return VerdictView(
-        icon=replace(icon, word="Findings") if verdict_word(verdict) == "FINDINGS" else icon,
+        icon=replace(icon, word=f"{icon.word} ({REPORT_ONLY})") if only else icon,
         sentence=unbroken(verdict.sentence),
-        remark=f"{informational * verdict.informational}Exit code {verdict.exit_code}.",
+        cause=unbroken(verdict.cause),
+        actions=tuple(
+            ActionView(lead, unbroken(each.words), action_mark(each), given)
+            for lead, each, given in steps(verdict)
+        ),
+        remark=_remark(verdict),
         tally=_tally(verdict),
-        favicon=_favicon(ICONS[verdict.state]),
-        attention=_table("Rules that did not pass", attention, names),
-        passed=_table("Rules that passed", passed, names),
+        favicon=_favicon(icon),
     )
+
+
+def _remark(verdict: Verdict) -> str:
+    if report_only(verdict):
+        return "Report only: the file's gate is informational, so that no command fails."
+    return f"The command ends with exit code {verdict.exit_code}." if verdict.exit_code else ""
 
 
 def unbroken(sentence: str) -> str:
@@ -128,20 +140,119 @@ def _favicon(icon: Icon) -> str:
     return "data:image/svg+xml," + quote(svg)
 
 
-def _table(caption: str, rules: list[RuleOutcome], names: Names) -> Table | None:
-    if not rules:
+@dataclass(frozen=True, slots=True)
+class GateCell:
+    """One outcome of a group."""
+
+    runtime: str
+    """Empty where pixels alone are compared."""
+    observed: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleGroup:
+    """The outcomes of one rule in one state for a pair of paths."""
+
+    icon: Icon
+    rule: str
+    trained: str
+    served: str
+    worst: str
+    """The value that lies farthest from its limit, or the reason why there is none."""
+    cells: tuple[GateCell, ...]
+    """All of them, the worst first."""
+    remark: str
+    cell: int | None
+    """Index of the worst in the matrix, for the list of images; ``None`` without predictions."""
+    pictures: str
+    """Id of the images of its pair on the page, for a failed rule about pixels; empty if none."""
+
+    @property
+    def size(self) -> str:
+        """The number of its cells in words."""
+        return count(len(self.cells), "cell")
+
+
+@dataclass(frozen=True, slots=True)
+class GateView:
+    """The rules of a run or gate."""
+
+    open: tuple[RuleGroup, ...]
+    """Those that did not pass."""
+    passed: tuple[RuleGroup, ...]
+    heads: tuple[str, ...]
+    """Of the pair's two columns."""
+
+
+def gate_view(
+    verdict: Verdict,
+    names: Names,
+    matrix: Sequence[MatrixEntry] = (),
+    pictures: Mapping[tuple[str, str], str] | None = None,
+) -> GateView:
+    """Group the rules of a verdict.
+
+    ``matrix`` is that of its record; ``pictures`` has the id of the images of each pair of paths.
+    """
+    places = {each.place: index for index, each in enumerate(matrix) if each.drift}
+    groups: dict[tuple[str, ...], list[RuleOutcome]] = {}
+    for each in worst_first(verdict.rules):
+        # reasons of what was not measured may differ, and each is shown
+        reason = each.observed if each.state == "error" else ""
+        key = (each.state, each.limit, each.trained_with, each.evaluated_with, reason)
+        groups.setdefault(key, []).append(each)
+    views = [_group(same, names, places, pictures or {}) for same in groups.values()]
+    models = any(rule.column.runtime for rule in verdict.rules)
+    return GateView(
+        tuple(each for each in views if each.icon.state != "pass"),
+        tuple(each for each in views if each.icon.state == "pass"),
+        PLACE[:2] if models else PIXEL_PLACE,
+    )
+
+
+def _group(
+    same: Sequence[RuleOutcome],
+    names: Names,
+    places: dict[Place, int],
+    pictures: Mapping[tuple[str, str], str],
+) -> RuleGroup:
+    first = same[0]
+    pair = first.trained_with, first.evaluated_with
+    trained, served, _ = names.cells(first)
+    return RuleGroup(
+        ICONS[first.state],
+        first.limit,
+        trained,
+        served,
+        unbroken(first.observed),
+        tuple(GateCell(each.column.runtime, unbroken(each.observed)) for each in same),
+        remark(first),
+        places.get(first.place) if first.state != "error" else None,
+        pictures.get(pair, "") if first.state == "fail" and not first.backend else "",
+    )
+
+
+def groups_table(caption: str, groups: Sequence[RuleGroup], heads: tuple[str, ...]) -> Table | None:
+    """Return groups as a plain table; ``None`` without any."""
+    if not groups:
         return None
-    # without a runtime pixels alone are compared, and nothing was trained
-    models = any(rule.column.runtime for rule in rules)
-    rows: list[RowCells] = [
+    rows = [
         (
-            Shown(ICONS[rule.state].word, tone=rule.state),
-            rule.limit,
-            rule.observed,
-            *names.cells(rule)[: 3 if models else 2],
-            remark(rule) or DASH,
+            Shown(each.icon.word, tone=each.icon.state),
+            each.rule,
+            each.trained,
+            each.served,
+            each.worst,
+            _cells(each),
+            each.remark or DASH,
         )
-        for rule in rules
+        for each in groups
     ]
-    columns = ("Outcome", "Rule", "Observed", *(PLACE if models else PIXEL_PLACE), "Remark")
-    return Table.of(caption, columns, rows)
+    return Table.of(caption, ("Outcome", "Rule", *heads, "Worst", "Cells", "Remark"), rows)
+
+
+def _cells(group: RuleGroup) -> str:
+    first, *more = group.cells
+    if not first.runtime:
+        return DASH
+    return f"{first.runtime} and {len(more)} more" if more else first.runtime

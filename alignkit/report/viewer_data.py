@@ -6,35 +6,84 @@ list derives from them (flips, order, filters) is derived in the browser.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.compare.image_table import LAST, ImageTable, read_image_table
-from alignkit.compare.metrics import NO_PREDICTION
+from alignkit.compare.answers import AnyAnswers
+from alignkit.compare.image_table import read_image_table
+from alignkit.compare.margins import margins_of
 from alignkit.compare.predictions import Predictions
-from alignkit.errors import RecordError
-from alignkit.place import Place, Row
-from alignkit.record import Cell, RunRecord
+from alignkit.judge.headline import headline_index
+from alignkit.place import Place
+from alignkit.record import RunRecord, ShownImage, ShownStage
 from alignkit.record.artifacts import artifact_file
+from alignkit.record.diff_document import DiffRecord
 from alignkit.record.picture_facts import pack, script
-from alignkit.report.worst_view import cell_command, image_command, pair_name
+from alignkit.report.drawn_view import drawn_data
+from alignkit.report.image_order import ImageOrder
+from alignkit.report.said_answers import packed_turns, said_answers
+from alignkit.report.shown_view import leading_entry
+from alignkit.tasks import stored_answers
+from alignkit.text import printable
 from alignkit.text.names import Names
+from alignkit.text.part_commands import cell_command, image_command, pair_name
 
 
-def viewer_script(record: RunRecord, folder: Path) -> str:
+def viewer_script(record: RunRecord | DiffRecord, folder: Path) -> str:
     """``self.alignkitRun = {…}``; empty where the record names nothing a viewer could show.
 
     Raises `RecordError` if a file that the record names is missing or damaged.
     """
-    shown = record.images or any(image.pixels for image in record.worst)
-    if not (shown or any(cell.predictions for cell in record.cells)):
+    if isinstance(record, DiffRecord):  # of pixels alone
+        return shown_script([(record.command, record.shown)], Names(record.paths))
+    if not (has_list(record) or any(image.pixels for image in record.shown)):
         return ""
-    return script("self.alignkitRun", _content(record, folder))
+    return script("self.alignkitRun", _visible(_content(record, folder)))
+
+
+def has_list(record: RunRecord) -> bool:
+    """Tell whether there is a comparison of predictions, whose images the page can list."""
+    return any(cell.predictions and not cell.aligned for cell in record.cells)
+
+
+def _visible(content: Any) -> Any:
+    """Write out what would turn the direction of text, as the templates do."""
+    if isinstance(content, dict):
+        return {name: _visible(value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [_visible(value) for value in content]
+    return printable(content) if isinstance(content, str) else content
+
+
+def shown_script(
+    made: Sequence[tuple[str, Sequence[ShownImage]]], names: Names, folder: Path | None = None
+) -> str:
+    """Return the script of a page that shows images without a list of all; empty without any.
+
+    ``made``: the commands of runs or diffs with the images that each kept; of a pair of paths that
+    several kept, the last command counts. Answers are drawn where ``folder`` has their masks.
+    """
+    commands = {
+        (each.reference, each.candidate): command for command, images in made for each in images
+    }
+    shown = [each for _, images in made for each in images]
+    if not any(image.pixels for image in shown):
+        return ""
+    stored = _stored(shown, names)
+    content = {
+        **{name: [] for name in ("ids", "classes", "comparisons", "cells")},
+        **{name: {} for name in ("pixels", "predictions", "margins", "certainty")},
+        "labels": None,
+        "stored": stored,
+        "commands": {pair_name(*pair): image_command(commands[pair], *pair) for pair in commands},
+    }
+    if folder is not None:
+        content |= drawn_data(shown, stored, names, folder)
+    return script("self.alignkitRun", _visible(content))
 
 
 def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
@@ -44,34 +93,53 @@ def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
         )
         for each in record.images
     }
-    read = {
-        cell.key: Predictions.from_parquet(artifact_file(folder, cell.predictions))
+    files = {
+        cell.key: artifact_file(folder, cell.predictions)
         for cell in record.cells
         if cell.predictions
     }
-    order = ImageOrder.of(tables, read, record)
-    aligned = {(cell.row, cell.seed): cell for cell in record.cells if cell.aligned}
-    labels = order.labels(read)
     names = Names(record.paths)
+    stored = _stored(record.shown, names)
+    if record.task.class_scores:
+        classes = {key: Predictions.from_parquet(file) for key, file in files.items()}
+        order = ImageOrder.of(tables, classes, record)
+        own = _classes(order, classes, record)
+        compared = _comparisons(record, names, classes, order)
+    else:
+        read = {key: stored_answers(record, file) for key, file in files.items()}
+        order = ImageOrder.of(tables, read, record)
+        own = said_answers(order, read, record.task) | drawn_data(
+            record.shown, stored, names, folder
+        )
+        compared = _comparisons(record, names, read, order)
     return {
-        "ids": order.ids,
+        "ids": [*order.ids],
+        "classes": [],
+        "labels": None,
+        "pixels": {name: order.measures(table) for name, table in tables.items()},
+        **{name: {} for name in ("predictions", "margins", "certainty")},
+        "comparisons": compared,
+        # the list begins with its comparison
+        "leading": leading_entry(record.matrix, headline_index(record)),
+        "cells": _cells(record, names, files),
+        "stored": stored,
+        "commands": _image_commands(record),  # the script appends the image's name
+    } | own
+
+
+def _classes(order: ImageOrder, read: dict[str, Predictions], record: RunRecord) -> dict[str, Any]:
+    labels = order.labels(read)
+    aligned = [cell.key for cell in record.cells if cell.aligned and cell.key in read]
+    return {
         "classes": [*order.classes],
         "labels": None if labels is None else pack(labels),
-        "pixels": {name: order.measures(table) for name, table in tables.items()},
         "predictions": {key: pack(order.predicted(each)) for key, each in read.items()},
-        "margins": {
-            cell.key: pack(order.margins(read[cell.key]))
-            for cell in aligned.values()
-            if cell.key in read
-        },
-        "comparisons": _comparisons(record, names, read, aligned),
-        "cells": _cells(record, names, read),
-        "stored": _stored(record, names),
-        "commands": _image_commands(record),  # the script appends the image's name
+        "margins": {key: pack(order.margins(read[key])) for key in aligned},
+        "certainty": certainty(record, read),
     }
 
 
-def _cells(record: RunRecord, names: Names, read: dict[str, Predictions]) -> list[dict[str, Any]]:
+def _cells(record: RunRecord, names: Names, read: Container[str]) -> list[dict[str, Any]]:
     """List matrix entries with predictions, so that any two of a row make a comparison."""
     keys: dict[Place, dict[str, str]] = {}
     for cell in record.cells:
@@ -84,7 +152,8 @@ def _cells(record: RunRecord, names: Names, read: dict[str, Predictions]) -> lis
             "path": entry.evaluated_with,
             "backend": entry.backend,
             "precision": entry.precision,
-            "column": str(entry.column),
+            # of classes the page compares any two columns; other answers, those that their task did
+            "column": str(entry.column) if record.task.class_scores else "",
             "title": f"{names.short(entry.evaluated_with)}, {entry.column.runtime}",
             "keys": keys[entry.place],  # by seed: comparisons pair equal seeds
         }
@@ -96,15 +165,17 @@ def _cells(record: RunRecord, names: Names, read: dict[str, Predictions]) -> lis
 def _comparisons(
     record: RunRecord,
     names: Names,
-    read: dict[str, Predictions],
-    aligned: dict[tuple[Row, int], Cell],
+    read: Mapping[str, AnyAnswers],
+    order: ImageOrder,
 ) -> list[dict[str, Any]]:
+    aligned = {(cell.row, cell.seed): cell for cell in record.cells if cell.aligned}
     cells: dict[Place, list[list[str]]] = {}
     for cell in record.cells:
         reference = aligned.get((cell.row, cell.seed))
         if cell.key in read and reference and reference.key in read:
             cells.setdefault(cell.place, []).append([reference.key, cell.key])
-    measured = {pair_name(each.reference, each.candidate) for each in record.images}
+    measured = set(_image_commands(record))
+    seeds = {place: [(read[was], read[now]) for was, now in keys] for place, keys in cells.items()}
     return [
         {
             "entry": index,
@@ -113,10 +184,17 @@ def _comparisons(
             "backend": entry.backend,
             "precision": entry.precision,
             "pair": _pair(entry.row.preprocesses[0], entry.evaluated_with, measured),
+            "same": entry.row.preprocesses[0] == entry.evaluated_with,
             # a mix has several
             "paths": list(dict.fromkeys([*entry.row.preprocesses, entry.evaluated_with])),
             "command": cell_command(record.command, entry),
             "seeds": cells[entry.place],
+            "shift": pack(order.shifts(seeds[entry.place])),
+            **(
+                {}
+                if record.task.class_scores
+                else {"turned": packed_turns(order, seeds[entry.place])}
+            ),
         }
         for index, entry in enumerate(record.matrix)
         if not entry.aligned and entry.place in cells
@@ -129,114 +207,67 @@ def _pair(trained: str, evaluated: str, measured: set[str]) -> str:
     return next((name for name in both if name in measured), "")
 
 
-def _stored(record: RunRecord, names: Names) -> list[dict[str, Any]]:
+def certainty(record: RunRecord, read: dict[str, Predictions]) -> dict[str, Any]:
+    """Return each cell's probability and margin of its answers to the shown images, as shown.
+
+    In the order in which the images first occur among the stored ones; see ``rows.js``.
+    """
+    ids = dict.fromkeys(image.id for image in record.shown if image.pixels)
+    found = {}
+    for key, each in read.items():
+        places = {name: place for place, name in enumerate(each.ids)}
+        known = [place for place, name in enumerate(ids) if name in places]
+        at = [places[name] for name in ids if name in places]
+        logits = each.logits[at].astype(np.float64)
+        chances, margins = np.full((2, len(ids)), np.nan, np.float32)
+        with np.errstate(invalid="ignore"):  # inf less inf
+            # softmax of the greatest logit
+            chances[known] = 1 / np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1)
+        margins[known] = margins_of(each.logits[at], each.predicted[at])
+        found[key] = {"chance": _in_parts(chances, 1000), "margin": _in_parts(margins, 100)}
+    return found
+
+
+def _in_parts(values: npt.NDArray[np.float32], parts: int) -> dict[str, str]:
+    """Pack values as whole numbers of 1/``parts``, 65535 for NaN: the page shows no more digits.
+
+    They take half of the bytes of ``float32``, which is kept where a number is too large for them.
+    """
+    known = np.isfinite(values)
+    if (values[known] * parts >= 65_534.5).any():
+        return pack(values)
+    return pack(np.where(known, np.rint(values * parts), 65_535).astype(np.uint16))
+
+
+def _stored(shown: Sequence[ShownImage], names: Names) -> list[dict[str, Any]]:
     return [
         {
             "pair": pair_name(image.reference, image.candidate),
             "reference": names.short(image.reference),
             "candidate": names.short(image.candidate),
             "id": image.id,
-            "stage": image.stage,
             "script": image.pixels.path,
+            "pictures": [each.path for each in image.pictures],
+            "a": image.sizes[0],
+            "b": image.sizes[1],
+            "stages": [_stage(each) for each in image.stages],
+            "max": image.max_abs,
             "mean": image.mean_abs,
-            "amplification": image.amplification,
-            "flipped": image.flipped,
         }
-        for image in record.worst
+        # an image that is shown for two reasons has one entry here
+        for image in {(e.reference, e.candidate, e.id): e for e in shown}.values()
         if image.pixels
     ]
+
+
+def _stage(stage: ShownStage) -> dict[str, Any]:
+    content = stage.model_dump(mode="json", exclude={"pixels", "maps"}, exclude_defaults=True)
+    return content | ({"script": stage.pixels.path} if stage.pixels else {})
 
 
 def _image_commands(record: RunRecord) -> dict[str, str]:
     """Return pair of paths → the command for one image, up to the image's name."""
     pairs = [(each.reference, each.candidate) for each in record.images]
-    pairs += [(each.reference, each.candidate) for each in record.worst]
+    pairs += [(each.reference, each.candidate) for each in record.shown_pairs]
+    pairs += [(each.reference, each.candidate) for each in record.shown]
     return {pair_name(*pair): image_command(record.command, *pair) for pair in pairs}
-
-
-def _indices(names: Iterable[str]) -> dict[str, int]:
-    return {name: index for index, name in enumerate(names)}
-
-
-@dataclass(frozen=True, slots=True)
-class ImageOrder:
-    """One order of the images for every array."""
-
-    ids: tuple[str, ...]
-    places: dict[str, int]
-    classes: dict[str, int]
-    """Name of a class → its index: the data's classes, then further outputs of the models."""
-
-    @classmethod
-    def of(
-        cls, tables: dict[str, ImageTable], read: dict[str, Predictions], record: RunRecord
-    ) -> ImageOrder:
-        """Order images as they first occur in any file."""
-        names = [each.ids for each in tables.values()] + [each.ids for each in read.values()]
-        names.append(tuple(image.id for image in record.worst))
-        ids = tuple(dict.fromkeys(name for each in names for name in each))
-        outputs = (name for each in read.values() for name in each.outputs)
-        classes = dict.fromkeys([*record.data.classes, *outputs])
-        return cls(ids, _indices(ids), _indices(classes))
-
-    def _spread(
-        self, ids: tuple[str, ...], values: npt.NDArray[Any], missing: float
-    ) -> npt.NDArray[Any]:
-        """Return values of some images as those of all, ``missing`` for the others."""
-        spread = np.full(len(self.ids), missing, values.dtype)
-        spread[[self.places[name] for name in ids]] = values
-        return spread
-
-    def _small(self, values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
-        """Return class indices, and the value of an image that was not asked about.
-
-        That is the greatest value of the least type that leaves two; the one below it means an
-        answer that is no class. ``rows.js`` reads them so.
-        """
-        if len(self.classes) > 65_534:
-            raise RecordError(f"the viewer holds at most 65534 classes, not {len(self.classes)}")
-        dtype = np.uint8 if len(self.classes) < 255 else np.uint16
-        missing = int(np.iinfo(dtype).max)
-        return np.where(values == NO_PREDICTION, missing - 1, values).astype(dtype), missing
-
-    def labels(self, read: dict[str, Predictions]) -> npt.NDArray[Any] | None:
-        """Return each image's label from any file that has it; ``None`` if no file has labels."""
-        spread = None
-        for each in (predictions for predictions in read.values() if predictions.labelled):
-            labels, missing = self._small(each.labels)
-            if spread is None:
-                spread = self._spread(each.ids, labels, missing)
-            spread[[self.places[name] for name in each.ids]] = labels
-        return spread
-
-    def predicted(self, predictions: Predictions) -> npt.NDArray[Any]:
-        """Return the predicted class of each image."""
-        # two models may have other outputs; the last entry is that of NO_PREDICTION, -1
-        shown = np.array([*(self.classes[name] for name in predictions.outputs), NO_PREDICTION])
-        values, missing = self._small(shown[predictions.predicted])
-        return self._spread(predictions.ids, values, missing)
-
-    def margins(self, predictions: Predictions) -> npt.NDArray[Any]:
-        """Return the greatest logit less the second greatest."""
-        if len(predictions.outputs) < 2:
-            return np.full(len(self.ids), np.nan, np.float32)  # a single class has no second logit
-        top = np.sort(predictions.logits, axis=1)[:, -2:]
-        return self._spread(predictions.ids, top[:, 1] - top[:, 0], np.nan)
-
-    def measures(self, table: ImageTable) -> dict[str, Any]:
-        """Return max, mean and SSIM of the last pixels; max and mean of every stage."""
-
-        def packed(values: npt.NDArray[Any]) -> dict[str, str]:
-            return pack(self._spread(table.ids, values, np.nan))
-
-        stages = {
-            stage: {"stage": stage, "max": packed(values), "mean": packed(table.mean_abs[stage])}
-            for stage, values in table.max_abs.items()
-        }
-        last = stages[LAST]
-        return {
-            "max": last["max"],
-            "mean": last["mean"],
-            "ssim": packed(table.ssim),
-            "stages": list(stages.values()),
-        }

@@ -30,7 +30,8 @@ def write_atlas(folder: Path, target: Path) -> Path:
         return target
     style = trusted(asset("report.css").decode())
     write_inside(target, "record.json", document_text(record, indent=None))
-    write_inside(target, "index.html", html("atlas.html.j2", atlas=atlas_view(record), style=style))
+    view = atlas_view(record)
+    write_inside(target, "index.html", html("atlas.html.j2", report=view, style=style))
     return target / "index.html"
 
 
@@ -46,7 +47,7 @@ def atlas_record(record: RunRecord) -> RunRecord:
             "trainings": (),
             "cell_table": None,
             "stages": None,
-            "worst": (),
+            "shown": (),
             "images": (),
             "flipped": (),
             "advice": (),

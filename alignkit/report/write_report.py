@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import TypeAlias
 
 from alignkit.errors import ConfigError
-from alignkit.record import Artifact, RunRecord, WorstImage
+from alignkit.record import Artifact, Drawn, DrawnPair, RunRecord, ShownImage, Thumbnail
 from alignkit.record.artifacts import shown_bytes, write_inside
 from alignkit.record.document import read_record
+from alignkit.report.shown_view import FOLDED, SEEN_OF_OTHERS
 from alignkit.stored_file import write_output
+from alignkit.text.numbers import byte_count, megabytes
 
 SINGLE_FILE_BYTES = 15_000_000
 SINGLE_FILE_IMAGES = 20
 _Read: TypeAlias = Callable[[Artifact], bytes]
 """Gives the bytes of a picture or array, verified."""
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +32,30 @@ class ReportOptions:
 
     single_file: bool = False
     images: int | None = None
-    """Most image pairs shown of each pair of paths; ``None`` for all that the run kept."""
+    """Most shown of each pair of paths for each reason; ``None`` for all that the run kept."""
     max_bytes: int | None = None
     """Of the page and all that it shows."""
 
-    def chosen(self, worst: Sequence[WorstImage]) -> list[WorstImage]:
-        """Choose the images to show: of each pair of paths the worst, in the record's order."""
+    def chosen(self, shown: Sequence[ShownImage]) -> list[ShownImage]:
+        """Choose the images to show: of each pair of paths and reason the first of the record."""
         most = self.images
         if most is None and self.single_file:
-            pairs = len({(each.reference, each.candidate) for each in worst})
-            # over all pairs of paths, but one of each at least
-            most = max(1, SINGLE_FILE_IMAGES // max(pairs, 1))
-        seen: Counter[tuple[str, str]] = Counter()
+            groups = len({_group(each) for each in shown})
+            # over all pairs of paths and reasons, but one of each at least
+            most = max(1, SINGLE_FILE_IMAGES // max(groups, 1))
+        if most is not None and self.single_file:
+            most = min(most, SEEN_OF_OTHERS + FOLDED)  # cards of a group; there is no list
+        seen: Counter[tuple[str, ...]] = Counter()
         kept = []
-        for each in worst:
-            pair = each.reference, each.candidate
-            seen[pair] += 1
-            if most is None or seen[pair] <= most:
+        for each in shown:
+            seen[_group(each)] += 1
+            if most is None or seen[_group(each)] <= most:
                 kept.append(each)
         return kept
+
+    def thumbnails(self, record: RunRecord) -> tuple[Thumbnail, ...]:
+        """Choose the small pictures of neighbours: none with ``--images none``."""
+        return () if self.images == 0 else record.thumbnails
 
     @property
     def limit(self) -> int | None:
@@ -71,25 +77,18 @@ def _images(text: str) -> int | None:
         return None
     if text == "none":
         return 0
-    match = re.fullmatch(r"worst:([0-9]+)", text)
-    if not match:
-        raise ConfigError(f"--images {text}: write none, worst:N (for example worst:20) or all")
-    return int(match[1])
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise ConfigError(f"--images {text}: write none, a number (for example 20) or all")
+    return int(text)
 
 
 def _bytes(text: str) -> int:
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMG]?B?)", text.upper())
-    if not match or match[2] in {"K", "M", "G"}:
+    size = byte_count(text)
+    if size is None:
         raise ConfigError(f"--max-report-size {text}: write a number with KB, MB or GB, e.g. 100MB")
-    size = int(float(match[1]) * _UNITS[match[2]])
     if not size:
         raise ConfigError("--max-report-size 0: a report cannot be empty; give it some room")
     return size
-
-
-def megabytes(size: int) -> str:
-    """``1.9 MB``."""
-    return f"{size / 10**6:.1f} MB" if size >= 10**5 else f"{size / 1000:.1f} KB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,80 +112,105 @@ def write_report(folder: Path, options: ReportOptions, out: Path | None = None) 
     written there.
     """
     record = read_record(folder)
-    wanted = chosen = options.chosen(record.worst)
+    wanted = chosen = options.chosen(record.shown)
+    thumbnails = options.thumbnails(record)
     load = partial(shown_bytes, folder)
     # with these a picture is read more than once; without, none is kept in memory
     read: _Read = cache(load) if out or options.limit is not None else load
     # a page that only links its pictures is safe to open as well; one that is missing harms nobody
-    for each in _named(chosen):
+    for each in _named(chosen, thumbnails):
         if os.path.lexists(folder / each.path):
             read(each)
     while True:
-        files = _files(record, folder, wanted, options, read, away=out is not None)
+        files = _files(record, folder, wanted, thumbnails, options, read, away=out is not None)
         total = sum(map(len, files.values()))
         if options.limit is None:
             break
-        total += _pictures_bytes(wanted, read, options)
+        total += _pictures_bytes(_named(wanted, thumbnails), read, options)
         if total <= options.limit:
             break
-        if not wanted:
-            raise ConfigError(
-                f"the report is {megabytes(total)} without a single image, more than "
-                f"{megabytes(options.limit)}; allow more with --max-report-size"
-            )
         # the page itself shrinks with its images by an unknown size, so that it is made again
-        wanted = _fewer(wanted, total - options.limit, read, options)
+        if thumbnails:  # first, as the lists that they stand in have names
+            thumbnails = ()
+        else:
+            _check_any(wanted, total, options.limit)
+            wanted = _fewer(wanted, total - options.limit, read, options)
     page = next(reversed(files))  # the page is made last
     target = out or folder
     if out and options.single_file:
         write_output(out, files[page])
         return WrittenReport(out, total, len(chosen) - len(wanted))
     if out:
-        files = {each.path: read(each) for each in _named(wanted)} | files
+        files = {each.path: read(each) for each in _named(wanted, thumbnails)} | files
     for path, content in files.items():
         write_inside(target, path, content)
     return WrittenReport(target / page, total, len(chosen) - len(wanted), tuple(files))
 
 
+def _check_any(wanted: Sequence[ShownImage], total: int, limit: int) -> None:
+    if not wanted:
+        raise ConfigError(
+            f"the report is {megabytes(total)} without a single image, more than "
+            f"{megabytes(limit)}; allow more with --max-report-size"
+        )
+
+
 def _fewer(
-    wanted: Sequence[WorstImage], excess: int, read: _Read, options: ReportOptions
-) -> list[WorstImage]:
-    """Drop as many of the least bad images, of all pairs of paths in turn, as free the room."""
+    wanted: Sequence[ShownImage], excess: int, read: _Read, options: ReportOptions
+) -> list[ShownImage]:
+    """Drop the last images, of all pairs of paths and reasons in turn, until the room is free."""
     kept = list(wanted)
     freed = 0
+    # entries may name the same files
+    entries = Counter(file for each in wanted for file in set(each.artifacts))
     while kept and freed < excess:
-        pairs = [(each.reference, each.candidate) for each in kept]
+        groups = [_group(each) for each in kept]
         # of equal ones the first, so that the choice is stable
-        longest = max(dict.fromkeys(pairs), key=pairs.count)
-        last = kept.pop(len(pairs) - 1 - pairs[::-1].index(longest))
-        freed += _pictures_bytes([last], read, options)
+        longest = max(dict.fromkeys(groups), key=groups.count)
+        last = kept.pop(len(groups) - 1 - groups[::-1].index(longest))
         if options.single_file:
             inlined = dict.fromkeys(_shown(last))
             freed += sum(len(read(each)) * 4 // 3 for each in inlined)  # as base64
+            continue
+        files = set(last.artifacts)
+        entries.subtract(files)
+        freed += sum(len(read(each)) for each in files if not entries[each])
     return kept
 
 
-def _pictures_bytes(images: Sequence[WorstImage], read: _Read, options: ReportOptions) -> int:
+def _distinct(images: Sequence[ShownImage]) -> int:
+    """Count images by pair of paths; one that is shown for two reasons has two entries."""
+    return len({(each.reference, each.candidate, each.id) for each in images})
+
+
+def _group(image: ShownImage) -> tuple[str, ...]:
+    return image.reference, image.candidate, image.why
+
+
+def _pictures_bytes(pictures: Sequence[Artifact], read: _Read, options: ReportOptions) -> int:
     """Count the bytes of the files beside the page; a single file has none."""
     if options.single_file:
         return 0
-    return sum(len(read(each)) for each in _named(images))
+    return sum(len(read(each)) for each in pictures)
 
 
-def _shown(image: WorstImage) -> tuple[Artifact, ...]:
-    return image.a, image.b, image.difference
+def _shown(image: ShownImage) -> tuple[Artifact, ...]:
+    return *image.pictures, *image.masks
 
 
-def _named(images: Sequence[WorstImage]) -> tuple[Artifact, ...]:
-    """List every file that the images' cards and the viewer load, once."""
-    every = (each for image in images for each in (*_shown(image), image.pixels))
-    return tuple(dict.fromkeys(each for each in every if each is not None))
+def _named(
+    images: Sequence[ShownImage], thumbnails: Sequence[Thumbnail] = ()
+) -> tuple[Artifact, ...]:
+    """List every file that the images' cards, the viewer and lists of neighbours load, once."""
+    of_images = (each for image in images for each in image.artifacts)
+    return tuple(dict.fromkeys((*of_images, *(each.picture for each in thumbnails))))
 
 
 def _files(
     record: RunRecord,
     folder: Path,
-    wanted: Sequence[WorstImage],
+    wanted: Sequence[ShownImage],
+    thumbnails: Sequence[Thumbnail],
     options: ReportOptions,
     read: _Read,
     *,
@@ -199,7 +223,11 @@ def _files(
     from alignkit.report.viewer_data import viewer_script
 
     images = [_inlined(each, read) for each in wanted] if options.single_file else wanted
-    shown = record.model_copy(update={"worst": tuple(images)})
+    if options.single_file:
+        thumbnails = [
+            each.model_copy(update={"picture": _in_page(each.picture, read)}) for each in thumbnails
+        ]
+    shown = record.model_copy(update={"shown": tuple(images), "thumbnails": tuple(thumbnails)})
     if options.single_file:
         style = "".join(asset(name).decode() for name in ("report.css", "viewer.css"))
         inline = {"style": style, "script": asset("report.js").decode()}
@@ -224,30 +252,55 @@ def _page(
     away: bool,
 ) -> bytes:
     from alignkit.report.distribution_view import distribution_sections
+    from alignkit.report.flipped_view import flows
     from alignkit.report.page_view import page_view
     from alignkit.report.reference_view import packed_references
     from alignkit.report.templates import html, trusted
+    from alignkit.report.viewer_data import has_list
     from alignkit.text.names import Names
 
     names = Names(record.paths)
+    view = page_view(shown, single_file=inline is not None)
     return html(
         "index.html.j2",
-        report=page_view(shown),
+        report=view,
+        flows=flows(record, folder, [section.index for section in view["classes"]]),
         references=packed_references(record, names),
         distributions=distribution_sections(record, names, folder),
         has_viewer=has_viewer,
+        has_list=has_viewer and has_list(shown),
         inline={name: trusted(text) for name, text in inline.items()} if inline else None,
         away=away,
-        pictures=(len(shown.worst), len(record.worst)),
+        pictures=(_distinct(shown.shown), _distinct(record.shown)),
     ).encode()
 
 
-def _inlined(image: WorstImage, read: _Read) -> WorstImage:
+def _in_page(picture: Artifact, read: _Read) -> Artifact:
+    text = base64.b64encode(read(picture)).decode()
+    return picture.model_copy(update={"path": f"data:image/png;base64,{text}"})
+
+
+def _inlined(image: ShownImage, read: _Read) -> ShownImage:
     """Return the image with its pictures in ``data:`` URIs instead of files."""
 
     def inlined(artifact: Artifact) -> Artifact:
-        text = base64.b64encode(read(artifact)).decode()
-        return artifact.model_copy(update={"path": f"data:image/png;base64,{text}"})
+        return _in_page(artifact, read)
 
-    pictures = {name: inlined(getattr(image, name)) for name in ("a", "b", "difference")}
-    return image.model_copy(update=pictures)
+    def masked(drawn: Drawn) -> Drawn:
+        return drawn.model_copy(update={"mask": drawn.mask and inlined(drawn.mask)})
+
+    def of_pair(pair: DrawnPair) -> DrawnPair:
+        differing = pair.differing and inlined(pair.differing)
+        sides = {"before": masked(pair.before), "after": masked(pair.after)}
+        return pair.model_copy(update={**sides, "differing": differing})
+
+    changes: dict[str, object] = {
+        name: file and inlined(file)
+        for name, file in (("a", image.a), ("b", image.b), ("difference", image.difference))
+    }
+    changes["truth"] = image.truth and masked(image.truth)
+    changes["predictions"] = tuple(
+        each.model_copy(update={"drawn": each.drawn and of_pair(each.drawn)})
+        for each in image.predictions
+    )
+    return image.model_copy(update=changes)

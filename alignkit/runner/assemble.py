@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignkit.compare.predictions import class_name
 from alignkit.findings.changes import mix_facts, row_pairs, size_curves
 from alignkit.findings.environment import environment
-from alignkit.findings.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
+from alignkit.findings.matrix import cell_facts, floor_facts, matrix_facts
 from alignkit.findings.provenance import coverage_facts, data_facts, paths_facts, training_facts
 from alignkit.findings.published import published_facts
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
-from alignkit.outcome import Measured
 from alignkit.record import (
     AdviceFacts,
     Artifact,
@@ -27,10 +25,10 @@ from alignkit.record import (
     FlippedFacts,
     ImageTableFacts,
     RunRecord,
-    WorstImage,
 )
-from alignkit.runner.comparison_stage import worst_images
 from alignkit.runner.mitigation import Outcomes, check_advice
+from alignkit.runner.neighbour_pictures import neighbour_pictures
+from alignkit.runner.shown_images import shown_images
 from alignkit.stored_file import write_atomically
 from alignkit.text.names import Names
 from alignkit.version import __version__
@@ -78,10 +76,19 @@ def assemble_record(
     # advice is shown with its result; the file's rules are about its own paths
     judged = evidence.without(each.advised for each in results.advice)
     names = Names(evidence.paths)
+    shown, shown_pairs = shown_images(
+        plan, results.predicted, results.compared, results.sets, folder
+    )
     outcomes = Outcomes(plan, results.predicted, matrix, results.attributed, names)
+    advice = tuple(check_advice(e, outcomes, resamples=resamples) for e in results.advice)
+    circumstances = _circumstances(results, workspace, started, seconds)
+    data = data_facts(plan, results.sets)
+    judged = replace(
+        judged, advice=advice, data=data, noise_floor=floors, command=circumstances["command"]
+    )
     return RunRecord(
-        **_circumstances(results, workspace, started, seconds),
-        data=data_facts(plan, results.sets),
+        **circumstances,
+        data=data,
         paths=tuple(evidence.paths),
         coverage=coverage_facts(plan.preprocesses, results.sets),
         trainings=trainings,
@@ -90,11 +97,14 @@ def assemble_record(
         noise_floor=floors,
         controls=results.controls,
         pixels=tuple(evidence.pixels),
-        worst=_worst(results, folder),
+        shown=shown,
+        shown_pairs=shown_pairs,
+        thumbnails=neighbour_pictures(matrix, results.sets, folder, limit=plan.report.changed),
         verdict=judge(plan.gate, judged, controls=results.controls),
         attributions=results.attributed,
         flipped=results.flipped,
-        advice=tuple(check_advice(e, outcomes, resamples=resamples) for e in results.advice),
+        spatial=tuple(evidence.spatial),
+        advice=advice,
         coverage_diffs=tuple(evidence.coverage_diffs),
         images=tuple(_image_table(comparison, folder) for comparison in results.compared),
         training_sizes=curves,
@@ -102,12 +112,13 @@ def assemble_record(
         published=published_facts(
             plan.published, matrix=matrix, floors=floors, curves=curves, names=names
         ),
-        row_pairs=row_pairs(results.predicted, resamples=resamples),
+        row_pairs=row_pairs(results.predicted, evidence.task.matrices, resamples=resamples),
     )
 
 
 def _evidence(results: RunResults, folder: Path) -> Evidence:
     entries, resamples = results.plan.experiment.entries, results.plan.resamples
+    task = results.plan.experiment.task.facts()
     return Evidence(
         matrix=matrix_facts(results.predicted, resamples=resamples),
         cells=cell_facts(results.predicted, folder, resamples=resamples),
@@ -116,8 +127,10 @@ def _evidence(results: RunResults, folder: Path) -> Evidence:
         paths=paths_facts(results.plan.preprocesses, entries),
         attributions=results.attributed,
         overrides=results.plan.experiment.overrides,
-        labelled=results.plan.experiment.labelled,
+        labelled=results.plan.experiment.labelled or not task.needs_labels,
+        task=task,
         quick=results.plan.experiment.quick,
+        spatial=[each for comparison in results.compared for each in comparison.spatial],
     )
 
 
@@ -138,6 +151,7 @@ def _circumstances(
         "seconds": round(seconds, 1),
         "partial": False,
         "environment": environment(),
+        "task": experiment.task.facts(),
     }
 
 
@@ -162,48 +176,3 @@ def _image_table(comparison: Comparison, folder: Path) -> ImageTableFacts:
         candidate=comparison.candidate,
         table=Artifact(path=path, sha256=sha256),
     )
-
-
-def _worst(results: RunResults, folder: Path) -> tuple[WorstImage, ...]:
-    shown: list[WorstImage] = []
-    for each in results.compared:
-        flipped = _flips(results.predicted, each.reference, each.candidate)
-        count = results.plan.worst
-        shown += worst_images(each, results.sets, folder, count=count, flipped=flipped)
-    return tuple(shown)
-
-
-def _flips(predicted: Sequence[Predicted], reference: str, candidate: str) -> Callable[[str], str]:
-    """Return a function of a sample id that says how serving with ``candidate`` changed its class.
-
-    The models are those trained with ``reference``, each in the runtime of its aligned cell.
-    """
-    row = [each for each in predicted if each.evaluation.training.row.is_only(reference)]
-    aligned = {each.evaluation.training.key: each for each in row if each.evaluation.aligned}
-    # a class changes against the same model served as it was trained
-    homes = [(aligned[each.evaluation.training.key], each) for each in row]
-    pairs = [
-        (_classes(home), _classes(each))
-        for home, each in homes
-        if each.evaluation.place.column.preprocess == candidate
-        and each.evaluation.runtime == home.evaluation.runtime
-        and isinstance(home.ended, Measured)
-        and isinstance(each.ended, Measured)
-    ]
-    models = "models" if any(each.evaluation.training.given for each in row) else "seeds"
-
-    def flipped(sample: str) -> str:
-        both = [(was[sample], now[sample]) for was, now in pairs if sample in was and sample in now]
-        changes = [f"{was} → {now}" for was, now in both if was != now]
-        if not changes:
-            return ""
-        return f"{', '.join(dict.fromkeys(changes))} ({len(changes)} of {len(pairs)} {models})"
-
-    return flipped
-
-
-def _classes(predicted: Predicted) -> dict[str, str]:
-    predictions = predictions_of(predicted)
-    assert predictions is not None
-    names = (class_name(predictions.outputs, index) for index in predictions.predicted)
-    return dict(zip(predictions.ids, names, strict=True))

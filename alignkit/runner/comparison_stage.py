@@ -9,14 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alignkit.compare.compare_pixels import compare_preprocess, coverage_diff, pixel_stages
+from alignkit.compare.compare_pixels import (
+    compare_preprocess,
+    coverage_diff,
+    pixel_stages,
+    spatial_stages,
+)
 from alignkit.compare.image_table import write_image_table
 from alignkit.plan.work import PixelComparison
 from alignkit.prepare.prepared_sets import Sets
 from alignkit.preprocess import Preprocess
 from alignkit.progress import advancing
-from alignkit.record import CoverageDiff, PixelStage, WorstImage
-from alignkit.record.picture_facts import write_worst
+from alignkit.record import CoverageDiff, PixelStage, SpatialFacts
 from alignkit.samples import Samples
 from alignkit.workspace import Context, Workspace
 
@@ -38,6 +42,7 @@ class Comparison:
     worst: tuple[str, ...]
     """Sample ids, greatest mean difference of the last pixel stage first."""
     coverage: CoverageDiff
+    spatial: tuple[SpatialFacts, ...]
     images: Path
     """Parquet; see `alignkit.compare.image_table`."""
 
@@ -52,12 +57,13 @@ def compare_stored(
     """Compare two paths over ``samples``, or read the stored comparison."""
 
     def compare(folder: Path) -> None:
-        diffs = compare_preprocess(reference, candidate, samples, progress=progress)
+        diffs = compare_preprocess(reference, candidate, samples, spatial=True, progress=progress)
         write_image_table(diffs.rows, folder / _IMAGES)
         content = {
             "stages": [stage.model_dump(mode="json") for stage in pixel_stages(diffs)],
             "worst": [row.id for row in diffs.worst(_RANKED)],
             "coverage": coverage_diff(diffs).model_dump(mode="json"),
+            "spatial": [stage.model_dump(mode="json") for stage in spatial_stages(diffs)],
         }
         (folder / "comparison.json").write_text(json.dumps(content))
 
@@ -73,39 +79,10 @@ def _comparison(folder: Path, reference: str, candidate: str) -> Comparison:
     names = {"reference": reference, "candidate": candidate}
     stages = tuple(PixelStage.model_validate({**stage, **names}) for stage in content["stages"])
     coverage = CoverageDiff.model_validate({**content["coverage"], **names})
+    spatial = tuple(SpatialFacts.model_validate({**each, **names}) for each in content["spatial"])
     return Comparison(
-        reference, candidate, stages, tuple(content["worst"]), coverage, folder / _IMAGES
+        reference, candidate, stages, tuple(content["worst"]), coverage, spatial, folder / _IMAGES
     )
-
-
-def worst_images(
-    comparison: Comparison, sets: Sets, folder: Path, *, count: int, flipped: Callable[[str], str]
-) -> tuple[WorstImage, ...]:
-    """Write the pictures of the images that differ most, from their prepared pixels."""
-    samples, reference = sets.evaluation, sets.evaluated(comparison.reference)
-    candidate = sets.evaluated(comparison.candidate)
-    places = {sample: index for index, sample in enumerate(samples.ids)}
-    shown = []
-    for sample in comparison.worst[:count]:
-        index = places[sample]
-        if min(reference.rows[index], candidate.rows[index]) < 0:
-            continue  # a worker died of it when it was prepared, and not when it was compared
-        label = samples.classes[samples.labels[index]] if samples.labels else ""
-        shown.append(
-            write_worst(
-                folder,
-                reference.pixels[reference.rows[index]],
-                candidate.pixels[candidate.rows[index]],
-                reference=comparison.reference,
-                candidate=comparison.candidate,
-                id=sample,
-                label=label,
-                # the last stage whose values are grey levels
-                stage="colour",
-                flipped=flipped(sample),
-            )
-        )
-    return tuple(shown)
 
 
 def compare_paths(

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alignkit.compare.metrics import logit_distance
-from alignkit.compare.predictions import Predictions, aligned
+from alignkit.compare.answers import Answers, aligned, plain_metrics
 from alignkit.errors import NothingCompared
 from alignkit.findings.matrix import predictions_of
 from alignkit.findings.provenance import path_facts
 from alignkit.outcome import Failed, Measured
 from alignkit.predict.predict_cells import Predicted, is_worked_on, predict_cells
+from alignkit.task_facts import MetricFacts, TaskFacts
 from alignkit.text import printable
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, percent, points, shorten, significant
@@ -94,37 +94,63 @@ def _of(cell: Predicted) -> tuple[Row, int]:
 def _result(cell: Predicted, reference: Predicted) -> str:
     if isinstance(cell.ended, Failed):
         return f"failed: {shorten(' '.join(cell.ended.message.split()), _MOST_REASON)}"
-    own, base = predictions_of(cell), predictions_of(reference)
+    own, base, task = predictions_of(cell), predictions_of(reference), cell.evaluation.task.facts()
     assert own is not None
     if cell is reference:
-        return f"{_metrics(own)}; the other cells are compared with it"
+        return f"{_metrics(own, task)}; the other cells are compared with it"
     if base is None:
-        return f"{_metrics(own)}; no drift, as the cell it is compared with did not run"
+        return f"{_metrics(own, task)}; no drift, as the cell it is compared with did not run"
     try:
-        return _drift(base, own)
+        return _drift(base, own, task)
     except NothingCompared as error:  # the record has it too, and the run goes on
-        return f"{_metrics(own)}; no drift, as {error}"
+        return f"{_metrics(own, task)}; no drift, as {error}"
 
 
-def _metrics(own: Predictions) -> str:
-    if not own.labelled:
+def _metrics(own: Answers, task: TaskFacts) -> str:
+    if task.needs_labels and not own.labelled:
         return f"{count(len(own), 'image')} without labels"
-    found = own.metrics()
-    return f"top-1 {_share(found['top1'])}, macro recall {_share(found['recall.macro'])}"
+    found = plain_metrics(own)
+    shown = sorted(_of_cells(task), key=lambda each: each.name != task.rated_metric)[:2]
+    return ", ".join(f"{_called(each)} {_value(found[each.name], each)}" for each in shown)
 
 
-def _share(value: float | None) -> str:
-    return DASH if value is None else percent(value)
+def _of_cells(task: TaskFacts) -> list[MetricFacts]:
+    """List the metrics of one cell that have a matrix, in the order of the page."""
+    by_name = {each.name: each for each in task.metrics}
+    return [by_name[name] for name in task.matrices if name in by_name]
 
 
-def _drift(base: Predictions, own: Predictions) -> str:
-    """State churn and the change of macro recall, which `alignkit.compare.drift` gives a seed."""
+def _called(metric: MetricFacts) -> str:
+    """Name a metric inside a line: ``macro recall``, and ``mAP50`` as it is."""
+    name = metric.short or metric.label
+    return name if name[1:2].isupper() else name[:1].lower() + name[1:]
+
+
+def _value(value: float | None, metric: MetricFacts) -> str:
+    if value is None:
+        return DASH
+    if metric.unit == "share":
+        return percent(value)
+    return f"{significant(value)} px" if metric.unit == "px" else significant(value)
+
+
+def _drift(base: Answers, own: Answers, task: TaskFacts) -> str:
+    """State churn and the change of the headline, which `alignkit.compare.drift` gives a seed."""
     before, after = aligned(base, own)
-    churn = float((before.predicted != after.predicted).mean())
-    if not own.labelled:
-        moved = logit_distance(before.logits, after.logits).max_abs
-        most = DASH if moved is None else significant(moved)
-        return f"churn {percent(churn)}, max |Δlogit| {most}"
-    old, new = (each.metrics()["recall.macro"] for each in (before, after))
-    recall = DASH if old is None or new is None else f"{points(new - old)} pp"
-    return f"churn {percent(churn)}, macro recall {recall}"
+    churn = f"churn {percent(float(before.changed(after).mean()))}"
+    if not task.needs_labels or own.labelled:
+        first = _of_cells(task)[0]
+        old, new = (plain_metrics(each)[first.name] for each in (before, after))
+        change = None if old is None or new is None else new - old
+        return f"{churn}, {_called(first)} {_change(change, first)}"
+    if not task.class_scores:
+        return churn
+    moved = type(before).distance([(before, after)]).max_abs
+    most = DASH if moved is None else significant(moved)
+    return f"{churn}, max |Δlogit| {most}"
+
+
+def _change(change: float | None, metric: MetricFacts) -> str:
+    if change is None:
+        return DASH
+    return f"{points(change)} pp" if metric.unit == "share" else _value(change, metric)

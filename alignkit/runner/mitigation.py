@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from alignkit.attribute.shares import MODEL_METRICS
+from alignkit.attribute.shares import model_metrics
 from alignkit.compare import drift, drift_change
 from alignkit.findings.matrix import predictions_of
 from alignkit.place import Column
@@ -30,7 +30,7 @@ from alignkit.text.names import Names
 from alignkit.text.numbers import estimated
 
 if TYPE_CHECKING:
-    from alignkit.compare.predictions import Predictions
+    from alignkit.compare.answers import Answers
     from alignkit.plan import Plan
     from alignkit.predict.predict_cells import Predicted
 
@@ -52,6 +52,12 @@ class Outcomes:
         """Name of the reference path."""
         return self.plan.reference.name
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of what is measured of predictions; churn is the first."""
+        task = self.predicted[0].evaluation.task.facts()
+        return tuple(each.name for each in model_metrics(task))
+
     def runtime(self) -> tuple[str, str]:
         """Return name and precision of the reference runtime."""
         first = next(each.evaluation for each in self.predicted if each.evaluation.aligned)
@@ -64,9 +70,9 @@ class Outcomes:
                 return each.drift
         return None
 
-    def predictions(self, served: str) -> dict[int, Predictions]:
+    def predictions(self, served: str) -> dict[int, Answers]:
         """Return the predictions of the reference's models along a path, by seed."""
-        found: dict[int, Predictions] = {}
+        found: dict[int, Answers] = {}
         for each in self.predicted:
             evaluation, made = each.evaluation, predictions_of(each)
             runtime = evaluation.runtime.name, evaluation.runtime.precision
@@ -86,7 +92,7 @@ def check_advice(advice: AdviceFacts, outcomes: Outcomes, *, resamples: int) -> 
         expected = _expected_of_training(advice, outcomes, resamples)
         confirmed = outcomes.drift(advice.advised, advice.served)
     elif not advice.tried:
-        expected = dict.fromkeys(MODEL_METRICS, _unknown("no search, so nothing is promised"))
+        expected = dict.fromkeys(outcomes.metrics, _unknown("no search, so nothing is promised"))
         confirmed = outcomes.drift(outcomes.reference, advice.advised)
     else:
         expected = _expected_of_serving(advice, outcomes)
@@ -101,7 +107,7 @@ def check_advice(advice: AdviceFacts, outcomes: Outcomes, *, resamples: int) -> 
             expected=expected[metric],
             confirmed=confirmed.of(metric),
         )
-        for metric in MODEL_METRICS
+        for metric in outcomes.metrics
     )
     if advice.tried:
         kept = promise_kept(rows[0])
@@ -121,7 +127,8 @@ def _change_of_churn(advice: AdviceFacts, outcomes: Outcomes, resamples: int) ->
     if not seeds:
         return _unknown("no seed ran on all three")
     models, was, now = ([each[seed] for seed in seeds] for each in (own, before, after))
-    return drift_change((models, was), (models, now), ("churn",), resamples=resamples)["churn"]
+    changes = drift_change((models, was), (models, now), ("churn",), resamples=resamples)
+    return changes["churn"].change
 
 
 def churn_falls(change: Estimate) -> bool | None:
@@ -160,10 +167,10 @@ def _expected_of_training(
     near, far = (outcomes.predictions(name) for name in (advice.advised, advice.served))
     seeds = [seed for seed in near if seed in far]
     if not seeds:
-        return dict.fromkeys(MODEL_METRICS, _unknown("no model predicted along both paths"))
+        return dict.fromkeys(outcomes.metrics, _unknown("no model predicted along both paths"))
     both = [near[seed] for seed in seeds], [far[seed] for seed in seeds]
     found = drift(*both, resamples=resamples)
-    return {metric: found.of(metric) for metric in MODEL_METRICS}
+    return {metric: found.of(metric) for metric in outcomes.metrics}
 
 
 def _expected_of_serving(advice: AdviceFacts, outcomes: Outcomes) -> dict[str, Estimate]:
@@ -179,7 +186,7 @@ def _expected_of_serving(advice: AdviceFacts, outcomes: Outcomes) -> dict[str, E
     measured = outcomes.drift(outcomes.reference, advice.served)
     return {
         metric: _without(found, metric, changed, measured.of(metric).value if measured else None)
-        for metric in MODEL_METRICS
+        for metric in outcomes.metrics
     }
 
 

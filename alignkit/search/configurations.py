@@ -17,9 +17,11 @@ from alignkit.decoders import DECODERS, Decoder
 from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import ConfigError
+from alignkit.machine import without_messages
 from alignkit.plugins import PluginTable
-from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
+from alignkit.preprocess import Colour, Crop, Orient, Preprocess, Quantise, Resize
 from alignkit.preprocess.image_header import MAX_PIXELS
+from alignkit.preprocess.normalise import Normalise
 from alignkit.preprocess.presets import decoder_evidence
 from alignkit.resizers import RESIZERS, Resizer
 from alignkit.resizers.opencv import OpenCVResizer
@@ -33,7 +35,7 @@ WHOLE = Crop()
 
 
 @dataclass(frozen=True, slots=True)
-class Geometry:
+class Framing:
     """The settings that all configurations share: geometry, colours, and the limit of pixels."""
 
     resize: Resize
@@ -45,7 +47,7 @@ class Geometry:
     """Images whose header declares more are not decoded."""
 
     @classmethod
-    def of(cls, preprocess: Preprocess) -> Geometry:
+    def of(cls, preprocess: Preprocess) -> Framing:
         """Take those of ``preprocess``; a decoder that orients by itself counts as ``exif``."""
         policy = "exif" if preprocess.decode.orients else preprocess.orient.policy
         return cls(
@@ -67,7 +69,7 @@ class Configuration:
     rounding: Rounding = "none"
 
     def preprocess(
-        self, geometry: Geometry, normalise: Normalise, name: str = "match"
+        self, geometry: Framing, normalise: Normalise, name: str = "match"
     ) -> Preprocess:
         """Complete it to a `Preprocess`."""
         return Preprocess(
@@ -85,7 +87,7 @@ class Configuration:
 
 
 def configurations(
-    geometry: Geometry, *, decoders: Sequence[str] = (), resizers: Sequence[str] = ()
+    geometry: Framing, *, decoders: Sequence[str] = (), resizers: Sequence[str] = ()
 ) -> tuple[Configuration, ...]:
     """List all that can run here, plainest first; ``decoders`` and ``resizers`` filter by name.
 
@@ -102,7 +104,8 @@ def configurations(
     for resizer in _plugins(RESIZERS, resizers):
         # bytes are rounded already; OpenCV's floats, once rounded, differ from its bytes by one
         # level at most: too little for configurations of their own
-        floats = resizer.resize(probe, 3, 3).dtype != np.uint8
+        with without_messages():  # torchpipe writes a line when it is first used
+            floats = resizer.resize(probe, 3, 3).dtype != np.uint8
         floats = floats and not isinstance(resizer, OpenCVResizer)
         rules: tuple[Rounding, ...] = get_args(Rounding) if floats else ("none",)
         found += [Configuration(*each) for each in product(all_decoders, (resizer,), rules)]

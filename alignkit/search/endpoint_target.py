@@ -20,12 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.backends import BACKENDS
-from alignkit.backends.kserve import Address
+from alignkit.backends.endpoint.address import Address
 from alignkit.errors import BackendError, ConfigError, MissingDependency, UnreadableImage
 from alignkit.search.recorded_target import recorded_target
 
 if TYPE_CHECKING:
-    from alignkit.backends.kserve.kserve_client import Client, Requester
+    from alignkit.backends.endpoint.requests import Requester
+    from alignkit.backends.kserve.kserve_client import Client
     from alignkit.backends.kserve.kserve_session import TensorSpec
     from alignkit.samples import Samples
     from alignkit.search.target import Target
@@ -109,15 +110,16 @@ def record_endpoint(
     Raises `BackendError` if the endpoint is down, has no such model, or answers for no image of a
     whole batch. ``progress`` is called with (images sent, images).
     """
-    from alignkit.backends.kserve.kserve_client import Loop, Requester, connect, secrets_of
+    from alignkit.backends.endpoint.requests import Loop
+    from alignkit.backends.kserve.kserve_client import connect, requester
 
     headers, loop = endpoint.at.headers(), Loop()
-    requester = Requester(_SECONDS, _RETRIES, secrets_of(headers))
+    requests = requester(_SECONDS, _RETRIES, headers)
 
     async def record() -> tuple[tuple[str, str], ...]:
         client = connect(endpoint.at.url, headers)  # it belongs to the loop it is made in
         try:
-            recorder = await _described(endpoint, client, requester)
+            recorder = await _described(endpoint, client, requests)
             return await recorder.record(samples, folder, progress)
         finally:
             await client.close()
@@ -174,7 +176,7 @@ class _Recorder:
         self, samples: Samples, folder: Path, progress: Callable[[int, int], None] | None
     ) -> tuple[tuple[str, str], ...]:
         """Record every image, see `record_endpoint`."""
-        from alignkit.backends.kserve.kserve_client import gather_limited
+        from alignkit.backends.endpoint.requests import gather_limited
 
         left_out: list[tuple[str, str]] = []
         for start in range(0, len(samples), _TOGETHER):
@@ -197,8 +199,8 @@ class _Recorder:
         target = (self.endpoint.model, self.endpoint.version)
         try:
             sent = (self.given.name, self._body(samples.read(index)), self.given.kind)
-            _, tensor = await self.requester.send(
-                lambda: self.client.infer(target, sent, self.wanted)
+            [(_, tensor)] = await self.requester.send(
+                lambda: self.client.infer(target, sent, [self.wanted])
             )
         except (BackendError, UnreadableImage) as error:
             return str(error)  # of one image; the others are asked for all the same

@@ -10,8 +10,9 @@ import numpy as np
 
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import DataError
-from alignkit.preprocess import Normalise, Preprocess, Resize
+from alignkit.preprocess import Preprocess, Resize
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
+from alignkit.preprocess.normalise import Normalise
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.samples import Samples
 

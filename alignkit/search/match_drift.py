@@ -4,57 +4,88 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import Any
+from typing import NamedTuple, cast
 
 import numpy as np
 
+from alignkit.arrays import Pixels
 from alignkit.backends import Session
 from alignkit.compare.bootstrap import mean_estimate
-from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import NothingCompared
+from alignkit.predict.decoder import AnswerDecoder
 from alignkit.preprocess import Preprocess
+from alignkit.preprocess.geometry import Geometry
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.samples import Samples
 from alignkit.search.match_result import Match
 from alignkit.search.target import Target
+from alignkit.tasks import Record
 
 _BATCH = 32
 
 
+class _Side(NamedTuple):
+    """An image as the target or a finalist prepares it."""
+
+    pixels: Pixels
+    place: Geometry
+
+
 def with_churn(
-    match: Match, target: Target, samples: Samples, rows: Sequence[int], session: Session
+    match: Match,
+    target: Target,
+    samples: Samples,
+    rows: Sequence[int],
+    session: Session,
+    decoder: AnswerDecoder,
 ) -> Match:
     """Add every finalist's churn against the target's own pixels; the ranking stays.
 
     Raises `NothingCompared` if no image has pixels on all sides.
     """
-    blocks = []
+    ids: list[str] = []
+    records: list[list[Record]] = [[] for _ in (target, *match.ranking)]
     images = _images(match.preprocesses, target, samples, rows)
-    for _ in range(0, len(rows), _BATCH):
-        some = [each for each in islice(images, _BATCH) if each is not None]
-        if some:
-            batches = [target.normalise(np.stack(side)) for side in zip(*some, strict=True)]
-            reference, *candidates = (predicted_classes(session.predict(each)) for each in batches)
-            blocks.append(np.stack([each != reference for each in candidates], axis=1))
-    if not blocks:
+    for start in range(0, len(rows), _BATCH):
+        some = [
+            (row, each)
+            for row, each in zip(rows[start : start + _BATCH], images, strict=False)
+            if each is not None
+        ]
+        shown = samples.take([row for row, _ in some])
+        ids += shown.ids
+        for index in range(len(records) if some else 0):
+            sides = [each[index] for _, each in some]
+            batch = target.normalise(cast("Pixels", np.stack([each.pixels for each in sides])))
+            places = [each.place for each in sides]
+            found = decoder.records(session.predict(batch), places)
+            records[index].extend(decoder.kept(found, shown))
+    if not ids:
         raise NothingCompared(f"{target.name} and the finalists share no image to predict on")
-    changed = np.concatenate(blocks).astype(np.float64)
+    reference, *candidates = (decoder.unlabelled(ids, each, samples) for each in records)
     ranking = tuple(
-        replace(each, churn=mean_estimate(column))
-        for each, column in zip(match.ranking, changed.T, strict=True)
+        replace(each, churn=mean_estimate(reference.changed(found).astype(np.float64)))
+        for each, found in zip(match.ranking, candidates, strict=True)
     )
     return replace(match, ranking=ranking)
 
 
 def _images(
     preprocesses: Sequence[Preprocess], target: Target, samples: Samples, rows: Sequence[int]
-) -> Iterator[list[Any] | None]:
-    """Yield each row's pixels, the target's first; ``None`` unless all sides have some."""
+) -> Iterator[list[_Side] | None]:
+    """Yield each row's sides, the target's first; ``None`` unless all have pixels."""
     own = () if target.preprocess is None else (target.preprocess,)
-    taken = take_pixels((*own, *preprocesses), encoded_images(samples, rows))
+    paths = (*own, *preprocesses)
+    taken = take_pixels(paths, encoded_images(samples, rows))
     for row, found in zip(rows, taken, strict=True):
-        wanted = [target.levels(row)] if target.levels else []
-        pixels = [*wanted, *(each.pixels for each in found)]
-        # words instead of pixels: why the target gives none
-        yield None if any(each is None or isinstance(each, str) for each in pixels) else pixels
+        sides = [
+            _Side(each.pixels, path.geometry(*each.source))
+            for path, each in zip(paths, found, strict=True)
+            if each.pixels is not None and each.source is not None
+        ]
+        if target.levels and sides:
+            levels = target.levels(row)
+            # words instead of pixels: why there are none; the finalists frame images as it does
+            if not isinstance(levels, str):
+                sides.insert(0, _Side(levels, sides[0].place))
+        yield sides if len(sides) == 1 + len(preprocesses) else None

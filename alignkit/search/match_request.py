@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from alignkit.errors import ConfigError
+from alignkit.experiment.task_option import NEEDS_MODEL
 from alignkit.experiment.yaml_argument import Stack, path_of
 from alignkit.preprocess import Preprocess
 from alignkit.progress import Progress, advancing
@@ -42,6 +43,8 @@ class MatchRequest:
     model: str | Path | None = None
     """Model whose changed predictions are counted for the finalists; see
     `alignkit.predict.given_model`."""
+    task: str = ""
+    """Its task, a name or a mapping as text; by default classification."""
     tensor: str = ""
     """Output of an endpoint that is the preprocessed image."""
     header_env: str = ""
@@ -57,9 +60,12 @@ class MatchRequest:
 
     def __post_init__(self) -> None:
         if self.model is not None:  # before the images are read
-            from alignkit.predict.given_model import given_model
+            from alignkit.predict.given_model import given_model, given_task
 
-            object.__setattr__(self, "given", given_model(str(self.model)))
+            task = given_task(self.task) if self.task else None
+            object.__setattr__(self, "given", given_model(str(self.model), task))
+        elif self.task:
+            raise ConfigError(NEEDS_MODEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,8 @@ def answer(request: MatchRequest, progress: Progress) -> MatchAnswer:
         # opened before the search, which a model that does not fit would waste
         with open_given(request.given, target.geometry.size) as opened:
             found = _found(request, progress, target, rows, chosen)
-            return MatchAnswer(with_churn(found, target, samples, rows, opened.session), names)
+            model = opened.session, opened.decoder
+            return MatchAnswer(with_churn(found, target, samples, rows, *model), names)
 
 
 def _found(

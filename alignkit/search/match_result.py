@@ -21,11 +21,10 @@ from typing import Literal
 
 from alignkit.preprocess import Preprocess
 from alignkit.record import Estimate
+from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.search.configurations import Configuration
 from alignkit.text.numbers import plain
 
-EXPLAINS_MOST = 0.5
-"""Least share of a plainer hypothesis' distance that a finding explains."""
 AS_DECODERS = 1.0
 """Distance in grey levels that two correct decoders do not exceed."""
 AS_RESIZERS = 4.0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any
 
 from alignkit.decoders import DECODERS
+from alignkit.findings.stage_yaml import changed_options, stage_block
 from alignkit.plugins import PluginTable, name_of
-from alignkit.preprocess import Normalise, Preprocess, Resize
-from alignkit.preprocess.image_header import MAX_PIXELS
+from alignkit.preprocess import Preprocess
 from alignkit.preprocess.presets import decoder_evidence
 from alignkit.resizers import RESIZERS
 from alignkit.search.configurations import Configuration
@@ -33,58 +33,12 @@ def _called(plugin: Any, table: PluginTable) -> str:
     return f"{name_of(plugin, table)}{options}"
 
 
-def changed_options(plugin: Any) -> dict[str, Any]:
-    """Return the options that differ from the plugin's defaults."""
-    return {
-        each.name: getattr(plugin, each.name)
-        for each in fields(plugin)
-        if each.init and getattr(plugin, each.name) != each.default
-    }
-
-
 def alternatives(ranked: Ranked, names: Mapping[Configuration, str]) -> str:
     """List the other configurations with the same pixels; empty if there is none."""
     others = [names.get(each, label(each)) for each in ranked.configurations[1:]]
     more = len(others) - _NAMES_SHOWN
     shown = "; ".join(others[:_NAMES_SHOWN])
     return f"{shown}; {more} more" if more > 0 else shown
-
-
-def stage_block(preprocess: Preprocess) -> dict[str, Any]:
-    """Return the entry of ``preprocess:`` that builds it, without defaults."""
-    resize, crop, normalise = preprocess.resize, preprocess.crop, preprocess.normalise
-    height, width = resize.size
-    plain = Resize(resize.resizer, resize.size)
-    block: dict[str, Any] = {
-        "decode": {
-            "name": name_of(preprocess.decode, DECODERS),
-            **changed_options(preprocess.decode),
-        },
-        "resize": {
-            "name": name_of(resize.resizer, RESIZERS),
-            **changed_options(resize.resizer),
-            "size": height if height == width else [height, width],
-            **{
-                option: getattr(resize, option)
-                for option in ("fit", "pad", "rounding")
-                if getattr(resize, option) != getattr(plain, option)
-            },
-        },
-    }
-    if preprocess.orient.policy != "none":
-        block["orient"] = preprocess.orient.policy
-    if crop.size is not None:
-        size = list(crop.size)
-        block["crop"] = size if crop.half == "even" else {"size": size, "half": crop.half}
-    if preprocess.quantise.rule != "none":
-        block["quantise"] = preprocess.quantise.rule
-    if preprocess.colour.space != "rgb":
-        block["colour"] = preprocess.colour.space
-    if normalise != Normalise():
-        block["normalise"] = {"mean": list(normalise.mean), "std": list(normalise.std)}
-    if preprocess.max_pixels != MAX_PIXELS:
-        block["max_pixels"] = preprocess.max_pixels
-    return block
 
 
 def paste(match: Match, name: str) -> str:

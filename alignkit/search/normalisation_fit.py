@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
-from alignkit.preprocess import IMAGENET_MEAN, IMAGENET_STD, Normalise
+from alignkit.preprocess.normalise import IMAGENET_MEAN, IMAGENET_STD, Normalise
 from alignkit.search.recolouring import PerChannel
 
 _KNOWN: dict[str, Normalise] = {

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
 from alignkit.errors import DataError
-from alignkit.preprocess import Normalise
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
+from alignkit.preprocess.normalise import Normalise
 from alignkit.samples import Samples
 from alignkit.search import Search
 from alignkit.search.configurations import Configuration, configurations

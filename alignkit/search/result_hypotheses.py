@@ -1,7 +1,7 @@
 """Explain how a function's results differ from a `Preprocess`: channels, normalisation, geometry.
 
 The hypotheses are those of a search, the plainest first. One is a finding only where it takes away
-most of the difference that a plainer one leaves (`match_result.EXPLAINS_MOST`).
+most of the difference that a plainer one leaves (`record.diff_document.EXPLAINS_MOST`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
 from alignkit.errors import DataError
-from alignkit.preprocess import Normalise, Preprocess
+from alignkit.preprocess import Preprocess
 from alignkit.preprocess.exif import exif_orientation
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
+from alignkit.preprocess.normalise import Normalise
+from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.samples import Samples
-from alignkit.search.configurations import Geometry
+from alignkit.search.configurations import Framing
 from alignkit.search.first_images import first_images
-from alignkit.search.match_result import AS_ROUNDING, EXPLAINS_MOST, explained_share
+from alignkit.search.match_result import AS_ROUNDING, explained_share
 from alignkit.search.normalisation_fit import fit, in_numbers, normalise_of, undone
 from alignkit.search.recorded_target import RecordedTensors
 from alignkit.search.target_facts import geometry_words
@@ -162,7 +164,7 @@ def _of_geometry(
         found = guess(recorded, samples, first_images(recorded, samples))
     except DataError:
         return  # flat images, or none of the size: there is nothing to guess from
-    own = Geometry.of(reference)
+    own = Framing.of(reference)
     words = [
         f"the geometry is {geometry_words(found.geometry)} instead of {geometry_words(own)}"
     ] * (geometry_words(found.geometry) != geometry_words(own))

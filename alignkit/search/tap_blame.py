@@ -1,4 +1,4 @@
-"""Find the first recorded stage that parts from a reference, by how much, and why.
+"""Find the first recorded stage that differs from a reference, by how much, and why.
 
 Each stage is judged alone: the reference's stages run on the *recorded* output of the stage before,
 so that an early fault is not found again in every later one. Where the result differs, `match`'s
@@ -15,16 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.errors import DataError, NothingCompared
-from alignkit.preprocess import Normalise, Preprocess, StageName
+from alignkit.preprocess import Preprocess, StageName
+from alignkit.preprocess.normalise import Normalise
+from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.samples import Samples
 from alignkit.search import match
 from alignkit.search.configurations import Configuration, configurations
-from alignkit.search.match_result import (
-    AS_RESIZERS,
-    EXPLAINS_MOST,
-    Match,
-    explained_share,
-)
+from alignkit.search.match_result import AS_RESIZERS, Match, explained_share
 from alignkit.search.match_text import label
 from alignkit.search.normalisation_fit import undone
 from alignkit.search.recolouring import MISREADINGS, recoloured
@@ -34,7 +31,7 @@ from alignkit.search.stored_taps import RecordedTaps, judged_stages
 from alignkit.search.tap_causes import SWAPPED, causes_of, choice_text
 from alignkit.search.tap_readings import TapReading, best_reading
 from alignkit.search.tap_report import Cause, StageReport, TapDistance, TapReport, TapState
-from alignkit.search.tap_segment import EXACT, Recorded, Segment, distances
+from alignkit.search.tap_segment import EXACT, Recorded, Segment, Sided, distances
 from alignkit.search.target import Target
 
 
@@ -57,13 +54,16 @@ def blame(
     stages = judged_stages(taps)
     names = list(decoders), list(resizers)
     reports: list[StageReport] = []
+    reversed_cumulative: list[TapDistance | None] = []
     before: Recorded | None = None
     begin: StageName | None = None
     tapped = frozenset(each.stage for each in stages if each.stage)
     for number, tap in enumerate(stages):
         recorded = Recorded(tap, taps.rows, reference.normalise)
         segment = Segment(reference, samples, taps.rows, before, begin, recorded, tapped)
-        reports.append(_judged(segment, *names))
+        whole = _from_the_file(segment)
+        reports.append(_judged(segment, whole, *names))
+        reversed_cumulative.append(whole.swapped)
         before, begin = recorded, segment.last
         if advance:
             advance(number + 1, len(stages))
@@ -74,7 +74,7 @@ def blame(
         images=len(taps.rows),
         processes=taps.processes,
         without_image=taps.without_image,
-        stages=_with_orders(reports),
+        stages=_with_orders(reports, reversed_cumulative),
         unused=tuple(each.name for each in taps.stages if each.stage is None),
     )
 
@@ -113,11 +113,18 @@ def nearest_to_the_last(
     return replace(found.preprocesses[0], name=label(found.winner.configurations[0]))
 
 
-def _judged(segment: Segment, decoders: list[str], resizers: list[str]) -> StageReport:
-    recorded = segment.recorded
-    isolated = distances(segment.path, segment.source, segment)
+def _from_the_file(segment: Segment) -> Sided:
+    """Return the cumulative distances."""
     whole = part(segment.reference, None, segment.last)
-    cumulative = isolated if segment.before is None else distances(whole, segment.samples, segment)
+    return distances(whole, segment.samples, segment)
+
+
+def _judged(
+    segment: Segment, whole: Sided, decoders: list[str], resizers: list[str]
+) -> StageReport:
+    recorded = segment.recorded
+    first = segment.before is None
+    isolated = whole if first else distances(segment.path, segment.source, segment)
     tap = recorded.tap
     shape = tap.common_shape
     report = StageReport(
@@ -127,7 +134,8 @@ def _judged(segment: Segment, decoders: list[str], resizers: list[str]) -> Stage
         f"{shape}" if shape else "of each image's own size",
         "same",
         isolated.plain,
-        cumulative.plain,
+        whole.plain,
+        isolated.other_size,
         note="values 0..1, taken as grey levels / 255" if _unit(recorded) else "",
         left_out=tuple((segment.samples.ids[row], why) for row, why in isolated.left_out),
     )
@@ -152,11 +160,11 @@ def _explained(
 ) -> StageReport:
     best = best_reading(segment)
     if best is None:
-        return replace(report, state="not explained", nearest="none of its shape")
+        return replace(report, state="not explained")
     try:
         found = _searched(segment, best, decoders, resizers)
     except NothingCompared as error:
-        return replace(report, state="not explained", nearest=f"none ({error})")
+        return replace(report, state="not explained", nearest=f"none: {error}")
     causes, remains = causes_of(segment, report, best, found)
     share = None
     if report.isolated is not None and remains is not None:
@@ -218,7 +226,9 @@ def _searched(
     return match(target, segment.source, segment.rows, list(dict.fromkeys(choices)))
 
 
-def _with_orders(reports: list[StageReport]) -> tuple[StageReport, ...]:
+def _with_orders(
+    reports: list[StageReport], reversed_cumulative: list[TapDistance | None]
+) -> tuple[StageReport, ...]:
     """Take a reversed order back where it is restored before the end."""
     flips = [each.reversed for each in reports]
     now, orders = False, []
@@ -231,7 +241,10 @@ def _with_orders(reports: list[StageReport]) -> tuple[StageReport, ...]:
     done = []
     for place, (each, order) in enumerate(zip(reports, orders, strict=True)):
         kept = replace(each, reversed=order)
-        if flips[place] and not (orders[-1] and place == last_turn):
+        stays = orders[-1] and place >= last_turn
+        if order and not stays:
+            kept = replace(kept, cumulative=reversed_cumulative[place])
+        if flips[place] and not stays:
             kept = _harmless(kept, restored=not order)
         done.append(kept)
     return tuple(done)

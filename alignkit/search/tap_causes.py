@@ -6,11 +6,12 @@ from dataclasses import fields, replace
 from typing import Any
 
 from alignkit.decoders import DECODERS
+from alignkit.findings.stage_yaml import changed_options
 from alignkit.plugins import PluginTable, name_of
+from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.resizers import RESIZERS, Resizer
-from alignkit.search.configurations import Configuration, Geometry
-from alignkit.search.match_result import EXPLAINS_MOST, Match
-from alignkit.search.match_text import changed_options
+from alignkit.search.configurations import Configuration, Framing
+from alignkit.search.match_result import Match
 from alignkit.search.normalisation_fit import in_numbers
 from alignkit.search.recolouring import RecolouringDecoder
 from alignkit.search.tap_readings import TapReading
@@ -28,13 +29,13 @@ def causes_of(
 ) -> tuple[list[Cause], float]:
     """Name each respect in which the nearest differs; return them with what remains, in levels."""
     before = report.isolated.mean if report.isolated else None
-    texts, own = [], Geometry.of(segment.path)
+    texts, own = [], Framing.of(segment.path)
     if reading.swapped:
         texts.append(SWAPPED)
     if reading.geometry.orient != own.orient:
         texts.append(f"EXIF orientation {_ORIENTED[reading.geometry.orient]}")
     if replace(reading.geometry, orient=own.orient) != own:
-        texts.append(f"geometry: {geometry_words(own)} → {geometry_words(reading.geometry)}")
+        texts.append(_geometry_change(own, reading.geometry))
     if reading.normalise is not None and reading.normalise != segment.reference.normalise:
         named = reading.name or "none that is known"
         texts.append(f"normalisation: {named} ({in_numbers(reading.normalise)})")
@@ -49,6 +50,29 @@ def causes_of(
         words = _in_words(mine.resizer, nearest.resizer)
         causes.append(Cause(_difference(mine, nearest), left, found.remains, words))
     return causes, found.remains if libraries else found.plain_mean
+
+
+def _geometry_change(mine: Framing, other: Framing) -> str:
+    """Name the options that differ, or both geometries if they are of two kinds."""
+    kinds = [(each.resize.fit, each.crop.size is None) for each in (mine, other)]
+    if kinds[0] != kinds[1]:
+        return f"geometry: {geometry_words(mine)} → {geometry_words(other)}"
+    sides = zip(_geometry_options(mine).items(), _geometry_options(other).values(), strict=True)
+    return ", ".join(f"{name}: {one} → {two}" for (name, one), two in sides if one != two)
+
+
+def _geometry_options(geometry: Framing) -> dict[str, str]:
+    resize, crop = geometry.resize, geometry.crop
+    whole = f"{resize.size[0]}x{resize.size[1]}"
+    return {
+        "resize.size": f"{min(resize.size)}" if resize.fit == "shorter" else whole,
+        "resize.pad": f"{resize.pad}",
+        "resize.rounding": resize.rounding,
+        "resize.auto": f"{resize.auto}",
+        "resize.stride": f"{resize.stride}",
+        "crop.size": f"{crop.size[0]}x{crop.size[1]}" if crop.size else "",
+        "crop.half": crop.half,
+    }
 
 
 def choice_text(segment: Segment, choice: Configuration) -> str:

@@ -10,15 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
-from alignkit.preprocess import Normalise
 from alignkit.preprocess.exif import exif_orientation
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
-from alignkit.search.configurations import Configuration, Geometry
-from alignkit.search.match_result import EXPLAINS_MOST, explained_share
+from alignkit.preprocess.normalise import Normalise
+from alignkit.record.blame_facts import EXPLAINS_MOST
+from alignkit.search.configurations import Configuration, Framing
+from alignkit.search.match_result import explained_share
 from alignkit.search.normalisation_fit import fit, normalise_of
 from alignkit.search.stored_taps import image_of
 from alignkit.search.tap_segment import FIT_IMAGES, Recorded, Segment
-from alignkit.search.target_guess import crop_roundings, geometries
+from alignkit.search.target_guess import crop_roundings, geometries, side_roundings
 
 _SAME = 0.1
 """Grey levels by which chance makes one of two equal hypotheses better."""
@@ -32,7 +33,7 @@ _NORMALISED = 0.002
 class TapReading:
     """One hypothesis of geometry and channel order, with the fit of the recorded numbers to it."""
 
-    geometry: Geometry
+    geometry: Framing
     swapped: bool
     normalise: Normalise | None
     """Normalisation of the recorded numbers; ``None`` before that stage."""
@@ -47,7 +48,7 @@ def best_reading(segment: Segment) -> TapReading | None:
 
     ``None`` if no hypothesis gives the recorded shape.
     """
-    found = list(_readings(segment, Geometry.of(segment.path)))
+    found = list(_readings(segment, Framing.of(segment.path)))
     if not found:
         return None
     # the reference's own geometry and order come first, if they give the shape
@@ -60,11 +61,11 @@ def best_reading(segment: Segment) -> TapReading | None:
     return best if gained > _SAME and share >= EXPLAINS_MOST else plainest
 
 
-def _readings(segment: Segment, own: Geometry) -> Iterator[TapReading]:
+def _readings(segment: Segment, own: Framing) -> Iterator[TapReading]:
     yield from _fitted(segment, list(dict.fromkeys([own, *_other_geometries(segment, own)])))
 
 
-def _fitted(segment: Segment, tried: Sequence[Geometry]) -> Iterator[TapReading]:
+def _fitted(segment: Segment, tried: Sequence[Framing]) -> Iterator[TapReading]:
     """Fit the recorded arrays to the reference's pixels in each geometry and channel order."""
     rows = segment.rows[:FIT_IMAGES]
     wanted = [segment.recorded.array(row) for row in rows]
@@ -88,7 +89,7 @@ def _fitted(segment: Segment, tried: Sequence[Geometry]) -> Iterator[TapReading]
 
 
 def _reading(
-    recorded: Recorded, geometry: Geometry, swapped: bool, ours: FloatArray, theirs: FloatArray
+    recorded: Recorded, geometry: Framing, swapped: bool, ours: FloatArray, theirs: FloatArray
 ) -> TapReading:
     pixels = ours[:, ::-1] if swapped else ours
     if recorded.stage != "normalise":
@@ -113,11 +114,17 @@ def _sampled(image: npt.NDArray[Any]) -> FloatArray:
     return image[::_STRIDE, ::_STRIDE].reshape(-1, 3).astype(np.float64)
 
 
-def _other_geometries(segment: Segment, own: Geometry) -> Iterator[Geometry]:
+def _other_geometries(segment: Segment, own: Framing) -> Iterator[Framing]:
     covered, shape = segment.stages, segment.recorded.tap.common_shape
     image = image_of(np.empty(shape, np.uint8)) if shape else ""
     if {"decode", "orient"} & {*covered}:
         yield replace(own, orient="none" if own.orient == "exif" else "exif")
+    if "resize" in covered:
+        yield from _other_sides(segment, own)
+    elif "crop" in covered and not isinstance(image, str):
+        size = (image.shape[0], image.shape[1])
+        other = replace(own, crop=replace(own.crop, size=size))
+        yield from (other, *crop_roundings(other))
     if "resize" in covered and not isinstance(image, str):
         turned = "orient" in covered and any(
             exif_orientation(segment.samples.read(row)) != 1 for row in segment.rows[:FIT_IMAGES]
@@ -128,3 +135,18 @@ def _other_geometries(segment: Segment, own: Geometry) -> Iterator[Geometry]:
                 yield replace(each, resize=resize, colour=own.colour, max_pixels=own.max_pixels)
     if own.crop.size and segment.may_crop:
         yield from crop_roundings(own)
+
+
+def _other_sides(segment: Segment, own: Framing) -> Iterator[Framing]:
+    """Yield the reference's resize with its other rounding, and to the recorded shorter side."""
+    resize = own.resize
+    if resize.fit == "squash":
+        return
+    sizes = [resize.size]
+    shapes = (image_of(np.empty(each, np.uint8)) for each in segment.recorded.tap.shapes.values())
+    shorter = {0 if isinstance(each, str) else min(each.shape[:2]) for each in shapes}
+    if resize.fit == "shorter" and len(shorter) == 1 and 0 not in shorter:
+        sizes.append((min(shorter), min(shorter)))
+    for size in dict.fromkeys(sizes):
+        for each in side_roundings(replace(resize, size=size)):
+            yield replace(own, resize=each)

@@ -1,4 +1,4 @@
-"""`TapReport`: each recorded stage beside the reference's, and the first that parts."""
+"""`TapReport`: each recorded stage beside the reference's, and the first that differs."""
 
 from __future__ import annotations
 
@@ -19,6 +19,17 @@ class TapDistance:
     greatest: float
     identical: int
     """Images equal in every value."""
+    images: int
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSize:
+    """Images whose recorded size is not the reference's, by the first of them."""
+
+    image: str
+    recorded: tuple[int, int]
+    """(height, width) in pixels."""
+    reference: tuple[int, int]
     images: int
 
 
@@ -48,14 +59,18 @@ class StageReport:
     """The reference's stage applied to the recorded input of this stage, next to the recorded
     output; ``None`` if the shapes differ."""
     cumulative: TapDistance | None
-    """The reference from the file on, next to the recorded output."""
+    """The reference from the file on, next to the recorded output, both in the same channel order
+    where the recorded code only holds its images reversed."""
+    other_size: OtherSize | None = None
+    """Why there is no isolated distance, if sizes differ."""
     causes: tuple[Cause, ...] = ()
     remains: float | None = None
     """Mean |Δ| that the causes leave, in grey levels."""
     explained: float | None = None
     """Share of the isolated distance that they take away."""
     nearest: str = ""
-    """The nearest configuration, where the causes are no explanation."""
+    """The nearest configuration, where the causes are no explanation; empty if none that was tried
+    gives these sizes."""
     reversed: bool = False
     """Whether its channels are in the reverse of the reference's order."""
     note: str = ""
@@ -63,8 +78,8 @@ class StageReport:
     """(image, reason) of images that could not be compared; with any, no stage is the same."""
 
     @property
-    def parts(self) -> bool:
-        """Whether it differs from the reference."""
+    def differs(self) -> bool:
+        """Whether it is not the reference's."""
         return self.state != "same"
 
 
@@ -86,5 +101,5 @@ class TapReport:
 
     @property
     def first(self) -> StageReport | None:
-        """The first stage that parts; ``None`` if all are the reference's."""
-        return next((each for each in self.stages if each.parts), None)
+        """The first stage that differs; ``None`` if all are the reference's."""
+        return next((each for each in self.stages if each.differs), None)

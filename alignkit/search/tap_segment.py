@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.preprocess import STAGES, Normalise, Preprocess, StageName
+from alignkit.preprocess import STAGES, Preprocess, StageName
 from alignkit.preprocess.exif import exif_orientation
 from alignkit.preprocess.image_header import declared_size
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
+from alignkit.preprocess.normalise import Normalise
 from alignkit.samples import Samples
 from alignkit.search.normalisation_fit import undone
 from alignkit.search.recorded_input import inputs, part
 from alignkit.search.stored_taps import TapStage, image_of
-from alignkit.search.tap_report import TapDistance
+from alignkit.search.tap_report import OtherSize, TapDistance
 
 EXACT = 1e-3
 """Grey levels that normalising in float32 and undoing it costs."""
@@ -153,18 +154,19 @@ class Segment:
 
 @dataclass(frozen=True)
 class Sided:
-    """Distances with the channels as they are, and reversed; ``None`` if the shapes differ."""
+    """Distances with the channels as they are, and reversed; ``None`` if the sizes differ."""
 
     plain: TapDistance | None
     swapped: TapDistance | None
     left_out: tuple[tuple[int, str], ...]
+    other_size: OtherSize | None = None
 
 
 def distances(path: Preprocess, source: Samples, segment: Segment) -> Sided:
     """Compare the pixels of ``path`` on ``source`` with the recorded ones of a segment."""
     found: list[list[tuple[float, float]]] = []
     left_out: list[tuple[int, str]] = []
-    other_shape = 0
+    others: list[tuple[int, tuple[int, int], tuple[int, int]]] = []
     taken = take_pixels((path,), encoded_images(source, segment.rows))
     for row, (ours,) in zip(segment.rows, taken, strict=True):
         wanted = segment.recorded.levels(row)
@@ -173,10 +175,14 @@ def distances(path: Preprocess, source: Samples, segment: Segment) -> Sided:
         elif ours.pixels is None:
             left_out.append((row, f"{ours.outcome}: {ours.reason}"))
         elif ours.pixels.shape != wanted.shape:
-            other_shape += 1
+            others.append((row, wanted.shape[:2], ours.pixels.shape[:2]))
         else:
             found.append([_apart(ours.pixels, each) for each in (wanted, wanted[..., ::-1])])
-    if other_shape or not found:
+    if others:
+        row, theirs, mine = others[0]
+        other = OtherSize(segment.samples.ids[row], theirs, mine, len(others))
+        return Sided(None, None, tuple(left_out), other)
+    if not found:
         return Sided(None, None, tuple(left_out))
     plain, swapped = (_summed(each) for each in zip(*found, strict=True))
     return Sided(plain, swapped, tuple(left_out))

@@ -1,4 +1,4 @@
-"""A `TapReport` as text: a line a stage, the first that parts, and JSON."""
+"""A `TapReport` as text: a line for each stage, the first that differs, and JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from alignkit.search.tap_report import Cause, StageReport, TapReport
+from alignkit.search.tap_report import Cause, OtherSize, StageReport, TapReport
 from alignkit.text.numbers import percent, plain
 
 HEADINGS = ("stage", "tap", "isolated mean |Δ|", "max |Δ|", "cumulative", "identical", "finding")
@@ -34,9 +34,9 @@ def rows(report: TapReport) -> Iterator[tuple[str, ...]]:
         yield (
             each.stage,
             each.tap,
-            plain(one.mean, 3) if one else why or "other shape",
+            plain(one.mean, 3) if one else why or "other size",
             plain(one.greatest, 1) if one else "",
-            plain(whole.mean, 3) if whole else "not compared" if why else "other shape",
+            plain(whole.mean, 3) if whole else "not compared" if why else "other size",
             f"{one.identical}/{one.images}" if one else "",
             _finding(each, report),
         )
@@ -62,25 +62,32 @@ def _only_left_out(stage: StageReport, report: TapReport) -> bool:
 def _finding(stage: StageReport, report: TapReport) -> str:
     if stage.state == "same":
         found = "same as the reference's"
-    elif stage.state == "explained":
-        found = "; ".join(each.text for each in stage.causes)
     elif _only_left_out(stage, report):
         found = _left_out(stage, report)
     else:
-        found = "parts, and no hypothesis explains it"
+        causes = "; ".join(each.text for each in stage.causes) or "no cause found"
+        found = f"{_sizes(stage.other_size)}: {causes}" if stage.other_size else causes
     return f"{found} ({stage.note})" if stage.note else found
 
 
+def _sizes(other: OtherSize) -> str:
+    """Return ``256x308 against the reference's 256x307``, of the first image."""
+    theirs, mine = ("x".join(map(str, each)) for each in (other.recorded, other.reference))
+    return f"{theirs} against the reference's {mine}"
+
+
 def verdict(report: TapReport) -> str:
-    """Name the first stage that parts, by how much and why."""
+    """Name the first stage that differs, by how much and why."""
     first = report.first
     if first is None:
         said = "every recorded stage is the reference's"
         return f"{said}, on {report.images} images, each judged on the recorded input before it."
-    sentences = [f"First parts at {first.stage} (tap {first.tap}): {_why(first, report)}"]
-    later = [each for each in report.stages if each.parts and each is not first]
+    sentences = [f"First difference: {first.stage} (tap {first.tap}). {_why(first, report)}"]
+    later = [each for each in report.stages if each.differs and each is not first]
     sentences += [
-        f"Then, on its own recorded input, {each.stage}: {_why(each, report)}" for each in later
+        f"Also different, on its own recorded input: {each.stage} (tap {each.tap}). "
+        f"{_why(each, report)}"
+        for each in later
     ]
     return "\n".join(sentences)
 
@@ -88,24 +95,34 @@ def verdict(report: TapReport) -> str:
 def _why(stage: StageReport, report: TapReport) -> str:
     if _only_left_out(stage, report):
         return f"{_left_out(stage, report)}."
-    before = stage.isolated
-    size = (
-        f"{plain(before.mean, 2)} grey levels in the mean, {plain(before.greatest, 0)} at most"
-        if before
-        else f"its shape {stage.shape} is not the reference's"
-    )
+    size = _size(stage, report)
     if stage.state == "explained":
         steps = "; ".join(map(_step, stage.causes))
         share = f", {percent(stage.explained, 0)} explained" if stage.explained is not None else ""
         return f"{size}{share}.\n  {steps}"
+    if not stage.nearest:
+        return f"{size}.\n  No cause found: no configuration that was tried gives these sizes."
     left = f", {plain(stage.remains, 2)} levels away" if stage.remains is not None else ""
-    return f"{size}.\n  No hypothesis explains most of it; the nearest is {stage.nearest}{left}."
+    return f"{size}.\n  No cause explains most of it; the nearest is {stage.nearest}{left}."
+
+
+def _size(stage: StageReport, report: TapReport) -> str:
+    """Say how far a stage is from the reference's, or how their sizes differ."""
+    before, other = stage.isolated, stage.other_size
+    if before:
+        mean, most = plain(before.mean, 2), plain(before.greatest, 0)
+        return f"{mean} grey levels in the mean, {most} at most"
+    if other is None:
+        return "It could not be compared"
+    of = f"{other.images} of {report.images} images have another size"
+    return f"{of}; first: {other.image}, {_sizes(other)}"
 
 
 def _step(cause: Cause) -> str:
-    start = f"from {plain(cause.before, 2)} " if cause.before is not None else ""
     meaning = f" ({cause.meaning})" if cause.meaning else ""
-    return f"{cause.text}{meaning}: {start}to {plain(cause.after, 2)} levels"
+    after = f"{plain(cause.after, 2)} levels"
+    left = f"{after} remain" if cause.before is None else f"{plain(cause.before, 2)} → {after}"
+    return f"{cause.text}{meaning}: {left}"
 
 
 def as_json(report: TapReport) -> dict[str, Any]:

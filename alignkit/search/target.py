@@ -18,14 +18,15 @@ import numpy.typing as npt
 from pydantic import ValidationError
 
 from alignkit.errors import ConfigError, MissingDependency
-from alignkit.experiment import listed, read_yaml
+from alignkit.experiment import Mistakes, read_yaml
 from alignkit.experiment.preprocess_option import PreprocessOption
-from alignkit.experiment.yaml_argument import import_of
+from alignkit.experiment.yaml_argument import DEFAULT_SIZE, import_of
 from alignkit.experiment.yaml_source import parse
-from alignkit.preprocess import Normalise, Preprocess
+from alignkit.preprocess import Preprocess
+from alignkit.preprocess.normalise import Normalise
 from alignkit.preprocess.preset_names import preset_meant
 from alignkit.preprocess.presets import PRESETS, calibration, imitated
-from alignkit.search.configurations import Geometry
+from alignkit.search.configurations import Framing
 from alignkit.search.recolouring import Recolouring
 
 
@@ -37,7 +38,7 @@ class Target:
     levels: Callable[[int], npt.NDArray[np.float32] | str] | None
     """Index of a sample → (height, width, 3) in grey levels 0..255, channels as the stack orders
     them; or why there are none. ``None`` where ``preprocess`` gives them."""
-    geometry: Geometry
+    geometry: Framing
     normalise: Normalise
     facts: tuple[str, ...] = ()
     """Facts found about the stack, each a sentence."""
@@ -67,7 +68,7 @@ def preprocess_target(preprocess: Preprocess) -> Target:
     return Target(
         preprocess.name,
         None,
-        Geometry.of(preprocess),
+        Framing.of(preprocess),
         preprocess.normalise,
         facts=facts,
         preprocess=preprocess,
@@ -79,12 +80,10 @@ def preprocess_of(given: str, size: int | None) -> Preprocess:
 
     `alignkit.experiment.yaml_argument.import_of` reads imports. A file holds either the stages of
     one path or an experiment, where NAME is one of its paths. ``size`` is the input's side in
-    pixels, for a preset. Raises `ConfigError`.
+    pixels, for a preset, by default 224. Raises `ConfigError`.
     """
     if given in PRESETS:
-        if size is None:
-            raise ConfigError(f"preset {given!r} needs the input's side in pixels: --size 224")
-        return _built({"preset": given, "size": size}, given, given)
+        return _built({"preset": given, "size": size or DEFAULT_SIZE}, given, given)
     if mapping := import_of(given):
         return _built(mapping, Path(given).stem, given)
     file, _, name = given.partition(":")
@@ -99,7 +98,7 @@ def preprocess_of(given: str, size: int | None) -> Preprocess:
 def _from_file(file: Path, name: str) -> Preprocess:
     source = parse(read_yaml(file), str(file))
     if source.problems:
-        raise ConfigError(listed(source.problems))
+        raise Mistakes(source.problems)
     content = source.value
     if not isinstance(content, dict):
         raise ConfigError(

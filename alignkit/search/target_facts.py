@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from alignkit.search.match_result import AS_DECODERS, AS_RESIZERS, EXPLAINS_MOST, explained_share
+from alignkit.record.blame_facts import EXPLAINS_MOST
+from alignkit.search.match_result import AS_DECODERS, AS_RESIZERS, explained_share
 from alignkit.search.recolouring import GREYS
 from alignkit.text.numbers import percent, plain
 
 if TYPE_CHECKING:
-    from alignkit.search.configurations import Geometry
+    from alignkit.search.configurations import Framing
     from alignkit.search.normalisation_fit import Fit
     from alignkit.search.recorded_target import RecordedTensors
     from alignkit.search.target_guess import Colouring, Guess
@@ -112,12 +113,13 @@ def _normalisation(name: str, fitted: Fit) -> str:
     return f"normalisation: {name or 'none that is known'} ({proof})"
 
 
-def geometry_words(geometry: Geometry) -> str:
+def geometry_words(geometry: Framing) -> str:
     """Word a geometry: ``shorter side to 256, centre crop 224x224``."""
     resize, crop = geometry.resize, geometry.crop
     size = f"{resize.size[0]}x{resize.size[1]}"
     if resize.fit == "letterbox":
-        return f"letterbox to {size}, border {resize.pad}"
+        least = f" at most, in steps of {resize.stride}" if resize.auto else ""
+        return f"letterbox to {size}{least}, border {resize.pad}"
     if crop.size:
         half = "" if crop.half == "even" else f", odd margins {crop.half}"
         cut = f"{crop.size[0]}x{crop.size[1]}{half}"

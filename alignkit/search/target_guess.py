@@ -21,15 +21,17 @@ from alignkit.arrays import FloatArray
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import DataError
 from alignkit.isolation.worker import Encoded
-from alignkit.preprocess import Colour, ColourSpace, Crop, Normalise, Resize
+from alignkit.preprocess import Colour, ColourSpace, Crop, HalfRounding, Resize, SideRounding
 from alignkit.preprocess.exif import exif_orientation
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
+from alignkit.preprocess.normalise import Normalise
+from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.resizers import Resizer
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
 from alignkit.samples import Samples
-from alignkit.search.configurations import RGB, Configuration, Geometry
-from alignkit.search.match_result import EXPLAINS_MOST, explained_share
+from alignkit.search.configurations import RGB, Configuration, Framing
+from alignkit.search.match_result import explained_share
 from alignkit.search.normalisation_fit import fit
 from alignkit.search.recolouring import GREYS, MISREADINGS, Recolouring, recoloured
 
@@ -68,7 +70,7 @@ class Guess:
     """One hypothesis, with its evidence."""
 
     layout: Layout
-    geometry: Geometry
+    geometry: Framing
     recolouring: Recolouring | None
     scale: tuple[float, float, float]
     """Tensor units for each grey level, in the tensor's channel order."""
@@ -207,7 +209,7 @@ def _best(tried: Sequence[Guess]) -> Guess:
 
 def _fits(
     layout: Layout,
-    geometries: Sequence[Geometry],
+    geometries: Sequence[Framing],
     coloured: Sequence[Colouring],
     encoded: Sequence[bytes],
     tensors: FloatArray,
@@ -233,27 +235,31 @@ def _fits(
                 yield Guess(layout, coloured_geometry, recolouring, scale, offset, residual, {})
 
 
-def geometries(size: tuple[int, int], *, turned: bool) -> Iterator[Geometry]:
+def geometries(size: tuple[int, int], *, turned: bool) -> Iterator[Framing]:
     plain = Resize(OpenCVResizer(), size)
     policies: tuple[Literal["none", "exif"], ...] = ("none", "exif")
     # where no image is turned, both give the same pixels
     for policy in policies if turned else policies[:1]:
-        yield Geometry(plain, orient=policy)
+        yield Framing(plain, orient=policy)
         for share in _SHARES:
             side = round(max(size) / share)
             shorter = Resize(OpenCVResizer(), (side, side), "shorter")
-            yield Geometry(shorter, Crop(size), policy)
+            yield Framing(shorter, Crop(size), policy)
         for pad in _PADS:
-            yield Geometry(replace(plain, fit="letterbox", pad=pad), orient=policy)
+            yield Framing(replace(plain, fit="letterbox", pad=pad), orient=policy)
 
 
-def crop_roundings(plain: Geometry) -> Iterator[Geometry]:
+def crop_roundings(plain: Framing) -> Iterator[Framing]:
     """Yield other positions of a crop with an odd margin, and roundings of the longer side."""
-    sides: tuple[Literal["down", "nearest"], ...] = ("down", "nearest")
-    halves: tuple[Literal["even", "down", "up"], ...] = ("even", "down", "up")
-    for side, half in [*product(sides, halves)][1:]:  # the first is `plain` itself
-        resize, crop = replace(plain.resize, rounding=side), replace(plain.crop, half=half)
-        yield replace(plain, resize=resize, crop=crop)
+    for resize, half in product(side_roundings(plain.resize), get_args(HalfRounding)):
+        other = replace(plain, resize=resize, crop=replace(plain.crop, half=half))
+        if other != plain:
+            yield other
+
+
+def side_roundings(resize: Resize) -> tuple[Resize, ...]:
+    """Return a resize with each rounding of the side that follows from the other."""
+    return tuple(replace(resize, rounding=each) for each in get_args(SideRounding))
 
 
 def _evidence(best: Guess, tried: Sequence[Guess]) -> dict[str, float]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from alignkit.record import PathFacts
+from alignkit.record import Mechanism, PathFacts
 from alignkit.record.diff_document import (
     GivenModel,
-    Mechanism,
     PairDiff,
     PredictionDrift,
 )
-from alignkit.record.numeric_facts import MarginDrift, MovedImage
-from alignkit.text.numbers import DASH, count, grouped, percent, plain, significant
+from alignkit.record.numeric_facts import LogitDistance, MarginDrift, MovedImage
+from alignkit.samples import OUTPUTS_AS_CLASSES
+from alignkit.task_facts import TaskFacts
+from alignkit.text.numbers import DASH, count, grouped, listed, percent, plain, significant
+from alignkit.text.task_words import TaskWords
+from alignkit.text.where_words import confirmation, mechanism_sentences
 
 NO_MODEL = (
     "no model was given: add --model FILE.onnx (or .pt, .pt2) to see how many predictions change"
@@ -19,7 +22,8 @@ NO_MODEL = (
 
 def ending(pair: PairDiff, *, brief: bool = False) -> list[str]:
     """Return the causes, the mechanism, and whether it matters, a line each."""
-    lines = []
+    lines = [found] if (found := kinds_words(pair)) else []
+    said: set[tuple[str, str] | None] = set()
     for cause in pair.causes:
         change = cause.change or "no option of this stage differs"
         if cause.begun:
@@ -29,19 +33,40 @@ def ending(pair: PairDiff, *, brief: bool = False) -> list[str]:
         elif cause.stage == pair.largest and not brief:
             lines.append(f"the largest difference, at {cause.stage}: {change}")
     if pair.mechanism and not brief:
-        lines.append(f"why: {mechanism_words(pair.mechanism)}")
+        shown = confirmation(pair.mechanism.shown_as, pair.spatial)
+        lines.append("; ".join(filter(None, (f"why: {mechanism_words(pair.mechanism)}", shown))))
+        said = {*pair.mechanism.shown_as}
+    # of a mechanism that the line above confirms, nothing more is said here
+    others = [e for e in pair.spatial if not {(m.name, m.by) for m in e.mechanisms} <= said]
+    lines += [f"seen in the pixels: {each}" for each in mechanism_sentences(others)]
     matter = [each for each in pair.matter if each != NO_MODEL]
     if not brief or pair.predictions:
         lines += [f"does it matter: {each}" if pair.predictions else each for each in matter]
     return lines
 
 
+def kinds_words(pair: PairDiff) -> str:
+    """Say which kinds of images alone decode to other pixels; empty if all kinds do, or none."""
+    for dimension in dict.fromkeys(each.dimension for each in pair.kinds):
+        kinds = [
+            each
+            for each in pair.kinds
+            if each.dimension == dimension and each.decode.share_differing is not None
+        ]
+        differing = [each for each in kinds if each.decode.share_differing]
+        equal = [each.kind for each in kinds if not each.decode.share_differing]
+        if differing and equal:
+            shares = (f"{percent(e.decode.share_differing or 0)} in {e.kind}" for e in differing)
+            return f"pixels that differ at decode: {', '.join(shares)}; none in {listed(equal)}"
+    return ""
+
+
 def prediction_lines(
-    drift: PredictionDrift, model: GivenModel, *, classes: int = 4
+    drift: PredictionDrift, model: GivenModel, task: TaskFacts, *, classes: int = 4
 ) -> tuple[str, ...]:
     """Return the model with its runtime, the distances, each stage alone, and flips, a line each.
 
-    With 0 ``classes`` the last two are left out.
+    With 0 ``classes`` the last two are left out. ``task`` names the measures of its answers.
     """
     predicted = f"{count(drift.n, 'image')} predicted on both paths"
     lines = [f"model {model.name} in {model.runtime}: {predicted}"]
@@ -51,21 +76,29 @@ def prediction_lines(
         images = count(drift.non_finite, "image")
         verb = "is" if drift.non_finite == 1 else "are"
         lines.append(f"{images} with a NaN or infinite output {verb} not judged")
-    logits = drift.logits
-    if logits.mean_abs is None or logits.max_abs is None:
-        lines.append(f"logits: {DASH} ({logits.reason})")
-    else:
-        cosine = "" if logits.cosine is None else f", cosine {logits.cosine:.5f}"
-        mean, most = significant(logits.mean_abs), significant(logits.max_abs)
-        lines.append(f"logits: mean |Δ| {mean}, max {most}{cosine}")
-    lines.append(f"margins: {_margins(drift.margins)}")
+    words = TaskWords(task)
+    lines += [
+        f"{words.phrase(name)}: {words.estimated(name, each)}"
+        for name, each in drift.measures.items()
+    ]
+    if drift.margins:
+        lines += [_logits(drift.logits), f"margins: {_margins(drift.margins)}"]
     if drift.stages and classes:
         alone = (f"{each.factor} {grouped(each.flips)}" for each in drift.stages)
-        lines.append(f"flips with one stage alone as in the candidate: {', '.join(alone)}")
+        kind = "flips" if task.class_scores else "changed predictions"
+        lines.append(f"{kind} with one stage alone as in the candidate: {', '.join(alone)}")
     if drift.classes and classes:
         named = (f"{each.before} → {each.after} {each.images}" for each in drift.classes[:classes])
         lines.append(f"classes: {', '.join(named)}{', …' * (len(drift.classes) > classes)}")
     return tuple(lines)
+
+
+def _logits(logits: LogitDistance) -> str:
+    if logits.mean_abs is None or logits.max_abs is None:
+        return f"logits: {DASH} ({logits.reason})"
+    cosine = "" if logits.cosine is None else f", cosine {logits.cosine:.5f}"
+    mean, most = significant(logits.mean_abs), significant(logits.max_abs)
+    return f"logits: mean |Δ| {mean}, max {most}{cosine}"
 
 
 def _margins(margins: MarginDrift) -> str:
@@ -80,15 +113,22 @@ def _margins(margins: MarginDrift) -> str:
 
 
 def input_words(model: GivenModel, reference: PathFacts) -> str:
-    """Name the model's input on the reference, because a wrong normalisation misleads."""
+    """Name the model's input on the reference, and how its outputs are read.
+
+    A wrong normalisation misleads, and so does an embedding that is taken for class scores.
+    """
     stages = {each.stage: each for each in reference.stages}
     resize, crop = stages["resize"].options, stages["crop"].options
     height, width = crop["size"] or resize["size"]
     fixed = ", which the model's file fixes" if model.size else ""
     return (
         f"input: {height}x{width}{fixed}; {stages['normalise'].label} on {reference.name}; if the "
-        "model was trained with others, give the paths its own"
+        f"model was trained with others, give the paths its own; {_read(model)}"
     )
+
+
+def _read(model: GivenModel) -> str:
+    return model.recognised or f"{model.outputs} {OUTPUTS_AS_CLASSES}"
 
 
 def moved_words(image: MovedImage) -> str:

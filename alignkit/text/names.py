@@ -24,19 +24,14 @@ LABELS = {
     "precision.macro": "Macro precision",
     "top1": "Top-1 accuracy",
     "churn": "Churn",
-    "pixels": "Pixels",
-    "logits": "Logits",
-    "pixels.decode": "Pixels, inside decode",
-    "logits.decode": "Logits, inside decode",
+    "pixels": "Mean |Δpixel|",
+    "logits": "Mean |Δlogit|",
+    "pixels.decode": "Mean |Δpixel|, inside decode",
+    "logits.decode": "Mean |Δlogit|, inside decode",
     "churn.decode": "Churn, inside decode",
     "recall.macro.decode": "Macro recall, inside decode",
 }
 """Name of a metric → how a reader is shown it."""
-MATRIX_METRICS = ("recall.macro", "precision.macro", "top1", "churn")
-"""The metrics that have a matrix of their own, in the order of the page."""
-CELL_METRICS = MATRIX_METRICS[:3]
-"""Those of them that are values of one cell; churn compares two."""
-
 
 QUICK_LOOK = "Quick look"
 """Label of a run with ``--quick``, on every surface."""

@@ -1,36 +1,38 @@
 """Numbers → text, the same way in sentences, on pages and in terminals.
 
-A difference carries its sign, with a true minus; the digits of a column agree; a number that is not
-zero never reads as a bare zero: a size reads ``<0.01``, and a difference ``≈0.00``, without a sign.
+A difference carries its sign, with a true minus; the digits of a column agree. Zero alone reads
+``0``: a difference that rounds to it reads ``0.00``, without a sign, and a size ``<0.01``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from alignkit.record import Estimate
+if TYPE_CHECKING:
+    from alignkit.record import Estimate
 
 MINUS = "\N{MINUS SIGN}"
 DASH = "\N{EN DASH}"
 NBSP = "\N{NO-BREAK SPACE}"
 TIMES = "\N{MULTIPLICATION SIGN}"
-ABOUT = "\N{ALMOST EQUAL TO}"
 
 
 def written(value: float, form: str) -> str:
-    """Format a number, with a true minus sign; ``form`` is a format specification of Python.
+    """Format a number, with a true minus sign; ``form`` is a format such as ``+.2f``.
 
-    A number that rounds to zero reads ``≈0.00``: its sign would be all that is left of it.
+    Zero reads ``0``; a number that rounds to it has no sign, which would be all that is left of it.
     """
-    text = format(value or 0, form)  # a negative zero is zero
-    if value and float(text) == 0:
-        return ABOUT + text.lstrip("+-")
-    return text.replace("-", MINUS)
+    if not value:
+        return "0"
+    text = format(value, form)
+    return text.lstrip("+-") if float(text) == 0 else text.replace("-", MINUS)
 
 
 def signed(value: float, decimals: int) -> str:
-    """Write ``+0.42``; ``0.00`` for zero alone, ``≈0.00`` for less than the digits can show."""
-    return written(value, f"{'+' if value else ''}.{decimals}f")
+    """Write ``+0.42``; ``0.00`` for less than the digits can show, ``0`` for zero alone."""
+    return written(value, f"+.{decimals}f")
 
 
 def plain(value: float, decimals: int) -> str:
@@ -113,3 +115,27 @@ def listed(words: Sequence[str]) -> str:
 def shorten(text: str, most: int) -> str:
     """``text``, or its beginning with an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+MOST_NAME = 30
+"""Letters of a class in a sentence; tables and the viewer have the whole name."""
+
+
+def shorten_middle(text: str, most: int) -> str:
+    """``text``, or its beginning and its end: names of files often differ at the end."""
+    end = (most - 1) // 2
+    return text if len(text) <= most else f"{text[: most - 1 - end]}…{text[-end:]}"
+
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+def megabytes(size: int) -> str:
+    """``1.9 MB``."""
+    return f"{size / 10**6:.1f} MB" if size >= 10**5 else f"{size / 1000:.1f} KB"
+
+
+def byte_count(text: str) -> int | None:
+    """Read ``2 MB``, ``100KB`` or a number of bytes; ``None`` for any other text."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMG]?B)?", text.upper())
+    return int(float(match[1]) * _UNITS[match[2] or ""]) if match else None

@@ -16,12 +16,16 @@ def option_changes(before: Any, after: Any) -> list[str]:
 
     >>> option_changes({"resizer": {"filter": "box"}}, {"resizer": {"filter": "bicubic"}})
     ['resizer.filter: box → bicubic']
+    >>> option_changes({"auto": True}, {})
+    ['auto: True → False']
     """
     one, other = _flat(before), _flat(after)
     return [
-        f"{name}: {one.get(name, 'none')} → {other.get(name, 'none')}"
+        f"{name}: {one.get(name, absent)} → {other.get(name, absent)}"
         for name in sorted(one.keys() | other.keys())
-        if one.get(name, "none") != other.get(name, "none")
+        # a flag that an identity leaves out is not set
+        for absent in ["False" if "True" in (one.get(name), other.get(name)) else "none"]
+        if one.get(name, absent) != other.get(name, absent)
     ]
 
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from alignkit.errors import TrainingError
 from alignkit.models.checkpoint import Checkpoint
 from alignkit.outcome import Outcome, Skipped, capture
 from alignkit.plan.plan_keys import training_parts
@@ -39,6 +38,10 @@ if TYPE_CHECKING:
     from alignkit.samples import Samples
     from alignkit.train.fit import Fitted
     from alignkit.train.training_images import TrainingImages
+
+
+EMBEDDING = "embedding"
+"""Name of the output of a model that gives embeddings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ def _train(
 
         def report(epoch: Epoch) -> None:
             log(epoch)
-            stage.note(f"loss {epoch.loss:.3f}, accuracy {100 * epoch.accuracy:.1f} %")
+            stage.note(_noted(epoch))
             stage.advance()
 
         return capture(
@@ -112,6 +115,15 @@ def _train(
                 rank=context.rank,
             )
         )
+
+
+def _noted(epoch: Epoch) -> str:
+    words = f"loss {epoch.loss:.3f}"
+    if epoch.accuracy is not None:
+        return f"{words}, accuracy {100 * epoch.accuracy:.1f} %"
+    if epoch.held_out_accuracy is not None:
+        return f"{words}, held-out accuracy {100 * epoch.held_out_accuracy:.1f} %"
+    return words
 
 
 def train(
@@ -142,17 +154,20 @@ def train(
     def fill(folder: Path) -> None:
         # torch is imported only where a training is run
         from alignkit.train.fit import fit
+        from alignkit.train.split_images import split_images
 
-        images, held = _images(training, recipe, [prepared, *others], samples, indices)
+        images = _images(training, [prepared, *others], samples, indices)
+        chosen = split_images(training, recipe, images, samples.classes)
         state = workspace.unfinished(training.kind, key) / "state.pt"
-        fitted = fit(
-            training, recipe, images, samples.classes, state, progress, held_out=held, rank=rank
-        )
-        _write(fitted, recipe, folder)
+        _write(fit(training, recipe, chosen, state, progress, rank=rank), recipe, folder)
 
     def read(folder: Path) -> Checkpoint:
         height, width = training.preprocess.size
         weights = folder / "weights.pt"
+        if vector := recipe.embedding:
+            return Checkpoint(
+                recipe.model, 0, height, width, weights, key, outputs=(EMBEDDING,), embedding=vector
+            )
         return Checkpoint(recipe.model, len(samples.classes), height, width, weights, key)
 
     return workspace.keep(training.kind, parts, training.label, fill, read)
@@ -160,21 +175,18 @@ def train(
 
 def _images(
     training: Training,
-    recipe: Recipe,
     prepared: Sequence[Prepared],
     samples: Samples,
     indices: npt.NDArray[np.int64],
-) -> tuple[TrainingImages, TrainingImages | None]:
-    """Split the images into those for training and those held out for scoring."""
-    import numpy as np
-
-    from alignkit.train.training_draws import held_out, stratified
+) -> TrainingImages:
+    """Take a training's share of the images, along each of its paths."""
+    from alignkit.train.training_draws import stratified
     from alignkit.train.training_images import PixelSource, TrainingImages
 
     ids, labels = samples.ids, samples.labels
     used = [ids[index] for index in indices]
     chosen = indices[stratified(training, [labels[index] for index in indices], used)]
-    images = TrainingImages(
+    return TrainingImages(
         sources=tuple(
             PixelSource(each.pixels, each.rows[chosen], path.normalise)
             for each, path in zip(prepared, training.paths, strict=True)
@@ -182,16 +194,6 @@ def _images(
         labels=[labels[index] for index in chosen],
         ids=[ids[index] for index in chosen],
     )
-    if not recipe.holdout:
-        return images, None
-    held = held_out(recipe.holdout, seed=training.seed, labels=images.labels, ids=images.ids)
-    if not len(held):
-        raise TrainingError(
-            f"{training.label}: train.holdout {recipe.holdout:g} of {len(images)} images is none "
-            "of any class; raise it"
-        )
-    rest = np.setdiff1d(np.arange(len(images)), held)
-    return images.take(rest), images.take(held, paths=1)
 
 
 def _write(fitted: Fitted, recipe: Recipe, folder: Path) -> None:
@@ -199,6 +201,8 @@ def _write(fitted: Fitted, recipe: Recipe, folder: Path) -> None:
     from alignkit.train.training_log import log_csv
 
     write_atomically(folder / "weights.pt", fitted.weights)
+    if fitted.identities is not None:
+        write_atomically(folder / "identities.pt", fitted.identities)
     if fitted.other is not None:
         name = "last.pt" if recipe.keep == "best" else "best.pt"
         write_atomically(folder / name, fitted.other)

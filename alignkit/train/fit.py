@@ -19,15 +19,23 @@ import torch
 from torch import nn
 
 from alignkit.errors import TrainingError
-from alignkit.models.architectures import build_model, model_version, weights_hash
+from alignkit.models.architectures import (
+    build_embedder,
+    build_model,
+    model_version,
+    weights_hash,
+)
 from alignkit.models.pretrained import begin_with
 from alignkit.rank import ALONE, Rank, shared
 from alignkit.record import Epoch
 from alignkit.torch_settings import available_threads, reproducible, require_device
+from alignkit.train.nearest_identity import identity_report, score_embeddings
+from alignkit.train.objective import Step, head_of
 from alignkit.train.training_draws import shuffle
 from alignkit.train.training_images import TrainingImages, batch_bounds
-from alignkit.train.training_state import TrainingState, read_state, state_of
+from alignkit.train.training_state import TrainingState, read_state, serialised, state_of
 from alignkit.train.training_step import (
+    Score,
     classification,
     learning_rate,
     mix_batch,
@@ -40,6 +48,7 @@ from alignkit.train.training_step import (
 if TYPE_CHECKING:
     from alignkit.experiment.train_option import Recipe
     from alignkit.plan.work import Training
+    from alignkit.train.split_images import SplitImages
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +63,13 @@ class Fitted:
     """As `alignkit.train.read_log` describes it."""
     reports: list[dict[str, Any]]
     """``classification_report`` of every epoch."""
+    identities: bytes | None = None
+    """Beside an embedding, the classifier of the last epoch: ``weight``, (identities, dimensions)
+    float32, and their ``names``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class RankTask:
     """Description of a training for every rank; it is sent between processes."""
 
     label: str
@@ -73,12 +85,10 @@ class Task:
 def fit(
     training: Training,
     recipe: Recipe,
-    images: TrainingImages,
-    classes: Sequence[str],
+    images: SplitImages,
     unfinished: Path,
     progress: Callable[[Epoch], None] | None = None,
     *,
-    held_out: TrainingImages | None = None,
     rank: Rank = ALONE,
 ) -> Fitted:
     """Run the epochs that ``unfinished`` does not hold yet, and save the state there after each.
@@ -86,17 +96,20 @@ def fit(
     ``progress`` is called with all epochs, including those it holds. Torch's global settings and
     generators are restored.
     """
-    task = Task(training.label, training.seed, recipe, images, classes, unfinished, held_out)
+    task = RankTask(
+        training.label, training.seed, recipe, images.rest, images.classes, unfinished,
+        images.held_out,
+    )  # fmt: skip
     rank.call_followers(fit_along, task=task)
     return _fit(rank, task, progress)
 
 
-def fit_along(rank: Rank, task: Task) -> None:
+def fit_along(rank: Rank, task: RankTask) -> None:
     """Do the part of every rank except 0 in a `fit`."""
     _fit(rank, task)
 
 
-def _fit(rank: Rank, task: Task, progress: Callable[[Epoch], None] | None = None) -> Fitted:
+def _fit(rank: Rank, task: RankTask, progress: Callable[[Epoch], None] | None = None) -> Fitted:
     device = rank.run_on_all(lambda: _device(task, rank))
     stored = rank.run_on_all(lambda: read_state(task.unfinished, task.label, rank))
     _require_same(stored, task, rank)
@@ -104,8 +117,12 @@ def _fit(rank: Rank, task: Task, progress: Callable[[Epoch], None] | None = None
     threads = stored["log"]["threads"] if stored else available_threads()
     with rank.raise_rank_errors(), reproducible(device, threads):
         model, begun = rank.run_on_all(lambda: _fresh_model(task))
+        head = head_of(task.recipe, len(task.classes), task.seed, rank)
         log = {**_log(task, model, device, rank), "pretrained": begun}
-        state = state_of(task.recipe, model, log, device, rank)
+        if head is not None:
+            head = head.to(device)
+            log["initial_identities"] = weights_hash(head.state_dict())
+        state = rank.run_on_all(lambda: state_of(task.recipe, model, log, device, rank, head))
         if stored:
             state.resume(stored)
         report = progress or (lambda _: None)
@@ -116,12 +133,12 @@ def _fit(rank: Rank, task: Task, progress: Callable[[Epoch], None] | None = None
             line = part.run_epoch(epoch)
             state.log["epochs"].append(line.model_dump())
             # on all: every rank waits for the file, and fails if it cannot be written
-            rank.run_on_all(lambda: None if rank.number else state.save(task.unfinished))
+            rank.run_on_all(lambda: state.save(task.unfinished, write=not rank.number))
             report(line)
-        return _fitted(state, task.recipe)
+        return _fitted(state, task)
 
 
-def _device(task: Task, rank: Rank) -> torch.device:
+def _device(task: RankTask, rank: Rank) -> torch.device:
     """Return this rank's device; raise if the training cannot begin."""
     count, needed = len(task.images), 2 * rank.world
     if count < needed:
@@ -132,6 +149,11 @@ def _device(task: Task, rank: Rank) -> torch.device:
         raise TrainingError(
             f"train.batch_size: {task.recipe.batch_size} is shared by {rank.world} processes and "
             f"each needs two images; make it {needed} or more"
+        )
+    if task.recipe.shard and len(task.classes) < rank.world:
+        raise TrainingError(
+            f"train.shard: {len(task.classes)} identities are fewer than the {rank.world} "
+            "processes; remove it, or start fewer"
         )
     device = require_device(task.recipe.device)
     if device.type == "cuda" and rank.world > 1:
@@ -144,7 +166,7 @@ def _device(task: Task, rank: Rank) -> torch.device:
     return device
 
 
-def _require_same(stored: dict[str, Any] | None, task: Task, rank: Rank) -> None:
+def _require_same(stored: dict[str, Any] | None, task: RankTask, rank: Rank) -> None:
     done = rank.gather(stored and len(stored["log"]["epochs"]))
     if len(set(done)) > 1:
         message = (
@@ -154,15 +176,22 @@ def _require_same(stored: dict[str, Any] | None, task: Task, rank: Rank) -> None
         raise shared(TrainingError(message))
 
 
-def _fresh_model(task: Task) -> tuple[nn.Module, dict[str, Any] | None]:
+def _fresh_model(task: RankTask) -> tuple[nn.Module, dict[str, Any] | None]:
     """Build the initial model, and return the log entry of its pretrained weights, if any."""
     torch.manual_seed(seed_of(f"weights:{task.seed}"))
     recipe = task.recipe
-    model = build_model(recipe.model, len(task.classes), *task.images.size)
-    return model, begin_with(model, recipe.pretrained, recipe.model) if recipe.pretrained else None
+    size, begun = task.images.size, None
+    if recipe.embedding:
+        model: nn.Module = build_embedder(recipe.model, recipe.embedding, *size)
+        own = model.get_submodule("0")
+    else:
+        own = model = build_model(recipe.model, len(task.classes), *size)
+    if recipe.pretrained:
+        begun = begin_with(own, recipe.pretrained, recipe.model)
+    return model, begun
 
 
-def _log(task: Task, model: nn.Module, device: torch.device, rank: Rank) -> dict[str, Any]:
+def _log(task: RankTask, model: nn.Module, device: torch.device, rank: Rank) -> dict[str, Any]:
     order = shuffle(seed=task.seed, epoch=0, ids=task.images.ids)
     return {
         "images": len(task.images),
@@ -183,7 +212,7 @@ class _Part:
     """One rank's part of a training."""
 
     state: TrainingState
-    task: Task
+    task: RankTask
     device: torch.device
     rank: Rank
 
@@ -195,9 +224,10 @@ class _Part:
         losses, answers = self._pass(epoch, bounds)
         rank.all_reduce(losses)
         sizes = torch.tensor([stop - start for start, stop in bounds], device=self.device)
-        unfit = not_finite(losses / sizes, self.state.model, recipe, epoch)
-        # the statistics of batch normalisation are each rank's own: rank 0 decides for all
-        if unfit := rank.broadcast(unfit):
+        unfit = not_finite(losses / sizes, self.state.every_weight, recipe, epoch)
+        # the statistics of batch normalisation, and a part of a classifier, are each rank's own:
+        # the first rank that found something speaks for all
+        if unfit := next(filter(None, rank.gather(unfit)), ""):
             raise shared(TrainingError(f"{self.task.label}: {unfit}"))
         dealt = rank.gather(answers)
         labels = [label for part, _ in dealt for label in part]
@@ -205,11 +235,11 @@ class _Part:
         # the time of scoring is left out: it is no part of the training's speed
         seconds = time.perf_counter() - began
         held_out = self._score(epoch, labels, predicted)
-        right = sum(a == b for a, b in zip(labels, predicted, strict=True))
         return Epoch(
             epoch=epoch + 1,
             loss=float(losses.sum()) / count,
-            accuracy=right / count,
+            # an image that is compared with a part of the identities has no answer
+            accuracy=Score(0.0, labels, predicted).accuracy if predicted else None,
             learning_rate=learning_rate(recipe, epoch * len(bounds), len(bounds) * recipe.epochs),
             images_per_second=count / seconds,
             **held_out,
@@ -239,39 +269,57 @@ class _Part:
             if blends:
                 mixed, targets, labels = mixed[rank.share], targets[rank.share], labels[rank.share]  # noqa: PLW2901
             start, stop = bounds[step]
-            loss, logits = take_step(
+            share_of_mean = len(labels) * rank.world / (stop - start)
+            loss, answers = take_step(
                 self.state, mixed, targets, rate=rate, recipe=recipe,
-                weight=len(labels) * rank.world / (stop - start),
+                weight=1.0 if self.state.objective.whole else share_of_mean,
+                step=Step(f"{seed}:{epoch}:{step}", stop - start),
             )  # fmt: skip
             # summed over images, as the last batch may be smaller
             losses[step] = loss * len(labels)
             true.append(labels)
-            answered.append(logits.argmax(1))
-        return losses, (torch.cat(true).tolist(), torch.cat(answered).tolist())
+            answered += [] if answers is None else [answers]
+        return losses, (
+            torch.cat(true).tolist(),
+            torch.cat(answered).tolist() if answered else [],
+        )
 
     def _score(self, epoch: int, labels: list[int], predicted: list[int]) -> dict[str, float]:
         """Note the epoch's classification report, and the weights if they are the best so far."""
         state, task = self.state, self.task
+        embeds = task.recipe.identities is not None
         of, facts = "training images as augmented", {}
         if task.held_out is not None:
-            scored = score(state.kept, task.held_out, task.recipe, self.device, self.rank)
+            rate = score_embeddings if embeds else score
+            scored = rate(state.kept, task.held_out, task.recipe, self.device, self.rank)
             if not self.rank.number:
                 state.note_best(epoch + 1, scored)
             of, labels, predicted = "held-out training images", scored.labels, scored.predicted
-            facts = {"held_out_loss": scored.loss, "held_out_accuracy": scored.accuracy}
-        if not self.rank.number:
-            report = classification(labels, predicted, task.classes)
+            facts = {"held_out_accuracy": scored.accuracy}
+            if not embeds:
+                facts["held_out_loss"] = scored.loss
+        if not self.rank.number and predicted:
+            report = (
+                identity_report(labels, predicted)
+                if embeds
+                else classification(labels, predicted, task.classes)
+            )
             state.reports.append({"epoch": epoch + 1, "of": of, "report": report})
             if facts:
                 facts["held_out_recall"] = report["macro avg"]["recall"]
         return facts
 
 
-def _fitted(state: TrainingState, recipe: Recipe) -> Fitted:
+def _fitted(state: TrainingState, task: RankTask) -> Fitted:
     log = {**state.log, "kept_epoch": state.epochs_done}
-    if state.best is None:
-        return Fitted(state.weights(), None, log, state.reports)
-    if recipe.keep == "last":
-        return Fitted(state.weights(), state.best.weights, log, state.reports)
-    log["kept_epoch"] = state.best.epoch
-    return Fitted(state.best.weights, state.weights(), log, state.reports)
+    identities = None
+    if state.head is not None:
+        weight = state.head.joined(state.head.weight)
+        identities = serialised({"weight": weight, "names": list(task.classes)})
+    last, best = state.weights(), state.best
+    if best is None:
+        return Fitted(last, None, log, state.reports, identities)
+    if task.recipe.keep == "last":
+        return Fitted(last, best.weights, log, state.reports, identities)
+    log["kept_epoch"] = best.epoch
+    return Fitted(best.weights, last, log, state.reports, identities)

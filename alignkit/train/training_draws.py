@@ -84,6 +84,15 @@ def held_out(
     return _drawn(f"holdout:{seed}", share, labels, ids, left=1)
 
 
+def held_out_identities(share: float, *, seed: int, names: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Draw the ascending positions of the identities that are held out, the nearest whole number.
+
+    The draw depends on the seed and the names only: every path holds out the same.
+    """
+    drawn = words(f"holdout:{seed}", names, 1)[:, 0]
+    return np.sort(drawn.argsort(kind="stable")[: round(share * len(names))])
+
+
 def _drawn(
     key: str, share: float, labels: Sequence[int], ids: Sequence[str], least: int = 0, left: int = 0
 ) -> npt.NDArray[np.int64]:

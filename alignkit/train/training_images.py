@@ -14,7 +14,7 @@ from alignkit.train.training_draws import Draws, chosen_path, draw, shuffle
 
 if TYPE_CHECKING:
     from alignkit.experiment.train_option import Recipe
-    from alignkit.preprocess import Normalise
+    from alignkit.preprocess.normalise import Normalise
 
 EVERY = slice(None)
 

@@ -20,10 +20,13 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from alignkit.stored_file import explained, open_regular, write_atomically
 from alignkit.torch_settings import DETERMINISTIC_KERNELS
+from alignkit.train.objective import objective_of
 
 if TYPE_CHECKING:
     from alignkit.experiment.train_option import Recipe
     from alignkit.rank import Rank
+    from alignkit.train.identity_head import IdentityHead
+    from alignkit.train.objective import Objective
     from alignkit.train.training_step import Score
 
 
@@ -51,8 +54,11 @@ class TrainingState:
     """As `alignkit.train.read_log` describes it."""
     forward: Callable[[torch.Tensor], torch.Tensor]
     """The model, compiled where the recipe asks for it."""
+    objective: Objective
     scaler: GradScaler
     """Scaler of the loss against underflow in float16; without effect in other precisions."""
+    head: IdentityHead | None = None
+    """Classifier of the training identities beside a model of embeddings, or this rank's part."""
     average: AveragedModel | None = None
     """Moving average of the weights; if there is one, it is the model that is kept."""
     best: Best | None = None
@@ -64,11 +70,17 @@ class TrainingState:
         """Count the finished epochs."""
         return len(self.log["epochs"])
 
-    def save(self, file: Path) -> None:
-        """Replace the file in one step: a kill or a full disk leaves the last good state."""
+    def save(self, file: Path, *, write: bool = True) -> None:
+        """Replace the file in one step: a kill or a full disk leaves the last good state.
+
+        Every rank calls it, as a sharded classifier is joined, and one of them writes.
+        """
+        own = {"optimiser": self.optimiser.state_dict()} if self.head is None else self._joined()
+        if not write:
+            return
         content = {
             "model": self.model.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
+            **own,
             "log": self.log,
             "scaler": self.scaler.state_dict(),
             "average": self.average and self.average.state_dict(),
@@ -81,7 +93,12 @@ class TrainingState:
     def resume(self, stored: dict[str, Any]) -> None:
         """Restore the state that another process saved."""
         self.model.load_state_dict(stored["model"])
-        self.optimiser.load_state_dict(stored["optimiser"])
+        optimiser = stored["optimiser"]
+        if self.head is not None:
+            with torch.no_grad():
+                self.head.weight.copy_(self.head.taken(stored["head"]))
+            optimiser = self._moments(optimiser, self.head.taken)
+        self.optimiser.load_state_dict(optimiser)
         self.scaler.load_state_dict(stored["scaler"])
         if self.average is not None:
             self.average.load_state_dict(stored["average"])
@@ -89,6 +106,31 @@ class TrainingState:
         self.reports = stored["reports"]
         self.log = stored["log"]
         self.log["resumed_after"].append(self.epochs_done)
+
+    def _joined(self) -> dict[str, Any]:
+        """Return the classifier of all ranks, and the optimiser's state with its moments."""
+        assert self.head is not None
+        moments = self._moments(self.optimiser.state_dict(), self.head.joined)
+        return {"head": self.head.joined(self.head.weight), "optimiser": moments}
+
+    def _moments(
+        self, optimiser: dict[str, Any], change: Callable[[torch.Tensor], torch.Tensor]
+    ) -> dict[str, Any]:
+        """Change the arrays of the optimiser's state that have a row for each identity."""
+        last = len([*self.model.parameters()])
+        states = dict(optimiser["state"])
+        if last in states:
+            states[last] = {
+                name: change(each) if isinstance(each, torch.Tensor) and each.ndim == 2 else each
+                for name, each in states[last].items()
+            }
+        return {**optimiser, "state": states}
+
+    @property
+    def every_weight(self) -> dict[str, torch.Tensor]:
+        """Return the ``state_dict`` of the model and of its classifier, if it has one beside it."""
+        head = {} if self.head is None else {"identities.weight": self.head.weight.detach()}
+        return {**self.model.state_dict(), **head}
 
     def note_best(self, epoch: int, scored: Score) -> None:
         """Keep these weights if they score better than every earlier epoch's."""
@@ -134,9 +176,14 @@ def _seal(file: Path, data: bytes) -> bytes:
 
 
 def state_of(
-    recipe: Recipe, model: nn.Module, log: dict[str, Any], device: torch.device, rank: Rank
+    recipe: Recipe,
+    model: nn.Module,
+    log: dict[str, Any],
+    device: torch.device,
+    rank: Rank,
+    head: IdentityHead | None = None,
 ) -> TrainingState:
-    """Return the initial state of a training of ``model``, which is on ``device``."""
+    """Return the initial state of a training of ``model``; it and ``head`` are on ``device``."""
     if recipe.sync_batch_norm and rank.world > 1:
         model = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call]
     average = None
@@ -149,10 +196,12 @@ def state_of(
         )
     return TrainingState(
         model,
-        optimiser_for(recipe, model),
+        optimiser_for(recipe, model, head),
         log,
         forward=_forward(recipe, model, device, rank),
+        objective=objective_of(recipe, head, device, rank),
         scaler=GradScaler(device.type, enabled=recipe.amp == "fp16"),
+        head=head,
         average=average,
     )
 
@@ -170,14 +219,15 @@ def _forward(
     return torch.compile(shared, options=DETERMINISTIC_KERNELS) if recipe.compile else shared
 
 
-def optimiser_for(recipe: Recipe, model: nn.Module) -> torch.optim.Optimizer:
-    """Build AdamW or SGD over all weights, as the recipe asks."""
+def optimiser_for(
+    recipe: Recipe, model: nn.Module, head: nn.Module | None = None
+) -> torch.optim.Optimizer:
+    """Build AdamW or SGD over all weights, as the recipe asks; those of ``head`` come last."""
     rate, decay = recipe.learning_rate, recipe.weight_decay
+    weights = [*model.parameters(), *(head.parameters() if head else ())]
     if recipe.optimiser == "sgd":
-        return torch.optim.SGD(
-            model.parameters(), lr=rate, momentum=recipe.momentum, weight_decay=decay
-        )
-    return torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
+        return torch.optim.SGD(weights, lr=rate, momentum=recipe.momentum, weight_decay=decay)
+    return torch.optim.AdamW(weights, lr=rate, weight_decay=decay)
 
 
 def serialised(content: Any) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from alignkit.rank import Rank
 if TYPE_CHECKING:
     from alignkit.arrays import FloatArray
     from alignkit.experiment.train_option import Recipe
+    from alignkit.train.objective import Step
     from alignkit.train.training_images import TrainingImages
     from alignkit.train.training_state import TrainingState
 
@@ -30,8 +31,9 @@ def take_step(
     rate: float,
     weight: float,
     recipe: Recipe,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Update the weights by one batch; return the mean loss and the (n, classes) logits.
+    step: Step,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Update the weights by one batch; return the mean loss and the (n,) answers, if any.
 
     ``weight`` multiplies this rank's mean loss, because DDP averages the gradients of ranks with
     unequal shares of a batch: the share's size over the mean size, 1 for a single process.
@@ -39,22 +41,34 @@ def take_step(
     for group in state.optimiser.param_groups:
         group["lr"] = rate
     with lowered(recipe, batch.device):
-        logits = state.forward(batch)
-        # in float32, whatever type the layers return: the logits are widened first
-        loss = nn.functional.cross_entropy(
-            logits.float(), targets, label_smoothing=recipe.label_smoothing
-        )
+        loss, answers = state.objective(state.forward(batch), targets, step)
     state.optimiser.zero_grad()
     state.scaler.scale(loss * weight).backward()  # type: ignore[no-untyped-call]
     if recipe.clip_norm is not None:
         # gradients are clipped at their true size, without the loss's scale
         state.scaler.unscale_(state.optimiser)
-        nn.utils.clip_grad_norm_(state.model.parameters(), recipe.clip_norm)
+        clip_gradients(state, recipe.clip_norm)
     state.scaler.step(state.optimiser)
     state.scaler.update()
     if state.average is not None:
         state.average.update_parameters(state.model)
-    return loss.detach(), logits.detach()
+    return loss.detach(), answers
+
+
+def clip_gradients(state: TrainingState, norm: float) -> None:
+    """Scale the gradient of all weights together down to ``norm``, in place.
+
+    The weights of a sharded classifier are those of all ranks.
+    """
+    head = state.head
+    if head is None:
+        nn.utils.clip_grad_norm_(state.model.parameters(), norm)
+        return
+    own = [*state.model.parameters()]
+    squared = head.rank.all_reduce(nn.utils.get_total_norm([head.weight.grad]) ** 2)  # type: ignore[list-item]
+    gradients = [each.grad for each in own if each.grad is not None]
+    total = (nn.utils.get_total_norm(gradients) ** 2 + squared).sqrt()
+    nn.utils.clip_grads_with_norm_([*own, head.weight], norm, total)
 
 
 def lowered(recipe: Recipe, device: torch.device) -> torch.autocast:
@@ -80,7 +94,9 @@ def learning_rate(recipe: Recipe, step: int, steps: int) -> float:
     return rate * min(1.0, (step + 1) / warm) if warm else rate
 
 
-def not_finite(losses: torch.Tensor, model: nn.Module, recipe: Recipe, epoch: int) -> str:
+def not_finite(
+    losses: torch.Tensor, weights: Mapping[str, torch.Tensor], recipe: Recipe, epoch: int
+) -> str:
     """Name the loss or weight that is infinite or NaN, with the next step; empty if none is."""
     advice = (
         f"lower train.learning_rate (now {recipe.learning_rate:g}) or check the 'normalise' of "
@@ -93,8 +109,8 @@ def not_finite(losses: torch.Tensor, model: nn.Module, recipe: Recipe, epoch: in
             f"the loss became {float(losses[batch])} in epoch {epoch + 1}, "
             f"batch {batch + 1} of {len(losses)}; {advice}"
         )
-    for name, weights in model.state_dict().items():
-        if not bool(torch.isfinite(weights).all()):
+    for name, each in weights.items():
+        if not bool(torch.isfinite(each).all()):
             return f"{name} is not finite after epoch {epoch + 1}; {advice}"
     return ""
 
@@ -133,7 +149,7 @@ class Score:
     """Answers on a set of images."""
 
     loss: float
-    """Mean cross entropy."""
+    """Mean cross entropy; of embeddings, the mean of `NearestIdentity.apart`."""
     labels: list[int]
     predicted: list[int]
 
@@ -148,23 +164,30 @@ class Score:
         return (self.accuracy, -self.loss) > (accuracy, -loss)
 
 
-def score(
+def plain_outputs(
     model: nn.Module, images: TrainingImages, recipe: Recipe, device: torch.device, rank: Rank
-) -> Score:
-    """Score every image once, not augmented, along the first path; ranks take batches in turn.
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield outputs in float32 and labels of images not augmented, along the first path.
 
-    Afterwards ``model`` has the buffers of rank 0 on every rank.
+    Ranks take batches in turn. Afterwards ``model`` has the buffers of rank 0 on every rank.
     """
     # the statistics of batch normalisation are each rank's own
     rank.broadcast_tensors(model.buffers())
     model.eval()
-    answers: list[tuple[float, list[int], list[int]]] = []
     with torch.inference_mode(), lowered(recipe, device):
         for batch, labels in images.plain(recipe, device, rank.share):
-            logits = model(batch).float()
-            loss = nn.functional.cross_entropy(logits, labels, reduction="sum")
-            answers.append((float(loss), labels.tolist(), logits.argmax(1).tolist()))
+            yield model(batch).float(), labels
     model.train()
+
+
+def score(
+    model: nn.Module, images: TrainingImages, recipe: Recipe, device: torch.device, rank: Rank
+) -> Score:
+    """Score every image once by its scores of classes, as `plain_outputs` gives them."""
+    answers: list[tuple[float, list[int], list[int]]] = []
+    for logits, labels in plain_outputs(model, images, recipe, device, rank):
+        loss = nn.functional.cross_entropy(logits, labels, reduction="sum")
+        answers.append((float(loss), labels.tolist(), logits.argmax(1).tolist()))
     dealt = rank.gather(answers)
     every = [part for parts in dealt for part in parts]
     return Score(

@@ -10,39 +10,39 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignkit.backends import EncodedFiles
-from alignkit.backends.kserve.kserve_client import (
-    Client,
-    Loop,
-    Requester,
-    connect,
-    files_array,
-    gather_limited,
-    secrets_of,
-)
-from alignkit.errors import BackendError
+from alignkit.backends.endpoint.logits_of import logits_of
+from alignkit.backends.endpoint.requests import Loop, Requester, gather_limited
+from alignkit.backends.kserve.kserve_client import Client, connect, files_array, requester
+from alignkit.backends.session_outputs import as_outputs, joined
+from alignkit.errors import BackendError, ConfigError
+from alignkit.tasks import OutputShape
 
 if TYPE_CHECKING:
-    from alignkit.arrays import Batch, Logits
+    import numpy.typing as npt
+
+    from alignkit.arrays import Batch
     from alignkit.backends.kserve import KServeBackend
     from alignkit.models.checkpoint import Checkpoint
+    from alignkit.tasks import Outputs
+
+    Answered = npt.NDArray[Any] | None
 
 PROTOCOL_TYPES = {"files": "BYTES", "tensors": "FP32"}
 """Content of a request → the protocol's type."""
-ANSWER_TYPES = ("FP32", "FP16", "FP64")
+_WHOLE_TYPES = ("BOOL", *(f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)))
+ANSWER_TYPES = ("FP32", "FP16", "FP64", *_WHOLE_TYPES)
 _FREE = (-1, 0)
 """Numbers that servers write for a free dimension."""
-_SUM_TOLERANCE = 1e-3
-"""Greatest distance of a sum of float16 probabilities from 1."""
 
 
 def open_endpoint(backend: KServeBackend, checkpoint: Checkpoint) -> EndpointSession:
     """Read the endpoint's description; raise `BackendError` if it is down or the data misfits."""
     headers, loop = backend.address().headers(), Loop()
-    requester = Requester(backend.timeout, backend.retries, secrets_of(headers))
+    requests = requester(backend.timeout, backend.retries, headers)
     try:
         client = loop.run(_connected(backend.address().resolved(), headers))
         try:
-            return loop.run(_described(backend, client, requester, checkpoint, loop))
+            return loop.run(_described(backend, client, requests, checkpoint, loop))
         except BaseException:
             loop.run(client.close())
             raise
@@ -61,9 +61,10 @@ async def _described(
     server = await requester.send(client.server)
     model = await requester.send(lambda: client.model(backend.model, backend.model_version))
     input_spec = declared_tensor(model, "input", backend.input)
-    output_spec = declared_tensor(model, "output", backend.output)
+    names = [backend.output] if backend.output else wanted_outputs(model, checkpoint)
+    output_specs = [declared_tensor(model, "output", name) for name in names]
     require_input(input_spec, backend.sends, (checkpoint.height, checkpoint.width))
-    require_output(output_spec, checkpoint.classes)
+    require_outputs(output_specs, checkpoint)
     observed = {
         "precision": "served",
         "endpoint": backend.address().resolved(),
@@ -71,11 +72,9 @@ async def _described(
         "model": f"{backend.model}, versions: {', '.join(model.get('versions') or ()) or 'one'}",
         "platform": model.get("platform") or "not stated",
         "sent": f"{backend.sends}, {input_spec.name}, {'bytes' if client.extended else 'JSON'}",
-        "compared": f"{output_spec.name}, {backend.answers}",
+        "compared": f"{', '.join(each.name for each in output_specs)}, {backend.answers}",
     }
-    return EndpointSession(
-        backend, client, requester, loop, input_spec, output_spec, checkpoint.classes, observed
-    )
+    return EndpointSession(backend, client, requester, loop, input_spec, output_specs, observed)
 
 
 @dataclass(slots=True, eq=False)
@@ -87,20 +86,25 @@ class EndpointSession:
     requester: Requester
     loop: Loop
     input_spec: TensorSpec
-    output_spec: TensorSpec
-    classes: int
+    output_specs: Sequence[TensorSpec]
+    """The wanted outputs, in order."""
     observed: dict[str, str]
 
-    def predict(self, inputs: Batch | EncodedFiles) -> Logits:
-        """Return (images, classes) float32 for encoded files, or (images, 3, height, width)."""
+    def predict(self, inputs: Batch | EncodedFiles) -> Outputs:
+        """Return the wanted outputs for encoded files, or (images, 3, height, width) float32.
+
+        Raises `BackendError` for an answer that has not a row for each image.
+        """
         images = inputs.files if isinstance(inputs, EncodedFiles) else inputs
         step = self.backend.images_per_request
         parts = (images[start : start + step] for start in range(0, len(images), step))
         works = [partial(self._answer, part) for part in parts]
-        answers = np.concatenate(self.loop.run(gather_limited(works, self.backend.concurrency)))
-        return _logits_of(answers, self.backend.answers)
+        answers = joined(self.loop.run(gather_limited(works, self.backend.concurrency)))
+        if len(answers) > 1 or answers[0].ndim != 2:
+            return answers
+        return (logits_of(answers[0], self.backend.answers),)
 
-    async def _answer(self, images: Batch | Sequence[bytes]) -> Logits:
+    async def _answer(self, images: Batch | Sequence[bytes]) -> Outputs:
         target = (self.backend.model, self.backend.model_version)
         array = (
             images
@@ -108,18 +112,12 @@ class EndpointSession:
             else files_array(self.input_spec, images, self.client)
         )
         tensor = (self.input_spec.name, array, PROTOCOL_TYPES[self.backend.sends])
-        kind, answer = await self.requester.send(
-            lambda: self.client.infer(target, tensor, self.output_spec.name)
+        names = [each.name for each in self.output_specs]
+        found = await self.requester.send(lambda: self.client.infer(target, tensor, names))
+        return as_outputs(
+            _checked(spec, *each, len(images))
+            for spec, each in zip(self.output_specs, found, strict=True)
         )
-        shape = (len(images), self.classes)
-        if answer is None:
-            raise BackendError(f"the endpoint's answer holds no output {self.output_spec.name!r}")
-        if answer.shape != shape or kind not in ANSWER_TYPES:
-            had = "x".join(map(str, answer.shape))
-            raise BackendError(
-                f"the endpoint answered {kind} {had} for {shape[0]} images of {shape[1]} classes"
-            )
-        return answer.astype(np.float32)
 
     def effective(self) -> dict[str, str]:
         """Return the endpoint's own facts, and the number of requests of this session."""
@@ -132,18 +130,20 @@ class EndpointSession:
         self.loop.close()
 
 
-def _logits_of(answers: Logits, declared: str) -> Logits:
-    """Return logits unchanged and the logarithm of probabilities.
-
-    Rows without a negative value that add up to 1 count as probabilities. Raises `BackendError` if
-    the answers are not of the ``declared`` kind, ``logits`` or ``probabilities``.
-    """
-    likely = bool((answers >= 0).all() and (abs(answers.sum(1) - 1) < _SUM_TOLERANCE).all())
-    if likely != (declared == "probabilities"):
-        verb, meant = ("look like", "probabilities") if likely else ("are no", "logits")
-        raise BackendError(f"the endpoint's answers {verb} probabilities: set 'answers: {meant}'")
-    # a probability of 0 would have no logarithm
-    return np.log(np.maximum(answers, np.finfo(np.float32).tiny)) if likely else answers
+def _checked(spec: TensorSpec, kind: str, answer: Answered, images: int) -> npt.NDArray[Any]:
+    """Return an answered array; raise `BackendError` unless it is of the declared form."""
+    if answer is None:
+        raise BackendError(f"the endpoint's answer holds no output {spec.name!r}")
+    whole = (spec.kind or kind) in _WHOLE_TYPES
+    wanted = answer.shape[:1] == (images,) and spec.fits(answer.shape)
+    if not wanted or kind not in ANSWER_TYPES or (kind in _WHOLE_TYPES) != whole:
+        had = "x".join(map(str, answer.shape))
+        declared = f", and declares {spec.text()}" if spec.kind else ""
+        raise BackendError(
+            f"the endpoint answered {kind} {had} as {spec.name!r} for {images} images{declared}"
+        )
+    # whole numbers are float32 only where that is exact
+    return answer.astype(np.float32) if answer.dtype.kind == "f" else answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +159,12 @@ class TensorSpec:
         """Return type and shape as in ``FP32 ?x3x224x224``."""
         shape = "x".join("?" if size in _FREE else str(size) for size in self.shape)
         return f"{self.kind} {shape}"
+
+    @property
+    def declared(self) -> OutputShape:
+        """The tensor as a task recognises it."""
+        sides = tuple(None if side in _FREE else side for side in self.shape)
+        return OutputShape(self.name, sides or None, self.kind in _WHOLE_TYPES)
 
     def fits(self, shape: tuple[int, ...]) -> bool:
         """Return whether a shape agrees in every axis after the first, the number of images."""
@@ -214,10 +220,30 @@ def require_input(tensor: TensorSpec, sends: str, size: tuple[int, int]) -> None
         )
 
 
-def require_output(tensor: TensorSpec, classes: int) -> None:
-    """Raise `BackendError` unless the model gives one number for each class."""
-    if tensor.kind not in ("", *ANSWER_TYPES) or not tensor.fits((-1, classes)):
-        raise BackendError(
-            f"the endpoint's model gives {tensor.text()} as {tensor.name!r}, and the data has "
-            f"{classes} classes"
-        )
+def wanted_outputs(model: dict[str, Any], checkpoint: Checkpoint) -> Sequence[str]:
+    """Name the outputs that the row's task decodes, by default the only one, whose name is empty.
+
+    A server of the row's own ONNX file has its names.
+    """
+    if checkpoint.outputs:
+        return checkpoint.outputs
+    declared = [each["name"] for each in model.get("outputs") or ()]
+    if len(declared) < 2:
+        return ("",)
+    specs = [declared_tensor(model, "output", name) for name in declared]
+    try:
+        return checkpoint.task.wanted([each.declared for each in specs])
+    except ConfigError:
+        return ("",)  # `declared_tensor` asks for a name
+
+
+def require_outputs(tensors: Sequence[TensorSpec], checkpoint: Checkpoint) -> None:
+    """Raise `BackendError` unless the row's task can decode the outputs for its classes."""
+    given = ", ".join(f"{each.text()} as {each.name!r}" for each in tensors)
+    begin = f"the endpoint's model gives {given}"
+    if any(each.kind not in ("", *ANSWER_TYPES) for each in tensors):
+        raise BackendError(f"{begin}, and numbers are needed; name another output")
+    try:
+        checkpoint.task.recognise([each.declared for each in tensors], checkpoint.classes or None)
+    except ConfigError as error:
+        raise BackendError(f"{begin}: {error}") from error

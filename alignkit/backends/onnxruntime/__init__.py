@@ -52,6 +52,7 @@ class ONNXRuntimeBackend(Backend):
     needs_onnx: ClassVar[bool] = True
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16", "int8")
     own_path: ClassVar[str] = ""
+    any_size: ClassVar[bool] = True
     provider: Literal["cpu", "cuda", "tensorrt"] = "cpu"
     """Execution provider: ``cpu``, ``cuda`` or ``tensorrt``."""
     optimisation: Literal["all", "extended", "basic", "disabled"] = "all"
@@ -101,12 +102,12 @@ class ONNXRuntimeBackend(Backend):
         if precision == "int8":
             facts |= quantisation_facts(engine)
             onnx = engine / "model.onnx"
-        graph = graph_of(onnx, precision)
+        graph = graph_of(onnx, precision, checkpoint.outputs)
         if precision == "fp16" and self.provider == "cpu":
             require_no_crash(graph, level)
         options = provider_options(self.provider, precision)
         start = Start(PROVIDERS[self.provider], options, level, available_threads())
-        session = verified_session(start, graph, (checkpoint.height, checkpoint.width), precision)
+        session = verified_session(start, graph, checkpoint, precision)
         if precision == "int8":
             facts |= fusion_facts(session, start, engine)
         session.observed.update(facts)

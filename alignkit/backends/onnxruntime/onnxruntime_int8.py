@@ -7,7 +7,8 @@ that part of the int8 drift comes from the processor and not from the quantisati
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,11 @@ from alignkit.backends.onnxruntime.onnxruntime_session import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy.typing as npt
+
     from alignkit.arrays import Batch
+
+    Output = npt.NDArray[np.float32]
 
 _WEIGHTS_FILE, _IMAGES_FILE = "weights.txt", "checked.npy"
 """Files of an engine's folder: the bits of its weights in words, and the images of its check."""
@@ -64,17 +69,50 @@ def fusion_facts(session: ONNXRuntimeSession, start: Start, folder: Path) -> dic
         session, session=replace(start, level=OPTIMISATION_LEVELS["disabled"]).session(graph)
     )
     # one image at a time, as in calibration: a graph may allow no greater batch
-    fused, exact = (
-        np.concatenate([each.predict(image[None]) for image in images])
-        for each in (session, unfused)
-    )
-    apart, greatest = float(np.abs(fused - exact).max()), float(np.abs(exact).max())
-    distance = f"up to {apart:.2g} in logits up to {greatest:.2g}, {len(images)} images"
-    facts = {"weights": (folder / _WEIGHTS_FILE).read_text(), "fused from unfused": distance}
-    if not apart <= _TOLERANCE * greatest:  # written so that NaN warns too
+    fused, exact = ([each.predict(image[None]) for image in images] for each in (session, unfused))
+    found = {
+        name: _distance([each[at] for each in fused], [each[at] for each in exact])
+        for at, name in enumerate(session.outputs)
+    }
+    facts = {"weights": (folder / _WEIGHTS_FILE).read_text()}
+    facts["fused from unfused"] = f"{_in_words(found)}, {len(images)} images"
+    if off := {name: each for name, each in found.items() if each and each.is_far}:
         verb = "saturates" if kernels_saturate() else "departs from its graph"
         facts["warning"] = (
-            f"int8 {verb} on this processor: the fused kernels are off by {distance}; elsewhere "
-            "the same model predicts otherwise"
+            f"int8 {verb} on this processor: the fused kernels are off by {_in_words(off)}, "
+            f"{len(images)} images; elsewhere the same model predicts otherwise"
         )
     return facts
+
+
+@dataclass(frozen=True, slots=True)
+class _Distance:
+    """Distance of an output of the fused kernels from the same of the unfused ones."""
+
+    apart: float
+    greatest: float
+    """Greatest value of the unfused kernels."""
+
+    @property
+    def is_far(self) -> bool:
+        """Whether the kernels disagree; written so that NaN counts."""
+        return not self.apart <= _TOLERANCE * self.greatest
+
+
+def _distance(fused: Sequence[Output], exact: Sequence[Output]) -> _Distance | None:
+    """Compare an output of every image; ``None`` if the number of its objects varies."""
+    if len({each.shape for each in (*fused, *exact)}) != 1:
+        return None
+    apart = np.abs(np.concatenate(fused) - np.concatenate(exact))
+    return _Distance(float(apart.max(initial=0)), float(np.abs(exact).max(initial=0)))
+
+
+def _in_words(found: Mapping[str, _Distance | None]) -> str:
+    if len(found) == 1 and (only := next(iter(found.values()))):
+        return f"up to {only.apart:.2g} in logits up to {only.greatest:.2g}"
+    return "; ".join(
+        f"{name} up to {each.apart:.2g} in values up to {each.greatest:.2g}"
+        if each
+        else f"{name} not compared, as the number of its objects varies"
+        for name, each in found.items()
+    )

@@ -21,12 +21,15 @@ import numpy as np
 
 from alignkit.backends.onnx_graph import byte_products, products, refusal
 from alignkit.backends.onnxruntime import PROVIDERS
+from alignkit.backends.session_outputs import as_outputs, in_pieces, wanted_names
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.torch_settings import named_arithmetic
 
 if TYPE_CHECKING:
-    from alignkit.arrays import Batch, Logits
+    from alignkit.arrays import Batch
     from alignkit.backends import Precision
+    from alignkit.models.checkpoint import Checkpoint
+    from alignkit.tasks import Outputs
 
 _OPEN_SCRIPT = """
 import sys, onnxruntime
@@ -150,9 +153,9 @@ def require_no_crash(graph: bytes, level: str) -> None:
 
 
 def verified_session(
-    start: Start, graph: bytes, size: tuple[int, int], precision: Precision
+    start: Start, graph: bytes, checkpoint: Checkpoint, precision: Precision
 ) -> ONNXRuntimeSession:
-    """Load a graph, run one image of (height, width), and verify the provider and the types.
+    """Load the checkpoint's graph, run one image, and verify the provider and the types.
 
     Raises `MissingDependency` if the provider does not start, `BackendError` if the runtime cannot
     run the graph, or runs it elsewhere or otherwise.
@@ -161,6 +164,7 @@ def verified_session(
     if arithmetic != ("tf32" if precision == "tf32" else "ieee"):
         fix = "; set NVIDIA_TF32_OVERRIDE=0" if start.provider == PROVIDERS["tensorrt"] else ""
         raise BackendError(f"onnxruntime {precision}: products are computed in {arithmetic}{fix}")
+    size = (checkpoint.height, checkpoint.width)
     session, kernels = start.profiled_session(graph, size)
     kernels.require(start.provider, precision)
     observed = {
@@ -170,7 +174,12 @@ def verified_session(
         **kernels.facts(precision),
         "threads": str(start.threads),
     }
-    return ONNXRuntimeSession(session, observed)
+    return ONNXRuntimeSession(session, outputs_of(session, checkpoint), observed)
+
+
+def outputs_of(session: Any, checkpoint: Checkpoint) -> list[str]:
+    """Name the checkpoint's outputs in a graph; raise `BackendError` if it has no such output."""
+    return wanted_names(checkpoint.outputs, [each.name for each in session.get_outputs()])
 
 
 @dataclass(slots=True, eq=False)
@@ -178,13 +187,28 @@ class ONNXRuntimeSession:
     """A graph loaded in one provider."""
 
     session: Any
+    outputs: list[str]
+    """Names of the wanted outputs."""
     observed: dict[str, str] = field(default_factory=dict)
 
-    def predict(self, batch: Batch) -> Logits:
-        """Return (samples, classes) float32 for (samples, 3, height, width) float32."""
+    def predict(self, batch: Batch) -> Outputs:
+        """Return the wanted outputs for (samples, 3, height, width) float32."""
         assert self.session is not None, "the session is closed"
-        logits: Logits = self.session.run(None, {self.session.get_inputs()[0].name: batch})[0]
-        return logits
+        (given, *_) = self.session.get_inputs()
+        fixed = given.shape[0] if given.shape and isinstance(given.shape[0], int) else None
+
+        def run(part: Batch) -> Outputs:
+            return as_outputs(self.session.run(self.outputs, {given.name: part}))
+
+        return in_pieces(batch, fixed, run, self._declared())
+
+    def _declared(self) -> list[tuple[int | None, ...]]:
+        shapes = {each.name: each.shape for each in self.session.get_outputs()}
+        return [
+            # a side that varies has a name in place of its length
+            tuple(side if isinstance(side, int) else None for side in shapes[name])
+            for name in self.outputs
+        ]
 
     def effective(self) -> dict[str, str]:
         """Return the verified facts of the run."""

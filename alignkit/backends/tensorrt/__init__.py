@@ -105,7 +105,8 @@ class StronglyTyped(Backend):
         size = (source.checkpoint.height, source.checkpoint.width)
         tf32 = precision == "tf32"
         options = EngineOptions(self.plugin, self.batch, size, tf32, self._timings())
-        built = build_engine(graph_of(onnx, precision), options)
+        graph = graph_of(onnx, precision, source.checkpoint.outputs)
+        built = build_engine(graph, options)
         layers = self._layers(built)
         require(precision, layers, self.plugin)
         (folder / ENGINE).write_bytes(built.engine)
@@ -145,7 +146,7 @@ class StronglyTyped(Backend):
             raise BackendError(f"{self.plugin} {precision} needs the folder of a built engine")
         from alignkit.backends.tensorrt.tensorrt_session import open_engine
 
-        return open_engine(self.plugin, onnx, precision, self.batch, checkpoint.classes)
+        return open_engine(self.plugin, onnx, precision, self.batch, checkpoint.outputs)
 
     def version(self) -> str:
         """Name both versions: ``tensorrt 11.4.0.106, NVIDIA H100 80GB HBM3, driver 580.65.06``."""

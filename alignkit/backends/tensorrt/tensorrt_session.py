@@ -13,6 +13,7 @@ import torch
 
 from alignkit.backends import BACKENDS
 from alignkit.backends.onnx_quantisation import quantisation_facts
+from alignkit.backends.session_outputs import as_outputs, wanted_names
 from alignkit.backends.tensorrt import ENGINE, PRODUCTS
 from alignkit.backends.tensorrt.tensorrt_build import message_logger
 from alignkit.backends.tensorrt.tensorrt_layers import (
@@ -29,8 +30,9 @@ from alignkit.torch_settings import named_arithmetic, require_device
 if TYPE_CHECKING:
     import tensorrt
 
-    from alignkit.arrays import Batch, Logits
+    from alignkit.arrays import Batch
     from alignkit.backends import Precision
+    from alignkit.tasks import Outputs
 
 
 @dataclass(slots=True, eq=False)
@@ -101,9 +103,16 @@ def inspected_layers(backend: str, serialised: bytes) -> tuple[EngineLayer, ...]
 
 
 def open_engine(
-    backend: str, folder: Path, precision: Precision, batch: tuple[int, int, int], classes: int
+    backend: str,
+    folder: Path,
+    precision: Precision,
+    batch: tuple[int, int, int],
+    outputs: tuple[str, ...] = (),
 ) -> TensorRTSession:
-    """Load ``model.engine`` and verify it with the inspector and ``products.engine``."""
+    """Load ``model.engine`` and verify it with the inspector and ``products.engine``.
+
+    ``outputs`` names those that the session returns; empty for the only one.
+    """
     engine = Engine.read(backend, (folder / ENGINE).read_bytes())
     layers = engine.layers()
     require(precision, layers, backend)
@@ -123,7 +132,7 @@ def open_engine(
     }
     if precision == "int8":
         observed |= quantisation_facts(folder)
-    return TensorRTSession(engine, batch, classes, observed)
+    return TensorRTSession(engine, batch, outputs, observed)
 
 
 @dataclass(slots=True, eq=False)
@@ -132,13 +141,14 @@ class TensorRTSession:
 
     engine: Engine | None
     batch: tuple[int, int, int]
-    classes: int
+    outputs: tuple[str, ...]
+    """Names of the wanted outputs; empty for the only one."""
     observed: dict[str, str] = field(default_factory=dict)
 
-    def predict(self, batch: Batch) -> Logits:
-        """Return (samples, classes) float32 for (samples, 3, height, width) float32.
+    def predict(self, batch: Batch) -> Outputs:
+        """Return the wanted outputs for (samples, 3, height, width) float32.
 
-        Raises `BackendError` for a batch outside the engine's profile.
+        Raises `BackendError` for a batch outside the engine's profile, or an unknown output.
         """
         assert self.engine is not None, "the session is closed"
         smallest, _, greatest = self.batch
@@ -148,8 +158,10 @@ class TensorRTSession:
                 f"this backend's batch, or evaluate.batch_size to at most {greatest}"
             )
         (name,) = self.engine.names("INPUT")
-        logits: Logits = self.engine.run({name: torch.from_numpy(batch).cuda()})[0].cpu().numpy()
-        return logits
+        found = self.engine.run({name: torch.from_numpy(batch).cuda()})
+        by_name = dict(zip(self.engine.names("OUTPUT"), found, strict=True))
+        names = wanted_names(self.outputs, [*by_name])
+        return as_outputs(by_name[each].cpu().numpy() for each in names)
 
     def effective(self) -> dict[str, str]:
         """Return the verified facts of the run."""

@@ -12,6 +12,7 @@ from alignkit.judge.verdict_words import explained, worst_first
 from alignkit.record import RuleOutcome
 from alignkit.text.names import place_in_words
 from alignkit.text.numbers import shorten
+from alignkit.text.verdict_text import verdict_text, verdict_word
 
 _SHOWN = 9
 """Annotations of a kind; the tenth says how many more there are."""
@@ -38,7 +39,8 @@ class GitHub:
 
     def render(self, result: GateResult) -> str:
         """Return at most 10 lines of a kind, and one notice for a verdict that passes."""
-        title = {"title": f"alignkit gate: {result.name} {result.verdict.state}"}
+        title = {"title": f"alignkit gate: {result.name} {verdict_word(result.verdict)}"}
+        said = "\n".join(verdict_text(result.verdict))
         lines: dict[str, list[str]] = {"error": [], "warning": []}
         for finding in result.findings:
             where = {"file": finding.file}
@@ -55,14 +57,14 @@ class GitHub:
                 text = f"{place_in_words(outcome, result.names)}: {explained(outcome)}"
                 lines[kind].append(_command(kind, where, text))
         if result.exit_code and not lines["error"]:
-            lines["error"].append(_command("error", title, result.verdict.sentence))
+            lines["error"].append(_command("error", title, said))
         for kind, of_kind in lines.items():
             if len(of_kind) > _SHOWN + 1:
                 more = f"{len(of_kind) - _SHOWN} more; see the step's summary"
                 of_kind[_SHOWN:] = [_command(kind, {}, more)]
         shown = [*lines["error"], *lines["warning"]]
         if not shown:
-            shown.append(_command("notice", title, result.verdict.sentence))
+            shown.append(_command("notice", title, said))
         return "\n".join(shown) + "\n"
 
 
@@ -122,6 +124,8 @@ class JUnit:
             for each in result.verdict.overrides:
                 ET.SubElement(properties, "property", name="set", value=_xml_text(each))
         suite.extend(cases)
+        said = ET.SubElement(suite, "system-out")
+        said.text = _xml_text("\n".join(verdict_text(result.verdict)))
         root = ET.Element("testsuites")
         root.append(suite)
         ET.indent(root)

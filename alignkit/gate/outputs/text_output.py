@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from alignkit.gate.outputs import GateResult
@@ -10,13 +10,15 @@ from alignkit.judge.evidence import EARLIER_STAGE
 from alignkit.judge.verdict_words import explained, remark, worst_first
 from alignkit.record import RuleOutcome, Verdict
 from alignkit.report.matrix_view import simulations, warnings
-from alignkit.report.verdict_view import verdict_word
 from alignkit.text import columns, printable
 from alignkit.text.markdown import Written, code, fenced, markdown_text
 from alignkit.text.names import Names, controls_words, place_in_words, surrogate_lines
 from alignkit.text.numbers import shorten
+from alignkit.text.verdict_text import action_words, steps, verdict_text, verdict_word
 
-_OUTCOMES = 10
+_LINES = 12
+"""Lines of the verdict."""
+_OUTCOMES = 7
 """Outcomes that did not pass; with all else, fewer than 30 lines."""
 _FINDINGS = 3
 _CHARACTERS = 60_000
@@ -32,10 +34,10 @@ class Text:
     def render(self, result: GateResult) -> str:
         """Return at most 30 lines, none of them shortened."""
         verdict = result.verdict
-        ended = f"exit {result.exit_code}{', not enforced' if verdict.informational else ''}"
+        ended = f"exit {result.exit_code}" * bool(result.exit_code)
         lines = [
-            f"{result.name}: {verdict_word(verdict)} ({ended})",
-            *_brief(verdict).splitlines()[:8],
+            f"{result.name}: {verdict_word(verdict, ended)}",
+            *"\n".join(verdict_text(verdict)).splitlines()[:_LINES],
             *_outcome_lines(verdict.rules, result.names),
         ]
         # without a record nothing was measured, and the sentence is the finding
@@ -48,25 +50,23 @@ class Text:
         return "\n".join([*map(printable, lines), columns(_facts(result))]) + "\n"
 
 
-def _brief(verdict: Verdict) -> str:
-    """Return the sentence without the values of the first rule, which the next line shows."""
-    sentence = verdict.sentence
-    for each in verdict.rules:
-        cause = f"; {each.cause}" if each.cause else ""
-        sentence = sentence.replace(f": {each.observed} ({each.limit}){cause}.", ".", 1)
-    return sentence
+def _shared_words(outcome: RuleOutcome) -> tuple[str, ...]:
+    """Return the words by which outcomes of one place share a line."""
+    if outcome.cause == EARLIER_STAGE:  # stages that only pass a change on
+        return (EARLIER_STAGE,)
+    if outcome.state == "error":  # the reason does not depend on the limit
+        return (outcome.observed,)
+    return outcome.metric, explained(outcome)
 
 
 def _outcome_lines(outcomes: Sequence[RuleOutcome], names: Names) -> list[str]:
     shown = [each for each in worst_first(outcomes) if each.state != "pass"]
     if not shown:
         return []
-    # stages that only pass a change on are one line of their place
     groups: dict[tuple[str, ...], list[RuleOutcome]] = {}
     for each in shown:
-        where, passed_on = place_in_words(each, names), each.cause == EARLIER_STAGE
-        words = (EARLIER_STAGE,) if passed_on else (each.metric, explained(each))
-        groups.setdefault((each.state, where, *words), []).append(each)
+        where = place_in_words(each, names)
+        groups.setdefault((each.state, where, *_shared_words(each)), []).append(each)
     rows = [
         (state, ", ".join(each.metric for each in members), where, words[-1])
         if len(members) > 1
@@ -109,9 +109,11 @@ class Markdown:
         if result.pending is not None and result.pending.count:
             again += f"  \nIf the change is meant: {code(result.review)}"
         parts = [
-            f"## {_SIGNS[verdict.state]} {markdown_text(result.name)}: {verdict.state}",
+            f"## {_SIGNS[verdict.state]} {markdown_text(result.name)}: {verdict_word(verdict)}",
             # a mistake in the file is shown with a caret below it, which needs a fixed pitch
             fenced(sentence) if "\n" in sentence else markdown_text(sentence),
+            markdown_text(verdict.cause),
+            *_steps(verdict),
             *map(markdown_text, surrogate_lines(result.record.paths if result.record else ())),
             _rule_table(verdict.rules, result.names),
             *(markdown_text(f"{each}.") for each in _simulated(result)),
@@ -119,6 +121,13 @@ class Markdown:
             again,
         ]
         return shorten("\n\n".join(part for part in parts if part), _CHARACTERS) + "\n"
+
+
+def _steps(verdict: Verdict) -> Iterator[str]:
+    for lead, action, given in steps(verdict):
+        yield f"**{lead}:** {markdown_text(action_words(action))}"
+        if given:
+            yield fenced(given)
 
 
 def _simulated(result: GateResult) -> list[str]:

@@ -10,15 +10,19 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from alignkit.text import printable
 from alignkit.text.markdown import fenced, markdown_text
+from alignkit.text.numbers import shorten_middle
 
 PAGE_ASSETS = ("report.css", "viewer.css", "report.js", "report.js.LICENSES")
 """Files that a page with a script loads."""
 
 
 def html(template: str, **views: Any) -> str:
-    """Render an HTML template; every value is escaped."""
-    return _environment(autoescape=True).get_template(template).render(**views)
+    """Render an HTML template; every value is escaped, and shows characters that are not seen."""
+    environment = _environment(autoescape=True, finalize=_visible)
+    environment.filters["middle"] = shorten_middle
+    return environment.get_template(template).render(**views)
 
 
 def markdown(template: str, **views: Any) -> str:
@@ -41,6 +45,11 @@ def trusted(text: str) -> Markup:
     if re.search(r"</(script|style)|<!--", text, re.IGNORECASE):
         raise ValueError("an asset holds the end of a script, a style or the start of a comment")
     return Markup(text)  # noqa: S704 - no word of a record is in it
+
+
+def _visible(value: Any) -> Any:
+    """Write out what would turn the direction of a page's text; `Markup` is alignkit's own."""
+    return printable(value) if type(value) is str else value
 
 
 # made once: a page renders dozens of parts of two languages

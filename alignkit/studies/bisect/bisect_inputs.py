@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from alignkit.arrays import Batch, Pixels
 from alignkit.backends import BACKENDS, Precision
 from alignkit.errors import ConfigError, NothingCompared
-from alignkit.experiment import listed
+from alignkit.experiment import Mistakes
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.option import plugin_from
 from alignkit.experiment.yaml_source import parse
@@ -77,7 +77,9 @@ def inputs_from_cell(
         raise NothingCompared(f"there is no model for {evaluation.place}: {why}")
     checkpoint = trained.ended.value
     prepared = sets.evaluated(evaluation.preprocess.name)
-    pixels = prepared.batch(prepared.decoded[:count], evaluation.preprocess.normalise)
+    # the first images of one size, where a path's varies
+    _, stop = prepared.spans(prepared.decoded, count)[0]
+    pixels = prepared.batch(prepared.decoded[:stop], evaluation.preprocess.normalise)
     batch = np.ascontiguousarray(pixels)  # runtimes take no view
     source = model_source(evaluation, checkpoint, sets, context.workspace)
     return BisectInputs(
@@ -162,7 +164,7 @@ def _size(file: Path, graph: Any, asked: int | None, count: int) -> tuple[int, i
     inputs = inputs_of(graph)
     shape = [each.dim_value for each in inputs[0].type.tensor_type.shape.dim] if inputs else []
     if len(inputs) != 1 or len(shape) != 4 or shape[1] not in (0, 3):
-        raise ConfigError(f"{file}: an image classifier with one input, Nx3xHxW, is needed")
+        raise ConfigError(f"{file}: a model of images with one input, Nx3xHxW, is needed")
     if shape[0] not in (0, count):
         raise ConfigError(
             f"{file} takes exactly {shape[0]} images at a time; give --count {shape[0]}"
@@ -177,6 +179,11 @@ def _path(text: str, height: int, width: int) -> Preprocess:
     from alignkit.search.target import preprocess_of
 
     path = preprocess_of(text, height)
+    if path.varies:
+        raise ConfigError(
+            f"--preprocess {text} gives images of varying sizes, and one batch runs on both sides; "
+            "name a path without 'auto'"
+        )
     if path.size != (height, width):
         prepared = "x".join(map(str, path.size))
         raise ConfigError(
@@ -214,7 +221,7 @@ def runtime_named(text: str) -> Runtime:
         if equals:
             source = parse(value, text)  # typed as in a file: 3 is a number
             if source.problems:
-                raise ConfigError(listed(source.problems))
+                raise Mistakes(source.problems)
             options[key] = source.value
         elif word in get_args(Precision):
             precision = word

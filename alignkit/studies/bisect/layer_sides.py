@@ -91,11 +91,11 @@ class ONNXSide:
     def _run(self, graph: Any, batch: Batch, what: str) -> Values:
         import onnx
 
-        # a cut is another graph, and its outputs are no classes to reorder
+        # a cut is another graph with one output
         checkpoint = replace(
             self.checkpoint,
             key=f"{self.checkpoint.key} to {what}",
-            order=(),
+            outputs=(),
             height=batch.shape[2],
             width=batch.shape[3],
         )
@@ -107,7 +107,7 @@ class ONNXSide:
                 self.runtime.backend, source, self.runtime.precision, Workspace(Path(folder))
             )
             with open_session(self.runtime, checkpoint, engine) as session:
-                return session.predict(batch)
+                return session.predict(batch)[0]
 
 
 @dataclass(eq=False)

@@ -13,7 +13,8 @@ from alignkit.errors import NotComparable, NothingCompared
 from alignkit.record import PathFacts, RunRecord
 from alignkit.record.study_documents import ComparedRun, Difference, RunComparison
 from alignkit.studies.compare_runs.compared_runs import stored_run
-from alignkit.studies.compare_runs.run_changes import entry_changes, pixel_changes, stage_changes
+from alignkit.studies.compare_runs.pixel_changes import pixel_changes, stage_changes
+from alignkit.studies.compare_runs.run_changes import entry_changes
 from alignkit.version import __version__
 
 MACHINE = re.compile(r"x86_64|amd64|aarch64|arm64", re.IGNORECASE)
@@ -59,20 +60,27 @@ def _side(folder: Path, record: RunRecord) -> ComparedRun:
         started=record.started,
         verdict=record.verdict.state,
         sentence=record.verdict.sentence,
+        images=record.data.eval,
         paths=record.paths,
         simulations={
             each.column.runtime: each.simulation for each in record.matrix if each.simulation
         },
         quick=record.quick,
+        task=record.task,
     )
 
 
 def check_comparable(before: RunRecord, after: RunRecord, *, force: bool) -> tuple[str, ...]:
     """Return the obstacles that ``force`` overrules; empty if there are none.
 
-    Raises `NotComparable` with the reasons: always if the classes differ; without ``force`` if
+    Raises `NotComparable` with the reasons: always if task or classes differ; without ``force`` if
     images, GPU, system, or settings that change numbers differ.
     """
+    if before.task.name != after.task.name:
+        raise NotComparable(
+            f"the runs have different tasks ({before.task.name} and {after.task.name}), and an "
+            "answer of one is none of the other; compare two runs of one experiment"
+        )
     # not a matter of --force: no number would mean anything
     if before.data.classes != after.data.classes:
         raise NotComparable(

@@ -1,7 +1,8 @@
 """`alignkit conformance`: whether a plugin keeps its family's contract, check by check.
 
-The contracts stand at the top of `alignkit.decoders`, `alignkit.resizers`, `alignkit.backends` and
-`alignkit.datasets`. The tests of alignkit call the same checks for every plugin of its own.
+The contracts stand at the top of `alignkit.decoders`, `alignkit.resizers`, `alignkit.backends`,
+`alignkit.datasets` and `alignkit.tasks`. The tests of alignkit call the same checks for every
+plugin of its own.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from alignkit.errors import AlignkitError, ConfigError, DataError, ExitCode, Mis
 from alignkit.experiment.option import plugin_from
 from alignkit.plugins import PluginTable, did_you_mean
 from alignkit.resizers import RESIZERS
+from alignkit.tasks import TASKS
 
 _MAJOR_MINOR = r"(?<![\d.])\d+\.\d+"
 """Regular expression of the first two numbers of a version."""
@@ -86,6 +88,7 @@ CHECKED: dict[str, tuple[PluginTable, str]] = {
     "resizer": (RESIZERS, "resizer_checks"),
     "backend": (BACKENDS, "backend_checks"),
     "dataset": (DATASETS, "dataset_checks"),
+    "task": (TASKS, "task_checks"),
 }
 """Family → its plugins, and the module of its checks."""
 
@@ -112,7 +115,8 @@ def conformance(
     # a data set's options are the user's, such as a folder that does not exist
     raised = (MissingDependency, DataError) if kind == "dataset" else (MissingDependency,)
     results = [made(each, raised=raised) for each in chain(checks(plugin), given)]
-    results.append(made(version_check(plugin, found.version())))
+    if hasattr(plugin, "version"):  # a task depends on no library of its own
+        results.append(made(version_check(plugin, found.version())))
     return Conformance(kind, name, found.package, found.version(), tuple(results))
 
 

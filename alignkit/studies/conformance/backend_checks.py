@@ -74,7 +74,7 @@ class SmallModel:
     def predict(self, backend: Backend, precision: Precision) -> Logits:
         """Return (24, 10) float32."""
         with closing(self.open(backend, precision)) as session:
-            return session.predict(self.batch)
+            return session.predict(self.batch)[0]
 
 
 def checks(backend: Backend) -> Iterator[Check]:
@@ -103,15 +103,17 @@ def session_contract(model: Any, backend: Backend, precision: Precision) -> str:
     """
     before = model.batch.copy()
     with closing(model.open(backend, precision)) as session:
-        logits = session.predict(model.batch)
+        outputs = session.predict(model.batch)
+        require(isinstance(outputs, tuple) and len(outputs) == 1, f"{len(outputs)} outputs, not 1")
+        (logits,) = outputs
         require(logits.dtype == np.float32, f"logits of {logits.dtype}, expected float32")
         expected = (len(model.batch), model.checkpoint.classes)
         require(logits.shape == expected, f"logits of shape {logits.shape}, expected {expected}")
         require(logits.flags.c_contiguous, "logits are not C-contiguous")
         require(np.array_equal(model.batch, before), "predict() writes to its input")
-        again = session.predict(model.batch)
+        (again,) = session.predict(model.batch)
         require(np.array_equal(again, logits), "a second call gives other bits")
-        one = session.predict(model.batch[:1]).shape
+        one = session.predict(model.batch[:1])[0].shape
         require(one == (1, expected[1]), f"a batch of one gives shape {one}")
         effective = session.effective()
         ran = effective.get("precision")

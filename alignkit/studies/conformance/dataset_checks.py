@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import partial
 from typing import Any, get_args
 
+import numpy as np
+
+from alignkit.annotations import Annotation, Boxes, Mask
 from alignkit.datasets import Dataset
+from alignkit.preprocess.exif import exif_orientation
+from alignkit.preprocess.image_header import declared_size
 from alignkit.samples import Samples, Split
 from alignkit.studies.conformance import Check, NotApplicable, require
 
@@ -18,6 +23,8 @@ _READ = 20
 def checks(dataset: Dataset) -> Iterator[Check]:
     """Yield every check of a data set."""
     yield Check("has unique ids, and a label in its classes for each", lambda: labels(dataset))
+    yield Check("annotates every image as it says", lambda: annotated(dataset))
+    yield Check("annotates within the images", lambda: within(dataset.evaluation()))
     yield Check("shares classes and no sample between its splits", lambda: disjoint(dataset))
     yield Check("gives the same samples twice", lambda: twice(dataset))
     yield Check("reads every image as bytes", lambda: readable(dataset.evaluation()))
@@ -36,15 +43,63 @@ def labels(dataset: Dataset) -> str:
     return f"{len(training)} and {len(evaluation)} samples, {len(evaluation.classes)} classes"
 
 
+def annotated(dataset: Dataset) -> str:
+    """Check that every annotation is of the kind ``truth``, and of the classes."""
+    truth = getattr(dataset, "truth", "class")  # of a plugin that extends no `Dataset`
+    for samples in _both(dataset):
+        found = samples.truth
+        require(not len(samples) or found == truth, f"truth is {truth}, the samples' {found}")
+        known = range(len(samples.classes))
+        for name, each in zip(samples.ids, samples.annotations, strict=False):
+            require(each.truth == truth, f"{name}: {each.truth} among {truth}")
+            if each.truth != "mask":  # masks are read from files: `within` reads some
+                wrong = [label for label in each.present() if label not in known]
+                require(not wrong, f"{name}: class {wrong[:1]} of {len(known)}")
+    return truth
+
+
+def within(samples: Samples) -> str:
+    """Check that boxes lie in their images, and that masks have their size and their classes."""
+    if samples.truth not in ("boxes", "mask"):
+        raise NotApplicable("it has no boxes and no masks")
+    looked = range(min(_READ, len(samples)))
+    for index in looked:
+        name, encoded, each = samples.ids[index], samples.read(index), samples.annotations[index]
+        size = declared_size(encoded)
+        if size is None:
+            continue  # an image that cannot be decoded
+        sides = size if exif_orientation(encoded) < 5 else size[::-1]
+        if isinstance(each, Boxes):
+            inside = (each.corners >= 0).all() and (each.corners <= [*sides[::-1]] * 2).all()
+            require(inside, f"{name}: a box leaves the image")
+            area = (each.corners[:, 2:] > each.corners[:, :2]).all()
+            require(area, f"{name}: a box has no area")
+        elif isinstance(each, Mask):
+            shape = each.read().shape
+            require(shape == sides, f"{name}: its mask is {shape}, the image {sides}")
+            wrong = [label for label in each.present() if label >= len(samples.classes)]
+            require(not wrong, f"{name}: class {wrong[:1]} of {len(samples.classes)}")
+    return f"{len(looked)} images"
+
+
 def disjoint(dataset: Dataset) -> str:
-    """Check that no evaluation image is trained on."""
+    """Check that the classes are the same, or are identities, and that no image is in both."""
     training, evaluation = _both(dataset)
     if not len(training):
         raise NotApplicable("it has no training images")
-    require(
-        not training.labels or training.classes == evaluation.classes,
-        "the splits have different classes",
-    )
+    if getattr(dataset, "held_out", False):  # of a plugin that extends no `Dataset`
+        for samples, names in (
+            (training, dataset.trained_names()),
+            (evaluation, dataset.class_names()),
+        ):
+            require(not names or samples.classes == names, "it names other identities")
+            unique = len({*samples.classes}) == len(samples.classes)
+            require(unique, "an identity is there twice")
+    else:
+        require(
+            training.truth == "none" or training.classes == evaluation.classes,
+            "the splits have different classes",
+        )
     shared = set(training.ids) & set(evaluation.ids)
     require(
         not shared, f"{len(shared)} samples are in both splits, the first {min(shared, default='')}"
@@ -58,6 +113,8 @@ def twice(dataset: Dataset) -> str:
     first, again = dataset.evaluation(), replace(whole).evaluation()
     require(first.ids == again.ids, "the order or the ids differ the second time")
     require(first.labels == again.labels, "the labels differ the second time")
+    same = all(map(_are_equal, first.annotations[:_READ], again.annotations[:_READ]))
+    require(same, "the annotations differ the second time")
     require(first.fingerprint == again.fingerprint, "the fingerprint differs the second time")
     return f"{len(first)} samples, fingerprint {first.fingerprint[:12]}"
 
@@ -90,6 +147,15 @@ def fingerprints(dataset: Dataset) -> str:
             same, f"fingerprint({split!r}) is {told[:12]}, the samples' {samples.fingerprint[:12]}"
         )
     return "those of the samples"
+
+
+def _are_equal(first: Annotation, again: Annotation) -> bool:
+    if isinstance(first, Boxes) and isinstance(again, Boxes):
+        pairs = zip(astuple(first), astuple(again), strict=True)
+        return all(np.array_equal(a, b) for a, b in pairs)
+    if isinstance(first, Mask) and isinstance(again, Mask):
+        return np.array_equal(first.read(), again.read())
+    return first == again
 
 
 def _both(dataset: Dataset) -> tuple[Samples, Samples]:

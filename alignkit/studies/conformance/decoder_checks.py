@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import io
-import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
@@ -17,6 +14,7 @@ import numpy.typing as npt
 
 from alignkit.arrays import Image
 from alignkit.decoders import Decoded, Decoder
+from alignkit.machine import without_messages
 from alignkit.samples import Samples
 from alignkit.studies.conformance import Check, Nonconforming, NotApplicable, require
 
@@ -136,7 +134,7 @@ def _counted(outcomes: Iterable[str]) -> str:
 
 def unreadable_files(decoder: Decoder) -> str:
     """Check bytes that are no image: they end as failed or unsupported."""
-    with _without_messages():
+    with without_messages():
         for name, encoded in UNREADABLE.items():
             unreadable_file(decoder, name, encoded)
     return f"{len(UNREADABLE)} kinds of bytes"
@@ -161,7 +159,7 @@ def damaged_file(decoder: Decoder, encoded: bytes) -> str:
         for position in rng.integers(2, len(encoded), _BYTES):
             damaged[position] = rng.integers(256)
         files.append(bytes(damaged))
-    with _without_messages():
+    with without_messages():
         outcomes = [decoder.decode(each) for each in files]
     for each in outcomes:
         check_decoded(each)
@@ -208,24 +206,6 @@ def same_in_threads(call: Callable[[Any], npt.NDArray[Any]], arguments: Sequence
         same = np.array_equal(image, alone[index % len(arguments)])
         require(same, f"call {index} of {len(together)} in {_THREADS} threads gave other pixels")
     return f"{len(together)} calls in {_THREADS} threads"
-
-
-@contextmanager
-def _without_messages() -> Iterator[None]:
-    """Drop the lines in which C libraries describe each damaged file, on stderr or stdout."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = {number: os.dup(number) for number in (1, 2)}
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        for number in kept:
-            os.dup2(nowhere, number)
-        yield
-    finally:
-        for number, own in kept.items():
-            os.dup2(own, number)
-            os.close(own)
-        os.close(nowhere)
 
 
 def _pixels(decoder: Decoder, encoded: bytes) -> Image:

@@ -166,7 +166,7 @@ class SetDescription:
     bytes: int
     """Size of the encoded files."""
     classes: dict[str, int]
-    """Class → images; empty without labels."""
+    """Class → images that have it; empty without labels."""
     sizes: int
     """Number of different sizes."""
     width: SideLengths
@@ -204,6 +204,8 @@ def describe(name: str, samples: Samples, look: Look, stage: ProgressStage) -> S
         first = f"; the first, {remarked[0].id}: {remarked[0].reason}" if remarked else ""
         raise DataError(f"{name}: none of {len(samples)} images could be decoded{first}")
     of_class = Counter(samples.labels)
+    for annotation in samples.annotations:
+        of_class.update(annotation.present())
     return SetDescription(
         name=name,
         images=len(samples),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
+from alignkit.compare.compare_pixels import drawn_images
 from alignkit.errors import ExitCode, MissingDependency, worst
 from alignkit.experiment.yaml_argument import NamedPath
 from alignkit.isolation import Limits
@@ -34,6 +35,7 @@ from alignkit.studies.diff.diff_tally import (
     coverage_diffs,
     pair_diffs,
 )
+from alignkit.task_facts import CLASSIFICATION
 from alignkit.version import __version__
 
 if TYPE_CHECKING:
@@ -146,6 +148,7 @@ def _diff(request: DiffRequest, model: Opened | None, progress: Progress) -> Dif
         census=census(tally),
         pairs=pairs,
         model=model and given_model_facts(model),
+        task=model.decoder.task.facts() if model else CLASSIFICATION,
         stress=tuple(
             StressDiff(name=each.name, encoder=each.encoder(), pairs=_pairs(request, counted))
             for each, counted in stressed
@@ -167,7 +170,9 @@ def exit_code(record: DiffRecord, *, fail_on_coverage: bool = False) -> ExitCode
 
 def _tally(request: DiffRequest, progress: Progress, stress: Stress | None) -> DiffTally:
     paths = tuple(each.preprocess for each in request.usable)
-    work = DiffImages(paths, EXTENTS[request.ssim], EXTENTS[request.planes], stress)
+    # the images as they are show where paths differ; re-encoding them changes how much
+    drawn = None if stress else drawn_images(request.samples)
+    work = DiffImages(paths, EXTENTS[request.ssim], EXTENTS[request.planes], drawn, stress)
     tally = DiffTally(paths)
     with progress.stage("compare", len(request.samples), stress.name if stress else "") as stage:
         for part in run_isolated(

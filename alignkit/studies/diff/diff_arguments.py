@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alignkit.arrays import Pixels
 from alignkit.datasets.regular_file import escaped_name, read_text
 from alignkit.errors import ConfigError, DataError
 from alignkit.experiment.experiment import Experiment
+from alignkit.experiment.task_option import NEEDS_MODEL
 from alignkit.plugins import did_you_mean, nearest
-from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.record.diff_document import DiffRecord, write_diff_record
 from alignkit.record.document import document_text
-from alignkit.samples import Samples
+from alignkit.samples import Samples, choose
 from alignkit.stored_file import write_output
 from alignkit.studies.diff import DiffRequest
 from alignkit.text.numbers import grouped
@@ -48,7 +46,6 @@ def samples_of(
     if no path is given or an id is unknown, `NothingCompared` if there is no image, and `DataError`
     if a file cannot be read.
     """
-    from alignkit.datasets.image_files import choose
     from alignkit.datasets.unlabelled_images import Images
 
     if given:
@@ -57,8 +54,7 @@ def samples_of(
         words = ", ".join(escaped_name(os.fspath(each)) for each in given[:_NAMED])
         if len(given) > _NAMED:
             words += f" and {len(given) - _NAMED} more"
-        samples = images.evaluation()
-        total = len(samples) if limit is None else replace(images, limit=None).counts()[1]
+        samples, total = images.drawn()
         return _only(samples, only), words + _drawn(len(samples), total)
     if experiment is None:
         raise ConfigError("name a folder of images, or a --config file with data")
@@ -75,13 +71,22 @@ def _drawn(images: int, total: int) -> str:
     return f", drawn from {grouped(total)}, the same ones every time" if images < total else ""
 
 
-def model_and_side(text: str | None) -> tuple[UserModel | None, int | None]:
-    """Return the model of ``--model``, and the side of its input if it states a square."""
-    if text is None:
-        return None, None
-    from alignkit.predict.given_model import given_model, own_size
+def model_and_side(
+    text: str | None, task: str = "", experiment: Experiment | None = None
+) -> tuple[UserModel | None, int | None]:
+    """Return the model of ``--model``, and the side of its input if it states a square.
 
-    model = given_model(text)
+    ``task`` is that of ``--task``, by default the experiment's. Raises `ConfigError` for a task
+    without a model.
+    """
+    if text is None:
+        if task:
+            raise ConfigError(NEEDS_MODEL)
+        return None, None
+    from alignkit.predict.given_model import given_model, given_task, own_size
+
+    own = experiment.task if experiment else None
+    model = given_model(text, given_task(task) if task else own)
     height, width = own_size(model) or (None, None)
     return model, height if height == width else None
 
@@ -132,33 +137,21 @@ def write_outputs(
 
 
 def with_pictures(record: DiffRecord, request: DiffRequest, folder: Path) -> DiffRecord:
-    """Write the pictures below ``folder``; return the record with their `WorstImage` entries."""
-    from alignkit.record.picture_facts import write_worst
+    """Write the pictures below ``folder``; return the record with their `ShownImage` entries."""
+    from alignkit.compare.shown_stages import ImageTaker
 
-    pairs = [pair for pair in record.pairs if pair.state == "measured"]
-    wanted = {image.id for pair in pairs for image in pair.worst[:_PICTURED]}
-    places = [index for index, name in enumerate(request.samples.ids) if name in wanted]
-    paths = [each.preprocess for each in request.usable]
-    images = encoded_images(request.samples, places, changed="fail")
-    # by image and index of the path: the input of the normalise stage
-    taken: dict[tuple[str, int], Pixels] = {}
-    for place, found in zip(places, take_pixels(paths, images, limits=request.limits), strict=True):
-        for number, each in enumerate(found):
-            if each.pixels is not None:
-                taken[request.samples.ids[place], number] = each.pixels
+    paths = {each.preprocess.name: each.preprocess for each in request.usable}
     shown = [
-        write_worst(
+        image
+        for pair in record.pairs
+        if pair.state == "measured"
+        for image in ImageTaker(
+            paths[pair.reference],
+            paths[pair.candidate],
+            request.samples,
             folder,
-            taken[image.id, 0],
-            taken[image.id, number],
-            reference=pair.reference,
-            candidate=pair.candidate,
-            id=image.id,
-            label="",
-            stage="colour",
-        )
-        for number, pair in enumerate(pairs, 1)
-        for image in pair.worst[:_PICTURED]
-        if (image.id, 0) in taken and (image.id, number) in taken
+            changed="fail",
+            limits=request.limits,
+        ).show([each.id for each in pair.worst[:_PICTURED]])
     ]
-    return record.model_copy(update={"worst": tuple(shown)})
+    return record.model_copy(update={"shown": tuple(shown)})

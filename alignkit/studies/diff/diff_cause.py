@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 from alignkit.preprocess import STAGES
 from alignkit.progress import Progress
-from alignkit.record import PathFacts
+from alignkit.record import KnownEffect, Mechanism, PathFacts
 from alignkit.record.diff_document import (
     GivenModel,
-    KnownEffect,
-    Mechanism,
     PairDiff,
     PredictionDrift,
     StageCause,
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from alignkit.predict.given_model import Opened
     from alignkit.preprocess import Preprocess
     from alignkit.studies.diff import DiffRequest
+    from alignkit.studies.diff.diff_predictions import KnownRecords
 
 
 def with_causes(
@@ -42,6 +41,7 @@ def with_causes(
     """
     known = {each.preprocess.name: each.preprocess for each in request.usable}
     facts = {each.name: each for each in paths}
+    on_reference: KnownRecords = {}
     found = []
     for pair in pairs:
         if not pair.compared:
@@ -52,7 +52,7 @@ def with_causes(
         mechanism = None
         if causes:
             mechanism = main_mechanism(*both, request.samples, request.limits, request.threads)
-        drift = _predicted(both, request, model, progress) if model else None
+        drift = _predicted(both, request, model, on_reference, progress) if model else None
         effects = () if drift or not causes else _effects(pair, causes, mechanism)
         found.append(
             pair.model_copy(
@@ -76,12 +76,19 @@ def given_model_facts(model: Opened) -> GivenModel:
         runtime=model.runtime,
         outputs=len(model.outputs),
         size=model.size,
+        recognised=model.recognised,
     )
 
 
 def _predicted(
-    both: tuple[Preprocess, Preprocess], request: DiffRequest, model: Opened, progress: Progress
+    both: tuple[Preprocess, Preprocess],
+    request: DiffRequest,
+    model: Opened,
+    on_reference: KnownRecords,
+    progress: Progress,
 ) -> PredictionDrift:
+    from alignkit.attribute.mixture_records import TaskSession
+    from alignkit.studies.diff.diff_answers import answer_drift
     from alignkit.studies.diff.diff_predictions import predict_mixtures, prediction_drift
 
     title = f"{model.name}, {both[1].title}"
@@ -89,12 +96,15 @@ def _predicted(
         predicted = predict_mixtures(
             *both,
             request.samples,
-            model.session,
+            TaskSession(model.session, model.decoder),
             limits=request.limits,
             threads=request.threads,
+            known=on_reference,
             advance=stage.advance,
         )
-    return prediction_drift(predicted, model.outputs)
+    if model.decoder.task.facts().class_scores:
+        return prediction_drift(predicted, model.outputs)
+    return answer_drift(predicted, model.decoder, request.samples)
 
 
 def _causes(

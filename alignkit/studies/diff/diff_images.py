@@ -9,10 +9,12 @@ from functools import partial
 from operator import add
 from typing import NamedTuple
 
+from alignkit.compare.compare_pixels import extent_of
 from alignkit.compare.image_diff import ImageDiff, diff_taps
 from alignkit.compare.pixel_diff import PixelDiff, diffs_of, joined
 from alignkit.compare.pixel_sums import PixelSums
 from alignkit.compare.plane_sums import Planes, added_planes, planes_of
+from alignkit.compare.spatial_sums import Spatial, joined_spatial
 from alignkit.decoders import DecodeOutcome
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
@@ -111,6 +113,8 @@ class DiffPart:
     """One for each candidate, stage by stage."""
     planes: tuple[Planes, ...]
     """One for each candidate."""
+    spatial: tuple[Spatial, ...]
+    """One for each candidate."""
     facts: tuple[ImageFacts, ...]
 
 
@@ -123,6 +127,8 @@ class DiffImages:
     """Stages whose SSIM is measured."""
     planes: tuple[StageName, ...] = ()
     """Stages that are also compared in Y'CbCr."""
+    drawn: frozenset[str] | None = None
+    """Ids of the images whose differences are located in full, see `CompareStages`."""
     stress: Stress | None = None
     """Encode the images again from the reference's pixels, and compare these."""
 
@@ -135,6 +141,7 @@ class DiffImages:
         facts = []
         diffs: list[list[tuple[PixelDiff, ...]]] = [[] for _ in self.paths[1:]]
         planes: list[Planes] = [{} for _ in self.paths[1:]]
+        spatial: list[Spatial] = [{} for _ in self.paths[1:]]
         for position, image in enumerate(images):
             fact, found = self._image(image, partial(begin, position))
             facts.append(fact)
@@ -142,7 +149,8 @@ class DiffImages:
                 if compared:
                     diffs[number].append(diffs_of(compared.diff))
                     planes[number] = added_planes(planes[number], compared.planes)
-        return DiffPart(tuple(map(joined, diffs)), tuple(planes), tuple(facts))
+                    spatial[number] = joined_spatial((spatial[number], compared.diff.spatial))
+        return DiffPart(tuple(map(joined, diffs)), tuple(planes), tuple(spatial), tuple(facts))
 
     def _image(
         self, image: Encoded, begin: Started
@@ -195,16 +203,16 @@ class DiffImages:
         if not all(each.pixels for each in pair):
             return None
         begin(number)  # a crash from here on is the candidate's, on the reference's pixels too
-        found = result_or_reason(lambda: self._measured(number, image.data, pair))
+        found = result_or_reason(lambda: self._measured(number, image, pair))
         if isinstance(found, str):  # a stage refused the reference's pixels
             taps[number] = failed_taps(found.replace(":", " on the reference's pixels:", 1))
             return None
         return found
 
-    def _measured(self, number: int, data: bytes, pair: tuple[Taps, Taps]) -> ComparedImage:
-        paths = self.paths[0], self.paths[number]
-        diff = diff_taps(*paths, data, *pair, ssim=self.ssim)
-        return ComparedImage(diff, planes_of(diff, paths, data, pair, self.planes))
+    def _measured(self, number: int, image: Encoded, pair: tuple[Taps, Taps]) -> ComparedImage:
+        paths, spatial = (self.paths[0], self.paths[number]), extent_of(image.id, self.drawn)
+        diff = diff_taps(*paths, image.data, *pair, ssim=self.ssim, spatial=spatial)
+        return ComparedImage(diff, planes_of(diff, paths, image.data, pair, self.planes))
 
 
 def _distance(diff: ImageDiff) -> ImageDistance:

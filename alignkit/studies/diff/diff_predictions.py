@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.arrays import Labels, Logits
+from alignkit.arrays import Logits
 from alignkit.attribute.attributed_mixtures import Mixed, MixStages
-from alignkit.attribute.mixture_logits import mixture_logits
-from alignkit.backends import Session
+from alignkit.attribute.mixture_records import ModelSession, mixture_records
 from alignkit.compare.bootstrap import mean_estimate
 from alignkit.compare.margins import margin_drift, moved_most
 from alignkit.compare.metrics import logit_distance, predicted_classes
@@ -28,69 +28,129 @@ from alignkit.errors import NothingCompared
 from alignkit.isolation import Limits
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_taps import encoded_images, run_isolated
-from alignkit.preprocess.stage_mixtures import FromCandidate, LeftOut, make_stage_mixtures
+from alignkit.preprocess.stage_mixtures import (
+    FromCandidate,
+    LeftOut,
+    MixedImage,
+    make_stage_mixtures,
+)
 from alignkit.record import Estimate
 from alignkit.record.diff_document import ClassFlips, PredictionDrift, StageFlips
 from alignkit.samples import Samples
+from alignkit.tasks import Record
 from alignkit.text.numbers import count, estimated, grouped, percent
 
 _BATCH = 32
 _RANKED = 20
 """Pairs of classes that the record names."""
-_REFERENCE: FromCandidate = frozenset()
+REFERENCE: FromCandidate = frozenset()
+KnownRecords: TypeAlias = dict[tuple[str, ...], Sequence[Record]]
+"""Ids of a batch → the records of the reference."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MixedLogits:
-    """Logits of the images that all mixtures prepare, by mixture."""
+class MixedRecords:
+    """Records of the images that all mixtures prepare, by mixture."""
 
     ids: tuple[str, ...]
-    logits: dict[FromCandidate, Logits]
-    """Mixture → (images, outputs): the empty one is the reference, the greatest the candidate."""
+    records: dict[FromCandidate, list[Record]]
+    """Mixture → one an image: the empty one is the reference, the greatest the candidate."""
     left_out: tuple[tuple[str, str], ...]
     """(id, reason) of the other images."""
+
+    @property
+    def candidate(self) -> FromCandidate:
+        """The mixture that is the candidate as it is."""
+        return max(self.records, key=len)
+
+    @property
+    def alone(self) -> tuple[str, ...]:
+        """The parts that were taken from the candidate one at a time, where there are several."""
+        parts = tuple(next(iter(each)) for each in self.records if len(each) == 1)
+        return parts if len(self.candidate) > 1 else ()
+
+    def logits(self, taken: FromCandidate) -> Logits:
+        """Stack the records of a classifier, (images, outputs)."""
+        return np.stack(self.records[taken])
+
+    def left_out_fields(self) -> dict[str, Any]:
+        """Return the fields of `PredictionDrift` about images that were left out."""
+        return {
+            "left_out": len(self.left_out),
+            "left_out_reason": "; ".join(": ".join(each) for each in self.left_out[:1]),
+        }
 
 
 def predict_mixtures(
     reference: Preprocess,
     candidate: Preprocess,
     samples: Samples,
-    session: Session,
+    session: ModelSession,
     *,
     limits: Limits,
     threads: int | None = None,
+    known: KnownRecords | None = None,
     advance: Callable[[int], None] = lambda _: None,
-) -> MixedLogits:
+) -> MixedRecords:
     """Predict along both paths, and with each part of the candidate alone.
 
-    Raise `NothingCompared` if no image can be prepared by all of them.
+    ``known`` maps the ids of a batch to the reference's records, so that the next candidate's
+    images are not predicted on the reference again; it is filled. Raise `NothingCompared` if no
+    image can be prepared by all of them.
     """
     mixtures = make_stage_mixtures(reference, candidate)
     alone = [frozenset({factor}) for factor in mixtures.factors]
-    wanted = tuple(dict.fromkeys((_REFERENCE, *alone, frozenset(mixtures.factors))))
+    wanted = tuple(dict.fromkeys((REFERENCE, *alone, frozenset(mixtures.factors))))
     work = MixStages(mixtures, frozenset(wanted))
     images = encoded_images(samples, changed="fail")
     # one image a task: its tensors may take ten megabytes
     parts = run_isolated(
         work, mixtures.paths, images, processes=threads, limits=limits, images_a_task=1
     )
-    blocks: list[list[Logits]] = []
+    records: dict[FromCandidate, list[Record]] = {each: [] for each in wanted}
     ids: list[str] = []
     left_out: list[tuple[str, str]] = []
-    made = zip(samples.ids, _each(parts), strict=True)
+    made = enumerate(_each(parts))
     while some := list(islice(made, _BATCH)):
-        whole = [(name, each) for name, each in some if not isinstance(each, LeftOut)]
-        left_out += [(name, each.reason) for name, each in some if isinstance(each, LeftOut)]
+        whole = [(index, each) for index, each in some if not isinstance(each, LeftOut)]
+        left_out += [
+            (samples.ids[index], each.reason) for index, each in some if isinstance(each, LeftOut)
+        ]
         if whole:
-            names, tensors = [name for name, _ in whole], [each for _, each in whole]
-            blocks.append(mixture_logits(session, names, tensors, wanted))
-            ids += names
+            shown, tensors = samples.take([index for index, _ in whole]), [e for _, e in whole]
+            found = _predicted(session, shown, tensors, wanted, known)
+            for taken, block in zip(wanted, found, strict=True):
+                records[taken].extend(block)
+            ids += shown.ids
         advance(len(some))
-    if not blocks:
+    if not ids:
         reason = f"; the first, {left_out[0][0]}: {left_out[0][1]}" if left_out else ""
         raise NothingCompared(f"no image could be prepared for the model{reason}")
-    joined = (np.concatenate(each) for each in zip(*blocks, strict=True))
-    return MixedLogits(tuple(ids), dict(zip(wanted, joined, strict=True)), tuple(left_out))
+    return MixedRecords(tuple(ids), records, tuple(left_out))
+
+
+def _predicted(
+    session: ModelSession,
+    samples: Samples,
+    images: Sequence[MixedImage],
+    wanted: Sequence[FromCandidate],
+    known: KnownRecords | None,
+) -> list[Sequence[Record]]:
+    """Predict a batch in each mixture, the reference only if its records are not ``known``."""
+    before = None if known is None else known.get(samples.ids)
+    if before is None:
+        found = mixture_records(session, samples, images, wanted)
+        if known is not None:
+            known[samples.ids] = found[wanted.index(REFERENCE)]
+        return found
+    # mixtures of equal pixels share arrays
+    new = [
+        each
+        for each in wanted
+        if any(one.tensors[each] is not one.tensors[REFERENCE] for one in images)
+    ]
+    made = dict(zip(new, mixture_records(session, samples, images, new), strict=True))
+    return [made.get(each, before) for each in wanted]
 
 
 def _each(parts: Iterable[list[Mixed]]) -> Iterator[Mixed]:
@@ -98,11 +158,10 @@ def _each(parts: Iterable[list[Mixed]]) -> Iterator[Mixed]:
         yield from part
 
 
-def prediction_drift(predicted: MixedLogits, outputs: Sequence[str]) -> PredictionDrift:
-    """Reduce the logits to churn, distances, margins, flips and the worst images."""
-    before = predicted.logits[_REFERENCE]
-    full = max(predicted.logits, key=len)
-    after = predicted.logits[full]
+def prediction_drift(predicted: MixedRecords, outputs: Sequence[str]) -> PredictionDrift:
+    """Reduce a classifier's logits to churn, distances, margins, flips and the worst images."""
+    reference = before = predicted.logits(REFERENCE)
+    after = predicted.logits(predicted.candidate)
     # NaN on both paths would look like the same class
     judged = _finite(before, after)
     ids = tuple(name for name, kept in zip(predicted.ids, judged, strict=True) if kept)
@@ -114,16 +173,14 @@ def prediction_drift(predicted: MixedLogits, outputs: Sequence[str]) -> Predicti
     return PredictionDrift(
         n=len(ids),
         non_finite=len(predicted.ids) - len(ids),
-        left_out=len(predicted.left_out),
-        left_out_reason="; ".join(": ".join(each) for each in predicted.left_out[:1]),
+        **predicted.left_out_fields(),
         flips=int(flipped.sum()),
-        churn=_churn(one, other),
+        churn=churn(flipped),
         logits=logit_distance(before, after),
         margins=margin_drift(pair),
         stages=tuple(
-            _alone(factor, predicted.logits[_REFERENCE], predicted.logits[frozenset({factor})])
-            for factor in _in_order(predicted.logits)
-            if len(full) > 1
+            _alone(factor, reference, predicted.logits(frozenset({factor})))
+            for factor in predicted.alone
         ),
         classes=tuple(
             ClassFlips(
@@ -146,10 +203,6 @@ def flips_sentence(drift: PredictionDrift, model: str) -> str:
     return f"{changed} {verb}; {drift.churn.reason}"
 
 
-def _in_order(logits: Iterable[FromCandidate]) -> list[str]:
-    return [next(iter(each)) for each in logits if len(each) == 1]
-
-
 def _finite(before: Logits, after: Logits) -> npt.NDArray[np.bool_]:
     """Mark the images, (n,), whose outputs are finite on both sides."""
     return np.asarray((np.isfinite(before) & np.isfinite(after)).all(axis=1))
@@ -158,24 +211,26 @@ def _finite(before: Logits, after: Logits) -> npt.NDArray[np.bool_]:
 def _alone(factor: str, before: Logits, after: Logits) -> StageFlips:
     judged = _finite(before, after)
     before, after = before[judged], after[judged]
-    one, other = predicted_classes(before), predicted_classes(after)
+    flipped = predicted_classes(before) != predicted_classes(after)
     return StageFlips(
         factor=factor,
-        flips=int((one != other).sum()),
-        churn=_churn(one, other),
+        flips=int(flipped.sum()),
+        churn=churn(flipped),
         mean_abs=logit_distance(before, after).mean_abs,
     )
 
 
-def _churn(one: Labels, other: Labels) -> Estimate:
-    if not len(one):
+def churn(flipped: npt.NDArray[np.bool_]) -> Estimate:
+    """Estimate the share of images, (n,), that change; with the reason where there is none."""
+    if not len(flipped):
         return Estimate(None, None, None, "no image has finite outputs on both paths")
-    flipped = one != other
     if flipped.any():
         return mean_estimate(flipped.astype(np.float64))
     # no resample holds a flip that no image shows: its interval would be zero wide
-    unseen = percent(min(1.0, rule_of_three(len(one))))
-    return Estimate(0.0, None, None, f"a share of up to {unseen} may show in none of {len(one)}")
+    unseen = percent(min(1.0, rule_of_three(len(flipped))))
+    return Estimate(
+        0.0, None, None, f"a share of up to {unseen} may show in none of {len(flipped)}"
+    )
 
 
 def _unlabelled(ids: tuple[str, ...], logits: Logits, outputs: Sequence[str]) -> Predictions:

@@ -12,7 +12,6 @@ from alignkit.record import PixelStage, PlaneStage
 from alignkit.record.diff_document import (
     DiffRecord,
     DistanceFacts,
-    GivenModel,
     ImageDrift,
     PairDiff,
 )
@@ -66,7 +65,7 @@ def _lines(record: DiffRecord, detail: Detail) -> list[str]:
     lines = [f"{count(record.data.images, 'image')} of {record.data.source}", *_coverage(record)]
     lines += surrogate_lines(record.paths, brief=False)
     for pair in record.pairs:
-        lines += ["", *_pair(pair, detail, record.model)]
+        lines += ["", *_pair(pair, detail, record)]
         stressed = [(each.name, other) for each in record.stress for other in each.pairs]
         lines += [
             f"{name}: {other.sentence}"
@@ -96,7 +95,7 @@ def _coverage(record: DiffRecord) -> list[str]:
     return lines
 
 
-def _pair(pair: PairDiff, detail: Detail, model: GivenModel | None) -> list[str]:
+def _pair(pair: PairDiff, detail: Detail, record: DiffRecord) -> list[str]:
     if pair.state == "skipped":
         return [f"{pair.candidate}: skipped, {pair.reason}"]
     lines = [f"{pair.candidate} against {pair.reference}: {pair.sentence}"]
@@ -109,8 +108,9 @@ def _pair(pair: PairDiff, detail: Detail, model: GivenModel | None) -> list[str]
         if "orient" in (pair.first, pair.largest):
             lines += _kinds(pair, TURNED, detail.kinds)
         lines += [_worst(image) for image in pair.worst[: detail.worst]]
-        if pair.predictions and model and detail.ending == "all":
-            lines += [f"  {line}" for line in prediction_lines(pair.predictions, model)]
+        if pair.predictions and record.model and detail.ending == "all":
+            said = prediction_lines(pair.predictions, record.model, record.task)
+            lines += [f"  {line}" for line in said]
             moved = pair.predictions.moved[: detail.worst]
             lines += [f"  moved most: {moved_words(each)}" for each in moved]
         lines += [f"  {line}" for line in ending(pair, brief=detail.ending == "brief")]

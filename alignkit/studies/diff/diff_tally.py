@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias, get_args
 
-from alignkit.compare.compare_pixels import pixel_stages
+from alignkit.compare.compare_pixels import pixel_stages, spatial_stages
 from alignkit.compare.coverage_tally import CoverageTally
 from alignkit.compare.image_diff import DECODED
 from alignkit.compare.pixel_diff import PixelDiff, StageDiffs, joined
 from alignkit.compare.plane_sums import Planes, added_planes, plane_stages
+from alignkit.compare.spatial_sums import Spatial, joined_spatial
 from alignkit.decoders import DecodeOutcome
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess.image_kinds import DIMENSIONS, ImageKinds
+from alignkit.preprocess.image_kinds import DIMENSIONS, ImageKinds, kinds_order
 from alignkit.record import Coverage, CoverageDiff, NotDecoded
 from alignkit.record.diff_document import DistanceFacts, ImageDrift, KindCount, KindDrift, PairDiff
 from alignkit.studies.diff.diff_images import DiffPart, ImageDistance, ImageFacts, PixelTotals
@@ -44,6 +45,7 @@ class PairTally:
 
     diffs: tuple[PixelDiff, ...] = field(default_factory=lambda: joined(()))
     planes: Planes = field(default_factory=dict)
+    spatial: Spatial = field(default_factory=dict)
     compared: int = 0
     coverage: CoverageTally = field(default_factory=CoverageTally)
     # by all dimensions at once: one addition an image, whatever the number of dimensions
@@ -88,21 +90,24 @@ class DiffTally:
 
     def add(self, part: DiffPart) -> None:
         """Add some more images; parts must come in the order of the images."""
-        for pair, diffs, planes in zip(self.of_pair, part.diffs, part.planes, strict=True):
+        of_candidates = zip(self.of_pair, part.diffs, part.planes, part.spatial, strict=True)
+        for pair, diffs, planes, spatial in of_candidates:
             pair.diffs = joined((pair.diffs, diffs))
             pair.planes = added_planes(pair.planes, planes)
+            pair.spatial = joined_spatial((pair.spatial, spatial))
         for facts in part.facts:
             self._add_image(facts)
             self.images += 1
 
     def census(self) -> list[tuple[KindKey, int]]:
-        """Count the images of each kind, in the order of `DIMENSIONS`, most frequent first."""
+        """Count the images of each kind, in the order of `DIMENSIONS` and `kinds_order`."""
         counted: Counter[KindKey] = Counter()
         for kinds, images in self.kinds.items():
             for key in zip(DIMENSIONS, kinds, strict=True):
                 counted[key] += images
         return sorted(
-            counted.items(), key=lambda each: (DIMENSIONS.index(each[0][0]), -each[1], each[0][1])
+            counted.items(),
+            key=lambda each: (DIMENSIONS.index(each[0][0]), kinds_order(each[0][1], each[1])),
         )
 
     def _add_image(self, facts: ImageFacts) -> None:
@@ -174,7 +179,7 @@ def pair_diffs(tally: DiffTally) -> Iterator[PairDiff]:
     levels = 255 * sum(reference.normalise.std) / 3
     for candidate, pair in zip(candidates, tally.of_pair, strict=True):
         # without rows: memory would grow with the images
-        diffs = StageDiffs(reference.name, candidate.name, pair.diffs, (), levels)
+        diffs = StageDiffs(reference.name, candidate.name, pair.diffs, (), levels, pair.spatial)
         yield PairDiff(
             reference=diffs.reference,
             candidate=diffs.candidate,
@@ -184,6 +189,7 @@ def pair_diffs(tally: DiffTally) -> Iterator[PairDiff]:
             first=diffs.first_divergence,
             largest=diffs.largest_divergence,
             stages=pixel_stages(diffs),
+            spatial=spatial_stages(diffs),
             planes=plane_stages(diffs.reference, diffs.candidate, pair.planes),
             kinds=_kinds(tally, pair),
             worst=tuple(

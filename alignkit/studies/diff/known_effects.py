@@ -7,7 +7,7 @@ centre crop to 224; docs/diff.md has the same table.
 
 from __future__ import annotations
 
-from alignkit.record.diff_document import KnownEffect
+from alignkit.record import KnownEffect
 
 _MEASURED = (
     ("torch's antialiased bicubic, rounded, for Pillow's", 0.17, "0.8 % [0.0, 1.8]"),

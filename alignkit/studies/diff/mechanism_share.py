@@ -13,14 +13,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from alignkit.datasets.image_files import choose
 from alignkit.isolation import Limits
 from alignkit.isolation.worker import Encoded
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_header import declared_size
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
-from alignkit.record.diff_document import SUFFICIENT_SHARE, Mechanism
-from alignkit.samples import Samples
+from alignkit.record import Mechanism
+from alignkit.record.blame_facts import EXPLAINS_MOST
+from alignkit.record.spatial_facts import MechanismName, ShownBy
+from alignkit.samples import Samples, choose
 from alignkit.studies.diff.mechanisms import KNOWN, Known, kernel_of
 
 _IMAGES = 16
@@ -31,8 +32,8 @@ _Pair: TypeAlias = tuple[Preprocess, Preprocess]
 class _Applied:
     """Two paths without some mechanisms, and the measurements that tell what each explains."""
 
-    removed: tuple[tuple[Known, str], ...]
-    """Each mechanism removed, with its sentence."""
+    removed: tuple[tuple[Known, str, ShownBy], ...]
+    """Each mechanism removed, with its sentence and the side of `Known.done_by`."""
     reference: Preprocess
     candidate: Preprocess
     steps: tuple[tuple[_Pair, _Pair], ...] = ()
@@ -72,13 +73,22 @@ def main_mechanism(
         if two is not None and two[1].suffices:
             best, measured = two
     return Mechanism(
-        sentence="; ".join(sentence for _, sentence in best.removed),
-        evidence="; ".join(dict.fromkeys(known.evidence for known, _ in best.removed)),
+        sentence="; ".join(sentence for _, sentence, _ in best.removed),
+        evidence="; ".join(dict.fromkeys(known.evidence for known, *_ in best.removed)),
         images=measured.images,
         before=measured.before,
         after=measured.after,
-        published=tuple(known.published for known, _ in best.removed if known.published),
+        shown_as=tuple(map(_shown_as, best.removed)),
+        published=tuple(known.published for known, *_ in best.removed if known.published),
     )
+
+
+def _shown_as(removed: tuple[Known, str, ShownBy]) -> tuple[MechanismName, ShownBy] | None:
+    known, _, side = removed
+    if known.shown_as is None:
+        return None
+    # a lattice of blocks does not tell whose it is
+    return known.shown_as, "" if known.shown_as == "inverse_dct" else side
 
 
 def _without_each(given: _Applied, images: Sequence[Encoded]) -> list[_Applied]:
@@ -94,10 +104,11 @@ def _without_each(given: _Applied, images: Sequence[Encoded]) -> list[_Applied]:
                 continue
             sentence = known.sentence.format(a=a.name, b=b.name, ka=kernel_of(a), kb=kernel_of(b))
             first = a is given.reference
+            side: ShownBy = "reference" if first == (known.done_by == "a") else "candidate"
             pairs = [(each, b) if first else (b, each) for each in (control, changed)]
             found.append(
                 _Applied(
-                    (*given.removed, (known, sentence)),
+                    (*given.removed, (known, sentence, side)),
                     *pairs[1],
                     (*given.steps, (pairs[0], pairs[1])),
                 )
@@ -127,7 +138,7 @@ class _Measured:
 
     @property
     def suffices(self) -> bool:
-        return self.after <= (1 - SUFFICIENT_SHARE) * self.before
+        return self.after <= (1 - EXPLAINS_MOST) * self.before
 
 
 def _best(

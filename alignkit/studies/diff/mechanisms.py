@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from alignkit.decoders.decoder_switches import as_libjpeg
 from alignkit.plugins import name_of
 from alignkit.preprocess import Colour, Orient, Preprocess, Quantise
-from alignkit.record.diff_document import KnownEffect
+from alignkit.record import KnownEffect
+from alignkit.record.spatial_facts import MechanismName
 from alignkit.resizers import RESIZERS, Resizer
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ class Known:
     """Whether it acts on images alone that the resize shrinks."""
     published: KnownEffect | None = None
     """Its effect on a model, as somebody else measured it."""
+    shown_as: MechanismName | None = None
+    """As `alignkit.compare.named_mechanisms` finds it in the pixels; ``None`` if it cannot."""
+    done_by: Literal["a", "b"] = "a"
+    """The path that pixels show to do it."""
 
 
 def _with(path: Preprocess, resizer: Resizer) -> Preprocess:
@@ -232,11 +237,13 @@ KNOWN = (
         _same_kernel,
     ),
     Known(
-        "{b} filters when it shrinks an image, {a} does not",
+        "{b} filters when it shrinks an image (antialias), {a} does not",
         "Pillow's handbook, Concepts, Filters; docs.opencv.org, cv::resize (INTER_AREA to shrink); "
         "pytorch.org, torch.nn.functional.interpolate (antialias)",
         _filtering,
         shrinking=True,
+        shown_as="antialias",
+        done_by="b",
         published=KnownEffect(
             stacks="torch's resize without and with its filter",
             levels=None,
@@ -251,11 +258,13 @@ KNOWN = (
         "pytorch.org, torch.nn.functional.interpolate (align_corners); torchpipe 0.2.25, "
         "ResizeTensor.cpp",
         _half_pixel,
+        shown_as="corners",
     ),
     Known(
         "{a} repeats the samples of chroma, {b} interpolates between them",
         "docs/preprocessing.md, nvjpeg-model; libjpeg-turbo, TJFLAG_FASTUPSAMPLE",
         _chroma,
+        shown_as="chroma",
     ),
     Known(
         "{a} cuts RGB levels off and {b} rounds them, so that {a} is darker",
@@ -266,6 +275,7 @@ KNOWN = (
         "{a} decodes with the fast inverse DCT, {b} with the accurate one",
         "libjpeg-turbo, JDCT_IFAST; tensorflow.org, tf.io.decode_jpeg (dct_method)",
         _accurate_dct,
+        shown_as="inverse_dct",
     ),
     Known(
         "{b} turns images by their EXIF orientation, {a} does not",

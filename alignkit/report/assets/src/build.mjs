@@ -11,9 +11,15 @@ const pinned = JSON.parse(readFileSync(new URL("package.json", here))).devDepend
 const licence = (name) => readFileSync(new URL(`node_modules/${name}/LICENSE`, here), "utf8").trim();
 
 const banner = `/*! alignkit report, Apache-2.0. Bundled: preact ${pinned.preact} (MIT), htm ${pinned.htm} (Apache-2.0); see report.js.LICENSES. */`;
+// the minifier leaves templates alone, in which htm drops what surrounds a line end
+const unindented = {
+  name: "unindented",
+  setup: ({ onLoad }) => onLoad({ filter: /assets.src.\w+\.js$/ }, ({ path }) => ({ contents: readFileSync(path, "utf8").replace(/\n +/g, "\n") })),
+};
 const { outputFiles } = await build({
   entryPoints: [new URL("main.js", here).pathname],
   bundle: true,
+  plugins: [unindented],
   minify: true,
   write: false,
   format: "iife",

@@ -1,13 +1,17 @@
 // Draws a pair into a canvas: every mode shares one position and zoom.
 
+import { drawAnswers } from "./answers.js";
+import { painted } from "./element.js";
 import { absolute, between, clamp, difference, mask, picture, probe, signed, values } from "./pixels.js";
 
 export const MOST_ZOOM = 96;
-const VALUES_FROM = { 1: 34, 3: 52 }; // device pixels a pixel needs before its numbers fit, by lines
+export const BLOCK_ZOOM = 24; // at least, for a worst block
+const VALUES_FROM = 32; // device pixels a pixel needs before its numbers fit
+const INKS = ["#ffa8a8", "#a8ffa8", "#a8ccff"]; // of R, G and B
 const KEPT = 24; // of the image that is shown; each may be as large as it
 let made = { pair: null, results: new Map() };
 
-// What `make` gives, made once as long as the image is shown.
+// Returns what `make` gives, made once as long as the image is shown.
 export function cached(pair, key, make) {
   if (made.pair !== pair) made = { pair, results: new Map() };
   const { results } = made;
@@ -19,24 +23,18 @@ export function cached(pair, key, make) {
 }
 
 function frame(pair, key, make) {
-  return cached(pair, key, () => {
-    const canvas = document.createElement("canvas");
-    canvas.width = pair.width;
-    canvas.height = pair.height;
-    canvas.getContext("2d").putImageData(new ImageData(make(), pair.width, pair.height), 0, 0);
-    return canvas;
-  });
+  return cached(pair, key, () => painted(pair.width, pair.height, make()));
 }
 
 const side = (pair, name, channel) =>
   frame(pair, `${name} ${channel}`, () => picture(values(pair, name, channel), pair.width * pair.height));
 
-const delta = (pair, channel) => cached(pair, `delta ${channel}`, () => difference(pair, channel));
+export const delta = (pair, channel) => cached(pair, `delta ${channel}`, () => difference(pair, channel));
 
 export const masked = (pair, channel, level) =>
-  cached(pair, `mask ${channel} ${level}`, () => mask(pair, channel, level));
+  cached(pair, `mask ${channel} ${level}`, () => mask(pair, delta(pair, channel), level));
 
-// What a mode makes of both sides.
+// The picture that a mode computes of both sides.
 function computed(pair, view) {
   const pixels = pair.width * pair.height;
   if (view.m === "mask") {
@@ -50,26 +48,23 @@ function computed(pair, view) {
   return frame(pair, `${view.m} ${view.ch} ${view.x}`, () => picture(change(delta(pair, view.ch), view.x), pixels));
 }
 
-// Panes of a mode: what is drawn where, in device pixels; `lit` is the side a blink shows.
+// Panes of a mode: what is drawn where, in device pixels, and whose numbers it shows; `lit` is the side a blink shows.
 function panes(pair, view, width, height, lit) {
-  const a = () => side(pair, "a", view.ch);
-  const b = () => side(pair, "b", view.ch);
+  const of = (name) => ({ image: side(pair, name, view.ch), shows: name });
   const whole = { x: 0, y: 0, width, height, middle: width / 2 };
   const at = Math.round((width * view.s) / 100);
-  if (lit) return [{ ...whole, image: lit === "a" ? a() : b() }];
-  if (view.m === "a") return [{ ...whole, image: a() }];
-  if (view.m === "b") return [{ ...whole, image: b() }];
-  if (view.m === "swipe") {
-    return [{ ...whole, image: a(), width: at }, { ...whole, image: b(), x: at, width: width - at }];
-  }
-  if (view.m === "side") {
+  if (view.m === "side") { // two halves even if one side is lit: no pixel moves
     const half = Math.floor(width / 2);
     return [
-      { ...whole, image: a(), width: half - 2, middle: half / 2 },
-      { ...whole, image: b(), x: half + 2, width: half - 2, middle: half + half / 2 },
+      { ...whole, ...of(lit || "a"), width: half - 2, middle: half / 2 },
+      { ...whole, ...of(lit || "b"), x: half + 2, width: half - 2, middle: half + half / 2 },
     ];
   }
-  return [{ ...whole, image: computed(pair, view) }];
+  if (lit || ["a", "b"].includes(view.m)) return [{ ...whole, ...of(lit || view.m) }];
+  if (view.m === "swipe") {
+    return [{ ...whole, ...of("a"), width: at }, { ...whole, ...of("b"), x: at, width: width - at }];
+  }
+  return [{ ...whole, image: computed(pair, view), shows: view.m === "onion" ? "" : "delta" }];
 }
 
 // Zoom that shows the whole image, in CSS pixels: a whole number where it is at least 1.
@@ -87,6 +82,15 @@ export function centreOf(pair, view) {
   return view.c ? view.c.map((at, k) => clamp(at, 0.5, size[k] - 0.5)) : size.map((length) => length / 2);
 }
 
+// The centre nearest to a wish at which a zoom leaves no room beside the image, or the middle of a smaller one.
+export function within(canvas, pair, view, zoom, wish) {
+  const room = [canvas.clientWidth / (view.m === "side" ? 2 : 1), canvas.clientHeight];
+  return [pair.width, pair.height].map((length, k) => {
+    const half = room[k] / (2 * zoom);
+    return length <= 2 * half ? length / 2 : clamp(wish[k], half, length - half);
+  });
+}
+
 // The image pixel under a point of the page, or null.
 export function pixelAt(canvas, pair, view, clientX, clientY) {
   const box = canvas.getBoundingClientRect();
@@ -100,7 +104,7 @@ export function pixelAt(canvas, pair, view, clientX, clientY) {
   return x >= 0 && y >= 0 && x < pair.width && y < pair.height ? [x, y] : null;
 }
 
-export function draw(canvas, pair, view, { lit = "", block = null } = {}) {
+export function draw(canvas, pair, view, { lit = "", block = null, grid = null, answers = null } = {}) {
   const scale = self.devicePixelRatio || 1;
   const width = (canvas.width = Math.round(canvas.clientWidth * scale));
   const height = (canvas.height = Math.round(canvas.clientHeight * scale));
@@ -117,9 +121,10 @@ export function draw(canvas, pair, view, { lit = "", block = null } = {}) {
     context.clip();
     context.drawImage(pane.image, left, top, pair.width * zoom, pair.height * zoom);
     const place = { left, top, zoom, pane };
-    if (view.g && zoom * view.g >= 6) grid(context, pair, view.g, place);
-    const room = zoom >= VALUES_FROM[view.ch === "rgb" ? 3 : 1];
-    if (room && (lit || view.m !== "onion")) numbers(context, pair, view, place, lit);
+    if (grid && zoom * Math.min(...grid) >= 6) lines(context, pair, grid, place);
+    if (zoom >= VALUES_FROM && pane.shows) numbers(context, pair, view, place);
+    // of a crop, they have their places in the whole image
+    if (answers) drawAnswers(context, answers, { ...place, left: left - pair.x * zoom, top: top - pair.y * zoom });
     if (block) outline(context, block, place, "#ffe600");
     if (zoom >= 4 && view.c) outline(context, { x: Math.floor(cx), y: Math.floor(cy), width: 1, height: 1 }, place, "#fff");
     context.restore();
@@ -135,15 +140,15 @@ function outline(context, { x, y, width, height }, { left, top, zoom }, colour) 
   }
 }
 
-function grid(context, pair, step, { left, top, zoom }) {
+function lines(context, pair, [across, down], { left, top, zoom }) {
   context.strokeStyle = "rgba(255,255,255,.55)";
   context.lineWidth = 1;
   context.beginPath();
-  for (let x = 0; x <= pair.width; x += step) {
+  for (let x = 0; x <= pair.width; x += across) {
     context.moveTo(left + x * zoom + 0.5, top);
     context.lineTo(left + x * zoom + 0.5, top + pair.height * zoom);
   }
-  for (let y = 0; y <= pair.height; y += step) {
+  for (let y = 0; y <= pair.height; y += down) {
     context.moveTo(left, top + y * zoom + 0.5);
     context.lineTo(left + pair.width * zoom, top + y * zoom + 0.5);
   }
@@ -156,10 +161,10 @@ function divider(context, at, height) {
 }
 
 // Numbers of a pixel, in the pixel: those of the side that is shown, or the difference.
-function numbers(context, pair, view, { left, top, zoom, pane }, lit) {
+function numbers(context, pair, view, { left, top, zoom, pane }) {
   const first = (origin, from) => Math.max(0, Math.floor((from - origin) / zoom));
   const last = (origin, to, most) => Math.min(most, Math.ceil((to - origin) / zoom));
-  const lines = view.ch === "rgb" ? 3 : 1;
+  const rgb = view.ch === "rgb";
   context.font = `${Math.min(13, zoom / 4.2)}px ui-monospace, monospace`;
   context.lineJoin = "round";
   context.textAlign = "center";
@@ -167,13 +172,13 @@ function numbers(context, pair, view, { left, top, zoom, pane }, lit) {
   for (let y = first(top, pane.y); y < last(top, pane.y + pane.height, pair.height); y++) {
     for (let x = first(left, pane.x); x < last(left, pane.x + pane.width, pair.width); x++) {
       const found = probe(pair, view.ch, x, y);
-      const shown = shownSide(view, lit, pane, left, x, zoom);
-      found[shown].forEach((value, k) => {
-        const row = top + (y + (k + 1) / (lines + 1)) * zoom;
+      found[pane.shows].forEach((value, k) => {
+        if (Number.isNaN(value)) return; // outside of the smaller image
+        const row = top + (y + (rgb ? (k + 0.5) / 3 : 0.5)) * zoom;
         context.lineWidth = 3;
         context.strokeStyle = "#000";
-        context.fillStyle = "#fff";
-        const text = written(value, shown === "delta", 1);
+        context.fillStyle = rgb ? INKS[k] : "#fff";
+        const text = written(value, pane.shows === "delta", 1);
         context.strokeText(text, left + (x + 0.5) * zoom, row, zoom);
         context.fillText(text, left + (x + 0.5) * zoom, row, zoom);
       });
@@ -181,17 +186,10 @@ function numbers(context, pair, view, { left, top, zoom, pane }, lit) {
   }
 }
 
-function shownSide(view, lit, pane, left, x, zoom) {
-  if (lit) return lit;
-  if (["abs", "signed", "mask"].includes(view.m)) return "delta";
-  if (view.m === "b" || (["side", "swipe"].includes(view.m) && pane.x > 0)) return "b";
-  return "a";
-}
-
-// A value as the viewer writes it: whole numbers whole, others with their decimals. One that is not
-// zero and rounds to it reads ≈0.00, as in alignkit/text/numbers.py.
+// A value as the viewer writes it: whole numbers whole, others with their decimals. One that rounds
+// to zero has no sign, as in alignkit/text/numbers.py.
 export function written(value, change = false, decimals = 2) {
   const text = Number.isInteger(value) ? String(Math.abs(value)) : Math.abs(value).toFixed(decimals);
-  if (value && !Number(text)) return `≈${text}`;
-  return `${value < 0 ? "−" : change && value > 0 ? "+" : ""}${text}`;
+  const sign = value < 0 ? "−" : change ? "+" : "";
+  return `${Number(text) ? sign : ""}${text}`;
 }

@@ -1,5 +1,9 @@
 // Buttons that copy a table as CSV or Markdown, or a command.
 
+import { useEffect, useRef } from "preact/hooks";
+import { element } from "./element.js";
+import { html } from "./html.js";
+
 const text = (cell) => {
   const copy = cell.cloneNode(true);
   copy.querySelectorAll("svg").forEach((each) => each.remove());
@@ -46,9 +50,7 @@ export const markdown = (table) => {
 export const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'"'"'`)}'`);
 
 export function button(name, content) {
-  const made = document.createElement("button");
-  made.type = "button";
-  made.textContent = name;
+  const made = element("button", { type: "button", textContent: name });
   made.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(content());
@@ -61,11 +63,11 @@ export function button(name, content) {
   return made;
 }
 
-function bar(...buttons) {
-  const made = document.createElement("div");
-  made.className = "copy";
-  made.append(...buttons);
-  return made;
+// The button that copies a command, in a template.
+export function CopyCommand({ text }) {
+  const holder = useRef();
+  useEffect(() => holder.current.replaceChildren(button("Copy command", () => text)), [text]);
+  return html`<span ref=${holder}></span>`;
 }
 
 // Under each table and command that has none yet.
@@ -80,5 +82,5 @@ export function addCopyButtons(root) {
 }
 
 function add(to, buttons) {
-  if (!to.nextElementSibling?.matches(".copy")) to.after(bar(...buttons));
+  if (!to.nextElementSibling?.matches(".copy")) to.after(element("div", { className: "copy" }, ...buttons));
 }

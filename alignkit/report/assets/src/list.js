@@ -1,83 +1,114 @@
-// The list of the images in one comparison or in all: filtered, sorted, only the visible rows drawn.
+// The list of images in one comparison or in all, one row an image: filtered, sorted, only the visible rows drawn.
 
-import { h } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
-import htm from "htm";
-import { button } from "./copying.js";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { CopyCommand } from "./copying.js";
+import { html } from "./html.js";
+import { rowsOf } from "./rows.js";
 
-const html = htm.bind(h);
-const ROW = 34; // px, as the style sheet has it
+const ROW = 40; // px, as the style sheet has it
 const SPARE = 12; // rows drawn beyond each edge
 const TALLEST = 12e6; // px; Firefox lays out no element taller than 17.9 million
 
 const COLUMNS = [
-  ["id", "Image"], ["title", "Comparison"], ["label", "Class"], ["before", "Predicted"], ["flip", "Flip"],
+  ["id", "Image"], ["title", "Comparison"], ["label", "Class"], ["before", "Predicted"], ["seeds", "Flip"],
   ["max", "Max |Δ|"], ["mean", "Mean |Δ|"], ["ssim", "SSIM"], ["margin", "Margin"],
 ];
 const NUMERIC = new Set(["max", "mean", "ssim", "margin"]);
+const DESCENDING = new Set([...NUMERIC, "seeds"]); // first
 const DECIMALS = { max: 1, mean: 3, ssim: 4, margin: 2 };
 const FLIPS = { lost: "right → wrong", gained: "wrong → right", moved: "wrong → wrong", changed: "changed" };
 
-export function List({ run, view, chosen, rows, shown, fault, go, open }) {
+export function List({ run, view, chosen, rows, shown, images, faults, go, open }) {
   const set = (change) => go({ ...view, ...change });
   const only = chosen.length === 1 ? chosen[0] : null;
-  const columns = COLUMNS.filter(([key]) => key !== "title" || !only);
-  const of = only ? "images" : `rows: ${run.ids.length} images in ${chosen.length} comparisons`;
+  const all = run.comparisons.length;
+  const rest = only ? "" : `, ${shown.length} of ${rows.length} rows in ${chosen.length} comparisons`;
   return html`<div class="list">
     <div class="tools">
-      <label>Comparison <select value=${only?.ref ?? view.cell} onChange=${(e) => set({ cell: e.target.value, ref: "" })}>
+      <label>Comparison <select value=${only?.ref || (only ? only.entry : "all")} onChange=${(e) => set({ cell: e.target.value, ref: "" })}>
         ${only?.ref && html`<option value=${only.ref} selected>${only.title}</option>`}
-        <option value="" selected=${!view.cell}>all ${run.comparisons.length} comparisons</option>
-        ${grouped(run.comparisons).map(([trained, all]) => html`<optgroup label=${`trained with ${trained}`}>${all.map((each) =>
-          html`<option value=${each.entry} selected=${!only?.ref && String(each.entry) === view.cell}>${each.title}</option>`)}</optgroup>`)}
+        <option value="all" selected=${!only}>all ${all} comparisons</option>
+        ${byRow(run.comparisons).map(([trained, some]) => html`<optgroup label=${`trained with ${trained}`}>${some.map((each) =>
+          html`<option value=${each.entry} selected=${!only?.ref && each === only}>${each.title}</option>`)}</optgroup>`)}
       </select></label>
-      <label class="query">Filter <input id="query" type="search" spellcheck=${false} placeholder="flip:lost path:pillow max>8"
-        value=${view.q} onInput=${(e) => set({ q: e.target.value })} aria-describedby="query-help"/></label>
+      <label class="query">Filter <input id="query" type="search" spellcheck=${false} placeholder=${`flip:${run.kinds[1]} path:pillow max>8`}
+        value=${view.q} onInput=${(e) => set({ q: e.target.value })} aria-describedby="query-help query-faults" aria-invalid=${faults.length > 0}/></label>
       ${only?.command && html`<${CopyCommand} text=${only.command}/>`}
-      <output>${fault || `${shown.length} of ${rows.length} ${of}`}</output>
+      <output>${rows.length > 0 && `${images.length} of ${run.ids.length} images${rest}`}</output>
     </div>
-    <p id="query-help" class="hint">Terms are combined with AND: flip:yes, no, lost, gained, moved or changed (without labels) · path:, backend:, precision: of the comparison · class:, was:, predicted: · max, mean, ssim, margin or seeds with a number (max${">"}8) · pixels:yes · any part of the file name · prefix ! negates a term · key / focuses the filter, key w opens the worst image</p>
-    <${Table} columns=${columns} rows=${rows} shown=${shown} view=${view} set=${set} open=${open}/>
+    <div id="query-faults" class="faults" role="alert">${faults.map((each) => html`<p>${each}</p>`)}</div>
+    <details class="hint"><summary>Terms of the filter</summary><p id="query-help">Terms are combined with AND: flip:yes, no, ${run.kinds.slice(1).join(", ")} (without labels) · path:, backend:, precision: of the comparison · class:, was:, predicted: · max, mean, ssim, margin or seeds with a number (max${">"}8) · pixels:yes · any part of the file name · prefix ! negates a term · key / focuses the filter, key w opens the first image shown above</p></details>
+    <${Table} run=${run} only=${only} rows=${rows} images=${images} view=${view} set=${set} open=${open}/>
   </div>`;
 }
 
-// Runs the comparison alone.
-function CopyCommand({ text }) {
-  const holder = useRef();
-  useEffect(() => holder.current.replaceChildren(button("Copy command", () => text)), [text]);
-  return html`<span ref=${holder}></span>`;
-}
-
-function grouped(comparisons) {
+function byRow(comparisons) {
   const groups = new Map();
   for (const each of comparisons) groups.set(each.trained, [...(groups.get(each.trained) ?? []), each]);
   return [...groups];
 }
 
-function Table({ columns, rows, shown, view, set, open }) {
+// The lines of the table: an image's row by its number, then, below an unfolded one, those of its other cells.
+function lined(images, unfolded, every, chosen, size) {
+  const lines = [];
+  for (const number of images) {
+    lines.push({ number });
+    const index = number % size;
+    if (!unfolded.has(index)) continue;
+    every.tables.forEach(({ comparison }, place) => {
+      if (comparison !== chosen(number)) lines.push({ number: place * size + index, cell: true });
+    });
+  }
+  return lines;
+}
+
+function Table({ run, only, rows, images, view, set, open }) {
   const box = useRef();
   const [top, setTop] = useState(0);
+  const [every, setEvery] = useState(null); // rows of all comparisons, once an image is unfolded
+  const [unfolded, setUnfolded] = useState(() => new Set());
+  const columns = COLUMNS.map(([key, name]) => [key, run.heads?.[key] ?? name]).filter(([key, name]) => name && (key !== "title" || !only));
   useEffect(() => {
     box.current.scrollTop = 0;
     setTop(0);
-  }, [view.cell, view.q, view.sort]);
+    setUnfolded(new Set());
+  }, [view.cell, view.ref, view.q, view.sort]);
+  const size = run.ids.length;
+  const lines = useMemo(
+    () => (every && unfolded.size ? lined(images, unfolded, every, (number) => rows.at(number).comparison, size) : null),
+    [images, unfolded, every],
+  );
+  const toggle = async (index) => {
+    if (!every) setEvery(await rowsOf(run, run.comparisons));
+    setUnfolded((was) => {
+      const now = new Set(was);
+      if (!now.delete(index)) now.add(index);
+      return now;
+    });
+  };
+  const count = (lines ?? images).length;
   const height = box.current?.clientHeight ?? 480;
-  const whole = shown.length * ROW;
+  const whole = count * ROW;
   const tall = Math.min(whole, TALLEST);
   const body = height - ROW;
-  // in a list that would be too tall, a pixel of the scroll bar stands for more than one of the list
+  // in a list that would be too tall, a pixel of the scroll bar is more than one of the list
   const at = tall > body ? (top * (whole - body)) / (tall - body) : 0;
   const from = Math.max(0, Math.floor(at / ROW) - SPARE);
-  const part = [...shown.subarray(from, from + Math.ceil(height / ROW) + 2 * SPARE)];
+  const to = from + Math.ceil(height / ROW) + 2 * SPARE;
+  const part = lines ? lines.slice(from, to) : [...images.subarray(from, to)].map((number) => ({ number }));
   const above = top - at + from * ROW;
   const space = (px) => px > 0 && html`<tr aria-hidden="true" style=${{ height: `${px}px` }}><td colspan=${columns.length}></td></tr>`;
-  return html`<div class="rows" ref=${box} tabIndex="0" role="region" aria-label="Images" onScroll=${(e) => setTop(e.target.scrollTop)}>
-    <table aria-rowcount=${shown.length + 1}>
-      <caption class="hidden">Images of the comparison, with their predictions and differences</caption>
+  return html`<div class="rows" ref=${box} tabIndex="0" role="region" aria-label="List of images" onScroll=${(e) => setTop(e.target.scrollTop)}>
+    <table aria-rowcount=${count + 1}>
+      <caption class="hidden">Images, with their predictions and differences in a comparison</caption>
       <thead><tr aria-rowindex="1">${columns.map(([key, name]) => html`<${Header} key=${key} name=${name} column=${key} view=${view} set=${set}/>`)}</tr></thead>
       <tbody>
         ${space(above)}
-        ${part.map((number, index) => html`<tr key=${number} aria-rowindex=${from + index + 2}>${columns.map(([key]) => cell(rows.at(number), key, open))}</tr>`)}
+        ${part.map(({ number, cell }, index) => {
+          const row = (cell ? every : rows).at(number);
+          const fold = !cell && run.comparisons.length > 1 && { open: unfolded.has(row.index), toggle: () => toggle(row.index) };
+          return html`<tr key=${`${cell ? "cell" : ""}${number}`} class=${cell ? "cell" : ""} aria-rowindex=${from + index + 2}>${columns.map(([key]) => drawn(row, key, open, fold, cell))}</tr>`;
+        })}
         ${space(tall - above - part.length * ROW)}
       </tbody>
     </table>
@@ -87,26 +118,33 @@ function Table({ columns, rows, shown, view, set, open }) {
 function Header({ name, column, view, set }) {
   const [down, up] = [`-${column}`, column];
   const state = view.sort === down ? "descending" : view.sort === up ? "ascending" : "none";
-  const next = state === "descending" || (state === "none" && !NUMERIC.has(column)) ? up : down;
+  const next = state === "descending" || (state === "none" && !DESCENDING.has(column)) ? up : down;
   const sortable = column !== "before";
   return html`<th scope="col" aria-sort=${state} class=${NUMERIC.has(column) ? "n" : ""}>${sortable
     ? html`<button type="button" onClick=${() => set({ sort: next })}>${name}${state === "none" ? "" : state === "ascending" ? " ▲" : " ▼"}</button>`
     : name}</th>`;
 }
 
-function cell(row, key, open) {
-  if (key === "id") {
-    return html`<th scope="row">${row.stored ? html`<a href=${open(row)}>${row.id}</a>` : row.id}</th>`;
-  }
-  if (key === "before") return html`<td>${predictions(row)}</td>`;
-  if (key === "flip") return html`<td>${row.flip && html`<span class=${`flip ${row.flip}`}>${FLIPS[row.flip]}</span>`}</td>`;
+function drawn(row, key, open, fold, cell) {
+  if (key === "id") return html`<th scope="row"><${Name} row=${row} href=${open(row)} fold=${fold} cell=${cell}/></th>`;
+  if (key === "before") return html`<td title=${predictions(row)}>${predictions(row)}</td>`;
+  if (key === "seeds") return html`<td>${row.flip && html`<span class=${`flip ${row.flip}`}>${FLIPS[row.flip] ?? row.flip}</span>`}</td>`;
   if (NUMERIC.has(key)) return html`<td class="n">${row[key] === null ? "–" : row[key].toFixed(DECIMALS[key])}</td>`;
   return html`<td>${row[key]}</td>`;
 }
 
-function predictions({ before, after, seeds }) {
+// The name opens the image; before it, small pictures of A, B and their difference where the run kept them.
+function Name({ row, href, fold, cell }) {
+  return html`<span class="name">
+    ${fold && html`<button type="button" class="fold" aria-expanded=${fold.open} aria-label=${`Other cells of ${row.id}`} onClick=${fold.toggle}>${fold.open ? "▾" : "▸"}</button>`}
+    <span class="thumbs">${!cell && row.kept?.pictures.map((src) => html`<img key=${src} src=${src} alt="" width="28" height="28" loading="lazy" decoding="async"/>`)}</span>
+    <a href=${href} title=${row.id}>${cell ? row.title : row.id}</a></span>`;
+}
+
+function predictions({ before, after, seeds, turns }) {
   if (!before.length) return "–";
   if (!seeds) return [...new Set(before)].join(", ");
-  const changes = before.map((was, k) => (was === after[k] ? "" : `${was} → ${after[k]}`)).filter(Boolean);
-  return `${[...new Set(changes)].join(", ")} (${seeds} of ${before.length} seeds)`;
+  const changes = before.map((was, k) => turns[k] && (was === after[k] ? was : `${was} → ${after[k]}`)).filter(Boolean);
+  const share = before.length > 1 ? ` (${seeds} of ${before.length} seeds)` : "";
+  return [...new Set(changes)].join(", ") + share;
 }

@@ -1,23 +1,25 @@
 // Adds to a page that is whole without it: the list of all images, the viewer, copy buttons.
 
-import { h, render } from "preact";
+import { render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import htm from "htm";
 import { addCopyButtons } from "./copying.js";
+import { element } from "./element.js";
+import { showHelp } from "./help.js";
+import { html } from "./html.js";
 import { DEFAULTS, changed, put, read, write } from "./link.js";
 import { List } from "./list.js";
-import { addReferences } from "./matrix.js";
+import { addReferences, firstCell } from "./matrix.js";
 import { parse } from "./query.js";
-import { Rows, between, open, pictureOf, rowsOf } from "./rows.js";
+import { Rows, between, open, pictureOf, rowOf, rowsOf } from "./rows.js";
+import { Unkept } from "./unkept.js";
 import { Viewer } from "./viewer.js";
-
-const html = htm.bind(h);
 
 const FIRST = { ...DEFAULTS, page: "images" };
 
 function App({ run }) {
   const [view, setView] = useState(() => read(location.hash) ?? FIRST);
   const [rows, setRows] = useState(() => new Rows(run, []));
+  const [row, setRow] = useState();
   const chosen = useMemo(() => comparisons(run, view), [view.cell, view.ref]);
 
   useEffect(() => {
@@ -25,7 +27,7 @@ function App({ run }) {
       const asked = read(location.hash);
       changed();
       setView((was) => asked ?? { ...was, page: "images" });
-      if (asked?.page === "images") document.getElementById("images").scrollIntoView({ behavior: "instant" });
+      if (asked?.page === "images") document.getElementById("images")?.scrollIntoView({ behavior: "instant" });
     };
     follow();
     addEventListener("hashchange", follow);
@@ -37,8 +39,14 @@ function App({ run }) {
     return () => void (current = false);
   }, [chosen]);
   const sorted = useMemo(() => rows.sorted(view.sort), [rows, view.sort]);
-  const [shown, fault] = useMemo(() => filtered(rows, sorted, view.q), [rows, sorted, view.q]);
-  const row = useMemo(() => rows.of(view.pair, view.id, view.e), [rows, view.pair, view.id, view.e]);
+  const { shown, faults } = useMemo(() => filtered(run, rows, sorted, view.q), [rows, sorted, view.q]);
+  const images = useMemo(() => rows.firsts(shown), [rows, shown]);
+  useEffect(() => {
+    let current = true;
+    setRow(undefined);
+    if (view.page === "image") rowOf(run, chosen, view).then((found) => current && setRow(found));
+    return () => void (current = false);
+  }, [chosen, view.page, view.pair, view.id, view.e]);
 
   const go = (next) => {
     put(next);
@@ -46,89 +54,114 @@ function App({ run }) {
   };
   const image = ({ id, comparison }) => ({ ...view, page: "image", pair: comparison.pair, id, e: String(comparison.entry) });
   const neighbour = (step) => {
-    const kept = pictures(rows, shown);
-    const at = kept.findIndex((each) => each.picture === pictureOf(view.pair, view.id));
-    const next = kept[at < 0 ? 0 : at + step];
+    const all = rows.length ? [...images].map((number) => rows.at(number)) : run.stored.map(alone);
+    const at = all.findIndex((each) => each.picture === pictureOf(view.pair, view.id));
+    const next = all[at < 0 ? 0 : at + step];
     if (next) go(image(next));
   };
+  const Opened = run.storedBy.has(pictureOf(view.pair, view.id)) || !run.comparisons.length ? Viewer : Unkept;
   const close = () => go({ ...view, page: "images" });
   return html`
-    ${run.comparisons.length > 0 && html`<${List} run=${run} chosen=${chosen} view=${view} rows=${rows} shown=${shown} fault=${fault} go=${(next) => go({ ...next, page: "images" })} open=${(each) => write(image(each))}/>`}
-    ${view.page === "image" && html`<${Viewer} run=${run} view=${view} row=${row} neighbour=${neighbour} go=${go} close=${close}/>`}`;
+    ${run.comparisons.length > 0 && html`<${List} run=${run} chosen=${chosen} view=${view} rows=${rows} shown=${shown} images=${images} faults=${faults} go=${(next) => go({ ...next, page: "images" })} open=${(each) => write(image(each))}/>`}
+    ${view.page === "image" && html`<${Opened} run=${run} view=${view} row=${row} neighbour=${neighbour} go=${go} close=${close}/>`}`;
 }
 
-// The comparison of a link, or all.
+// The comparison of a link, or the headline's, or all.
 function comparisons(run, { cell, ref }) {
   const other = ref && between(run, cell, ref);
   if (other) return [other];
-  const found = run.comparisons.filter((each) => String(each.entry) === cell);
+  const found = run.comparisons.filter((each) => String(each.entry) === (cell || String(run.leading)));
   return found.length ? found : run.comparisons;
 }
 
-function filtered(rows, order, query) {
-  try {
-    const test = parse(query);
-    return [order.filter((number) => test(rows.at(number))), ""];
-  } catch (error) {
-    return [new Uint32Array(0), error.message];
-  }
+// The rows that every understood term of the query keeps, and what is wrong with the others.
+function filtered(run, rows, order, query) {
+  const { test, faults, hints } = parse(query, run);
+  const shown = order.filter((number) => test(rows.at(number)));
+  return { shown, faults: shown.length || !rows.length ? faults : [...faults, ...hints] };
 }
 
-// The rows whose pixels were kept, each picture once: several comparisons may share it.
-function pictures(rows, shown) {
-  const found = new Map();
-  for (const number of shown) {
-    const row = rows.at(number);
-    if (row.stored && !found.has(row.picture)) found.set(row.picture, row);
-  }
-  return [...found.values()];
-}
+// A stored picture of a page without a list.
+const alone = ({ pair, id }) => ({ id, picture: pictureOf(pair, id), comparison: { pair, entry: "" } });
 
 function addLinks(run) {
   for (const card of document.querySelectorAll(".card[data-id]")) {
-    const { pair, id } = card.dataset;
-    const target = write({ ...DEFAULTS, page: "image", pair, id });
-    const link = Object.assign(document.createElement("a"), { href: target, textContent: "Open in the viewer" });
-    link.className = "open";
-    card.append(link);
+    const { pair, id, entry } = card.dataset;
+    const target = write({ ...DEFAULTS, page: "image", pair, id, e: entry ?? "" });
+    const link = element("a", { href: target, className: "open" }, "Open in the viewer");
+    card.querySelector(".facts").append(" · ", link);
     card.querySelector(".stage").addEventListener("click", () => void (location.hash = target));
+  }
+  for (const link of document.querySelectorAll(".to-list")) {
+    link.hash = write({ ...DEFAULTS, page: "images", cell: link.dataset.entry, q: "flip:yes" });
   }
 }
 
 // A cell leads to the images that flipped in it. Without predictions it keeps its link to the table of
 // numbers, which is of aligned cells.
 function linkCells(run, panel, ref) {
-  for (const link of panel.querySelectorAll("td a")) {
+  for (const link of panel.querySelectorAll(".matrix td a")) {
     const cell = link.hash.replace("#entry-", "");
     const known = ref ? run && between(run, cell, ref) : run?.comparisons.some((each) => String(each.entry) === cell);
     if (known) {
       link.hash = write({ ...DEFAULTS, page: "images", metric: panel.dataset.metric, ref, cell, q: "flip:yes" });
-      link.title = "show the images that flipped";
+      link.title = "show the images that changed";
     } else if (ref) link.removeAttribute("href");
   }
 }
 
-// Keys of the page itself: / goes to the filter, w opens the worst image.
+// Keys of the page itself: / goes to the filter, w opens the first image shown, m goes to the matrix, ? lists the keys.
 function pageKey(event) {
   const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
   const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
   if (typing || !plain || document.querySelector("dialog[open]")) return;
-  const target = { "/": "#query", w: ".card .open" }[event.key];
+  if (event.key === "?") return showHelp();
+  const target = { "/": "#query", w: ".card .open", m: "#matrix" }[event.key];
   const found = target && document.querySelector(target);
   if (!found) return;
   event.preventDefault();
-  if (event.key === "/") found.focus();
+  if (event.key === "m") toMatrix(found);
+  else if (event.key === "/") found.focus();
   else found.click();
+}
+
+function toMatrix(section) {
+  section.scrollIntoView({ behavior: "instant" });
+  firstCell()?.focus();
+}
+
+function showKeysButton() {
+  const button = document.querySelector("header.bar .keys");
+  button.hidden = false;
+  button.addEventListener("click", showHelp);
 }
 
 async function start() {
   const run = self.alignkitRun && (await open(self.alignkitRun));
   await addReferences((panel, ref) => linkCells(run, panel, ref));
   addCopyButtons(document);
+  addEventListener("keydown", pageKey);
+  showKeysButton();
+  const list = document.getElementById("image-list");
+  if (!run && list) say("data/run.js is missing next to this page, so the list of images and the viewer cannot open.");
   if (!run) return;
   addLinks(run);
-  addEventListener("keydown", pageKey);
-  render(html`<${App} run=${run}/>`, document.getElementById("image-list"));
+  // a page of pixels alone has no list
+  const place = list ?? document.body.appendChild(element("div"));
+  render(html`<${App} run=${run}/>`, place);
 }
 
-start();
+// Tells whoever reads the page why a part of it is not there.
+function say(text) {
+  const line = element("p", { className: "alert", role: "alert" }, text);
+  const list = document.getElementById("image-list");
+  if (list) list.before(line);
+  else document.querySelector("main").prepend(line);
+}
+
+function fail(error) {
+  say(`The script of this page failed: ${error.message}`);
+  throw error; // the browser's console keeps the trace
+}
+
+start().catch(fail);

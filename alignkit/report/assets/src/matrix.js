@@ -2,25 +2,28 @@
 // page holds for another column was computed and written beforehand; nothing is computed here.
 
 import { addCopyButtons } from "./copying.js";
+import { element } from "./element.js";
 import { DEFAULTS, read, write } from "./link.js";
 import { unpack } from "./unpack.js";
 
 const panels = () => [...document.querySelectorAll("#matrix .panel")];
+const seen = (element) => element.getClientRects().length > 0;
 
 // `link` turns the cells of a panel into links that suit the reference.
 export async function addReferences(link) {
   const packed = document.getElementById("references")?.content.textContent;
   const others = packed ? JSON.parse(new TextDecoder().decode(await unpack({ dtype: "uint8", data: packed }))) : [];
   const own = Object.fromEntries(panels().map((panel) => [panel.dataset.metric, panel.innerHTML]));
-  const all = [{ name: "", title: "each row’s aligned cell", panels: own }, ...others];
+  const all = [{ name: "", title: "each row’s baseline", panels: own }, ...others];
   const select = others.length ? addSelect(all) : null;
   let view = { ...DEFAULTS };
   let shown = all[0];
 
+  const radios = [...document.querySelectorAll(".switch input[name=metric]")];
   const go = (change) => location.replace(write({ ...view, ...read(location.hash), page: "matrix", ...change }));
   const follow = () => {
     view = read(location.hash) ?? view;
-    const radio = document.getElementById(`show-${view.metric}`);
+    const radio = radios.find(({ id }) => id === `show-${view.metric}`) ?? radios[0];
     if (radio) radio.checked = true;
     const chosen = all.find(({ name }) => name === view.ref) ?? all[0];
     if (select) select.value = chosen.name;
@@ -29,12 +32,17 @@ export async function addReferences(link) {
     for (const panel of panels()) {
       panel.innerHTML = chosen.panels[panel.dataset.metric];
       addCopyButtons(panel);
+      panel.querySelectorAll(".edge").forEach(addMore);
       link(panel, chosen.name);
     }
   };
-  for (const panel of panels()) link(panel, "");
-  for (const radio of document.querySelectorAll(".switch input[name=metric]")) {
-    radio.addEventListener("change", () => go({ metric: radio.id.replace("show-", "") }));
+  for (const panel of panels()) {
+    panel.querySelectorAll(".edge").forEach(addMore);
+    link(panel, "");
+  }
+  addEventListener("keydown", walk);
+  for (const radio of radios) {
+    radio.addEventListener("change", () => go({ metric: radio === radios[0] ? "" : radio.id.replace("show-", "") }));
   }
   select?.addEventListener("change", () => go({ ref: select.value }));
   addEventListener("hashchange", follow);
@@ -43,12 +51,53 @@ export async function addReferences(link) {
 }
 
 function addSelect(all) {
-  const select = document.createElement("select");
-  select.append(...all.map(({ name, title }) => new Option(title, name)));
-  const label = Object.assign(document.createElement("label"), { textContent: "Reference " });
-  label.append(select);
-  const tools = Object.assign(document.createElement("div"), { className: "tools" });
-  tools.append(label);
-  panels()[0].before(tools);
+  const select = element("select", {}, ...all.map(({ name, title }) => new Option(title, name)));
+  const label = element("label", {}, "Reference ", select);
+  document.querySelector("#matrix .controls").append(element("div", { className: "tools" }, label));
   return select;
+}
+
+// Says how many columns are out of sight on the right, and shows them when it is pressed.
+function addMore(edge) {
+  const scroll = edge.querySelector(".scroll");
+  const more = element("button", { type: "button", className: "more", hidden: true });
+  edge.append(more);
+  const count = () => {
+    const right = scroll.getBoundingClientRect().right;
+    const heads = [...scroll.querySelectorAll("thead .head")].filter(seen);
+    const hidden = heads.filter((head) => head.getBoundingClientRect().right > right + 1).length;
+    more.hidden = hidden === 0;
+    more.textContent = `${hidden} more →`;
+    more.title = "columns out of sight";
+  };
+  more.addEventListener("click", () => scroll.scrollBy({ left: scroll.clientWidth * 0.7 }));
+  scroll.addEventListener("scroll", count);
+  const observer = new ResizeObserver(count);
+  observer.observe(scroll);
+  observer.observe(scroll.querySelector("table"));
+}
+
+const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+
+// Arrows go from a cell to its neighbours.
+function walk(event) {
+  const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
+  const cell = event.target.closest?.(".matrix td");
+  const found = plain && cell && STEPS[event.key] && neighbour(cell, STEPS[event.key]);
+  if (!found) return;
+  event.preventDefault();
+  found.focus();
+}
+
+// The first cell of the metric that is in sight.
+export const firstCell = () => [...document.querySelectorAll(".matrix td a")].find(seen);
+
+function neighbour(cell, [down, right]) {
+  const rows = [...cell.closest("tbody").rows];
+  const at = rows.indexOf(cell.parentNode);
+  for (let y = at + down, x = cell.cellIndex + right; rows[y]?.cells[x]; y += down, x += right) {
+    const link = rows[y].cells[x].querySelector("a");
+    if (link && seen(link)) return link;
+  }
+  return null;
 }

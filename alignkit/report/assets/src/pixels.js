@@ -1,5 +1,6 @@
 // Arithmetic of the viewer, on exact values; nothing here touches the page.
-// A pair is {width, height, a, b}: Float32Array of height x width x 3, RGB, 0..255.
+// A pair is {width, height, a, b}: Float32Array of height x width x 3, RGB, 0..255; NaN outside of the smaller
+// image where the two are uneven. Of a crop, x and y are its place in the image.
 
 export const CHANNELS = ["rgb", "r", "g", "b", "y", "cb", "cr"];
 export const GAINS = [1, 2, 4, 8, 16, 32, 64];
@@ -47,7 +48,7 @@ export function picture(found, pixels) {
   const single = found.length === pixels;
   for (let i = 0; i < pixels; i++) {
     for (let k = 0; k < 3; k++) out[4 * i + k] = found[single ? i : 3 * i + k];
-    out[4 * i + 3] = 255;
+    out[4 * i + 3] = Number.isNaN(found[single ? i : 3 * i]) ? 0 : 255;
   }
   return out;
 }
@@ -67,10 +68,24 @@ export function largest(delta, pixels) {
   return out;
 }
 
+// The greatest gain that leaves at most 0.5 % of the values above 255; as record/picture_facts.py chooses it.
+export function suitableGain(delta) {
+  if (!delta.some(Boolean)) return 1;
+  const spared = 0.005 * delta.length;
+  const clipped = (gain) => delta.reduce((count, value) => count + (Math.abs(value) * gain > 255), 0);
+  return [...GAINS].reverse().find((gain) => clipped(gain) <= spared) ?? 1;
+}
+
+// The level that 90 % of the pixels do not exceed: the value at that place in their order.
+export function ninetieth(delta, pixels) {
+  const levels = largest(delta, pixels).sort();
+  return levels[Math.ceil(0.9 * levels.length) - 1];
+}
+
 // RGBA of the pixels above a level, over the darkened reference; and how many there are.
-export function mask(pair, channel, level) {
+export function mask(pair, delta, level) {
   const pixels = pair.width * pair.height;
-  const above = largest(difference(pair, channel), pixels);
+  const above = largest(delta, pixels);
   const grey = plane(pair.a, "y");
   const out = new Uint8ClampedArray(pixels * 4);
   let count = 0;
@@ -83,9 +98,7 @@ export function mask(pair, channel, level) {
 }
 
 // max, mean over all values, and share of pixels that differ.
-export function statistics(pair, channel) {
-  const delta = difference(pair, channel);
-  const pixels = pair.width * pair.height;
+export function statistics(delta, pixels) {
   let sum = 0;
   let max = 0;
   for (const value of delta) {
@@ -97,8 +110,7 @@ export function statistics(pair, channel) {
 }
 
 // Blocks of 8 x 8 pixels, greatest mean |difference| first; equal ones in reading order.
-export function worstBlocks(pair, channel) {
-  const delta = difference(pair, channel);
+export function worstBlocks(pair, delta) {
   const step = delta.length / (pair.width * pair.height);
   const blocks = [];
   for (let y = 0; y < pair.height; y += BLOCK) {

@@ -3,14 +3,18 @@
 import { unpack } from "./unpack.js";
 
 // Where an image was not asked about; the value below it where the answer was no class.
-const MISSING = { uint8: 255, uint16: 65535 };
+const MISSING = { uint8: 255, uint16: 65535, uint32: 4294967295 };
 const KINDS = ["", "lost", "gained", "moved", "changed"]; // the last of images without labels
 
 // Everything that is read once.
 export async function open(run) {
   const labels = run.labels ? await unpack(run.labels) : null;
+  // answers that are no classes: their words, which the task has compared
+  const classes = run.words ? new TextDecoder().decode(await unpack(run.words)).split("\n") : run.classes;
   const stored = new Map(run.stored.map((each) => [pictureOf(each.pair, each.id), each]));
-  return { ...run, labels, storedBy: stored, cache: new Map() };
+  const shown = new Map([...new Set(run.stored.map((each) => each.id))].map((id, place) => [id, place]));
+  const seedOf = new Map(run.cells.flatMap(({ keys }) => Object.entries(keys).map(([seed, key]) => [key, seed])));
+  return { kinds: KINDS, ...run, classes, labels, storedBy: stored, shown, seedOf, cache: new Map() };
 }
 
 export const pictureOf = (pair, id) => `${pair}/${id}`;
@@ -23,45 +27,58 @@ function once(run, key, make) {
 const unpacked = (run, key, packed) => once(run, key, async () => (packed ? unpack(packed) : null));
 const finite = (array, index) => (array && Number.isFinite(array[index]) ? array[index] : null);
 
-// What is known of the images in a comparison (an entry of the matrix and its pair of paths), by column.
+// The columns of a comparison (an entry of the matrix and its pair of paths): a value for each image.
 async function columnsOf(run, comparison) {
   const measured = run.pixels[comparison.pair];
-  const [max, mean, ssim] = await Promise.all(
-    ["max", "mean", "ssim"].map((name) => unpacked(run, `${comparison.pair} ${name}`, measured?.[name])),
-  );
+  const last = measured?.stages.find(({ stage }) => stage === measured.last);
+  const [max, mean, ssim, shift] = await Promise.all([
+    ...["max", "mean"].map((name) => unpacked(run, `${comparison.pair} ${measured?.last} ${name}`, last?.[name])),
+    unpacked(run, `${comparison.pair} ssim`, measured?.ssim),
+    unpacked(run, `shift ${comparison.entry} ${comparison.ref}`, comparison.shift),
+  ]);
   const seeds = await Promise.all(
-    comparison.seeds.map(async ([before, after]) => ({
+    comparison.seeds.map(async ([before, after], seed) => ({
+      turned: comparison.turned && (await unpack(comparison.turned[seed])),
       before: await unpacked(run, before, run.predictions[before]),
       after: await unpacked(run, after, run.predictions[after]),
       margin: await unpacked(run, `margin ${before}`, run.margins[before]),
       missing: MISSING[run.predictions[before].dtype],
     })),
   );
-  return { comparison, max, mean, ssim, seeds, ...flipsOf(run, seeds) };
+  return { comparison, max, mean, ssim, shift, seeds, ...flipsOf(run, seeds) };
 }
 
 const answer = (run, code, missing) => (code === missing - 1 ? "no prediction" : run.classes[code]);
 const predictedBoth = ({ before, after, missing }, index) => before[index] !== missing && after[index] !== missing;
 
-// Of every image: the kind of flip most seeds show, the seeds that flip, the least margin of any.
+// How a seed's answer to an image changed: a place among the kinds, 0 where it did not.
+function turn(run, { turned, before, after }, index) {
+  if (turned) return turned[index];
+  const [was, is, label] = [before[index], after[index], run.labels?.[index]];
+  return was === is ? 0 : !run.labels ? 4 : was === label ? 1 : is === label ? 2 : 3;
+}
+
+// Of every image: the kind of flip most seeds show, the seeds that flip and that lose, the least margin of any.
 function flipsOf(run, seeds) {
   const flip = new Uint8Array(run.ids.length);
   const flips = new Uint16Array(run.ids.length);
+  const losses = new Uint16Array(run.ids.length);
   const margin = new Float32Array(run.ids.length).fill(NaN);
   const number = [0, 0, 0, 0, 0];
   for (let index = 0; index < flip.length; index++) {
     number.fill(0);
     for (const seed of seeds) {
       if (!predictedBoth(seed, index)) continue;
-      const [was, is, label] = [seed.before[index], seed.after[index], run.labels?.[index]];
       const gap = finite(seed.margin, index);
       if (gap !== null && !(margin[index] <= gap)) margin[index] = gap;
-      if (was !== is) number[!run.labels ? 4 : was === label ? 1 : is === label ? 2 : 3] += 1;
+      number[turn(run, seed, index)] += 1;
     }
     flips[index] = number[1] + number[2] + number[3] + number[4];
+    losses[index] = number[1];
+    number[0] = 0;
     if (flips[index]) flip[index] = number.indexOf(Math.max(...number));
   }
-  return { flip, flips, margin };
+  return { flip, flips, losses, margin };
 }
 
 // A row holds no values of its own: of a hundred thousand, some dozens are looked at.
@@ -72,22 +89,26 @@ class Row {
 
   get id() { return this.run.ids[this.index]; }
   get label() { return this.run.labels ? this.run.classes[this.run.labels[this.index]] : ""; }
-  get max() { return finite(this.columns.max, this.index); }
-  get mean() { return finite(this.columns.mean, this.index); }
+  get max() { return finite(this.columns.max, this.index) ?? this.kept?.max ?? null; }
+  get mean() { return finite(this.columns.mean, this.index) ?? this.kept?.mean ?? null; }
   get ssim() { return finite(this.columns.ssim, this.index); }
   get margin() { return finite(this.columns.margin, this.index); }
-  get flip() { return KINDS[this.columns.flip[this.index]]; }
+  get flip() { return this.run.kinds[this.columns.flip[this.index]]; }
   get seeds() { return this.columns.flips[this.index]; }
+  get turns() { return this.known.map((seed) => turn(this.run, seed, this.index)); }
+  get known() { return this.columns.seeds.filter((seed) => predictedBoth(seed, this.index)); }
   get before() { return this.predicted("before"); }
   get after() { return this.predicted("after"); }
   get comparison() { return this.columns.comparison; }
   get title() { return this.comparison.title; }
   get picture() { return pictureOf(this.comparison.pair, this.id); }
-  get stored() { return this.run.storedBy.has(this.picture); }
+  get kept() { return this.run.storedBy.get(this.picture); }
+  get stored() { return Boolean(this.kept); }
+  // by seeds that flip, then those that lose, then the shift of the logits
+  get rank() { return (this.seeds * 65536 + this.columns.losses[this.index]) * 256 + (this.columns.shift?.[this.index] ?? 0); }
 
   predicted(side) {
-    const known = this.columns.seeds.filter((seed) => predictedBoth(seed, this.index));
-    return known.map((seed) => answer(this.run, seed[side][this.index], seed.missing));
+    return this.known.map((seed) => answer(this.run, seed[side][this.index], seed.missing));
   }
 }
 
@@ -101,18 +122,17 @@ export class Rows {
     return new Row(this.run, this.tables[Math.floor(number / this.images)], number % this.images);
   }
 
-  // The row of an image in an entry's comparison, or else in the first that shares its pixels.
-  of(pair, id, entry) {
-    const index = this.run.ids.indexOf(id);
-    const sharing = this.tables.filter(({ comparison }) => comparison.pair === pair);
-    const table = sharing.find(({ comparison }) => String(comparison.entry) === entry) ?? sharing[0];
-    return table && index >= 0 ? new Row(this.run, table, index) : undefined;
+  // The first row of each image, in an order of rows.
+  firsts(order) {
+    const seen = new Uint8Array(this.images);
+    return order.filter((number) => !seen[number % this.images] && (seen[number % this.images] = 1));
   }
 
   // The numbers of the rows in an order: `-mean` is descending by mean; rows without the number come last.
   sorted(key) {
     const sign = key.startsWith("-") ? -1 : 1;
-    const keys = ranked(Array.from({ length: this.length }, (_, number) => this.at(number)[key.replace("-", "")]));
+    const column = key.replace("-", "");
+    const keys = ranked(Array.from({ length: this.length }, (_, number) => this.at(number)[column === "seeds" ? "rank" : column]));
     const tie = (a, b) => (a % this.images) - (b % this.images) || a - b;
     return Uint32Array.from(keys.keys()).sort((a, b) => {
       const [first, second] = [keys[a], keys[b]];
@@ -141,7 +161,8 @@ export function between(run, cell, ref) {
     ...after,
     ref,
     title: `${after.row}: ${before.title} → ${after.title}`,
-    pair: [`${from}>${to}`, `${to}>${from}`].find((name) => run.pixels[name]) ?? "",
+    pair: [`${from}>${to}`, `${to}>${from}`].find((name) => name in run.commands) ?? "",
+    same: from === to,
     paths: [...new Set([from, to])],
     seeds: seeds.map((seed) => [before.keys[seed], after.keys[seed]]),
   };
@@ -151,6 +172,14 @@ export function between(run, cell, ref) {
 export async function rowsOf(run, comparisons) {
   const tables = comparisons.map((each) => once(run, `columns ${each.entry} ${each.ref}`, () => columnsOf(run, each)));
   return new Rows(run, await Promise.all(tables));
+}
+
+// The row of an image in an entry's comparison, or else in the first that shares its pixels.
+export async function rowOf(run, comparisons, { pair, id, e }) {
+  const index = run.ids.indexOf(id);
+  const sharing = [...comparisons, ...run.comparisons].filter((each) => each.pair === pair);
+  const comparison = sharing.find(({ entry }) => String(entry) === e) ?? sharing[0];
+  return comparison && index >= 0 ? (await rowsOf(run, [comparison])).at(index) : undefined;
 }
 
 // Per stage: max and mean of one image, for the ladder.
@@ -163,6 +192,29 @@ export async function ladder(run, pair, id) {
       stage,
       max: finite(await unpacked(run, `${pair} ${stage} max`, max), index),
       mean: finite(await unpacked(run, `${pair} ${stage} mean`, mean), index),
+    })),
+  );
+}
+
+// Per seed: the predictions of one image before and after, each with its probability and margin.
+export function chances(run, row) {
+  const place = run.shown.get(row.id);
+  const part = async (key, name, parts) => {
+    const values = await unpacked(run, `certainty ${name} ${key}`, run.certainty[key]?.[name]);
+    if (!(values instanceof Uint16Array)) return finite(values, place);
+    return place === undefined || values[place] === MISSING.uint16 ? null : values[place] / parts;
+  };
+  const sure = async (key) => !run.words && ({ chance: await part(key, "chance", 1000), margin: await part(key, "margin", 100) });
+  const seeds = row.comparison.seeds.map((keys, k) => [keys, row.columns.seeds[k]]);
+  const known = seeds.filter(([, each]) => predictedBoth(each, row.index));
+  return Promise.all(
+    known.map(async ([[before, after], each]) => ({
+      seed: run.seedOf.get(before),
+      changed: turn(run, each, row.index),
+      was: answer(run, each.before[row.index], each.missing),
+      is: answer(run, each.after[row.index], each.missing),
+      before: await sure(before),
+      after: await sure(after),
     })),
   );
 }

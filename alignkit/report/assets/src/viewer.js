@@ -1,25 +1,29 @@
 // The image viewer: a dialog over the page.
 
-import { h } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import htm from "htm";
-import { MOST_ZOOM, cached, centreOf, draw, masked, pixelAt, written, zoomOf } from "./canvas.js";
+import { ANSWERS } from "./answers.js";
+import { BLOCK_ZOOM, cached, centreOf, delta, draw, within, written, zoomOf } from "./canvas.js";
 import { quoted } from "./copying.js";
-import { GRIDS, HELP, MODES, command } from "./keys.js";
+import { element } from "./element.js";
+import { Facts, LABELS, Legend, Readout, middle } from "./facts.js";
+import { Help } from "./help.js";
+import { html } from "./html.js";
+import { GRIDS, MODES, command } from "./keys.js";
 import { write } from "./link.js";
-import { CHANNELS, GAINS, clamp, probe, statistics, worstBlocks } from "./pixels.js";
-import { ladder, pictureOf } from "./rows.js";
+import { CHANNELS, GAINS, clamp, ninetieth, suitableGain, worstBlocks } from "./pixels.js";
+import { pointing, zoomBy } from "./pointing.js";
+import { pictureOf } from "./rows.js";
+import { absence, described, nameOf, stagesOf } from "./stages.js";
 import { loadPair } from "./unpack.js";
 
-const html = htm.bind(h);
-
-const LABELS = { rgb: "RGB", r: "R", g: "G", b: "B", y: "Y", cb: "Cb", cr: "Cr" };
 const BLINK = 600; // ms a side is shown
 
 export function Viewer({ run, view: asked, row, neighbour, go, close }) {
   const stored = run.storedBy.get(pictureOf(asked.pair, asked.id));
-  const view = { ...asked, x: asked.x || stored?.amplification || 1 };
-  const [pair, fault] = usePair(stored);
+  const stages = stored ? stagesOf(stored) : [];
+  const source = stages.find((each) => each.stage === asked.p);
+  const [pair, fault] = usePair(stored, source, asked.p);
+  const view = completed(asked, pair);
   const [block, setBlock] = useState(-1);
   const [hover, setHover] = useState(null);
   const [held, setHeld] = useState(false);
@@ -28,18 +32,21 @@ export function Viewer({ run, view: asked, row, neighbour, go, close }) {
   const dialog = useRef();
   const canvas = useRef();
   const lit = useBlink(view, held);
+  const maps = view.o !== "none" && stored?.drawn?.maps[source?.stage];
   const repeat = run.commands[view.pair] && run.commands[view.pair] + quoted(view.id);
-  const blocks = pair ? cached(pair, `blocks ${view.ch}`, () => worstBlocks(pair, view.ch)) : [];
+  const down = useRef(new Map());
+  const blocks = pair && !pair.uneven && !pair.alike ? cached(pair, `blocks ${view.ch}`, () => worstBlocks(pair, delta(pair, view.ch))) : [];
 
   // before the frame is drawn: until it is modal, Esc would close what lies below
   useLayoutEffect(() => {
     dialog.current.showModal();
     canvas.current.focus();
   }, []);
-  useEffect(() => setBlock(-1), [view.id, view.pair, view.ch]);
+  useEffect(() => setBlock(-1), [pair, view.ch]);
   useEffect(() => setHover(null), [pair]);
   const redraw = () => {
-    if (pair) draw(canvas.current, pair, view, { lit, block: blocks[block] });
+    const answers = maps && { drawn: stored.drawn, maps, colours: run.colours, mode: view.o, again: redraw };
+    if (pair && canvas.current) draw(canvas.current, pair, view, { lit, block: blocks[block], grid: view.g && gridOf(view.g, source), answers });
     else if (fault) canvas.current.width = 0; // else the image before stays in sight under this one's name
   };
   useLayoutEffect(redraw);
@@ -47,49 +54,58 @@ export function Viewer({ run, view: asked, row, neighbour, go, close }) {
 
   const act = {
     set: (change) => go({ ...asked, ...change, ...(change.c && { c: centreOf(pair, change) }) }),
-    zoom: (factor) => zoomBy(canvas.current, pair, view, factor, act.set),
+    zoom: (factor) => pair && zoomBy(canvas.current, pair, view, factor, act.set),
     pan: (dx, dy) => {
       const [x, y] = centreOf(pair, view).map((at) => Math.floor(at) + 0.5);
       act.set({ c: [x + dx, y + dy] });
     },
     block: (step) => {
+      if (!blocks.length) return; // two sizes have no differences
       const next = clamp(block + step, 0, blocks.length - 1);
       const { x, y, width, height } = blocks[next];
+      const zoom = Math.max(zoomOf(canvas.current, pair, view), BLOCK_ZOOM);
       setBlock(next);
-      act.set({ c: [x + width / 2, y + height / 2], z: view.z || zoomOf(canvas.current, pair, view) });
+      act.set({ c: within(canvas.current, pair, view, zoom, [x + width / 2, y + height / 2]), z: zoom });
+    },
+    stage: (step) => {
+      const next = stages[(stages.indexOf(source) + step + stages.length) % stages.length];
+      if (next) act.set({ p: next.stage, z: 0, c: null });
     },
     image: (step) => neighbour(step),
     hold: setHeld,
     help: () => setHelp(true),
     copy: () => copy("Link", new URL(write(asked), location.href).href, setSaid),
+    save: () => pair && save(canvas.current, [view.id, view.p || "final", view.m].join("-")),
     reproduce: () => repeat && copy("Command", repeat, setSaid),
   };
   const onKey = (event) => {
-    if (help || !pair) return;
+    const always = ["j", "k", "s", "S", "r", "y", "?"].includes(event.key); // an image without pixels is left by them
+    if (help || (!pair && !always)) return;
     if (command(event, view, act)) event.preventDefault();
   };
   const at = hover ?? (pair ? centreOf(pair, view).map(Math.floor) : null);
   return html`<dialog class="viewer" ref=${dialog} aria-label="Image viewer" onClose=${close}
     onKeyDown=${onKey} onKeyUp=${(event) => [" ", "b"].includes(event.key) && setHeld(false)}>
     <header>
-      <h2>${view.id}</h2>
-      <p>${stored ? `A ${stored.reference}, B ${stored.candidate}, after ${stored.stage}` : ""}${row?.label ? ` · label ${row.label}` : ""}</p>
-      <span class="spacer"></span>
+      <h2 title=${view.id}>${middle(view.id, 60)}</h2>
+      <p>${stored ? `A ${stored.reference}, B ${stored.candidate}` : ""}${pair ? ` · ${described(source)}` : ""}${row?.label ? html` · label <span title=${row.label}>${middle(row.label, 30)}</span>` : ""}</p>
       <${Button} onClick=${() => act.image(-1)} label="Previous" hint="k"/>
       <${Button} onClick=${() => act.image(1)} label="Next" hint="j"/>
       <${Button} onClick=${act.copy} label="Copy link" hint="y"/>
       ${repeat && html`<${Button} onClick=${act.reproduce} label="Copy command" hint="r"/>`}
+      <${Button} onClick=${act.save} label="Save PNG" hint="d"/>
       <${Button} onClick=${act.help} label="Keys" hint="?"/>
       <${Button} onClick=${() => dialog.current.close()} label="Close" hint="Esc"/>
     </header>
-    <${Tools} view=${view} pair=${pair} act=${act} canvas=${canvas} lit=${lit}/>
+    <${Tools} view=${view} drawn=${stored?.drawn} pair=${pair} stages=${stages} source=${source} act=${act} canvas=${canvas} lit=${lit}/>
     <div class="body">
-      <canvas ref=${canvas} tabIndex="0" role="img" aria-label=${pictureText(view, stored)}
-        ...${pair ? pointing(canvas, pair, view, act, setHover) : {}}></canvas>
+      <div class="picture"><canvas ref=${canvas} tabIndex="0" role="img" aria-label=${pictureText(view, stored)}
+        ...${pair ? pointing(canvas, pair, view, act, setHover, down.current) : {}}></canvas>
+      ${fault && html`<p class="fault" role="alert">${fault}</p>`}
+      <${Legend} view=${view} pair=${pair}/></div>
       <${Facts} run=${run} view=${view} pair=${pair} row=${row} stored=${stored} blocks=${blocks} block=${block} act=${act}/>
     </div>
     <footer>
-      ${fault && html`<p class="fault" role="alert">${fault}</p>`}
       ${pair && at && html`<${Readout} pair=${pair} channel=${view.ch} at=${at}/>`}
       <output>${said}</output>
     </footer>
@@ -100,26 +116,41 @@ export function Viewer({ run, view: asked, row, neighbour, go, close }) {
 const Button = ({ label, hint, pressed, onClick }) =>
   html`<button type="button" aria-pressed=${pressed} title=${hint && `key ${hint}`} onClick=${onClick}>${label}</button>`;
 
-function Tools({ view, pair, act, canvas, lit }) {
+// A view with what suits the image where the link leaves it open.
+function completed(asked, pair) {
+  const { ch } = asked;
+  const view = { ...asked, m: (pair?.uneven || pair?.alike) && !["a", "b", "blink", "swipe"].includes(asked.m) ? "side" : asked.m };
+  if (pair && !view.x) view.x = cached(pair, "gain", () => suitableGain(delta(pair, "rgb")));
+  if (pair && view.t < 0) view.t = cached(pair, `level ${ch}`, () => ninetieth(delta(pair, ch), pair.width * pair.height));
+  return { ...view, x: view.x || 1, t: Math.max(view.t, 0) };
+}
+
+// Cells of a grid, (width, height); null where they mean nothing: after a resize, and without JPEG blocks.
+const gridOf = (grid, source) => (grid && source?.mcu ? (grid === "8" ? [8, 8] : source.mcu) : null);
+
+function Tools({ view, drawn, pair, stages, source, act, canvas, lit }) {
   const pick = (name, key, options, words = (each) => each) => html`<label>${name}
     <select value=${view[key]} onChange=${(e) => act.set({ [key]: typeof view[key] === "number" ? Number(e.target.value) : e.target.value })}>
       ${options.map((each) => html`<option value=${each} selected=${each === view[key]}>${words(each)}</option>`)}
     </select></label>`;
-  const range = (name, key, most, step) => html`<label>${name} <input type="range" min="0" max=${most} step=${step}
-    value=${view[key]} onInput=${(e) => act.set({ [key]: Number(e.target.value) })}/> ${view[key]}</label>`;
+  const range = (name, key, most, step, words = (each) => each) => html`<label>${name} <input type="range" min="0" max=${most} step=${step}
+    value=${view[key]} onInput=${(e) => act.set({ [key]: Number(e.target.value) })}/> ${words(view[key])}</label>`;
   const ofMode = {
     side: () => "A left, B right",
     swipe: () => range("Divider", "s", 100, 1),
     onion: () => range("B over A", "s", 100, 1),
     abs: () => pick("Amplify", "x", GAINS, (gain) => `×${gain}`),
     signed: () => pick("Amplify", "x", GAINS, (gain) => `×${gain}`),
-    mask: () => range("T", "t", 64, 1),
+    mask: () => range("T", "t", 255, 1, written),
   }[view.m];
   return html`<div class="tools" role="group" aria-label="View">
+    ${stages.length > 1 && html`<span class="modes" role="group" aria-label="Stage">${stages.map((each) =>
+      html`<${Button} label=${labelled(each)} hint="s" pressed=${each === source} onClick=${() => act.set({ p: each.stage, z: 0, c: null })}/>`)}</span>`}
     <span class="modes">${MODES.map(([mode, name], index) =>
       html`<${Button} label=${name} hint=${index + 1} pressed=${view.m === mode} onClick=${() => act.set({ m: mode })}/>`)}</span>
     ${pick("Channels", "ch", CHANNELS, (each) => LABELS[each])}
-    ${pick("Grid", "g", GRIDS, (step) => (step ? `${step}×${step}` : "none"))}
+    ${pair && source?.mcu && pick("Grid", "g", GRIDS, (grid) => ({ "": "none", 8: "8×8", mcu: `MCU ${source.mcu.join("×")}` })[grid])}
+    ${drawn && pick("Answers", "o", ANSWERS, (each) => ({ own: "each on its side", both: "A and B", truth: "with the truth" })[each] ?? each)}
     <span class="modes">
       <${Button} label="−" hint="-" onClick=${() => act.zoom(0.5)}/>
       <${Button} label=${pair && canvas.current ? `${+zoomOf(canvas.current, pair, view).toFixed(2)}×` : "fit"} hint="0" onClick=${() => act.set({ z: 0, c: null })}/>
@@ -131,101 +162,29 @@ function Tools({ view, pair, act, canvas, lit }) {
   </div>`;
 }
 
-function Count({ pair, view }) {
-  const { count, share } = masked(pair, view.ch, view.t);
-  return html`<dt>Above ${view.t}</dt><dd><output class="count">${count} of ${pair.width * pair.height} (${(100 * share).toFixed(1)}\u00a0%)</output></dd>`;
-}
-
-function Facts({ run, view, pair, row, stored, blocks, block, act }) {
-  const [stages, setStages] = useState([]);
-  useEffect(() => void ladder(run, view.pair, view.id).then(setStages), [view.pair, view.id]);
-  const found = pair && cached(pair, `statistics ${view.ch}`, () => statistics(pair, view.ch));
-  return html`<aside>
-    ${found && html`<dl>
-      <dt>Max |Δ|</dt><dd>${written(found.max)}</dd>
-      <dt>Mean |Δ|</dt><dd>${found.mean.toFixed(3)}</dd>
-      <dt>Differing</dt><dd>${(100 * found.differing).toFixed(1)} %</dd>
-      <dt>Channels</dt><dd>${LABELS[view.ch]}</dd>
-      ${view.m === "mask" && html`<${Count} pair=${pair} view=${view}/>`}</dl>`}
-    ${row && row.before.length > 0 && html`<h3>Predictions</h3><p>${row.title}</p>
-      <ul>${row.before.map((was, seed) => html`<li>${was === row.after[seed] ? `${was}, unchanged` : `${was} → ${row.after[seed]}`}</li>`)}</ul>`}
-    ${!row && stored?.flipped && html`<p>Flipped: ${stored.flipped}</p>`}
-    ${stages.length > 0 && html`<h3>Stage by stage</h3><table><thead><tr><th scope="col">Stage</th><th scope="col" class="n">Max</th><th scope="col" class="n">Mean</th></tr></thead>
-      <tbody>${stages.map((each) => html`<tr><th scope="row">${each.stage}</th><td class="n">${each.max === null ? "–" : written(each.max)}</td><td class="n">${each.mean === null ? "–" : each.mean.toFixed(3)}</td></tr>`)}</tbody></table>`}
-    ${blocks.length > 0 && html`<h3>Worst blocks</h3><ol class="blocks">${blocks.slice(0, 5).map((each, index) =>
-      html`<li><button type="button" aria-pressed=${index === block} onClick=${() => act.block(index - block)}>x ${each.x}, y ${each.y}: mean ${each.mean.toFixed(2)}</button></li>`)}</ol>`}
-  </aside>`;
-}
-
-function Readout({ pair, channel, at }) {
-  const found = probe(pair, channel, ...at);
-  const show = (side, change) => found[side].map((value) => written(value, change)).join(" ");
-  return html`<p class="readout">x ${at[0]}, y ${at[1]} · ${LABELS[channel]} · <b>A</b> ${show("a")} · <b>B</b> ${show("b")} · <b>Δ</b> ${show("delta", true)}</p>`;
-}
-
-function Help({ close }) {
-  const dialog = useRef();
-  useLayoutEffect(() => dialog.current.showModal(), []);
-  return html`<dialog class="help" ref=${dialog} aria-label="Keys" onClose=${close} onKeyDown=${(event) => event.stopPropagation()}>
-    <h2>Keys</h2>
-    <table><tbody>${HELP.map(([keys, what]) => html`<tr><th scope="row">${keys}</th><td>${what}</td></tr>`)}</tbody></table>
-    <button type="button" onClick=${() => dialog.current.close()}>Close</button>
-  </dialog>`;
-}
+const labelled = ({ stage, state }) => nameOf(stage) + ({ identical: ": identical", "left out": ": not kept" }[state] ?? "");
 
 function pictureText(view, stored) {
   const mode = MODES.find(([mode]) => mode === view.m)?.[1] ?? view.m;
-  return `${mode} of ${view.id}${stored ? `, mean difference ${stored.mean.toFixed(2)}` : ""}; arrow keys move, ? lists the keys`;
+  return `${mode} of ${view.id}${stored?.mean == null ? "" : `, mean difference of the final pixels ${stored.mean.toFixed(2)}`}; arrow keys move, ? lists the keys`;
 }
 
-function zoomBy(canvas, pair, view, factor, set, anchor = null) {
-  const before = zoomOf(canvas, pair, view);
-  const after = clamp(factor > 1 ? Math.max(before * factor, 1) : before * factor, 0.05, MOST_ZOOM);
-  const zoom = after >= 1 ? Math.round(after) : after;
-  const centre = centreOf(pair, view);
-  // the pixel under the pointer stays under it
-  const c = anchor ? centre.map((at, k) => anchor[k] + ((at - anchor[k]) * before) / zoom) : centre;
-  set({ z: zoom, c });
-}
-
-function pointing(canvas, pair, view, act, setHover) {
-  return {
-    onPointerMove: (event) => {
-      if (event.buttons & 1) {
-        if (view.m === "swipe" && event.shiftKey) {
-          act.set({ s: Math.round((100 * event.offsetX) / canvas.current.clientWidth) });
-        } else {
-          const zoom = zoomOf(canvas.current, pair, view);
-          const [x, y] = centreOf(pair, view);
-          act.set({ c: [x - event.movementX / zoom, y - event.movementY / zoom], z: zoom });
-        }
-      }
-      setHover(pixelAt(canvas.current, pair, view, event.clientX, event.clientY));
-    },
-    onPointerDown: (event) => canvas.current.setPointerCapture(event.pointerId),
-    onPointerLeave: () => setHover(null),
-    onWheel: (event) => {
-      event.preventDefault();
-      const at = pixelAt(canvas.current, pair, view, event.clientX, event.clientY);
-      zoomBy(canvas.current, pair, view, event.deltaY < 0 ? 1.25 : 0.8, act.set, at);
-    },
-  };
-}
-
-function usePair(stored) {
-  const [state, setState] = useState([null, ""]);
+// The pixels of a stage, or why there are none; of another image's, neither.
+function usePair(stored, source, stage) {
+  const [state, setState] = useState({});
+  const why = stored ? absence(source, stage) : "The pixels of this image were not stored.";
+  const script = why ? "" : source.script;
   useEffect(() => {
+    if (!script) return undefined;
     let current = true;
-    setState([null, stored ? "" : "The pixels of this image were not stored; only those of the worst images are."]);
-    if (stored) {
-      loadPair(stored).then(
-        (pair) => current && setState([pair, ""]),
-        (error) => current && setState([null, error.message]),
-      );
-    }
+    loadPair(source).then(
+      (pair) => current && setState({ script, pair }),
+      (error) => current && setState({ script, fault: error.message }),
+    );
     return () => void (current = false);
-  }, [stored]);
-  return state;
+  }, [script]);
+  if (!script) return [null, why];
+  return state.script === script ? [state.pair ?? null, state.fault ?? ""] : [null, ""];
 }
 
 // The side that alone is shown: while a key is held, or as a blink alternates.
@@ -245,16 +204,27 @@ function useBlink(view, held) {
 function useResize(canvas, redraw) {
   const latest = useRef();
   latest.current = redraw;
-  useEffect(() => {
+  // an effect after the paint would watch on after the canvas is gone
+  useLayoutEffect(() => {
     const observer = new ResizeObserver(() => latest.current());
     observer.observe(canvas.current);
     return () => observer.disconnect();
   }, []);
 }
 
-function copy(what, text, say) {
-  navigator.clipboard.writeText(text).then(
-    () => say(`${what} copied`),
-    () => say(`The browser blocked copying; copy it from here: ${text}`),
-  );
+async function copy(what, text, say) {
+  try {
+    await navigator.clipboard.writeText(text); // without https there is no clipboard
+    say(`${what} copied`);
+  } catch {
+    say(`The browser blocked copying; copy it from here: ${text}`);
+  }
+}
+
+function save(canvas, name) {
+  canvas.toBlob((blob) => {
+    const link = element("a", { href: URL.createObjectURL(blob), download: `${name.replace(/[^\w.-]+/g, "_")}.png` });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  });
 }

@@ -1,0 +1,165 @@
+"""Shards of images in Base64: text files with an image and its label in each line, apart by a tab.
+
+PLSC and many pipelines on Hadoop keep images so. A shard is read line by line to learn where each
+image begins, and an image by its place alone: no shard is ever held in memory.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import os
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import BinaryIO
+
+from alignkit.datasets.identity_images import IdentityImages
+from alignkit.datasets.identity_list import IMAGE_FIRST, gaps, text_of
+from alignkit.datasets.listed_images import Stamp, stamp_of
+from alignkit.errors import ChangedImage, DataError
+from alignkit.stored_file import open_regular
+
+SHARD_LIST = "file_list.txt"
+"""Name of the file that lists the shards of a folder, a line for each."""
+LONGEST_LINE = 1 << 30
+"""Bytes of a line; an image of 700 MB has as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    """The places of a shard's images."""
+
+    file: Path
+    stamp: Stamp
+    starts: array[int]
+    """Offset of the Base64 text of each image, in bytes."""
+    lengths: array[int]
+    """Its characters."""
+    labels: tuple[str, ...]
+    digests: tuple[str, ...]
+    """SHA-256 of each image's bytes, in hex."""
+    lines: array[int]
+    """Line of each image, from 1."""
+
+
+def shard_files(source: Path) -> list[Path]:
+    """Return the shards that a folder's `SHARD_LIST` names, or the file itself."""
+    if not source.is_dir():
+        return [source]
+    listing = source / SHARD_LIST
+    names = [each.strip() for each in text_of(listing).splitlines()]
+    files = [(number, source / name) for number, name in enumerate(names, 1) if name]
+    if not files:
+        raise DataError(f"{listing} names no shard; write a file name in each line")
+    seen: dict[Path, int] = {}
+    for number, file in files:
+        if file in seen:
+            raise DataError(f"{listing}, line {number}: {file.name} is there twice; remove a line")
+        if not file.is_file():
+            raise DataError(f"{listing}, line {number}: {file} is not there")
+        seen[file] = number
+    return [file for _, file in files]
+
+
+def read_shards(source: Path, columns: Sequence[str] = IMAGE_FIRST) -> IdentityImages:
+    """Find the images of a shard, or of all shards of a folder.
+
+    Raise `DataError` with file and line for a line of other columns, or of wrong Base64.
+    """
+    shards = [_indexed(file, tuple(columns)) for file in shard_files(source)]
+    places = [(shard, row) for shard in shards for row in range(len(shard.starts))]
+    labels = [label for shard in shards for label in shard.labels]
+    base = source if source.is_dir() else source.parent
+    below = {id(shard): shard.file.relative_to(base).as_posix() for shard in shards}
+    return IdentityImages(
+        names=tuple(f"{below[id(shard)]}:{shard.lines[row]}" for shard, row in places),
+        identities=tuple(labels),
+        contents=lambda: tuple(digest for shard in shards for digest in shard.digests),
+        read=lambda index: _image(*places[index]),
+        notes=tuple(gaps(str(source), labels)),
+    )
+
+
+def _indexed(file: Path, columns: tuple[str, ...]) -> _Shard:
+    try:
+        return _index(file, stamp_of(file.stat()), columns)
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error.strerror}") from error
+
+
+@lru_cache(maxsize=64)
+def _index(file: Path, stamp: Stamp, columns: tuple[str, ...]) -> _Shard:
+    """Read a shard once; ``stamp`` is part of the cache's key."""
+    starts, lengths, lines = array("q"), array("q"), array("q")
+    labels, digests = [], []
+    with open_regular(file) as opened:
+        for number, offset, line in _lines(opened, file):
+            where = f"{file}, line {number}"
+            image, label, start = _columns(where, line, columns)
+            digests.append(hashlib.sha256(_decoded(image, where)).hexdigest())
+            labels.append(label)
+            starts.append(offset + start)
+            lengths.append(len(image))
+            lines.append(number)
+    if not labels:
+        raise DataError(f"{file} is empty; a line is an image in Base64, a tab and its label")
+    return _Shard(file, stamp, starts, lengths, tuple(labels), tuple(digests), lines)
+
+
+def _lines(opened: BinaryIO, file: Path) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the number, offset and bytes of each line that is not empty."""
+    offset = 0
+    number = 0
+    while line := opened.readline(LONGEST_LINE):
+        number += 1
+        if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
+            raise DataError(f"{file}, line {number}: longer than {LONGEST_LINE:,} bytes")
+        if line.strip():
+            yield number, offset, line.rstrip(b"\r\n")
+        offset += len(line)
+
+
+def _columns(where: str, line: bytes, columns: tuple[str, ...]) -> tuple[bytes, str, int]:
+    """Return the Base64 text, the label, and where in the line the text begins."""
+    parts = line.split(b"\t")
+    if len(parts) != len(columns) or not all(parts):
+        raise DataError(
+            f"{where}: {len(parts)} columns apart by tabs, expected {' and '.join(columns)}; was "
+            "the file cut off? 'columns' names other orders"
+        )
+    at = columns.index("image")
+    try:
+        label = parts[1 - at].decode().strip()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where}: its label is not UTF-8 text") from error
+    if len(label) > 200:
+        raise DataError(
+            f"{where}: its label has {len(label):,} characters; name the columns in their order, "
+            "e.g. columns: [label, image]"
+        )
+    return parts[at], label, sum(len(each) + 1 for each in parts[:at])
+
+
+def _decoded(text: bytes, where: str) -> bytes:
+    if len(text) % 4:  # binascii takes some of these, with padding too many
+        raise DataError(f"{where}: wrong Base64 ({len(text):,} characters, no multiple of 4)")
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except binascii.Error as error:
+        raise DataError(f"{where}: wrong Base64 ({error})") from None
+
+
+def _image(shard: _Shard, row: int) -> bytes:
+    where = f"line {shard.lines[row]}"
+    try:
+        with open_regular(shard.file) as opened:
+            if stamp_of(os.fstat(opened.fileno())) != shard.stamp:
+                raise ChangedImage(shard.file, "changed after it was listed")
+            opened.seek(shard.starts[row])
+            return _decoded(opened.read(shard.lengths[row]), f"{shard.file}, {where}")
+    except OSError as error:
+        reason = f"changed after it was listed: {error.strerror}"
+        raise ChangedImage(shard.file, reason) from None

@@ -1,0 +1,255 @@
+"""The next steps against a verdict, each with a command or the lines of YAML to change.
+
+The first is what this run measured as a remedy: an advised configuration that kept its promise,
+else the swap of the stage that causes the drift, else the training path that serves without one.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from alignkit.judge.cause_words import (
+    attribution,
+    drawn_words,
+    main_shares,
+    of_runtime,
+    share_words,
+    shown_size,
+)
+from alignkit.judge.evidence import BASELINE, Evidence
+from alignkit.judge.headline import Headline
+from alignkit.judge.observe import differing
+from alignkit.judge.verdict_words import settled_by
+from alignkit.preprocess import STAGES
+from alignkit.record import Action, AttributionFacts, MatrixEntry, RuleOutcome
+from alignkit.text.names import Names
+from alignkit.text.numbers import estimated
+from alignkit.text.part_commands import of_the_whole
+from alignkit.text.task_words import TaskWords
+
+_MOST = 2
+"""Steps of a verdict."""
+_FRESH = {"run": ("--fresh",)}
+"""Command → its option that measures all again; a gate has none."""
+
+
+def next_steps(
+    found: Headline | None,
+    evidence: Evidence,
+    outcomes: Sequence[RuleOutcome],
+    *,
+    broken: bool,
+    doubts: bool,
+) -> tuple[Action, ...]:
+    """Return the steps, the recommended first; ``broken`` and ``doubts`` are controls that fail."""
+    return tuple(_steps(found, evidence, outcomes, broken=broken, doubts=doubts))[:_MOST]
+
+
+def _steps(
+    found: Headline | None,
+    evidence: Evidence,
+    outcomes: Sequence[RuleOutcome],
+    *,
+    broken: bool,
+    doubts: bool,
+) -> Iterator[Action]:
+    if broken:
+        yield Action(
+            words="Use no number of it: repair that control, then measure all of it again.",
+            command=_with(evidence, *_FRESH.get(_verb(evidence), ())),
+        )
+        return
+    if evidence.partial:
+        yield Action(words="Continue: finished work is kept.", command=evidence.command)
+        return
+    if evidence.quick:
+        whole = [word for word in shlex.split(evidence.command) if word != "--quick"]
+        yield Action(
+            words="Measure the whole experiment: a quick look decides nothing.",
+            command=shlex.join(whole),
+        )
+    if doubts:
+        yield Action(words="Remove that doubt, then run it again.", command=evidence.command)
+    elif found is None or found.state == "pass":
+        yield from [] if evidence.quick else [_keep(evidence)]
+    elif found.first.not_run:
+        yield Action(words="Install what is named above to measure it too.")
+    elif found.state == "error":
+        yield Action(words=_repair(found.first), command=evidence.command)
+    elif found.state == "inconclusive":
+        yield from _more(found, evidence, outcomes)
+    elif found.entry is not None:
+        yield from _of_models(found.entry, found.first, evidence)
+    else:
+        yield from _of_pixels(found.first, evidence)
+
+
+def _with(evidence: Evidence, *words: str) -> str:
+    return shlex.join([*shlex.split(evidence.command), *words]) if evidence.command else ""
+
+
+def _verb(evidence: Evidence) -> str:
+    return next(iter(shlex.split(evidence.command)[1:2]), "")
+
+
+def _gate(evidence: Evidence) -> str:
+    return shlex.join(["alignkit", "gate", *of_the_whole(shlex.split(evidence.command)[2:])])
+
+
+def _keep(evidence: Evidence) -> Action:
+    if _verb(evidence) != "run":
+        return Action(words="Nothing: run this gate again after each change.")
+    words = "Nothing to change; let CI check it after each change."
+    return Action(words=words, command=_gate(evidence))
+
+
+def _repair(first: RuleOutcome) -> str:
+    if first.trained_with == BASELINE:
+        return "Record or approve those lines, then run the gate again."
+    return "Remove the reason named above, then run it again: finished work is kept."
+
+
+def _more(found: Headline, evidence: Evidence, outcomes: Sequence[RuleOutcome]) -> Iterator[Action]:
+    """Say how large a sample settles all undecided rules, where a number of images does."""
+    undecided = [e for e in outcomes if e.state == "inconclusive" and not e.left_to_gate]
+    if not undecided:
+        yield Action(words="Let the gate judge it.", command=_gate(evidence))
+        return
+    images = max((each.needed for each in undecided if each.needed), default=None)
+    seeds = max((each.needed_seeds for each in undecided if each.needed_seeds), default=None)
+    settled = settled_by(images, seeds)
+    if not settled:
+        yield Action(words=f"No sample settles it: {found.first.observed}.")
+        return
+    few = sum(not (each.needed or each.needed_seeds) for each in undecided)
+    rest = f" {few} of {len(undecided)} undecided rules need other limits." if few else ""
+    own = evidence.data.options.get("eval") if evidence.data else None
+    yield Action(
+        words=f"Measure more: it {settled}.{rest}",
+        command=_with(evidence, "--set", f"data.eval={images}")
+        if images and isinstance(own, int)
+        else "",
+    )
+    trained = any(each.seeds and not each.row.model for each in evidence.matrix)
+    if seeds and trained:
+        listed = ",".join(map(str, range(seeds)))
+        command = _with(evidence, "--set", f"train.seeds=[{listed}]")
+        yield Action(words=f"Train {seeds} seeds.", command=command)
+
+
+def _of_models(entry: MatrixEntry, first: RuleOutcome, evidence: Evidence) -> Iterator[Action]:
+    aligned = next((e for e in evidence.matrix if e.aligned and e.row == entry.row), None)
+    if of_runtime(entry):
+        if aligned is not None:
+            yield Action(
+                words=f"Serve in {aligned.column.runtime}, the baseline of these models.",
+                measured=aligned.ran,
+            )
+        return
+    if entry.row.is_only(evidence.reference):  # whose models the advice was checked with
+        yield from _advised(entry, aligned, evidence)
+    if found := attribution(entry, first.metric, evidence):
+        yield from _swapped(entry, found, evidence)
+    yield from _trained(entry, evidence)
+
+
+def _advised(
+    entry: MatrixEntry, aligned: MatrixEntry | None, evidence: Evidence
+) -> Iterator[Action]:
+    runtime = aligned.column.runtime if aligned else ""
+    where = "" if runtime == entry.column.runtime else f" in {runtime}"
+    for each in evidence.advice:
+        if each.kept and each.served == entry.evaluated_with and each.drift:
+            done = "Train" if each.change == "training" else "Serve"
+            before, after = (
+                "an unknown share" if churn.value is None else estimated(churn, 1, share=True)
+                for churn in (each.drift[0].before, each.drift[0].confirmed)
+            )
+            yield Action(
+                words=f"{done} with {each.label}: {after} of predictions change instead of "
+                f"{before}{where}.",
+                measured=True,
+                yaml=each.yaml,
+            )
+
+
+def _swapped(entry: MatrixEntry, found: AttributionFacts, evidence: Evidence) -> Iterator[Action]:
+    """Serve with the reference's stage; with one other factor, what remains was measured."""
+    first, _ = main_shares(found)
+    stages = first.factor.split("+") if first else []
+    if not stages or not {*stages} <= {*STAGES}:
+        return
+    others = [each for each in found.shares if each is not first]
+    metric = TaskWords(evidence.task).phrase(found.metric)
+    short = Names(evidence.paths).short
+    served, own = short(entry.evaluated_with), short(found.reference)
+    words = f"Serve {served} with the {' and '.join(stages)} of {own}"
+    alone = others[0].alone if len(others) == 1 else None
+    remains = alone.value if alone else None if others else 0.0
+    if remains is not None:
+        shown = alone and shown_size(alone, found)
+        fraction = found.unit == "fraction"
+        little = "less than 0.1 pp" if fraction else "less than a hundredth"
+        left = share_words(remains, found) if shown else little
+        words += f": {left if remains else 'no change'} of {metric} remains{drawn_words(found)}"
+    yield Action(
+        words=f"{words}.",
+        measured=remains is not None,
+        command=_swap(entry.evaluated_with, found.reference, stages, evidence),
+    )
+
+
+def _swap(served: str, reference: str, stages: Sequence[str], evidence: Evidence) -> str:
+    """Return the command that serves a path with stages of the reference."""
+    known = {each.name: each for each in evidence.paths}
+    if not evidence.command or not known.keys() >= {reference, served}:
+        return ""
+    lines = {each.stage: each.yaml for each in known[reference].stages}
+    if not all(lines.get(stage) for stage in stages):
+        return ""
+    values = [f"{stage}={lines[stage]}" for stage in stages]
+    # a path that is now the reference under another name is refused unless that is meant
+    if {*differing(known[reference], known[served])} <= {*stages}:
+        values.append("same=true")
+    sets = [("--set", f"preprocess.{served}.{value}") for value in values]
+    return _with(evidence, *(word for pair in sets for word in pair))
+
+
+def _trained(entry: MatrixEntry, evidence: Evidence) -> Iterator[Action]:
+    """Name the models that were trained with the path that serves."""
+    words = TaskWords(evidence.task)
+    metric = words.headline
+    for each in evidence.matrix:
+        trained = each.row.is_only(entry.evaluated_with) and each.column == entry.column
+        if trained and each.ran:
+            then, now = each.metrics.get(metric), entry.metrics.get(metric)
+            values = ""
+            if then is not None and now is not None:
+                if words.goodness(metric, then - now) < 0:
+                    return  # the models would be worse than these are as served
+                then_words, now_words = words.value(metric, then), words.value(metric, now)
+                values = f": {words.phrase(metric)} {then_words} instead of {now_words}"
+            short = Names(evidence.paths).short
+            yield Action(
+                words=f"Train with {short(entry.evaluated_with)}, as it serves{values}.",
+                measured=True,
+            )
+            return
+
+
+def _of_pixels(first: RuleOutcome, evidence: Evidence) -> Iterator[Action]:
+    if first.trained_with == BASELINE:
+        # the gate alone knows whether this machine may approve, and then names the command
+        yield Action(words="Undo the change, or look at it and approve it if it is meant.")
+        return
+    stage = "decode" if first.metric == "coverage" else first.metric.partition(".")[0]
+    short = Names(evidence.paths).short
+    known = {each.name for each in evidence.paths}
+    if stage in STAGES and {first.trained_with, first.evaluated_with} <= known:
+        served, own = short(first.evaluated_with), short(first.trained_with)
+        yield Action(
+            words=f"Run {served} with the {stage} of {own}.",
+            measured=False,
+            command=_swap(first.evaluated_with, first.trained_with, [stage], evidence),
+        )

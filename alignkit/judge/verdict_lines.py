@@ -1,0 +1,173 @@
+"""A verdict in three lines: the rule that decides it, the cause, and the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from alignkit.judge.action_words import next_steps
+from alignkit.judge.cause_words import cause_words, of_runtime, stage_words
+from alignkit.judge.evidence import Evidence
+from alignkit.judge.headline import Headline, headline, headline_of
+from alignkit.judge.matrix_words import (
+    NOTHING_MOVED,
+    compared_entries,
+    effect_words,
+    nothing_changed,
+)
+from alignkit.judge.measured_models import measured_part
+from alignkit.judge.verdict_words import NOT_LOOKED_AT, NOTHING_CHANGED, replaced
+from alignkit.record import Action, Control, Drift, RuleOutcome, VerdictState
+from alignkit.text.class_words import far_stronger_class
+from alignkit.text.names import QUICK_LOOK, Names, place_in_words
+from alignkit.text.numbers import estimated, shorten
+from alignkit.text.task_words import TaskWords, capital
+
+_SHOWN = 3
+"""Rules of one place that the sentence names."""
+
+
+class VerdictLines(NamedTuple):
+    """The three lines."""
+
+    sentence: str
+    cause: str
+    actions: tuple[Action, ...]
+
+
+def verdict_lines(
+    outcomes: Sequence[RuleOutcome],
+    broken: Sequence[Control],
+    doubts: Sequence[Control],
+    evidence: Evidence,
+) -> VerdictLines:
+    """Say which rule decided, why, and what to do; ``broken`` and ``doubts`` are of controls."""
+    found = headline_of(outcomes, evidence)
+    steps = next_steps(found, evidence, outcomes, broken=bool(broken), doubts=bool(doubts))
+    if broken:
+        return VerdictLines(_distrust(broken[0]), "", steps)
+    said = _rules(found, outcomes, evidence)
+    if doubts:
+        rest = said.removeprefix(NOTHING_MOVED)
+        said = f"No conclusion can be drawn: {doubts[0].observed}. {capital(rest)}"
+    first = [QUICK_LOOK] * bool(evidence.quick)
+    first += [part] if (part := measured_part(evidence.cells)) else []
+    if first:  # and nothing is called aligned then
+        said = f"{'. '.join(first)}. {capital(said.removeprefix(NOTHING_MOVED))}"
+    return VerdictLines(" ".join((said, *_left_out(evidence))), _cause(found, evidence), steps)
+
+
+def _distrust(control: Control) -> str:
+    return (
+        f"The measurement cannot be trusted: the control {control.name!r} expected "
+        f"{control.expected} and observed {control.observed}."
+    )
+
+
+def _rules(found: Headline | None, outcomes: Sequence[RuleOutcome], evidence: Evidence) -> str:
+    if found is None or found.state == "pass":
+        return _passed(found, outcomes, evidence)
+    said = _failed(found, outcomes, evidence)
+    if found.state == "error" and (ran := headline(outcomes, "fail", evidence)):
+        said += f" Of all that was measured: {_failed(ran, outcomes, evidence)}"
+    return said
+
+
+def _failed(found: Headline, outcomes: Sequence[RuleOutcome], evidence: Evidence) -> str:
+    names, tally = Names(evidence.paths), _tally(found.state, outcomes)
+    if found.state == "error":
+        first = found.first
+        return f"{tally}: {first.metric}, {_place(found, names)}: {first.observed}."
+    briefs = [each.brief or f"{each.metric}: {each.observed}" for each in found.outcomes]
+    more = f" and {len(briefs) - _SHOWN} more" if len(briefs) > _SHOWN else ""
+    start = {"inconclusive": "Undecided: ", "warn": "Warned or waived: "}.get(found.state, "")
+    # a rule that is left to the gate has no place yet
+    place = "" if found.first.left_to_gate else f": {_place(found, names)}"
+    said = capital(f"{start}{'; '.join(briefs[:_SHOWN])}{more}{place}.")
+    if found.entry is not None and not evidence.labelled and found.entry.drift:
+        said += f" {capital(effect_words(found.entry))}."
+    if found.entry is not None and found.entry.drift:
+        said += _hardest_hit(found.entry.drift, TaskWords(evidence.task))
+    if found.elsewhere is not None:
+        worse = found.elsewhere
+        said += f" Worst of other models: {worse.brief}: {place_in_words(worse, names)}."
+    return said
+
+
+def _hardest_hit(drift: Drift, words: TaskWords) -> str:
+    """Name the class that lost far more than the mean over classes; empty if there is none."""
+    fact = far_stronger_class(drift, words)
+    if fact is None or (fact.change.value or 0.0) > 0:
+        return ""
+    value = estimated(fact.change, 1, unit=" pp")
+    among = f"largest of {fact.among} changes by class"
+    return f" Hardest hit: class {fact.name}, {fact.label} {value} ({among})."
+
+
+def _place(found: Headline, names: Names) -> str:
+    """Name the place; not its runtime where that is the baseline's too."""
+    words = place_in_words(found.first, names)
+    if found.entry is None or of_runtime(found.entry) or not found.in_reference_runtime:
+        return words
+    return words.removesuffix(f" in {found.entry.column.runtime}")
+
+
+def _tally(state: VerdictState, outcomes: Sequence[RuleOutcome]) -> str:
+    number = sum(each.state == state for each in outcomes)
+    return f"{number} of {len(outcomes)} checks could not be measured"
+
+
+def _passed(found: Headline | None, outcomes: Sequence[RuleOutcome], evidence: Evidence) -> str:
+    if evidence.matrix and not compared_entries(evidence):
+        return "Nothing was compared: no cell besides the references could run."
+    if none := nothing_changed(evidence):
+        return f"{NOTHING_MOVED}{none}."
+    held = [each for each in outcomes if each.observed != NOT_LOOKED_AT]
+    if not held:
+        return f"Nothing was looked at: all {len(outcomes)} checks stand as they were approved."
+    if evidence.matrix and found is not None and found.first.brief:
+        place = _place(found, Names(evidence.paths))
+        near = f"nearest to its limit: {found.first.brief}: {place}"
+        said = f"All {len(held)} checks hold; {near}."
+        if not evidence.labelled and found.entry is not None and found.entry.drift:
+            said += f" {capital(effect_words(found.entry))}."
+        return said
+    return f"{NOTHING_MOVED}all {len(held)} checks hold: {_places(held, evidence)}."
+
+
+def _places(held: Sequence[RuleOutcome], evidence: Evidence) -> str:
+    names = Names(evidence.paths)
+    # each place once, though it has many rules
+    compared = list({each.place: each for each in held}.values())
+    repeated = {path.name for path in evidence.paths if path.same}
+    # a place in a runtime has a comma of its own
+    pairs = ("; " if any(each.backend for each in compared[:4]) else ", ").join(
+        f"{place_in_words(each, names)}"
+        f"{' (the same on purpose)' * (each.evaluated_with in repeated)}"
+        for each in compared[:4]
+    )
+    return pairs + (f" and {len(compared) - 4} more" if len(compared) > 4 else "")
+
+
+def _cause(found: Headline | None, evidence: Evidence) -> str:
+    if found is None or found.state == "error":
+        return ""
+    if found.entry is None:
+        return stage_words(found.first)
+    if not found.entry.churn:
+        return ""
+    metrics = [each.metric for each in found.outcomes if each.metric]
+    return cause_words(found.entry, metrics[0] if metrics else "churn", evidence)
+
+
+def _left_out(evidence: Evidence) -> Iterator[str]:
+    """Say which paths did not run, and which values of the file are others."""
+    left_out = dict(evidence.skipped)
+    if evidence.baseline is not None:
+        left_out |= dict.fromkeys(evidence.baseline.unchanged, NOTHING_CHANGED)
+        for path, begin in evidence.baseline.begins.items():
+            left_out[f"{path} before {begin}"] = NOTHING_CHANGED
+    if left_out:
+        yield f"Not run: {'; '.join(f'{path}: {reason}' for path, reason in left_out.items())}."
+    if sets := replaced(evidence.overrides):
+        yield f"Not as in the file: {', '.join(f'--set {shorten(each, 120)}' for each in sets)}."

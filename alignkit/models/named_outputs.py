@@ -1,0 +1,113 @@
+"""Names of a model's classes in its file: Ultralytics and YOLOv5 write them into their exports.
+
+An ONNX file has them as the entry ``names`` of its metadata, the text of a Python mapping or list;
+a TorchScript file in ``extra/config.txt`` of its archive, as JSON. Nothing is executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+from alignkit.errors import DataError
+from alignkit.models.checkpoint import CheckpointFormat
+from alignkit.models.onnx_header import read_onnx_header
+from alignkit.stored_file import open_regular
+
+_LONGEST = 1 << 20
+"""Characters of the names that are read."""
+
+
+def names_in(file: Path, kind: CheckpointFormat) -> tuple[str, ...]:
+    """Return the names in the order of the outputs; empty if the file holds none.
+
+    Numbers in place of names, as Ultralytics writes them for a model without, are none. A damaged
+    file holds none: `alignkit.models.entry_faults.entry_faults` says so.
+    """
+    names = _in_order(_held(file, kind))
+    numbered = all(re.fullmatch(rf"(class_?)?{place}", name) for place, name in enumerate(names))
+    return () if numbered or len({*names}) < len(names) else names
+
+
+def doubtful_names(file: Path, kind: CheckpointFormat) -> str:
+    """Say why names in a file do not name its outputs in order; empty if they do, or it has none.
+
+    Without them the outputs would be taken in the data's order, which may be another.
+    """
+    held = _held(file, kind)
+    if isinstance(held, Mapping):
+        texts = [each for each in held.values() if isinstance(each, str)]
+        if texts and not _in_order(held):
+            numbers = ", ".join(map(str, [*held][:4])) + ", …" * (len(held) > 4)
+            return f"numbers the names of its outputs {numbers}"
+    names = _in_order(held)
+    twice = next((each for each in names if names.count(each) > 1), "")
+    return f"names two outputs {twice!r}" if twice else ""
+
+
+def in_other_order(given: Sequence[str], held: Sequence[str]) -> str:
+    """Name the first of the names that have another place in a file; empty if none has."""
+    moved = [name for name in held if name in given and given.index(name) != held.index(name)]
+    places = [f"{held.index(name)} is {name}" for name in moved[:3]]
+    return ", ".join(places)
+
+
+def matched_by_name(held: Sequence[str], classes: Sequence[str]) -> str:
+    """Say how the data's ``classes`` are found among the names in a file; empty if there are none.
+
+    The text continues a sentence.
+    """
+    if not held:
+        return ""
+    if not classes:
+        return f"; the file names its {len(held)} classes"
+    more = len({*held} - {*classes})
+    order = "in the data's order" if [*held[: len(classes)]] == [*classes] else "in another order"
+    beside = f", with {more} that the data has not" * bool(more)
+    return f"; the file names its classes, {order}{beside}, and they are matched by name"
+
+
+def _held(file: Path, kind: CheckpointFormat) -> object:
+    if kind == "onnx":
+        return _literal(file)
+    return _configuration(file) if kind == "torchscript" else None
+
+
+def _literal(file: Path) -> object:
+    try:
+        text = dict(read_onnx_header(file).metadata).get("names", "")
+        return ast.literal_eval(text) if len(text) <= _LONGEST else None
+    # of a damaged file, or a text that another exporter wrote under this key
+    except (DataError, ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return None
+
+
+def _configuration(file: Path) -> object:
+    try:
+        with open_regular(file) as opened, ZipFile(opened) as archive:
+            entries = [each for each in archive.infolist() if each.filename.endswith(_EXTRA)]
+            text = archive.read(entries[0]) if entries and entries[0].file_size <= _LONGEST else b""
+        held: Any = json.loads(text) if text else None
+    # whoever loads it says why it cannot be
+    except (OSError, BadZipFile, ValueError, RecursionError):
+        return None
+    return held.get("names") if isinstance(held, dict) else None
+
+
+_EXTRA = "/extra/config.txt"
+
+
+def _in_order(held: object) -> tuple[str, ...]:
+    if isinstance(held, Mapping):
+        numbered = {int(key): name for key, name in held.items() if str(key).isdecimal()}
+        if len(numbered) < len(held) or sorted(numbered) != [*range(len(held))]:
+            return ()
+        held = [numbered[place] for place in range(len(held))]
+    if not isinstance(held, list | tuple) or not all(isinstance(each, str) for each in held):
+        return ()
+    return tuple(held)

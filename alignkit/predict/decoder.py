@@ -1,0 +1,93 @@
+"""`AnswerDecoder`: a session's outputs of a batch → a record of each image → a cell's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from alignkit.errors import BackendError
+from alignkit.tasks import ClassMap
+
+if TYPE_CHECKING:
+    from alignkit.compare.answers import Answers
+    from alignkit.models.checkpoint import Checkpoint
+    from alignkit.preprocess.geometry import Geometry
+    from alignkit.samples import Samples
+    from alignkit.tasks import Outputs, Records, Task
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerDecoder:
+    """A task, and the classes of the data among those of a model."""
+
+    task: Task
+    classes: ClassMap
+
+    @classmethod
+    def of(cls, task: Task, checkpoint: Checkpoint, classes: Sequence[str]) -> AnswerDecoder:
+        """Return the decoder of a model for data of these classes, none without labels."""
+        return cls(task, ClassMap(tuple(classes), checkpoint.outside, checkpoint.order))
+
+    def records(self, outputs: Outputs, places: Sequence[Geometry]) -> Records:
+        """Decode a batch of images; raise `BackendError` for outputs that are not theirs."""
+        count = len(places)
+        for each in outputs:
+            if each.dtype.name != "float32" or each.shape[:1] != (count,):
+                raise BackendError(
+                    f"it gives {each.dtype} {each.shape} for {count} images, not float32 "
+                    f"{(count, *each.shape[1:])}; export the model with float32 outputs, a row "
+                    "for each image"
+                )
+        found = self.task.decode(outputs, places, self.classes)
+        # a task of another package may keep less of its contract
+        if len(found) != count:
+            raise BackendError(f"the task decoded {len(found)} of {count} images")
+        return found
+
+    def kept(self, records: Records, samples: Samples) -> Records:
+        """Return what is kept of a batch's records; ``samples`` are its images."""
+        found = self.task.keep(records, samples)
+        if len(found) != len(samples):
+            raise BackendError(f"the task keeps {len(found)} records of {len(samples)} images")
+        return found
+
+    def answers(self, ids: Sequence[str], records: Records, samples: Samples) -> Answers:
+        """Join the records of images, by id, with what ``samples`` know about them."""
+        return self.task.answers(ids, records, samples, self.classes)
+
+    def unlabelled(self, ids: Sequence[str], records: Records, samples: Samples) -> Answers:
+        """Join the records of images whose answers are compared among themselves alone.
+
+        Labels are left out, unless the task is one whose metrics need none: a function of the
+        user's own may read them.
+        """
+        if self.task.facts().needs_labels:
+            samples = replace(samples, labels=(), classes=(), annotations=())
+        return self.answers(ids, records, samples)
+
+
+class KeptRecords:
+    """The records of a cell's images, in order, as a task keeps them; rows lie in one array."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._kept: Any = None
+
+    def put(self, start: int, found: Records) -> None:
+        """Keep the records of a batch whose first image has this index."""
+        import numpy as np
+
+        if self._kept is None:
+            # one array from the start: joining rows would need the memory twice
+            if isinstance(found, np.ndarray):
+                self._kept = np.empty((self._count, *found.shape[1:]), found.dtype)
+            else:
+                self._kept = [None] * self._count
+        self._kept[start : start + len(found)] = found
+
+    @property
+    def all(self) -> Records:
+        """The records of all images; an array if each of them is a row of one."""
+        kept: Records = [] if self._kept is None else self._kept
+        return kept

@@ -1,0 +1,6 @@
+// Templates of elements, as every component writes them.
+
+import { h } from "preact";
+import htm from "htm";
+
+export const html = htm.bind(h);

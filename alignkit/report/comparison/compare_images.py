@@ -1,0 +1,202 @@
+"""Images whose flips or pixels changed between two runs, with the pictures that a run kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from alignkit.errors import RecordError
+from alignkit.record import RunRecord, ShownImage
+from alignkit.record.artifacts import shown_bytes, write_inside
+from alignkit.record.study_documents import (
+    EntryChange,
+    ImageChange,
+    PixelChange,
+    RunComparison,
+    StageChange,
+)
+from alignkit.report.comparison.compare_matrix import leading
+from alignkit.report.comparison.compare_words import ORDER
+from alignkit.report.shown_view import ImageCard, RowOutcome, image_card
+from alignkit.report.table import Notes, RowCells, Shown, Table, numbers
+from alignkit.text.names import Names
+from alignkit.text.numbers import NBSP, count, grouped, significant
+from alignkit.text.part_commands import pair_name
+
+CHANGES = {
+    "new": Shown("▼ new", tone="bad"),
+    "worse": Shown("▼ worse", tone="bad"),
+    "fixed": Shown("▲ fixed"),
+    "better": Shown("▲ better"),
+    "unchanged": Shown("= unchanged", tone="muted"),
+}
+"""Of pixels, which are not a sample: any change is one."""
+_IMAGES = 20
+"""Images a cell shows; ``comparison.json`` has all."""
+_CELLS = 6
+"""Cells whose images are shown."""
+_PICTURES = 12
+"""Images of a cell that are shown with their pictures."""
+_WORDS = {"new": "flips now", "fixed": "flips no more", "other class": "other class"}
+
+
+@dataclass(frozen=True, slots=True)
+class ImagesSection:
+    """The images of one cell, or of one pair of paths."""
+
+    title: str
+    words: str
+    table: Table
+    cards: tuple[tuple[str, ImageCard], ...] = ()
+    """With the pair of paths by which the viewer knows an image."""
+
+
+class Pictures:
+    """The pictures and pixels that either run kept, copied beside the page where it shows them."""
+
+    def __init__(self, runs: Sequence[tuple[Path, RunRecord]], folder: Path) -> None:
+        self._folder = folder
+        self.shown: list[list[ShownImage]] = [[] for _ in runs]
+        """Of each run, its images that were copied."""
+        self._runs = [path for path, _ in runs]
+        self._kept = {
+            (each.id, frozenset((each.reference, each.candidate))): (index, each)
+            # the later run's pictures replace the earlier's
+            for index, (_, record) in enumerate(runs)
+            for each in record.shown
+        }
+        self._copied: dict[str, str] = {}
+
+    def of(self, image: str, *paths: str) -> ShownImage | None:
+        """Copy an image's files; ``None`` if no run kept any of these two paths."""
+        found = self._kept.get((image, frozenset(paths)))
+        if found is None:
+            return None
+        index, shown = found
+        run = self._runs[index]
+        for each in shown.artifacts:
+            # a file is named by its content, and the viewer knows its pixels by that name
+            if self._copied.setdefault(each.path, each.sha256) != each.sha256:
+                raise RecordError(f"{run / each.path} is not the other run's file of this name")
+            write_inside(self._folder, each.path, shown_bytes(run, each))
+        if shown not in self.shown[index]:
+            self.shown[index].append(shown)
+        return shown
+
+
+def image_sections(
+    made: RunComparison, names: Names, pictures: Pictures
+) -> tuple[tuple[ImagesSection, ...], int]:
+    """Return a section for each pair of paths whose flips changed, and how many more there are."""
+    moved = sorted(
+        leading([each for each in made.entries if each.images], ("churn",)),
+        # then by how many flips appeared or went
+        key=lambda each: (ORDER.index(each.change), -each.appeared - each.gone),
+    )
+    shown = tuple(_images(each, names, pictures) for each in moved[:_CELLS])
+    return shown, max(0, len(moved) - _CELLS)
+
+
+def _images(each: EntryChange, names: Names, pictures: Pictures) -> ImagesSection:
+    title = names.title(each)
+    tally = [
+        f"{grouped(number)} {'flips' if number == 1 else 'flip'} {word}"
+        for kind, word in (
+            ("new", "now"),
+            ("fixed", "no more"),
+            ("other class", "to another class"),
+        )
+        if (number := sum(image.change == kind for image in each.images))
+    ]
+    words = ", ".join(tally)
+    words += f"; the first {_IMAGES} are listed" if len(each.images) > _IMAGES else ""
+    rows = [
+        (image.id, image.label, _WORDS[image.change], image.before, image.after, str(image.seeds))
+        for image in each.images[:_IMAGES]
+    ]
+    columns = ("Image", "Label", "Change", "Earlier run", "Later run", *numbers("Seeds"))
+    table = Table.of(f"Images of {title}", columns, rows)
+    return ImagesSection(title, words, table, tuple(_cards(each, names, pictures)))
+
+
+def _cards(entry: EntryChange, names: Names, pictures: Pictures) -> Iterator[tuple[str, ImageCard]]:
+    found = 0
+    for image in entry.images:
+        if found == _PICTURES:
+            return
+        shown = pictures.of(image.id, *entry.place.row.preprocesses, entry.evaluated_with)
+        if shown is not None:
+            found += 1
+            earlier = shown in pictures.shown[0]
+            yield (
+                pair_name(shown.reference, shown.candidate),
+                _card(image, shown, names, earlier=earlier),
+            )
+
+
+def _card(image: ImageChange, shown: ShownImage, names: Names, *, earlier: bool) -> ImageCard:
+    words = f"earlier {image.before}, later {image.after}"
+    change = RowOutcome(place="", words=words, kind="", kind_words=_WORDS[image.change], share="")
+    card = image_card(shown, "", names)
+    facts = f"{card.facts} · pixels of the earlier run" if earlier else card.facts
+    return replace(card, outcomes=(change,), facts=facts)
+
+
+def stages_table(stages: Sequence[StageChange], names: Names) -> Table | None:
+    """Return the stages whose pixels changed, or were not compared; ``None`` without one."""
+    changed = [each for each in stages if each.change != "unchanged"]
+    if not changed:
+        return None
+    notes = Notes()
+    rows: list[RowCells] = [
+        (
+            _pair(each, names),
+            each.stage,
+            notes.missing(each.reason, f"not{NBSP}compared")
+            if each.change == "not compared"
+            else CHANGES[each.change],
+            notes.distance(each.before, significant, each.reason),
+            notes.distance(each.after, significant, each.reason),
+        )
+        for each in changed
+    ]
+    columns = ("Paths", "Stage", "Change", *numbers("Before", "After"))
+    caption = "Mean |Δ| of each stage that changed, on the same input, grey levels"
+    return Table.of(caption, columns, rows, notes=notes)
+
+
+def pixels_table(pixels: Sequence[PixelChange], names: Names) -> Table | None:
+    """Return pairs of paths of which an image's pixels changed; ``None`` without one."""
+    every = ("images", "new", "worse", "fixed", "better", "unchanged", "not_compared")
+    changed = [each for each in pixels if each.unchanged < each.images or each.not_compared]
+    if not changed:
+        return None
+    # a column without a number says nothing
+    kinds = tuple(kind for kind in every if any(getattr(each, kind) for each in changed))
+    rows = [
+        (_pair(each, names), *(grouped(getattr(each, kind)) for kind in kinds)) for each in changed
+    ]
+    columns = ("Paths", *numbers(*(kind.capitalize().replace("_", " ") for kind in kinds)))
+    return Table.of("Images by how the mean |Δ| of their last pixels changed", columns, rows)
+
+
+def pixel_sections(pixels: Sequence[PixelChange], names: Names) -> list[ImagesSection]:
+    """Return the images whose pixels changed most, of each pair of paths that has any."""
+    return [_pixel_images(each, names) for each in pixels if each.greatest]
+
+
+def _pair(each: StageChange | PixelChange, names: Names) -> str:
+    return f"{names.short(each.candidate)} against {names.short(each.reference)}"
+
+
+def _pixel_images(each: PixelChange, names: Names) -> ImagesSection:
+    title = _pair(each, names)
+    rows: list[RowCells] = [
+        (image.id, CHANGES[image.change], significant(image.before), significant(image.after))
+        for image in each.greatest
+    ]
+    columns = ("Image", "Change", *numbers("Before", "After"))
+    caption = f"Mean |Δ| in grey levels, {title}"
+    words = f"The {count(len(rows), 'greatest change', 'greatest changes')}."
+    return ImagesSection(title, words, Table.of(caption, columns, rows))

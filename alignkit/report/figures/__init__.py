@@ -1,0 +1,1 @@
+"""Figures, tables, remarks and neighbours that a task gives, on the page."""

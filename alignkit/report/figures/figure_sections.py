@@ -1,0 +1,142 @@
+"""Views of figures, tables, remarks and neighbours that a task gives, by the cells they compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from alignkit.judge.headline import headline_index
+from alignkit.record import FactTable, MatrixEntry, RunRecord
+from alignkit.report.figures.figure_view import FigureView, figure_view
+from alignkit.report.figures.neighbour_view import NearCard, near_cards
+from alignkit.report.shown_view import leading_entry
+from alignkit.report.table import Header, Notes, RowCells, Table, numbers
+from alignkit.text.names import Names
+from alignkit.text.numbers import count
+from alignkit.text.task_words import fact_words
+
+_MOST = 12
+"""Comparisons that the page shows; record.json has all."""
+_SEEN = 4
+"""Queries of a comparison in sight; the others are folded."""
+
+
+@dataclass(frozen=True, slots=True)
+class FigureSection:
+    """A cell against the baseline of its row."""
+
+    title: str
+    """``trained opencv → pillow, torch fp32``, as a heading."""
+    figures: tuple[FigureView, ...]
+    tables: tuple[tuple[Table, str], ...]
+    """Each with the note below it."""
+    remarks: tuple[str, ...]
+    near: tuple[NearCard, ...]
+    """Queries with their nearest images before and after."""
+    near_folded: tuple[NearCard, ...]
+    """More of them, shown when asked for."""
+    path: str
+    """Whose pixels their pictures show; empty without pictures."""
+
+
+@dataclass(frozen=True, slots=True)
+class FigureSections:
+    """All comparisons with figures, tables, remarks or neighbours, the headline's first."""
+
+    sections: tuple[FigureSection, ...]
+    omitted: str
+    """How many the page leaves out, in words; empty if it shows all."""
+
+
+def figure_sections(
+    record: RunRecord, names: Names, *, single_file: bool = False
+) -> FigureSections:
+    """Return a section for each comparison of which the task gives anything.
+
+    In a ``single_file`` the queries in sight of the first comparison alone have pictures.
+    """
+    chosen = entries_with_facts(record)
+    left = count(len(chosen) - _MOST, "more comparison") if len(chosen) > _MOST else ""
+    return FigureSections(
+        tuple(
+            _section(index, record, names, alone=single_file, first=not place)
+            for place, index in enumerate(chosen[:_MOST])
+        ),
+        f"{left}, with smaller changes: in record.json only." if left else "",
+    )
+
+
+def _section(
+    index: int, record: RunRecord, names: Names, *, alone: bool, first: bool
+) -> FigureSection:
+    entry, drift = record.matrix[index], record.matrix[index].drift
+    assert drift is not None
+    title, sides = names.title(entry), _sides(entry, record.matrix, names)
+    path = _baseline(entry, record.matrix).evaluated_with
+    pictures = {each.id: each for each in record.thumbnails if each.path == path}
+    seen = pictures if first or not alone else {}
+    near = near_cards(drift.neighbours[:_SEEN], sides, seen)
+    folded = near_cards(drift.neighbours[_SEEN:], sides, {} if alone else pictures)
+    return FigureSection(
+        title,
+        tuple(
+            figure_view(each, id=f"figure-{index}-{each.name}", sides=sides, of=title)
+            for each in drift.figures
+            if any(series.x for series in each.series)
+        ),
+        tuple((fact_table(each, title), each.note) for each in drift.tables),
+        drift.remarks,
+        near,
+        folded,
+        names.short(path) if seen else "",
+    )
+
+
+def entries_with_facts(record: RunRecord) -> list[int]:
+    """List the entries of which the task gives anything: the leading one, then by falling churn."""
+    found = [
+        index
+        for index, each in enumerate(record.matrix)
+        if (drift := each.drift)
+        and (drift.figures or drift.tables or drift.remarks or drift.neighbours)
+    ]
+    if not found:
+        return []
+    first = leading_entry(record.matrix, headline_index(record))
+    return sorted(found, key=lambda index: (index != first, -record.matrix[index].churn))
+
+
+def leading_remarks(record: RunRecord) -> tuple[str, ...]:
+    """Return the remarks on the comparison that the verdict speaks of; the first ones if none."""
+    chosen = (record.matrix[index].drift for index in entries_with_facts(record))
+    return next((each.remarks for each in chosen if each and each.remarks), ())
+
+
+def _baseline(entry: MatrixEntry, matrix: Sequence[MatrixEntry]) -> MatrixEntry:
+    return next(each for each in matrix if each.aligned and each.row == entry.row)
+
+
+def _sides(entry: MatrixEntry, matrix: Sequence[MatrixEntry], names: Names) -> tuple[str, str]:
+    """Name the two sides by what differs between them: the path, the runtime or both."""
+    both = _baseline(entry, matrix).column, entry.column
+    paths = len({each.preprocess for each in both}) > 1
+    runtimes = len({each.runtime for each in both}) > 1
+    first, second = (
+        ", ".join([names.short(each.preprocess)] * paths + [each.runtime] * runtimes)
+        for each in both
+    )
+    return first, second
+
+
+def fact_table(table: FactTable, of: str = "") -> Table:
+    """Return a task's table with each value in the unit of its row, and its interval.
+
+    ``of`` names what is compared, in the caption.
+    """
+    notes = Notes()
+    rows: list[RowCells] = [
+        (row.label, *(notes.worded(each, fact_words(each, row.unit)) for each in row.cells))
+        for row in table.rows
+    ]
+    caption = ", ".join(filter(None, (table.title, of)))
+    return Table.of(caption, (Header(""), *numbers(*table.columns)), rows, notes=notes)

@@ -1,0 +1,164 @@
+"""A run in a few lines for a terminal: its verdict, the entries that moved most, the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from alignkit.judge.measured_models import measured_part
+from alignkit.judge.verdict_words import first_undecided
+from alignkit.record import MatrixEntry, RunRecord
+from alignkit.report.cause_view import advice_sentence
+from alignkit.report.entries_view import endings, entry_view
+from alignkit.report.figures.figure_sections import leading_remarks
+from alignkit.report.logits_view import (
+    LOGIT_COLUMNS,
+    logit_cells,
+    unlabelled_cells,
+    unlabelled_columns,
+)
+from alignkit.report.matrix_view import (
+    interval_words,
+    seeds_of,
+    significance,
+    simulations,
+    warnings,
+)
+from alignkit.report.published_view import published_label, tally
+from alignkit.text import columns
+from alignkit.text.names import (
+    QUICK_LOOK,
+    Names,
+    controls_words,
+    quick_words,
+    state_words,
+    surrogate_lines,
+)
+from alignkit.text.numbers import count, listed
+from alignkit.text.task_words import TaskWords, capital, in_sentence, unlabelled
+from alignkit.text.verdict_text import verdict_text, verdict_word
+from alignkit.text.where_words import mechanism_sentences
+
+_MOST_PAIRS = 10
+"""Pairs of paths; with all else, at most 30 lines."""
+_MOST_REASONS = 6
+"""Reasons why entries did not run."""
+_MOST_NOTES = 3
+"""Surrogates, kinds of simulation, mechanisms and pieces of advice that are named."""
+
+
+def summary(record: RunRecord, page: Path) -> str:
+    """Return at most 30 lines: verdict, the entries that moved most, the report."""
+    verdict, part = record.verdict, measured_part(record.cells)
+    state = verdict_word(verdict, part, QUICK_LOOK.lower() * bool(record.quick))
+    first, *others = verdict_text(verdict)
+    lines = [
+        f"{record.name}: {state}",
+        first.replace(f"{part}. ", "", 1) if part else first,
+        *others,
+        *([quick_words(record.quick)] if record.quick else []),
+        "",
+        *_worst_entries(record),
+        *surrogate_lines(record.paths, most=_MOST_NOTES),
+        *(
+            f"mechanism {each}"
+            for each in mechanism_sentences(record.spatial, Names(record.paths).short)[:_MOST_NOTES]
+        ),
+        "",
+        *(f"advice    {each}" for each in _advice(record)[:_MOST_NOTES]),
+    ]
+    lines += first_undecided(verdict.rules, Names(record.paths))
+    if record.published and record.published.claims:
+        lines.append(f"{published_label(record.published)}: {tally(record.published)}")
+    failed = [control for control in record.controls if control.passed is False]
+    lines += [
+        f"control failed: {control.name}: expected {control.expected}, observed {control.observed}"
+        for control in [each for each in failed if each.failing == "error"][:3]
+    ]
+    if not any(each.failing == "error" for each in failed):
+        # the sentence states a doubt in full
+        lines.append(f"controls  {controls_words(record.controls)}")
+    return "\n".join([*lines, f"report  {page}"])
+
+
+def _advice(record: RunRecord) -> list[str]:
+    return [*map(advice_sentence, record.advice), *leading_remarks(record)]
+
+
+def _endings(record: RunRecord, names: Names) -> list[str]:
+    """Return a line for each distinct reason why entries did not run, and the models it hit."""
+    ended, rows = endings(record, names), {entry.row for entry in record.matrix}
+    lines = []
+    for each in ended[:_MOST_REASONS]:
+        # a reason that hits every model is one of the machine or of a path
+        of = "" if len(each.rows) == len(rows) else f" of {listed(each.rows)}"
+        entries = count(each.entries, "entry", "entries")
+        lines.append(f"{state_words(each.state)}: {entries}{of}; {each.reason}")
+    if len(ended) > _MOST_REASONS:
+        lines.append(f"… and {len(ended) - _MOST_REASONS} more reasons; see the report")
+    return lines
+
+
+def _shown_entries(record: RunRecord) -> list[MatrixEntry]:
+    """List the entries of the terminal's table, by falling churn.
+
+    Of each pair of paths it is the runtime in which most predictions changed; but each runtime of
+    models that are given, or of a single path: which of them changes predictions is the question.
+    """
+    compared = [entry for entry in record.matrix if entry.drift]
+    compared.sort(key=lambda each: each.churn, reverse=True)  # stable
+    if by_runtime(record):
+        return compared
+    worst: dict[tuple[str, str], MatrixEntry] = {}
+    for entry in compared:
+        worst.setdefault((entry.trained_with, entry.evaluated_with), entry)
+    return list(worst.values())
+
+
+def by_runtime(record: RunRecord) -> bool:
+    """Tell whether each runtime has a line of its own in the terminal."""
+    return len(record.paths) == 1 or any(entry.row.model for entry in record.matrix)
+
+
+def _entry_rows(
+    record: RunRecord, compared: Sequence[MatrixEntry], names: Names
+) -> list[tuple[str, ...]]:
+    words = TaskWords(record.task)
+    place = ("trained with", "evaluated with", "in" if by_runtime(record) else "worst in")
+    if not record.labelled:
+        heads = [(*place, *map(in_sentence, unlabelled_columns(words)))]
+        return heads + [(*names.cells(each), *unlabelled_cells(each, words)) for each in compared]
+    # where runtimes alone differ, logits may move and no prediction change
+    logits = ("max |Δlogit|",) if by_runtime(record) and record.task.class_scores else ()
+    change = words.header(words.headline)
+    rows: list[tuple[str, ...]] = [(*place, change, "churn", f"{words.turns}s", *logits)]
+    for entry in compared:
+        view = entry_view(entry, names, words)
+        change = view.change + " *" * view.is_significant
+        moved = [logit_cells(entry)[LOGIT_COLUMNS.index("Max")]] if logits else []
+        rows.append((*view.place, change, view.churn, view.flips, *moved))
+    return rows
+
+
+def _worst_entries(record: RunRecord) -> list[str]:
+    """Return a row for each of the `_shown_entries`, and remarks on the matrix."""
+    names = Names(record.paths)
+    compared = _shown_entries(record)
+    rows = _entry_rows(record, compared[:_MOST_PAIRS], names)
+    lines = columns(rows).splitlines() if compared else []
+    if len(compared) > _MOST_PAIRS:
+        lines.append(f"… and {len(compared) - _MOST_PAIRS} that moved less; see the report")
+    words = TaskWords(record.task)
+    if tested := significance(record.matrix, words, words.headline):
+        marked = any(row[3].endswith(" *") for row in rows)
+        lines.append(f"* {tested}" if marked else tested)
+    if compared and not record.labelled:
+        lines.append(f"{capital(unlabelled(words))}.")
+    elif compared and len(seeds_of(record)) == 1:  # one seed says nothing of others
+        lines.append(interval_words(record))
+    lines += _endings(record, names)
+    simulated = simulations(record.matrix)
+    lines += simulated[:_MOST_NOTES]
+    if len(simulated) > _MOST_NOTES:
+        lines.append(f"… and {count(len(simulated) - _MOST_NOTES, 'simulation')}; see the report")
+    return lines + [f"warning: {warning}" for warning in warnings(record.matrix)]

@@ -1,0 +1,98 @@
+"""Accuracy of verification, with a threshold that is tuned on other identities than it is tested.
+
+The threshold is tuned on all folds but one, to the greatest accuracy and, of equal ones, the
+greatest threshold; it is tested on that fold, and the accuracies of the folds are averaged (Huang
+et al., Labeled Faces in the Wild, 2007, section 4). Accuracy is the mean of the shares that are
+right among same and among different pairs, so that it does not depend on how many there are of
+each; of equally many, as that protocol has, it is the share of right pairs.
+
+Thresholds that are tried are similarities of different pairs: the greatest 512, and below them one
+at every step of 1/128 in the number accepted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from alignkit.arrays import FloatArray, Labels
+from alignkit.compare.answers import Weights
+from alignkit.compare.metrics import ratio
+from alignkit.tasks.embedding.pair_weights import BinnedPairs, Units
+from alignkit.tasks.embedding.verification import Verification, bins_of, thresholds_of
+from alignkit.tasks.embedding.verified_pairs import PairList
+
+_EXACT, _STEPS = 512, 128
+_DRAWS = 64
+"""Draws that are computed at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class FoldAccuracy:
+    """The accuracy of one side's verification."""
+
+    verification: Verification
+
+    @cached_property
+    def _folds(self) -> Labels:
+        return np.array(self.verification.pairs.folds, np.int64)
+
+    def of(self, weights: Weights) -> FloatArray:
+        """Compute it, (draws,), under weights (images, draws); NaN with fewer than two folds.
+
+        A fold without same or different pairs, in a draw or at all, does not count.
+        """
+        pairs, folds = self.verification.pairs, self._folds
+        found = np.full(weights.shape[1], np.nan)
+        if len(folds) < 2:
+            return found
+        for part, drawn in pairs.drawn(weights).parts(_DRAWS):
+            same, different = (self._sums(binned, drawn.units) for binned in self._binned)
+            found[part] = _mean_accuracy(same, different)
+        return found
+
+    @cached_property
+    def _binned(self) -> tuple[BinnedPairs, BinnedPairs]:
+        """Same and different pairs of the folds, by threshold and fold."""
+        side = self.verification
+        inside = np.isin(side.pairs.different.fold, self._folds)
+        thresholds = thresholds_of(side.different[inside], exact=_EXACT, steps=_STEPS)
+        folds = len(self._folds)
+
+        def binned(similarity: FloatArray, pairs: PairList) -> BinnedPairs:
+            place = np.searchsorted(self._folds, pairs.fold).clip(max=folds - 1)
+            bins = bins_of(similarity, thresholds) * folds + place
+            # a pair that no threshold accepts is in a last bin of its own
+            bins[self._folds[place] != pairs.fold] = -1
+            count = (len(thresholds) + 1) * folds
+            return BinnedPairs.of(pairs.first, pairs.second, side.pairs.groups, bins, count)
+
+        return binned(side.same, side.pairs.same), binned(side.different, side.pairs.different)
+
+    def _sums(self, binned: BinnedPairs, units: Units) -> FloatArray:
+        """Sum the weights accepted, (thresholds + 1, folds, draws); the last row has all pairs."""
+        sums = binned.sums(units).reshape(-1, len(self._folds), units.weights.shape[1])
+        return np.cumsum(sums, axis=0, out=sums)
+
+
+def _mean_accuracy(same: FloatArray, different: FloatArray) -> FloatArray:
+    """Average over folds, (draws,), from accepted weights (thresholds + 1, folds, draws)."""
+    all_same, all_different = same.sum(axis=1), different.sum(axis=1)
+    found = []
+    for fold in range(same.shape[1]):
+        right = _accuracy(all_same - same[:, fold], all_different - different[:, fold])
+        tuned = np.where(np.isnan(right), -1.0, right).argmax(axis=0)
+        tested = np.take_along_axis(_accuracy(same[:, fold], different[:, fold]), tuned[None], 0)[0]
+        found.append(np.where(np.isnan(right[0]), np.nan, tested))
+    known = ~np.isnan(found)
+    return ratio(np.where(known, found, 0.0).sum(axis=0), known.sum(axis=0).astype(np.float64))
+
+
+def _accuracy(same: FloatArray, different: FloatArray) -> FloatArray:
+    """Compute the accuracy of each threshold, (thresholds, draws); NaN without pairs of a kind."""
+    accuracy: FloatArray = (
+        ratio(same[:-1], same[-1]) + 1 - ratio(different[:-1], different[-1])
+    ) / 2
+    return accuracy

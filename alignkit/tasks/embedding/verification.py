@@ -1,0 +1,287 @@
+"""Verification: whether two images have one identity, decided by a threshold of their similarity.
+
+A pair is accepted if its similarity is above the threshold. The true accept rate (TAR) is the share
+of same pairs that are accepted, the false accept rate (FAR) that of different ones (ISO/IEC
+19795-1). The threshold at a FAR is the least one that accepts at most this share. The equal error
+rate (EER) is the FAR at which as large a share of same pairs is rejected.
+
+Thresholds that are tried are similarities of different pairs: the greatest 2,048, and below them
+one at every step of 1/512 in the number accepted. A FAR is so known to 1/512 of itself, and exactly
+where there are few pairs.
+
+A resample draws groups of images, see `alignkit.tasks.embedding.pair_weights`, and tunes every
+threshold again. It needs the different pairs with the greatest similarities alone, and the weight
+of all. Where some resample needs more of them, all are summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import ceil
+from typing import NamedTuple
+from weakref import ref
+
+import numpy as np
+
+from alignkit.arrays import FloatArray, Labels
+from alignkit.compare.answers import Weights
+from alignkit.compare.metrics import ratio
+from alignkit.tasks.embedding.embedding_facts import at_far
+from alignkit.tasks.embedding.pair_weights import BinnedPairs
+from alignkit.tasks.embedding.unit_vectors import UnitVectors, Vectors, unit_vectors
+from alignkit.tasks.embedding.verified_pairs import (
+    RESOLVABLE,
+    DrawnPairs,
+    VerifiedPairs,
+)
+
+NO_SIMILARITY = -2.0
+"""Similarity of a pair with an embedding that has no direction: no threshold accepts it."""
+ACCEPT_ALL = -1.5
+"""Threshold that accepts every other pair."""
+_EXACT, _STEPS = 2_048, 512
+_DRAWS = 256
+"""Draws that are computed at a time."""
+_BLOCK = 1 << 20
+"""Numbers of float64 that are made at a time."""
+
+
+class Tuned(NamedTuple):
+    """Thresholds that were tuned in each draw, and the rates with them."""
+
+    places: Labels
+    """(rates, draws), place in `Verification.thresholds`; −1 where nothing is known."""
+    far: FloatArray
+    """(rates, draws), realised."""
+    tar: FloatArray
+    """(rates, draws)"""
+    eer: FloatArray
+    """(draws,)"""
+
+
+@dataclass(frozen=True, eq=False)
+class Verification:
+    """Similarities of the pairs of one side."""
+
+    pairs: VerifiedPairs
+    same: FloatArray
+    """(same pairs,), −1 … 1, or `NO_SIMILARITY`."""
+    different: FloatArray
+    """(different pairs,)"""
+    rates: tuple[float, ...]
+    """False accept rates at which thresholds are tuned."""
+    _last: list[tuple[ref[Weights], Tuned]] = field(default_factory=list, init=False, repr=False)
+    _sorted: dict[int, AcceptedPairs] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of(cls, vectors: Vectors, pairs: VerifiedPairs, rates: tuple[float, ...]) -> Verification:
+        """Compare pairs of images, whose vectors are (images, dimensions).
+
+        Rates that so few different pairs cannot resolve are left out.
+        """
+        units, images = unit_vectors(vectors)
+        place = np.full(len(vectors), -1)
+        place[images] = np.arange(len(images))
+        same, different = (
+            _similarities(units, place[each.first], place[each.second])
+            for each in (pairs.same, pairs.different)
+        )
+        resolved = tuple(rate for rate in rates if pairs.resolves(rate) and len(same))
+        return cls(pairs, same, different, resolved)
+
+    @cached_property
+    def thresholds(self) -> FloatArray:
+        """Those that are tried, descending."""
+        return thresholds_of(self.different, exact=_EXACT, steps=_STEPS)
+
+    @cached_property
+    def enough(self) -> int:
+        """Number of thresholds that mostly suffice: for half again as many accepted pairs."""
+        whole = self.pairs.drawn(np.ones((len(self.pairs.groups), 1), np.float32))
+        far, tar = self.binned(self.thresholds).rates(whole)
+        reached = np.searchsorted(far[:, 0], 1.6 * max([*self.rates, _equal_error(far, tar)[0]]))
+        return int(min(reached + 32, len(self.thresholds)))
+
+    def tuned(self, weights: Weights) -> Tuned:
+        """Tune the thresholds under weights (images, draws)."""
+        # metrics and measures ask for the same draws
+        if not (self._last and self._last[0][0]() is weights):
+            drawn = self.pairs.drawn(weights)
+            parts = [self._tuned(part) for _, part in drawn.parts(_DRAWS)]
+            joined = (np.concatenate(each, axis=-1) for each in zip(*parts, strict=True))
+            self._last[:] = [(ref(weights), Tuned(*joined))]
+        return self._last[0][1]
+
+    def _tuned(self, drawn: DrawnPairs) -> Tuned:
+        for depth in (self.enough, len(self.thresholds)):
+            far, tar = self._own(depth).rates(drawn)
+            # without NaN, of draws that have no same or no different pair
+            reached = np.fmin(far[-1] - max(self.rates, default=0.0), far[-1] - (1 - tar[-1]))
+            if not (reached < 0).any():
+                break
+        places = np.array([(far <= rate).sum(axis=0) - 1 for rate in self.rates], np.int64)
+        places = places.reshape(len(self.rates), far.shape[1])
+        known = places >= 0
+        realised, reached_tar = (
+            np.where(known, np.take_along_axis(each, np.maximum(places, 0), axis=0), np.nan)
+            for each in (far, tar)
+        )
+        return Tuned(places, realised, reached_tar, _equal_error(far, tar))
+
+    def _own(self, depth: int) -> AcceptedPairs:
+        """Sort the pairs by so many of the side's own thresholds, once."""
+        if depth not in self._sorted:
+            self._sorted[depth] = self.binned(self.thresholds[:depth])
+        return self._sorted[depth]
+
+    def binned(self, thresholds: FloatArray) -> AcceptedPairs:
+        """Sort the pairs by descending thresholds."""
+        groups, count = self.pairs.groups, len(thresholds)
+        same, different = (
+            BinnedPairs.of(each.first, each.second, groups, bins_of(found, thresholds), count)
+            for found, each in (
+                (self.same, self.pairs.same),
+                (self.different, self.pairs.different),
+            )
+        )
+        return AcceptedPairs(same, different)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AcceptedPairs:
+    """Pairs by the first of descending thresholds that accepts them."""
+
+    same: BinnedPairs
+    different: BinnedPairs
+
+    def rates(self, drawn: DrawnPairs) -> tuple[FloatArray, FloatArray]:
+        """Compute FAR and TAR, (thresholds, draws) each."""
+        different, same = (each.sums(drawn.units) for each in (self.different, self.same))
+        far = ratio(np.cumsum(different, axis=0, out=different), drawn.different)
+        return far, ratio(np.cumsum(same, axis=0, out=same), drawn.same)
+
+
+@dataclass(frozen=True, eq=False)
+class KeptThresholds:
+    """The pairs of the candidate, accepted by the thresholds of the reference in each draw."""
+
+    reference: Verification
+    candidate: Verification
+    _last: list[tuple[ref[Weights], FloatArray, FloatArray]] = field(
+        default_factory=list, init=False, repr=False
+    )
+    _sorted: dict[int, AcceptedPairs] = field(default_factory=dict, init=False, repr=False)
+
+    def _binned(self, least: int) -> AcceptedPairs:
+        """Sort the candidate's pairs by ``least`` of the reference's thresholds or more."""
+        for depth in (self.reference.enough, len(self.reference.thresholds)):
+            if depth >= least:
+                break
+        if depth not in self._sorted:
+            self._sorted[depth] = self.candidate.binned(self.reference.thresholds[:depth])
+        return self._sorted[depth]
+
+    def rates(self, weights: Weights) -> tuple[FloatArray, FloatArray]:
+        """Compute FAR and the change of TAR, (rates, draws) each, under weights (images, draws)."""
+        if not (self._last and self._last[0][0]() is weights):
+            tuned = self.reference.tuned(weights)
+            far, change = (np.full(tuned.tar.shape, np.nan) for _ in range(2))
+            binned = self._binned(tuned.places.max(initial=-1) + 1)
+            drawn = self.reference.pairs.drawn(weights)
+            for part, some in drawn.parts(_DRAWS) if self.reference.rates else ():
+                both = binned.rates(some)
+                at = np.maximum(tuned.places[:, part], 0)
+                far[:, part], tar = (np.take_along_axis(each, at, axis=0) for each in both)
+                change[:, part] = tar - tuned.tar[:, part]
+            self._last[:] = [(ref(weights), far, change)]
+        _, far, change = self._last[0]
+        return far, change
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptRate:
+    """One of the rates of `KeptThresholds`."""
+
+    kept: KeptThresholds
+    rate: float
+    accepted: bool
+    """Whether it is the FAR, or the change of TAR."""
+
+    def of(self, weights: Weights) -> FloatArray:
+        """Compute it, (draws,); NaN if so few different pairs cannot resolve its rate."""
+        rates = self.kept.reference.rates
+        if self.rate not in rates:
+            return np.full(weights.shape[1], np.nan)
+        far, change = self.kept.rates(weights)
+        found: FloatArray = (far if self.accepted else change)[rates.index(self.rate)]
+        return found
+
+
+def bins_of(similarity: FloatArray, thresholds: FloatArray) -> Labels:
+    """Find the first of the descending thresholds that accepts each pair; their number if none."""
+    places = np.searchsorted(thresholds[::-1], similarity, side="left")
+    return np.asarray(len(thresholds) - places, np.int64)
+
+
+def why_unverified(metric: str, pairs: VerifiedPairs, rates: Sequence[float]) -> str:
+    """Say why a metric of verification has no value."""
+    if not len(pairs.different):
+        return "there is no different pair: all images have one identity"
+    if not len(pairs.same):
+        return "there is no same pair: no identity has two images"
+    if metric.startswith("verification."):
+        return "fewer than two folds of identities have same and different pairs"
+    named = (rate for rate in rates if metric.removesuffix(".kept").endswith(at_far(rate)))
+    if (rate := next(named, None)) is not None and not pairs.resolves(rate):
+        return (
+            f"a FAR of {rate:g} is not resolvable with {len(pairs.different)} different pairs; "
+            f"{ceil(RESOLVABLE / rate)} are needed"
+        )
+    return "no threshold separates the pairs: embeddings are zero, infinite or NaN"
+
+
+def thresholds_of(different: FloatArray, *, exact: int, steps: int) -> FloatArray:
+    """Choose thresholds, descending, among the similarities of different pairs.
+
+    The greatest ``exact`` of them, then one at every step of 1 / ``steps`` in the number accepted,
+    and `ACCEPT_ALL`.
+    """
+    values, counts = np.unique(different[different > NO_SIMILARITY], return_counts=True)
+    values, counts = values[::-1], counts[::-1]
+    above = np.cumsum(counts) - counts
+    chosen = np.arange(min(exact, len(values)))
+    if len(values) > exact:
+        start, end = float(max(above[exact], 1)), float(above[-1])
+        number = int(np.log(end / start) / np.log1p(1 / steps)) + 1
+        wanted = start * (1 + 1 / steps) ** np.arange(number + 1)
+        chosen = np.union1d(chosen, np.minimum(np.searchsorted(above, wanted), len(values) - 1))
+    found: FloatArray = np.append(values[chosen], ACCEPT_ALL)
+    return found
+
+
+def _equal_error(far: FloatArray, tar: FloatArray) -> FloatArray:
+    """Compute the equal error rate, (draws,), from rates (thresholds, draws).
+
+    Between two thresholds FAR rises first, then TAR: the two curves cross at the lesser of the FAR
+    after and the share of same pairs rejected before.
+    """
+    missed = 1 - tar
+    reached = far >= missed
+    at = reached.argmax(axis=0)
+    after = np.take_along_axis(far, at[None], axis=0)[0]
+    before = np.take_along_axis(missed, np.maximum(at - 1, 0)[None], axis=0)[0]
+    return np.where(reached.any(axis=0), np.minimum(before, after), np.nan)
+
+
+def _similarities(units: UnitVectors, first: Labels, second: Labels) -> FloatArray:
+    """Compute the cosine of pairs of places, `NO_SIMILARITY` where one is −1."""
+    found = np.full(len(first), NO_SIMILARITY)
+    known = np.flatnonzero((first >= 0) & (second >= 0))
+    rows = max(1, _BLOCK // max(1, units.shape[1]))
+    for start in range(0, len(known), rows):
+        part = known[start : start + rows]
+        one, two = (units[each[part]].astype(np.float64) for each in (first, second))
+        found[part] = np.vecdot(one, two)
+    return found

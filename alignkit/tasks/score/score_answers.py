@@ -1,0 +1,198 @@
+"""`ScoreAnswers`: the numbers that a function of the user's own gave to images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, Literal
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.arrays import FloatArray, Labels
+from alignkit.compare.answers import Answers, RatioOfSums
+from alignkit.errors import ConfigError, DataError
+from alignkit.tasks.score.score_file import (
+    AboutScores,
+    Kept,
+    output_bytes,
+    read_scores,
+    write_scores,
+)
+from alignkit.tasks.score.score_pairs import moved_images, moves, same_scores, score_measures
+from alignkit.tasks.score.score_tallies import ScoreTallies
+
+_Marked = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreAnswers(Answers):
+    """Scores and small outputs of images; see `alignkit.compare.answers.Answers`."""
+
+    no_logits: ClassVar[str] = "the outputs of an own score are no logits"
+
+    ids: tuple[str, ...]
+    scores: ScoreTallies
+    kept: Kept
+    """The outputs of each image; empty if they are too large to be kept."""
+    output_names: tuple[str, ...]
+    whole: _Marked
+    """(n,): whether outputs and scores are finite."""
+    tolerance: float
+    better: Literal["more", "less"]
+    changed_by: str
+    """``module:function`` that compares two answers; empty if scores are compared."""
+    classes: tuple[str, ...] = field(default=(), init=False)
+    """Empty: scores have no classes."""
+    _changed: WeakKeyDictionary[ScoreAnswers, _Marked] = field(
+        default_factory=WeakKeyDictionary, init=False, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        shape = (len(self.ids), len(self.names))
+        if self.scores.values.shape != shape or self.scores.defined.shape != shape:
+            raise DataError(f"scores of shape {shape} are expected, not {self.scores.values.shape}")
+        if len(self.kept) not in (0, len(self.ids)):
+            raise DataError(f"{len(self.ids)} images with the outputs of {len(self.kept)}")
+        super().__post_init__()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the scores, the main one first."""
+        return self.scores.names
+
+    @property
+    def labelled(self) -> bool:
+        """True: the function knows what it needs."""
+        return True
+
+    def finite(self) -> _Marked:
+        """Tell, (n,), whether outputs and scores of an image are finite."""
+        return self.whole
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """``score.NAME`` of each name."""
+        return tuple(f"score.{name}" for name in self.names)
+
+    def rows(self, indices: Labels) -> ScoreAnswers:
+        """Select the images at ``indices``, in that order."""
+        scores = self.scores
+        return replace(
+            self,
+            ids=tuple(self.ids[index] for index in indices),
+            scores=replace(scores, values=scores.values[indices], defined=scores.defined[indices]),
+            kept=tuple(self.kept[index] for index in indices) if self.kept else (),
+            whole=self.whole[indices],
+        )
+
+    def unlike(self, other: ScoreAnswers) -> str:
+        """Say why both cannot be compared although the ids agree; empty if they can."""
+        mine, theirs = (
+            (each.names, each.output_names, each.tolerance, each.better, each.changed_by)
+            for each in (self, other)
+        )
+        return "" if mine == theirs else "the two have different scores"
+
+    def tallies(self) -> ScoreTallies:
+        """Return the scores."""
+        return self.scores
+
+    @classmethod
+    def kinds_of(cls, seeds: Sequence[ScoreAnswers]) -> dict[str, Sequence[str] | FloatArray]:
+        """Give the first score, averaged over seeds, (n,)."""
+        mean: FloatArray = np.mean([each.scores.values[:, 0] for each in seeds], axis=0)
+        return {seeds[0].names[0]: mean}
+
+    def undefined(self, metric: str) -> str:
+        """Say how many images have no such score, or one that is not finite; empty if none."""
+        at = self._columns[metric]
+        defined = self.scores.defined[:, at]
+        wrong = np.flatnonzero(defined & ~np.isfinite(self.scores.values[:, at]))
+        if len(wrong):
+            count = f"the scores of {len(wrong)} of {len(self)} images are not finite"
+            return f"{count}, first that of {self.ids[wrong[0]]!r}"
+        return "" if defined.any() else "no image has this score"
+
+    @cached_property
+    def _columns(self) -> dict[str, int]:
+        """Map each metric and measure to the column of its score."""
+        return {
+            f"score.{name}{suffix}": at
+            for at, name in enumerate(self.names)
+            for suffix in ("", ".apart", ".missing")
+        }
+
+    def measures_of(self, other: ScoreAnswers) -> dict[str, RatioOfSums]:
+        """Compute what `alignkit.tasks.score.score_pairs.score_measures` does."""
+        return score_measures(self.scores, other.scores)
+
+    def changed(self, other: ScoreAnswers) -> _Marked:
+        """Tell, (n,), whether the user's function says so, or a score moved too far."""
+        if other not in self._changed:
+            by_function = self._changed_by_function(other) if self.changed_by else None
+            self._changed[other] = (
+                moved_images(self.scores, other.scores, self.tolerance)
+                if by_function is None
+                else by_function
+            )
+        return self._changed[other]
+
+    def _changed_by_function(self, other: ScoreAnswers) -> _Marked:
+        from alignkit.tasks.score.score_function import says_changed
+
+        if not (len(self.kept) == len(other.kept) == len(self)):
+            raise ConfigError(
+                "changed: the outputs are too large to be kept and compared; remove 'changed:'"
+            )
+        found = np.zeros(len(self), np.bool_)
+        for at, pair in enumerate(zip(self.kept, other.kept, strict=True)):
+            if output_bytes(pair[0]) != output_bytes(pair[1]):
+                found[at] = says_changed(self.changed_by, self.ids[at], self.output_names, pair)
+        return found
+
+    def differs(self, other: ScoreAnswers) -> _Marked:
+        """Tell, (n,), whether any score differs."""
+        return np.asarray(~same_scores(self.scores, other.scores).all(axis=1))
+
+    def quality(self) -> FloatArray:
+        """Return the first score, (n,), negative if less is better; NaN where there is none."""
+        first = self.scores.values[:, 0]
+        return first.copy() if self.better == "more" else -first
+
+    def apart(self, other: ScoreAnswers) -> FloatArray:
+        """Compute the mean |Δ| over the scores, (n,); NaN where one is not known on both sides."""
+        apart: FloatArray = np.abs(moves(self.scores, other.scores)).mean(axis=1)
+        return apart
+
+    def said(self, index: int) -> str:
+        """List the scores of an image: ``error 3.2, iou 0.81``."""
+        values, defined = self.scores.values[index], self.scores.defined[index]
+        return ", ".join(
+            f"{name} {value:.4g}" if has else f"no {name}"
+            for name, value, has in zip(self.names, values, defined, strict=True)
+        )
+
+    def to_parquet(self, path: Path, **besides: FloatArray) -> None:
+        """Write a row for each image; see `alignkit.tasks.score.score_file`."""
+        about = AboutScores(
+            **{
+                name: getattr(self, name)
+                for name in ("names", "output_names", "tolerance", "better", "changed_by")
+            },
+            keeps_outputs=bool(self.kept),
+        )
+        write_scores(path, self.ids, self.scores, self.kept, self.whole, about, besides)
+
+    @classmethod
+    def from_parquet(cls, path: Path) -> ScoreAnswers:
+        """Read a file of `to_parquet`, bit for bit; raise `DataError` for any other file."""
+        ids, scores, kept, whole, about = read_scores(path)
+        own = about.tolerance, about.better, about.changed_by
+        try:
+            return cls(ids, scores, kept, about.output_names, whole, *own)
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from None

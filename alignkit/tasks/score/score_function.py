@@ -1,0 +1,183 @@
+"""Calls of the user's functions: outputs and sample of one image → its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.annotations import Annotation
+from alignkit.arrays import FloatArray
+from alignkit.errors import AlignkitError, ConfigError
+from alignkit.preprocess.geometry import Geometry
+from alignkit.samples import Samples
+from alignkit.tasks.own_code import own_function, raised
+from alignkit.tasks.score import KEPT_VALUES, OwnScore
+from alignkit.tasks.score.score_answers import ScoreAnswers
+from alignkit.tasks.score.score_tallies import ScoreTallies
+
+ONLY_OUTPUT = "output"
+"""Name of the output of a model that has one, where the task names none."""
+_Outputs = tuple[npt.NDArray[np.float32], ...]
+
+
+class PlacedOutputs(NamedTuple):
+    """The outputs of one image, and its mapping."""
+
+    outputs: _Outputs
+    place: Geometry
+
+
+class ScoreRecord(NamedTuple):
+    """The scores of one image; its outputs only if they are small."""
+
+    values: FloatArray
+    """(names,), NaN where the function gave none."""
+    defined: npt.NDArray[np.bool_]
+    """(names,), whether the function gave a value."""
+    whole: bool
+    """Whether outputs and scores are finite."""
+    kept: _Outputs | None
+    """``None`` if they have more than `KEPT_VALUES` values."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredSample:
+    """All that is known of an image that the user's function rates."""
+
+    id: str
+    read: Callable[[], bytes]
+    """Returns the encoded image."""
+    label: str | None
+    """Name of its class; ``None`` if the data has none."""
+    annotation: Annotation | None
+    """`Boxes`, `Mask` or `LabelSet` of `alignkit.annotations`; ``None`` if the data has none."""
+    classes: tuple[str, ...]
+    """Names of the data's classes."""
+    geometry: Geometry
+    """Its ``to_image`` maps places in the model's input to the oriented image."""
+
+
+def scored(task: OwnScore, records: Sequence[PlacedOutputs], samples: Samples) -> list[ScoreRecord]:
+    """Rate a batch; raise `ConfigError` if a function raises, or returns anything else."""
+    function = own_function(task.score, "score")
+    found = []
+    for index, (image, record) in enumerate(zip(samples.ids, records, strict=True)):
+        sample = _sample(samples, index, record.place)
+        given = _named(_output_names(task), record.outputs)
+        values, defined = _row(task, image, _called(function, task.score, image, given, sample))
+        finite = all(bool(np.isfinite(each).all()) for each in record.outputs)
+        whole = finite and bool((np.isfinite(values) | ~defined).all())
+        small = sum(each.size for each in record.outputs) <= KEPT_VALUES
+        # copies: a runtime may use its memory again
+        kept = tuple(each.copy() for each in record.outputs) if small else None
+        found.append(ScoreRecord(values, defined, whole, kept))
+    if task.changed:
+        # a mistake in it would else be found after all images are predicted
+        for one, other in list(pairwise(record.outputs for record in records))[:1]:
+            says_changed(task.changed, samples.ids[0], _output_names(task), (one, other))
+    return found
+
+
+def joined_scores(
+    task: OwnScore, ids: Sequence[str], records: Sequence[ScoreRecord]
+) -> ScoreAnswers:
+    """Join the scores of images."""
+    shape = (len(ids), len(task.score_names))
+    values = np.array([each.values for each in records], np.float64).reshape(shape)
+    defined = np.array([each.defined for each in records], np.bool_).reshape(shape)
+    kept = [each.kept for each in records if each.kept is not None]
+    return ScoreAnswers(
+        ids=tuple(ids),
+        scores=ScoreTallies(task.score_names, values, defined),
+        kept=tuple(kept) if len(kept) == len(records) else (),
+        output_names=_output_names(task),
+        whole=np.array([each.whole for each in records], np.bool_),
+        tolerance=task.tolerance,
+        better=task.better,
+        changed_by=task.changed,
+    )
+
+
+def says_changed(
+    name: str, image: str, outputs: Sequence[str], pair: tuple[_Outputs, _Outputs]
+) -> bool:
+    """Ask the user's function ``name`` whether two answers to an image differ.
+
+    Raise `ConfigError` if it raises, or returns anything but true or false.
+    """
+    given = (_named(outputs, each) for each in pair)
+    said = _called(own_function(name, "changed"), name, image, *given)
+    if not isinstance(said, bool | np.bool_):
+        raise ConfigError(
+            f"{name} gives {type(said).__name__} for {image!r}; return True if the answers differ, "
+            "else False"
+        )
+    return bool(said)
+
+
+def _output_names(task: OwnScore) -> tuple[str, ...]:
+    return task.outputs or (ONLY_OUTPUT,)
+
+
+def _named(names: Sequence[str], outputs: _Outputs) -> dict[str, npt.NDArray[np.float32]]:
+    # copies: the function may write into its arrays
+    return {name: each.copy() for name, each in zip(names, outputs, strict=True)}
+
+
+def _sample(samples: Samples, index: int, place: Geometry) -> ScoredSample:
+    return ScoredSample(
+        id=samples.ids[index],
+        read=partial(samples.read, index),
+        label=samples.classes[samples.labels[index]] if samples.labels else None,
+        annotation=samples.annotations[index] if samples.annotations else None,
+        classes=samples.classes,
+        geometry=place,
+    )
+
+
+def _called(function: Callable[..., Any], name: str, image: str, *given: Any) -> Any:
+    """Call a function of the user's own; raise `ConfigError` with what it raises, and where."""
+    try:
+        return function(*given)
+    except AlignkitError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{name} raised {raised(error)} for the image {image!r}") from error
+
+
+def _row(task: OwnScore, image: str, found: Any) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    """Check the scores of an image; return them in the order of the names, NaN without a value."""
+    names = task.score_names
+    if not isinstance(found, Mapping) and not task.names:
+        found = {names[0]: found}
+    if not isinstance(found, Mapping):
+        raise ConfigError(
+            f"{task.score} gives {type(found).__name__} for {image!r}, and a mapping of "
+            f"{', '.join(names)} to numbers is expected"
+        )
+    if {*found} != {*names}:
+        given = ", ".join(map(str, found)) or "nothing"
+        raise ConfigError(
+            f"{task.score} gives {given} for {image!r}, and {', '.join(names)} is expected; write "
+            f"'names: [{given}]' in the task, and return the same names for every image"
+        )
+    values = [_number(task, image, name, found[name]) for name in names]
+    return np.array(values), np.array([found[name] is not None for name in names])
+
+
+def _number(task: OwnScore, image: str, name: str, value: Any) -> float:
+    if value is None:
+        return float("nan")
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"{task.score} gives {type(value).__name__} as {name} of {image!r}; return a number, "
+            "or None where the image has none"
+        ) from None

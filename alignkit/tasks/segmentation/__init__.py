@@ -1,0 +1,263 @@
+"""A class for each pixel: logits, one channel of a binary model, or a map of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from alignkit.errors import BackendError, ConfigError
+from alignkit.task_facts import MetricFacts, TaskFacts
+from alignkit.tasks import Task
+from alignkit.tasks.one_output import one_output
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from alignkit.preprocess.geometry import Geometry
+    from alignkit.samples import Samples
+    from alignkit.tasks import ClassMap, Outputs, OutputShape, Records
+    from alignkit.tasks.segmentation.class_maps import Classes
+    from alignkit.tasks.segmentation.mask_records import MaskRecord
+    from alignkit.tasks.segmentation.segmentation_answers import SegmentationAnswers
+
+Form = Literal["logits", "one channel", "indices"]
+"""Scores of each class; scores of the second of two; the classes themselves."""
+
+_MOST_CLASSES = 254  # two values of a byte say that there is none
+_EXPECTED = "logits (n, classes, h, w), one channel (n, 1, h, w) or class indices (n, h, w)"
+
+
+@dataclass(frozen=True, slots=True)
+class Segmentation(Task):
+    """The class of the greatest output at each pixel, mapped back to the image."""
+
+    output: str = ""
+    """The output that holds the classes; needed only where several fit."""
+    resize: Literal["nearest", "bilinear"] = "nearest"
+    """How scores are resampled to the image: the class of the nearest output, or scores that are
+    interpolated before the greatest is found, as most evaluation scripts do."""
+    scores: Literal["sigmoid", "as-is"] = "sigmoid"
+    """Meaning of one channel for two classes: logits, or probabilities. Not used otherwise."""
+    threshold: float = 0.5
+    """Probability above which one channel is the second of two classes."""
+    changed: float = 0.01
+    """Share of an image's pixels; if more changed their class, its answer changed."""
+
+    def __post_init__(self) -> None:
+        for name in ("threshold", "changed"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name}: {getattr(self, name)}; from 0 to 1")
+
+    def facts(self) -> TaskFacts:
+        return TaskFacts(
+            name="segmentation",
+            metrics=(
+                MetricFacts(
+                    name="miou",
+                    label="Mean IoU",
+                    meaning="intersection over union of a class's pixels in all images, averaged "
+                    "over the classes that the masks or the predictions have; a pixel that a "
+                    "crop cut away is missed",
+                ),
+                MetricFacts(
+                    name="pixel_accuracy",
+                    label="Pixel accuracy",
+                    meaning="share of the masks' pixels whose class is right; one that a crop cut "
+                    "away is not",
+                ),
+                MetricFacts(name="recall.macro", label="Macro recall of pixels"),
+                MetricFacts(name="precision.macro", label="Macro precision of pixels"),
+            ),
+            measures=(
+                MetricFacts(
+                    name="pixel_churn",
+                    label="Changed pixels",
+                    better="less",
+                    meaning="share of the pixels whose class is another one, or that one side "
+                    "alone sees",
+                ),
+                MetricFacts(
+                    name="boundary.shift",
+                    label="Shift of boundaries",
+                    unit="px",
+                    better="less",
+                    meaning="mean distance between the boundaries of the classes that changed, in "
+                    "pixels of the image, averaged over images",
+                ),
+            ),
+            matrices=("miou", "pixel_accuracy", "churn"),
+            class_metrics=(
+                MetricFacts(name="recall", label="Recall"),
+                MetricFacts(name="precision", label="Precision"),
+                MetricFacts(name="iou", label="IoU"),
+            ),
+            answer="mask",
+            changed=f"More than {100 * self.changed:g} % of its pixels have another class, or are "
+            "seen by one side alone.",
+            quality="the share of its pixels whose class is right",
+            turned=("worse", "better", "neither"),
+            labels="masks",
+            counted="pixels",
+        )
+
+    def refuses(self, samples_kind: str) -> str:
+        if samples_kind in ("mask", "none"):
+            return ""
+        return f"segmentation needs a mask for each image, and the data has {samples_kind}"
+
+    def wanted(self, outputs: Sequence[OutputShape]) -> tuple[str, ...]:
+        return (self._chosen(outputs).name,)
+
+    def _chosen(self, outputs: Sequence[OutputShape]) -> OutputShape:
+        names = {each.name for each in outputs}
+        if not self.output and "out" in names:
+            # the second head of torchvision's models helps their training alone
+            outputs = [each for each in outputs if each.name != "aux"]
+        return one_output(
+            outputs, self.output, lambda shape: _form(shape, None) is not None, _EXPECTED
+        )
+
+    def recognise(self, outputs: Sequence[OutputShape], classes: int | None) -> str:
+        chosen = self._chosen(outputs)
+        if chosen.shape is None:
+            return f"{chosen.name}, of unknown shape; its form is known once it has run"
+        form = _form(chosen.shape, classes)
+        if form is None or (classes or 0) > _MOST_CLASSES:
+            raise ConfigError(
+                f"{chosen.name} has the shape {chosen.shape} for {classes} classes; expected "
+                f"{_EXPECTED}, at most {_MOST_CLASSES} classes"
+            )
+        return f"{chosen.name}: {self._words(form, chosen.shape, classes)}"
+
+    def counted(self, outputs: Sequence[OutputShape]) -> int | None:
+        shape = self._chosen(outputs).shape
+        if shape is None or _form(shape, None) == "indices":
+            return None
+        return 2 if shape[1] == 1 else shape[1]
+
+    def _words(self, form: Form, shape: tuple[int | None, ...], classes: int | None) -> str:
+        if form == "indices":
+            return "the class of each pixel, as whole numbers"
+        if form == "one channel":
+            second = f"the second class above {self.threshold:g}"
+            read = "by sigmoid" if self.scores == "sigmoid" else "as it is"
+            other = "" if classes else "; with more than two classes, the class of each pixel"
+            return f"one channel, {second}, {read}{other}"
+        count = shape[1] or classes
+        return f"logits{f' of {count} classes' if count else ''}; the greatest is the class"
+
+    def decode(
+        self, outputs: Outputs, places: Sequence[Geometry], classes: ClassMap
+    ) -> list[MaskRecord]:
+        import numpy as np
+
+        from alignkit.tasks.segmentation.class_maps import to_png
+        from alignkit.tasks.segmentation.mask_records import MaskRecord
+
+        (values,) = outputs
+        count = len(classes.classes) + len(classes.outside)
+        form = _form(values.shape, count)
+        if form is None or len(values) != len(places) or count > _MOST_CLASSES:
+            raise BackendError(
+                f"it gives {values.shape} for {len(places)} images of {count} classes; expected "
+                f"{_EXPECTED}, at most {_MOST_CLASSES} classes"
+            )
+        return [
+            MaskRecord(
+                to_png(self._classes(image, place, form, classes)), bool(np.isfinite(image).all())
+            )
+            for image, place in zip(values, places, strict=True)
+        ]
+
+    def _classes(
+        self, image: npt.NDArray[np.float32], place: Geometry, form: Form, classes: ClassMap
+    ) -> Classes:
+        """Find the data's class of each pixel of the oriented image."""
+        from alignkit.annotations import IGNORED
+        from alignkit.tasks.segmentation.class_maps import greatest
+
+        order = classes.order or tuple(range(len(classes.classes) + len(classes.outside)))
+        smooth = self.resize == "bilinear" and form != "indices"
+
+        def over_image(plane: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+            return place.plane_to_image(plane, unknown=0.0, smooth=True) if smooth else plane
+
+        if form == "logits":
+            # one plane at a time, in the data's order, so that it settles ties
+            found = greatest(over_image(image[index]) for index in order)
+        else:
+            plane = over_image(image.reshape(image.shape[-2:]))
+            found = self._second(plane) if form == "one channel" else _indices(plane, len(order))
+            found = _renumbered(order)[found]
+        if not smooth:
+            return place.plane_to_image(found, unknown=IGNORED)
+        found[~place.seen()] = IGNORED
+        return found
+
+    def _second(self, plane: npt.NDArray[np.float32]) -> Classes:
+        """Mark the pixels of the second of two classes."""
+        import numpy as np
+
+        from alignkit.tasks.probabilities import above
+        from alignkit.tasks.segmentation.class_maps import NO_CLASS
+
+        found = above(plane, self.threshold, self.scores).astype(np.uint8)
+        found[np.isnan(plane)] = NO_CLASS
+        return found
+
+    def answers(
+        self, ids: Sequence[str], records: Records, samples: Samples, classes: ClassMap
+    ) -> SegmentationAnswers:
+        from alignkit.tasks.segmentation.mask_records import joined
+
+        return joined(ids, list(records), samples, classes, self.changed)
+
+    @staticmethod
+    def read(path: Path) -> SegmentationAnswers:
+        from alignkit.tasks.segmentation.segmentation_answers import SegmentationAnswers
+
+        return SegmentationAnswers.from_parquet(path)
+
+
+def _form(shape: Sequence[int | None], classes: int | None) -> Form | None:
+    """Tell the form of an output of this shape for a number of classes; ``None`` if it has none."""
+    if len(shape) == 3:
+        return "indices"
+    if len(shape) != 4:
+        return None
+    channels = shape[1]
+    if channels == 1:
+        # with another number of classes, one channel can hold their indices alone
+        return "one channel" if classes in (2, None) else "indices"
+    return "logits" if channels is None or classes in (channels, None) else None
+
+
+def _indices(plane: npt.NDArray[np.float32], classes: int) -> Classes:
+    """Read classes that are written as numbers; NaN is `NO_CLASS`."""
+    import numpy as np
+
+    from alignkit.tasks.segmentation.class_maps import NO_CLASS
+
+    known = ~np.isnan(plane)
+    values = np.where(known, plane, 0)
+    wrong = values[(values != np.floor(values)) | (values < 0) | (values >= classes)]
+    if len(wrong):
+        raise BackendError(
+            f"its output of one channel holds {float(wrong[0]):g}, and the index of one of "
+            f"{classes} classes is expected; name all classes of the model in 'classes:', or "
+            "export its logits"
+        )
+    return np.where(known, values, NO_CLASS).astype(np.uint8)
+
+
+def _renumbered(order: Sequence[int]) -> Classes:
+    """Map the model's index of a class to the data's, (256,)."""
+    import numpy as np
+
+    found = np.arange(256, dtype=np.uint8)
+    found[list(order)] = np.arange(len(order))
+    return found
