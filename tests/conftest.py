@@ -32,6 +32,12 @@ def _outside_ci() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _own_code_of_each_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several tests write modules of one name; none of them was edited by another."""
+    monkeypatch.setattr("alignkit.tasks.own_code._IMPORTED", {})
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of public images beside the checkout."""

@@ -4,9 +4,10 @@ import io
 from functools import cache
 
 import numpy as np
-from PIL import Image, ImageCms
+from PIL import Image
 
 from alignkit.extras import missing_library
+from alignkit.studies.conformance.decoder_checks import jpegs
 
 CMYK = ("cmyk",)
 """Kinds whose pixels depend on the library's own formula."""
@@ -55,23 +56,7 @@ def exif(orientation: int) -> bytes:
 
 def make_jpegs() -> dict[str, bytes]:
     """One photo in the kinds of JPEG one meets; all valid, all of 61x97 px unless turned."""
-    image = Image.fromarray(photo())
-    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-    kinds = {
-        "420": encoded(image, subsampling="4:2:0", quality=90),
-        "422": encoded(image, subsampling="4:2:2", quality=90),
-        "444": encoded(image, subsampling="4:4:4", quality=90),
-        "low-quality": encoded(image, subsampling="4:2:0", quality=20),
-        "progressive": encoded(image, progressive=True, quality=90),
-        "restart-markers": encoded(image, restart_marker_rows=1),
-        "optimised": encoded(image, optimize=True),
-        "grey": encoded(image.convert("L")),
-        "cmyk": encoded(image.convert("CMYK")),
-        "icc": encoded(image, icc_profile=profile),
-        "one-pixel": encoded(image.crop((0, 0, 1, 1))),
-    }
-    turned = {name: encoded(image, exif=exif(int(name[-1]))) for name in TURNED}
-    return kinds | turned
+    return jpegs(photo())
 
 
 def make_pngs() -> dict[str, bytes]:

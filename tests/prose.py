@@ -16,7 +16,7 @@ PACKAGE_FOLDERS = (
     "api", "attribute", "backends", "baseline", "cli", "compare", "controls", "datasets",
     "decoders", "engines", "experiment", "findings", "gate", "isolation", "judge", "loader",
     "search", "models", "plan", "predict", "prepare", "preprocess", "record", "resizers", "runner",
-    "studies", "train",
+    "studies", "tasks", "train",
 )  # fmt: skip
 """Folders of the package whose docstrings and help texts are checked."""
 SOURCES = (

@@ -6,7 +6,8 @@ from functools import cache
 
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
-from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
+from alignkit.preprocess import Colour, Crop, Orient, Preprocess, Quantise, Resize
+from alignkit.preprocess.normalise import Normalise
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.torch import TorchResizer
 from alignkit.samples import Samples

@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 IMPORTED_AS = {
     "cv2": "opencv-python", "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml",
-    "markupsafe": "jinja2", "pydantic_core": "pydantic", "aiohttp": "tritonclient", "omniback": "torchpipe",
+    "markupsafe": "jinja2", "pydantic_core": "pydantic", "omniback": "torchpipe",
+    "faiss": "faiss-cpu", "pytorch_metric_learning": "pytorch-metric-learning",
 }  # fmt: skip
 """Import name → the distribution that has it, where the two differ."""
 PLUGINS = {
@@ -85,7 +86,7 @@ def test_every_extra_that_is_named_installs_the_library():
 
 
 def test_all_and_dev_have_what_the_readme_runs():
-    assert PROJECT["optional-dependencies"]["all"] == ["alignkit[onnx,torchpipe,train]"]
+    assert PROJECT["optional-dependencies"]["all"] == ["alignkit[detection,onnx,torchpipe,train]"]
     assert "alignkit[all]" in PROJECT["optional-dependencies"]["dev"]
     asked = {
         "torch", "torchvision", "torchpipe", "onnx", "onnxruntime-gpu", "opencv-python", "pandas",

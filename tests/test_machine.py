@@ -1,12 +1,13 @@
-"""The processor: what its flags say, and where nothing says it."""
+"""The processor: what its flags say, and where nothing says it; messages of C libraries."""
 
+import os
 import re
 from pathlib import Path
 
 import pytest
 
 from alignkit import machine
-from alignkit.machine import cpu_name, processor_flags, vector_extensions
+from alignkit.machine import cpu_name, processor_flags, vector_extensions, without_messages
 
 X86 = "model name\t: A Xeon\nflags\t\t: fpu sse2 smep avx2 avx_vnni amx_int8\n"
 ARM = "processor\t: 0\nFeatures\t: fp asimd aes asimddp sve i8mm bf16\n"
@@ -74,3 +75,11 @@ def test_a_control_group_that_leaves_less_is_what_counts(tmp_path, monkeypatch):
     assert machine._group_rest(tmp_path) == 70
     monkeypatch.setattr(machine, "_group_rest", lambda: 70)
     assert machine.available_bytes() == (70 if Path("/proc/meminfo").exists() else None)
+
+
+def test_lines_of_c_libraries_are_dropped_and_ours_are_kept(capfd):
+    with without_messages():
+        os.write(1, b"a library's line\n")
+        os.write(2, b"another\n")
+    os.write(1, b"ours\n")
+    assert capfd.readouterr() == ("ours\n", "")

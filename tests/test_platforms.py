@@ -1,4 +1,4 @@
-"""The core and `all` resolve on every platform of docs/install.md, from wheels alone."""
+"""The core, `all` and `embedding` resolve on every platform of docs/install.md, from wheels alone."""
 
 import os
 import shutil
@@ -20,6 +20,7 @@ PLATFORMS = {
 }
 """Name in docs/install.md → uv's name."""
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+EXTRAS = ("", "all", "embedding")
 
 
 def uv() -> str:
@@ -50,7 +51,7 @@ def resolutions():
     code, told = resolved(program, "Linux on x86-64", "3.11", "")
     if code and ("network" in told.lower() or "connect" in told.lower() or "dns" in told.lower()):
         pytest.skip(f"no package index can be reached: {told.splitlines()[0]}")
-    each = [*product(PLATFORMS, PYTHONS, ("", "all"))]
+    each = [*product(PLATFORMS, PYTHONS, EXTRAS)]
     with ThreadPoolExecutor(8) as pool:
         return dict(zip(each, pool.map(lambda one: resolved(program, *one), each), strict=True))
 
@@ -64,12 +65,14 @@ def test_each_platform_gets_what_its_line_in_the_docs_says(resolutions):
     lines = (ROOT / "docs" / "install.md").read_text().splitlines()
     for (platform, _, extra), (_, told) in resolutions.items():
         names = {line.partition("==")[0] for line in told.splitlines()}
-        assert not extra or {"torch", "torchvision", "onnx", "pandas", "scikit-learn"} <= names
+        everything = {"torch", "torchvision", "onnx", "pandas", "scikit-learn"}
+        assert extra != "all" or everything <= names
+        assert ("faiss-cpu" in names) == (extra == "embedding"), platform
         (row,) = [line.split("|") for line in lines if line.startswith(f"| {platform} |")]
         _, _, jpeglib, onnxruntime, torchpipe, *_ = (cell.strip() for cell in row)
         assert ("jpeglib" in names) == (jpeglib == "yes"), platform
-        if extra:
+        if extra == "all":
             assert onnxruntime.strip("`") in names, platform
             assert ("torchpipe" in names) == (torchpipe == "yes"), platform
-        else:
+        elif not extra:
             assert not {"torch", "scipy", "onnx"} & names

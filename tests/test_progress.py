@@ -1,6 +1,7 @@
 """A live display on a terminal, lines elsewhere, silence on request."""
 
 import io
+import re
 
 import pytest
 
@@ -70,8 +71,9 @@ def test_a_live_display_leaves_a_line_for_each_stage_that_ended(monkeypatch):
             inner.note("nearly")
         outer.advance(3)
         progress.note("a [note]")
-    assert "✓ epoch: 5 of 5 in 0.0 s" in out.getvalue()
-    assert "✓ train all [of] them: 3 of 3 in 0.0 s" in out.getvalue()
+    # a busy machine may take longer
+    assert re.search(r"✓ epoch: 5 of 5 in \d+\.\d s", out.getvalue())
+    assert re.search(r"✓ train all \[of\] them: 3 of 3 in \d+\.\d s", out.getvalue())
     assert "a [note]" in out.getvalue()
 
 

@@ -12,6 +12,7 @@ import alignkit
 from alignkit.cli import app
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.experiment.yaml_argument import path_of
+from alignkit.tap_recorder import Tap
 from tests.cli.test_match import linear_model
 from tests.photos import encoded, photo
 
@@ -60,7 +61,7 @@ def test_pixels_of_a_diff_are_those_of_opencv(found, images):
 
 
 def test_a_diff_is_shown_in_a_terminal_a_notebook_and_a_page(found):
-    assert repr(found).startswith("<Diff path-1 → mine: first diverges at resize")
+    assert repr(found).startswith("<Diff opencv-area → mine: first diverges at resize")
     assert "first diverges" in str(found)
     shown = found._repr_html_()
     assert "mine" in shown
@@ -164,3 +165,26 @@ def test_the_predictions_of_a_model_are_counted(images, tmp_path):
 
 def sorted_bytes(folder):
     return [file.read_bytes() for file in sorted(folder.iterdir())]
+
+
+def test_recorded_stages_are_judged_as_by_the_command(images, tmp_path):
+    tap = Tap()
+    tap.to(tmp_path / "taps")
+    for file in sorted(images.iterdir()):
+        image = cv2.imdecode(np.fromfile(file, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
+        tap("decode", image, file.name)
+        tap("resize", cv2.resize(image, (32, 32), interpolation=cv2.INTER_AREA), file.name)
+    only = {"decoders": ["opencv"], "resizers": ["opencv"]}
+    found = alignkit.match_taps(
+        tmp_path / "taps", images, preprocess="opencv-train", size=32, **only
+    )
+    assert found.first == "resize"
+    assert "interpolation=linear → area" in found.sentence
+    assert found.stages.state.tolist() == ["same", "explained"]
+    assert found.stages.isolated_mean_abs[0] == 0.0 < found.stages.isolated_mean_abs[1]
+    mapped = alignkit.match_taps(tmp_path / "taps", images, preprocess=AREA, **only)
+    assert (mapped.first, mapped.report.given) == (None, True)
+    nearest = alignkit.match_taps(tmp_path / "taps", images, **only)
+    assert (nearest.first, nearest.report.given) == (None, False)
+    with pytest.raises(ConfigError, match="is no folder"):
+        alignkit.match_taps(tmp_path / "absent", images)

@@ -8,9 +8,11 @@ import pytest
 import alignkit
 from alignkit import extras
 from alignkit.errors import MissingDependency, RecordError
-from alignkit.record.cell_table import with_cell_table
+from alignkit.record.cell_table import class_table, with_cell_table
 from alignkit.record.document import read_record, write_record
 from alignkit.report.results import results_from_record, results_text
+from alignkit.tasks.detection import Detection
+from tests.report.records import quickstart
 from tests.run_pair import write_small_run
 
 METRICS = {"top1": "top1", "recall.macro": "recall_macro", "precision.macro": "precision_macro"}
@@ -128,7 +130,7 @@ def test_a_folder_without_a_run_is_refused_with_the_newest_run_in_it(folder, tmp
 
 def test_a_run_is_shown_in_a_line_and_in_a_notebook(folder):
     run = alignkit.load_run(folder)
-    said = ", not enforced" * run.verdict.informational
+    said = ", report only" * run.verdict.informational
     assert repr(run) == f"<Run {run.name}: {run.verdict.state}{said}, 5 cells, {folder}>"
     shown = run._repr_html_()
     assert run.verdict.state in shown.lower()
@@ -156,3 +158,13 @@ def test_without_pandas_the_fix_is_said(folder, monkeypatch):
     for table in ("cells", "matrix", "images", "pixels"):
         with pytest.raises(MissingDependency, match=r"pip install 'alignkit\[train\]'"):
             getattr(run, table)
+
+
+def test_metrics_by_class_of_another_task_are_columns_of_the_classes():
+    cell = next(each for each in quickstart().cells if each.ran)
+    values = tuple(index / 10 for index in range(len(cell.counts)))
+    given = cell.model_copy(update={"class_values": {"ap50": values}})
+    table = class_table([given], Detection().facts())
+    assert table["class_ap50"].to_pylist() == list(values)
+    assert table["class_ap"].to_pylist() == [None] * len(values)
+    assert class_table([cell]).column_names == table.column_names[:-2]

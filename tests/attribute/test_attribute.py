@@ -6,16 +6,25 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from alignkit.attribute import ATTRIBUTED, Attribution, attribute
+from alignkit.attribute import Attribution, attribute
+from alignkit.attribute.shares import attributed
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import NothingCompared
+from alignkit.predict.decoder import AnswerDecoder
 from alignkit.preprocess import Crop, Resize
 from alignkit.resizers.opencv import OpenCVResizer
+from alignkit.task_facts import CLASSIFICATION
+from alignkit.tasks import ClassMap
+from alignkit.tasks.classification import Classification
 from tests.stacks import CHANGED, REFERENCE, changed, opencv, samples_of, turned_photos
+
+ATTRIBUTED = [*attributed(CLASSIFICATION)]
 
 
 class Projection:
-    """A fixed model that is sensitive to every pixel."""
+    """A fixed classifier that is sensitive to every pixel."""
+
+    decoder = AnswerDecoder(Classification(), ClassMap(("a", "b", "c")))
 
     def __init__(self, scale: float = 1.0, seed: int = 0) -> None:
         self.weights = np.random.default_rng(seed).normal(size=(3 * 32 * 32, 3))
@@ -24,7 +33,10 @@ class Projection:
     def effective(self) -> dict[str, str]:
         return {}
 
-    def predict(self, batch: np.ndarray) -> np.ndarray:
+    def predict(self, batch: np.ndarray) -> tuple[np.ndarray]:
+        return (self.logits(batch),)
+
+    def logits(self, batch: np.ndarray) -> np.ndarray:
         flat = batch.reshape(len(batch), -1) - batch.mean(axis=(1, 2, 3))[:, None]
         return (flat @ self.weights * self.scale).astype(np.float32)
 
@@ -98,7 +110,7 @@ def test_the_total_is_what_the_two_paths_give_by_themselves():
     levels = np.asarray(REFERENCE.normalise.std)[:, None, None] * 255
     expected = np.mean(np.abs(tensors[1] - tensors[0]) * levels)
     assert found.metrics["pixels"].total.value == pytest.approx(expected, rel=1e-5)
-    logits = [Projection().predict(batch) for batch in tensors]
+    logits = [Projection().logits(batch) for batch in tensors]
     changed_class = logits[0].argmax(1) != logits[1].argmax(1)
     assert found.metrics["churn"].total.value == pytest.approx(changed_class.mean())
     right = [each.argmax(1) == np.asarray(samples.labels) for each in logits]
@@ -115,7 +127,7 @@ def test_macro_metrics_agree_with_scikit_learn():
         values = []
         for path in (REFERENCE, candidate):
             tensors = [path.normalise(path.taps(samples.read(i)).last) for i in range(12)]
-            predicted = Projection().predict(np.stack(tensors)).argmax(1)
+            predicted = Projection().logits(np.stack(tensors)).argmax(1)
             values.append(
                 score(samples.labels, predicted, average="macro", labels=[0, 1, 2],
                       zero_division=np.nan)
@@ -181,15 +193,17 @@ def test_without_a_model_only_pixels_are_attributed():
 
 def test_without_labels_recall_has_a_reason_and_churn_a_value():
     samples = replace(turned_photos(), labels=(), classes=())
-    found = attribute(REFERENCE, changed("colour"), samples, [ONE_RUNTIME], resamples=200)
+    model = Projection()
+    model.decoder = AnswerDecoder(Classification(), ClassMap((), ("a", "b", "c")))
+    found = attribute(REFERENCE, changed("colour"), samples, [{frozenset(): model}], resamples=200)
     assert found.metrics["recall.macro"].reason == "the images have no labels"
     assert found.metrics["churn"].total.value is not None
 
 
 def test_an_infinite_logit_leaves_logits_without_a_value():
     class Infinite(Projection):
-        def predict(self, batch):
-            logits = super().predict(batch)
+        def logits(self, batch):
+            logits = super().logits(batch)
             logits[0, 0] = np.inf
             return logits
 

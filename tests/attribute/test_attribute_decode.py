@@ -117,7 +117,7 @@ def test_decode_is_divided_on_some_of_the_images_and_equals_every_mixture_of_the
     for decoder in (OpenCVDecoder(), NvjpegModelDecoder()):
         path = opencv(decode=decoder)
         tensors = [path.normalise(path.taps(drawn.read(index)).last) for index in range(6)]
-        logits.append(Projection().predict(np.stack(tensors)))
+        logits.append(Projection().logits(np.stack(tensors)))
     apart = np.abs(logits[1].astype(np.float64) - logits[0]).mean()
     assert rows[1].total.value == pytest.approx(apart, rel=1e-12)
     assert sum(share_of(rows[1]).values()) == pytest.approx(apart, rel=1e-12)

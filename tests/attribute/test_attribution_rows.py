@@ -12,7 +12,9 @@ from alignkit.attribute import (
     inside_decode_facts,
     sentence,
 )
+from alignkit.attribute.shares import attributed
 from alignkit.record import AttributionFacts, Estimate, FactorShare
+from alignkit.task_facts import CLASSIFICATION
 from alignkit.text.numbers import MINUS
 from tests.attribute.test_attribute import ONE_RUNTIME
 from tests.stacks import REFERENCE, changed, turned_photos
@@ -28,14 +30,14 @@ def example(metric: str = "recall.macro", **changes: object) -> Attribution:
         FactorShare(factor, estimate(effect), estimate(effect))
         for factor, effect in effects.items()
     )
-    whole = Attribution(metric, "one-at-a-time", shares, estimate(-0.001), estimate(-0.021))
+    facts = attributed(CLASSIFICATION)[metric]
+    whole = Attribution(facts, "one-at-a-time", shares, estimate(-0.001), estimate(-0.021))
     return replace(whole, **changes)
 
 
 def test_the_sentence_names_the_greatest_cause_first():
     assert sentence(example()).replace(MINUS, "-") == (
-        "Macro recall -2.1 pp: resize -1.9 pp, decode -0.1 pp, precision 0.0 pp, "
-        "interaction -0.1 pp"
+        "Macro recall -2.1 pp: resize -1.9 pp, decode -0.1 pp, precision 0 pp, interaction -0.1 pp"
     )
 
 
@@ -45,7 +47,7 @@ def test_an_interaction_that_is_divided_is_not_named_beside_the_shares():
 
 def test_what_the_digits_cannot_show_is_not_called_zero():
     tiny = FactorShare("decode", estimate(0.0002), estimate(0.0002))
-    assert breakdown(example(shares=(tiny,), method="shapley")) == "decode ≈0.0 pp"
+    assert breakdown(example(shares=(tiny,), method="shapley")) == "decode 0.0 pp"
 
 
 def test_what_was_not_measured_has_its_reason_in_place_of_numbers():
@@ -64,7 +66,7 @@ def test_the_facts_survive_json():
         assert AttributionFacts.model_validate(stored) == row
         assert [share.factor for share in row.shares] == ["decode", "resize"]
     assert rows[0].unit == "grey levels"
-    assert rows[0].sentence.startswith("Pixels ")
+    assert rows[0].sentence.startswith("Mean |Δpixel| ")
 
 
 def test_paths_that_do_not_differ_say_so():
@@ -75,4 +77,4 @@ def test_paths_that_do_not_differ_say_so():
 
 
 def test_what_is_left_of_a_zero_after_summing_is_zero():
-    assert amount("churn", -1e-17) == "0.0 pp"
+    assert amount(attributed(CLASSIFICATION)["churn"], -1e-17) == "0 pp"

@@ -43,7 +43,7 @@ def test_the_kind_that_flips_is_named_first_with_its_effect():
     assert 0 < difference.low < difference.value < difference.high
     assert any(
         each.sentence.startswith("subsampling (4:2:0): ")
-        and "more than the 0.0 % elsewhere" in each.sentence
+        and "more than the 0 % elsewhere" in each.sentence
         for each in found
     )
 
@@ -111,3 +111,19 @@ def test_kinds_that_all_images_share_are_not_kinds():
     assert set(kinds["subsampling"]) == {"4:2:0", "4:4:4"}
     assert "format" not in kinds
     assert "edge energy" not in kinds
+
+
+def test_an_image_of_unknown_value_is_left_out_of_its_dimension_and_that_is_said():
+    values = [1.0, np.nan, 2.0, 3.0, np.inf]
+    names = [f"{each} third of 3 known" for each in ("lowest", "middle", "highest")]
+    assert thirds(values) == [names[0], None, *names[1:], None]
+    assert thirds([np.nan]) == [None]
+    rng = np.random.default_rng(1)
+    before = rng.integers(0, 3, N)
+    margins = rng.random(N).astype(np.float32)
+    after = np.where(margins < 0.25, (before + 1) % 3, before)
+    reference = predictions(before, margins)
+    reference.logits[7] = np.nan
+    found = subgroups([reference], [predictions(after)], {})
+    assert found[0].kind == f"lowest third of {N - 1} known"
+    assert found[0].sentence

@@ -41,7 +41,7 @@ class TrainedModel:
     def predict(self, backend, precision, batch=None) -> np.ndarray:
         session = self.open(backend, precision)
         try:
-            return session.predict(self.batch if batch is None else batch)
+            return session.predict(self.batch if batch is None else batch)[0]
         finally:
             session.close()
 

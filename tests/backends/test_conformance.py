@@ -111,8 +111,8 @@ def test_emulation_is_of_precisions_that_run_and_its_cost_is_a_measured_one(
 @pytest.mark.parametrize(("backend", "precision"), POSSIBLE, ids=map(named, POSSIBLE))
 def test_batch_size_changes_logits_by_rounding_only(backend, precision, model):
     session = model.open(backend, precision)
-    together = session.predict(model.batch)
-    singly = np.concatenate([session.predict(each[None]) for each in model.batch[:24]])
+    together = session.predict(model.batch)[0]
+    singly = np.concatenate([session.predict(each[None])[0] for each in model.batch[:24]])
     session.close()
     assert np.abs(together[:24] - singly).max() <= TOLERANCE[precision] / 2 * np.abs(together).max()
 

@@ -6,6 +6,7 @@ Against a real server of the protocol it is tested in tests/endpoint.
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
 from dataclasses import asdict, replace
@@ -15,10 +16,11 @@ import numpy as np
 import pytest
 
 from alignkit.backends import EncodedFiles
-from alignkit.backends.kserve import KServeBackend, kserve_client
+from alignkit.backends.endpoint import requests
+from alignkit.backends.kserve import KServeBackend
 from alignkit.errors import BackendError, ConfigError, MissingDependency
 from alignkit.models.checkpoint import Checkpoint
-from alignkit.preprocess import Normalise
+from alignkit.preprocess.normalise import Normalise
 from tests.endpoint.faulty import CLASSES, faulty
 
 CHECKPOINT = Checkpoint("m", CLASSES, 2, 2, Path("none"), "k")
@@ -30,7 +32,7 @@ SECRET = "Bearer hunter2-hunter2"
 @pytest.fixture
 def endpoint(monkeypatch):
     pytest.importorskip("tritonclient.http.aio", reason="needs the extra kserve")
-    monkeypatch.setattr(kserve_client, "PAUSE", 0.001)
+    monkeypatch.setattr(requests, "PAUSE", 0.001)
     with faulty() as it:
         yield it
 
@@ -41,8 +43,8 @@ def ask(endpoint, files=FILES, checkpoint=CHECKPOINT, **options):
     session = KServeBackend(endpoint.url, "m", **options).open(checkpoint, None, "served")
     try:
         if options.get("sends") == "tensors":
-            return session.predict(files), session.effective()
-        return session.predict(EncodedFiles(files, Normalise())), session.effective()
+            return session.predict(files)[0], session.effective()
+        return session.predict(EncodedFiles(files, Normalise()))[0], session.effective()
     finally:
         session.close()
 
@@ -122,11 +124,11 @@ def test_an_answer_cut_off_half_way_is_asked_again(endpoint):
         (b'{"outputs": []}', "holds no output 'logits'"),
         (
             b'{"outputs": [{"name":"logits", "datatype":"FP32", "shape":[1,2], "data":[1,2]}]}',
-            "answered FP32 1x2 for 1 images of 3 classes",
+            "answered FP32 1x2 as 'logits' for 1 images, and declares FP32 .x3",
         ),
         (
             b'{"outputs": [{"name":"logits", "datatype":"INT64", "shape":[1,3], "data":[1,2,3]}]}',
-            "answered INT64 1x3 for 1 images",
+            "answered INT64 1x3 as 'logits' for 1 images",
         ),
     ],
 )  # fmt: skip
@@ -172,10 +174,10 @@ def test_an_endpoint_that_is_down_is_told(endpoint, scheme):
 
 def test_an_endpoint_that_dies_in_the_middle_is_told(monkeypatch):
     pytest.importorskip("tritonclient.http.aio", reason="needs the extra kserve")
-    monkeypatch.setattr(kserve_client, "PAUSE", 0.001)
+    monkeypatch.setattr(requests, "PAUSE", 0.001)
     with faulty() as dying:
         session = KServeBackend(dying.url, "m", retries=1).open(CHECKPOINT, None, "served")
-        assert session.predict(EncodedFiles(FILES[:2], Normalise())).shape == (2, CLASSES)
+        assert session.predict(EncodedFiles(FILES[:2], Normalise()))[0].shape == (2, CLASSES)
         dying.fault = lambda _: None
     with pytest.raises(BackendError, match="no answer in 2 tries: no connection"):
         session.predict(EncodedFiles(FILES, Normalise()))
@@ -244,7 +246,7 @@ def test_the_address_may_come_from_the_environment(endpoint, monkeypatch):
         (
             {"outputs": [{"name": "logits", "datatype": "FP32", "shape": [-1, 1000]}]},
             {},
-            r"gives FP32 \?x1000 as 'logits', and the data has 3 classes",
+            r"gives FP32 \?x1000 as 'logits': it has 1000 outputs for 3 classes",
         ),
         (
             {"outputs": [{"name": "names", "datatype": "BYTES", "shape": [-1, 3]}]},
@@ -299,9 +301,9 @@ def test_the_first_failure_cancels_what_is_under_way():
         await asyncio.sleep(0)
         raise BackendError("first")
 
-    loop = kserve_client.Loop()
+    loop = requests.Loop()
     with pytest.raises(BackendError, match="first"):
-        loop.run(kserve_client.gather_limited([never, fails, never], 2))
+        loop.run(requests.gather_limited([never, fails, never], 2))
     loop.close()
     assert begun == ended
     assert not loop.thread.is_alive()
@@ -328,3 +330,33 @@ def test_options_that_cannot_be_meant_are_refused(options, told):
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_no_precision_can_be_asked_of_an_endpoint(precision):
     assert "cannot be asked of an endpoint" in KServeBackend("http://h", "m").impossible(precision)
+
+
+def test_several_outputs_of_any_shape_come_in_the_tasks_order(endpoint):
+    from alignkit.tasks.detection import Detection
+
+    sides = {"scores": [2], "boxes": [2, 4], "labels": [2]}
+    kinds = {"scores": "FP32", "boxes": "FP32", "labels": "INT64"}
+    endpoint.describe(outputs=[
+        {"name": name, "datatype": kinds[name], "shape": [-1, *each]} for name, each in sides.items()
+    ])  # fmt: skip
+
+    def answered(_):
+        outputs = [
+            {"name": name, "datatype": kinds[name], "shape": [1, *each],
+             "data": list(range(int(np.prod(each))))}
+            for name, each in sides.items()
+        ]  # fmt: skip
+        return 200, json.dumps({"model_name": "m", "outputs": outputs}).encode()
+
+    endpoint.fault = answered
+    checkpoint = replace(CHECKPOINT, task=Detection())
+    session = KServeBackend(endpoint.url, "m", timeout=20.0).open(checkpoint, None, "served")
+    try:
+        outputs = session.predict(EncodedFiles(FILES[:3], Normalise()))
+        assert session.effective()["compared"] == "boxes, labels, scores, logits"
+    finally:
+        session.close()
+    assert [each.shape for each in outputs] == [(3, 2, 4), (3, 2), (3, 2)]
+    assert (outputs[0][1].ravel() == range(8)).all()
+    assert outputs[1].dtype == np.float32

@@ -81,6 +81,7 @@ def test_a_session_that_parts_from_its_graph_carries_a_warning(model, tmp_path, 
 
         def __init__(self, inner):
             self.inner, self.get_inputs = inner, inner.get_inputs
+            self.get_outputs = inner.get_outputs
 
         def run(self, names, fed):
             logits = self.inner.run(names, fed)[0]

@@ -29,12 +29,12 @@ def test_fp32_agrees_with_torch_to_rounding_and_repeats_to_the_bit():
     model = trained_model()
     reference = model.predict(TorchBackend(), "fp32")
     session = OpenVINOBackend().open(model.checkpoint, model.onnx, "fp32")
-    logits = session.predict(model.batch)
+    logits = session.predict(model.batch)[0]
     assert logits.dtype == np.float32
     assert np.abs(logits - reference).max() < 1e-4
     assert np.array_equal(logits.argmax(1), reference.argmax(1))
-    assert np.array_equal(session.predict(model.batch), logits)
-    singly = np.concatenate([session.predict(each[None]) for each in model.batch[:16]])
+    assert np.array_equal(session.predict(model.batch)[0], logits)
+    singly = np.concatenate([session.predict(each[None])[0] for each in model.batch[:16]])
     assert np.abs(singly - logits[:16]).max() < 1e-4
     effective = session.effective()
     assert effective["inference precision"] == "f32, verified"

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -16,7 +17,7 @@ from alignkit.backends.simulated import SimulatedBackend, _session
 from alignkit.backends.torch import TorchBackend
 from alignkit.errors import BackendError, ConfigError, MissingDependency
 from alignkit.experiment.model_option import Evaluate
-from alignkit.models.checkpoint import CALIBRATION
+from alignkit.models.checkpoint import CALIBRATION, Checkpoint
 from alignkit.plan.planned_runtime import Runtime, runtimes_of
 from tests.backends.model import trained_model
 
@@ -148,7 +149,7 @@ def test_a_rounding_that_the_runtime_leaves_out_is_refused():
     model = helper.make_model(graph, opset_imports=opset, ir_version=8)
     # of two casts to float32 ONNX Runtime drops one, at any level of optimisation
     with pytest.raises(BackendError, match="left out 1 roundings"):
-        _session(model, (2, 2))
+        _session(model, Checkpoint("graph", 12, 2, 2, Path("graph.onnx"), "key"))
 
 
 def test_int8_executes_the_graph_whose_kernels_onnxruntime_fuses(model):

@@ -8,6 +8,7 @@ import torch
 from alignkit import machine as processor
 from alignkit.backends import torch as torch_backend
 from alignkit.backends.torch import TorchBackend
+from alignkit.backends.torch_session import TorchSession
 from alignkit.errors import BackendError
 from alignkit.models.architectures import build_model
 from alignkit.models.checkpoint import Checkpoint
@@ -61,12 +62,21 @@ def test_a_layer_that_widens_is_refused(model, monkeypatch):
         TorchBackend().open(model.checkpoint, None, "fp16")
 
 
+def test_a_module_without_weights_cannot_be_verified():
+    pool = torch.nn.AvgPool2d(2)
+    with pytest.warns(DeprecationWarning, match=r"torch.jit"):
+        scripted = torch.jit.script(pool)
+    session = TorchSession(scripted, torch.device("cpu"), torch.contiguous_format, "fp32", 1)
+    with pytest.raises(BackendError, match="fp32: no layer with weights ran, so that its prec"):
+        session.verify(8, 8)
+
+
 def test_fp16_differs_from_float32_with_rounded_weights(model):
     """Inputs and activations are narrow too, not the weights alone."""
     narrow = model.predict(TorchBackend(), "fp16")
     rounded = torch_backend.TorchBackend().open(model.checkpoint, None, "fp32")
     rounded.model.half().float()
-    assert not np.array_equal(rounded.predict(model.batch), narrow)
+    assert not np.array_equal(rounded.predict(model.batch)[0], narrow)
 
 
 @pytest.mark.slow
@@ -80,7 +90,7 @@ def test_a_compiled_module_agrees_with_the_eager_one_and_proves_that_it_was_comp
         pytest.skip(reason)
     eager = model.predict(TorchBackend(), precision)
     session = model.open(backend, precision)
-    logits = session.predict(model.batch)
+    logits = session.predict(model.batch)[0]
     told = session.effective()
     session.close()
     tolerance = {"fp32": 1e-5, "bf16": 2e-2}[precision]
@@ -162,6 +172,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from alignkit.backends.torch import TorchBackend
+from alignkit.backends.torch_session import TorchSession
 from alignkit.models.checkpoint import Checkpoint
 weights = Path({str(tmp_path / "weights.pt")!r})
 session = TorchBackend().open(Checkpoint("small-cnn", 10, 32, 32, weights, "key"), None, "fp32")
@@ -234,9 +245,9 @@ def test_ceil_mode_is_the_model_with_every_max_pool_rounded_up(tmp_path, side, l
     torch.save(model.state_dict(), tmp_path / "weights.pt")
     checkpoint = Checkpoint("small-cnn", 10, side, side, tmp_path / "weights.pt", "key")
     batch = np.random.default_rng(0).standard_normal((3, 3, side, side)).astype(np.float32)
-    floor = TorchBackend().open(checkpoint, None, "fp32").predict(batch)
+    floor = TorchBackend().open(checkpoint, None, "fp32").predict(batch)[0]
     session = TorchBackend(ceil_mode=True).open(checkpoint, None, "fp32")
-    ceil = session.predict(batch)
+    ceil = session.predict(batch)[0]
     told = f"ceil mode; {larger} of 4 layers give another size by it"
     assert session.effective()["max-pooling"] == told
     values = torch.from_numpy(batch)

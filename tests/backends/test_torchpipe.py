@@ -9,7 +9,7 @@ from alignkit.backends import BACKENDS, EncodedFiles
 from alignkit.backends.torchpipe import PipeSession, TorchpipeBackend, pipe_options
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.plugins import gpu_present
-from alignkit.preprocess import Normalise
+from alignkit.preprocess.normalise import Normalise
 from tests.backends.model import trained_model
 from tests.photos import encoded, photo
 
@@ -52,7 +52,7 @@ def test_a_pipe_answers_for_files():
         pytest.skip(reason)
     model = trained_model()
     session = TorchpipeBackend().open(model.checkpoint, model.onnx, "served")
-    logits = session.predict(EncodedFiles([encoded(photo())] * 3, Normalise()))
+    logits = session.predict(EncodedFiles([encoded(photo())] * 3, Normalise()))[0]
     assert logits.shape == (3, 10)
     assert np.isfinite(logits).all()
     session.close()

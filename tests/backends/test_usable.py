@@ -1,7 +1,8 @@
 """One answer to what a machine can run, for doctor, list and plan."""
 
-from alignkit.backends import BACKENDS, usable_backends
+from alignkit.backends import BACKENDS
 from alignkit.backends.torch import TorchBackend
+from alignkit.backends.usable import usable_backends
 from alignkit.plugins import Plugin
 
 

@@ -7,6 +7,16 @@ from tests.browser.firefox import Firefox, Marionette
 from tests.browser.test_list import test_order_follows_the_header as test_order
 from tests.browser.test_list import truth
 from tests.browser.test_page import AXE, VIEW
+from tests.browser.test_stages import BLOCKS, diff_folder, taps
+from tests.browser.test_stages import (
+    test_readout_of_the_decoded_stage_is_the_decoders_own_value as test_decoded_readout,
+)
+from tests.browser.test_stages import (
+    test_the_worst_block_is_enlarged_and_the_view_stays_within_the_image as test_enlarged_block,
+)
+from tests.browser.test_stages import (
+    test_values_are_written_into_the_pixels_from_a_zoom_of_32 as test_values_in_pixels,
+)
 from tests.browser.test_viewer import channel, pair, shown, to_bytes
 from tests.browser.test_viewer import (
     test_keyboard_alone_leads_from_the_verdict_to_the_worst_block as test_keyboard,
@@ -17,7 +27,8 @@ from tests.browser.test_viewer import (
 )
 from tests.browser.test_viewer import test_worst_block_is_numpy_s as test_worst_block
 
-__all__ = ["pair", "test_keyboard", "test_order", "test_position", "test_readout",
+__all__ = ["diff_folder", "pair", "taps", "test_decoded_readout", "test_enlarged_block",
+           "test_keyboard", "test_order", "test_position", "test_readout", "test_values_in_pixels",
            "test_worst_block", "truth"]  # fmt: skip
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -33,6 +44,34 @@ def driver(tmp_path_factory):
 @pytest.fixture
 def browser(driver, run_folder):
     return Firefox(driver, run_folder)
+
+
+@pytest.fixture
+def page(driver, diff_folder):
+    return Firefox(driver, diff_folder)
+
+
+def test_one_finger_moves_the_divider(page):
+    page.view(f"{BLOCKS}?m=swipe")
+    left, top, width = page.run(
+        "const r = document.querySelector('.viewer canvas').getBoundingClientRect();"
+        " return [r.x, r.y, r.width]"
+    )
+    moves = [
+        {
+            "type": "pointerMove",
+            "duration": 0,
+            "x": round(left + width * share),
+            "y": round(top + 50),
+        }
+        for share in (0.6, 0.4, 0.25)
+    ]
+    strokes = [moves[0], {"type": "pointerDown", "button": 0}, *moves[1:],
+               {"type": "pointerUp", "button": 0}]  # fmt: skip
+    finger = {"type": "pointer", "id": "finger", "parameters": {"pointerType": "touch"}}
+    page.driver.ask("WebDriver:PerformActions", actions=[finger | {"actions": strokes}])
+    page.until("return location.hash.includes('s=25')")
+    assert "c=" not in page.driver.current_url
 
 
 @pytest.mark.parametrize("name", ["rgb", "cb"])

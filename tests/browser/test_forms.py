@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from alignkit.report.compare_page import render_comparison
+from alignkit.report.comparison.compare_page import render_comparison
 from alignkit.report.write_report import ReportOptions, write_report
 from alignkit.studies.compare_runs import compare_runs
 from tests.browser.conftest import Browser
@@ -32,7 +32,7 @@ def comparison(tmp_path_factory):
     before = write_small_run(folder / "a", flipped=range(10))
     after = write_small_run(folder / "b", flipped=range(5, 40))
     made = compare_runs(before, after, force=False, command="alignkit compare-runs a b")
-    return render_comparison(made, folder / "out").parent
+    return render_comparison(made, (before, after), folder / "out").parent
 
 
 @pytest.fixture(params=["single", "comparison"])
@@ -91,8 +91,20 @@ def test_pictures_of_the_one_file_are_drawn(single, driver):
 def test_changes_are_told_apart_by_words(comparison, driver):
     browser = Browser(driver, comparison)
     browser.open("", LOADED)
-    assert "worse" in browser.text("#cells table")
-    assert "flips no more" in browser.text("#images")
+    assert ", worse" in browser.text("#cells table")
+    assert "5 flip no more" in browser.text("#images")
+
+
+def test_links_within_the_comparison_lead_somewhere(comparison, driver):
+    browser = Browser(driver, comparison)
+    browser.open("", LOADED)
+    links = browser.run(
+        'return [...document.querySelectorAll(\'a[href^="#"]:not([href^="#/"])\')]'
+        ".map(a => a.getAttribute('href').slice(1))"
+    )
+    assert any(each.startswith("entry-") for each in links)
+    missing = "return arguments[0].filter(id => !document.getElementById(id))"
+    assert browser.run(missing, links) == []
 
 
 OUTSIDE = """
@@ -134,7 +146,15 @@ def test_pages_on_paper_hold_verdict_matrices_and_plots(browser, tmp_path):
     except FileNotFoundError:
         pytest.skip("pdftotext is not installed: apt-get install poppler-utils")
     words = text.stdout.decode()
-    for title in ("Fail", "Macro precision", "Churn", "Which stage", "Worst images", "Provenance"):
+    for title in (
+        "Fail",
+        "Macro precision",
+        "Churn",
+        "Which stage",
+        "Images that changed prediction",
+        "Largest pixel differences",
+        "Provenance",
+    ):
         assert title in words
     assert "Copy CSV" not in words
     assert words.count("\f") < 30

@@ -45,6 +45,7 @@ def truth(run_folder):
     return {
         "labels": labels,
         "flips": lost + gained + moved,
+        "lost": lost,
         "mean": table.mean_abs["colour"],
         "max": table.max_abs["colour"],
     }
@@ -106,16 +107,31 @@ def test_an_answer_that_is_no_class_is_a_flip_and_called_so(driver, run_folder, 
     assert "→ no prediction" in browser.text(".rows tbody tr")
 
 
-def test_a_wrong_query_says_what_is_known(browser):
-    browser.open(f"#/images?cell={ENTRY}&q=colour%3A7", "return !!document.querySelector('.list')")
-    browser.until(
-        "return document.querySelector('.list output').textContent.startsWith('no colour')"
-    )
+FAULTS = "return [...document.querySelectorAll('#query-faults p')].map(p => p.textContent)"
+
+
+def test_every_wrong_term_is_named_and_the_others_still_hold(browser, truth):
+    wrong = "flip%3Alos+colour%3A7+max%3Eabc+class%3A77+predcited%3A1"
+    assert shown(browser, f"{wrong}+class%3A7") == (truth["labels"] == 7).sum()
+    faults = browser.run(FAULTS)
+    assert len(faults) == 5
+    assert faults[0].endswith("did you mean flip:lost?")
+    assert faults[1].startswith("colour:7: no such term")
+    assert faults[2] == "max>abc: takes a number"
+    assert faults[3].startswith("class:77: no class 77")
+    assert faults[4].endswith("did you mean predicted?")
+    assert shown(browser, "class%3A7") > 0
+    assert browser.run(FAULTS) == []
+
+
+def test_a_word_that_is_a_kind_of_flip_is_asked_about_where_no_file_has_it(browser):
+    assert shown(browser, "lost") == 0
+    assert browser.run(FAULTS) == ["lost is looked for in file names; did you mean flip:lost?"]
 
 
 def test_order_follows_the_header(browser, truth):
     browser.open(f"#/images?cell={ENTRY}&sort=-mean")
-    names = "return [...document.querySelectorAll('.rows tbody tr th')].map(t => t.textContent)"
+    names = "return [...document.querySelectorAll('.rows tbody th a')].map(t => t.textContent)"
     worst = np.argsort(-truth["mean"], kind="stable")[:10]
     assert browser.run(names)[:10] == [f"eval/{index:04}.jpg" for index in worst]
     browser.run(
@@ -150,16 +166,17 @@ def test_names_of_files_stay_text(tmp_path, driver):
 
 def counted(browser, query):
     """How many rows of all comparisons a query leaves, and what is said of them."""
-    browser.open(f"#/images?q={query}")
-    browser.until("return / rows: /.test(document.querySelector('.list output').textContent)")
-    said = browser.text(".list output")
-    return int(said.split()[0]), said.split(" of ", 1)[1]
+    browser.open(f"#/images?cell=all&q={query}", "return !!document.querySelector('.list output')")
+    browser.until("return / rows in /.test(document.querySelector('.list output').textContent)")
+    images, rows = browser.text(".list output").split(", ")
+    assert images.endswith(" of 1000 images")
+    return int(rows.split()[0]), rows.split(" of ", 1)[1]
 
 
 def test_all_comparisons_are_one_list_that_path_backend_and_precision_filter(browser, run_folder):
     data = (run_folder / "data" / "run.js").read_text()
     comparisons = json.loads(data.removeprefix("self.alignkitRun=").rstrip(";\n"))["comparisons"]
-    whole = f"{1000 * len(comparisons)} rows: 1000 images in {len(comparisons)} comparisons"
+    whole = f"{1000 * len(comparisons)} rows in {len(comparisons)} comparisons"
     assert counted(browser, "")[1] == whole
     for query, kept in {
         "path%3Apillow": lambda each: "pillow" in each["paths"],
@@ -187,14 +204,107 @@ def test_flips_of_all_comparisons_are_those_of_each(browser, truth):
 def test_a_row_of_all_comparisons_opens_its_own(browser, run_folder):
     """The pixels are shared by several comparisons, the predictions are not."""
     titles = "return [...document.querySelectorAll('.rows tbody tr:has(a)')].map(r => r.children[1].textContent)"
-    browser.open("#/images?q=pixels%3Ayes&sort=id")
+    browser.open("#/images?cell=all&q=pixels%3Ayes&sort=id")
     browser.until("return document.querySelectorAll('.rows tbody a').length > 1")
     for place, title in enumerate(browser.run(titles)[:3]):
-        browser.open("#/images?q=pixels%3Ayes&sort=id")
+        browser.open("#/images?cell=all&q=pixels%3Ayes&sort=id")
         browser.until("return document.querySelectorAll('.rows tbody a').length > 1")
         browser.run(f"document.querySelectorAll('.rows tbody a')[{place}].click()")
         browser.until("return !!document.querySelector('.viewer aside h3 + p')")
         assert browser.text(".viewer aside h3 + p") == title
+
+
+ROWS = "return [...document.querySelectorAll('.rows tbody tr[aria-rowindex]')]"
+
+
+def test_the_list_begins_with_the_headline_s_cell_and_the_image_most_seeds_lose(browser, truth):
+    browser.open()
+    assert browser.text(".list option:checked").startswith("opencv →")
+    browser.open(f"#/images?cell={ENTRY}")
+    order = browser.run(f"{ROWS}.slice(0, 8).map(r => r.querySelector('a').textContent)")
+    places = [int(name[5:9]) for name in order]
+    ranks = [(truth["flips"][at], truth["lost"][at]) for at in places]
+    assert ranks == sorted(ranks, reverse=True)
+    assert ranks[0][0] == truth["flips"].max()
+
+
+def test_an_image_unfolds_into_its_other_cells_and_folds_again(browser, run_folder):
+    data = json.loads((run_folder / "data" / "run.js").read_text()[len("self.alignkitRun=") : -2])
+    browser.open(f"#/images?cell={ENTRY}")
+    names = f"{ROWS}.slice(0, 3).map(r => r.querySelector('a').textContent)"
+    closed = browser.run(names)
+    browser.run("document.querySelector('.rows .fold').click()")
+    browser.until("return document.querySelectorAll('.rows tr.cell').length > 5")
+    titles = browser.run(
+        "return [...document.querySelectorAll('.rows tr.cell a')].map(a => a.textContent)"
+    )
+    others = [each["title"] for each in data["comparisons"] if each["entry"] != ENTRY]
+    assert titles == others[: len(titles)]
+    assert browser.run("return document.querySelector('.rows table').ariaRowCount") == str(
+        1001 + len(others)
+    )
+    browser.run("document.querySelectorAll('.rows tr.cell a')[2].click()")
+    browser.until("return !!document.querySelector('dialog[open]')")
+    entry = [each["entry"] for each in data["comparisons"] if each["entry"] != ENTRY][2]
+    assert f"e={entry}" in browser.run("return location.hash")
+    browser.run("document.querySelector('dialog[open]').close()")
+    browser.run("document.querySelector('.rows .fold').click()")
+    browser.until("return !document.querySelector('.rows tr.cell')")
+    assert browser.run(names) == closed
+
+
+def test_rows_have_pictures_where_the_run_kept_them(browser):
+    browser.open(f"#/images?cell={ENTRY}&q=pixels%3Ayes")
+    counts = browser.run(f"{ROWS}.map(r => r.querySelectorAll('img').length)")
+    assert counts
+    assert set(counts) == {3}
+    browser.open(f"#/images?cell={ENTRY}&q=pixels%3Ano")
+    assert set(browser.run(f"{ROWS}.map(r => r.querySelectorAll('img').length)")) == {0}
+
+
+def test_three_clicks_lead_from_the_worst_cell_to_a_pixel_of_a_flipped_image(browser):
+    """A cell of the matrix, an image of the list, its worst block."""
+    browser.open()
+    worst = (
+        "const cells = [...document.querySelectorAll('.panel-churn td a, .panel-recall td a')]"
+        ".filter(a => a.offsetParent && /^#\\/images/.test(a.hash));"
+        f"const cell = cells.find(a => /cell={ENTRY}(&|$)/.test(a.hash)); cell.click();"
+        "return cells.length"
+    )
+    assert browser.run(worst) > 0
+    browser.until(f"{ROWS}.length > 0 && /cell={ENTRY}/.test(location.hash)")
+    browser.until("return !!document.querySelector('.rows .flip')")
+    browser.run("document.querySelector('.rows tbody tr:has(img) a').click()")
+    browser.until("return !!document.querySelector('.viewer .readout')")
+    assert browser.run("return document.querySelector('.chances tr.changed') !== null")
+    browser.run("document.querySelector('.viewer .blocks button').click()")
+    browser.until("return /z=/.test(location.hash)")
+    readout = browser.text(".viewer .readout")
+    assert readout.startswith("x ")
+    assert "Δ" in readout
+
+
+def test_every_flipped_image_opens(browser):
+    browser.open(f"#/images?cell={ENTRY}&q=flip%3Ayes")
+    known = "return +document.querySelector('.list output').textContent.split(' ')[0]"
+    number = browser.run(known)
+    assert number > 20
+    opened = []
+    browser.run("document.querySelector('.rows tbody tr a').click()")
+    for _ in range(number):
+        browser.until(
+            "return !!document.querySelector('.viewer[open] .readout, .unkept[open] .command')"
+        )
+        opened.append(browser.text(".viewer h2"))
+        browser.run(
+            "[...document.querySelectorAll('.viewer header button')]"
+            ".find(b => b.textContent === 'Next').click()"
+        )
+        if len(opened) < number:
+            browser.until(
+                f"return document.querySelector('.viewer h2').textContent !== {json.dumps(opened[-1])}"
+            )
+    assert len(set(opened)) == number
 
 
 END = "const box = document.querySelector('.rows'); box.scrollTop = box.scrollHeight;"
@@ -212,24 +322,26 @@ def many(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("link", "rows"),
-    [("", 110_000), ("#/images?cell=4", 10_000), ("#/images?q=path%3Apillow", 40_000)],
+    [
+        ("#/images?cell=all", "10000 of 10000 images, 110000 of 110000 rows"),
+        ("#/images?cell=4", "10000 of 10000 images"),
+        ("#/images?cell=all&q=path%3Apillow", "10000 of 10000 images, 40000 of 110000 rows"),
+    ],
 )
 def test_of_ten_thousand_images_those_in_sight_are_drawn(driver, many, link, rows):
     """benchmarks/report.py says how long it takes."""
     browser = Browser(driver, many)
     browser.open(link)
-    browser.until(
-        f"return document.querySelector('.list output').textContent.startsWith('{rows} ')"
-    )
+    browser.until(f"return document.querySelector('.list output').textContent.startsWith('{rows}')")
     drawn = "return document.querySelectorAll('.rows tbody tr[aria-rowindex]').length"
     assert 0 < browser.run(drawn) < 100
     browser.run(END)
-    browser.until(f"{LAST} === '{rows + 1}'")
+    browser.until(f"{LAST} === '10001'")
     assert browser.run(drawn) < 100
     seen = browser.run(
         "const row = document.querySelector('.rows tbody tr:last-child').getBoundingClientRect(),"
         " box = document.querySelector('.rows').getBoundingClientRect();"
         " return [row.height, row.top >= box.top, row.bottom <= box.bottom + 1]"
     )
-    assert seen == [34, True, True]
+    assert seen == [40, True, True]
     assert browser.problems() == []

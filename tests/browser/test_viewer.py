@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from alignkit.record.document import read_record
-from tests.packed import unpack
+from tests.browser.conftest import SHOWN
+from tests.packed import unpack_pair
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -24,11 +25,10 @@ JFIF = {
 def pair(run_folder):
     """Reference and candidate of the image, (48, 48, 3) float64."""
     record = read_record(run_folder)
-    worst = next(w for w in record.worst if w.candidate == "pillow" and w.id == "eval/0011.jpg")
-    text = (run_folder / worst.pixels.path).read_text()
+    shown = next(w for w in record.shown if w.candidate == "pillow" and w.id == "eval/0011.jpg")
+    text = (run_folder / shown.pixels.path).read_text()
     content = json.loads(text[text.index("]=") + 2 : -2])
-    shape = (content["height"], content["width"], 3)
-    return tuple(unpack(content[side]).reshape(shape).astype(np.float64) for side in "ab")
+    return tuple(side.astype(np.float64) for side in unpack_pair(content))
 
 
 def channel(values, name):
@@ -282,9 +282,38 @@ def test_a_dialog_is_modal_as_soon_as_it_is_there(browser):
 
 def test_an_image_whose_pixels_were_not_kept_says_so(browser):
     browser.open(
-        "#/image/opencv%3Epillow/eval%2F0500.jpg", "return !!document.querySelector('.fault')"
+        "#/image/opencv%3Epillow/eval%2F0500.jpg", "return !!document.querySelector('.chances')"
     )
-    assert "were not stored" in browser.text(".fault")
+    assert "pixels of this image are not in the report" in browser.text(".unkept .why")
+    assert "--only eval/0500.jpg" in browser.text(".unkept .command")
+    assert "resize" in browser.text(".unkept .ladder")
+    browser.press("j")
+    assert browser.run("return !!document.querySelector('dialog[open]')")
+
+
+@pytest.mark.parametrize(
+    ("trained", "served", "words"),
+    [("opencv", "opencv", "only the runtime differs"),
+     ("opencv", "pillow", "a report may show fewer"),
+     ("torchpipe-gpu", "pillow", "This runtime preprocesses the images itself")],
+)  # fmt: skip
+def test_why_an_image_has_no_pixels_follows_from_its_comparison(
+    browser, run_folder, trained, served, words
+):
+    record = read_record(run_folder)
+    cell, entry = next(
+        (index, each)
+        for index, each in enumerate(record.matrix)
+        if (each.trained_with, each.evaluated_with) == (trained, served) and not each.aligned
+    )
+    pair = "" if words.startswith(("only", "This")) else f"{trained}%3E{served}"
+    ref = "" if served == "pillow" else f"&ref={trained}/torch/fp32"
+    browser.open(
+        f"#/image/{pair}/eval%2F0500.jpg?cell={cell}{ref}",
+        "return !!document.querySelector('.unkept .chances')",
+    )
+    assert entry.drift
+    assert words in browser.text(".unkept .why")
 
 
 def test_values_are_right_under_another_colour_profile(run_folder, pair):
@@ -304,3 +333,31 @@ def test_values_are_right_under_another_colour_profile(run_folder, pair):
     finally:
         driver.quit()
     assert np.array_equal(found, to_bytes(np.abs(pair[1] - pair[0]) * 32))
+
+
+def test_a_viewer_that_an_address_closes_draws_no_more(browser):
+    browser.view(IMAGE)
+    browser.run("location.hash = '#/images'")
+    browser.until("return !document.querySelector('.viewer')")
+    browser.driver.execute_async_script(SHOWN)
+    assert browser.problems() == []
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_long_name_leaves_the_controls_in_sight(browser, width):
+    name = f"eval/{'x' * 180}/{'y' * 180}.jpg"
+    browser.size(width, 900)
+    browser.open(
+        f"#/image/opencv%3Epillow/{name.replace('/', '%2F')}",
+        "return !!document.querySelector('.viewer h2')",
+    )
+    title, shown, right, bottom, reach = browser.run(
+        "const h = document.querySelector('.viewer h2');"
+        "const b = [...document.querySelectorAll('.viewer header button')].at(-1).getBoundingClientRect();"
+        "return [h.title, h.textContent, b.right, b.bottom, document.querySelector('.viewer').scrollWidth]"
+    )
+    assert title == name
+    assert len(shown) == 60
+    assert (shown[:6], shown[-5:]) == ("eval/x", "y.jpg")
+    assert max(right, reach) <= width
+    assert bottom < 250

@@ -53,7 +53,8 @@ def test_a_recording_names_the_folder_to_commit_and_its_json_is_alone(ak, case, 
 def test_stages_that_pass_a_change_on_are_one_line_and_no_value_is_said_twice(ak, recorded):
     told = ak("gate", recorded, "--set", AREA)
     verdict, row, *_ = told.out.splitlines()[1:]
-    assert "the first, resize.changed of serving against baseline." in verdict
+    assert verdict.startswith("Resize images that are not bit-identical 100")
+    assert " more: serving against baseline." in verdict
     assert "resizer.interpolation" not in verdict
     assert "resizer.interpolation: linear → area" in row
     (folded,) = [line for line in told.out.splitlines() if "earlier stage" in line]
@@ -133,6 +134,12 @@ def test_the_story(ak, alignkit, case, recorded, monkeypatch):
     assert review.code == 0
     assert "# serving resize: 5 images changed; resizer.interpolation" in review.out
     assert "alignkit baseline approve" in review.out
+    (change,) = json.loads(ak("baseline", "review", recorded, "--set", AREA, "--json").out)[
+        "changes"
+    ]
+    assert (change["path"], change["stage"], len(change["images"])) == ("serving", "resize", 5)
+    assert change["approve"] in review.out
+    assert change["cause"] in review.out
     assert files(case.baselines) == before
     approve = ("baseline", "approve", recorded, "--set", AREA, "--path", "serving")
     done = ak(*approve, "--stage", "resize", "--reason", "area is what we serve")
@@ -172,7 +179,7 @@ def test_recording_again_adds_and_never_overwrites(ak, case, recorded):
     (case.images / "new.jpg").write_bytes((case.images / "420.jpg").read_bytes())
     missing = ak("gate", recorded)
     assert missing.code == 6
-    assert "the first, images of every path against baseline." in missing.out
+    assert "images, every path against baseline: 1 without an approved line" in missing.out
     assert "1 without an approved line; add them: " in missing.out
     told = ak("baseline", "record", recorded, "--set", AREA)
     assert told.code == 0

@@ -67,3 +67,26 @@ def test_check_without_files_says_how_it_is_called(alignkit, file):
     told = alignkit("check", file, "--schema", "results")
     assert (told.code, told.out) == (2, "")
     assert alignkit("check", file).out == f"{file} is right: 4 trainings, 8 cells\n"
+
+
+def test_each_file_is_an_entry_of_the_json(alignkit, file, tmp_path):
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(file.read_text().replace("opencv-train", "opencv-trian"))
+    told = alignkit("check", file, wrong, tmp_path / "absent.yaml", "--json")
+    assert (told.code, told.err) == (2, "")
+    right, mistaken, absent = json.loads(told.out)
+    assert right == {
+        "file": str(file), "right": True, "mistakes": [], "work": "4 trainings, 8 cells",
+        "models": {}, "skipped": {}, "not_checked": [], "warnings": [],
+    }  # fmt: skip
+    (mistake,) = mistaken["mistakes"]
+    line = wrong.read_text().splitlines()[mistake["line"] - 1]
+    assert line[mistake["column"] - 1 :].startswith("opencv-trian")
+    assert mistake["key"] == "preprocess.opencv.preset"
+    assert "did you mean 'opencv-train'" in mistake["message"]
+    assert "no such file" in absent["mistakes"][0]["message"]
+    (mistake,) = json.loads(alignkit("check", file, "--set", "train.epochs=0", "--json").out)[0][
+        "mistakes"
+    ]
+    assert mistake["where"] == "--set train.epochs=0"
+    assert "line" not in mistake

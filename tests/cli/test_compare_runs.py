@@ -2,12 +2,17 @@
 
 import json
 
+import cv2
 import html5lib
+import numpy as np
 import pytest
+import scipy.stats
 
+from alignkit.record import ShownImage
+from alignkit.record.picture_facts import pixel_script
 from alignkit.record.study_documents import RunComparison
-from alignkit.report.compare_page import labels
-from tests.run_pair import IDS, quickstart, write_small_run
+from alignkit.report.comparison.compare_page import labels
+from tests.run_pair import IDS, artifact, quickstart, write_small_run
 
 
 @pytest.fixture
@@ -21,6 +26,11 @@ def made(folder):
 
 def served(comparison):
     return next(each for each in comparison.entries if not each.aligned)
+
+
+def main_table(page):
+    """The rows of the table with all changes."""
+    return page.partition("All changes in numbers")[2].partition("</table>")[0]
 
 
 @pytest.fixture
@@ -63,8 +73,12 @@ def test_more_flips_are_worse_and_each_image_is_named(compared):
     found = served(compared(flipped=range(5, 40)))
     assert (found.change, found.n, found.before, found.after) == ("worse", 200, 20, 70)
     assert (found.appeared, found.gone) == (60, 10)
-    # 30 images flip anew and 5 no more, whatever the seeds; of the two entries, Holm doubles p
-    assert found.p == pytest.approx(2 * 2.2e-5, rel=0.05)
+    # 30 more of 100 images flip and 5 fewer: Student's t of the images' differences
+    differences = np.repeat([1.0, -1.0, 0.0], [30, 5, 65])
+    p = scipy.stats.ttest_1samp(differences, 0).pvalue
+    assert found.metrics["churn"].p == pytest.approx(p, rel=0.5)
+    assert found.metrics["churn"].change.value == pytest.approx(0.25)
+    assert (found.seeds, found.metrics["recall.macro"].change.value) == (2, pytest.approx(-0.25))
     kinds = [image.change for image in found.images]
     assert (kinds.count("new"), kinds.count("fixed")) == (30, 5)
     assert found.images[0].model_dump() == {
@@ -78,18 +92,23 @@ def test_fewer_flips_are_better(compared):
 
 
 def test_few_images_more_show_no_change(compared):
-    assert served(compared(flipped=range(12))).change == "unchanged"
+    assert served(compared(flipped=range(12))).change == "no change shown"
 
 
 def test_no_flip_any_more_is_fixed(compared):
     assert served(compared(flipped=[])).change == "fixed"
 
 
-def test_a_first_flip_is_new(alignkit, tmp_path):
+@pytest.mark.parametrize(("flips", "change"), [(1, "no change shown"), (20, "new")])
+def test_a_first_flip_passes_the_same_test_as_the_others(alignkit, tmp_path, flips, change):
     a = write_small_run(tmp_path / "a", flipped=[])
-    b = write_small_run(tmp_path / "b", flipped=[3])
-    assert alignkit("compare-runs", a, b, "--no-open").code == 0
-    assert served(made(tmp_path / "a-to-b")).change == "new"
+    b = write_small_run(tmp_path / "b", flipped=range(flips))
+    told = alignkit("compare-runs", a, b, "--no-open")
+    assert told.code == 0
+    assert served(made(tmp_path / "a-to-b")).change == change
+    page = (tmp_path / "a-to-b" / "index.html").read_text()
+    assert ("no change shown" in page, "▼" in main_table(page)) == (flips == 1, flips > 1)
+    assert ("No drift is shown to have changed (n = 100" in told.out) == (flips == 1)
 
 
 def test_images_are_counted_by_how_their_pixels_changed(compared):
@@ -175,10 +194,10 @@ def test_page_is_valid_and_whole_without_a_script(compared, tmp_path):
     text = (tmp_path / "out" / "index.html").read_text()
     html5lib.HTMLParser(strict=True).parse(text)
     assert "eval/0010.jpg" in text
-    assert "▼ worse" in text
-    assert "http" not in text.replace("http-equiv", "")
+    assert "▼ +20.00" in main_table(text)
+    assert "http" not in text.replace("http%3A//www.w3.org/2000/svg", "")
     summary = (tmp_path / "out" / "summary.md").read_text()
-    assert "1 worse" in summary
+    assert "churn in 1 (1 up)" in summary
 
 
 def test_hostile_names_stay_text(alignkit, tmp_path):
@@ -198,7 +217,7 @@ def test_a_surrogate_is_called_so_and_one_that_only_one_run_has_is_named(compare
     page, summary = ((out / name).read_text() for name in ("index.html", "summary.md"))
     for shown in (page, summary):
         assert "torchpipe-gpu is a surrogate of torchpipe" in shown
-    assert "| opencv | torchpipe-gpu (surrogate) | torch fp32 | ▼ worse |" in summary
+    assert "| opencv | torchpipe-gpu (surrogate) | torch fp32 | 200 |" in summary
     real = [
         path.model_copy(update={"surrogate_of": ""}) if path.surrogate_of else path
         for path in quickstart().paths
@@ -239,3 +258,63 @@ def test_the_short_version_says_why_something_was_not_compared(compared, tmp_pat
     summary = (tmp_path / "out" / "summary.md").read_text()
     assert reasons
     assert all(reason in summary for reason in reasons)
+
+
+def kept_image(folder, **changes):
+    """An image of which the run in a folder kept the pictures and pixels."""
+    png = cv2.imencode(".png", np.full((4, 4, 3), 7, np.uint8))[1].tobytes()
+    picture = artifact(folder, "img/0f.png", lambda path: path.write_bytes(png))
+    script, text = pixel_script(*np.zeros((2, 4, 4, 3), np.uint8))
+    pixels = artifact(folder, script, lambda path: path.write_bytes(text))
+    return ShownImage(
+        why="changed", reference="opencv", candidate="torchpipe-gpu", id="eval/0010.jpg",
+        label="0", stage="normalise", max_abs=1.0, mean_abs=1.0, amplification=4.0, a=picture,
+        b=picture, difference=picture, pixels=pixels, **changes,
+    )  # fmt: skip
+
+
+def test_pictures_that_a_run_kept_are_copied_beside_the_page(compared, tmp_path):
+    compared(flipped=range(40), shown=(kept_image(tmp_path / "b"),))
+    assert (tmp_path / "out" / "img" / "0f.png").is_file()
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert page.count('<img src="img/0f.png"') == 3
+    assert ">flips now</span> earlier 0, later 0 → 1<" in page
+    assert 'id="see-all" checked' in page  # a card shows its pictures side by side
+    assert "pixels of the earlier run" not in page
+
+
+def test_pixels_that_only_the_earlier_run_kept_are_called_so_and_have_its_command(
+    alignkit, tmp_path
+):
+    commands = [f"alignkit run {name}.yaml" for name in ("before", "after")]
+    kept = (kept_image(tmp_path / "a"),)
+    a = write_small_run(tmp_path / "a", flipped=range(10), shown=kept, command=commands[0])
+    b = write_small_run(tmp_path / "b", flipped=range(40), command=commands[1])
+    out = tmp_path / "out"
+    assert alignkit("compare-runs", a, b, "--out", f"html={out}", "--no-open").code == 0
+    assert "pixels of the earlier run" in (out / "index.html").read_text()
+    script = (out / "data" / "run.js").read_text()
+    assert "--config before.yaml" in script
+    assert "after.yaml" not in script
+
+
+def test_the_short_version_has_the_pixels_and_one_image_flips(compared, tmp_path):
+    compared(flipped=range(11), means=[0.0, 2.0, *[1.0] * 98])
+    summary = (tmp_path / "out" / "summary.md").read_text()
+    assert "## Images by how the mean" in summary
+    assert ": 1 flips now<" in (tmp_path / "out" / "index.html").read_text()
+
+
+@pytest.mark.parametrize("states", [("pass", "fail"), ("fail", "pass")])
+def test_a_change_of_the_verdict_is_the_headline(alignkit, tmp_path, states):
+    verdict = quickstart().verdict
+    for name, state in zip("ab", states, strict=True):
+        changed = verdict.model_copy(update={"state": state, "informational": False})
+        write_small_run(tmp_path / name, flipped=[], verdict=changed)
+    told = alignkit("compare-runs", tmp_path / "a", tmp_path / "b", "--no-open")
+    assert told.out.startswith(f"Verdict: {states[0]} → {states[1]}.")
+    page = (tmp_path / "a-to-b" / "index.html").read_text()
+    heading = page.partition("<h1")[2].partition("</h1>")[0]
+    words = [each.capitalize() for each in states]
+    assert [heading.find(word) > 0 for word in words] == [True, True]
+    assert heading.find(words[0]) < heading.find(words[1])

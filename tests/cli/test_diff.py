@@ -45,6 +45,15 @@ def test_the_summary_names_coverage_first_then_the_stage(alignkit, folder):
     assert "compare: 0 of 3" in told.err
 
 
+def test_a_page_of_images_that_nothing_decodes_says_so(alignkit, tmp_path):
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "cut.jpg").write_bytes(FILES["444.jpg"][:300])
+    page = tmp_path / "page"
+    told = alignkit("diff", tmp_path / "images", *PAIR, "--out", f"html={page}")
+    assert (told.code, "Traceback" in told.err) == (5, False)
+    assert "No pixels were compared." in (page / "index.html").read_text()
+
+
 def test_many_candidates_still_fit_a_screen(alignkit, folder):
     told = alignkit("diff", folder, *PAIR, *(6 * ("--preprocess", "pillow-train")), "--quiet")
     assert told.code == 0
@@ -72,8 +81,8 @@ def test_several_outputs_are_written(alignkit, folder, tmp_path):
     assert stored["kind"] == "diff"
     assert stored["command"].startswith("alignkit diff ")
     record = read_diff_record(tmp_path / "h" / "record.json")
-    assert [image.id for image in record.worst] == ["420.jpg"]
-    for artifact in (record.worst[0].a, record.worst[0].b, record.worst[0].difference):
+    assert [image.id for image in record.shown] == ["420.jpg"]
+    for artifact in (record.shown[0].a, record.shown[0].b, record.shown[0].difference):
         assert (tmp_path / "h" / artifact.path).is_file()
 
 
@@ -93,7 +102,12 @@ def test_the_page_is_valid_and_whole_without_a_script_or_a_network(alignkit, fol
             elif target and not target.startswith("data:"):
                 assert (tmp_path / target).is_file()
     words = " ".join("".join(tree.itertext()).split())
-    for expected in ("first diverges at decode", "4:4:4 q90, by simplejpeg", "420.jpg", "Coverage"):
+    for expected in (
+        "first diverges at decode",
+        "4:4:4 q90, by simplejpeg",
+        "420.jpg",
+        "decoded every image",
+    ):
         assert expected in words
     assert "No prediction flipped" not in words
 
@@ -209,6 +223,7 @@ def test_with_a_model_the_last_words_count_the_predictions_that_change(alignkit,
     # the size is the model's own, as no --size was given
     assert record.paths[0].stages[2].options["size"] == [32, 32]
     assert "input: 32x32, which the model's file fixes; mean 0.485/0.456/0.406" in told.out
+    assert told.out.count("outputs read as class scores; alignkit measures image classifiers") == 1
     assert f"does it matter: {record.pairs[0].matter[0]}" in told.out
     assert "no model was given" not in told.out
     page = html.unescape((tmp_path / "h" / "index.html").read_text(encoding="utf-8"))
@@ -280,3 +295,9 @@ def test_pixels_of_opencv_and_pillow_need_no_torch(folder, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "opencv-train" in done.stdout
+
+
+def test_an_option_that_other_tools_have_leads_to_ours(alignkit):
+    told = alignkit("diff", "--paths", "a,b")
+    assert told.code == 2
+    assert "--preprocess" in told.err

@@ -104,9 +104,9 @@ CASES = [
     (page, "weights: .*it is a web page"),
     (torch_as_onnx, "onnx: .*it is a file of torch.save; give it as 'weights'"),
     (text_as_onnx, "onnx: .*text.onnx is no ONNX file"),
-    (detector, "onnx: .*gives outputs of .x100x4; a classifier gives a row"),
+    (detector, r"onnx: .*it gives \w+ \(\?, 100, 4\), and a classifier a row of scores .* write 'task:'"),
     (onnx(side=96), r"onnx: .*takes inputs of .x3x96x96, and the path gives .x3x64x64; change"),
-    (onnx(batch=1), "onnx: .*takes batches of exactly 1; export it with"),
+    (onnx(batch=2), "onnx: .*takes batches of exactly 2; export it with"),
     (onnx(outputs=7), "onnx: .*has 7 outputs, and the data has 12 classes"),
     (onnx(kind=TensorProto.FLOAT16), "onnx: .*takes float16, no float32"),
 ]  # fmt: skip
@@ -122,7 +122,7 @@ def test_a_file_that_cannot_work_is_refused_at_its_line(alignkit, root, case, me
 
 
 def test_every_mistake_of_every_model_is_reported_in_one_pass(alignkit, root):
-    models = [whole(root), wrapped(root), onnx(side=96, batch=1, outputs=7)(root)]
+    models = [whole(root), wrapped(root), onnx(side=96, batch=2, outputs=7)(root)]
     file = written(root, *models)
     places = [
         line for line in alignkit("plan", file).err.splitlines() if line.startswith(f"{file}:")
@@ -134,7 +134,7 @@ def test_every_mistake_of_every_model_is_reported_in_one_pass(alignkit, root):
 
 
 def test_what_needs_no_torch_is_found_without_it(root):
-    file = written(root, whole(root), wrapped(root), onnx(batch=1)(root))
+    file = written(root, whole(root), wrapped(root), onnx(batch=2)(root))
     code = (
         "import sys; from alignkit.cli import main\ntry: main()\nexcept SystemExit: pass\n"
         "print(*[each for each in ('torch', 'onnx', 'numpy') if each in sys.modules])"
@@ -156,7 +156,11 @@ def test_a_checkpoint_of_a_training_is_accepted_and_the_plan_says_its_key(alignk
     state = {"model": small_cnn(12).state_dict(), "epoch": 3}
     file = written(root, weights(root, "last.pt", state), onnx()(root))
     told = alignkit("check", file)
-    assert (told.code, told.out) == (0, f"{file} is right: 2 given models, 4 cells\n")
+    read = "scores of classes; the greatest is the prediction"
+    assert told.code == 0
+    assert told.out.splitlines() == [
+        f"{file} is right: 2 given models, 4 cells", f"  m0: output: {read}", f"  m1: y: {read}"
+    ]  # fmt: skip
     told = alignkit("plan", file, "--reports", root / "reports")
     assert f"m0: {root}/last.pt, 26 tensors under its key 'model', for small-cnn\n" in told.out
     assert f"m1: {root}/a.onnx, takes ?x3x64x64, gives 12 outputs\n" in told.out

@@ -67,7 +67,7 @@ def test_too_few_images_are_inconclusive_with_the_number_that_would_do(gate, bet
     told = gate(between)
     assert told.code == 0, told
     assert told.out.startswith("small: INCONCLUSIVE")
-    assert "images would settle it" in told.out
+    assert "images to decide" in told.out
     assert "controls hold" in told.out
 
 

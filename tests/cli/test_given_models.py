@@ -96,6 +96,7 @@ def test_unnamed_outputs_are_refused_before_any_work(alignkit, folder, command):
     ("classes", "message"),
     [
         (listed(*OUTPUTS[:8], "yak", "zho"), ""),
+        (listed("null", *OUTPUTS[1:4], "N/A", *OUTPUTS[5:8], "N/A", "null"), ""),
         (
             listed(*OUTPUTS[:8]),
             "has 10 outputs, and 'classes' names 8; name every output, in order",

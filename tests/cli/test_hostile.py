@@ -29,8 +29,8 @@ PASSWD = "root:x:0:0"
 def whole(tmp_path_factory):
     """A small run with pictures, as it was written."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    pictures = with_pictures(folder).worst[:2]
-    return write_small_run(folder, flipped=(1, 2), worst=pictures)
+    pictures = with_pictures(folder).shown[:2]
+    return write_small_run(folder, flipped=(1, 2), shown=pictures)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def name_instead(folder, path, content=None):
         (folder / path).write_bytes(content)
     data = (folder / path).read_bytes() if (folder / path).is_file() else b""
     named = {"path": path, "sha256": hashlib.sha256(data).hexdigest()}
-    rewrite(folder / "record.json", lambda stored: stored["worst"][0].update(a=named))
+    rewrite(folder / "record.json", lambda stored: stored["shown"][0].update(a=named))
 
 
 def refused(told, said):
@@ -84,7 +84,7 @@ def test_the_folder_as_it_was_written_is_rendered(report, tmp_path):
 @pytest.mark.parametrize("path", ["/etc/passwd", "../../../../../../../../etc/passwd"])
 def test_a_file_outside_the_folder_is_not_shown(foreign, report, path, tmp_path):
     name_instead(foreign, path)
-    refused(report(), r"record\.json is damaged \(worst\.0\.a\.path")
+    refused(report(), r"record\.json is damaged \(shown\.0\.a\.path")
     assert not (tmp_path / "mail.html").exists()
 
 
@@ -127,8 +127,9 @@ def test_what_is_no_picture_is_not_shown(foreign, report, path, content):
 
 
 SCRIPT = (
-    '(self.alignkitPixels??={})["data/x.js"]={"width":1,"height":1,'
-    '"a":{"dtype":"uint8","data":"eA=="},"b":{"dtype":"uint8","data":"eA=="}};\n'
+    '(self.alignkitPixels??={})["data/x.js"]={'
+    '"a":{"width":1,"height":1,"dtype":"uint8","data":"eA=="},'
+    '"b":{"width":1,"height":1,"dtype":"uint8","data":"eA=="}};\n'
 )
 
 
@@ -152,7 +153,7 @@ def test_a_script_of_pixels_holds_arrays_and_runs_nothing_else(
     content = change(SCRIPT).encode()
     (foreign / "data" / "x.js").write_bytes(content)
     named = {"path": "data/x.js", "sha256": hashlib.sha256(content).hexdigest()}
-    rewrite(foreign / "record.json", lambda stored: stored["worst"][0].update(pixels=named))
+    rewrite(foreign / "record.json", lambda stored: stored["shown"][0].update(pixels=named))
     told = alignkit("report", foreign, "--no-open", "--out", f"html={tmp_path / 'copy'}")
     assert told.code == code, told
     assert (tmp_path / "copy" / "data" / "x.js").exists() is (code == 0)
@@ -172,7 +173,8 @@ def everywhere(stored):
     kept = {"path", "sha256", "command", "stage", "mode", "state", "backend", "precision", "key",
             "started", "metric", "outcome", "first", "largest", "split", "dimension", "failing",
             "trained_with", "evaluated_with", "reference", "candidate", "preprocess", "change",
-            "advised", "served", "trained", "level", "plane", "resolution", "unit", "method"}  # fmt: skip
+            "advised", "served", "trained", "level", "plane", "resolution", "unit", "method", "why", "better",
+            "rated_unit"}  # fmt: skip
     if isinstance(stored, dict):
         for name, value in stored.items():
             if isinstance(value, str) and name not in kept:
@@ -196,9 +198,16 @@ def test_text_of_a_record_is_shown_as_text(foreign, alignkit, report, tmp_path):
         text = page.read_text()
         assert "&lt;script&gt;alert(1)" in text
         assert "<script>alert" not in text
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert r"\x07\u202e" in text
+    script = (tmp_path / "copy" / "data" / "run.js").read_text()
+    assert "\u202e" not in script
     summary = (tmp_path / "copy" / "summary.md").read_text()
     assert "\\<script\\>" in summary
-    assert not re.search(r"<script>|\]\(http|@bob|^# no", summary, re.MULTILINE)
+    # inside a fence all is text
+    shown = re.sub(r"^(`{3,}).*?^\1$", "", summary, flags=re.MULTILINE | re.DOTALL)
+    assert not re.search(r"<script>|\]\(http|@bob|^# no", shown, re.MULTILINE)
 
 
 def test_a_command_that_would_do_more_is_refused(foreign, report):

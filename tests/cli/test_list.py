@@ -5,7 +5,8 @@ import json
 import pytest
 
 from alignkit import machine as processor
-from alignkit.backends import BACKENDS, usable_backends
+from alignkit.backends import BACKENDS
+from alignkit.backends.usable import usable_backends
 from alignkit.cli.list_command import FAMILIES
 from alignkit.decoders import DECODERS
 from alignkit.models.architectures import MODELS

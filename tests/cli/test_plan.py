@@ -54,6 +54,9 @@ def test_finished_work_is_cached_and_similar_work_gives_the_time(alignkit, file,
 def test_what_changed_is_named(alignkit, file, tmp_path):
     store(tmp_path / "reports", file, code="of yesterday", library="torch 1.0")
     told = alignkit("plan", file, "--reports", tmp_path / "reports")
+    assert "again" not in told.out  # the similar work is another file's
+    (tmp_path / "reports" / load_experiment(file).name).mkdir()
+    told = alignkit("plan", file, "--reports", tmp_path / "reports")
     assert "again: code, library changed" in told.out
 
 

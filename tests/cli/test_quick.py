@@ -28,7 +28,7 @@ CHANGES = (
     "data.train: 500 → 300", "data.eval: 320 → 300", "train.epochs: 40 → 10",
     "train.seeds: [4, 0, 1] → [4]", "train.fractions: [0.1, 1.0] → [1.0]",
     "evaluate.backends.1.builds: 3 → 1", "attribute.images: all → 100",
-    "attribute.decode: none → false", "attribute.runtimes: all → worst",
+    "attribute.runtimes: all → worst",
     "advise.images: 200 → 50", "gate.informational: false → true",
 )  # fmt: skip
 SMALL = """\
@@ -56,9 +56,27 @@ def test_it_changes_what_is_larger_and_lists_it(tmp_path):
     content = experiment.content
     assert (content.data.train, content.train.seeds, content.advise.images) == (300, (4,), 50)
     assert [each.builds for each in content.evaluate.backends] == [1, 1]
+    # only decoders that differ in switches are divided
+    nvjpeg = ["preprocess.pillow.decode=nvjpeg-model"]
+    divided = load_experiment(tmp_path / "large.yaml", nvjpeg, quick=True)
+    assert "attribute.decode: none → false" in divided.quick
     whole = load_experiment(tmp_path / "large.yaml")
     assert whole.quick == ()
     assert [each.name for each in experiment.paths] == [each.name for each in whole.paths]
+
+
+def test_decoders_that_are_not_compared_with_the_reference_are_not_divided(tmp_path):
+    (tmp_path / "large.yaml").write_text(LARGE)
+    # PyAV has no switches, so that neither pair with it is divided
+    overrides = [
+        "preprocess.opencv.decode=pyav",
+        'preprocess.third={"preset": "pillow-train", "size": 32, "decode": "nvjpeg-model"}',
+    ]
+    experiment = load_experiment(tmp_path / "large.yaml", overrides, quick=True)
+    assert [type(each.decode).__name__ for each in experiment.paths] == [
+        "PyAVDecoder", "PillowDecoder", "NvjpegModelDecoder",
+    ]  # fmt: skip
+    assert not any("attribute.decode" in each for each in experiment.quick)
 
 
 def test_an_override_comes_first_and_a_smaller_value_stays(tmp_path):
@@ -140,11 +158,12 @@ def test_the_terminal_and_the_plan_say_so(alignkit, runs, monkeypatch):
     folder = runs["quick"].parents[2]
     reports = ["--reports", folder / "reports"]
     told = alignkit("run", folder / "small.yaml", "--quick", "-q", "--no-open", *reports)
-    first, second, third, *_ = told.out.splitlines()
+    first, second, *rest = told.out.splitlines()
+    third = "Quick look, no evidence: --quick changed train.seeds: [0, 1] → [0]."
     assert first.startswith("small: ")
-    assert first.endswith(" (quick look, not enforced)")
+    assert first.endswith("FAIL (report only, quick look)")
     assert second.startswith("Quick look. ")
-    assert third == "Quick look, no evidence: --quick changed train.seeds: [0, 1] → [0]."
+    assert third in rest
     told = alignkit("plan", folder / "small.yaml", "--quick", *reports)
     assert third in told.out
     assert "2 cached" in told.out
@@ -163,9 +182,10 @@ def test_it_is_no_evidence_for_a_gate_or_a_comparison(runs):
 
 
 def test_a_comparison_of_two_quick_runs_is_labelled(runs, tmp_path):
-    from alignkit.report.compare_page import labels, render_comparison
+    from alignkit.report.comparison.compare_page import render_comparison
+    from alignkit.report.comparison.compare_words import labels
 
     made = compare_runs(runs["quick"], runs["quick"], force=False, command="x")
-    assert labels(made)[0].startswith("The earlier run: Quick look, no evidence: --quick changed ")
-    page = render_comparison(made, tmp_path).read_text()
-    assert "The later run: Quick look, no evidence" in page
+    assert labels(made)[0].startswith("Both runs: Quick look, no evidence: --quick changed ")
+    page = render_comparison(made, (runs["quick"], runs["quick"]), tmp_path).read_text()
+    assert "Both runs: Quick look, no evidence" in page

@@ -1,5 +1,7 @@
 """`alignkit report`."""
 
+import json
+
 from alignkit.record.document import write_record
 from alignkit.report.write_report import ReportOptions, write_report
 from tests.report.records import quickstart as sample_record
@@ -10,6 +12,18 @@ def test_a_record_is_rendered_again_and_the_page_named(alignkit, tmp_path):
     told = alignkit("report", tmp_path, "--no-open")
     assert (told.code, told.out) == (0, f"{tmp_path / 'index.html'}\n")
     assert (tmp_path / "index.html").read_text().lower().startswith("<!doctype html>")
+
+
+def test_the_files_that_were_written_are_printed_as_json(alignkit, tmp_path):
+    write_record(sample_record(), tmp_path)
+    told = alignkit("report", tmp_path, "--no-open", "--json")
+    (page,) = json.loads(told.out)
+    assert page == {
+        "kind": "html",
+        "file": str(tmp_path / "index.html"),
+        "bytes": page["bytes"],
+        "omitted_image_pairs": 0,
+    }
 
 
 def test_a_folder_without_a_record_is_told_so(alignkit, tmp_path):

@@ -28,7 +28,10 @@ evaluate: {{backends: {backends}, resamples: 200}}
 gate: {{{gate}}}
 """
 SECOND = "  tensor: {decode: opencv, resize: {name: torch, align_corners: true, size: 16}}"
-UNLABELLED = "the images have no labels: no recall, precision or top-1 accuracy"
+UNLABELLED = (
+    "the images have no labels: no recall, precision or top-1 accuracy; "
+    "outputs read as class scores; alignkit measures image classifiers"
+)
 
 
 @pytest.fixture
@@ -70,6 +73,7 @@ def test_models_predict_images_without_labels(alignkit, write):
     assert f"1 given model, 2 cells; {UNLABELLED}" in told.out
     told = alignkit("plan", file, "--reports", write.folder / "reports")
     assert f"images     80 evaluated; {UNLABELLED}" in told.out
+    assert told.out.count("outputs read as class scores") == 1
     told = alignkit("run", file, "--reports", write.folder / "reports", "--progress", "none")
     run, record = run_of(write.folder)
     aligned, served = record.cells

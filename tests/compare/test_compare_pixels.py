@@ -19,12 +19,12 @@ from alignkit.preprocess import (
     STAGES,
     Colour,
     Crop,
-    Normalise,
     Orient,
     Preprocess,
     Quantise,
     Resize,
 )
+from alignkit.preprocess.normalise import Normalise
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.torch import TorchResizer
 from alignkit.samples import Samples

@@ -7,7 +7,7 @@ import pytest
 
 from alignkit.compare.image_diff import normalised_sums
 from alignkit.compare.pixel_sums import PixelSums, pixel_sums, pixel_sums_and_levels
-from alignkit.preprocess import Normalise
+from alignkit.preprocess.normalise import Normalise
 
 
 @pytest.mark.parametrize("normalise", [Normalise(), Normalise((0.5,) * 3, (0.1, 0.5, 1.0))])

@@ -12,6 +12,7 @@ from alignkit.compare.metrics import (
     class_counts,
     flips,
     logit_distance,
+    mean_apart,
     predicted_classes,
     ratio,
     softmax_margin,
@@ -186,3 +187,9 @@ def test_softmax_margin_equals_scipy_and_does_not_overflow():
     logits = np.array([[1, 3, 2], [1000, 999, 0], [5, 5, 5]], np.float32)
     ordered = np.sort(softmax(logits.astype(np.float64), axis=1), axis=1)
     assert softmax_margin(logits) == pytest.approx(ordered[:, -1] - ordered[:, -2], abs=1e-12)
+
+
+def test_mean_apart_is_numpy_s_in_float64_and_unknown_without_finite_logits():
+    left = np.array([[0, 1], [3e38, 0], [np.nan, 0], [1, 2]], np.float32)
+    right = np.array([[2, -1], [-3e38, 0], [0, 0], [np.inf, 2]], np.float32)
+    assert mean_apart(left, right) == pytest.approx([2, 3e38, np.nan, np.nan], nan_ok=True)

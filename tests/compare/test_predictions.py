@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from alignkit.baseline.baseline_from_run import pack, unpack
-from alignkit.compare.predictions import Predictions, aligned, mean_metrics, noise_floor
+from alignkit.compare.answers import aligned, mean_metrics, noise_floor
+from alignkit.compare.predictions import Predictions
 from alignkit.errors import DataError, NothingCompared
 
 

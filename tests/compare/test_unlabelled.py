@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from alignkit.compare import drift, drift_change
+from alignkit.compare.answers import aligned, plain_metrics
 from alignkit.compare.cell_pairs import cell_pairs
 from alignkit.compare.margins import margins_of
 from alignkit.compare.metrics import METRICS, predicted_classes
-from alignkit.compare.predictions import Predictions, aligned
+from alignkit.compare.predictions import Predictions
 from alignkit.errors import DataError
 from alignkit.samples import NO_LABELS
 
@@ -38,7 +39,7 @@ def test_what_needs_labels_is_empty_with_the_reason_and_never_zero():
     empty = ("right_to_wrong", "wrong_to_right", "wrong_to_wrong", "detectable", "mcnemar_p")
     assert [getattr(found, name) for name in empty] == [None] * 5
     assert (found.classes, found.p_values) == ((), {})
-    assert set(unlabelled().metrics().values()) == {None}
+    assert set(plain_metrics(unlabelled()).values()) == {None}
 
 
 def test_churn_and_logits_are_those_of_the_same_images_with_labels():
@@ -116,8 +117,8 @@ def test_pairs_of_a_row_and_changes_of_churn_need_no_labels():
     assert pair.churn == drift(sides[1], sides[2]).churn
     assert pair.metrics["top1"].reason == NO_LABELS
     change = drift_change((sides[0], sides[1]), (sides[0], sides[2]), ("churn", "recall.macro"))
-    assert change["churn"].value is not None
-    assert change["recall.macro"].reason == NO_LABELS
+    assert change["churn"].change.value is not None
+    assert change["recall.macro"].change.reason == NO_LABELS
 
 
 def test_a_file_of_unlabelled_predictions_is_read_as_it_was_written(tmp_path):

@@ -74,8 +74,8 @@ def test_the_splits_see_different_halves_of_the_photographs(monkeypatch):
     monkeypatch.setattr(digits_on_photos, "sources", lambda: painted)
     for seed in range(60):
         random = np.random.default_rng(seed)
-        assert digits_on_photos._patch(random, "train", 192, 192).max() == 0
-        assert digits_on_photos._patch(random, "eval", 192, 192).min() == 255
+        assert digits_on_photos.patch(random, "train", 192, 192).max() == 0
+        assert digits_on_photos.patch(random, "eval", 192, 192).min() == 255
 
 
 def test_images_are_jpeg_files_of_varied_size_with_chroma_subsampled():

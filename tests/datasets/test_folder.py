@@ -222,6 +222,10 @@ def test_content_in_both_splits_is_noted(split):
     (note,) = Folder(split).notes()
     same = "eval/b/copy.jpg = train/a/2.jpg"
     assert note == f"evaluation images that are training images too: 1, {same}"
+    for number in range(5):
+        shutil.copy(split / "train/a/2.jpg", split / f"eval/b/copy{number}.jpg")
+    (note,) = Folder(split).notes()
+    assert note == f"evaluation images that are training images too: 6, such as {same}"
 
 
 def test_images_outside_class_folders_are_noted(split):

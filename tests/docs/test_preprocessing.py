@@ -40,6 +40,11 @@ def test_every_stage_and_processor_is_named():
         assert name.removesuffix("ImageProcessor").lower() in spoken
 
 
+def shown_yaml(name: str) -> str:
+    """The block of YAML that begins with this name."""
+    return re.search(rf"^```yaml\n(name: {name}\n.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)[1]
+
+
 def test_the_imports_it_shows_load(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "images").mkdir()
@@ -47,11 +52,21 @@ def test_the_imports_it_shows_load(tmp_path, monkeypatch):
     (tmp_path / "model").mkdir()
     config = {"image_processor_type": "ViTImageProcessor"}
     (tmp_path / "model" / "preprocessor_config.json").write_text(json.dumps(config))
-    shown = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)[0]
+    shown = shown_yaml("imports")
     (tmp_path / "imports.yaml").write_text(shown)
     paths = load_experiment(tmp_path / "imports.yaml").entries
     assert list(paths) == list(yaml.safe_load(shown)["preprocess"])
     assert {entry.build("x").size for entry in paths.values()} == {(224, 224)}
+
+
+def test_the_letterboxes_it_shows_are_the_preset_and_its_stages(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "images").mkdir()
+    (tmp_path / "rect.yaml").write_text(shown_yaml("rect"))
+    paths = {path.name: path for path in load_experiment(tmp_path / "rect.yaml").paths}
+    assert paths["pt"].identity() == paths["spelt-out"].identity()
+    assert paths["pt"].varies
+    assert not paths["onnx"].varies
 
 
 def test_the_readme_leads_here():

@@ -28,6 +28,10 @@ class Endpoint:
     metadata: dict[str, Any] = field(default_factory=dict)
     fault: Callable[[Answer], Answer | None] = lambda answer: answer
     """An inference's answer → what is sent; ``None`` closes the connection half-way."""
+    infer: Callable[[dict[str, Any], int], Any] | None = None
+    """A request and the classes → the document of the answer; the protocol's by default."""
+    redirect: str = ""
+    """Another endpoint, to which every inference is sent on."""
     meet: Barrier | None = None
     """Holds every inference until as many are under way."""
     pause: float = 0
@@ -77,6 +81,13 @@ class Handler(BaseHTTPRequestHandler):
         with endpoint.lock:
             endpoint.asked.append((self.path, dict(self.headers)))
             endpoint.inferences += 1
+        if endpoint.redirect:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(307)
+            self.send_header("Location", endpoint.redirect + self.path)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         if endpoint.meet:
             try:
                 endpoint.meet.wait(20)
@@ -84,7 +95,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.answer(400, b'{"error": "nobody else came"}')
                 return
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        answer = endpoint.fault((200, json.dumps(infer(request, endpoint.classes)).encode()))
+        document = (endpoint.infer or infer)(request, endpoint.classes)
+        answer = endpoint.fault((200, json.dumps(document).encode()))
         if answer is None:
             self.answer(200, b'{"model_name"', claimed=1000)
             self.close_connection = True

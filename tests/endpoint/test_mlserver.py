@@ -20,7 +20,8 @@ from alignkit.backends.kserve import KServeBackend
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.decoders.pillow import PillowDecoder
 from alignkit.errors import BackendError
-from alignkit.preprocess import Normalise, Preprocess, Resize
+from alignkit.preprocess import Preprocess, Resize
+from alignkit.preprocess.normalise import Normalise
 from alignkit.resizers.pillow import PillowResizer
 from tests.backends.model import trained_model
 from tests.endpoint.mlserver import serving
@@ -66,7 +67,7 @@ def test_tensors_give_the_logits_of_the_runtime_behind(served, model, protocol, 
     session = backend(served, protocol, "tensors", images_per_request=images).open(
         model.checkpoint, None, "served"
     )
-    found = session.predict(model.batch)
+    found = session.predict(model.batch)[0]
     facts = session.effective()
     session.close()
     assert found.dtype == np.float32
@@ -83,7 +84,7 @@ def test_files_are_answered_by_the_servers_own_preprocessing(served, model, prot
     expected = model.predict(ONNXRuntimeBackend(), "fp32", batch)
     opened = backend(served, protocol, images_per_request=images)
     session = opened.open(model.checkpoint, None, "served")
-    found = session.predict(EncodedFiles(FILES, Normalise()))
+    found = session.predict(EncodedFiles(FILES, Normalise()))[0]
     session.close()
     # the same Pillow arithmetic in another version of it
     assert np.abs(found - expected).max() < 1e-3
@@ -121,5 +122,8 @@ def test_a_file_the_server_cannot_decode_is_told_in_its_words(served, model, pro
     session = backend(served, protocol, retries=0).open(model.checkpoint, None, "served")
     with pytest.raises(BackendError, match="no image: cannot identify image file"):
         session.predict(EncodedFiles([FILES[0], b"\xff\xd8 no JPEG"], Normalise()))
-    assert session.predict(EncodedFiles(FILES[:2], Normalise())).shape == (2, 10)  # it still serves
+    assert session.predict(EncodedFiles(FILES[:2], Normalise()))[0].shape == (
+        2,
+        10,
+    )  # it still serves
     session.close()

@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from alignkit.backends.kserve import kserve_client
+from alignkit.backends.endpoint import requests
 from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
@@ -83,7 +83,7 @@ def test_endpoints_that_misbehave_fail_their_own_cells_alone(tmp_path, monkeypat
 
 def test_each_way_to_answer_wrongly_is_told_in_its_own_cell(tmp_path, monkeypatch):
     pytest.importorskip("tritonclient.http.aio", reason="needs the extra kserve")
-    monkeypatch.setattr(kserve_client, "PAUSE", 0.001)
+    monkeypatch.setattr(requests, "PAUSE", 0.001)
     released = Event()
     with ExitStack() as stack:
         it = {name: stack.enter_context(faulty()) for name in ("busy", "html", "slow", "narrow")}

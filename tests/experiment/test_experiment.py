@@ -6,7 +6,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+from pydantic import ValidationError
 
+from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
 from alignkit.experiment.experiment import Evaluate, ExperimentFile, Gate, experiment_schema
 from alignkit.experiment.preprocess_option import PreprocessOption
@@ -74,15 +76,15 @@ def test_the_schema_refuses_wrong_values(old, new):
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_gives_the_size_it_was_asked_for(name):
-    path = PreprocessOption.model_validate({"preset": name, "size": 48}).build("p")
-    assert path.size == (48, 48)
+    path = PreprocessOption.model_validate({"preset": name, "size": 96}).build("p")
+    assert path.size == (96, 96)
     assert path.surrogate_of == PRESETS[name].surrogate_of
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_spelt_out_is_the_same_path(name):
-    short = PreprocessOption.model_validate({"preset": name, "size": 56})
-    long = PreprocessOption.model_validate(PRESETS[name].stages(56))
+    short = PreprocessOption.model_validate({"preset": name, "size": 224})
+    long = PreprocessOption.model_validate(PRESETS[name].stages(224))
     assert short.build("p").identity() == long.build("p").identity()
 
 
@@ -144,3 +146,39 @@ def test_the_question_is_the_opening_comment_without_the_editors_line(tmp_path):
     assert load_experiment(file).question == "Is it so?"
     file.write_text(FULL[FULL.index("name:") :])
     assert load_experiment(file).question == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "where", "message"),
+    [
+        ({"size": 100}, ("resize", "size"), "write 96 or 128"),
+        ({"size": 20}, ("resize", "size"), "write 32"),
+        ({"size": [96, 90]}, ("resize", "size"), "90 is no multiple of the stride 32"),
+        ({"fit": "squash"}, ("resize", "auto"), "belongs to 'fit: letterbox', not to squash"),
+        ({"auto": False, "stride": 32}, ("resize", "stride"), "belongs to 'auto: true'"),
+        ({"stride": 0}, ("resize", "stride"), "greater than or equal to 1"),
+    ],
+)
+def test_a_letterbox_in_steps_is_refused_where_it_gives_none(given, where, message):
+    resize = {"name": "opencv", "size": 64, "fit": "letterbox", "auto": True, **given}
+    with pytest.raises(ValidationError, match=message) as refused:
+        PreprocessOption.model_validate({"decode": "opencv", "resize": resize})
+    assert [line["loc"] for line in refused.value.errors()] == [where]
+
+
+def test_an_image_of_varying_size_is_not_cropped():
+    option = {"preset": "ultralytics-letterbox-rect", "size": 64, "crop": 32}
+    with pytest.raises(ValidationError, match="leave 'crop' or 'auto' out"):
+        PreprocessOption.model_validate(option)
+
+
+def test_models_are_not_trained_on_images_of_varying_size(tmp_path):
+    file = tmp_path / "rect.yaml"
+    file.write_text(
+        "name: rect\ndata: digits-on-photos\npreprocess:\n"
+        "  square: {preset: ultralytics-letterbox, size: 64}\n"
+        "  rect: {preset: ultralytics-letterbox-rect, size: 64}\n"
+    )
+    with pytest.raises(ConfigError, match="a training takes one; give the trained model") as told:
+        load_experiment(file)
+    assert "rect.yaml:5:" in str(told.value)

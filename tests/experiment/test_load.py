@@ -344,3 +344,9 @@ def test_mistakes_of_file_and_overrides_are_told_together(file):
     assert (
         told.index("train.epochs") < told.index("--set train.sed=1") < told.index("--set train.x")
     )
+
+
+def test_a_wrong_side_of_a_square_is_reported_once(file):
+    told = refusal(edited(file, "crop: 48\n", "crop: -4\n"))
+    assert told.count("should be greater than or equal to 1, not -4") == 1
+    assert "preprocess.spelt-out.crop.size: " in told

@@ -34,6 +34,14 @@ def test_a_mapping_may_be_named_and_spell_out_every_stage():
     assert names(named_paths(["opencv-train", given])) == ["opencv-train", "own"]
 
 
+def test_a_mapping_without_a_name_is_called_by_its_libraries():
+    area = "{decode: opencv, resize: {name: opencv, interpolation: area, size: 64}}"
+    torch = "{decode: pillow, resize: {name: torch, align_corners: true, size: 64}}"
+    assert names(named_paths([area, torch, torch])) == [
+        "opencv-area", "pillow-torch", "pillow-torch-2",
+    ]  # fmt: skip
+
+
 def test_without_an_argument_all_entries_are_compared():
     assert names(named_paths([], entries={"a": ENTRY, "b": ENTRY})) == ["a", "b"]
 

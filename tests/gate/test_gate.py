@@ -116,7 +116,7 @@ def test_images_that_one_side_cannot_decode_fail_though_no_rule_says_so():
     lost = COVERED.model_copy(update={"only_reference": 3, "reference_examples": ("x.jpg",)})
     verdict = pixel_verdict(Rule(metric="decode.max_abs", fail=9), coverage=(lost,))
     assert verdict.exit_code == 1
-    assert "3 of 10 only a decodes: x.jpg" in verdict.sentence
+    assert verdict.cause == "Coverage: 3 of 10 only a decodes: x.jpg."
     allowed = Rule(metric="coverage", fail=0.5)
     assert (
         pixel_verdict(Rule(metric="decode.max_abs", fail=9), allowed, coverage=(lost,)).exit_code
@@ -269,8 +269,10 @@ def test_inconclusive_says_how_many_seeds_would_settle_it():
     )
     assert outcome.needed_seeds == expected.seeds
     words = settled_by(outcome.needed, outcome.needed_seeds)
-    assert words == f"about {expected.seeds} seeds would settle it; more images alone would not"
-    assert settled_by(2_000, 9) == "about 2\N{NO-BREAK SPACE}000 images or 9 seeds would settle it"
+    assert words == (
+        f"needs about {expected.seeds} seeds to decide; more images alone do not suffice"
+    )
+    assert settled_by(2_000, 9) == "needs about 2\N{NO-BREAK SPACE}000 images or 9 seeds to decide"
     assert settled_by(None, None) == ""
 
 

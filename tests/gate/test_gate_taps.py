@@ -64,7 +64,7 @@ def gate(folder, rule: str, *overrides: str):
         ("{tap: resized, dtype: uint8}", 1, "float32 on 2 (first 0.jpg) of 2 images"),
         ("{tap: feed, range: [0, 10]}", 0, "0 to 9.5 over 2 images"),
         ("{tap: feed, range: [-1, 9]}", 1, "0 to 9.5 over 2 images; outside on 1 (first 1.jpg)"),
-        ("{tap: resized, channels: rgb}", 0, "RGB: 0.00 levels from training as RGB"),
+        ("{tap: resized, channels: rgb}", 0, "RGB: 0 levels from training as RGB"),
         ("{tap: decoded, channels: rgb}", 1, "BGR: "),
         ("{tap: decoded, channels: bgr}", 0, "BGR: "),
         ("{tap: feed, channels: rgb}", 5, "which stage 'feed' is, is not known"),

@@ -1,5 +1,7 @@
 """Proposed thresholds: a gate with them passes today and fails for what is worse."""
 
+from dataclasses import replace
+
 import pytest
 
 from alignkit.errors import NothingCompared
@@ -8,6 +10,7 @@ from alignkit.gate import gate_thresholds as module
 from alignkit.gate.gate_check import check
 from alignkit.gate.gate_thresholds import proposal_text, propose, rounded_up
 from alignkit.progress import NoProgress
+from alignkit.task_facts import MetricFacts
 from alignkit.workspace import Context, Workspace
 from tests.gate_case import PATHS, make_case
 from tests.report.records import quickstart
@@ -88,10 +91,22 @@ def test_one_path_has_nothing_to_calibrate(case):
     experiment = load_experiment(case.write(paths=gpu))
     if not experiment.paths[1].missing():
         pytest.skip("this machine has a GPU")
-    with pytest.raises(NothingCompared):
+    with pytest.raises(NothingCompared, match="no limits to propose"):
         propose(experiment, None, repeats=1, progress=NoProgress())
 
 
 @pytest.mark.parametrize(("value", "up"), [(0.0, 0.0), (0.4123, 0.42), (7.0, 7.0), (123.0, 130.0)])
 def test_rounding_is_upwards_to_two_digits(value, up):
     assert rounded_up(value) == up
+
+
+def test_a_margin_in_another_unit_than_a_share_may_exceed_1_and_says_its_unit(case):
+    record = of_images(case, quickstart())
+    pixels = MetricFacts(name="recall.macro", label="Shift", unit="px")
+    task = replace(record.task, metrics=(pixels,))
+    floors = tuple(replace(each, metrics={"recall.macro": 3.25}) for each in record.noise_floor)
+    record = record.model_copy(update={"task": task, "noise_floor": floors})
+    rules = {each.rule: each.because for each in proposals(case, PATHS, record)}
+    said = rules["{metric: recall.macro, margin: 3.3}"]
+    assert said.startswith("seeds spread by 3.25 px; intervals here are")
+    assert "pp" not in said

@@ -285,7 +285,7 @@ def changed_only_where_nothing_changed(desk):
     return desk.again(desk.recorded(), "--changed-only")
 
 
-@way(1, "checks failed; the first, resize.changed")
+@way(1, "Resize images that are not bit-identical 100")
 def changed_only_with_an_edited_head(desk):
     """The head says that today's options were approved."""
     file = desk.recorded()

@@ -254,7 +254,7 @@ def test_pre_commit_runs_the_gate_when_it_is_pushed(pre_commit, case):
     file = case.write("{preset: strict}")
     done = pre_commit("alignkit-gate", "--hook-stage", "pre-push", "--all-files", "--verbose")
     assert done.returncode == 0, done.stdout
-    assert "small: PASS (exit 0)" in done.stdout
+    assert "small: PASS" in done.stdout
     file.write_text(file.read_text().replace("decode: opencv", "decode: opencv, colour: bgr"))
     done = pre_commit("alignkit-gate", "--hook-stage", "pre-push", "--all-files")
     assert done.returncode == 1

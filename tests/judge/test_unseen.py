@@ -10,7 +10,9 @@ from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
+from alignkit.judge.verdict_words import explained
 from alignkit.record import CoverageDiff, MatrixEntry, PathFacts, PixelStage, RuleOutcome
+from alignkit.text.numbers import grouped
 
 CLASSES = ("cat", "dog", "truck")
 
@@ -36,8 +38,9 @@ def outcome(rule: Rule, images: int, share: float, seed: int = 0) -> RuleOutcome
 def test_a_few_images_without_a_flip_do_not_pass(metric):
     found = outcome(Rule(metric=metric, margin=0.01), images=30, share=0.0)
     assert found.state == "inconclusive"
-    assert "too few images to rule out" in found.observed
     assert found.needed is not None
+    assert f"; needs about {grouped(found.needed)} images to decide" in explained(found)
+    assert "too few" not in explained(found)
     images = found.needed * (3 if metric == "recall[cat]" else 1)  # those of the class are needed
     enough = outcome(Rule(metric=metric, margin=0.01), images, share=0.0)
     assert enough.state == "pass"
@@ -48,11 +51,14 @@ def test_a_few_images_without_a_flip_do_not_pass(metric):
 def test_a_limit_needs_enough_images_to_show_a_change_as_large(metric):
     found = outcome(Rule(metric=metric, fail=0.02), images=30, share=0.0)
     assert found.state == "inconclusive"
-    assert "too few images to rule out" in found.observed
     assert found.needed is not None
+    assert f"; needs about {grouped(found.needed)} images to decide" in explained(found)
+    assert "too few" not in explained(found)
     assert rule_of_three(found.needed) <= 0.02 < rule_of_three(found.needed - 1)
     enough = found.needed + 3  # the smallest class decides, and 3 do not divide every number
     assert outcome(Rule(metric=metric, fail=0.02), enough, share=0.0).state == "pass"
+    # no number of images proves that nothing ever changes: a limit of 0 is about these
+    assert outcome(Rule(metric=metric, fail=0), images=30, share=0.0).state == "pass"
     # a change beyond the limit is seen among few images too
     assert outcome(Rule(metric=metric, fail=0.02), images=30, share=0.5).state == "fail"
 
@@ -79,7 +85,8 @@ def test_a_sentence_says_aligned_only_of_what_passes():
     undecided = verdict(Rule(metric="churn", fail=0.2), Rule(metric="top1", margin=0.01))
     assert undecided.state == "inconclusive"
     assert undecided.sentence == (
-        "No prediction changed in any of 1 comparisons; 1 of 2 checks are inconclusive."
+        "Undecided: top-1 accuracy 0 pp [0, 0], ±1 pp allowed: trained with a, served with b in "
+        "torch fp32."
     )
 
 
@@ -103,16 +110,15 @@ def test_the_sentence_calls_a_surrogate_so(change):
     if change:
         gate = Gate(rules=(Rule(metric="churn", fail=0.1),))
         whole = judge(gate, Evidence(matrix=[entry], paths=paths), controls=())
-        words = "Trained with a, served with gpu (surrogate) in simulated int8: macro recall"
-        assert whole.sentence.startswith(words)
-        # a gate whose pixels fail too states its first outcome
+        words = "trained with a, served with gpu (surrogate) in simulated int8."
+        assert whole.sentence == f"Churn 100 %, 10 % allowed: {words}"
+        # the models come first where pixels fail too
         gate = Gate(rules=(Rule(metric="churn", fail=0.1), Rule(metric="decode.mean_abs", fail=0)))
         same = CoverageDiff(reference="a", candidate="gpu", images=30, only_reference=0,
                             only_candidate=0)  # fmt: skip
         evidence = Evidence(matrix=[entry], pixels=[stage], coverage_diffs=[same], paths=paths)
         both = judge(gate, evidence, controls=())
-        place = "trained with a, served with gpu (surrogate) in simulated int8"
-        assert f"; the first, churn, {place}: 100" in both.sentence
+        assert both.sentence == whole.sentence
 
 
 @pytest.mark.parametrize(

@@ -346,6 +346,11 @@ def test_a_loop_that_stops_early_leaves_no_thread_behind():
     assert threading.active_count() == before
 
 
+def test_a_path_of_varying_size_is_refused():
+    with pytest.raises(ConfigError, match="ultralytics-letterbox-rect: gives images of varying"):
+        MixedLoader(batches(), "ultralytics-letterbox", "ultralytics-letterbox-rect", size=64)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [({"share": 1.5}, "share"), ({"ahead": 0}, "ahead"), ({"per": "image"}, "per")],

@@ -105,6 +105,22 @@ def test_the_header_of_weights_has_the_names_and_shapes_that_torch_reads(tmp_pat
     assert header.key == key
 
 
+@pytest.mark.parametrize("archive", [True, False])
+def test_weights_below_another_key_are_refused_with_the_line_that_saves_them(tmp_path, archive):
+    file = tmp_path / "a.pt"
+    stored = {"net": tensors(), "ema": dict([*tensors().items()][:1]), "optimizer": {"state": {}}}
+    torch.save(stored, file, _use_new_zipfile_serialization=archive)
+    line = "torch.save(torch.load(FILE, weights_only=True)['net'], 'weights.pt')"
+    for read in (read_weights_header, lambda each: read_weights(each, "m")):
+        with pytest.raises(DataError) as told:
+            read(file)
+        assert "the weights lie below 'net' (others: 'ema')" in str(told.value)
+        assert line in str(told.value)
+    paste = line.replace("FILE", repr(str(file))).replace("'weights.pt'", repr(str(file)))
+    exec(paste, {"torch": torch})
+    assert [*read_weights_header(file).tensors] == [*tensors()]
+
+
 def test_a_state_dict_of_a_module_keeps_its_names(tmp_path):
     module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4))
     torch.save(module.state_dict(), tmp_path / "a.pt")

@@ -125,7 +125,7 @@ def test_weights_of_a_file_begin_a_training_and_only_the_head_may_differ(tmp_pat
     with pytest.raises(ConfigError, match="tensors fit; 26 missing"):
         begin_with(target, str(file), "small-cnn")
     torch.save([torch.zeros(1)], file)
-    with pytest.raises(ConfigError, match="no state_dict"):
+    with pytest.raises(DataError, match="no state_dict"):
         begin_with(target, str(file), "small-cnn")
     torch.save(source, file)
     with pytest.raises(DataError, match="was refused"):

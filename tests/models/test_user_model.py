@@ -20,15 +20,19 @@ from alignkit.errors import AlignkitError, ConfigError, DataError
 from alignkit.experiment import load_experiment
 from alignkit.models.architectures import build_model, load_model
 from alignkit.models.checkpoint import Checkpoint
+from alignkit.models.joined_graph import in_one_file
 from alignkit.models.model_fit import faults_of, require_own_code
 from alignkit.models.torch_model_files import quiet_torchscript
-from alignkit.models.user_model import UserModel, in_one_file
+from alignkit.models.user_model import UserModel
 from alignkit.plan import make_plan
 from alignkit.plan.forecast import forecast
 from alignkit.predict import open_session
+from alignkit.predict.decoder import AnswerDecoder
+from alignkit.predict.places import UnknownPlaces
 from alignkit.progress import NoProgress
 from alignkit.report.write_report import ReportOptions, write_report
 from alignkit.runner import run_experiment
+from alignkit.tasks.classification import Classification
 from alignkit.workspace import Context, Workspace
 from tests.backends.model import trained_model
 
@@ -77,10 +81,10 @@ def test_graph_files_give_the_logits_of_the_module_they_hold(files, kind, tmp_pa
     expected = trained.predict(TorchBackend(), "fp32")
     mine = checkpoint(kind, files[kind])
     session = TorchBackend().open(mine, None, "fp32")
-    assert np.abs(session.predict(trained.batch) - expected).max() < 1e-4
+    assert np.abs(session.predict(trained.batch)[0] - expected).max() < 1e-4
     assert session.effective()["layers return"] == "float32, verified"
     graph = export_onnx(mine, Workspace(tmp_path), trained.batch[:8])
-    exported = ONNXRuntimeBackend().open(mine, graph, "fp32").predict(trained.batch)
+    exported = ONNXRuntimeBackend().open(mine, graph, "fp32").predict(trained.batch)[0]
     assert np.abs(exported - expected).max() < 1e-4
 
 
@@ -88,7 +92,7 @@ def test_graph_files_give_the_logits_of_the_module_they_hold(files, kind, tmp_pa
 def test_a_state_dict_gives_the_same_bits(files, name):
     mine = checkpoint("weights", files[name], model="small-cnn")
     expected = trained_model().predict(TorchBackend(), "fp32")
-    found = TorchBackend().open(mine, None, "fp32").predict(trained_model().batch)
+    found = TorchBackend().open(mine, None, "fp32").predict(trained_model().batch)[0]
     assert np.array_equal(found, expected)
 
 
@@ -165,9 +169,16 @@ def test_classes_in_another_order_are_brought_into_the_datas(files):
     assert mine.order == tuple(range(9, -1, -1))
     runtime = make_runtime()
     with open_session(runtime, mine, mine.weights) as session:
-        found = session.predict(trained.batch)
+        found = in_data_order(session.predict(trained.batch), mine)
     expected = trained.predict(ONNXRuntimeBackend(), "fp32")
     assert np.array_equal(found, expected[:, ::-1])
+
+
+def in_data_order(outputs, given):
+    """Decode as a cell does: the data's classes first."""
+    data = tuple(map(str, range(given.classes - len(given.outside))))
+    places = UnknownPlaces(len(outputs[0]))
+    return AnswerDecoder.of(Classification(), given, data).records(outputs, places)
 
 
 def make_runtime():
@@ -189,7 +200,7 @@ def test_more_outputs_than_the_data_has_classes_come_after_its_classes(files):
     mine = checkpoint("onnx", files["onnx"], classes=("2", "7"), given=DIGITS)
     assert (mine.classes, mine.order[:3], mine.outside[:2]) == (10, (2, 7, 0), ("0", "1"))
     with open_session(make_runtime(), mine, mine.weights) as session:
-        found = session.predict(trained.batch)
+        found = in_data_order(session.predict(trained.batch), mine)
     expected = trained.predict(ONNXRuntimeBackend(), "fp32")
     assert np.array_equal(found, expected[:, [2, 7, 0, 1, 3, 4, 5, 6, 8, 9]])
 
@@ -198,7 +209,7 @@ def test_more_outputs_than_the_data_has_classes_come_after_its_classes(files):
     ("classes", "given", "message"),
     [
         (("a", "b", "c"), (), "has 10 outputs, and the data has 3 classes; name the 10 outputs in"),
-        ((*DIGITS, "x"), (), "has 10 outputs, and the data has 11 classes; remove those"),
+        ((*DIGITS, "x"), (), "has 10 outputs, and the data has 11 classes; name its 10 outputs as"),
         (("1", "2"), DIGITS[:8], "has 10 outputs, and 'classes' names 8; name every output, in"),
     ],
 )
@@ -300,7 +311,7 @@ def test_weights_beside_a_graph_are_found_wherever_alignkit_is_started(in_two_fi
     assert in_one_file(in_two_files, workspace) == whole
     found = ONNXRuntimeBackend().open(checkpoint("onnx", in_two_files), whole, "fp32")
     expected = trained_model().predict(ONNXRuntimeBackend(), "fp32")
-    assert np.array_equal(found.predict(trained_model().batch), expected)
+    assert np.array_equal(found.predict(trained_model().batch)[0], expected)
 
 
 def test_weights_beside_a_graph_belong_to_its_key(in_two_files):
@@ -312,7 +323,7 @@ def test_weights_beside_a_graph_belong_to_its_key(in_two_files):
 
 
 def test_weights_that_are_missing_or_too_many_are_told(in_two_files, tmp_path, monkeypatch):
-    monkeypatch.setattr("alignkit.models.user_model._LARGEST", 1000)
+    monkeypatch.setattr("alignkit.models.joined_graph._LARGEST", 1000)
     with pytest.raises(DataError, match="GiB of weights; backends take graphs of one file"):
         in_one_file(in_two_files, Workspace(tmp_path))
     in_two_files.with_name("two.data").unlink()
@@ -330,7 +341,7 @@ def test_a_state_dict_of_another_model_says_how_it_differs(files, tmp_path):
         (wrapped, r"missing .*; its names begin with 'module\.': save the state_dict of the"),
         (short, rf"tensors fit; 1 missing \({first}\)$"),
         (shaped, rf"1 of another shape \({last} is 12, the model's 10\)$"),
-        ([1, 2], "it holds a list$"),
+        ([1, 2], "it holds a list, no state_dict$"),
     ):
         torch.save(given, tmp_path / "theirs.pt")
         with pytest.raises(DataError, match=message):

@@ -1,6 +1,7 @@
 """What every piece of work depends on is in its key: change one part, and only that work is new."""
 
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -8,15 +9,19 @@ import torch
 
 import alignkit
 from alignkit import plugins, version
+from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.engines import build_engine, calibration_of, export
 from alignkit.experiment import load_experiment
 from alignkit.models.architectures import small_cnn
 from alignkit.models.checkpoint import Checkpoint, EngineSource
 from alignkit.plan import Plan, make_plan, preparations
 from alignkit.plan.planned_attribution import planned_attributions
+from alignkit.plan.work import PixelComparison
 from alignkit.predict import cell_parts
 from alignkit.predict.build_spread import spread_stored
+from alignkit.preprocess import Preprocess, Resize
 from alignkit.progress import NoProgress
+from alignkit.resizers.torch import TorchResizer
 from alignkit.runner.advise import advise
 from alignkit.workspace import Context, Workspace
 
@@ -170,6 +175,26 @@ def test_another_version_of_a_library_makes_new_what_it_computed(
     assert changed(before, keys()) == kinds
 
 
+@pytest.mark.parametrize(
+    "libraries", [("opencv-python", "opencv-python-headless"), ("pillow", "Pillow"), ("numpy",)]
+)
+def test_a_comparison_depends_on_what_locates_its_differences(monkeypatch, libraries):
+    paths = [Preprocess(name, SimpleJPEGDecoder(), Resize(TorchResizer(), (8, 8))) for name in "ab"]
+    work, known = PixelComparison(*paths, "images"), metadata.version
+    before = work.parts
+
+    def upgraded(name: str) -> str:
+        return known(name) and ("99" if name in libraries else known(name))
+
+    monkeypatch.setattr(metadata, "version", upgraded)
+    plugins._distribution_version.cache_clear()
+    try:
+        after = work.parts
+    finally:
+        plugins._distribution_version.cache_clear()
+    assert {each for each in before if before[each] != after[each]} == {"libraries"}
+
+
 def test_another_opset_makes_new_what_was_exported(keys, monkeypatch):
     before = keys()
     monkeypatch.setattr(export, "OPSET", 18)
@@ -180,6 +205,7 @@ def test_another_opset_makes_new_what_was_exported(keys, monkeypatch):
     ("source", "kinds"),
     [
         ("torch_settings.py", PREPARED),
+        ("samples.py", PREPARED),
         ("machine.py", PREPARED),
         ("decoders/opencv.py", PREPARED),
         ("preprocess/nv12.py", PREPARED),

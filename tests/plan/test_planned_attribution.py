@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
 from alignkit.plan.planned_attribution import planned_attributions
@@ -32,6 +33,12 @@ def test_mixtures_are_at_most_a_tenth_of_the_predictions_of_the_run(tmp_path):
     # each of two runtimes
     assert scope.images == int(0.1 * (8 * 1000 + 2 * 3 * 40) / (2 * 2)) == 206
     assert not scope.predictions_inside  # nothing of the budget is left
+
+
+def test_no_drift_is_divided_if_no_image_is_to_be_mixed(tmp_path):
+    assert scopes(tmp_path, "attribute.images=none")[1] == []
+    with pytest.raises(ConfigError, match="images: none and seconds contradict each other"):
+        scopes(tmp_path, "attribute.images=none", "attribute.seconds=60")
 
 
 def test_decoders_that_differ_in_name_alone_cost_nothing(tmp_path):

@@ -12,14 +12,20 @@ from alignkit.errors import BackendError, DataError, MissingDependency, NothingC
 from alignkit.plan.planned_runtime import Runtime
 from alignkit.plan.work import Evaluation
 from alignkit.predict import cell_parts, open_session, predict, stored_answer
-from alignkit.predict.session_inputs import logits_of
+from alignkit.predict.decoder import AnswerDecoder
+from alignkit.predict.places import UnknownPlaces
+from alignkit.predict.session_inputs import records_of
 from alignkit.prepare import Prepared, SampleOutcome
+from alignkit.samples import Samples
+from alignkit.tasks import ClassMap
+from alignkit.tasks.classification import Classification
 from alignkit.workspace import Workspace, content_key
 from tests.backends.model import trained_model
 from tests.training_case import digits_case
 
 TORCH = Runtime("torch", TorchBackend(), "fp32", "torch")
 ONNX = Runtime("onnxruntime", ONNXRuntimeBackend(), "fp32", "onnxruntime")
+ONE_CLASS = AnswerDecoder(Classification(), ClassMap(("one",)))
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +66,7 @@ class Constant:
 
     def predict(self, batch):
         self.batches.append(batch)
-        return self.answer(batch)
+        return (self.answer(batch),)
 
     def effective(self):
         return {"precision": "fp32"}
@@ -87,7 +93,7 @@ def test_a_cell_holds_the_bits_of_a_bare_loop(case, model, tmp_path, runtime):
     mean, std = (np.array(each, np.float32) for each in (normalise.mean, normalise.std))
     tensors = np.ascontiguousarray(((scaled - mean) / std).transpose(0, 3, 1, 2))
     with open_session(runtime, model.checkpoint, model.onnx) as session:
-        bare = [session.predict(tensors[start : start + 25]) for start in range(0, 90, 25)]
+        bare = [session.predict(tensors[start : start + 25])[0] for start in range(0, 90, 25)]
     answer = run(case, model, tmp_path, runtime)
     assert answer.predictions.logits.tobytes() == np.concatenate(bare).tobytes()
     assert answer.inputs == xxhash.xxh3_128(tensors.tobytes()).hexdigest()
@@ -99,6 +105,7 @@ class Watched:
     def __init__(self, count, fails=None):
         self.count, self.fails = count, fails
         self.made = [Event() for _ in range(count)]
+        self.indices = np.arange(count)
 
     def __len__(self):
         return self.count
@@ -109,6 +116,16 @@ class Watched:
         self.made[start].set()
         return np.full((stop - start, 1), start, np.float32)
 
+    def places(self, start, stop):
+        return UnknownPlaces(stop - start)
+
+    def spans(self, size):
+        return [(start, start + size) for start in range(0, self.count, size)]
+
+
+def samples(count):
+    return Samples(tuple(map(str, range(count))), (), (), bytes, "")
+
 
 def test_a_batch_is_made_while_the_session_predicts_the_one_before():
     inputs = Watched(3)
@@ -118,13 +135,17 @@ def test_a_batch_is_made_while_the_session_predicts_the_one_before():
         assert following == 3 or inputs.made[following].wait(60)
         return batch
 
-    assert logits_of(Constant(answer), inputs, 1, 1).tolist() == [[0], [1], [2]]
+    assert records_of(Constant(answer), inputs, ONE_CLASS, samples(3), 1).records.tolist() == [
+        [0],
+        [1],
+        [2],
+    ]
 
 
 def test_a_batch_that_cannot_be_made_ends_the_cell_after_those_before_it():
     session = Constant(lambda batch: batch)
     with pytest.raises(DataError, match="cannot be made"):
-        logits_of(session, Watched(4, fails=2), 1, 1)
+        records_of(session, Watched(4, fails=2), ONE_CLASS, samples(4), 1)
     assert len(session.batches) == 2
 
 
@@ -191,7 +212,7 @@ def test_non_finite_logits_are_kept_as_they_are(case, model, tmp_path):
     session = Constant(lambda batch: np.full((len(batch), 10), np.inf, np.float32))
     answer = run(case, model, tmp_path, session=session)
     assert np.isinf(answer.predictions.logits).all()
-    assert answer.predictions.non_finite == 90
+    assert (~answer.predictions.finite()).sum() == 90
     assert answer.batch.max_abs is None
     assert answer.batch.reason == "no sample has finite logits on both sides"
 

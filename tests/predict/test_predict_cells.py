@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from alignkit.compare.predictions import Predictions
 from alignkit.errors import BackendError
 from alignkit.experiment import load_experiment
 from alignkit.outcome import Failed, Measured
@@ -18,9 +19,13 @@ from alignkit.plan import make_plan
 from alignkit.plugins import gpu_present
 from alignkit.predict import predict_cells
 from alignkit.predict.build_spread import measure_spread, spread_of, spread_stored
-from alignkit.predict.session_inputs import Tensors
+from alignkit.predict.decoder import AnswerDecoder
+from alignkit.predict.session_inputs import Tensors, records_of
 from alignkit.progress import NoProgress, PlainProgress
 from alignkit.record import BuildSpread
+from alignkit.samples import Samples
+from alignkit.tasks import ClassMap
+from alignkit.tasks.classification import Classification
 from alignkit.train import Trained
 from alignkit.workspace import Context, Workspace
 from tests.backends.model import trained_model
@@ -41,8 +46,24 @@ evaluate: {backends: [torch, {name: tensorrt-rtx, precision: fp16}]}
 @pytest.fixture(scope="module")
 def inputs() -> Tensors:
     case = digits_case(first=900, count=90)
-    normalise = case.training.preprocess.normalise
-    return Tensors(case.prepared, np.arange(90), normalise, (3, 32, 32))
+    return Tensors(case.prepared, np.arange(90), case.training.preprocess, (3, 32, 32))
+
+
+def answers(logits) -> Predictions:
+    ids = tuple(map(str, range(len(logits))))
+    names = tuple(map(str, range(logits.shape[1])))
+    return Predictions(ids, np.zeros(0, np.int64), logits, (), names)
+
+
+def in_batches_of(size, inputs):
+    """Give a session's answers to the inputs."""
+
+    def predicted(session) -> Predictions:
+        decoder = AnswerDecoder(Classification(), ClassMap((), tuple("0123456789")))
+        samples = Samples(tuple(map(str, range(len(inputs)))), (), (), bytes, "")
+        return answers(records_of(session, inputs, decoder, samples, size).records)
+
+    return predicted
 
 
 class Shifted:
@@ -56,7 +77,7 @@ class Shifted:
     def predict(self, batch):
         answer = self.logits[self.seen : self.seen + len(batch)] + np.float32(self.by)
         self.seen += len(batch)
-        return answer
+        return (answer,)
 
 
 def builder(logits, offsets):
@@ -80,7 +101,7 @@ def builder(logits, offsets):
 def test_the_farthest_two_builds_are_compared_logit_by_logit():
     rng = np.random.default_rng(0)
     several = [rng.normal(size=(40, 3)).astype(np.float32) for _ in range(4)]
-    found = spread_of(several)
+    found = spread_of([answers(each) for each in several])
     every = np.stack(several).astype(np.float64)
     pairs = np.abs(every[:, None] - every[None]).max(axis=(0, 1))
     assert found.max_abs == pytest.approx(pairs.max(), rel=1e-12)
@@ -93,7 +114,7 @@ def test_the_farthest_two_builds_are_compared_logit_by_logit():
 def test_builds_are_made_anew_one_after_another(inputs):
     logits = np.zeros((90, 10), np.float32)
     build = builder(logits, [0.5, -0.25])
-    found = measure_spread(logits, inputs, build, builds=3, batch_size=25)
+    found = measure_spread(answers(logits), in_batches_of(25, inputs), build, builds=3)
     assert (found.builds, found.max_abs, found.mean_abs, found.flips) == (3, 0.75, 0.75, 0)
 
 
@@ -107,7 +128,7 @@ def test_a_build_that_fails_is_the_reason_and_is_tried_again(inputs, tmp_path):
             2,
             workspace,
             lambda: measure_spread(
-                logits, inputs, builder(logits, offsets), builds=2, batch_size=90
+                answers(logits), in_batches_of(90, inputs), builder(logits, offsets), builds=2
             ),
         )
 
@@ -118,7 +139,8 @@ def test_a_build_that_fails_is_the_reason_and_is_tried_again(inputs, tmp_path):
 
 
 def test_outputs_that_are_not_finite_have_no_spread():
-    found = spread_of([np.zeros((2, 2), np.float32), np.array([[1, np.nan], [0, 0]], np.float32)])
+    several = [np.zeros((2, 2), np.float32), np.array([[1, np.nan], [0, 0]], np.float32)]
+    found = spread_of([answers(each) for each in several])
     assert found == BuildSpread(
         builds=2, images=2, flips=1, reason="a build gives outputs that are not finite"
     )
@@ -136,7 +158,7 @@ def test_the_same_model_loaded_twice_differs_in_nothing(inputs):
         session.close()
 
     first = model.predict(TorchBackend(), "fp32")
-    found = measure_spread(first, inputs, build, builds=2, batch_size=90)
+    found = measure_spread(answers(first), in_batches_of(90, inputs), build, builds=2)
     assert (found.max_abs, found.flips) == (0, 0)
 
 

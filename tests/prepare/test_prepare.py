@@ -30,7 +30,8 @@ from alignkit.errors import (
 )
 from alignkit.prepare import Preparation, coverage, prepare, prepare_one
 from alignkit.prepare.pixel_file import PixelFile
-from alignkit.preprocess import Crop, Normalise, Resize
+from alignkit.preprocess import Crop, Resize
+from alignkit.preprocess.normalise import Normalise
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.workspace import Workspace
 from tests.stacks import REFERENCE, changed, opencv, samples_of, turned_photos
@@ -502,4 +503,7 @@ def test_outcomes_lie_beside_the_pixels_as_json(workspace):
     path = opencv(decode=ScriptedDecoder())
     prepare(samples, path, workspace, split="train")
     stored = json.loads((artefact(samples, path, workspace) / "outcomes.json").read_text())
-    assert stored == [["0.jpg", "ok", "", 0], ["1.jpg", "failed", "it is failed", -1]]
+    assert stored == [
+        ["0.jpg", "ok", "", 0, [64, 64, 1], [32, 32]],
+        ["1.jpg", "failed", "it is failed", -1, [-1, -1, -1], [-1, -1]],
+    ]

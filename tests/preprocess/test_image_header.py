@@ -7,10 +7,10 @@ from PIL import Image, features
 
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.experiment.preprocess_option import PreprocessOption
+from alignkit.findings.stage_yaml import stage_block
 from alignkit.preprocess.image_header import MAX_PIXELS, declared_size, decode, image_format
 from alignkit.preprocess.stage_mixtures import LeftOut, make_stage_mixtures
-from alignkit.search.configurations import Configuration, Geometry
-from alignkit.search.match_text import stage_block
+from alignkit.search.configurations import Configuration, Framing
 from tests.photos import encoded, photo
 
 SIZE = (37, 61)
@@ -99,6 +99,6 @@ def test_the_limit_of_a_file_reaches_every_stage_that_decodes():
     assert isinstance(left := mixed.tensors(encoded(photo()), [frozenset()]), LeftOut)
     assert "too large" in left.reason
     found = Configuration(small.decode, small.resize.resizer).preprocess(
-        Geometry.of(small), small.normalise
+        Framing.of(small), small.normalise
     )
     assert found.max_pixels == stage_block(found)["max_pixels"] == PIXELS - 1

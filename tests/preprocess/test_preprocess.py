@@ -14,17 +14,16 @@ from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.pillow import PillowDecoder
 from alignkit.decoders.torchpipe import TorchpipeDecoder
 from alignkit.preprocess import (
-    IMAGENET_MEAN,
-    IMAGENET_STD,
     STAGES,
     Colour,
     Crop,
-    Normalise,
     Orient,
     Preprocess,
     Quantise,
     Resize,
+    stage_identity,
 )
+from alignkit.preprocess.normalise import IMAGENET_MEAN, IMAGENET_STD, Normalise
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
 from alignkit.resizers.torch import TorchResizer
@@ -69,6 +68,36 @@ def test_letterbox_equals_the_recipe_of_ultralytics(height, width):
     )
     stage = Resize(OpenCVResizer(), (64, 48), fit="letterbox")
     assert np.array_equal(stage(image), expected)
+
+
+@pytest.mark.parametrize(("height", "width"), [*SIDES, (1, 900), (480, 640)])
+@pytest.mark.parametrize("stride", [32, 64])
+def test_auto_pads_to_the_next_multiple_of_the_stride_as_ultralytics_does(height, width, stride):
+    """The rest of the padding by the stride, halves as in the full letterbox."""
+    image = photo(height=height, width=width)
+    ratio = min(192 / height, 128 / width)
+    inner = max(round(width * ratio), 1), max(round(height * ratio), 1)
+    resized = cv2.resize(image, inner) if inner != (width, height) else image
+    across, down = np.mod(128 - inner[0], stride) / 2, np.mod(192 - inner[1], stride) / 2
+    expected = cv2.copyMakeBorder(
+        resized,
+        round(down - 0.1),
+        round(down + 0.1),
+        round(across - 0.1),
+        round(across + 0.1),
+        cv2.BORDER_CONSTANT,
+        value=(114, 114, 114),
+    )
+    stage = Resize(OpenCVResizer(), (192, 128), "letterbox", auto=True, stride=stride)
+    assert np.array_equal(stage(image), expected)
+    assert not any(side % stride for side in expected.shape[:2])
+
+
+def test_an_option_added_later_leaves_the_identity_of_a_path_without_it():
+    before = {"stage", "resizer", "size", "fit", "pad", "rounding"}
+    assert stage_identity(Resize(OpenCVResizer(), (64, 64), "letterbox")).keys() == before
+    auto = stage_identity(Resize(OpenCVResizer(), (64, 64), "letterbox", auto=True, stride=64))
+    assert {key: auto[key] for key in auto.keys() - before} == {"auto": True, "stride": 64}
 
 
 def test_letterbox_keeps_floats_and_pads_with_the_level_asked_for():

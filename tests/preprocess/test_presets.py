@@ -174,6 +174,21 @@ def test_mlperf_resnet50_is_what_its_reference_does(size):
     assert np.allclose(path.normalise(path.taps(file).last), np.moveaxis(direct, 2, 0), atol=1e-4)
 
 
+def test_ultralytics_rectangle_is_the_letterbox_with_less_padding(jpegs):
+    square, rect = (
+        path_of(f"ultralytics-letterbox{end}", 64).taps(jpegs["420"]).last for end in ("", "-rect")
+    )
+    # 61x97: 40x64 in the letterbox, 12 rows of grey on either side
+    assert square.shape == (64, 64, 3)
+    assert rect.shape == (64, 64, 3)
+    square, rect = (
+        path_of(f"ultralytics-letterbox{end}", 128).taps(jpegs["420"]).last for end in ("", "-rect")
+    )
+    # 80x128: 24 rows of grey on either side, or 8
+    assert rect.shape == (96, 128, 3)
+    assert np.array_equal(rect, square[16:112])
+
+
 def test_ultralytics_letterbox_gives_values_in_0_to_1_on_grey_114(jpegs):
     path = path_of("ultralytics-letterbox", 64)
     tensor = path.normalise(path.taps(jpegs["420"]).last)
@@ -221,7 +236,7 @@ def test_the_resize_parts_torchpipes_gpu_from_its_cpu_by_more_than_the_decode(sh
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_only_surrogates_speak_of_calibration(name):
-    assert bool(calibration(path_of(name))) == bool(PRESETS[name].surrogate_of)
+    assert bool(calibration(path_of(name, 64))) == bool(PRESETS[name].surrogate_of)
 
 
 @pytest.mark.parametrize("name", ["torchpipe-gpu", "torchvision-cuda", "dali-gpu"])

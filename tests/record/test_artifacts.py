@@ -146,8 +146,8 @@ def test_every_file_that_a_record_names_is_verified(tmp_path):
     (tmp_path / "trainings").mkdir()
     (tmp_path / log.path).write_bytes(TEXT)
     trained = quickstart().trainings[0].model_copy(update={"files": (log,)})
-    pictures = quickstart_with_pictures(tmp_path).worst[:2]
-    write_small_run(tmp_path, flipped=(), worst=pictures, trainings=(trained,))
+    pictures = quickstart_with_pictures(tmp_path).shown[:2]
+    write_small_run(tmp_path, flipped=(), shown=pictures, trainings=(trained,))
     record = read_record(tmp_path)
     assert {*artifacts_of(record)} == {*every_artifact(record)}
     verify_artifacts(tmp_path, record)

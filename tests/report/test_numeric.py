@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from alignkit.record import BatchCheck, BuildSpread, LogitDistance, NumericDrift
+from alignkit.report.logits_view import numeric_table, sessions_table
 from alignkit.report.matrix_view import matrix_views
-from alignkit.report.numeric_view import numeric_table, sessions_table
 from alignkit.text.names import Names
 from tests.report.records import quickstart
 

@@ -57,18 +57,21 @@ def test_the_cell_itself_shows_its_value_and_the_aligned_one_turns_round():
     aligned, itself, other = cells(against)
     drift = record.matrix[1].drift
     assert itself.kind == "aligned"
-    assert aligned.main == f"{-100 * drift.metrics['recall.macro'].value:+.2f}".replace("-", "−")
+    for measure, metric in zip(aligned.measures, ("recall.macro", "precision.macro"), strict=True):
+        assert measure.main == f"{-100 * drift.metrics[metric].value:+.2f}".replace("-", "−")
+    assert [each.main for each in other.measures] == ["−2.00", "−2.00"]
+    aligned, _, other = cells(against, "churn")
     assert (aligned.lost, aligned.gained) == (
         str(drift.wrong_to_right),
         str(drift.right_to_wrong),
     )
-    assert (other.main, other.lost, other.gained) == ("−2.00", "75", "15")
+    assert (other.lost, other.gained) == ("75", "15")
 
 
 def test_a_turned_interval_lies_the_other_way():
     record = small()
-    forth = cells(views(record)["torchpipe-gpu/torch/fp32"])[2]
-    back = cells(views(record)["pillow/torch/fp32"])[1]
+    forth = cells(views(record)["torchpipe-gpu/torch/fp32"])[2].measures[0]
+    back = cells(views(record)["pillow/torch/fp32"])[1].measures[0]
     ends = forth.interval.translate(str.maketrans("+−", "−+")).strip("[]").split(", ")
     assert back.interval == f"[{ends[1]}, {ends[0]}]"
     assert (forth.symbol, back.main) == ("▼", "+2.00")
@@ -89,7 +92,7 @@ def test_significance_is_corrected_for_the_comparisons_shown():
     changed = record.model_copy(update={"matrix": (record.matrix[0], entry, record.matrix[2])})
     assert max(holm([0.04, 0.03])) > 0.05
     against = views(changed)["torchpipe-gpu/torch/fp32"]
-    assert cells(against)[2].symbol == "▽"
+    assert cells(against)[2].measures[0].symbol == "▽"
     assert "None of 2\xa0changes of macro recall" in against.matrices[0].significant
 
 
@@ -97,7 +100,7 @@ def test_gate_marks_stay_with_the_aligned_reference():
     record = quickstart()
     assert record.verdict.rules
     for view in views(small()).values():
-        assert all(cell.gate is None for each in view.matrices for cell in each.rows[0].cells)
+        assert not any(cell.reasons for each in view.matrices for cell in each.rows[0].cells)
 
 
 def test_page_carries_the_rendered_panels(rendered):

@@ -16,12 +16,12 @@ from alignkit.record import (
     Verdict,
 )
 from alignkit.record.outside_facts import RowHere
+from alignkit.report.logits_view import quantised_table
 from alignkit.report.matrix_view import matrix_views
-from alignkit.report.numeric_view import quantised_table
 from alignkit.report.page_view import key_figures
 from alignkit.report.published_view import published_section
 from alignkit.report.results import results_from_record, results_text
-from alignkit.report.summary_view import summary
+from alignkit.report.terminal_view import summary
 from alignkit.text.names import Names
 from tests.report.records import quickstart
 
@@ -74,12 +74,12 @@ def gate(record):
 def test_the_page_says_the_label_of_simulated_columns_once_above_each_matrix(record, rendered):
     page = (rendered(record) / "index.html").read_text()
     for view in matrix_views(record, Names(record.paths)):
-        heads = {head.name: head.note for head in view.backends}
+        heads = {head.runtime.split()[0]: head.note for head in view.heads}
         assert heads == {"torch": "", "simulated": "as labelled above"}
-        assert len([head for head in view.backends if head.note]) == len(view.paths)
+        assert not any(head.folded for head in view.heads if head.note)
         assert view.simulations == (f"simulated fp32 and simulated fp16: {LABEL}",)
-    # once for each of four metrics, and not under each of three paths
-    assert page.count(f'<span class="surrogate">{view.simulations[0]}</span></caption>') == 4
+    # once for each of three matrices, and not under each of three paths
+    assert page.count(f'<span class="surrogate">{view.simulations[0]}</span></caption>') == 3
 
 
 def test_every_simulated_cell_of_a_matrix_says_so_itself(record, rendered):
@@ -87,7 +87,7 @@ def test_every_simulated_cell_of_a_matrix_says_so_itself(record, rendered):
     ran = sum(entry.state == "simulated" for entry in record.matrix)
     page = (folder / "index.html").read_text()
     panels = re.search(r'<table class="matrix">.*<div class="legend"', page, re.DOTALL)[0]
-    assert panels.count(f'<small title="{LABEL}">simulated</small>') == 4 * ran > 0
+    assert panels.count(f'<small title="{LABEL}">simulated</small>') == 3 * ran > 0
     rows = (folder / "summary.md").read_text().splitlines()
     assert len([row for row in rows if row.startswith("|") and ", simulated |" in row]) == ran
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from alignkit.record import Artifact, PretrainedFacts
-from alignkit.report.summary_view import summary
+from alignkit.report.terminal_view import summary
 from alignkit.report.training_view import training_sections, training_table
 from alignkit.text.names import Names
 
@@ -61,7 +61,7 @@ def test_the_page_names_the_weights_that_trainings_began_with(record):
 
 def test_one_seed_is_never_said_to_tell_of_others(record, rendered):
     single = with_trainings(record, (each for each in record.trainings if each.seed == 0))
-    told = "Intervals cover the choice of images, not the training seed."
+    told = "One seed: the 95 % interval covers other images and ignores retraining."
     folder = rendered(single)
     for each in ((folder / "index.html").read_text(), (folder / "summary.md").read_text()):
         assert told in each
@@ -77,3 +77,10 @@ def test_failed_trainings_and_cells_are_counted_each():
     assert _named(trainings) == "4\N{NO-BREAK SPACE}trainings of p0, p1, p2 and p3"
     both = [*trainings, _Ended("cell", "c", "p0", 0, "")]
     assert _named(both).startswith("4\N{NO-BREAK SPACE}trainings and 1\N{NO-BREAK SPACE}cell of p0")
+
+
+def test_a_model_without_a_log_was_not_trained_by_the_run(record):
+    given = [each.model_copy(update={"epochs": ()}) for each in record.trainings[:1]]
+    made = with_trainings(record, given)
+    (section,) = training_sections(made, Names(made.paths))
+    assert section.words == "1\N{NO-BREAK SPACE}model, not trained by this run"

@@ -2,13 +2,17 @@ import json
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from alignkit.compare.image_table import read_image_table
 from alignkit.compare.predictions import Predictions
 from alignkit.errors import RecordError
+from alignkit.judge.headline import headline_index
 from alignkit.record.document import read_record
 from alignkit.report import render
-from alignkit.report.viewer_data import ImageOrder, viewer_script
+from alignkit.report.image_order import ImageOrder
+from alignkit.report.shown_view import leading_entry
+from alignkit.report.viewer_data import certainty, has_list, viewer_script
 from tests.packed import unpack
 from tests.report.run_folder import write_run
 
@@ -76,8 +80,83 @@ def test_distances_of_images_are_those_of_the_table(run):
     for each in record.images:
         table = read_image_table(folder / each.table.path)
         packed = data["pixels"][f"{each.reference}>{each.candidate}"]
-        assert np.array_equal(unpack(packed["mean"]), table.mean_abs["colour"])
+        assert packed["last"] == "colour"
         assert [stage["stage"] for stage in packed["stages"]] == list(table.max_abs)
+        for stage in packed["stages"]:
+            assert np.array_equal(unpack(stage["mean"]), table.mean_abs[stage["stage"]])
+
+
+def test_the_shift_ranks_the_images_that_changed_and_no_others(run):
+    folder, data = run
+    record = read_record(folder)
+    cells = {cell.key: cell.predictions for cell in record.cells if cell.predictions}
+    comparison = data["comparisons"][5]
+    changed, shift = False, np.zeros(1000)
+    for both in comparison["seeds"]:
+        was, now = (Predictions.from_parquet(folder / cells[key].path) for key in both)
+        flips = was.predicted != now.predicted
+        moved = np.abs(now.logits.astype(float) - was.logits).mean(axis=1)
+        changed, shift = changed | flips, np.maximum(shift, np.where(flips, moved, 0))
+    ranks = unpack(comparison["shift"])
+    assert np.array_equal(ranks > 0, changed)
+    order = np.argsort(shift[changed])
+    assert np.all(np.diff(ranks[changed][order].astype(int)) >= 0)
+    assert ranks.max() == 255
+
+
+def order_of(ids, classes):
+    places = [{name: place for place, name in enumerate(each)} for each in (ids, classes)]
+    return ImageOrder(tuple(ids), *places)
+
+
+def test_the_shift_is_computed_in_float64():
+    before = np.array([[3e38, 0], [2e38, 0], [1, 0]], np.float32)
+    both = [
+        Predictions(("a", "b", "c"), np.zeros(3, np.int64), each, ("cat", "dog"))
+        for each in (before, -before)
+    ]
+    assert order_of("abc", ["cat", "dog"]).shifts([both]).tolist() == [255, 170, 85]
+
+
+def test_an_image_without_finite_logits_has_no_margin():
+    logits = np.array([[3, 1], [np.inf, 1]], np.float32)
+    found = Predictions(("a", "b"), np.zeros(2, np.int64), logits, ("cat", "dog"))
+    assert order_of("ab", ["cat", "dog"]).margins(found) == pytest.approx([2, np.nan], nan_ok=True)
+
+
+def test_a_comparison_says_whether_both_cells_were_served_the_same_path(run):
+    folder, data = run
+    record = read_record(folder)
+    served = {each["entry"]: each["same"] for each in data["comparisons"]}
+    assert served == {
+        index: record.matrix[index].trained_with == record.matrix[index].evaluated_with
+        for index in served
+    }
+    assert len({*served.values()}) == 2
+
+
+def test_the_list_begins_with_the_cell_of_the_headline(run):
+    folder, data = run
+    record = read_record(folder)
+    assert data["leading"] == headline_index(record)
+
+
+def test_page_and_list_begin_with_the_cell_of_the_verdict_though_another_changes_more(run):
+    folder, _ = run
+    record = read_record(folder)
+    cells = [each for each in record.matrix if each.drift and each.trained_with == "opencv"]
+    least = min((each for each in cells if each.churn), key=lambda each: each.churn)
+    rules = [
+        each.model_copy(update={"state": "fail" if each.place == least.place else "pass"})
+        for each in record.verdict.rules
+    ]
+    verdict = record.verdict.model_copy(update={"rules": tuple(rules)})
+    record = record.model_copy(update={"verdict": verdict})
+    index = record.matrix.index(least)
+    headline = headline_index(record)
+    assert leading_entry(record.matrix, headline) == headline == index
+    pair = frozenset((least.row.preprocesses[0], least.evaluated_with))
+    assert leading_entry(record.matrix, headline, pair) == index
 
 
 def test_stored_pixels_are_named_with_their_script(run):
@@ -86,6 +165,35 @@ def test_stored_pixels_are_named_with_their_script(run):
     for each in data["stored"]:
         text = (folder / each["script"]).read_text()
         assert text.startswith(f'(self.alignkitPixels??={{}})["{each["script"]}"]=')
+
+
+def test_probabilities_and_margins_are_the_softmax_of_the_stored_logits(run):
+    folder, data = run
+    record = read_record(folder)
+    shown = list(dict.fromkeys(image.id for image in record.shown))
+    for cell in [cell for cell in record.cells if cell.predictions][::17]:
+        stored = Predictions.from_parquet(folder / cell.predictions.path)
+        rows = stored.logits[[stored.ids.index(name) for name in shown]].astype(np.float64)
+        found = {name: unpack(each) for name, each in data["certainty"][cell.key].items()}
+        largest = softmax(rows, axis=1).max(axis=1)
+        assert found["chance"] / 1000 == pytest.approx(largest, abs=0.0005001)
+        second, first = np.sort(rows, axis=1)[:, -2:].T
+        assert found["margin"] / 100 == pytest.approx(first - second, abs=0.005001)
+
+
+def test_a_logit_that_is_no_number_has_no_probability(run):
+    record = read_record(run[0])
+    image = record.shown[0]
+    logits = np.array([[np.nan, 1.0], [np.inf, 0.0]], np.float32)
+    read = {"cell": Predictions((image.id, "other"), np.zeros(2, np.int64), logits, ("a", "b"))}
+    assert unpack(certainty(record, read)["cell"]["chance"])[0] == 65_535
+
+
+def test_a_margin_too_large_for_its_parts_is_kept_exactly(run):
+    record = read_record(run[0])
+    logits = np.array([[1234.5678, 0.0]], np.float32)
+    read = {"cell": Predictions((record.shown[0].id,), np.zeros(1, np.int64), logits, ("a", "b"))}
+    assert unpack(certainty(record, read)["cell"]["margin"])[0] == logits[0, 0]
 
 
 def test_page_loads_the_data_and_has_a_place_for_the_list(run):
@@ -97,6 +205,16 @@ def test_page_loads_the_data_and_has_a_place_for_the_list(run):
 
 def test_a_record_without_files_needs_no_viewer(record, tmp_path):
     assert viewer_script(record, tmp_path) == ""
+
+
+def test_predictions_that_are_compared_with_nothing_need_no_list(run):
+    record = read_record(run[0])
+    aligned = tuple(each for each in record.cells if each.aligned and each.predictions)
+    assert aligned
+    assert record.images
+    alone = record.model_copy(update={"cells": aligned, "shown": ()})
+    assert viewer_script(alone, run[0]) == ""
+    assert (has_list(record), has_list(alone)) == (True, False)
 
 
 def test_a_missing_file_is_named(run, tmp_path):

@@ -1,6 +1,7 @@
 """The forms of a report: a copy, a single file, fewer images, a limit."""
 
 import re
+from collections import Counter
 
 import html5lib
 import pytest
@@ -70,21 +71,82 @@ def test_a_report_in_its_runs_folder_keeps_no_picture_in_memory(run, monkeypatch
     assert most == 1
 
 
-@pytest.mark.parametrize(("text", "most"), [("none", 0), ("worst:1", 1), ("worst:3", 3)])
+@pytest.mark.parametrize(("text", "most"), [("none", 0), ("1", 1), ("2", 2)])
 def test_no_more_images_are_shown_than_asked_for(run, tmp_path, text, most):
     wanted = form(single_file=False, images=text, max_report_size="")
     page = write_report(run, wanted, tmp_path).page
-    pairs = {(each.reference, each.candidate) for each in quickstart().worst}
-    assert shown(page) == most * len(pairs)
-    assert f"shows {most * len(pairs) or 'none'} of the" in page.read_text()
-    assert len(list((tmp_path / "img").glob("*"))) <= 3 * most * len(pairs) if most else True
+    groups = Counter((each.candidate, each.why) for each in quickstart().shown)
+    expected = sum(min(most, number) for number in groups.values())
+    assert shown(page) == expected
+    assert f"shows {expected or 'none'} of the" in page.read_text()
+    assert len(list((tmp_path / "img").glob("*"))) <= 3 * expected
+
+
+def changed_run(folder, change):
+    """A run's folder of pictures, whose shown images are others."""
+    record = quickstart(folder)
+    write_record(record.model_copy(update=change(record)), folder)
+    return folder
+
+
+def test_the_form_counts_an_image_that_is_shown_for_two_reasons_once(tmp_path):
+    def twice(record):
+        first = next(each for each in record.shown if each.why == "changed")
+        return {"shown": (first, first.model_copy(update={"why": "pixels"}), *record.shown[-2:])}
+
+    page = write_report(changed_run(tmp_path, twice), ReportOptions(images=0)).page.read_text()
+    assert page.count("shows none of the 3 stored images") == 1
+
+
+def test_a_single_file_counts_the_images_whose_cards_it_has(tmp_path):
+    def many(record):
+        first = next(each for each in record.shown if each.why == "changed")
+        images = [first.model_copy(update={"id": f"{number}.jpg"}) for number in range(30)]
+        return {"shown": tuple(images)}
+
+    options = ReportOptions(single_file=True, images=99)
+    page = write_report(changed_run(tmp_path, many), options).page
+    assert f"shows {shown(page)} of the 30 stored images" in page.read_text()
+
+
+def test_images_that_changed_carry_the_sentence_about_the_form_and_no_others_do(run, tmp_path):
+    text = write_report(run, ReportOptions(images=1), tmp_path / "some").page.read_text()
+    assert text.count("This form of the report shows") == 1
+
+    def unchanged(record):
+        kept = tuple(each for each in record.shown if each.why == "pixels")
+        return {"shown": kept, "shown_pairs": ()}
+
+    folder = changed_run(tmp_path / "other", unchanged)
+    text = write_report(folder, ReportOptions(images=1)).page.read_text()
+    assert text.count("This form of the report shows") == 1
+
+
+def test_random_images_alone_have_their_own_title(tmp_path):
+    def random(record):
+        image = record.shown[0].model_copy(update={"why": "random"})
+        return {"shown": (image,), "shown_pairs": ()}
+
+    text = write_report(changed_run(tmp_path, random), ReportOptions()).page.read_text()
+    assert '<h2 id="largest-title">Images drawn at random</h2>' in text
+    assert '<a href="#largest">Random images</a>' in text
+    assert "Largest pixel differences" not in text
+    assert "whose pixels differ most" not in text
+
+
+def test_a_file_that_another_image_names_frees_nothing(run):
+    first = quickstart().shown[0]
+    wanted = [first, first.model_copy(update={"why": "random"}), *quickstart().shown[1:2]]
+    sizes = {file: 10 for each in wanted for file in each.artifacts}
+    kept = module._fewer(wanted, 1, lambda file: bytes(sizes[file]), ReportOptions())
+    assert len({file for each in kept for file in each.artifacts}) < len(sizes)
 
 
 def test_all_images_are_shown_without_a_remark(run, tmp_path):
     page = write_report(
         run, form(single_file=False, images="all", max_report_size=""), tmp_path
     ).page
-    assert shown(page) == len(quickstart().worst)
+    assert shown(page) == len(quickstart().shown)
     assert "This form of the report" not in page.read_text()
 
 
@@ -103,8 +165,8 @@ def test_a_limit_leaves_out_the_least_bad_images_and_says_so(run, tmp_path, sing
     written = write_report(run, ReportOptions(single_file=single, images=99, max_bytes=limit), out)
     files = [each for each in (tmp_path / "c").rglob("*") if each.is_file()]
     assert sum(each.stat().st_size for each in files) == written.bytes <= limit
-    assert 0 < written.left_out == len(quickstart().worst) - shown(written.page)
-    first = quickstart().worst[0].id
+    assert 0 < written.left_out == len(quickstart().shown) - shown(written.page)
+    first = quickstart().shown[0].id
     assert first in written.page.read_text()
 
 
@@ -133,7 +195,8 @@ def test_a_missing_picture_is_told_so(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("images", "size"), [("some", ""), ("worst:", ""), ("", "big"), ("", "5M"), ("", "0MB")]
+    ("images", "size"),
+    [("some", ""), ("worst:3", ""), ("-1", ""), ("", "big"), ("", "5M"), ("", "0MB")],
 )
 def test_unknown_forms_are_refused(images, size):
     with pytest.raises(ConfigError, match="--"):

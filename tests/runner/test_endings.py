@@ -9,7 +9,7 @@ from PIL import Image
 
 from alignkit.experiment import load_experiment
 from alignkit.progress import NoProgress
-from alignkit.report.summary_view import summary
+from alignkit.report.terminal_view import summary
 from alignkit.report.write_report import ReportOptions, write_report
 from alignkit.runner import run_experiment
 from alignkit.workspace import Context, Workspace
@@ -71,15 +71,15 @@ def test_the_first_line_counts_the_models_and_nothing_is_called_aligned(ran):
     assert record.verdict.state == "error"
     assert record.verdict.exit_code == 3
     first, second, *_ = summary(record, run / "index.html").splitlines()
-    assert first == "four: ERROR, 1 of 4 models could be measured"
-    assert second.startswith("No prediction changed in any of 1 comparisons; ")
+    assert first == "four: ERROR (1 of 4 models could be measured)"
+    assert second.startswith("3 of 4 checks could not be measured: churn, trained with one ")
     shown = [(run / name).read_text() for name in ("index.html", "summary.md", "results.json")]
     for text in (*shown, summary(record, run / "index.html")):
         assert "1 of 4 models could be measured" in text
         assert "Aligned" not in text
         assert "Informational" not in text  # its exit code is an error's
     sentence = json.loads(shown[2])["verdict"]["sentence"]
-    assert sentence.startswith("1 of 4 models could be measured. No prediction changed")
+    assert sentence.startswith("1 of 4 models could be measured. 3 of 4 checks could not")
 
 
 @pytest.mark.parametrize("surface", ["terminal", "summary.md", "index.html"])
@@ -97,5 +97,9 @@ def test_each_distinct_reason_stands_once_with_the_models_it_hit(ran, surface):
         assert "| broken and again | 4 |" in text
     if surface == "index.html":
         text = "\n".join(each for each in text.splitlines() if "Failed:" in each)
+    # the verdict names the first reason, too
+    text = "\n".join(
+        each for each in text.splitlines() if " checks could not be measured" not in each
+    )
     assert text.count("own:Nope") == 1
     assert text.count("own:Nada") == 1

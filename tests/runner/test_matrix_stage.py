@@ -8,6 +8,7 @@ from alignkit.compare.predictions import Predictions
 from alignkit.outcome import Measured
 from alignkit.place import Column, Row
 from alignkit.runner.matrix_stage import CellLines
+from alignkit.tasks.classification import Classification
 from alignkit.text.names import Names
 
 
@@ -20,6 +21,7 @@ def cell(path, ids, *, aligned=False):
         aligned=aligned,
         place=SimpleNamespace(row=row, column=Column(path, "torch", "fp32")),
         training=SimpleNamespace(row=row, given=None),
+        task=Classification(),
     )
     predictions = Predictions(tuple(ids), labels, logits, ("x", "y"))
     answer = SimpleNamespace(predictions=predictions)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alignkit.errors import DataError
+from alignkit.errors import ConfigError, DataError
 from alignkit.predict.given_model import given_model, open_given
 from alignkit.search import match
 from alignkit.search.configurations import configurations
@@ -155,7 +155,7 @@ def test_a_model_without_one_value_for_each_class_is_refused_when_it_is_opened(t
             dimension.dim_value = size
     onnx.save(model, tmp_path / "model.onnx")
     with (
-        pytest.raises(DataError, match=r"gives outputs of \?x40x1x1; a classifier gives a row"),
+        pytest.raises(ConfigError, match=r"has the shape \(1, 40, 1, 1\), expected \(1, classes\)"),
         open_given(given_model(str(tmp_path / "model.onnx")), (8, 8)),
     ):
         pass

@@ -11,7 +11,9 @@ from alignkit.decoders import Decoded
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import DataError
-from alignkit.preprocess import Colour, Crop, Normalise, Preprocess, Resize
+from alignkit.findings.stage_yaml import stage_block
+from alignkit.preprocess import Colour, Crop, Preprocess, Resize
+from alignkit.preprocess.normalise import Normalise
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
 from alignkit.resizers.torch import TorchResizer
@@ -20,7 +22,6 @@ from alignkit.search import match
 from alignkit.search.configurations import configurations
 from alignkit.search.first_images import first_images
 from alignkit.search.match_result import Match
-from alignkit.search.match_text import stage_block
 from alignkit.search.recolouring import MISREADINGS, recoloured
 from alignkit.search.recorded_target import _read_recorded, recorded_target
 from alignkit.search.stored_tensors import stored_tensors

@@ -1,6 +1,7 @@
 """The search finds what is known to be the nearest, and says how near."""
 
 import json
+import os
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
@@ -17,30 +18,49 @@ from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import ConfigError, MissingDependency, NothingCompared
 from alignkit.experiment import load_experiment
 from alignkit.experiment.preprocess_option import PreprocessOption
+from alignkit.findings.stage_yaml import stage_block
 from alignkit.isolation.worker import Encoded
 from alignkit.plugins import Plugin
-from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
+from alignkit.preprocess import Colour, Crop, Orient, Preprocess, Quantise, Resize
+from alignkit.preprocess.normalise import Normalise
 from alignkit.preprocess.presets import PRESETS
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
 from alignkit.resizers.torch import TorchResizer
+from alignkit.search import configurations as configurations_module
 from alignkit.search import match
 from alignkit.search.configuration_distances import MeasureDistances
 from alignkit.search.configurations import (
     Configuration,
-    Geometry,
+    Framing,
     configurations,
     serving_options,
     variants,
 )
 from alignkit.search.match_result import Match
-from alignkit.search.match_text import as_json, headline, label, stage_block, yaml_block
+from alignkit.search.match_text import as_json, headline, label, yaml_block
 from alignkit.search.recolouring import MISREADINGS, recoloured
 from alignkit.search.target import Target, preprocess_of, preprocess_target
 from tests.photos import encoded, exif, make_jpegs, whole_photo
 from tests.stacks import samples_of
 
-SMALL = Geometry(Resize(OpenCVResizer(), (8, 8)))
+
+class LoudResizer(OpenCVResizer):
+    """One whose library writes to standard output when it is first used."""
+
+    def resize(self, image, height, width):
+        os.write(1, b"[sequential.cpp:115] Sequential: min=1, max=1\n")
+        return super().resize(image, height, width)
+
+
+def test_a_library_that_writes_when_it_is_first_used_is_not_heard(monkeypatch, capfd):
+    monkeypatch.setattr(configurations_module, "variants", lambda _: iter([LoudResizer()]))
+    squash = Framing(Resize(OpenCVResizer(), (8, 8)), orient="exif")
+    configurations(squash, decoders=["opencv"], resizers=["opencv"])
+    assert capfd.readouterr().out == ""
+
+
+SMALL = Framing(Resize(OpenCVResizer(), (8, 8)))
 BASE = ("opencv", "pillow", "simplejpeg", "torchvision")
 RESIZERS = ("opencv", "pillow", "torch", "torchvision", "torchpipe")
 
@@ -75,7 +95,7 @@ class NeedsAValue(PillowDecoder):
 def test_a_plugin_that_a_search_cannot_try_is_refused_by_its_name(monkeypatch):
     plugin = Plugin(f"{__name__}:NeedsAValue", package="mine")
     monkeypatch.setitem(DECODERS.own, "mine", plugin)
-    geometry = Geometry.of(preprocess_of("pillow-train", 32))
+    geometry = Framing.of(preprocess_of("pillow-train", 32))
     with pytest.raises(ConfigError, match="decoder 'mine' has options without a default, so a"):
         configurations(geometry, decoders=["mine"])
     assert configurations(geometry, resizers=["pillow"])
@@ -92,7 +112,7 @@ def test_a_stack_this_machine_has_is_found_exactly(preset):
     assert winner.unseen_identical == found.unseen == 3
     assert found.holds
     assert found.ranking[1].mean_abs.value > 0
-    same = [each.preprocess(Geometry.of(path), path.normalise) for each in winner.configurations]
+    same = [each.preprocess(Framing.of(path), path.normalise) for each in winner.configurations]
     assert any(
         (each.decode, each.resize) == (path.decode, path.resize)
         or path.decode.orients
@@ -147,7 +167,7 @@ def test_the_search_narrows_and_gives_what_trying_everything_gives():
     assert found.winner.mean_abs.value <= nearest + 1e-9
 
 
-FITS = [SMALL, Geometry(Resize(OpenCVResizer(), (9, 7), "letterbox"), orient="exif")]
+FITS = [SMALL, Framing(Resize(OpenCVResizer(), (9, 7), "letterbox"), orient="exif")]
 RULES = ("none", "round", "truncate")
 
 
@@ -339,13 +359,16 @@ def test_the_option_of_a_jpeg_engine_is_its_preset_with_the_pixels_of_repeated_c
     ("given", "size", "message"),
     [
         ("opencv-trian", 96, "did you mean 'opencv-train'"),
-        ("opencv-train", None, "--size 224"),
         ("absent.yaml", None, "no such file"),
     ],
 )
 def test_a_target_that_cannot_be_found_is_refused_with_the_next_step(given, size, message):
     with pytest.raises(ConfigError, match=message):
         preprocess_of(given, size)
+
+
+def test_a_preset_is_of_224_px_unless_told():
+    assert preprocess_of("opencv-train", None).size == (224, 224)
 
 
 def test_a_yaml_file_is_one_path_or_an_experiment(tmp_path):

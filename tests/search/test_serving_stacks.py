@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.samples import Samples
 from alignkit.search import match
 from alignkit.search.configurations import configurations
-from alignkit.search.match_result import EXPLAINS_MOST, Match
+from alignkit.search.match_result import Match
 from alignkit.search.match_text import as_json, headline, label, paste
 from alignkit.search.recorded_target import recorded_target
 from tests.search.serving_stacks import INSIDE, OUTSIDE, Stack

@@ -1,5 +1,6 @@
 """Serving code with one fault: its recorded stages name the stage that has it, and the fault."""
 
+import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,21 +11,25 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from alignkit.errors import ConfigError, DataError
 from alignkit.preprocess import Orient, Preprocess
 from alignkit.samples import Samples
 from alignkit.search import tap_blame
+from alignkit.search.configurations import Framing
 from alignkit.search.image_names import samples_named
 from alignkit.search.stored_taps import stored_taps
 from alignkit.search.tap_blame import blame, nearest_to_the_last
 from alignkit.search.tap_report import StageReport, TapReport
 from alignkit.search.tap_text import as_json, rows, verdict
 from alignkit.search.target import preprocess_of
+from alignkit.search.target_guess import crop_roundings
 from alignkit.tap_recorder import Tap
 from tests.search.test_search import photographs
 
 SIDE = 48
+PILLOW = {"decoders": ("pillow",), "resizers": ("pillow",)}
 ONLY = {"decoders": ("opencv", "simplejpeg"), "resizers": ("opencv", "pillow", "torch")}
 MEAN, STD = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])
 
@@ -95,7 +100,7 @@ def judged(folder: Path, serving: Serving, path: Preprocess | None = None) -> Ta
 
 
 def only_fault(report: TapReport, stage: str) -> StageReport:
-    assert [each.stage for each in report.stages if each.parts] == [stage]
+    assert [each.stage for each in report.stages if each.differs] == [stage]
     first = report.first
     assert first is not None
     assert first.state == "explained"
@@ -127,6 +132,7 @@ def test_swapped_channels_that_are_restored_are_a_note(tmp_path):
     report = judged(tmp_path, serving)
     assert report.first is None
     assert "held in reverse channel order" in report.stages[0].note
+    assert [each.cumulative.identical for each in report.stages] == [len(images())] * 3
     assert "back in the reference's order" in report.stages[2].note
 
 
@@ -159,6 +165,71 @@ def test_a_wrong_resize_is_named_with_its_options(tmp_path, serve, text, meaning
     assert first.remains < 1e-3
 
 
+def record_crops(
+    folder: Path, *, resample=Image.Resampling.BICUBIC, to_whole=int, half=round, side=SIDE
+) -> TapReport:
+    """Record timm's evaluation (Pillow, shorter side, centre crop) with some options changed."""
+    tap, short = Tap(), SIDE * 8 // 7
+    tap.to(folder)
+    for row, name in enumerate(images().ids):
+        image = Image.open(io.BytesIO(images().read(row))).convert("RGB")
+        tap("decode", np.asarray(image), name)
+        sizes = [to_whole(short * each / min(image.size)) for each in image.size]
+        resized = tap("resize", np.asarray(image.resize(sizes, resample)), name)
+        top, left = (half((each - side) / 2) for each in resized.shape[:2])
+        tap("crop", resized[top : top + side, left : left + side], name)
+    return blame(stored_taps(folder, images()), images(), reference("timm-eval"), **PILLOW)
+
+
+def test_another_rounding_of_the_longer_side_is_named_with_both_sizes(tmp_path):
+    report = record_crops(tmp_path, to_whole=lambda side: int(side + 0.5))
+    first = only_fault(report, "resize")
+    assert [each.text for each in first.causes] == ["resize.rounding: down → nearest"]
+    assert first.remains == 0.0
+    other = first.other_size
+    assert other.recorded == np.load(next(tmp_path.glob(f"resize/**/{other.image}*"))).shape[:2]
+    sizes = "against the reference's {}x{}".format(*other.reference)
+    assert f"{other.images} of {len(images())} images have another size" in verdict(report)
+    assert sizes in verdict(report)
+    assert sizes in list(rows(report))[1][-1]
+
+
+def test_a_rounding_and_a_resizer_are_named_together(tmp_path):
+    report = record_crops(
+        tmp_path,
+        to_whole=lambda side: int(side + 0.5),
+        resample=Image.Resampling.BILINEAR,
+    )
+    texts = [each.text for each in only_fault(report, "resize").causes]
+    assert texts == ["resize.rounding: down → nearest", "resizer: pillow filter=bicubic → bilinear"]
+
+
+def test_another_half_of_an_odd_margin_is_named_by_its_option(tmp_path):
+    first = only_fault(record_crops(tmp_path, half=int), "crop")
+    assert [each.text for each in first.causes] == ["crop.half: even → down"]
+
+
+def test_the_other_roundings_of_a_crop_are_all_but_its_own():
+    path = reference("timm-eval")
+    geometry = Framing.of(replace(path, crop=replace(path.crop, half="down")))
+    found = {(each.resize.rounding, each.crop.half) for each in crop_roundings(geometry)}
+    assert ("down", "even") in found
+    assert ("down", "down") not in found
+    assert len(found) == 5
+
+
+def test_another_size_of_the_crop_is_named_by_its_option(tmp_path):
+    first = only_fault(record_crops(tmp_path, side=40), "crop")
+    assert [each.text for each in first.causes] == [f"crop.size: {SIDE}x{SIDE} → 40x40"]
+
+
+def test_sizes_without_a_cause_are_shown(tmp_path):
+    report = record_crops(tmp_path, to_whole=lambda side: int(side) + 3)
+    assert report.first.stage == "resize"
+    assert "No cause found: no configuration that was tried gives these sizes" in verdict(report)
+    assert "against the reference's" in verdict(report)
+
+
 def test_a_missing_antialias_is_said_in_words(tmp_path):
     serving = Serving(decode=unturned)  # as Pillow does
     first = only_fault(judged(tmp_path, serving, reference("pillow-train")), "resize")
@@ -179,7 +250,7 @@ def test_another_size_has_no_distance_and_a_cause(tmp_path):
     first = report.first
     assert first.stage == "resize"
     assert first.isolated is None
-    assert first.causes[0].text == f"geometry: squash to {SIDE}x{SIDE} → squash to 40x40"
+    assert first.causes[0].text == f"resize.size: {SIDE}x{SIDE} → 40x40"
 
 
 def test_another_normalisation_is_named(tmp_path):
@@ -215,9 +286,9 @@ def test_two_faults_are_two_stages(tmp_path):
         normalise=lambda image: normalised(image[..., ::-1]),
     )
     report = judged(tmp_path, serving)
-    assert [each.stage for each in report.stages if each.parts] == ["resize", "normalise"]
+    assert [each.stage for each in report.stages if each.differs] == ["resize", "normalise"]
     assert "interpolation=linear → area" in verdict(report)
-    assert "Then, on its own recorded input, normalise" in verdict(report)
+    assert "Also different, on its own recorded input: normalise" in verdict(report)
 
 
 def test_a_blur_is_no_diagnosis(tmp_path):
@@ -226,7 +297,7 @@ def test_a_blur_is_no_diagnosis(tmp_path):
     assert report.first.stage == "resize"
     assert report.first.state == "not explained"
     assert not report.first.causes
-    assert "No hypothesis explains most of it; the nearest is" in verdict(report)
+    assert "No cause explains most of it; the nearest is" in verdict(report)
 
 
 def test_without_a_reference_the_nearest_to_the_last_tap_is_taken(tmp_path):
@@ -364,7 +435,7 @@ def test_a_recorded_image_that_cannot_be_compared_is_left_out_with_its_reason(tm
     assert report.first is report.stages[1]
     assert report.first.state == "not explained"
     assert (
-        f"First parts at resize (tap after_resize): 1 of {len(images())} images could not be "
+        f"First difference: resize (tap after_resize). 1 of {len(images())} images could not be "
         f"compared; first: {images().ids[0]}: the array holds NaN or infinity."
     ) in verdict(report)
 
@@ -378,7 +449,7 @@ def test_stages_of_nan_alone_are_never_the_reference_s(tmp_path, reverse):
     serving = Serving(decode=lambda data: decoded(data)[..., ::order], resize=broken)
     report = judged(tmp_path, serving)
     assert [each.state for each in report.stages[1:]] == ["not explained", "not explained"]
-    assert not any(row[-1].startswith("parts") for row in rows(report))
+    assert not any("no cause" in row[-1] for row in rows(report))
     assert [row[2] for row in rows(report)][1] == "the array holds NaN or infinity"
     assert f"{len(images())} of {len(images())} images could not be compared" in verdict(report)
     assert "shape" not in verdict(report)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from alignkit.record.diff_document import GivenModel
-from alignkit.studies.diff.diff_predictions import MixedLogits, flips_sentence, prediction_drift
+from alignkit.studies.diff.diff_predictions import MixedRecords, flips_sentence, prediction_drift
+from alignkit.task_facts import CLASSIFICATION
 from alignkit.text.diff_words import prediction_lines
 
 MODEL = GivenModel(name="m.onnx", sha256="", runtime="onnxruntime", outputs=3)
@@ -13,8 +14,8 @@ LOGITS = np.array([[3, 1, 0], [0, 2, 1], [1, 0, 4], [5, 1, 1]], np.float32)
 
 def drifted(before, after):
     ids = tuple(f"{place}.png" for place in range(len(before)))
-    logits = {frozenset(): before, frozenset({"resize"}): after}
-    return prediction_drift(MixedLogits(ids, logits, ()), ("a", "b", "c"))
+    logits = {frozenset(): [*before], frozenset({"resize"}): [*after]}
+    return prediction_drift(MixedRecords(ids, logits, ()), ("a", "b", "c"))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -24,7 +25,7 @@ def test_an_output_that_is_not_finite_on_both_paths_is_not_judged(value):
     drift = drifted(before, after)
     assert (drift.n, drift.non_finite, drift.flips) == (2, 2, 0)
     assert "2\N{NO-BREAK SPACE}images with a NaN or infinite output are not judged" in (
-        prediction_lines(drift, MODEL)
+        prediction_lines(drift, MODEL, CLASSIFICATION)
     )
     assert "of 2\N{NO-BREAK SPACE}predictions" in flips_sentence(drift, "m.onnx")
 
@@ -34,7 +35,7 @@ def test_nothing_is_said_to_be_unchanged_where_no_output_is_finite():
     drift = drifted(lost, lost)
     assert (drift.n, drift.non_finite, drift.churn.value) == (0, 4, None)
     assert flips_sentence(drift, "m").startswith("no prediction of m is judged: no image has fin")
-    lines = "\n".join(prediction_lines(drift, MODEL))
+    lines = "\n".join(prediction_lines(drift, MODEL, CLASSIFICATION))
     assert "logits: – (no sample has finite logits" in lines
     assert "margins: – (no image has finite logits" in lines
 
@@ -42,9 +43,9 @@ def test_nothing_is_said_to_be_unchanged_where_no_output_is_finite():
 def test_a_margin_that_grows_is_gained():
     (line,) = (
         each
-        for each in prediction_lines(drifted(LOGITS, 1.5 * LOGITS), MODEL)
+        for each in prediction_lines(drifted(LOGITS, 1.5 * LOGITS), MODEL, CLASSIFICATION)
         if each.startswith("margins")
     )
     assert line.startswith("margins: 50.0\N{NO-BREAK SPACE}% gained in the median; ")
-    less = prediction_lines(drifted(LOGITS, 0.5 * LOGITS), MODEL)
+    less = prediction_lines(drifted(LOGITS, 0.5 * LOGITS), MODEL, CLASSIFICATION)
     assert any("50.0\N{NO-BREAK SPACE}% lost in the median" in each for each in less)

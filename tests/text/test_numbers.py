@@ -14,6 +14,7 @@ from alignkit.text.numbers import (
     plain,
     points,
     shorten,
+    shorten_middle,
     signed,
     significant,
     unsigned,
@@ -25,9 +26,10 @@ from alignkit.text.numbers import (
     [
         (-0.0042, f"{MINUS}0.42"),
         (0.0042, "+0.42"),
-        (0.0, "0.00"),
-        (-1e-6, "≈0.00"),
-        (1e-6, "≈0.00"),
+        (0.0, "0"),
+        (-0.0, "0"),
+        (-1e-6, "0.00"),
+        (1e-6, "0.00"),
         (-0.00005, f"{MINUS}0.01"),
     ],
 )
@@ -56,15 +58,15 @@ def test_only_all_and_none_read_as_all_and_none(fraction, text):
 def test_a_small_positive_number_never_reads_as_zero():
     assert plain(0.0001, 3) == "<0.001"
     assert plain(0.0006, 3) == "0.001"
-    assert plain(0.0, 3) == "0.000"
+    assert plain(0.0, 3) == "0"
 
 
 def test_a_number_that_rounds_to_zero_has_no_sign_in_an_interval_either():
     estimate = Estimate(value=-1e-7, low=-0.0023, high=2e-7)
-    assert interval(estimate) == f"[{MINUS}0.23, ≈0.00]"
-    assert estimated(estimate) == f"≈0.00 [{MINUS}0.23, ≈0.00]"
+    assert interval(estimate) == f"[{MINUS}0.23, 0.00]"
+    assert estimated(estimate) == f"0.00 [{MINUS}0.23, 0.00]"
     assert interval(replace(estimate, low=1e-7, high=0.01), share=True) == "[<0.01, 1.00]"
-    assert plain(-1e-7, 3) == "≈0.000"
+    assert plain(-1e-7, 3) == "0.000"
     assert unsigned(1e-6, 0.0042) == "<0.01–0.42 pp"
 
 
@@ -91,5 +93,17 @@ def test_long_texts_are_shortened():
 
 
 def test_a_negative_zero_is_zero():
-    assert signed(-0.0, 2) == "0.00"
-    assert interval(Estimate(value=-0.0, low=-0.0, high=-0.0)) == "[0.00, 0.00]"
+    assert signed(-0.0, 2) == "0"
+    assert interval(Estimate(value=-0.0, low=-0.0, high=-0.0)) == "[0, 0]"
+
+
+@pytest.mark.parametrize("most", [5, 6, 30])
+def test_a_name_shortened_in_the_middle_keeps_both_ends(most):
+    name = "".join(chr(ord("a") + place % 26) for place in range(180))
+    found = shorten_middle(name, most)
+    first, last = found.split("…")
+    assert len(found) == most
+    assert name.startswith(first)
+    assert name.endswith(last)
+    assert len(first) - len(last) in {0, 1}
+    assert shorten_middle(name[:most], most) == name[:most]

@@ -25,6 +25,16 @@ def test_two_libraries_are_named_with_their_options_and_without_a_size_they_shar
     )
 
 
+def test_a_letterbox_in_steps_names_its_steps():
+    rect = "{preset: ultralytics-letterbox-rect, size: 96}"
+    square = "{preset: ultralytics-letterbox, size: 96}"
+    assert changed(square, rect, "resize") == "auto: False → True"
+    assert changed(rect, square, "resize") == "auto: True → False"
+    assert changed(rect, "{preset: pillow-train, size: 96}", "resize") == (
+        "OpenCV interpolation=linear 96x96 letterbox auto=True → Pillow filter=bilinear 96x96"
+    )
+
+
 def test_short_stages_are_named_in_full():
     assert changed("opencv-train", "{preset: opencv-train, colour: bgr}", "colour") == "rgb → bgr"
 

@@ -11,7 +11,7 @@ from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
 from alignkit.experiment.train_option import Augment, Recipe
 from alignkit.plan import make_plan
-from alignkit.preprocess import Normalise
+from alignkit.preprocess.normalise import Normalise
 from alignkit.record import PathFacts
 from alignkit.text.names import Names
 from alignkit.train.training_draws import chosen_path

@@ -14,7 +14,7 @@ import torch
 from alignkit.errors import MissingDependency, TrainingError, WorkspaceError
 from alignkit.experiment.train_option import Augment
 from alignkit.models.architectures import build_model
-from alignkit.preprocess import Normalise
+from alignkit.preprocess.normalise import Normalise
 from alignkit.rank import ALONE
 from alignkit.record import Epoch
 from alignkit.torch_settings import gpu_present

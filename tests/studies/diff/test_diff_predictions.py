@@ -9,7 +9,7 @@ from alignkit.errors import ConfigError, DataError
 from alignkit.experiment.yaml_argument import named_paths
 from alignkit.predict.given_model import given_model, open_given, own_size
 from alignkit.progress import NoProgress
-from alignkit.studies.diff import DiffRequest, diff
+from alignkit.studies.diff import DiffRequest, diff, diff_predictions
 from tests.cli.test_match import linear_model
 from tests.studies.diff.test_diff import FILES, samples_of
 
@@ -94,6 +94,21 @@ def test_a_path_against_itself_changes_nothing_and_says_what_so_few_images_can_m
     assert "may show in none of 6" in pair.matter[0]
 
 
+def test_the_reference_is_predicted_once_for_all_candidates(model, record, monkeypatch):
+    def counted(session, samples, images, wanted):
+        asked.append([*wanted])
+        return mixture_records(session, samples, images, wanted)
+
+    asked: list[list[frozenset[str]]] = []
+    mixture_records = diff_predictions.mixture_records
+    monkeypatch.setattr(diff_predictions, "mixture_records", counted)
+    area = "{name: area, preset: opencv-train, resize: {interpolation: area}}"
+    pairs = compared(model, *PATHS, area).pairs
+    assert [frozenset() in each for each in asked] == [True, False]
+    assert pairs[0].predictions == record.pairs[0].predictions
+    assert pairs[1].predictions == compared(model, PATHS[0], area).pairs[0].predictions
+
+
 def test_images_that_a_path_cannot_prepare_are_counted(model):
     nearest = "{name: chroma, preset: opencv-train, decode: {name: simplejpeg, chroma: nearest}}"
     drift = compared(model, "opencv-train", nearest).pairs[0].predictions
@@ -154,7 +169,7 @@ def test_weights_need_an_architecture_and_run_with_it(tmp_path):
     with open_given(given_model(f"{{weights: {file}, model: small-cnn}}"), (SIZE, SIZE)) as opened:
         assert len(opened.outputs) == 7
         assert opened.runtime.startswith("torch ")
-        assert opened.session.predict(np.zeros((2, 3, SIZE, SIZE), np.float32)).shape == (2, 7)
+        assert opened.session.predict(np.zeros((2, 3, SIZE, SIZE), np.float32))[0].shape == (2, 7)
 
 
 def test_the_function_takes_the_same_model(model, record, tmp_path):

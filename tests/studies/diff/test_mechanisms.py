@@ -8,7 +8,7 @@ import pytest
 
 from alignkit.experiment.yaml_argument import named_paths
 from alignkit.isolation import Limits
-from alignkit.record.diff_document import SUFFICIENT_SHARE
+from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.samples import Samples
 from alignkit.studies.diff.known_effects import EFFECTS, nearest_effects
 from alignkit.studies.diff.mechanism_share import main_mechanism
@@ -82,7 +82,9 @@ def test_every_known_mechanism_is_tried_above_and_has_evidence():
 def test_two_are_named_where_neither_suffices():
     upright = {name: FILES[name] for name in ("420.jpg", "444.jpg")}
     mechanism = found("pillow-train", "torchpipe-gpu-surrogate", upright)
-    assert "pillow-train filters when it shrinks an image, torchpipe" in mechanism.sentence
+    assert (
+        "pillow-train filters when it shrinks an image (antialias), torchpipe" in mechanism.sentence
+    )
     assert "align_corners" in mechanism.sentence
     assert mechanism.explained > 0.8
     assert [each.kind for each in mechanism.published] == ["published"]
@@ -96,7 +98,7 @@ def test_a_mechanism_that_explains_little_is_called_the_nearest():
         entry("b", decode="{name: simplejpeg, dct: ifast}"),
         small,
     )
-    assert mechanism.explained < SUFFICIENT_SHARE
+    assert mechanism.explained < EXPLAINS_MOST
     assert mechanism_words(mechanism).startswith("no known mechanism explains most of it; the nea")
 
 
@@ -188,3 +190,15 @@ def test_nothing_is_said_of_a_decoder_that_is_not_known_of_it(one, other, never)
     tried = [each for each in KNOWN if each.without(a, b)]
     assert never not in str([each.sentence for each in tried])
     assert all(each.without(a, b).colour.space == "rgb" for each in tried if "BGR" in each.sentence)
+
+
+@pytest.mark.parametrize(
+    ("other", "shown"),
+    [
+        (entry("area", resize="{interpolation: area}"), ("antialias", "candidate")),
+        (entry("nearest", decode="{name: simplejpeg, chroma: nearest}"), ("chroma", "candidate")),
+        (entry("fast", decode="{name: simplejpeg, dct: ifast}"), ("inverse_dct", "")),
+    ],
+)
+def test_a_mechanism_of_the_options_is_known_by_the_name_that_pixels_give_it(other, shown):
+    assert found("opencv-train", other).shown_as == (shown,)

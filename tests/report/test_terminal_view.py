@@ -7,7 +7,7 @@ import pytest
 
 from alignkit.record import Control, CoverageDiff
 from alignkit.report.run_view import coverage_words
-from alignkit.report.summary_view import summary
+from alignkit.report.terminal_view import summary
 from alignkit.text.names import Names
 from tests.report.records import quickstart
 
@@ -19,10 +19,17 @@ def record():
     return quickstart()
 
 
+def entry_rows(told):
+    lines = told.splitlines()
+    head = next(number for number, line in enumerate(lines) if line.startswith("trained with"))
+    return lines[head + 1 :]
+
+
 def test_it_opens_with_the_verdict_and_ends_with_the_page(record):
     lines = summary(record, PAGE).splitlines()
-    assert lines[0] == "quickstart: FINDINGS (not enforced)"
-    assert lines[1] == record.verdict.sentence
+    assert lines[0] == "quickstart: FAIL (report only)"
+    assert lines[1:3] == [record.verdict.sentence, record.verdict.cause]
+    assert lines[3].startswith(f"Do this: {record.verdict.actions[0].words}")
     assert lines[-1] == f"report  {PAGE}"
 
 
@@ -39,14 +46,14 @@ def test_it_has_thirty_lines_at_most_however_many_paths(record):
 
 def test_each_pair_of_paths_has_one_row(record):
     pairs = {(each.trained_with, each.evaluated_with) for each in record.matrix if each.drift}
-    lines = summary(record, PAGE).replace(" (surrogate)", "").splitlines()
-    rows = [line.split() for line in lines[4 : 4 + len(pairs)]]
+    rows = [line.split() for line in entry_rows(summary(record, PAGE).replace(" (surrogate)", ""))]
+    rows = rows[: len(pairs)]
     assert {(row[0], row[1]) for row in rows} == pairs
 
 
 def test_the_pair_that_moved_most_comes_first(record):
     churns = [entry.drift.churn.value for entry in record.matrix if entry.drift]
-    told = summary(record, PAGE).splitlines()[4]
+    told = entry_rows(summary(record, PAGE))[0]
     assert f"{100 * max(churns):.2f}\N{NO-BREAK SPACE}%" in told
 
 

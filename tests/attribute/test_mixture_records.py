@@ -1,4 +1,4 @@
-"""Reuse of logits: the shares are those of every mixture of every image, predicted in full."""
+"""Reuse of outputs: the shares are those of every mixture of every image, predicted in full."""
 
 from dataclasses import replace
 
@@ -9,11 +9,11 @@ from torch import nn
 
 from alignkit.attribute import attribute
 from alignkit.attribute.attribute_paths import attribute_runs
-from alignkit.attribute.mixture_logits import CellSession, mixture_logits
+from alignkit.attribute.mixture_records import CellSession, mixture_records
 from alignkit.compare.predictions import Predictions
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.pillow import PillowDecoder
-from alignkit.preprocess.stage_mixtures import all_mixtures
+from alignkit.preprocess.stage_mixtures import MixedImage, all_mixtures
 from tests.attribute.test_attribute import Projection
 from tests.attribute.test_attribute_paths import HALF, TORCH
 from tests.stacks import REFERENCE, changed, turned_photos
@@ -36,16 +36,16 @@ class Convolution:
     def effective(self) -> dict[str, str]:
         return {}
 
-    def predict(self, batch: np.ndarray) -> np.ndarray:
+    def predict(self, batch: np.ndarray) -> tuple[np.ndarray]:
         with torch.inference_mode():
-            return self.model(torch.from_numpy(batch)).numpy()
+            return (self.model(torch.from_numpy(batch)).numpy(),)
 
 
 class Centred(Projection):
     """A model whose logits of an image depend on the other images of its batch."""
 
-    def predict(self, batch: np.ndarray) -> np.ndarray:
-        logits = super().predict(batch)
+    def logits(self, batch: np.ndarray) -> np.ndarray:
+        logits = super().logits(batch)
         return logits - logits.mean(axis=0)
 
 
@@ -57,7 +57,7 @@ def tensors_of(path, samples):
 
 def in_batches(session, tensors):
     parts = [tensors[start : start + BATCH] for start in range(0, len(tensors), BATCH)]
-    return np.concatenate([session.predict(part) for part in parts])
+    return np.concatenate([session.predict(part)[0] for part in parts])
 
 
 def in_full_batches(session, tensors):
@@ -75,7 +75,7 @@ def cell(session, path, samples):
 def with_cells(session, candidate, samples, *, reference=REFERENCE, whole=None, **options):
     """A session with the cells of both paths, for ``samples`` drawn from the ``whole``."""
     cells = [cell(session, path, whole or samples) for path in (reference, candidate)]
-    return CellSession(lambda: session, {}, *cells, BATCH, **options)
+    return CellSession(lambda: session, Projection.decoder, {}, *cells, BATCH, **options)
 
 
 def swapped(reference, candidate, stages):
@@ -170,13 +170,18 @@ def test_where_other_images_of_a_batch_change_bits_every_mixture_is_predicted_in
     wanted = [frozenset(), frozenset({"crop"}), frozenset({"crop", "resize"})]
     rng = np.random.default_rng(0)
     images = [
-        {taken: rng.normal(size=(3, 32, 32)).astype(np.float32) for taken in wanted}
+        MixedImage(
+            {taken: rng.normal(size=(3, 32, 32)).astype(np.float32) for taken in wanted},
+            dict.fromkeys(wanted),
+        )
         for _ in samples.ids
     ]
-    found = mixture_logits(cells, samples.ids, images, wanted)
+    found = mixture_records(cells, samples, images, wanted)
     assert not cells.exact
     for taken, logits in zip(wanted, found, strict=True):
-        assert (logits == Centred().predict(np.stack([image[taken] for image in images]))).all()
+        assert (
+            logits == Centred().logits(np.stack([image.tensors[taken] for image in images]))
+        ).all()
 
 
 def test_a_candidate_without_a_cell_is_predicted():

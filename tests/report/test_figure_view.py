@@ -1,0 +1,363 @@
+"""Figures of a task: coordinates from known values, words, and the table of the same numbers."""
+
+import re
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+import alignkit
+from alignkit.api.frames import fact_frame, figure_frame
+from alignkit.record import (
+    Artifact,
+    Estimate,
+    FactRow,
+    FactTable,
+    Figure,
+    Mark,
+    Neighbour,
+    Neighbours,
+    Series,
+    Thumbnail,
+)
+from alignkit.record.document import write_record
+from alignkit.report.figures.figure_sections import (
+    FigureSection,
+    FigureSections,
+    entries_with_facts,
+    fact_table,
+    figure_sections,
+    leading_remarks,
+)
+from alignkit.report.figures.figure_view import figure_view
+from alignkit.report.figures.neighbour_view import near_cards
+from alignkit.report.templates import html
+from alignkit.report.terminal_view import summary
+from alignkit.report.write_report import ReportOptions, write_report
+from alignkit.text.markdown import markdown_text
+from alignkit.text.names import Names
+from alignkit.text.numbers import MINUS, NBSP
+from tests.report.embedding_records import embedding
+from tests.report.gold import compare_gold
+from tests.report.records import quickstart
+
+SIDES = ("opencv", "pillow")
+PLAIN = Figure(
+    name="density",
+    title="Similarity",
+    x_label="cosine",
+    y_label="density",
+    series=(
+        Series("same", (0.0, 0.5, 1.0), (0.0, 2.0, 4.0), "reference"),
+        Series("same", (0.0, 0.5, 1.0), (0.0, 1.0, 0.0), "candidate"),
+    ),
+)
+ROC = replace(
+    PLAIN,
+    x_scale="log",
+    series=(Series("", (0.001, 0.01, 0.1, 1.0), (0.0, 0.5, 0.9, 1.0), "reference"),),
+)
+
+
+def drawn(figure=PLAIN):
+    return figure_view(figure, id="x", sides=SIDES)
+
+
+def spots(path):
+    numbers = [float(each) for each in re.findall(r"-?[\d.]+", path)]
+    return [*zip(numbers[::2], numbers[1::2], strict=True)]
+
+
+def test_values_lie_where_the_axes_say():
+    view = drawn()
+    frame = view.frame
+    # x from 0 to 1 between 52 and 446, y from 0 to 4 between the bottom and the top
+    assert (frame.x_marks[0], frame.x_marks[-1], frame.y_marks[0], frame.y_marks[-1]) == (
+        0,
+        1,
+        0,
+        4,
+    )
+    assert spots(view.lines[1].path) == [
+        (52.0, frame.bottom),
+        (249.0, round(frame.bottom - (frame.bottom - frame.top) / 4, 1)),
+        (446.0, frame.bottom),
+    ]
+
+
+def test_points_on_a_straight_line_are_left_out():
+    assert spots(drawn().lines[0].path) == [
+        (52.0, drawn().frame.bottom),
+        (446.0, drawn().frame.top),
+    ]
+    level = Series("same", tuple(range(100)), (1.0,) * 99 + (2.0,))
+    assert len(spots(drawn(replace(PLAIN, series=(level,))).lines[0].path)) == 3
+
+
+def test_a_line_that_turns_back_keeps_its_turn():
+    there_and_back = Series("same", (0.0, 0.0, 0.0, 1.0), (0.0, 4.0, 2.0, 2.0))
+    assert len(spots(drawn(replace(PLAIN, series=(there_and_back,))).lines[0].path)) == 4
+
+
+def test_decades_of_a_logarithmic_axis_are_equally_wide():
+    view = drawn(ROC)
+    xs = [x for x, _ in spots(view.lines[0].path)]
+    third = (446 - 52) / 3
+    assert xs == pytest.approx([52, 52 + third, 52 + 2 * third, 446], abs=0.06)
+    assert [tick.text for tick in view.frame.x_ticks] == ["0.001", "0.01", "0.1", "1"]
+
+
+def test_many_decades_have_no_more_texts_than_there_is_room_for():
+    wide = Series("", (1e-12, 1.0), (0.0, 1.0))
+    texts = [tick.text for tick in drawn(replace(ROC, series=(wide,))).frame.x_ticks]
+    assert len(texts) == 13
+    assert texts[0] == "1e-12"
+    assert sum(map(bool, texts)) == 7
+
+
+def test_a_single_place_can_be_drawn():
+    point = Series("same", (0.01,), (0.5,))
+    for figure in (PLAIN, ROC):
+        assert spots(drawn(replace(figure, series=(point,))).lines[0].path)
+
+
+def test_values_far_from_zero_do_not_start_there():
+    high = Series("same", (0.0, 1.0), (0.95, 0.99))
+    assert drawn(replace(PLAIN, series=(high,))).frame.y_marks[0] == 0.95
+
+
+def test_sides_have_the_colours_of_the_page_and_their_names():
+    series = (
+        *PLAIN.series,
+        replace(PLAIN.series[0], name="different"),
+        Series("chance", (0, 1), (1, 1)),
+    )
+    view = drawn(replace(PLAIN, series=series))
+    assert [(each.tone, each.label) for each in view.lines] == [
+        ("l0", "same, opencv"),
+        ("l1", "same, pillow"),
+        ("l0 thin", "different, opencv"),
+        ("l2 thin", "chance"),
+    ]
+
+
+def test_kinds_of_lines_have_their_names_at_their_peaks():
+    other = Series("different", (0.0, 0.5, 1.0), (3.0, 0.0, 0.0), "reference")
+    view = drawn(replace(PLAIN, series=(*PLAIN.series, other)))
+    same, different = view.labels
+    assert (same.text, different.text) == ("same", "different")
+    assert same.y < different.y < view.frame.bottom
+    # inside the chart, although the peaks are at its ends
+    assert all(
+        view.frame.left - 0.1 <= end <= view.frame.right + 0.1
+        for label in view.labels
+        for end in label.ends
+    )
+    assert not drawn().labels  # of one kind the legend says enough
+
+
+def test_labels_of_marks_keep_apart():
+    marks = tuple(Mark(x, f"threshold {x} that was kept") for x in (0.5, 0.51, 0.52, 0.98))
+    view = drawn(replace(PLAIN, marks=marks))
+    labels = [mark.label for mark in view.marks]
+    assert [mark.x for mark in view.marks] == [249.0, 252.9, 256.9, 438.1]
+    assert not any(a.meets(b) for a in labels for b in labels if a is not b)
+    assert all(label.y < view.frame.top for label in labels)
+    assert all(0 <= end <= view.frame.width for label in labels for end in label.ends)
+    # more room above makes the chart higher, not its lines flatter
+    assert view.frame.bottom - view.frame.top == drawn().frame.bottom - drawn().frame.top
+
+
+def test_readers_who_do_not_see_it_are_told_of_axes_lines_and_marks():
+    words = drawn(replace(ROC, marks=(Mark(0.01, "kept"), Mark(0.1, "tuned again")))).description
+    assert words == (
+        "density over cosine, logarithmic, from 0.001 to 1. "
+        f"1{NBSP}line: opencv. marked: kept at 0.01 and tuned again at 0.1. "
+        "The table below contains numbers of the lines."
+    )
+
+
+def test_the_table_has_the_numbers_of_the_lines_and_none_between():
+    figure = replace(PLAIN, series=(*PLAIN.series, Series("other", (0.25,), (7.0,))))
+    table = drawn(figure).table
+    assert [each.text for each in table.columns] == [
+        "cosine",
+        "same, opencv",
+        "same, pillow",
+        "other",
+    ]
+    assert [[cell.text for cell in row.cells] for row in table.rows] == [
+        ["0", "0", "0", "–"],
+        ["0.25", "–", "–", "7"],
+        ["0.5", "2", "1", "–"],
+        ["1", "4", "0", "–"],
+    ]
+    assert [note.text for note in table.notes] == ["the line has no point here"]
+
+
+def test_a_long_line_has_a_short_table_with_both_ends():
+    xs = tuple(each / 500 for each in range(501))
+    table = drawn(replace(PLAIN, series=(Series("same", xs, xs),))).table
+    assert len(table.rows) == 21
+    assert [table.rows[at].cells[0].text for at in (0, 10, 20)] == ["0", "0.5", "1"]
+    assert table.caption.endswith("21 of 501 places")
+
+
+def test_cells_of_a_table_are_in_the_unit_of_their_row():
+    reason = "3 different pairs are too few"
+    rows = (
+        FactRow("TAR", (Estimate(0.9731, 0.968, 0.978), Estimate(None, None, None, reason)), "share"),
+        FactRow("Δ TAR", (Estimate(-0.0312, -0.04, -0.02), Estimate(0.0, None, None)), "points"),
+        FactRow("Threshold", (Estimate(-0.0123, -0.02, 0.01), Estimate(0.4125, None, None)), "value"),
+    )  # fmt: skip
+    table = fact_table(
+        FactTable(name="t", title="T", columns=("a", "b"), rows=rows), "opencv → pillow"
+    )
+    assert [[cell.text for cell in row.cells] for row in table.rows] == [
+        ["TAR", f"97.31{NBSP}% [96.80, 97.80]", "–"],
+        ["Δ TAR", f"{MINUS}3.12 pp [{MINUS}4.00, {MINUS}2.00]", "0 pp"],
+        ["Threshold", f"{MINUS}0.0123 [{MINUS}0.0200, 0.0100]", "0.412"],
+    ]
+    assert [note.text for note in table.notes] == [reason]
+    assert table.caption == "T, opencv → pillow"
+
+
+def test_section_of_the_page():
+    rows = (
+        FactRow(
+            "TAR",
+            (Estimate(0.9731, 0.968, 0.978), Estimate(None, None, None, "few")),
+        ),
+    )
+    table = fact_table(FactTable(name="t", title="Rates", columns=("kept", "tuned"), rows=rows))
+    marked = replace(ROC, marks=(Mark(0.01, "kept"), Mark(0.012, "tuned <again>")), note="A note.")
+    picture = Artifact(path="img/b.png", sha256="0" * 64)
+    near = Neighbours("a.jpg", (Neighbour("b.jpg", 0.9, True),), (Neighbour("c.jpg", 0.8, False),))
+    cards = near_cards(
+        (near,), SIDES, {"b.jpg": Thumbnail(path="o", id="b.jpg", label="bee", picture=picture)}
+    )
+    figures = (drawn(), figure_view(marked, id="y", sides=SIDES))
+    sections = (
+        FigureSection(
+            "opencv → pillow", figures, ((table, "A note of it."),), ("Keep it.", "It is near."),
+            cards, cards, "opencv",
+        ),
+        FigureSection("opencv → nearest", (), ((table, ""),), (), (), (), ""),
+    )  # fmt: skip
+    view = {"answers": FigureSections(sections, "3 more")}
+    compare_gold("figures.html", html("figures.html.j2", report=view))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A record with figures, and the folder of its report."""
+    folder = tmp_path_factory.mktemp("embeddings")
+    record = embedding(folder)
+    write_record(record, folder)
+    write_report(folder, ReportOptions())
+    return record, folder
+
+
+def test_every_comparison_with_figures_is_on_the_page_the_headline_s_first(run):
+    record, folder = run
+    page = (folder / "index.html").read_text()
+    part = page.partition('<section id="answers"')[2].partition("</section>")[0]
+    shown = re.findall(r"<h3>(.*?)</h3>|<summary>(.* → .*)</summary>", part)
+    own = [each for each in record.matrix if each.drift and each.drift.figures]
+    assert len(shown) == len(own)
+    assert shown[0] == ("opencv → pillow, torch fp32", "")
+    assert part.count('<svg class="chart"') == 2 * len(own)
+
+
+def test_ids_of_the_page_are_unique(run):
+    ids = re.findall(r' id="([^"]*)"', (run[1] / "index.html").read_text())
+    assert len(ids) == len({*ids})
+
+
+def test_advice_stands_beside_the_verdict_on_every_surface(run):
+    record, folder = run
+    page, advice = (
+        (folder / "index.html").read_text(),
+        record.matrix[leading(record)].drift.remarks[0],
+    )
+    verdict = page.partition('<section class="verdict')[2].partition("</section>")[0]
+    assert f"<dt>Advice</dt><dd>{advice}</dd>" in verdict
+    assert f"\n**Advice:** {markdown_text(advice)}\n" in (folder / "summary.md").read_text()
+    assert f"\nadvice    {advice}\n" in summary(record, folder)
+
+
+def leading(record):
+    return entries_with_facts(record)[0]
+
+
+def test_the_summary_has_the_tables_of_the_headline_with_reasons(run):
+    text = (run[1] / "summary.md").read_text()
+    part = text.partition("## Recall@1 by index and query")[2].partition("\n## ")[0]
+    assert "opencv → pillow, torch fp32" in part
+    assert "| index opencv, query pillow | 59.58" in part
+    assert "the others are compared with it" in part
+
+
+def test_a_page_leaves_out_comparisons_beyond_its_limit_and_says_so(run, monkeypatch):
+    monkeypatch.setattr("alignkit.report.figures.figure_sections._MOST", 2)
+    found = figure_sections(run[0], Names(run[0].paths))
+    assert len(found.sections) == 2
+    number = len(entries_with_facts(run[0])) - 2
+    assert (
+        found.omitted
+        == f"{number}{NBSP}more comparisons, with smaller changes: in record.json only."
+    )
+
+
+def test_a_comparison_in_another_runtime_is_named_by_it(run):
+    record, _ = run
+    sections = figure_sections(record, Names(record.paths)).sections
+    labels = {each.title: [line.label for line in each.figures[1].lines] for each in sections}
+    assert labels["opencv → pillow, torch fp32"] == ["opencv", "pillow"]
+    assert labels["opencv → pillow, torch bf16"] == ["opencv, torch fp32", "pillow, torch bf16"]
+    assert labels["pillow → pillow, onnxruntime fp32"] == ["torch fp32", "onnxruntime fp32"]
+
+
+def test_a_run_without_figures_has_no_section_of_them():
+    record = quickstart()
+    found = figure_sections(record, Names(record.paths))
+    assert html("figures.html.j2", report={"answers": found}).strip() == ""
+    assert leading_remarks(record) == ()
+
+
+def test_frames_have_every_point_and_every_cell(run):
+    record, folder = run
+    loaded = alignkit.load_run(folder)
+    place = {
+        "trained_with": "opencv",
+        "evaluated_with": "pillow",
+        "backend": "torch",
+        "precision": "fp32",
+    }
+    figures, tables = (
+        each.loc[(each[list(place)] == list(place.values())).all(axis=1)]
+        for each in (loaded.figures, loaded.tables)
+    )
+    drift = record.matrix[leading(record)].drift
+    roc = figures[(figures.figure == "roc") & (figures.side == "candidate")]
+    assert tuple(roc.x) == drift.figures[1].series[1].x
+    assert tuple(roc.y) == drift.figures[1].series[1].y
+    assert len(figures) == sum(len(line.x) for each in drift.figures for line in each.series)
+    cell = tables[(tables.table == "thresholds") & (tables.row == "Δ TAR")].iloc[1]
+    stored = drift.tables[1].rows[2].cells[1]
+    assert (cell.column, cell.value, cell.unit) == (
+        drift.tables[1].columns[1],
+        stored.value,
+        "points",
+    )
+    assert pd.isna(cell.low)
+    assert len(tables) == sum(len(row.cells) for each in drift.tables for row in each.rows)
+
+
+def test_frames_of_a_run_without_figures_have_their_columns():
+    assert list(figure_frame(())) == [*place_columns(), "figure", "series", "side", "x", "y"]
+    assert list(fact_frame(()))[:6] == [*place_columns(), "table", "row"]
+
+
+def place_columns():
+    return ["trained_with", "evaluated_with", "backend", "precision"]

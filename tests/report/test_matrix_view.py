@@ -1,0 +1,278 @@
+"""The matrix as a page shows it: colour, folded runtimes, reasons, overview."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from alignkit.record import Estimate
+from alignkit.report.matrix_cells import AGAINST_EARLIER, matrix_cell
+from alignkit.report.matrix_fold import agreements
+from alignkit.report.matrix_view import matrix_views
+from alignkit.report.table import Notes
+from alignkit.text.names import Names
+from tests.report.records import RUNTIMES
+from tests.report.wide_matrix import known, wide
+
+TORCH = tuple(each for each in RUNTIMES if each[0] == "torch")
+
+
+def view(record, metric="recall"):
+    (found,) = (each for each in matrix_views(record, Names(record.paths)) if each.id == metric)
+    return found
+
+
+def shown(record):
+    """Columns that stay visible, as ``path runtime``."""
+    return [f"{head.path.name} {head.runtime}" for head in view(record).heads if not head.folded]
+
+
+def changed(record, place, **fields):
+    """The record with another entry at ``trained, served, backend, precision``."""
+    matrix = tuple(
+        each.model_copy(update=fields) if each.place.names == place else each
+        for each in record.matrix
+    )
+    assert matrix != record.matrix
+    return record.model_copy(update={"matrix": matrix})
+
+
+def cell_of(estimate, churn=0.05, precision=None, outcomes=(), floors=None):
+    """The first matrix's cell of an entry with this change of recall."""
+    entry = next(each for each in known().matrix if each.drift)
+    metrics = {"recall.macro": estimate, "precision.macro": precision or estimate}
+    share = Estimate(churn, max(0.0, churn - 0.01), churn + 0.01)
+    drift = replace(entry.drift, metrics=metrics, churn=share, holm={"recall.macro": 0.2})
+    entry = entry.model_copy(update={"drift": drift})
+    return matrix_cell(entry, tuple(metrics), outcomes, floors or {}, Notes())
+
+
+def one_line(cell):
+    return "; ".join(each.text for each in cell.reasons).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def outcome(metric, limit, state, observed, **more):
+    rule = known().verdict.rules[0]
+    return rule.model_copy(
+        update={"metric": metric, "limit": limit, "state": state, "observed": observed, **more}
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "filled"),
+    [(-0.05, -0.01, True), (0.001, 0.05, True), (-0.05, 0.01, False), (-0.05, 0.0, False)],
+)
+def test_a_cell_is_filled_only_where_the_interval_excludes_zero(low, high, filled):
+    recall, precision = cell_of(Estimate((low + high) / 2, low, high)).measures
+    assert recall.clear == precision.clear == filled
+    assert recall.tone
+
+
+def test_significance_after_correction_is_the_symbol_and_not_the_fill():
+    recall, precision = cell_of(Estimate(-0.03, -0.05, -0.01)).measures
+    assert (recall.clear, recall.symbol) == (True, "▽")
+    # it was not tested for precision, so that nothing is taken back
+    assert (precision.clear, precision.symbol) == (True, "▼")
+
+
+def test_recall_and_precision_are_in_one_cell_by_their_names():
+    cell = cell_of(Estimate(-0.03, -0.05, -0.01), precision=Estimate(0.0, -0.01, 0.01))
+    assert [(each.name, each.symbol) for each in cell.measures] == [
+        ("recall", "▽"), ("precision", "○"),
+    ]  # fmt: skip
+    assert [each.id for each in matrix_views(known(), Names(()))] == [
+        "recall", "top1", "churn",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (("churn", "churn: fail above 2 %", "fail", "6.567 %, 197 images"), "churn 6.57 % > 2 %"),
+        (("churn", "churn: warn above 1 %, fail above 9 %", "warn", "6.567 %"), "churn 6.57 % > 1 %"),
+        (("recall.macro", "macro recall: within ±1 pp", "fail", "…"), "recall outside ±1 pp"),
+        (("recall.macro", "macro recall: within ±1 pp", "inconclusive", "…"),
+         "recall: too few images for ±1 pp"),
+        (("recall.macro", "macro recall: fail drop below −1 pp", "fail", "−3.00 pp [−5, −1]"),
+         "recall −3.00 pp < −1 pp"),
+        (("logits.cosine", "cosine: fail below 0.99", "fail", "0.9"), "logits.cosine 0.9 < 0.99"),
+        (("recall[owl]", "recall of owl: within ±1 pp, fail above 3 pp", "fail", "…"),
+         "recall[owl]: within ±1 pp, fail above 3 pp"),
+    ],
+)  # fmt: skip
+def test_a_cell_says_by_how_much_it_fails(rule, text):
+    cell = cell_of(Estimate(-0.03, -0.05, -0.01), churn=0.06567, outcomes=[outcome(*rule)])
+    assert one_line(cell) == text
+
+
+def test_a_gain_that_fails_is_called_one():
+    rule = outcome("recall.macro", "macro recall: within ±1 pp", "fail", "+14.00 pp")
+    cell = cell_of(Estimate(0.14, 0.05, 0.2), outcomes=[rule])
+    assert one_line(cell) == "recall better, but outside ±1 pp"
+
+
+def test_a_value_that_reads_like_its_limit_is_shown_as_it_was_judged():
+    rule = outcome("churn", "churn: fail above 2 %", "fail", "2.003 %")
+    cell = cell_of(Estimate(0.0, -0.01, 0.01), churn=0.02003, outcomes=[rule])
+    assert one_line(cell) == "churn 2.003 % > 2 %"
+
+
+def test_the_worst_reason_is_the_first_and_a_rule_that_passes_is_none():
+    rules = [
+        outcome("top1", "top-1: within ±1 pp", "inconclusive", "…"),
+        outcome("precision.macro", "macro precision: within ±1 pp", "pass", "…"),
+        outcome("churn", "churn: fail above 2 %", "fail", "5 %", waived="until 2027: known"),
+    ]
+    cell = cell_of(Estimate(0.0, -0.01, 0.01), outcomes=rules)
+    assert [each.sign for each in cell.reasons] == ["✕", "?"]
+    assert one_line(cell).endswith("> 2 %, waived; top-1: too few images for ±1 pp")
+
+
+def test_churn_is_never_called_noise(rendered):
+    record = wide(paths=2, runtimes=TORCH, spread=0.0001)
+    told = [cell.small for row in view(record, "churn").rows for cell in row.cells]
+    assert "less than retraining changes (10.0\N{NO-BREAK SPACE}%)" in told
+    page = (rendered(record) / "index.html").read_text()
+    section = re.search(r'<section id="matrix".*?</section>', page, re.DOTALL)[0]
+    assert "noise" not in section
+
+
+def test_a_change_of_recall_smaller_than_another_seed_makes_says_so_where_it_is_clear():
+    floors = {"recall.macro": 0.04, "precision.macro": 0.01}
+    assert cell_of(Estimate(-0.03, -0.05, -0.01), floors=floors).small == (
+        "recall: less than retraining changes"
+    )
+    assert cell_of(Estimate(-0.03, -0.07, 0.01), floors=floors).small == ""
+
+
+def test_runtimes_that_agree_share_a_column_that_says_how_near_they_are():
+    record = wide(paths=3, spread=0.0001)
+    assert shown(record) == [f"path-{number} torch fp32" for number in range(3)]
+    heads = [head for head in view(record).heads if head.agree]
+    assert [head.agree for head in heads] == ["±0.03 pp over 4 runtimes"] * 3
+    assert heads[0].runtimes == "torch fp32, torch bf16, onnxruntime fp32, onnxruntime fp16"
+
+
+def test_runtimes_apart_by_more_than_a_tenth_of_a_point_are_all_shown():
+    record = wide(paths=3, spread=0.0011)
+    assert len(shown(record)) == 12
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"state": "skipped", "reason": "no GPU", "drift": None},
+        {"state": "simulated", "simulation": "rounded"},
+        {"warning": "holds on this machine alone"},
+        {"non_finite": 1},
+    ],
+    ids=lambda fields: next(iter(fields)) + str(fields.get("state", "")),
+)
+def test_a_runtime_that_did_not_simply_run_keeps_its_column(fields):
+    record = wide(paths=2, spread=0.0001)
+    other = changed(record, ("path-0", "path-1", "onnxruntime", "fp16"), **fields)
+    assert set(shown(other)) - set(shown(record)) == {"path-1 onnxruntime fp16"}
+
+
+def test_a_runtime_with_another_outcome_of_a_rule_keeps_its_column():
+    record = wide(paths=2, spread=0.0001)
+    rules = [
+        each.model_copy(update={"state": "pass"}) if each.precision == "bf16" else each
+        for each in record.verdict.rules
+    ]
+    verdict = record.verdict.model_copy(update={"rules": tuple(rules)})
+    other = record.model_copy(update={"verdict": verdict})
+    assert set(shown(other)) - set(shown(record)) == {"path-0 torch bf16", "path-1 torch bf16"}
+
+
+def test_a_runtime_whose_change_is_clearer_of_zero_keeps_its_column():
+    record = wide(paths=2, spread=0.0)
+    entry = next(e for e in record.matrix if e.place.names == ("path-0", "path-1", "torch", "bf16"))
+    assert entry.drift
+    metrics = {**entry.drift.metrics, "recall.macro": Estimate(
+        entry.drift.metrics["recall.macro"].value, -0.5, 0.5)}  # fmt: skip
+    other = changed(record, entry.place.names, drift=replace(entry.drift, metrics=metrics))
+    assert set(shown(other)) - set(shown(record)) == {"path-1 torch bf16"}
+
+
+def test_a_runtime_whose_outcome_is_waived_keeps_its_column():
+    record = wide(paths=2, spread=0.0001)
+    rules = [
+        each.model_copy(
+            update={"state": "warn", "waived": "until 2030-01-01" * (each.precision == "bf16")}
+        )
+        for each in record.verdict.rules
+        if (each.trained_with, each.evaluated_with) == ("path-0", "path-1")
+    ]
+    verdict = record.verdict.model_copy(update={"rules": tuple(rules)})
+    other = record.model_copy(update={"verdict": verdict})
+    assert [each for each in shown(other) if "path-1" in each] == [
+        "path-1 torch fp32",
+        "path-1 torch bf16",
+    ]
+
+
+def test_a_runtime_whose_churn_rose_significantly_keeps_its_column_between_two_runs():
+    record = wide(paths=2, spread=0.0)
+    entry = next(e for e in record.matrix if e.place.names == ("path-0", "path-1", "torch", "bf16"))
+    assert entry.drift
+    whole = entry.drift.churn.value
+    drift = replace(entry.drift, holm={**entry.drift.holm, "churn": 0.001},
+                    churn=Estimate(whole + 0.0009, whole + 0.0004, whole + 0.0014))  # fmt: skip
+    other = changed(record, entry.place.names, drift=drift)
+    (view_of,) = (
+        each
+        for each in matrix_views(other, Names(other.paths), against=AGAINST_EARLIER)
+        if each.id == "churn"
+    )
+    seen = [f"{head.path.name} {head.runtime}" for head in view_of.heads if not head.folded]
+    assert set(seen) - set(shown(record)) == {"path-1 torch bf16"}
+    assert shown(other) == shown(record)
+
+
+def test_the_reference_of_a_row_is_never_folded():
+    record = wide(paths=2, spread=0.0)
+    for shown_column in agreements(record):
+        assert shown_column.runtime == "torch fp32"
+    own = ("path-1", "path-1", "onnxruntime", "fp32")
+    other = changed(record, own, drift=None, aligned=True)
+    assert "path-1 onnxruntime fp32" in shown(other)
+
+
+def test_the_whole_matrix_is_in_the_page_also_where_it_is_folded(rendered):
+    record = wide(paths=3, spread=0.0001)
+    page = (rendered(record) / "index.html").read_text()
+    table = re.search(r'<table class="matrix">.*?</table>', page, re.DOTALL)[0]
+    assert table.count("<td") == len(record.matrix)
+    assert table.count("folded") == 9 * 4  # heads and cells
+
+
+def test_the_overview_has_a_square_for_each_cell_that_leads_to_it(rendered):
+    record = wide(paths=5, spread=0.004)
+    page = (rendered(record) / "index.html").read_text()
+    squares = re.findall(r'<table class="overview">.*?</table>', page, re.DOTALL)
+    assert len(squares) == 3
+    links = re.findall(r'<a href="#([^"]*)"', squares[0])
+    assert links == [f"recall-{index}" for index in range(100)]
+    assert all(f'<td id="{link}"' in page for link in links)
+
+
+@pytest.mark.parametrize(
+    ("paths", "spread", "overview"),
+    [(5, 0.004, "always"), (5, 0.0001, "unfolded"), (3, 0.0001, "")],
+)
+def test_an_overview_is_for_matrices_of_many_columns(paths, spread, overview):
+    assert view(wide(paths=paths, spread=spread)).overview == overview
+
+
+def test_few_cells_have_no_overview():
+    assert view(wide(paths=3, runtimes=TORCH, spread=0.004)).overview == ""
+
+
+def test_images_without_labels_have_churn_alone():
+    record = wide(paths=2, spread=0.0001)
+    blank = record.model_copy(update={"data": record.data.model_copy(update={"classes": ()})})
+    assert [each.id for each in matrix_views(blank, Names(()))] == ["churn"]
+    assert shown(record) == [
+        f"{head.path.name} {head.runtime}" for head in view(blank, "churn").heads if not head.folded
+    ]
