@@ -123,7 +123,8 @@ def measure_images(repeats: int) -> list[Figure]:
     from alignkit.datasets.digits_on_photos import DigitsOnPhotos
     from alignkit.decoders.opencv import OpenCVDecoder
     from alignkit.prepare import prepare_one
-    from alignkit.preprocess import Normalise, Preprocess, Resize
+    from alignkit.preprocess import Preprocess, Resize
+    from alignkit.preprocess.normalise import Normalise
     from alignkit.resizers.opencv import OpenCVResizer
     from alignkit.stored_file import file_sha256
 

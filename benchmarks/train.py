@@ -24,7 +24,8 @@ from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.experiment.train_option import Augment, Recipe
 from alignkit.models.architectures import build_model
 from alignkit.plan.work import Training
-from alignkit.preprocess import Normalise, Preprocess, Resize
+from alignkit.preprocess import Preprocess, Resize
+from alignkit.preprocess.normalise import Normalise
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.torch_settings import available_threads
 from alignkit.train.fit import fit
