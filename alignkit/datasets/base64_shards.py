@@ -9,15 +9,16 @@ from __future__ import annotations
 import binascii
 import hashlib
 import os
+import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from alignkit.datasets.identity_images import IdentityImages
-from alignkit.datasets.identity_list import IMAGE_FIRST, gaps, text_of
+from alignkit.datasets.identity_list import IMAGE_FIRST, LONGEST_LABEL, gaps, text_of
 from alignkit.datasets.listed_images import Stamp, stamp_of
 from alignkit.errors import ChangedImage, DataError
 from alignkit.stored_file import open_regular
@@ -39,10 +40,20 @@ class _Shard:
     lengths: array[int]
     """Its characters."""
     labels: tuple[str, ...]
-    digests: tuple[str, ...]
-    """SHA-256 of each image's bytes, in hex."""
+    sha256: bytes
+    """Of each image's bytes, 32 bytes each."""
     lines: array[int]
     """Line of each image, from 1."""
+
+    def digests(self) -> Iterator[str]:
+        """Yield the SHA-256 of each image's bytes, in hex."""
+        return (self.sha256[at : at + 32].hex() for at in range(0, len(self.sha256), 32))
+
+
+_KEPT = 1 << 24
+"""Images whose places are kept, of all shards together, in about a gigabyte."""
+_known: dict[tuple[Path, tuple[str, ...]], _Shard] = {}
+"""Shards that were read, the one that was used last at the end; no bytes of images."""
 
 
 def shard_files(source: Path) -> list[Path]:
@@ -73,40 +84,79 @@ def read_shards(source: Path, columns: Sequence[str] = IMAGE_FIRST) -> IdentityI
     places = [(shard, row) for shard in shards for row in range(len(shard.starts))]
     labels = [label for shard in shards for label in shard.labels]
     base = source if source.is_dir() else source.parent
-    below = {id(shard): shard.file.relative_to(base).as_posix() for shard in shards}
+    below = {id(shard): _below(shard.file, base) for shard in shards}
     return IdentityImages(
         names=tuple(f"{below[id(shard)]}:{shard.lines[row]}" for shard, row in places),
         identities=tuple(labels),
-        contents=lambda: tuple(digest for shard in shards for digest in shard.digests),
+        contents=lambda: tuple(digest for shard in shards for digest in shard.digests()),
         read=lambda index: _image(*places[index]),
         notes=tuple(gaps(str(source), labels)),
     )
 
 
+def shard_names(sizes: Sequence[int]) -> list[str]:
+    """Return the names that `read_shards` gives to the images of shards of these sizes."""
+    return [f"{_shard(at)}:{line}" for at, size in enumerate(sizes) for line in range(1, size + 1)]
+
+
+def write_shards(folder: Path, images: Iterable[tuple[bytes, str]], sizes: Sequence[int]) -> None:
+    """Write images with their labels, in order, as shards of these sizes, and their list.
+
+    It holds one image at a time. Raise `DataError` for an image that is too large for a line.
+    """
+    rest = iter(images)
+    for at, size in enumerate(sizes):
+        with (folder / _shard(at)).open("xb") as file:
+            for data, label in islice(rest, size):
+                line = binascii.b2a_base64(data, newline=False) + f"\t{label}\n".encode()
+                if len(line) > LONGEST_LINE:
+                    raise DataError(
+                        f"an image has {len(data):,} bytes, too many for a line of a shard"
+                    )
+                file.write(line)
+    listed = "".join(f"{_shard(at)}\n" for at in range(len(sizes)))
+    (folder / SHARD_LIST).write_text(listed)
+
+
+def _shard(at: int) -> str:
+    return f"dataset.part{at}"
+
+
 def _indexed(file: Path, columns: tuple[str, ...]) -> _Shard:
+    """Return the places of a shard's images; it is read again only if it changed."""
     try:
-        return _index(file, stamp_of(file.stat()), columns)
+        stamp = stamp_of(file.stat())
+        shard = _known.pop((file, columns), None)
+        if shard is None or shard.stamp != stamp:
+            shard = _index(file, stamp, columns)
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror}") from error
+    _known[file, columns] = shard
+    while len(_known) > 1 and sum(len(each.starts) for each in [*_known.values()]) > _KEPT:
+        del _known[next(iter(_known))]
+    return shard
 
 
-@lru_cache(maxsize=64)
+def _below(file: Path, base: Path) -> str:
+    """Write a shard's file from the folder of its list, or whole if it lies elsewhere."""
+    return (file.relative_to(base) if file.is_relative_to(base) else file).as_posix()
+
+
 def _index(file: Path, stamp: Stamp, columns: tuple[str, ...]) -> _Shard:
-    """Read a shard once; ``stamp`` is part of the cache's key."""
     starts, lengths, lines = array("q"), array("q"), array("q")
-    labels, digests = [], []
+    labels, digests = [], bytearray()
     with open_regular(file) as opened:
         for number, offset, line in _lines(opened, file):
             where = f"{file}, line {number}"
             image, label, start = _columns(where, line, columns)
-            digests.append(hashlib.sha256(_decoded(image, where)).hexdigest())
-            labels.append(label)
+            digests += hashlib.sha256(_decoded(image, where)).digest()
+            labels.append(sys.intern(label))
             starts.append(offset + start)
             lengths.append(len(image))
             lines.append(number)
     if not labels:
         raise DataError(f"{file} is empty; a line is an image in Base64, a tab and its label")
-    return _Shard(file, stamp, starts, lengths, tuple(labels), tuple(digests), lines)
+    return _Shard(file, stamp, starts, lengths, tuple(labels), bytes(digests), lines)
 
 
 def _lines(opened: BinaryIO, file: Path) -> Iterator[tuple[int, int, bytes]]:
@@ -125,7 +175,7 @@ def _lines(opened: BinaryIO, file: Path) -> Iterator[tuple[int, int, bytes]]:
 def _columns(where: str, line: bytes, columns: tuple[str, ...]) -> tuple[bytes, str, int]:
     """Return the Base64 text, the label, and where in the line the text begins."""
     parts = line.split(b"\t")
-    if len(parts) != len(columns) or not all(parts):
+    if len(parts) != len(columns) or not parts[columns.index("image")]:
         raise DataError(
             f"{where}: {len(parts)} columns apart by tabs, expected {' and '.join(columns)}; was "
             "the file cut off? 'columns' names other orders"
@@ -135,7 +185,9 @@ def _columns(where: str, line: bytes, columns: tuple[str, ...]) -> tuple[bytes, 
         label = parts[1 - at].decode().strip()
     except UnicodeDecodeError as error:
         raise DataError(f"{where}: its label is not UTF-8 text") from error
-    if len(label) > 200:
+    if not label:
+        raise DataError(f"{where}: its label is blank; write one, or remove the line")
+    if len(label) > LONGEST_LABEL:
         raise DataError(
             f"{where}: its label has {len(label):,} characters; name the columns in their order, "
             "e.g. columns: [label, image]"

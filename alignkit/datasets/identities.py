@@ -129,7 +129,7 @@ class Identities(Dataset):
             yield f"identities that are trained on and evaluated: {len(both)}, such as {min(both)}"
         yield from same_bytes_in_both(parts["train"], parts["eval"])
         if self.pairs is not None and self._divides:
-            known, kept = len(self._evaluated().pairs), len(parts["eval"].pairs)
+            known, kept = len(self.whole().pairs), len(parts["eval"].pairs)
             if kept < known:
                 yield (
                     f"pairs of {self.pairs} whose images are both evaluated: {kept} of {known}; "
@@ -149,16 +149,7 @@ class Identities(Dataset):
         return split_dirs(root, "train", "", trains=self.eval_share < 1)
 
     def _form(self, source: Path) -> IdentityForm:
-        if self.format != "auto":
-            return self.format
-        path = source.expanduser()
-        if path.is_dir():
-            if (path / SHARD_LIST).exists():
-                return "base64"
-            return "list" if (path / LIST).exists() else "folder"
-        if path.suffix.lower() in SUFFIXES:
-            return "bin"
-        return "list" if path.suffix.lower() in _LISTS else "base64"
+        return form_of(source) if self.format == "auto" else self.format
 
     def _named(self, split: Split) -> tuple[str, ...]:
         source = self.train_root if split == "train" and self.train_root else self.root
@@ -167,7 +158,7 @@ class Identities(Dataset):
         if self.train_root is None:
             return self._parts()[split].classes()
         # the other split may be on another machine
-        whole = self._evaluated() if split == "eval" else self._read(self.train_root)
+        whole = self.whole() if split == "eval" else self._read(self.train_root)
         return _limited(whole, self.limit, self.seed).classes()
 
     def _read(self, source: Path) -> IdentityImages:
@@ -183,7 +174,8 @@ class Identities(Dataset):
             return read_list(file, (self.images or file.parent).expanduser(), self.columns)
         return folder_images(path)
 
-    def _evaluated(self) -> IdentityImages:
+    def whole(self) -> IdentityImages:
+        """Read all images of ``root``, with the pairs, as if it had no train and eval folders."""
         return self._paired(self._read(self.root))
 
     def _paired(self, whole: IdentityImages) -> IdentityImages:
@@ -198,7 +190,7 @@ class Identities(Dataset):
                      for split, name in dirs.items()}  # fmt: skip
             whole = parts["eval"] = self._paired(parts["eval"])
         else:
-            whole = self._evaluated()
+            whole = self.whole()
             parts = {"eval": whole}
         if self.train_root is not None:
             parts["train"] = self._read(self.train_root)
@@ -241,6 +233,18 @@ class Identities(Dataset):
             fingerprint=_key(part),
             pairs=_pairs(part),
         )
+
+
+def form_of(source: Path) -> IdentityForm:
+    """Tell the form of a source by its name, and by the lists that a folder holds."""
+    path = source.expanduser()
+    if path.is_dir():
+        if (path / SHARD_LIST).exists():
+            return "base64"
+        return "list" if (path / LIST).exists() else "folder"
+    if path.suffix.lower() in SUFFIXES:
+        return "bin"
+    return "list" if path.suffix.lower() in _LISTS else "base64"
 
 
 def folder_images(root: Path, directory: str = "") -> IdentityImages:

@@ -21,6 +21,8 @@ LARGEST_LIST = 1 << 30
 """Bytes of a list; one of ten million images has fewer."""
 IMAGE_FIRST = ("image", "label")
 """Usual order of the columns of a line."""
+LONGEST_LABEL = 200
+"""Characters of a label; a longer one is mostly an image in the wrong column."""
 
 
 def read_list(file: Path, folder: Path, columns: Sequence[str] = IMAGE_FIRST) -> IdentityImages:
@@ -38,6 +40,11 @@ def read_list(file: Path, folder: Path, columns: Sequence[str] = IMAGE_FIRST) ->
             wanted = " ".join("path" if each == "image" else each for each in columns)
             raise DataError(
                 f"{file}, line {number}: {escaped_name(line.strip()[:80])!r} is not '{wanted}'"
+            )
+        if len(label) > LONGEST_LABEL:
+            raise DataError(
+                f"{file}, line {number}: its label has {len(label):,} characters; "
+                f"{LONGEST_LABEL} at most"
             )
         names.append(os.path.normpath(name.replace("\\", "/")).replace(os.sep, "/"))
         labels.append(label)

@@ -13,7 +13,8 @@ from alignkit.errors import DataError
 from alignkit.samples import Samples, Split, choose
 from alignkit.workspace import content_key
 
-_EVAL_DIRS = ("eval", "val", "validation", "test")
+EVAL_DIRS = ("eval", "val", "validation", "test")
+"""Names by which an evaluation folder is found."""
 _LISTED = 5
 """Images in both splits that a note names; of more it names the first."""
 Labelled: TypeAlias = dict[str, list[str]]
@@ -50,7 +51,7 @@ def split_dirs(
     if not root.is_dir():
         kind = "is not a folder" if root.exists() else "does not exist"
         raise DataError(f"{root} {kind}; name the folder that holds the images")
-    evals = [name for name in ((eval_dir,) if eval_dir else _EVAL_DIRS) if (root / name).is_dir()]
+    evals = [name for name in ((eval_dir,) if eval_dir else EVAL_DIRS) if (root / name).is_dir()]
     wanted = f"{eval_dir}/" if eval_dir else "eval/, val/, validation/ or test/"
     if (root / train_dir).is_dir():
         if evals:
@@ -60,7 +61,7 @@ def split_dirs(
             f"{root / train_dir} as 'root' to have it divided"
         )
     # a root whose only folders are such as eval/ lacks its training folder; they are no classes
-    alone = evals and (eval_dir or {path.name for path in _folders(root)} <= {*_EVAL_DIRS})
+    alone = evals and (eval_dir or {path.name for path in subfolders(root)} <= {*EVAL_DIRS})
     if alone and not trains:
         return {"eval": evals[0]}
     if alone or eval_dir or train_dir != "train":
@@ -73,7 +74,7 @@ def split_dirs(
 
 def has_classes(root: Path) -> bool:
     """Tell whether the folders below ``root`` can be classes."""
-    return len(_folders(root)) > 1
+    return len(subfolders(root)) > 1
 
 
 def images_by_class(root: Path, directory: str = "") -> Labelled:
@@ -94,7 +95,7 @@ def images_by_class(root: Path, directory: str = "") -> Labelled:
 
 def class_folders(parent: Path) -> list[str]:
     """List the names of the class folders, sorted; raise `DataError` if there are fewer than 2."""
-    names = sorted(path.name for path in _folders(parent))
+    names = sorted(path.name for path in subfolders(parent))
     if not names:
         raise DataError(
             f"{parent} has no class folders; each class's images belong in a folder of its name"
@@ -188,7 +189,8 @@ def listed(names: list[str]) -> str:
     return f"{', '.join(names[:5])}{more}"
 
 
-def _folders(parent: Path) -> list[Path]:
+def subfolders(parent: Path) -> list[Path]:
+    """List the folders that are not hidden; raise `DataError` if they cannot be listed."""
     try:
         folders = [each for each in parent.iterdir() if each.is_dir()]
     except OSError as error:

@@ -140,7 +140,8 @@ def _explained(path: Path, error: OSError) -> str:
     """Say why the operating system refuses to read a file."""
     if error.errno == errno.ELOOP:
         return "a link to itself"
-    if path.is_symlink() and not path.exists():
+    # these two take a folder that may not be searched, where those of Path raise
+    if os.path.islink(path) and not os.path.exists(path):  # noqa: PTH110, PTH114
         return f"a link to {escaped_name(os.readlink(path))}, which is not there"  # noqa: PTH115 - its text
     return error.strerror or str(error)
 

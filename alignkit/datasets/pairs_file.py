@@ -16,6 +16,8 @@ from alignkit.errors import DataError
 
 _HEADS = ("first", "image1", "a", "path1", "img1")
 """First words of a line that names columns."""
+_DIGITS = 9
+"""Of the greatest number: more than any file has pairs, folds or images of a person."""
 _MARKS = {"1": True, "0": False, "true": True, "false": False}
 
 
@@ -35,7 +37,7 @@ def read_pairs(file: Path, names: Sequence[str]) -> tuple[ImagePair, ...]:
         raise DataError(f"{file} is empty; a line is 'first second 0' or 'first second 1'")
     found = _Names(file, names)
     head = lines[0][1].split()
-    is_lfw = len(head) <= 2 and all(each.isascii() and each.isdigit() for each in head)
+    is_lfw = len(head) <= 2 and all(map(_is_number, head))
     pairs = tuple((_of_lfw if is_lfw else _of_lines)(file, lines, found))
     if not pairs:
         raise DataError(f"{file} has no pair; a line is 'first second 0' or 'first second 1'")
@@ -96,7 +98,7 @@ def _of_lfw(file: Path, lines: list[tuple[int, str]], names: _Names) -> Iterator
             raise DataError(f"{where}: expected '{wanted_form}'")
         people = (parts[0], parts[0], parts[1], parts[2]) if same else (
             parts[0], parts[2], parts[1], parts[3])  # fmt: skip
-        if not (all(each.strip().isascii() and each.strip().isdigit() for each in people[2:])):
+        if not all(_is_number(each.strip()) for each in people[2:]):
             raise DataError(f"{where}: the number of an image is none")
         first, second = (
             names.of(f"{person}/{person}_{int(image):04d}", number)
@@ -116,13 +118,15 @@ def _of_lines(file: Path, lines: list[tuple[int, str]], names: _Names) -> Iterat
         where = f"{file}, line {number}"
         if len(fields) not in (3, 4) or fields[2].lower() not in _MARKS:
             raise DataError(f"{where}: expected 'first second 1' for the same identity, else 0")
-        if len(fields) == 4 and not (
-            fields[3].isascii() and fields[3].isdigit() and int(fields[3]) < PAIR_FOLDS
-        ):
-            raise DataError(f"{where}: fold {fields[3]!r}; 0 to {PAIR_FOLDS - 1}")
+        if len(fields) == 4 and not (_is_number(fields[3]) and int(fields[3]) < PAIR_FOLDS):
+            raise DataError(f"{where}: fold {fields[3][:80]!r}; 0 to {PAIR_FOLDS - 1}")
         fold = int(fields[3]) if len(fields) == 4 else spread[at]
         first, second = names.of(fields[0], number), names.of(fields[1], number)
         yield _pair(where, first, second, same=_MARKS[fields[2].lower()], fold=fold)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS
 
 
 def _fields(line: str) -> list[str]:

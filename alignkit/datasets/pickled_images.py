@@ -17,8 +17,14 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 from alignkit.datasets.listed_images import LARGEST
 from alignkit.errors import DataError
 
-_MOST = 5_000_000
-"""Instructions of the longest pickle that is read: a million images have fewer."""
+_MOST = 2_000_000
+"""Instructions of the longest pickle that is read; 400,000 pairs of images have as many."""
+_ANY = 100_000
+"""Instructions of which the size of the file is not asked."""
+_BYTES_EACH = 50
+"""Bytes of the file for each further one: an image has thousands, and 2 to 20 instructions."""
+_PART = 1 << 16
+"""Bytes of a line that are read at a time."""
 _SHORT = 256
 """Bytes of the longest text that an instruction other than an image may hold."""
 _FORMATS = {1: "<B", 2: "<H", 4: "<I", 8: "<Q"}
@@ -52,6 +58,10 @@ class PickledArray:
     data: PickledBytes | None = None
 
 
+_MARK = object()
+"""The place on the stack to which `since_mark` goes back."""
+
+
 class _Name(NamedTuple):
     module: str
     name: str
@@ -61,10 +71,6 @@ class _Type(NamedTuple):
     """A dtype."""
 
     name: str
-
-
-class _Mark:
-    pass
 
 
 @dataclass(slots=True)
@@ -79,7 +85,8 @@ class PickledReader:
 
     def read(self) -> Any:
         """Return the pickled value; raise `DataError` without a file name for any other pickle."""
-        for _ in range(_MOST):
+        most = min(_MOST, _ANY + self.size // _BYTES_EACH)
+        for _ in range(most):
             code = self.take(1)
             if code == b".":
                 if len(self.stack) != 1:
@@ -89,7 +96,9 @@ class PickledReader:
             if follow is None:
                 self._refuse(f"instruction {code!r} makes no list of images")
             follow(self)
-        return self._refuse(f"it has more than {_MOST:,} instructions")
+        return self._refuse(
+            f"it has more than {most:,} instructions, which no {self.size:,} bytes of images need"
+        )
 
     def bytes_at(self, place: PickledBytes) -> bytes:
         """Read the bytes of a place."""
@@ -132,7 +141,7 @@ class PickledReader:
     def since_mark(self) -> list[Any]:
         """Take all values since the last mark."""
         items: list[Any] = []
-        while not isinstance(each := self.pop(), _Mark):
+        while (each := self.pop()) is not _MARK:
             items.append(each)
         return items[::-1]
 
@@ -158,11 +167,16 @@ class PickledReader:
     def quoted(self) -> None:
         """Push the place of a literal of Python 2 in one line."""
         start = self.file.tell()
-        line = self.file.readline(LARGEST)
-        text = line.rstrip(b"\n")
-        if line == text or len(text) < 2 or text[:1] not in b"'\"" or text[:1] != text[-1:]:
+        quote, last, ended = self.file.read(1), b"", False
+        while not ended and (part := self.file.readline(_PART)):
+            ended = part.endswith(b"\n")
+            last = part.rstrip(b"\n")[-1:] or last
+        length = self.file.tell() - start - ended
+        if not ended or quote not in (b"'", b'"') or last != quote:
             self._refuse("a text of it does not end")
-        self.stack.append(PickledBytes(start, len(text), "quoted"))
+        if length > LARGEST:
+            self._refuse(f"an image of it has {length:,} bytes; the limit is {LARGEST:,}")
+        self.stack.append(PickledBytes(start, length, "quoted"))
 
     def name(self, module: str, name: str) -> None:
         """Push a known name; refuse all others."""
@@ -279,7 +293,7 @@ def _long(reader: PickledReader) -> None:
 _INSTRUCTIONS: dict[bytes, Callable[[PickledReader], None]] = {
     b"\x80": _skip(1),  # protocol
     b"\x95": _skip(8),  # frame
-    b"(": lambda reader: reader.stack.append(_Mark()),
+    b"(": _push(_MARK),
     b"]": lambda reader: reader.stack.append([]),
     b"l": lambda reader: reader.stack.append(reader.since_mark()),
     b"a": lambda reader: reader.append([reader.pop()]),

@@ -7,11 +7,13 @@ pair, and value i tells whether it is of one person. Folds are tenths in order.
 from __future__ import annotations
 
 import hashlib
-import io
 import os
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from alignkit.datasets.identity_images import IdentityImages, ImagePair, folds_in_order
 from alignkit.datasets.listed_images import Stamp, stamp_of
@@ -21,6 +23,9 @@ from alignkit.stored_file import open_regular
 
 SUFFIXES = (".bin", ".pkl", ".pickle")
 """Suffixes of files that are read as verification sets."""
+MOST_PAIRS = 600_000
+"""Pairs of the largest set that is written, and read again."""
+_BATCH = 1000
 
 
 def read_bin(file: Path) -> IdentityImages:
@@ -67,7 +72,8 @@ def _read(file: Path, stamp: Stamp) -> tuple[_Found, tuple[str, ...], tuple[str,
         reader = PickledReader(opened, stamp[0])
         try:
             images, same = _checked(reader.read(), reader)
-            digests = tuple(hashlib.sha256(reader.bytes_at(each)).hexdigest() for each in images)
+            known = {each: _digest(reader, each) for each in dict.fromkeys(images)}
+            digests = tuple(known[each] for each in images)
         except (DataError, ValueError) as error:
             raise DataError(f"{file} is no verification set: {error}") from None
     both = sum(digests[at] == digests[at + 1] for at in range(0, len(digests), 2))
@@ -78,6 +84,10 @@ def _read(file: Path, stamp: Stamp) -> tuple[_Found, tuple[str, ...], tuple[str,
     if both:
         notes.append(f"{file}: {both} pairs are of one image with itself")
     return (images, same), digests, tuple(notes) if repeated else ()
+
+
+def _digest(reader: PickledReader, place: PickledBytes) -> str:
+    return hashlib.sha256(reader.bytes_at(place)).hexdigest()
 
 
 def _checked(value: Any, reader: PickledReader) -> _Found:
@@ -116,10 +126,25 @@ def _image(file: Path, stamp: Stamp, place: PickledBytes) -> bytes:
         raise ChangedImage(file, f"changed after it was listed: {error.strerror}") from None
 
 
-def bin_bytes(images: list[bytes], same: list[bool]) -> bytes:
-    """Return a verification set as InsightFace and PLSC read it; protocol 4 holds large images."""
-    import pickle
+def write_bin(file: BinaryIO, images: Iterable[bytes], same: Sequence[bool]) -> None:
+    """Write a verification set as InsightFace and PLSC read it, holding one image at a time.
 
-    written = io.BytesIO()
-    pickle.dump((images, same), written, protocol=4)
-    return written.getvalue()
+    ``images`` are the two of each pair, in order, and ``same`` tells of each pair whether it is of
+    one identity. The pickle has protocol 3, which every Python 3 reads.
+    """
+    file.write(b"\x80\x03]")
+    for batch in _batches(images):
+        file.write(b"(")
+        for data in batch:
+            short = len(data) < 256
+            file.write(b"C" + bytes([len(data)]) if short else b"B" + struct.pack("<I", len(data)))
+            file.write(data)
+        file.write(b"e")
+    file.write(b"](" + b"".join(b"\x88" if each else b"\x89" for each in same) + b"e\x86.")
+
+
+def _batches(images: Iterable[bytes]) -> Iterator[Iterator[bytes]]:
+    """Divide images into runs, as each is on the stack of whoever unpickles them."""
+    rest = iter(images)
+    for first in rest:
+        yield chain((first,), islice(rest, _BATCH - 1))

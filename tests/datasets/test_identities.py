@@ -135,7 +135,7 @@ def test_a_shard_is_neither_read_whole_nor_held(tmp_path):
     with (tmp_path / "part").open("wb") as file:
         for _ in range(100):
             file.write(line)
-    base64_shards._index.cache_clear()
+    base64_shards._known.clear()
     tracemalloc.start()
     samples = Identities(root=tmp_path / "part", eval_share=1).evaluation()
     assert len(samples.read(99)) == 300_000
@@ -254,6 +254,9 @@ LFW = "1 1\nann 1 2\nann 1 bob 2\n"
         ("1 1\nann 1 x\nann 1 bob 2\n", "line 2: the number of an image is none"),
         ("1 1\nann 1 1\nann 1 bob 2\n", "line 2: the image is paired with itself"),
         ("99 1\n", "line 1: 99 folds; 10 at most"),
+        ("9" * 5000 + "\n", "line 1: expected 'first second 1'"),
+        ("1 1\nann 1 " + "2" * 5000 + "\nann 1 bob 2\n", "line 2: the number of an image is none"),
+        ("ann/ann_0001.jpg,bob/bob_0001.jpg,0," + "1" * 5000, "line 1: fold '1{80}'; 0 to 9"),
         ("ann/ann_0001.jpg bob/bob_0001.jpg 2\n", "line 1: expected 'first second 1'"),
         ("ann/ann_0001.jpg,bob/bob_0001.jpg,0\nann/ann_0001.jpg\n", "line 2: expected"),
         ("ann/ann_0001.jpg,bob/bob_0001.jpg,0,10\n", "line 1: fold '10'; 0 to 9"),
@@ -278,6 +281,11 @@ def test_a_wrong_file_of_pairs_is_named_with_its_line(tmp_path, text, message):
         (lambda text: text + text, "line 12: images/ann/ann_0001.jpg is there twice, .*line 1;"),
         (lambda text: text.replace(b"ann", b"\xff", 1), "line 1: it is not UTF-8"),
         (lambda text: text.replace(b"bob/bob_0001", b"gone"), "line 4: images/gone.jpg is not in"),
+        (lambda text: text + b"/nowhere/x.jpg 0\n", "line 12: /nowhere/x.jpg is not in"),
+        (
+            lambda text: text.replace(b" 0\n", b" " + b"9" * 5000 + b"\n", 1),
+            "line 1: its label has 5,000",
+        ),
     ],
 )
 def test_a_damaged_list_is_named_with_its_line(tmp_path, change, message):
@@ -297,6 +305,12 @@ def test_a_damaged_list_is_named_with_its_line(tmp_path, change, message):
         (lambda data: data[3:], "part0, line 1: wrong Base64"),
         (lambda data: data.replace(b"\tann", b"\t\xff", 1), "line 1: its label is not UTF-8"),
         (lambda data: data.replace(b"\t", b" "), "line 1: 1 columns"),
+        (lambda data: data.replace(b"\tann", b"\t \r", 1), "line 1: its label is blank"),
+        (lambda data: data.replace(b"\tann", b"\t", 1), "line 1: its label is blank"),
+        (
+            lambda data: data.replace(b"\tann", b"\t" + b"9" * 5000, 1),
+            "line 1: its label has 5,000",
+        ),
         (lambda data: data.replace(b"\n", b"\tx\n", 1), "line 1: 3 columns"),
     ],
 )
@@ -322,6 +336,36 @@ def test_wrong_lists_of_shards_are_named_with_their_line(tmp_path):
         listing.write_text(text)
         with pytest.raises(DataError, match=message):
             Identities(root=tmp_path).evaluation()
+
+
+def test_shards_that_lie_elsewhere_are_named_by_their_whole_path(tmp_path):
+    case.shards(tmp_path / "far", count=1)
+    (tmp_path / "near").mkdir()
+    far = tmp_path / "far" / "dataset.part0"
+    (tmp_path / "near" / "file_list.txt").write_text(f"{far}\n")
+    samples = Identities(root=tmp_path / "near", eval_share=1).evaluation()
+    assert samples.ids[0] == f"{far}:1"
+    assert contents(samples) == Counter(case.pictures().values())
+
+
+def test_each_shard_is_read_once_until_it_changes_however_many_there_are(tmp_path, monkeypatch):
+    read = []
+    index = base64_shards._index
+    monkeypatch.setattr(
+        base64_shards, "_index", lambda file, *given: read.append(file.name) or index(file, *given)
+    )
+    people = {f"p{number}": 1 for number in range(100)}
+    root = case.shards(tmp_path, people, count=100)
+    data = Identities(root=root)
+    data.counts(), data.fingerprint("eval"), data.evaluation()
+    assert len(read) == 100
+    file = root / "dataset.part7"
+    file.write_bytes(file.read_bytes().replace(b"\tp7", b"\tq7"))
+    data.counts()
+    assert read[100:] == ["dataset.part7"]
+    monkeypatch.setattr(base64_shards, "_KEPT", 10)
+    data.counts()
+    assert len(base64_shards._known) == 10
 
 
 def test_a_file_that_changes_after_it_was_listed_is_noticed(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from alignkit.cli import app
-from alignkit.datasets.verification_bin import bin_bytes
+from alignkit.datasets.verification_bin import write_bin
 from alignkit.experiment import load_experiment
 from alignkit.gate import run_or_check
 from alignkit.progress import NoProgress
@@ -49,7 +49,8 @@ def faces(tmp_path, monkeypatch):
     same = [at % 2 == 0 for at in range(20)]
     images = [cut(4 + (at + (not known)) % 4) if second else cut(4 + at % 4)
               for at, known in enumerate(same) for second in (False, True)]  # fmt: skip
-    (tmp_path / "lfw.bin").write_bytes(bin_bytes(images, same))
+    with (tmp_path / "lfw.bin").open("wb") as file:
+        write_bin(file, images, same)
     return tmp_path
 
 
