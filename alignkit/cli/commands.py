@@ -114,7 +114,7 @@ COMMANDS = {
     "report": Late("report_command:app", "Render the report of a run again from its record."),
     "data": Late(
         "data_command:app",
-        "Describe a data set (`stats`) or split it into train and eval (`split`).",
+        "Describe a data set (`stats`), split it (`split`), or change its form (`convert`).",
     ),
 }
 """All commands, in the order of the help."""

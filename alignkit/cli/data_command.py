@@ -1,20 +1,22 @@
-"""`alignkit data stats FILE|DIR` and `alignkit data split DIR NEW`."""
+"""`alignkit data stats FILE|DIR`, `data split DIR NEW` and `data convert FROM TO`."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from alignkit.cli.arguments import Json, Overrides, ProgressOption, Quiet, display
+from alignkit.datasets.identities import IdentityForm, ListColumn
 from alignkit.studies.data import By
 from alignkit.text import columns
 
 if TYPE_CHECKING:
     from alignkit.studies.data import Divided
+    from alignkit.studies.data.conversion import Converted
     from alignkit.studies.data.data_statistics import (
         ChannelMoments,
         Described,
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
         SideLengths,
     )
 
+ColumnOrder = Literal["image,label", "label,image"]
+_ORDERS: dict[ColumnOrder, tuple[ListColumn, ListColumn]] = {
+    "image,label": ("image", "label"),
+    "label,image": ("label", "image"),
+}
 app = typer.Typer(name="data", rich_markup_mode=None, no_args_is_help=True)
 _SHOWN = 3
 """Maximum number of images listed that did not decode as ok; the JSON lists all of them."""
@@ -29,7 +36,7 @@ _SHOWN = 3
 
 @app.callback()
 def data() -> None:
-    """Describe a data set (`stats`) or split it into train and eval (`split`)."""
+    """Describe a data set (`stats`), split it (`split`), or change its form (`convert`)."""
 
 
 @app.command()
@@ -88,6 +95,57 @@ def split(
         print(_division(made))
 
 
+@app.command()
+def convert(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="FROM", help="Images of identities, as data: {name: identities}."),
+    ],
+    target: Annotated[
+        Path, typer.Argument(metavar="TO", help="Folder or .bin file to write; must not exist.")
+    ],
+    to: Annotated[
+        IdentityForm | None,
+        typer.Option("--to", help="Form to write; by default bin, where TO is called so."),
+    ] = None,
+    read_as: Annotated[
+        IdentityForm | None,
+        typer.Option("--from", help="Form of FROM; by default it follows from its name."),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder at which the paths of a list begin."),
+    ] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Pairs to verify; by default FROM/pairs.txt, if any."),
+    ] = None,
+    order: Annotated[
+        ColumnOrder | None,
+        typer.Option("--columns", help="Order in the lines of FROM; by default image,label."),
+    ] = None,
+    shards: Annotated[
+        int | None, typer.Option(min=1, help="Number of Base64 shards to write; by default 1.")
+    ] = None,
+    leave_out: Annotated[
+        bool,
+        typer.Option("--leave-out-unreadable", help="Leave out images that cannot be read."),
+    ] = False,
+    as_json: Json = False,
+    progress: ProgressOption = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Write images of identities in another form, byte for byte; FROM is unchanged."""
+    from alignkit.studies.data.conversion import ConversionSource, convert
+
+    columns_of = _ORDERS[order] if order else None
+    made = convert(
+        ConversionSource(source, read_as, images, pairs, columns_of), target, to,
+        shards=shards, leave_out=leave_out, progress=display(progress, quiet=quiet),
+    )  # fmt: skip
+    print(json.dumps(asdict(made), indent=1) if as_json else _conversion(made))
+
+
 def _as_text(found: Described) -> str:
     head = ("", "images", "classes", "per class", "width", "height", "sizes", "MB")
     rows = [head, *(_counts(each) for each in found.sets)]
@@ -139,3 +197,27 @@ def _division(made: Divided) -> str:
     rows += [(name, f"{count}", f"{made.eval[name]}") for name, count in made.train.items()]
     rows.append(("all", f"{sum(made.train.values())}", f"{sum(made.eval.values())}"))
     return "\n".join([columns(rows), *made.notes, str(made.folder)])
+
+
+def _conversion(made: Converted) -> str:
+    import yaml
+
+    from alignkit.text.numbers import count
+
+    facts = [count(made.images, "image"), f"{made.bytes:,} bytes of images"]
+    if made.identities is not None:
+        facts.insert(1, count(made.identities, "identity", "identities"))
+    if made.pairs:
+        facts.append(count(made.pairs, "pair"))
+    lines = [
+        f"{made.source} ({made.source_form}) → {made.target} ({made.form}): {', '.join(facts)}",
+        "every image that was read back has the SHA-256 of the source's",
+        *made.notes,
+    ]
+    if made.left_out:
+        lines.append(f"left out, as they cannot be read: {count(len(made.left_out), 'image')}")
+    lines += [f"  {name}: {reason}" for name, reason in [*made.left_out.items()][:_SHOWN]]
+    if len(made.left_out) > _SHOWN:
+        lines.append(f"  and {len(made.left_out) - _SHOWN} more; use --json to list all")
+    block = yaml.safe_dump({"data": made.data}, sort_keys=False, allow_unicode=True, width=10_000)
+    return "\n".join([*lines, "", block.rstrip()])

@@ -6,9 +6,7 @@ never changes.
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from errno import EXDEV
@@ -21,6 +19,7 @@ from alignkit.datasets.listed_images import list_files
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import ConfigError, DataError, WorkspaceError
 from alignkit.samples import Split
+from alignkit.studies.data.whole_target import appearing_whole, require_new
 
 By = Literal["copy", "hardlink", "symlink"]
 PutFile = Callable[[Path, Path], object]
@@ -56,16 +55,7 @@ def write_division(root: Path, out: Path, *, share: float, seed: int, by: By) ->
     divided = divide(images_by_class(root), share, seed)
     _refuse_unreadable(root, [*names_of(divided["train"]), *names_of(divided["eval"])])
     notes = tuple(Folder(root, eval_share=share, seed=seed).notes())  # reads every image once
-    try:
-        _write(root, out, divided, _PLACING[by])
-    except OSError as error:
-        advice = (
-            "hard links need one file system; use --by copy"
-            if error.errno == EXDEV
-            else "see to it and run the same command again"
-        )
-        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-        raise WorkspaceError(f"{out} was not written: {what}; {advice}") from error
+    _write(root, out, divided, _PLACING[by])
     train, evaluation = (
         {name: len(files) for name, files in divided[split].items()} for split in ("train", "eval")
     )
@@ -79,27 +69,25 @@ def _refuse_unreadable(root: Path, names: Sequence[str]) -> None:
 
 
 def _write(root: Path, out: Path, divided: dict[Split, Labelled], place: PutFile) -> None:
-    out.parent.mkdir(parents=True, exist_ok=True)
-    # beside ``out``, as a rename does not cross file systems
-    part = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
-    try:
+    with appearing_whole(out) as part:
         for split, labelled in divided.items():
             for name in names_of(labelled):
                 target = part / split / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                place(root / name, target)
-        part.chmod(0o755)  # a temporary folder is the owner's alone
-        part.rename(out)
-    except BaseException:  # nothing half-written stays, after Ctrl-C either
-        shutil.rmtree(part)
-        raise
+                try:
+                    place(root / name, target)
+                except OSError as error:
+                    if error.errno != EXDEV:
+                        raise
+                    raise WorkspaceError(
+                        f"{out} was not written: hard links need one file system; use --by copy"
+                    ) from error
 
 
 def _check(root: Path, out: Path, share: float) -> None:
     if not 0 < share < 1:
         raise ConfigError(f"--eval {share}: a share of every class, between 0 and 1, e.g. 0.25")
-    if os.path.lexists(out):
-        raise ConfigError(f"{out} exists, and nothing is overwritten; name a folder that does not")
+    require_new(out)
     if out.resolve().is_relative_to(root.resolve()):
         raise ConfigError(f"{out} lies in {root}, where it would be a class; name one outside")
     if dirs := split_dirs(root, "train", ""):
