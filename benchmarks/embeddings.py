@@ -4,9 +4,10 @@
 cells of index and query are searched, with the ranks of the first right images, a rotation is
 fitted and tested, the table gets its intervals from 2,000 resamples of identities, and 1,000,000
 different pairs and all same pairs are verified on both sides, with thresholds kept and tuned
-again. This is done once, in a process of its own; targets are 60 s and 2 GB. Then each of some
-rounds searches one index by alignkit and by plain NumPy, and the share of equal lists of
-neighbours is shown.
+again. This is done once, in a process of its own; targets are 60 s and 2 GB. Another process does
+the whole `alignkit.compare.drift` of the two sides once: intervals of every metric and measure from
+2,000 resamples, figures, tables and advice. Then each of some rounds searches one index by alignkit
+and by plain NumPy, and the share of equal lists of neighbours is shown.
 
     python benchmarks/embeddings.py [--images N] [--values N] [--queries N] [--rounds N]
 """
@@ -18,9 +19,12 @@ import multiprocessing
 import resource
 
 import numpy as np
-from figures import Figure, alternate, cost, ratios, show
+from figures import Cost, Figure, alternate, cost, ratios, show
 
+from alignkit.compare import drift
 from alignkit.compare.weighted_estimates import weighted_estimates
+from alignkit.tasks.embedding import Embedding
+from alignkit.tasks.embedding.embedding_answers import EmbeddingAnswers
 from alignkit.tasks.embedding.nearest import nearest
 from alignkit.tasks.embedding.queries import IndexedImages, Queries
 from alignkit.tasks.embedding.retrieval import own_search, retrieval
@@ -68,12 +72,31 @@ def measure(images: int, values: int, queries: int) -> dict[str, list[float]]:
         print("TAR", *one.tuned(whole).tar[:, 0], *two.tuned(whole).tar[:, 0])
         print("FAR and change of TAR, thresholds kept", *far[:, 0], *change[:, 0])
 
-    parts = [cost(searched), cost(verified)]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    return spent(cost(searched), cost(verified))
+
+
+def measure_drift(images: int, values: int, queries: int) -> dict[str, list[float]]:
+    """Return what `measure` does, of the whole drift of two sides."""
+    *both, identities = sides(images, values)
+    task = Embedding(queries=queries, k=K, different_pairs=PAIRS, far=RATES)
+    ids = tuple(map(str, range(images)))
+    names = tuple(map(str, range(int(identities.max()) + 1)))
+    answers = [EmbeddingAnswers(ids, each, identities, names, None, task) for each in both]
+
+    def compared() -> None:
+        found = drift(answers[:1], answers[1:])
+        for name, each in {**found.metrics, **found.measures, "churn": found.churn}.items():
+            print(name, each.value, each.low, each.high)
+
+    return spent(cost(compared))
+
+
+def spent(*parts: Cost) -> dict[str, list[float]]:
+    """Return seconds of the clock and of processors, of each part, and this process's peak."""
     return {
         "clock": [each.wall for each in parts],
         "processors": [each.cpu for each in parts],
-        "peak": [peak],
+        "peak": [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9],
     }
 
 
@@ -116,17 +139,22 @@ def main() -> None:
     size = (given.images, given.values, given.queries)
     # the peak of memory is that of a process
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        spent = pool.apply(measure, size)
+        parts = pool.apply(measure, size)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        drifted = pool.apply(measure_drift, size)
     speed, equal = against_numpy(*size, given.rounds)
     of = f"{given.images} × {given.values}, {given.queries} queries"
     whole = f"search and verification of {of}"
-    clock, processors = (sum(spent[name]) for name in ("clock", "processors"))
+    clock, processors = (sum(parts[name]) for name in ("clock", "processors"))
     show(
         [
             Figure(f"{whole}, of the clock", [clock], at_most=60, unit="s"),
             Figure(f"{whole}, of processors", [processors], unit="s"),
-            Figure(f"{whole}, peak of memory", spent["peak"], at_most=2, unit="GB"),
-            Figure(f"search alone of {of}, of the clock", spent["clock"][:1], unit="s"),
+            Figure(f"{whole}, peak of memory", parts["peak"], at_most=2, unit="GB"),
+            Figure(f"search alone of {of}, of the clock", parts["clock"][:1], unit="s"),
+            Figure(f"drift of {of}, of the clock", drifted["clock"], at_most=60, unit="s"),
+            Figure(f"drift of {of}, of processors", drifted["processors"], unit="s"),
+            Figure(f"drift of {of}, peak of memory", drifted["peak"], at_most=2, unit="GB"),
             Figure(f"one index of {of}, plain NumPy / alignkit, time", speed),
             Figure(
                 f"one index of {of}, lists of neighbours as plain NumPy's", [equal], unit="share"

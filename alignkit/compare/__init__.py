@@ -18,7 +18,7 @@ from alignkit.compare.answers import Answers, AnyAnswers, Weights, aligned, not_
 from alignkit.compare.bootstrap import (
     RESAMPLES,
     MeanOverSeeds,
-    image_weights,
+    SharedDraws,
     mean_over_seeds,
 )
 from alignkit.compare.statistics import change_p, detectable_effect, detectable_mean, mcnemar
@@ -36,20 +36,23 @@ def drift(
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
+    draws: SharedDraws | None = None,
 ) -> Drift:
     """Compare answers pair by pair: one pair per training seed, in one order on both sides.
 
     Differences are fractions; several seeds are averaged. Intervals are 95 % bootstrap intervals:
     over images for one seed, over seeds and images for several (`alignkit.compare.bootstrap`). The
-    result is deterministic in ``seed``, which seeds the resampling. Of images without labels, all
+    result is deterministic in ``seed``, which seeds the resampling; ``draws`` that other
+    comparisons share take the place of both. Of images without labels, all
     that needs labels is ``None``. Raise `DataError` if the sides do not pair up or the seeds have
     different images, `NothingCompared` if no image is shared.
     """
     pairs = pair_up(reference, candidate)
     first = pairs[0][0]
+    draws = draws or SharedDraws(resamples, seed)
     means = {
-        name: mean_over_seeds(observed, draws, images=drawn_units(first), seed=seed)
-        for name, (observed, draws) in _differences(pairs, resamples, seed).items()
+        name: mean_over_seeds(*values, images=drawn_units(first), seed=draws.seed)
+        for name, values in _differences(pairs, draws).items()
     }
     whole = pair_fields(pairs, means)
     return Drift(
@@ -85,7 +88,8 @@ def drift_change(
     first = earlier[0][0]
     if len(earlier) != len(later) or first.ids != later[0][0].ids:
         raise DataError("two drifts are compared on the same images and seeds; evaluate both so")
-    sides = [_differences(pairs, resamples) for pairs in (earlier, later)]
+    draws = SharedDraws(resamples)
+    sides = [_differences(pairs, draws) for pairs in (earlier, later)]
     changes = {}
     for metric in metrics:
         if metric not in sides[0]:
@@ -342,7 +346,7 @@ def _classes(first: Answers, means: Mapping[str, MeanOverSeeds]) -> tuple[ClassD
 
 
 def _differences(
-    pairs: Sequence[tuple[AnyAnswers, AnyAnswers]], resamples: int, seed: int = 0
+    pairs: Sequence[tuple[AnyAnswers, AnyAnswers]], draws: SharedDraws
 ) -> dict[str, tuple[FloatArray, FloatArray]]:
     """Return each seed's difference (seeds, …) and its draws (seeds, …, resamples) by name.
 
@@ -365,8 +369,7 @@ def _differences(
         return {name: np.stack(values) for name, values in by_seed.items()}
 
     observed = differences(np.ones((len(first), 1), np.float32))
-    drawn = image_weights(len(first), first.groups(), resamples, seed)
-    blocks = [differences(weights) for weights in drawn]
+    blocks = [differences(weights) for weights in draws.of(len(first), first.groups())]
     return {
         name: (value[..., 0], np.concatenate([block[name] for block in blocks], axis=-1))
         for name, value in observed.items()

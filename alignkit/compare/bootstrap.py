@@ -25,8 +25,8 @@ alone in 6 %. The worst case tried is seeds that each lean one way in their own 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 RESAMPLES = 2_000  # each end of a 95 % interval then has 50 draws beyond it
 BLOCK_BYTES = 32 << 20  # float32 weights multiplied at a time
-KEPT_BYTES = 112 << 20  # one-byte weights kept for the next comparison; more are drawn again
+KEPT_BYTES = 112 << 20  # weights kept for the next comparison; more are drawn again
 
 
 def resampled_counts(
@@ -104,6 +104,36 @@ def image_weights(
     for block in resample_weights(int(groups.max()) + 1, resamples, seed):
         for start in range(0, block.shape[1], part):
             yield block[groups, start : start + part]
+
+
+@dataclass(slots=True, eq=False)
+class SharedDraws:
+    """Draws of images that several comparisons share.
+
+    A comparison of the same images as the last one gets the same arrays, if they are few enough to
+    be kept, so that answers can keep what they computed of them.
+    """
+
+    resamples: int = RESAMPLES
+    seed: int = 0
+    _images: int = field(default=-1, init=False)
+    _groups: Labels | None = field(default=None, init=False)
+    _blocks: list[npt.NDArray[np.float32]] = field(default_factory=list, init=False)
+
+    def of(self, images: int, groups: Labels | None) -> Iterable[npt.NDArray[np.float32]]:
+        """Return or yield the blocks of `image_weights`; no one may write into them."""
+        if 4 * images * self.resamples > KEPT_BYTES:
+            return image_weights(images, groups, self.resamples, self.seed)
+        if images != self._images or not _same_groups(groups, self._groups):
+            self._images, self._groups = images, groups
+            self._blocks = [*image_weights(images, groups, self.resamples, self.seed)]
+            for block in self._blocks:
+                block.flags.writeable = False
+        return self._blocks
+
+
+def _same_groups(one: Labels | None, other: Labels | None) -> bool:
+    return one is other or (one is not None and other is not None and np.array_equal(one, other))
 
 
 # comparisons that follow each other are of the same images and seed

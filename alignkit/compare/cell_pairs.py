@@ -6,7 +6,7 @@ cells, so each cell is resampled once and a pair takes the difference; only chur
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from alignkit.arrays import FloatArray
 from alignkit.compare import drawn_units, pair_fields, pair_up
 from alignkit.compare.answers import Answers, Weights
-from alignkit.compare.bootstrap import RESAMPLES, image_weights, mean_over_seeds
+from alignkit.compare.bootstrap import RESAMPLES, SharedDraws, mean_over_seeds
 from alignkit.errors import NothingCompared
 from alignkit.record import CellPair
 
@@ -27,13 +27,16 @@ def cell_pairs(
     *,
     metrics: Sequence[str] | None = None,
     resamples: int = RESAMPLES,
+    draws: SharedDraws | None = None,
 ) -> dict[tuple[int, int], CellPair]:
     """Compare (cells, training seeds) of one row; return each pair by its indices, lower first.
 
-    ``metrics`` are by default all of the task. A seed counts where both cells ran (are not
+    ``metrics`` and measures are by default all of the task. ``draws`` that other comparisons share
+    take the place of ``resamples``. A seed counts where both cells ran (are not
     ``None``). Pairs without such a seed, or without a shared image, are left out; so are other
     metrics. Raise `DataError` for cells of different labels.
     """
+    draws = draws or SharedDraws(resamples)
     sides: dict[tuple[int, int, tuple[str, ...]], _CellDraws] = {}
     compared: dict[tuple[int, int], CellPair] = {}
     for places in combinations(range(len(cells)), 2):
@@ -48,7 +51,7 @@ def cell_pairs(
             for place, cell in zip(places, pair, strict=True):
                 # by ids too: the images that a cell shares depend on its partner
                 if (place, k, cell.ids) not in sides:
-                    sides[place, k, cell.ids] = _side(cell, resamples)
+                    sides[place, k, cell.ids] = _side(cell, draws)
             first, second = (sides[place, k, pair[0].ids] for place in places)
             drawn.append((first, second))
         if pairs:
@@ -58,43 +61,51 @@ def cell_pairs(
                 for name in own
                 if name in drawn[0][0]
             }
-            compared[places] = _pair(pairs, changes, resamples)
+            compared[places] = _pair(pairs, changes, metrics, draws)
     return compared
 
 
-def _side(cell: Answers, resamples: int) -> _CellDraws:
-    blocks = [cell.metrics_of(weights) for weights in _all_weights(cell, resamples)]
+def _side(cell: Answers, draws: SharedDraws) -> _CellDraws:
+    blocks = [cell.metrics_of(weights) for weights in draws.of(len(cell), cell.groups())]
+    whole = cell.metrics_of(_whole(cell))
     return {
-        name: np.concatenate([block[name] for block in blocks])
+        name: np.concatenate([whole[name][:1], *(block[name] for block in blocks)])
         for name in cell.metric_names
-        if name in blocks[0]
+        if name in whole
     }
 
 
-def _all_weights(cell: Answers, resamples: int) -> Iterator[Weights]:
-    """Yield the weights of all images once, before those of the draws, in blocks."""
-    blocks = image_weights(len(cell), cell.groups(), resamples, 0)
-    # in one block with draws: NumPy sums the classes of a single column in another order
-    yield np.concatenate([np.ones((len(cell), 1), np.float32), next(blocks)], axis=1)
-    yield from blocks
+def _whole(cell: Answers) -> Weights:
+    """Weigh every image once, in two columns that are equal."""
+    # NumPy sums the classes of a single column in another order than those of the draws
+    return np.ones((len(cell), 2), np.float32)
 
 
 def _pair(
-    pairs: Sequence[tuple[Answers, Answers]], changes: dict[str, FloatArray], resamples: int
+    pairs: Sequence[tuple[Answers, Answers]],
+    changes: dict[str, FloatArray],
+    wanted: Sequence[str] | None,
+    draws: SharedDraws,
 ) -> CellPair:
     first = pairs[0][0]
-    sums = [{"churn": a.churn(b), **a.measures_of(b)} for a, b in pairs]
-    # one pass: measures that share a computation know it by the weights
-    drawn = [
-        [{name: number.of(weights) for name, number in each.items()} for each in sums]
-        for weights in _all_weights(first, resamples)
+    sums = [
+        {"churn": a.churn(b)}
+        | {k: v for k, v in a.measures_of(b).items() if wanted is None or k in wanted}
+        for a, b in pairs
     ]
-    between = {
-        name: np.concatenate([np.stack([each[name] for each in block]) for block in drawn], axis=1)
-        for name in sums[0]
+    drawn = draws.of(len(first), first.groups())
+    whole = _whole(first)
+    between = {name: np.stack([each[name].of(whole)[:1] for each in sums]) for name in sums[0]}
+    # one pass: measures that share a computation know it by the weights
+    blocks = [
+        {name: np.stack([each[name].of(weights) for each in sums]) for name in between}
+        for weights in drawn
+    ]
+    found = {name: (values[:, 0], values[:, 1:]) for name, values in changes.items()} | {
+        name: (values[:, 0], np.concatenate([block[name] for block in blocks], axis=1))
+        for name, values in between.items()
     }
     means = {
-        name: mean_over_seeds(values[:, 0], values[:, 1:], images=drawn_units(first))
-        for name, values in {**changes, **between}.items()
+        name: mean_over_seeds(*values, images=drawn_units(first)) for name, values in found.items()
     }
     return CellPair(**pair_fields(pairs, means))

@@ -13,6 +13,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from alignkit.compare import ReferenceAndCandidate, drift_change
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.cell_pairs import cell_pairs
 from alignkit.findings.matrix import predictions_of
 from alignkit.outcome import Measured
@@ -162,11 +163,11 @@ def _both_sides(
 
 
 def row_pairs(
-    predicted: Sequence[Predicted], matrices: Sequence[str], *, resamples: int
+    predicted: Sequence[Predicted], matrices: Sequence[str], draws: SharedDraws
 ) -> tuple[RowPair, ...]:
     """Compare all pairs except those with the aligned cell, which an entry's ``drift`` holds.
 
-    ``matrices`` are those of the task: a pair needs no other metric.
+    ``matrices`` are those of the task: a pair needs no other metric or measure.
     """
     rows: dict[Row, dict[Column, dict[int, Answers | None]]] = {}
     for each in predicted:
@@ -175,7 +176,7 @@ def row_pairs(
             cells = rows.setdefault(place.row, {}).setdefault(place.column, {})
             cells[each.seed] = predictions_of(each)
     return tuple(
-        pair for row, cells in rows.items() for pair in pairs_of(row, cells, matrices, resamples)
+        pair for row, cells in rows.items() for pair in pairs_of(row, cells, matrices, draws)
     )
 
 
@@ -183,7 +184,7 @@ def pairs_of(
     row: Row,
     cells: Mapping[Column, Mapping[int, Answers | None]],
     matrices: Sequence[str],
-    resamples: int,
+    draws: SharedDraws,
 ) -> list[RowPair]:
     """Compare all pairs of one row's cells, given as column → training seed → predictions."""
     seeds = list(dict.fromkeys(seed for each in cells.values() for seed in each))
@@ -191,7 +192,7 @@ def pairs_of(
     found = cell_pairs(
         [[cells[column].get(seed) for seed in seeds] for column in columns],
         metrics=matrices,
-        resamples=resamples,
+        draws=draws,
     )
     return [
         RowPair(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +12,7 @@ import numpy as np
 
 from alignkit.compare import drift
 from alignkit.compare.answers import Answers, mean_metrics, noise_floor, plain_metrics
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.statistics import holm
 from alignkit.findings.numeric import numeric_facts, quantised_facts, same_inputs, unfused_cells
 from alignkit.findings.provenance import state_of
@@ -23,6 +24,7 @@ from alignkit.record import (
     BuildSpread,
     Cell,
     ClassCounts,
+    Drift,
     MatrixEntry,
     NoiseFloor,
     State,
@@ -44,23 +46,30 @@ def predictions_of(predicted: Predicted) -> Answers | None:
     return predicted.ended.value.predictions if isinstance(predicted.ended, Measured) else None
 
 
-def cell_facts(predicted: Sequence[Predicted], folder: Path, *, resamples: int) -> tuple[Cell, ...]:
-    """Build the record's cells; writes their predictions into ``folder`` as Parquet."""
+def cell_facts(predicted: Sequence[Predicted], folder: Path, draws: SharedDraws) -> Iterator[Cell]:
+    """Yield the record's cells; write their predictions into ``folder`` as Parquet."""
     rows, bases = _aligned_cells(predicted), _reference_runtimes(predicted)
     unfused = unfused_cells(predicted)
-    return tuple(
-        _cell(
-            each, rows[_row(each), each.seed], bases.get(_on(each)), folder, resamples
-        ).model_copy(update={"quantised": quantised_facts([(bases.get(_on(each)), each)], unfused)})
-        for each in predicted
-    )
+    for each in predicted:
+        base = bases.get(_on(each))
+        cell = _cell(each, rows[_row(each), each.seed], base, folder, draws)
+        yield cell.model_copy(update={"quantised": quantised_facts([(base, each)], unfused)})
 
 
-def matrix_facts(predicted: Sequence[Predicted], *, resamples: int) -> tuple[MatrixEntry, ...]:
-    """Join all seeds of a cell into one entry; seeds and images are resampled together."""
+def matrix_facts(
+    predicted: Sequence[Predicted], cells: Sequence[Cell], draws: SharedDraws
+) -> tuple[MatrixEntry, ...]:
+    """Join all seeds of a cell into one entry; seeds and images are resampled together.
+
+    ``cells`` are the `cell_facts` of ``predicted``: an entry of one seed has its cell's drift.
+    """
     groups: dict[Place, list[Predicted]] = {}
     for each in predicted:
         groups.setdefault(each.evaluation.place, []).append(each)
+    drifts = {
+        (each.evaluation.place, each.seed): cell.drift
+        for each, cell in zip(predicted, cells, strict=True)
+    }
     references, bases = _aligned_cells(predicted), _reference_runtimes(predicted)
     unfused = unfused_cells(predicted)
     return corrected(
@@ -70,9 +79,10 @@ def matrix_facts(predicted: Sequence[Predicted], *, resamples: int) -> tuple[Mat
                 [references[_row(each), each.seed] for each in members],
                 [bases.get(_on(each)) for each in members],
                 unfused,
-                resamples,
+                {each.seed: drifts[place, each.seed] for each in members},
+                draws,
             )
-            for members in groups.values()
+            for place, members in groups.items()
         ]
     )
 
@@ -131,7 +141,11 @@ def _reference_runtimes(predicted: Sequence[Predicted]) -> dict[tuple[Row, int, 
 
 
 def _cell(
-    predicted: Predicted, reference: Predicted, base: Predicted | None, folder: Path, resamples: int
+    predicted: Predicted,
+    reference: Predicted,
+    base: Predicted | None,
+    folder: Path,
+    draws: SharedDraws,
 ) -> Cell:
     facts = _of_any_end(predicted)
     if not isinstance(predicted.ended, Measured):
@@ -153,7 +167,7 @@ def _cell(
         numeric=numeric_facts([(base, predicted)]),
         builds=predicted.builds,
         predictions=_artifact(predictions, folder, predicted, base),
-        drift=None if against is None else drift([against], [predictions], resamples=resamples),
+        drift=None if against is None else drift([against], [predictions], draws=draws),
     )
 
 
@@ -236,7 +250,8 @@ def _matrix_entry(
     references: Sequence[Predicted],
     bases: Sequence[Predicted | None],
     unfused: Sequence[Predicted],
-    resamples: int,
+    of_seeds: Mapping[int, Drift | None],
+    draws: SharedDraws,
 ) -> MatrixEntry:
     pairs = [
         (reference, each)
@@ -256,7 +271,7 @@ def _matrix_entry(
         reason=reason,
         seeds=tuple(each.seed for each in ran),
         metrics=mean_metrics(sides[1]),
-        drift=None if is_aligned or not ran else drift(*sides, resamples=resamples),
+        drift=_joined_drift(ran, sides, of_seeds, draws) if ran and not is_aligned else None,
         fraction=members[0].evaluation.training.fraction,
         engines=tuple(each.ended.engine for each in members if isinstance(each.ended, Built)),
         unsuited=all(each.evaluation.unsuited for each in members),
@@ -271,6 +286,16 @@ def _matrix_entry(
             (each.effective["warning"] for each in answers if "warning" in each.effective), ""
         ),
     )
+
+
+def _joined_drift(
+    ran: Sequence[Predicted],
+    sides: tuple[list[Answers], list[Answers]],
+    of_seeds: Mapping[int, Drift | None],
+    draws: SharedDraws,
+) -> Drift | None:
+    """Compare the answers of all seeds; of one seed that is done."""
+    return of_seeds[ran[0].seed] if len(ran) == 1 else drift(*sides, draws=draws)
 
 
 def _greatest(checks: Sequence[_Check]) -> _Check | None:

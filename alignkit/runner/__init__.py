@@ -105,7 +105,11 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
         whole, advice, sets, trained, predicted, compared, attributed, flipped, controls
     )
     seconds = time.monotonic() - clock
-    record = assemble_record(results, context.workspace, started=started, seconds=seconds)
+    # the drift of each cell, the matrix of all, and the pairs of cells
+    with context.progress.stage("record", len(predicted) + 2) as stage:
+        record = assemble_record(
+            results, context.workspace, stage, started=started, seconds=seconds
+        )
     return with_cell_table(record, folder)
 
 

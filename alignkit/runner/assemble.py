@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.findings.changes import mix_facts, row_pairs, size_curves
 from alignkit.findings.environment import environment
 from alignkit.findings.matrix import cell_facts, floor_facts, matrix_facts
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from alignkit.plan import Plan
     from alignkit.predict.predict_cells import Predicted
     from alignkit.prepare.prepared_sets import Sets
+    from alignkit.progress import ProgressStage
     from alignkit.runner.comparison_stage import Comparison
     from alignkit.train import Trained
 
@@ -60,15 +62,22 @@ class RunResults:
 
 
 def assemble_record(
-    results: RunResults, workspace: Workspace, *, started: datetime, seconds: float
+    results: RunResults,
+    workspace: Workspace,
+    stage: ProgressStage,
+    *,
+    started: datetime,
+    seconds: float,
 ) -> RunRecord:
     """Compare the predictions, judge them, and record everything that a report needs.
 
-    Parquet files and pictures are written into the run's folder.
+    Parquet files and pictures are written into the run's folder. ``stage`` has a step for each
+    cell, one for the matrix, and one for the pairs of cells.
     """
     plan, resamples = results.plan, results.plan.resamples
     folder = workspace.run_folder(plan.experiment.name, plan.key)
-    evidence = _evidence(results, folder)
+    draws = SharedDraws(resamples)
+    evidence = _evidence(results, folder, draws, stage)
     matrix = tuple(evidence.matrix)
     trainings = tuple(training_facts(each, folder) for each in results.trained)
     floors = floor_facts(results.predicted)
@@ -86,6 +95,9 @@ def assemble_record(
     judged = replace(
         judged, advice=advice, data=data, noise_floor=floors, command=circumstances["command"]
     )
+    stage.note("pairs of cells")
+    pairs = row_pairs(results.predicted, evidence.task.matrices, draws)
+    stage.advance()
     return RunRecord(
         **circumstances,
         data=data,
@@ -112,16 +124,26 @@ def assemble_record(
         published=published_facts(
             plan.published, matrix=matrix, floors=floors, curves=curves, names=names
         ),
-        row_pairs=row_pairs(results.predicted, evidence.task.matrices, resamples=resamples),
+        row_pairs=pairs,
     )
 
 
-def _evidence(results: RunResults, folder: Path) -> Evidence:
-    entries, resamples = results.plan.experiment.entries, results.plan.resamples
+def _evidence(
+    results: RunResults, folder: Path, draws: SharedDraws, stage: ProgressStage
+) -> Evidence:
+    entries = results.plan.experiment.entries
     task = results.plan.experiment.task.facts()
+    stage.note("drift of each cell")
+    cells = []
+    for cell in cell_facts(results.predicted, folder, draws):
+        cells.append(cell)
+        stage.advance()
+    stage.note("matrix")
+    matrix = matrix_facts(results.predicted, cells, draws)
+    stage.advance()
     return Evidence(
-        matrix=matrix_facts(results.predicted, resamples=resamples),
-        cells=cell_facts(results.predicted, folder, resamples=resamples),
+        matrix=matrix,
+        cells=cells,
         pixels=[stage for comparison in results.compared for stage in comparison.stages],
         coverage_diffs=[comparison.coverage for comparison in results.compared],
         paths=paths_facts(results.plan.preprocesses, entries),

@@ -83,16 +83,18 @@ class _TimedStage:
 
 
 def time_left(expected: Forecast, since: float = 0.0, *, at_least: bool = False) -> str:
-    """Say how long the work takes that is not stored yet; empty if no part of it is known.
+    """Say how long the work takes that is not stored yet; empty if nothing is known to be left.
+
+    The record comes after it, and is a stage with a time of its own.
 
     ``since`` is the time in seconds that some of it has already taken. ``at_least`` says that there
     is work besides, which the forecast does not have.
     """
     known = max(0.0, (expected.known.seconds or 0.0) - since)
-    if not expected.unknown and not at_least:
-        return f"about {duration(known)} left in all"
     if not known:
         return ""
+    if not expected.unknown and not at_least:
+        return f"about {duration(known)} left in all"
     missing = ", ".join(KINDS[each] for each in expected.unknown)
     more = f"; not measured here yet: {missing}" if missing else ""
     return f"more than {duration(known)} left in all{more}"

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from alignkit.compare import bootstrap
-from alignkit.compare.bootstrap import indicators, resample_weights, resampled_counts
+from alignkit.compare.bootstrap import (
+    SharedDraws,
+    image_weights,
+    indicators,
+    resample_weights,
+    resampled_counts,
+)
 
 
 def all_weights(n, resamples, seed):
@@ -57,3 +63,23 @@ def test_fifty_thousand_images_stay_under_200_megabytes():
     tracemalloc.stop()
     bootstrap._kept.cache_clear()
     assert peak < 200e6
+
+
+def test_comparisons_of_the_same_images_share_arrays_that_no_one_changes():
+    draws, groups = SharedDraws(50, 3), np.repeat(np.arange(10), 3)
+    first = draws.of(30, groups)
+    assert draws.of(30, groups.copy()) is first
+    for block, expected in zip(first, image_weights(30, groups, 50, 3), strict=True):
+        assert np.array_equal(block, expected)
+        assert not block.flags.writeable
+    # of as many images, but in other groups
+    others = draws.of(30, None)
+    assert np.array_equal(others[0], next(image_weights(30, None, 50, 3)))
+
+
+def test_draws_that_are_too_many_are_not_kept(monkeypatch):
+    monkeypatch.setattr(bootstrap, "KEPT_BYTES", 4 * 30 * 50 - 1)
+    draws = SharedDraws(50)
+    for _ in range(2):
+        (block,) = draws.of(30, None)
+        assert np.array_equal(block, next(image_weights(30, None, 50, 0)))

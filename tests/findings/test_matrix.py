@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.predictions import Predictions
 from alignkit.experiment import load_experiment
 from alignkit.findings.matrix import cell_facts, matrix_facts
@@ -45,10 +46,9 @@ def test_the_label_of_a_simulation_stands_at_numbers_alone(ended, state, tmp_pat
         Predicted(each, ended if each.runtime.name == "simulated" else answer())
         for each in make_plan(load_experiment(tmp_path / "x.yaml")).evaluations
     ]
-    facts = (
-        *cell_facts(predicted, tmp_path, resamples=20),
-        *matrix_facts(predicted, resamples=20),
-    )
+    draws = SharedDraws(20)
+    cells = [*cell_facts(predicted, tmp_path, draws)]
+    facts = (*cells, *matrix_facts(predicted, cells, draws))
     assert len(facts) == 16
     for each in facts:
         simulates = each.backend == "simulated"

@@ -4,6 +4,7 @@ import hashlib
 
 import numpy as np
 
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.image_table import write_image_table
 from alignkit.compare.pixel_diff import ImageRow
 from alignkit.compare.predictions import Predictions
@@ -52,7 +53,7 @@ def row_pairs(cells, made):
     return tuple(
         pair
         for row in rows
-        for pair in pairs_of(row, rows[row], CLASSIFICATION.matrices, resamples=200)
+        for pair in pairs_of(row, rows[row], CLASSIFICATION.matrices, SharedDraws(200))
     )
 
 

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_curve
 
 from alignkit.annotations import Pairs
 from alignkit.compare import drift
-from alignkit.compare.bootstrap import image_weights
+from alignkit.compare.bootstrap import SharedDraws, image_weights
 from alignkit.tasks.embedding import verification
 from alignkit.tasks.embedding.verified_pairs import drawn_pairs
 from tests.tasks.embedding_case import answers, people
@@ -271,6 +271,24 @@ def test_drawn_pairs_are_as_many_as_asked_for_distinct_and_right():
     every = drawn_pairs(identities, 10**6)
     assert (len(every.same), len(every.different)) == (60 * 45, 600 * 590 // 2)
     assert every.all_drawn
+
+
+def test_nearly_all_different_pairs_are_drawn_without_one_twice():
+    identities = np.repeat(np.arange(60), 10)
+    pairs = drawn_pairs(identities, 170_000)  # of 177,000
+    assert len(pairs.different) == 170_000
+    assert (identities[pairs.different.first] != identities[pairs.different.second]).all()
+    assert len(np.unique(pairs.different.first * 600 + pairs.different.second)) == 170_000
+
+
+def test_comparisons_that_share_draws_are_those_that_do_not():
+    one, *others = people(), people(moved=0.3), people(moved=0.6)
+    draws = SharedDraws(300)
+    for other in others:
+        shared = drift([one], [other], draws=draws)
+        # sides of their own, so that nothing is kept
+        alone = drift([people()], [replace(other)], resamples=300)
+        assert shared == alone
 
 
 def test_images_without_an_identity_are_in_no_pair():

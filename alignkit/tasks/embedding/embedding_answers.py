@@ -22,6 +22,7 @@ from alignkit.tasks.embedding import Embedding
 from alignkit.tasks.embedding.cosines import QuantileOf, cosine_measures, cosines
 from alignkit.tasks.embedding.embedding_facts import at_far
 from alignkit.tasks.embedding.fold_accuracy import FoldAccuracy
+from alignkit.tasks.embedding.pair_weights import OfDraws
 from alignkit.tasks.embedding.queries import Queries, SearchResults
 from alignkit.tasks.embedding.retrieval import Retrieval, own_search, retrieval
 from alignkit.tasks.embedding.unit_vectors import Vectors
@@ -59,6 +60,9 @@ class EmbeddingAnswers(Answers):
     task: Embedding
     classes: tuple[str, ...] = field(default=(), init=False)
     """Empty: a vector is of no class."""
+    _metrics: OfDraws[Mapping[str, FloatArray]] = field(
+        default_factory=OfDraws, init=False, repr=False
+    )
     _retrievals: WeakKeyDictionary[EmbeddingAnswers, Retrieval] = field(
         default_factory=WeakKeyDictionary, init=False, repr=False
     )
@@ -137,6 +141,10 @@ class EmbeddingAnswers(Answers):
 
     def metrics_of(self, weights: Weights) -> Mapping[str, FloatArray]:
         """Compute the metrics of verification and retrieval."""
+        # comparisons with several others share their draws
+        return self._metrics.get(weights, self._metrics_of)
+
+    def _metrics_of(self, weights: Weights) -> Mapping[str, FloatArray]:
         unknown = {name: np.full(weights.shape[1], np.nan) for name in self.metric_names}
         recall = {
             f"recall@{most}": self.queries.mean(self.found.hits(most), self.queries.counted)

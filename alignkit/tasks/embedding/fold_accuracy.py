@@ -20,7 +20,7 @@ import numpy as np
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Weights
 from alignkit.compare.metrics import ratio
-from alignkit.tasks.embedding.pair_weights import BinnedPairs, Units
+from alignkit.tasks.embedding.pair_weights import BinnedPairs, Units, accumulate
 from alignkit.tasks.embedding.verification import Verification, bins_of, thresholds_of
 from alignkit.tasks.embedding.verified_pairs import PairList
 
@@ -74,7 +74,7 @@ class FoldAccuracy:
     def _sums(self, binned: BinnedPairs, units: Units) -> FloatArray:
         """Sum the weights accepted, (thresholds + 1, folds, draws); the last row has all pairs."""
         sums = binned.sums(units).reshape(-1, len(self._folds), units.weights.shape[1])
-        return np.cumsum(sums, axis=0, out=sums)
+        return accumulate(sums)
 
 
 def _mean_accuracy(same: FloatArray, different: FloatArray) -> FloatArray:
@@ -83,16 +83,23 @@ def _mean_accuracy(same: FloatArray, different: FloatArray) -> FloatArray:
     found = []
     for fold in range(same.shape[1]):
         right = _accuracy(all_same - same[:, fold], all_different - different[:, fold])
-        tuned = np.where(np.isnan(right), -1.0, right).argmax(axis=0)
-        tested = np.take_along_axis(_accuracy(same[:, fold], different[:, fold]), tuned[None], 0)[0]
-        found.append(np.where(np.isnan(right[0]), np.nan, tested))
+        # where it is NaN, it is so of all thresholds
+        tuned = right.argmax(axis=0)
+        rows = np.stack([tuned, np.full_like(tuned, len(same) - 1)])
+        tested = _accuracy(*(each[rows, fold, np.arange(len(tuned))] for each in (same, different)))
+        found.append(np.where(np.isnan(right[0]), np.nan, tested[0]))
     known = ~np.isnan(found)
     return ratio(np.where(known, found, 0.0).sum(axis=0), known.sum(axis=0).astype(np.float64))
 
 
 def _accuracy(same: FloatArray, different: FloatArray) -> FloatArray:
-    """Compute the accuracy of each threshold, (thresholds, draws); NaN without pairs of a kind."""
-    accuracy: FloatArray = (
-        ratio(same[:-1], same[-1]) + 1 - ratio(different[:-1], different[-1])
-    ) / 2
+    """Compute the accuracy of each threshold, (thresholds, draws); NaN without pairs of a kind.
+
+    The last row of both weights, (thresholds + 1, draws), is that of all pairs.
+    """
+    with np.errstate(invalid="ignore"):  # 0 / 0, of a draw without pairs of a kind
+        accuracy: FloatArray = same[:-1] / same[-1]
+        accuracy += 1
+        accuracy -= different[:-1] / different[-1]
+    accuracy /= 2
     return accuracy

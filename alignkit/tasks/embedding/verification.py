@@ -16,20 +16,20 @@ of all. Where some resample needs more of them, all are summed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil
 from typing import NamedTuple
-from weakref import ref
 
 import numpy as np
+import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Weights
 from alignkit.compare.metrics import ratio
 from alignkit.tasks.embedding.embedding_facts import at_far
-from alignkit.tasks.embedding.pair_weights import BinnedPairs
+from alignkit.tasks.embedding.pair_weights import BinnedPairs, OfDraws, accumulate
 from alignkit.tasks.embedding.unit_vectors import UnitVectors, Vectors, unit_vectors
 from alignkit.tasks.embedding.verified_pairs import (
     RESOLVABLE,
@@ -72,7 +72,7 @@ class Verification:
     """(different pairs,)"""
     rates: tuple[float, ...]
     """False accept rates at which thresholds are tuned."""
-    _last: list[tuple[ref[Weights], Tuned]] = field(default_factory=list, init=False, repr=False)
+    _of_draws: OfDraws[Tuned] = field(default_factory=OfDraws, init=False, repr=False)
     _sorted: dict[int, AcceptedPairs] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -100,35 +100,36 @@ class Verification:
     def enough(self) -> int:
         """Number of thresholds that mostly suffice: for half again as many accepted pairs."""
         whole = self.pairs.drawn(np.ones((len(self.pairs.groups), 1), np.float32))
-        far, tar = self.binned(self.thresholds).rates(whole)
-        reached = np.searchsorted(far[:, 0], 1.6 * max([*self.rates, _equal_error(far, tar)[0]]))
+        accepted = self.binned(self.thresholds).weighed(whole)
+        most = 1.6 * max([*self.rates, accepted.equal_error()[0]])
+        reached = accepted.first(lambda at: ~(accepted.far(at) < most))[0]
         return int(min(reached + 32, len(self.thresholds)))
 
     def tuned(self, weights: Weights) -> Tuned:
         """Tune the thresholds under weights (images, draws)."""
         # metrics and measures ask for the same draws
-        if not (self._last and self._last[0][0]() is weights):
-            drawn = self.pairs.drawn(weights)
-            parts = [self._tuned(part) for _, part in drawn.parts(_DRAWS)]
-            joined = (np.concatenate(each, axis=-1) for each in zip(*parts, strict=True))
-            self._last[:] = [(ref(weights), Tuned(*joined))]
-        return self._last[0][1]
+        return self._of_draws.get(weights, self._tuned)
 
-    def _tuned(self, drawn: DrawnPairs) -> Tuned:
+    def _tuned(self, weights: Weights) -> Tuned:
+        parts = [self._tuned_part(part) for _, part in self.pairs.drawn(weights).parts(_DRAWS)]
+        return Tuned(*(np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)))
+
+    def _tuned_part(self, drawn: DrawnPairs) -> Tuned:
         for depth in (self.enough, len(self.thresholds)):
-            far, tar = self._own(depth).rates(drawn)
+            accepted = self._own(depth).weighed(drawn)
+            last = np.full(len(drawn.same), depth - 1)
+            far, tar = accepted.far(last), accepted.tar(last)
             # without NaN, of draws that have no same or no different pair
-            reached = np.fmin(far[-1] - max(self.rates, default=0.0), far[-1] - (1 - tar[-1]))
+            reached = np.fmin(far - max(self.rates, default=0.0), far - (1 - tar))
             if not (reached < 0).any():
                 break
-        places = np.array([(far <= rate).sum(axis=0) - 1 for rate in self.rates], np.int64)
-        places = places.reshape(len(self.rates), far.shape[1])
-        known = places >= 0
+        found = [accepted.last_within(rate) for rate in self.rates]
+        places = np.array(found, np.int64).reshape(len(self.rates), len(drawn.same))
         realised, reached_tar = (
-            np.where(known, np.take_along_axis(each, np.maximum(places, 0), axis=0), np.nan)
-            for each in (far, tar)
+            np.where(places >= 0, each(np.maximum(places, 0)), np.nan)
+            for each in (accepted.far, accepted.tar)
         )
-        return Tuned(places, realised, reached_tar, _equal_error(far, tar))
+        return Tuned(places, realised, reached_tar, accepted.equal_error())
 
     def _own(self, depth: int) -> AcceptedPairs:
         """Sort the pairs by so many of the side's own thresholds, once."""
@@ -138,15 +139,22 @@ class Verification:
 
     def binned(self, thresholds: FloatArray) -> AcceptedPairs:
         """Sort the pairs by descending thresholds."""
-        groups, count = self.pairs.groups, len(thresholds)
+        groups = self.pairs.groups
         same, different = (
-            BinnedPairs.of(each.first, each.second, groups, bins_of(found, thresholds), count)
-            for found, each in (
-                (self.same, self.pairs.same),
-                (self.different, self.pairs.different),
+            BinnedPairs.above(each.first, each.second, groups, found, order, thresholds)
+            for each, found, order in zip(
+                (self.pairs.same, self.pairs.different),
+                (self.same, self.different),
+                self._orders,
+                strict=True,
             )
         )
         return AcceptedPairs(same, different)
+
+    @cached_property
+    def _orders(self) -> tuple[npt.NDArray[np.int32], ...]:
+        """Same and different pairs, each (pairs,), the greatest similarity first."""
+        return tuple(np.argsort(-each).astype(np.int32) for each in (self.same, self.different))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,11 +164,65 @@ class AcceptedPairs:
     same: BinnedPairs
     different: BinnedPairs
 
-    def rates(self, drawn: DrawnPairs) -> tuple[FloatArray, FloatArray]:
-        """Compute FAR and TAR, (thresholds, draws) each."""
-        different, same = (each.sums(drawn.units) for each in (self.different, self.same))
-        far = ratio(np.cumsum(different, axis=0, out=different), drawn.different)
-        return far, ratio(np.cumsum(same, axis=0, out=same), drawn.same)
+    def weighed(self, drawn: DrawnPairs) -> AcceptedWeights:
+        """Sum the weights of those that each threshold accepts."""
+        same, different = (accumulate(e.sums(drawn.units)) for e in (self.same, self.different))
+        return AcceptedWeights(same, different, drawn)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AcceptedWeights:
+    """Weights of the pairs that each threshold accepts; they grow from one to the next."""
+
+    same: FloatArray
+    """(thresholds, draws)"""
+    different: FloatArray
+    """(thresholds, draws)"""
+    drawn: DrawnPairs
+
+    def far(self, places: Labels) -> FloatArray:
+        """Compute the FAR at places of thresholds, (…, draws); NaN without different pairs."""
+        return ratio(_at(self.different, places), self.drawn.different)
+
+    def tar(self, places: Labels) -> FloatArray:
+        """Compute the TAR at places of thresholds, (…, draws); NaN without same pairs."""
+        return ratio(_at(self.same, places), self.drawn.same)
+
+    def first(self, holds: Callable[[Labels], npt.NDArray[np.bool_]]) -> Labels:
+        """Find, (draws,), the first place at which a condition holds; their number if at none.
+
+        It holds at every place after that one, so that a bisection finds it: rates of all
+        thresholds in all draws are not computed.
+        """
+        count, draws = self.different.shape
+        low, high = np.zeros(draws, np.int64), np.full(draws, count)
+        while (open_ := low < high).any():
+            middle = (low + high) // 2
+            there = holds(np.minimum(middle, count - 1))
+            high = np.where(open_ & there, middle, high)
+            low = np.where(open_ & ~there, middle + 1, low)
+        return low
+
+    def last_within(self, rate: float) -> Labels:
+        """Find, (draws,), the last place whose FAR is at most a rate; −1 if there is none."""
+        return self.first(lambda at: ~(self.far(at) <= rate)) - 1
+
+    def equal_error(self) -> FloatArray:
+        """Compute the equal error rate, (draws,).
+
+        Between two thresholds FAR rises first, then TAR: the two curves cross at the lesser of the
+        FAR after and the share of same pairs rejected before.
+        """
+        at = self.first(lambda at: self.far(at) >= 1 - self.tar(at))
+        found = at < len(self.different)
+        after = self.far(np.where(found, at, 0))
+        before = 1 - self.tar(np.where(found, np.maximum(at - 1, 0), 0))
+        return np.where(found, np.minimum(before, after), np.nan)
+
+
+def _at(sums: FloatArray, places: Labels) -> FloatArray:
+    """Take, (…, draws), sums of (thresholds, draws) at one place of each draw."""
+    return sums[places, np.arange(sums.shape[1])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +231,8 @@ class KeptThresholds:
 
     reference: Verification
     candidate: Verification
-    _last: list[tuple[ref[Weights], FloatArray, FloatArray]] = field(
-        default_factory=list, init=False, repr=False
+    _of_draws: OfDraws[tuple[FloatArray, FloatArray]] = field(
+        default_factory=OfDraws, init=False, repr=False
     )
     _sorted: dict[int, AcceptedPairs] = field(default_factory=dict, init=False, repr=False)
 
@@ -185,18 +247,18 @@ class KeptThresholds:
 
     def rates(self, weights: Weights) -> tuple[FloatArray, FloatArray]:
         """Compute FAR and the change of TAR, (rates, draws) each, under weights (images, draws)."""
-        if not (self._last and self._last[0][0]() is weights):
-            tuned = self.reference.tuned(weights)
-            far, change = (np.full(tuned.tar.shape, np.nan) for _ in range(2))
-            binned = self._binned(tuned.places.max(initial=-1) + 1)
-            drawn = self.reference.pairs.drawn(weights)
-            for part, some in drawn.parts(_DRAWS) if self.reference.rates else ():
-                both = binned.rates(some)
-                at = np.maximum(tuned.places[:, part], 0)
-                far[:, part], tar = (np.take_along_axis(each, at, axis=0) for each in both)
-                change[:, part] = tar - tuned.tar[:, part]
-            self._last[:] = [(ref(weights), far, change)]
-        _, far, change = self._last[0]
+        return self._of_draws.get(weights, self._rates)
+
+    def _rates(self, weights: Weights) -> tuple[FloatArray, FloatArray]:
+        tuned = self.reference.tuned(weights)
+        far, change = (np.full(tuned.tar.shape, np.nan) for _ in range(2))
+        binned = self._binned(tuned.places.max(initial=-1) + 1)
+        drawn = self.reference.pairs.drawn(weights)
+        for part, some in drawn.parts(_DRAWS) if self.reference.rates else ():
+            accepted = binned.weighed(some)
+            at = np.maximum(tuned.places[:, part], 0)
+            far[:, part] = accepted.far(at)
+            change[:, part] = accepted.tar(at) - tuned.tar[:, part]
         return far, change
 
 
@@ -259,20 +321,6 @@ def thresholds_of(different: FloatArray, *, exact: int, steps: int) -> FloatArra
         chosen = np.union1d(chosen, np.minimum(np.searchsorted(above, wanted), len(values) - 1))
     found: FloatArray = np.append(values[chosen], ACCEPT_ALL)
     return found
-
-
-def _equal_error(far: FloatArray, tar: FloatArray) -> FloatArray:
-    """Compute the equal error rate, (draws,), from rates (thresholds, draws).
-
-    Between two thresholds FAR rises first, then TAR: the two curves cross at the lesser of the FAR
-    after and the share of same pairs rejected before.
-    """
-    missed = 1 - tar
-    reached = far >= missed
-    at = reached.argmax(axis=0)
-    after = np.take_along_axis(far, at[None], axis=0)[0]
-    before = np.take_along_axis(missed, np.maximum(at - 1, 0)[None], axis=0)[0]
-    return np.where(reached.any(axis=0), np.minimum(before, after), np.nan)
 
 
 def _similarities(units: UnitVectors, first: Labels, second: Labels) -> FloatArray:

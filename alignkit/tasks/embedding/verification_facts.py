@@ -90,7 +90,9 @@ def _roc(both: Sequence[Verification], whole: Weights) -> tuple[Series, ...]:
     lines = []
     for each, side in zip(both, _SIDES, strict=True):
         drawn = each.pairs.drawn(whole)
-        far, tar = (found[:, 0] for found in each.binned(each.thresholds).rates(drawn))
+        accepted = each.binned(each.thresholds).weighed(drawn)
+        every = np.arange(len(each.thresholds))[:, None]
+        far, tar = (rate(every)[:, 0] for rate in (accepted.far, accepted.tar))
         x = np.geomspace(min(1.0, 3 / len(each.different)), 1.0, _POINTS)
         y = tar[np.searchsorted(far, x, side="right") - 1]
         lines.append(Series(side, tuple(x.tolist()), tuple(y.tolist()), side))
@@ -101,9 +103,9 @@ def _kept_marks(
     both: Sequence[Verification], whole: Weights, rate: float, place: int
 ) -> tuple[Mark, ...]:
     drawn = both[0].pairs.drawn(whole)
-    far, _ = both[1].binned(both[0].thresholds[: place + 1]).rates(drawn)
+    accepted = both[1].binned(both[0].thresholds[: place + 1]).weighed(drawn)
     marks = (Mark(rate, "FAR tuned for"),)
-    realised = float(far[-1, 0])
+    realised = float(accepted.far(np.array([place]))[0])
     # a logarithmic axis has no 0
     return (*marks, Mark(realised, "FAR with the threshold kept")) if realised > 0 else marks
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ import numpy.typing as npt
 from alignkit.annotations import PAIR_FOLDS, Pairs
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Weights
-from alignkit.tasks.embedding.pair_weights import Units, total_weight
+from alignkit.tasks.embedding.pair_weights import OfDraws, Units, total_weight
 
 NO_FOLD = -1
 RESOLVABLE = 3
@@ -69,21 +68,20 @@ class VerifiedPairs:
     """(images,), 0 and up without gaps."""
     all_drawn: bool
     """Whether these are all pairs that there are."""
-    _last: list[tuple[ref[Weights], DrawnPairs]] = field(
-        default_factory=list, init=False, repr=False
-    )
+    _drawn: OfDraws[DrawnPairs] = field(default_factory=OfDraws, init=False, repr=False)
 
     def drawn(self, weights: Weights) -> DrawnPairs:
         """Weigh the pairs, under weights (images, draws)."""
         # both sides of a comparison, and all their numbers, ask for the same draws
-        if not (self._last and self._last[0][0]() is weights):
-            units = Units.of(weights, self.groups)
-            same, different = (
-                total_weight(each.first, each.second, self.groups, units)
-                for each in (self.same, self.different)
-            )
-            self._last[:] = [(ref(weights), DrawnPairs(units, same, different))]
-        return self._last[0][1]
+        return self._drawn.get(weights, self._weigh)
+
+    def _weigh(self, weights: Weights) -> DrawnPairs:
+        units = Units.of(weights, self.groups)
+        same, different = (
+            total_weight(each.first, each.second, self.groups, units)
+            for each in (self.same, self.different)
+        )
+        return DrawnPairs(units, same, different)
 
     def resolves(self, rate: float) -> bool:
         """Tell whether the different pairs are enough for a false accept rate."""
@@ -225,14 +223,17 @@ def _different_pairs(
         nothing = np.zeros(0, np.int64)
         first, second = (np.concatenate([nothing, *each]) for each in zip(*pairs, strict=True))
         return (order[first], order[second]), True
-    keys = np.zeros(0, np.int64)
+    keys = seen = np.zeros(0, np.int64)
     while len(keys) < most:
         # the share of pairs that are different, and a few for those drawn twice
         wanted = int((most - len(keys)) * images * images / (2 * total) * 1.1) + 100
         drawn = np.sort(rng.integers(0, images, (wanted, 2)), axis=1)
         drawn = drawn[identity[drawn[:, 0]] != identity[drawn[:, 1]]]
-        joined = np.concatenate([keys, drawn[:, 0] * images + drawn[:, 1]])
-        _, first_seen = np.unique(joined, return_index=True)
-        keys = joined[np.sort(first_seen)]
+        found, order_drawn = np.unique(drawn[:, 0] * images + drawn[:, 1], return_index=True)
+        fresh = np.append(seen, -1)[np.searchsorted(seen, found)] != found
+        # in the order they are drawn: the last ones are too many
+        keys = np.concatenate([keys, found[fresh][np.argsort(order_drawn[fresh])]])
+        # stable: it merges two sorted parts
+        seen = np.sort(np.concatenate([seen, found[fresh]]), kind="stable")
     first, second = np.divmod(np.sort(keys[:most]), images)
     return (order[first], order[second]), False
