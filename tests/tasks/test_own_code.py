@@ -199,7 +199,9 @@ def test_an_edited_module_behind_a_file_is_refused_and_not_run_as_it_was(folder)
     assert own_function("mine.py:rate", "score")(None, None) == 1
     (folder / "tools.py").write_text("ONE = 2\n")
     for ask in (own_source, own_function):
-        with pytest.raises(ConfigError, match="tools.py was edited since this process imported it"):
+        with pytest.raises(
+            ConfigError, match=r"tools\.py was edited since this process imported it"
+        ):
             ask("mine.py:rate", "score")
 
 
