@@ -93,7 +93,10 @@ def _endings(record: RunRecord, names: Names) -> list[str]:
         # a reason that hits every model is one of the machine or of a path
         of = "" if len(each.rows) == len(rows) else f" of {listed(each.rows)}"
         entries = count(each.entries, "entry", "entries")
-        lines.append(f"{state_words(each.state)}: {entries}{of}; {each.reason}")
+        # one of the user's code may be long, and the verdict ends with it
+        known = any(each.reason in line for line in verdict_text(record.verdict))
+        reason = "for the reason that the verdict names" if known else each.reason
+        lines.append(f"{state_words(each.state)}: {entries}{of}; {reason}")
     if len(ended) > _MOST_REASONS:
         lines.append(f"… and {len(ended) - _MOST_REASONS} more reasons; see the report")
     return lines
