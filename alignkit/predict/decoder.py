@@ -81,10 +81,9 @@ class KeptRecords:
         """
         import numpy as np
 
-        rows = isinstance(found, np.ndarray)
         if self._kept is None:
             # one array from the start: joining rows would need the memory twice
-            if rows:
+            if isinstance(found, np.ndarray):
                 self._kept = np.empty((self._count, *found.shape[1:]), found.dtype)
             else:
                 self._kept = [None] * self._count

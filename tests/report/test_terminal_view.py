@@ -116,7 +116,9 @@ def test_a_gate_on_pixels_says_of_which_images_both_paths_gave_pixels():
 
 
 def test_images_that_a_path_did_not_decode_are_counted(record):
-    assert "\nNot decoded cleanly: opencv (eval): 1\N{NO-BREAK SPACE}image; " in summary(record, PAGE)
+    assert "\nNot decoded cleanly: opencv (eval): 1\N{NO-BREAK SPACE}image; " in summary(
+        record, PAGE
+    )
     whole = [
         each.model_copy(update={"corrupt": 0, "failed": 0, "unsupported": 0})
         for each in record.coverage

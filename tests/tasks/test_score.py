@@ -99,13 +99,15 @@ def test_a_function_of_a_file_or_a_module_rates_each_image(place):
     np.testing.assert_array_equal(answers.scores.values[:, 0], [4, 2])
     assert plain_metrics(answers) == {"score.error": 3}
     assert answers.said(0) == "error 4"
+    below = answered(OwnScore(f"{place}:several", names=("first", "size")), [[-1.5, 1.0]])
+    assert below.said(0) == "first −1.5, no size"
 
 
 def test_it_may_return_several_numbers_or_none():
     task = OwnScore("own.py:several", names=("size", "first"))
     answers = answered(task, [[1.0, 2.0], [-1.0, 5.0], [3.0, 0.5]])
     assert plain_metrics(answers) == {"score.size": 3.25, "score.first": 1}
-    assert answers.said(1) == "no size, first -1"
+    assert answers.said(1) == "no size, first −1"
     assert answers.finite().all()
 
 

@@ -22,6 +22,7 @@ from alignkit.tasks.segmentation.class_maps import (
     to_png,
 )
 from alignkit.tasks.segmentation.segmentation_answers import SegmentationAnswers
+from alignkit.text.numbers import significant
 from tests.task_case import (
     CLASSES,
     NAMES,
@@ -152,7 +153,9 @@ def test_whole_numbers_in_one_channel_are_the_classes(channel):
 def test_a_value_that_is_no_class_is_refused_with_the_value(value):
     given = np.zeros((1, 7, 11), np.float32)
     given[0, 2, 2] = value
-    with pytest.raises(BackendError, match=f"holds {value:g}, and the index of one of 3 classes"):
+    with pytest.raises(
+        BackendError, match=f"holds {significant(value)}, and the index of one of 3 classes"
+    ):
         answered(given)
 
 

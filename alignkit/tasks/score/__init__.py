@@ -87,7 +87,9 @@ class OwnScore(Task):
 
     def facts(self) -> TaskFacts:
         names = self.score_names
-        changed = "A score differs, by however little; set 'tolerance' of the task to allow for more."
+        changed = (
+            "A score differs, by however little; set 'tolerance' of the task to allow for more."
+        )
         if self.tolerance:
             changed = f"A score differs by more than {self.tolerance:g}."
         return TaskFacts(

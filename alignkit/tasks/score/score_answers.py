@@ -24,6 +24,7 @@ from alignkit.tasks.score.score_file import (
 )
 from alignkit.tasks.score.score_pairs import moved_images, moves, same_scores, score_measures
 from alignkit.tasks.score.score_tallies import ScoreTallies
+from alignkit.text.numbers import significant
 
 _Marked = npt.NDArray[np.bool_]
 
@@ -174,7 +175,7 @@ class ScoreAnswers(Answers):
         """List the scores of an image: ``error 3.2, iou 0.81``."""
         values, defined = self.scores.values[index], self.scores.defined[index]
         return ", ".join(
-            f"{name} {value:.4g}" if has else f"no {name}"
+            f"{name} {significant(value, 4)}" if has else f"no {name}"
             for name, value, has in zip(self.names, values, defined, strict=True)
         )
 

@@ -241,15 +241,16 @@ def _indices(plane: npt.NDArray[np.float32], classes: int) -> Classes:
     import numpy as np
 
     from alignkit.tasks.segmentation.class_maps import NO_CLASS
+    from alignkit.text.numbers import significant
 
     known = ~np.isnan(plane)
     values = np.where(known, plane, 0)
     wrong = values[(values != np.floor(values)) | (values < 0) | (values >= classes)]
     if len(wrong):
         raise BackendError(
-            f"its output of one channel holds {float(wrong[0]):g}, and the index of one of "
-            f"{classes} classes is expected; name all classes of the model in 'classes:', or "
-            "export its logits"
+            f"its output of one channel holds {significant(float(wrong[0]), 6)}, and the index of "
+            f"one of {classes} classes is expected; name all classes of the model in 'classes:', "
+            "or export its logits"
         )
     return np.where(known, values, NO_CLASS).astype(np.uint8)
 
