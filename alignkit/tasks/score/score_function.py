@@ -24,7 +24,7 @@ from alignkit.tasks.score.score_tallies import ScoreTallies
 
 ONLY_OUTPUT = "output"
 """Name of the output of a model that has one, where the task names none."""
-GREATEST = 1e100
+GREATEST_SCORE = 1e100
 """Greatest size of a score, so that sums and squares of it are finite."""
 _Outputs = tuple[npt.NDArray[np.float32], ...]
 
@@ -188,7 +188,7 @@ def _number(task: OwnScore, image: str, name: str, value: Any) -> float:
         raise ConfigError(f"{task.score} gives {kind}; {number}")
     try:
         found = float(value)
-        small = abs(found) <= GREATEST or not isfinite(found)
+        small = abs(found) <= GREATEST_SCORE or not isfinite(found)
     except OverflowError:  # a whole number beyond float64
         small = False
     except Exception as error:  # of a type of the user's, or a tensor of several values
@@ -196,7 +196,7 @@ def _number(task: OwnScore, image: str, name: str, value: Any) -> float:
         raise ConfigError(f"{task.score} gives {kind}; {number}{said}") from error
     if not small:
         raise ConfigError(
-            f"{task.score} gives {kind} that is beyond ±{GREATEST:g}; give it a larger unit, or "
-            "return None"
+            f"{task.score} gives {kind} that is beyond ±{GREATEST_SCORE:g}; give it a larger "
+            "unit, or return None"
         )
     return found
