@@ -68,6 +68,10 @@ class Rank:
         before = signal.signal(signal.SIGTERM, self._stopped)
         try:
             yield
+        except RankError:
+            # a SIGTERM that comes now would end the process before the error is shown
+            before = signal.SIG_IGN
+            raise
         finally:
             signal.signal(signal.SIGTERM, before)
             distributed.destroy_process_group()

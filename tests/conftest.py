@@ -36,6 +36,7 @@ def _outside_ci() -> Iterator[None]:
 def _own_code_of_each_test(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tests write modules of one name; none of them was edited by another."""
     monkeypatch.setattr("alignkit.tasks.own_code._IMPORTED", {})
+    monkeypatch.setattr("alignkit.tasks.own_code._KEYED", {})
 
 
 @pytest.fixture(scope="session")

@@ -44,6 +44,7 @@ report: {{worst: 0}}
 
 
 PATHS = ("opencv", "pillow")
+STATES = ".cache/unfinished/trainings-*/state.pt"
 
 
 def write_tiny(folder: Path, epochs: int = 1, more: str = "") -> Path:
@@ -60,7 +61,7 @@ def torchrun(file: Path, reports: Path) -> list[str]:
 
 def finished(file: Path, reports: Path) -> tuple[subprocess.CompletedProcess, Path]:
     done = subprocess.run(
-        torchrun(file, reports), check=False, capture_output=True, text=True, timeout=300
+        torchrun(file, reports), check=False, capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stderr
     (record,) = reports.glob("tiny/*/record.json")
@@ -221,6 +222,48 @@ def pid_of_rank(number: int, parent: int) -> int:
     raise AssertionError(f"no rank {number}")
 
 
+def held_in_training(parent: int, reports: Path) -> list[int]:
+    """Stop both ranks in a training with a finished epoch; without one, none is stopped."""
+    if not list(reports.glob(STATES)):
+        return []
+    ranks = [pid_of_rank(number, parent) for number in (0, 1)]
+    for each in ranks:
+        os.kill(each, signal.SIGSTOP)
+    # on a busy machine the training may have ended since
+    if list(reports.glob(STATES)):
+        return ranks
+    for each in ranks:
+        os.kill(each, signal.SIGCONT)
+    return []
+
+
+@pytest.mark.slow
+def test_an_ending_rank_shows_its_error_though_torchrun_stops_it_meanwhile(tmp_path):
+    """torchrun sends SIGTERM as soon as it sees that another rank ended, maybe while this ends."""
+    script = tmp_path / "ranks.py"
+    script.write_text(
+        "import os, signal, sys\n"
+        "from alignkit.errors import RankError\n"
+        "from alignkit.rank import this_rank\n"
+        "rank = this_rank()\n"
+        "try:\n"
+        "    with rank.joined():\n"
+        "        if rank.number:\n"
+        "            os._exit(9)\n"
+        "        rank.broadcast(None)\n"
+        "        rank.gather(None)\n"
+        "except RankError as error:\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    print(error, file=sys.stderr)\n"
+    )
+    line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*line, str(script)], check=False, capture_output=True, text=True, timeout=600
+    )
+    assert "rank 0 of 2" in done.stderr
+    assert "the same command continues" in done.stderr
+
+
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory) -> Path:
     """The folder of an undisturbed run."""
@@ -238,16 +281,17 @@ def test_a_killed_rank_is_told_and_the_same_command_ends_with_the_same_record(
         torchrun(file, reports), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     deadline = time.monotonic() + 200
-    while not list(reports.glob(".cache/unfinished/trainings-*/state.pt")):
+    while not (held := held_in_training(process.pid, reports)):
         assert process.poll() is None, "the run ended before it could be disturbed"
         assert time.monotonic() < deadline
         time.sleep(0.005)
-    os.kill(pid_of_rank(killed, process.pid), signal.SIGKILL)
-    _, told = process.communicate(timeout=120)
+    os.kill(held.pop(killed), signal.SIGKILL)
+    os.kill(*held, signal.SIGCONT)
+    _, told = process.communicate(timeout=600)
     assert process.returncode != 0
     assert f"rank {1 - killed} of 2" in told
     assert "the same command continues" in told
-    assert list(reports.glob(".cache/unfinished/trainings-*/state.pt"))
+    assert list(reports.glob(STATES))
     _, resumed = finished(file, reports)
     assert any(log["resumed_after"] for log in logs(reports))
     ended, wanted = settled(read_record(resumed)), settled(read_record(straight))

@@ -48,7 +48,7 @@ def _wanted_model(onnx: Path, wanted: Sequence[str]) -> Any:
     # nodes are sorted: each comes after those that it reads
     for node in reversed(model.graph.node):
         if needed & {*node.output}:
-            needed |= {*_reads(node)}
+            needed |= {*names_read(node)}
             nodes.append(node)
     outputs = [each for each in model.graph.output if each.name in wanted]
     for field, kept in ((model.graph.node, nodes[::-1]), (model.graph.output, outputs)):
@@ -59,14 +59,14 @@ def _wanted_model(onnx: Path, wanted: Sequence[str]) -> Any:
     return model
 
 
-def _reads(node: Any) -> Iterator[str]:
+def names_read(node: Any) -> Iterator[str]:
     """Name all that a node reads, also in the graphs of its branches."""
-    yield from node.input
+    yield from filter(None, node.input)  # an optional input that is absent has an empty name
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
             yield from (each.name for each in graph.output)
             for inner in graph.node:
-                yield from _reads(inner)
+                yield from names_read(inner)
 
 
 def half_precision(onnx: Path, wanted: Sequence[str] = ()) -> bytes:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import QUANTISED_GRAPH
-from alignkit.backends.onnx_graph import refusal
+from alignkit.backends.onnx_graph import names_read, refusal
 from alignkit.errors import BackendError
 from alignkit.models.checkpoint import read_calibration
 from alignkit.stored_file import file_sha256
@@ -117,12 +117,25 @@ def _quantise(onnx: Path, images: Batch, file: Path, **options: Any) -> None:
     except Exception as error:  # the library raises bare exceptions of every kind
         raise BackendError(f"ONNX Runtime cannot quantise the graph: {refusal(error)}") from error
     inferred.unlink()  # an engine's folder holds only what opens it
+    if not _is_quantised(file):
+        raise BackendError(
+            "ONNX Runtime quantises nothing of the graph: it has no convolution or matrix product "
+            "outside of If, Loop and Scan; export it without branches"
+        )
+
+
+def _is_quantised(file: Path) -> bool:
+    import onnx
+
+    nodes = onnx.load(file, load_external_data=False).graph.node
+    return any(node.op_type == "DequantizeLinear" for node in nodes)
 
 
 def _behind_weights(file: Path) -> list[str]:
     """Name the nodes from which no operator with weights is reached; nameless nodes get names.
 
     An activation function right behind weights is none of them: kernels compute both in one.
+    Weights in the graphs of branches count for nothing, as ONNX Runtime does not quantise them.
     """
     import onnx
 
@@ -139,7 +152,7 @@ def _behind_weights(file: Path) -> list[str]:
                 node.name += "_"
         fused = node.op_type in _FUSED and node.input[0] in weighted
         if fused or reaching.union(weighted).intersection(node.output):
-            reaching.update(node.input)
+            reaching.update(names_read(node))
         else:
             found.append(node.name)
     onnx.save(model, file)

@@ -28,7 +28,7 @@ def check(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Report every mistake in experiment files; read no image and run nothing.
+    """Report every mistake in experiment files; run nothing, and read no image but the first mask.
 
     Models must fit the classes of the data and the paths' size, as far as both are on this machine.
 
@@ -101,7 +101,7 @@ def _checked(file: Path, overrides: Sequence[str]) -> _Right:
     require_models(experiment)
     return _Right(
         counted(experiment), recognised(experiment), skipped_sizes(experiment), unseen(experiment),
-        [*seen_identities(experiment)],
+        [*seen_identities(experiment), *experiment.data.first_look()],
     )  # fmt: skip
 
 

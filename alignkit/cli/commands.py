@@ -66,7 +66,8 @@ COMMANDS = {
     "plan": Late("plan_command:plan", "Show the work of a run without doing it."),
     "check": Late(
         "check_command:check",
-        "Report every mistake in experiment files; read no image and run nothing.",
+        "Report every mistake in experiment files; run nothing, "
+        "and read no image but the first mask.",
     ),
     "diff": Late(
         "diff_command:diff",

@@ -77,6 +77,13 @@ class Dataset(Protocol):
         """Describe in words the dependencies of the samples besides the options."""
         ...
 
+    def first_look(self) -> Iterable[str]:
+        """Return what may be wrong with the first annotation of evaluation; `check` shows it.
+
+        Data that is not on this machine gives nothing.
+        """
+        return ()
+
     def notes(self) -> Iterable[str]:
         """Return remarks on the data that are no errors; the report shows them."""
         return ()

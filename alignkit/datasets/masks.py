@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _MUCH = 0.1
 """Share of the pixels from which a value that is ignored by default may hide a class."""
+_STRAY = 1000
+"""A class with a pixel for so many that are ignored by default, or fewer, is no evidence."""
 _DEPTH = 24
 """Place in a PNG file of its bits a value."""
 _SPREAD = {2: 85, 4: 17}
@@ -128,12 +130,29 @@ class Masks(Annotated):
         masks = cast("Sequence[Mask]", self.part(source).annotations)
         seen = classes_seen(tuple(each.read for each in masks), len(self.classes))
         absent = [name for index, name in enumerate(self.classes) if index not in seen.classes]
+        few = f"{seen.strays} pixels are" if seen.strays else "no pixel is"
         if absent and seen.ignored >= _MUCH:
             yield (
-                f"{self.named(source)}: no pixel is {listed(absent)}, and {seen.ignored:.0%} have "
+                f"{self.named(source)}: {few} {listed(absent)}, and {seen.ignored:.0%} have "
                 f"the value {IGNORED}, which counts for nothing by default; name it in 'values' if "
                 f"it is a class, or else write 'ignore: {IGNORED}'"
             )
+
+    def first_look(self) -> Iterator[str]:
+        """Read the first mask; warn where it has one class, and `IGNORED` besides."""
+        source = self.sources()[1]
+        if not (self.folder / self.masks_dir / source).is_dir():
+            return
+        first = min(by_stem(self.folder, _joined(self.masks_dir, source)).values(), default=None)
+        if first is None:
+            return
+        (file,) = list_files(self.folder, [first])
+        if file.fault:
+            raise DataError(f"cannot read {self.folder / first}: {file.fault}")
+        reader = _Reader(first, file, self.folder, self._coded(), len(self.classes))
+        seen = classes_seen((reader,), 2)
+        if self._guesses and seen.hides_one:
+            yield self._hidden(source, "the first mask", seen)
 
     @property
     def _guesses(self) -> bool:
@@ -146,8 +165,11 @@ class Masks(Annotated):
         Masks are read until one shows a second class.
         """
         seen = classes_seen(tuple(readers), 2)
-        if len(seen.classes) > 1 or not seen.ignored:
-            return
+        if seen.hides_one:
+            raise DataError(self._hidden(source, f"the {len(readers)} masks", seen))
+
+    def _hidden(self, source: str, masks: str, seen: Seen) -> str:
+        """Say that one class alone is seen besides `IGNORED`, with the next step."""
         values = self._values()
         own = "".join(f"{values[each]} ({self.classes[each]}) or " for each in seen.classes)
         advice = "'values: [0, 255]' with two 'classes'"
@@ -155,10 +177,11 @@ class Masks(Annotated):
             at = 1 - next(iter(seen.classes), 0)
             pair = [IGNORED if each == at else value for each, value in enumerate(values)]
             advice = f"'values: {pair}' if {IGNORED} is {self.classes[at]}"
-        raise DataError(
-            f"{self.folder / self.masks_dir / source}: all pixels of the {len(readers)} masks have "
-            f"the value {own}{IGNORED}, and {IGNORED} counts for nothing by default; write "
-            f"{advice}, or 'ignore: {IGNORED}' if it is no class"
+        but = f" but {seen.strays}" if seen.strays else ""
+        return (
+            f"{self.folder / self.masks_dir / source}: all pixels{but} of {masks} have the value "
+            f"{own}{IGNORED}, and {IGNORED} counts for nothing by default; write {advice}, or "
+            f"'ignore: {IGNORED}' if it is no class"
         )
 
     def _values(self) -> tuple[int, ...]:
@@ -205,8 +228,17 @@ class Seen(NamedTuple):
     """The classes in masks."""
 
     classes: frozenset[int]
+    """Those with more than strays."""
     ignored: float
     """Share of the pixels that are `IGNORED`."""
+    strays: int
+    """Pixels of further classes."""
+
+    @property
+    def hides_one(self) -> bool:
+        """Whether pixels of `IGNORED` are where a second class should be."""
+        few = self.ignored >= _MUCH if self.strays else self.ignored > 0
+        return len(self.classes) < 2 and few
 
 
 @lru_cache(maxsize=4)  # the parts of a run ask several times
@@ -215,12 +247,15 @@ def classes_seen(readers: tuple[Callable[[], MaskPixels], ...], enough: int) -> 
     import numpy as np
 
     counts = np.zeros(IGNORED + 1, np.int64)
+    shown = counts[:IGNORED] > 0
     for read in readers:
         counts += np.bincount(read().ravel(), minlength=IGNORED + 1)
-        if np.count_nonzero(counts[:IGNORED]) >= enough:
+        shown = counts[:IGNORED] * _STRAY > counts[IGNORED]
+        if np.count_nonzero(shown) >= enough:
             break
-    found = frozenset(np.flatnonzero(counts[:IGNORED]).tolist())
-    return Seen(found, float(counts[IGNORED] / max(int(counts.sum()), 1)))
+    found = frozenset(np.flatnonzero(shown).tolist())
+    strays = int(counts[:IGNORED][~shown].sum())
+    return Seen(found, float(counts[IGNORED] / max(int(counts.sum()), 1)), strays)
 
 
 def mask_pixels(path: Path, encoded: bytes, coded: tuple[int, ...], classes: int) -> MaskPixels:

@@ -19,7 +19,7 @@ from alignkit.search.match_result import explained_share
 from alignkit.search.recorded_input import part
 from alignkit.search.stored_taps import RecordedTaps, TapStage, image_of, stored_taps
 from alignkit.search.tap_segment import Recorded, Segment, distances
-from alignkit.text.numbers import plain
+from alignkit.text.numbers import plain, significant
 
 _EXIT: dict[VerdictState, ExitCode] = {
     "pass": ExitCode.PASS,
@@ -122,7 +122,7 @@ def _range(rule: TapRule, stage: TapStage, samples: Samples) -> tuple[VerdictSta
         low, high = min(low, ends[0]), max(high, ends[1])
         if ends[0] < least or ends[1] > greatest:
             outside, first = outside + 1, first or samples.ids[row]
-    said = f"{low:.6g} to {high:.6g} over {len(stage.tensors)} images"
+    said = f"{significant(low, 6)} to {significant(high, 6)} over {len(stage.tensors)} images"
     if outside:
         return "fail", f"{said}; outside on {outside} (first {first})"
     return "pass", said
@@ -164,7 +164,7 @@ def _outcome(
     rule: TapRule, name: str, reference: Preprocess, found: tuple[VerdictState, str], line: int
 ) -> JudgedRule:
     asserted = getattr(rule, name)
-    value = f"{asserted[0]:g} to {asserted[1]:g}" if name == "range" else asserted
+    value = " to ".join(significant(each, 6) for each in asserted) if name == "range" else asserted
     value = f"{asserted[0]}x{asserted[1]}" if name == "size" else value
     limit = f"tap {rule.tap}: {name} {value}"
     return _judged(f"{rule.tap}.{name}", limit, rule.tap, reference, found, line)

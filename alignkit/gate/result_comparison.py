@@ -16,6 +16,7 @@ from alignkit.judge.evidence import Evidence
 from alignkit.preprocess import Preprocess
 from alignkit.record import CoverageDiff
 from alignkit.samples import Samples
+from alignkit.text.numbers import significant
 
 if TYPE_CHECKING:
     import numpy as np
@@ -186,6 +187,6 @@ def _refuse_normalised(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> None:
         if array.dtype.kind == "f" and 0 < own <= _TENSOR and (other > _IMAGE or negative):
             low, high = float(array.min()), float(array.max())
             raise ConfigError(
-                f"the function's (h, w, 3) array looks normalised (values {low:.3g} to {high:.3g});"
-                " return (3, h, w), or grey levels 0..255"
+                f"the function's (h, w, 3) array looks normalised (values {significant(low)} to "
+                f"{significant(high)}); return (3, h, w), or grey levels 0..255"
             )

@@ -123,6 +123,10 @@ def _more(found: Headline, evidence: Evidence, outcomes: Sequence[RuleOutcome]) 
         yield Action(words=f"No sample settles it: {found.first.observed}.")
         return
     few = sum(not (each.needed or each.needed_seeds) for each in undecided)
+    settled_rules = len(undecided) - few
+    # a line of one rule says how many images that one needs
+    if images and settled_rules > 1:
+        settled += f" all {settled_rules} undecided rules"
     rest = f" {few} of {len(undecided)} undecided rules need other limits." if few else ""
     own = evidence.data.options.get("eval") if evidence.data else None
     yield Action(

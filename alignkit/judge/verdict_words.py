@@ -200,6 +200,7 @@ def first_undecided(outcomes: Sequence[RuleOutcome], names: Names) -> list[str]:
     if not undecided:
         return []
     first, *others = undecided
-    more = f"; {len(others)} more are inconclusive" if others else ""
+    are = "is" if len(others) == 1 else "are"
+    more = f"; {len(others)} more {are} inconclusive" if others else ""
     place = place_in_words(first, names)
     return [f"inconclusive  {first.metric}: {place}: {explained(first)}{more}"]

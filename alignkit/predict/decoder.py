@@ -75,7 +75,10 @@ class KeptRecords:
         self._kept: Any = None
 
     def put(self, start: int, found: Records) -> None:
-        """Keep the records of a batch whose first image has this index."""
+        """Keep the records of a batch whose first image has this index.
+
+        Raise `BackendError` for records that are unlike those before, or of no image.
+        """
         import numpy as np
 
         if self._kept is None:
@@ -84,6 +87,12 @@ class KeptRecords:
                 self._kept = np.empty((self._count, *found.shape[1:]), found.dtype)
             else:
                 self._kept = [None] * self._count
+        if start < 0 or start + len(found) > self._count:
+            last = start + len(found) - 1
+            raise BackendError(f"records of the images {start} to {last} of {self._count}")
+        # numpy would repeat a row of one value, and round values to another type
+        if (before := _kind(self._kept)) != (now := _kind(found)):
+            raise BackendError(f"records of images are {before}, and from image {start} on {now}")
         self._kept[start : start + len(found)] = found
 
     @property
@@ -91,3 +100,12 @@ class KeptRecords:
         """The records of all images; an array if each of them is a row of one."""
         kept: Records = [] if self._kept is None else self._kept
         return kept
+
+
+def _kind(records: Any) -> str:
+    """Describe the record of an image, of its type alone unless it is a row of an array."""
+    import numpy as np
+
+    if not isinstance(records, np.ndarray):
+        return "values of a list"
+    return f"rows of {records.dtype} {records.shape[1:]}"

@@ -202,7 +202,7 @@ def _by_margin(
         rows.append(
             (
                 f"{name} quarter",
-                f"{margin[part].min():.2f} … {margin[part].max():.2f}",
+                f"{plain(margin[part].min(), 2)} … {plain(margin[part].max(), 2)}",
                 grouped(len(part)),
                 f"{grouped(len(lost))} ({percent(len(lost) / len(part))})",
                 _median(means[lost], notes, "no image of it flipped"),

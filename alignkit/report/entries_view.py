@@ -252,7 +252,7 @@ def _joined(entry: MatrixEntry, words: TaskWords, notes: Notes, empty: int) -> R
     distances: RowCells = (
         notes.number(logits.max_abs, significant, logits.reason),
         notes.number(logits.mean_abs, significant, logits.reason),
-        notes.number(logits.cosine, "{:.5f}".format, logits.reason),
+        notes.number(logits.cosine, lambda each: plain(each, 5), logits.reason),
     )
     return (
         grouped(drift.n),

@@ -15,7 +15,7 @@ from alignkit.record import (
 from alignkit.report.entries_view import counted
 from alignkit.report.table import PLACE, Group, Notes, RowCells, Shown, Table, alarm, numbers
 from alignkit.text.names import Names
-from alignkit.text.numbers import DASH, grouped, percent, significant
+from alignkit.text.numbers import DASH, grouped, percent, plain, significant
 from alignkit.text.task_words import TaskWords
 
 LOGIT_COLUMNS = (
@@ -43,7 +43,7 @@ def logit_cells(entry: MatrixEntry) -> tuple[str, ...]:
         DASH if drift.churn.value is None else percent(drift.churn.value, 2),
         f"{counted(drift.changed)} of {grouped(drift.n)}",
         *(DASH if each is None else significant(each) for each in distances),
-        DASH if logits.cosine is None else f"{logits.cosine:.5f}",
+        DASH if logits.cosine is None else plain(logits.cosine, 5),
         DASH if margins is None else grouped(margins.halved),
     )
 
@@ -242,7 +242,7 @@ def _distance(drift: NumericDrift, notes: Notes, *, classes: bool) -> RowCells:
     return (
         grouped(drift.n),
         *(notes.number(each, significant, logits.reason) for each in distances),
-        notes.number(logits.cosine, "{:.6f}".format, logits.reason),
+        notes.number(logits.cosine, lambda each: plain(each, 6), logits.reason),
         *(_share(logits, logits.inside, each, notes) for each in ("1e-05", "1e-03", "1e-02")),
         *(_share(logits, logits.same_top, each, notes) for each in ("1", "5") if classes),
         alarm(drift.flips),

@@ -166,7 +166,7 @@ def _measures(stage: PixelStage | None, names: tuple[str, ...], notes: Notes) ->
     if "SSIM" not in names:
         return cells
     no_ssim = stage.reason or "SSIM is taken of the last pixels before normalisation only"
-    return (*cells, notes.number(stage.ssim, "{:.4f}".format, no_ssim))
+    return (*cells, notes.number(stage.ssim, lambda each: plain(each, 4), no_ssim))
 
 
 def no_pixels(record: RunRecord) -> str:

@@ -25,6 +25,7 @@ from alignkit.report.matrix_view import (
     warnings,
 )
 from alignkit.report.published_view import published_label, tally
+from alignkit.report.run_view import coverage_words
 from alignkit.text import columns
 from alignkit.text.names import (
     QUICK_LOOK,
@@ -43,6 +44,8 @@ _MOST_PAIRS = 10
 """Pairs of paths; with all else, at most 30 lines."""
 _MOST_REASONS = 6
 """Reasons why entries did not run."""
+_HIGH_CHURN = 0.5
+"""Churn above which a reader asks when an answer counts as changed."""
 _MOST_NOTES = 3
 """Surrogates, kinds of simulation, mechanisms and pieces of advice that are named."""
 
@@ -67,6 +70,9 @@ def summary(record: RunRecord, page: Path) -> str:
         "",
         *(f"advice    {each}" for each in _advice(record)[:_MOST_NOTES]),
     ]
+    if any(each.corrupt + each.failed + each.unsupported for each in record.coverage):
+        names = Names(record.paths)
+        lines.append(coverage_words(record.coverage, record.coverage_diffs, names))
     lines += first_undecided(verdict.rules, Names(record.paths))
     if record.published and record.published.claims:
         lines.append(f"{published_label(record.published)}: {tally(record.published)}")
@@ -93,7 +99,10 @@ def _endings(record: RunRecord, names: Names) -> list[str]:
         # a reason that hits every model is one of the machine or of a path
         of = "" if len(each.rows) == len(rows) else f" of {listed(each.rows)}"
         entries = count(each.entries, "entry", "entries")
-        lines.append(f"{state_words(each.state)}: {entries}{of}; {each.reason}")
+        # one of the user's code may be long, and the verdict ends with it
+        known = any(each.reason in line for line in verdict_text(record.verdict))
+        reason = "for the reason that the verdict names" if known else each.reason
+        lines.append(f"{state_words(each.state)}: {entries}{of}; {reason}")
     if len(ended) > _MOST_REASONS:
         lines.append(f"… and {len(ended) - _MOST_REASONS} more reasons; see the report")
     return lines
@@ -156,6 +165,8 @@ def _worst_entries(record: RunRecord) -> list[str]:
         lines.append(f"{capital(unlabelled(words))}.")
     elif compared and len(seeds_of(record)) == 1:  # one seed says nothing of others
         lines.append(interval_words(record))
+    if any(entry.churn > _HIGH_CHURN for entry in compared):
+        lines.append(f"changed: {record.task.changed}")
     lines += _endings(record, names)
     simulated = simulations(record.matrix)
     lines += simulated[:_MOST_NOTES]

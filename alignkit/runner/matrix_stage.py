@@ -61,6 +61,8 @@ class CellLines:
     names: Names
     _references: dict[tuple[Row, int], Predicted] = field(default_factory=dict)
     _waiting: list[Predicted] = field(default_factory=list)
+    _reasons: dict[str, None] = field(default_factory=dict)
+    """Those of failed cells so far."""
 
     def after(self, cell: Predicted) -> Iterator[str]:
         """Yield the line of a cell, and of those that waited for it as their reference.
@@ -83,7 +85,15 @@ class CellLines:
         parts.append(column.runtime)  # its name says so where it simulates
         if evaluation.training.given is None:
             parts.append(f"seed {cell.seed}")
-        return f"cell {' · '.join(parts)}: {_result(cell, reference)}"
+        return f"cell {' · '.join(parts)}: {self._result(cell, reference)}"
+
+    def _result(self, cell: Predicted, reference: Predicted) -> str:
+        if not isinstance(cell.ended, Failed):
+            return _result(cell, reference)
+        if cell.ended.message in self._reasons:
+            return "failed for the same reason as a cell above"
+        self._reasons[cell.ended.message] = None
+        return f"failed: {shorten(' '.join(cell.ended.message.split()), _MOST_REASON)}"
 
 
 def _of(cell: Predicted) -> tuple[Row, int]:
@@ -92,8 +102,6 @@ def _of(cell: Predicted) -> tuple[Row, int]:
 
 
 def _result(cell: Predicted, reference: Predicted) -> str:
-    if isinstance(cell.ended, Failed):
-        return f"failed: {shorten(' '.join(cell.ended.message.split()), _MOST_REASON)}"
     own, base, task = predictions_of(cell), predictions_of(reference), cell.evaluation.task.facts()
     assert own is not None
     if cell is reference:

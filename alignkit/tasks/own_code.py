@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import sys
-import sysconfig
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
@@ -19,9 +17,15 @@ from typing import Any
 
 from alignkit.errors import ConfigError
 from alignkit.stored_file import file_sha256
+from alignkit.tasks.own_sources import (
+    ALIGNKIT,
+    is_file,
+    is_installed,
+    look_where_started,
+    not_found,
+    own_files,
+)
 from alignkit.workspace import content_key
-
-_ALIGNKIT = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 class _SourceLoader(SourceFileLoader):
@@ -35,8 +39,11 @@ class _SourceLoader(SourceFileLoader):
         return self.source_to_code(self.get_data(self.path), self.get_filename(fullname))
 
 
-_IMPORTED: dict[str, str] = {}
-"""Importable modules of the user's own → hash of their source when they were imported."""
+_IMPORTED: dict[Path, str] = {}
+"""Files that Python holds as modules → SHA-256 when this process imported them."""
+
+_KEYED: dict[str, str] = {}
+"""Functions → the source by which their results are stored."""
 
 
 def own_function(name: str, use: str) -> Callable[..., Any]:
@@ -47,6 +54,11 @@ def own_function(name: str, use: str) -> Callable[..., Any]:
     """
     module, _, function = name.rpartition(":")
     look_where_started()
+    # hashed before the import: an edit in between is then refused, and not missed
+    files = own_files(name, use)
+    source = _unedited(name, use, files)
+    if _KEYED.get(name, source) != source:
+        raise ConfigError(f"{use} {name!r}: its code was edited during the run; start again")
     try:
         imported = _from_file(module) if is_file(module) else importlib.import_module(module)
     except Exception as error:  # a module runs whatever code it has
@@ -56,10 +68,10 @@ def own_function(name: str, use: str) -> Callable[..., Any]:
             f"{use} {name!r}: {module} cannot be imported: {raised(error)}; mend it, or install "
             "what it imports"
         ) from error
+    for file, sha256 in _held(module, files).items():
+        _IMPORTED.setdefault(file, sha256)
     if not hasattr(imported, function):
         raise ConfigError(f"{use} {name!r}: {module} has no function {function!r}")
-    if not is_file(module):
-        _IMPORTED.setdefault(module, _source_of(name, use))
     found: Callable[..., Any] = getattr(imported, function)
     if not callable(found):
         raise ConfigError(f"{use} {name!r}: {function} is no function; name one")
@@ -78,62 +90,39 @@ def raised(error: BaseException) -> str:
     frames = [
         each
         for each in traceback.extract_tb(error.__traceback__)
-        if not each.filename.startswith(("<", _ALIGNKIT))
+        if not each.filename.startswith(("<", ALIGNKIT))
     ]
-    libraries = ("stdlib", "purelib", "platlib")
-    installed = tuple(f"{sysconfig.get_path(each)}{os.sep}" for each in libraries)
-    own = [each for each in frames if not each.filename.startswith(installed)]
+    own = [each for each in frames if not is_installed(each.filename)]
     last = next(reversed(own or frames), None)
     return f"{said} ({last.filename}:{last.lineno})" if last else said
 
 
 def own_source(name: str, use: str) -> str:
-    """Hash the source of the package, or of the single module, that holds ``module:function``.
+    """Hash the source of ``module:function``, and of all that `own_files` finds behind it.
 
-    Nothing is imported. Return SHA-256 hex; raise `ConfigError` if there is no such module, one of
-    its files is not regular, or this process has imported it as it was before an edit.
+    Nothing is imported. Return SHA-256 hex; raise `ConfigError` as `own_files` does, or if this
+    process has imported one of the files as it was before an edit.
     """
-    source, module = _source_of(name, use), name.rpartition(":")[0]
-    if _IMPORTED.get(module, source) != source:
-        raise ConfigError(
-            f"{use} {name!r}: {module} was edited since this process imported it; start again (a "
-            "notebook: restart its kernel)"
-        )
-    return source
+    _KEYED[name] = _unedited(name, use, own_files(name, use))
+    return _KEYED[name]
 
 
-def _source_of(name: str, use: str) -> str:
-    module = name.rpartition(":")[0]
-    if is_file(module):
-        return content_key([_source_sha256(name, use, Path(module))])
-    top = module.partition(".")[0]
-    look_where_started()
-    spec = importlib.util.find_spec(top)  # of a name without a dot, this runs no code
-    if spec is None:
-        raise not_found(name, use, f"no module named {top!r}")
-    # a module of a package may import the others
-    folders = [Path(each) for each in spec.submodule_search_locations or ()]
-    found = (each for folder in folders for each in sorted(folder.rglob("*.py")))
-    # an editor marks an open file by a link to nowhere
-    files = [each for each in found if each.exists() and not each.is_dir()]
-    if not folders and spec.has_location:
-        files = [Path(str(spec.origin))]
-    return content_key([_source_sha256(name, use, each) for each in files])
+def _unedited(name: str, use: str, files: Mapping[Path, str]) -> str:
+    """Hash the files together; raise `ConfigError` if Python holds one as it was before."""
+    for file, sha256 in _held(name.rpartition(":")[0], files).items():
+        if _IMPORTED.get(file, sha256) != sha256:
+            raise ConfigError(
+                f"{use} {name!r}: {file.name} was edited since this process imported it; start "
+                "again (a notebook: restart its kernel)"
+            )
+    return content_key([*files.values()])
 
 
-def _source_sha256(name: str, use: str, file: Path) -> str:
-    try:
-        return file_sha256(file)
-    except FileNotFoundError as error:
-        raise not_found(name, use, f"no file {str(file)!r}") from error
-    except OSError as error:
-        reason = f"{file}, of its package, cannot be read ({error.strerror})"
-        raise ConfigError(f"{use} {name!r}: {reason}; remove it, or make it readable") from error
-
-
-def is_file(module: str) -> bool:
-    """Return whether it names a file, and not an importable module."""
-    return module.endswith(".py")
+def _held(module: str, files: Mapping[Path, str]) -> dict[Path, str]:
+    """Select the files of modules that Python imports once; `_from_file` sees edits of its file."""
+    return {
+        file: sha256 for at, (file, sha256) in enumerate(files.items()) if at or not is_file(module)
+    }
 
 
 def _from_file(name: str) -> Any:
@@ -158,21 +147,7 @@ def _from_file(name: str) -> Any:
     return sys.modules[known]
 
 
-def look_where_started() -> None:
-    """Let modules be found in the folder that alignkit was started in, as ``python -m`` does."""
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-
-
 def _is_missing(error: Exception, module: str) -> bool:
     """Tell whether the module, or a package that should hold it, does not exist."""
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     return name is not None and f"{module}.".startswith(f"{name}.")
-
-
-def not_found(name: str, use: str, reason: str) -> ConfigError:
-    """Return the error for a module that does not exist, with the next step."""
-    return ConfigError(
-        f"{use} {name!r}: {reason}; start alignkit in the folder that holds "
-        f"{name.rpartition(':')[0]}, or install it"
-    )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from alignkit.errors import ConfigError
 from alignkit.plugins import did_you_mean
-from alignkit.tasks.own_code import is_file, look_where_started, not_found, raised
+from alignkit.tasks.own_code import raised
+from alignkit.tasks.own_sources import find_module, is_file, not_found
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -51,12 +51,8 @@ def _source_file(name: str, use: str) -> Path | None:
     module = name.rpartition(":")[0]
     if is_file(module):
         return Path(module)
-    look_where_started()
     top, *parts = module.split(".")
-    # of a name without a dot, this runs no code; of others it would run their packages
-    spec = importlib.util.find_spec(top)
-    if spec is None:
-        raise not_found(name, use, f"no module named {top!r}")
+    spec = find_module(name, use)  # of the top, as that of its parts would run their packages
     file = Path(spec.origin) if spec.has_location and spec.origin else None
     folders = [Path(each) for each in spec.submodule_search_locations or ()]
     for number, part in enumerate(parts, 1):

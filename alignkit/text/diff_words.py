@@ -96,7 +96,7 @@ def prediction_lines(
 def _logits(logits: LogitDistance) -> str:
     if logits.mean_abs is None or logits.max_abs is None:
         return f"logits: {DASH} ({logits.reason})"
-    cosine = "" if logits.cosine is None else f", cosine {logits.cosine:.5f}"
+    cosine = "" if logits.cosine is None else f", cosine {plain(logits.cosine, 5)}"
     mean, most = significant(logits.mean_abs), significant(logits.max_abs)
     return f"logits: mean |Δ| {mean}, max {most}{cosine}"
 

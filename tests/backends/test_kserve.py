@@ -105,6 +105,21 @@ def test_what_is_wrong_with_the_request_is_not_sent_again(endpoint):
     assert endpoint.inferences == 1
 
 
+@pytest.mark.parametrize("questions", [False, True])
+def test_a_redirect_is_refused_as_it_would_carry_the_images_and_the_header_elsewhere(
+    endpoint, monkeypatch, questions
+):
+    monkeypatch.setenv("SERVICE_TOKEN", "Bearer hunter2-hunter2")
+    with faulty() as elsewhere:
+        endpoint.redirect, endpoint.redirects_questions = elsewhere.url, questions
+        with pytest.raises(BackendError) as caught:
+            ask(endpoint, FILES[:1], header="X-Api-Key", header_env="SERVICE_TOKEN")
+        assert not elsewhere.asked
+    said = f"refused a request: 307, the server sends requests on to {elsewhere.url}/v2"
+    assert said in str(caught.value)
+    assert endpoint.inferences == (0 if questions else 1)  # the same answer would come again
+
+
 def test_an_answer_cut_off_half_way_is_asked_again(endpoint):
     endpoint.fault = lambda answer: None if endpoint.inferences == 1 else answer
     logits, facts = ask(endpoint, concurrency=1)

@@ -238,6 +238,35 @@ def test_masks_with_a_second_class_or_without_255_are_read(tmp_path, values):
     assert len(data.evaluation()) == len(values)
 
 
+def test_a_stray_pixel_is_no_second_class(tmp_path):
+    data = Masks(root=masks(tmp_path, BINARY), classes=("ground", "cat"), eval_share=1)
+    large = np.zeros((100, 100), np.uint8)
+    large[:, 50:] = 255
+    Image.fromarray(np.dstack([large] * 3)).save(tmp_path / "images/e.jpg")
+    large[7, 60] = 1  # as a program leaves that smooths an edge
+    Image.fromarray(large).save(tmp_path / "masks/e.png")
+    said = f"{tmp_path}/masks: all pixels but 1 of the 4 masks have the value 0 (ground) or 255"
+    with pytest.raises(DataError) as caught:
+        data.evaluation()
+    assert str(caught.value).startswith(said)
+    large[7, 60:70] = 1
+    Image.fromarray(large).save(tmp_path / "masks/e.png")
+    assert len(data.evaluation()) == 4
+
+
+def test_a_first_look_reads_the_first_mask_alone(tmp_path):
+    data = Masks(root=masks(tmp_path, BINARY), classes=("ground", "cat"), eval_share=1)
+    (tmp_path / "masks/b.png").write_bytes(b"no mask")
+    (warning,) = data.first_look()
+    assert warning.startswith(
+        f"{tmp_path}/masks: all pixels of the first mask have the value 0 (ground) or 255"
+    )
+    assert not [*replace(data, values=(0, 255)).first_look()]
+    assert not [*Masks(root=tmp_path / "nowhere", classes=("a",)).first_look()]
+    with pytest.raises(DataError, match=r"the value 255 at row 0, .*, of no class"):
+        [*replace(data, ignore=7).first_look()]
+
+
 def test_values_that_hold_255_leave_nothing_to_ignore(data):
     mask(*SIZES["a"], 0, 254).save(data.root / "masks/a.png")
     named = replace(data, values=(0, 255, 2))

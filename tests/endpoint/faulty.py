@@ -32,6 +32,8 @@ class Endpoint:
     """A request and the classes → the document of the answer; the protocol's by default."""
     redirect: str = ""
     """Another endpoint, to which every inference is sent on."""
+    redirects_questions: bool = False
+    """Whether questions about the server and the model are sent on too."""
     meet: Barrier | None = None
     """Holds every inference until as many are under way."""
     pause: float = 0
@@ -71,7 +73,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.endpoint.asked.append((self.path, dict(self.headers)))
-        if self.path.startswith("/v2/models"):
+        if self.endpoint.redirects_questions:
+            self.redirect()
+        elif self.path.startswith("/v2/models"):
             self.answer(200, json.dumps(self.endpoint.metadata).encode())
         else:
             self.answer(200, b'{"name": "faulty", "version": "1", "extensions": []}')
@@ -83,10 +87,7 @@ class Handler(BaseHTTPRequestHandler):
             endpoint.inferences += 1
         if endpoint.redirect:
             self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(307)
-            self.send_header("Location", endpoint.redirect + self.path)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.redirect()
             return
         if endpoint.meet:
             try:
@@ -102,6 +103,12 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         else:
             self.answer(*answer)
+
+    def redirect(self) -> None:
+        self.send_response(307)
+        self.send_header("Location", self.endpoint.redirect + self.path)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def answer(self, status: int, body: bytes, claimed: int | None = None) -> None:
         self.send_response(status)

@@ -157,7 +157,7 @@ def test_a_module_that_is_no_regular_file_is_refused_and_not_opened(files, tmp_p
     assert given.parts["source"]
     os.mkfifo(tmp_path / "my_parts" / "pipe.py")
     with pytest.raises(
-        ConfigError, match=r"pipe.py, of its package, .*\(not a regular file: a FIFO"
+        ConfigError, match=r"pipe.py, which it needs, .*\(not a regular file: a FIFO"
     ):
         replace(given).parts  # noqa: B018 - the property raises
 

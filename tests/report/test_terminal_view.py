@@ -113,3 +113,24 @@ def test_a_gate_on_pixels_says_of_which_images_both_paths_gave_pixels():
     words = coverage_words((), (diff,), Names(()))
     assert words == "opencv and pillow both decode 27 of 83\N{NO-BREAK SPACE}images."
     assert coverage_words((), (), Names(())) == "No two paths were compared."
+
+
+def test_images_that_a_path_did_not_decode_are_counted(record):
+    assert "\nNot decoded cleanly: opencv (eval): 1\N{NO-BREAK SPACE}image; " in summary(
+        record, PAGE
+    )
+    whole = [
+        each.model_copy(update={"corrupt": 0, "failed": 0, "unsupported": 0})
+        for each in record.coverage
+    ]
+    told = summary(record.model_copy(update={"coverage": tuple(whole)}), PAGE)
+    assert "decoded" not in told
+
+
+def test_where_most_answers_changed_it_says_when_one_counts_as_changed(record):
+    assert "changed: " not in summary(record, PAGE)
+    entry = next(each for each in record.matrix if each.drift and each.drift.churn.value)
+    churn = replace(entry.drift.churn, value=0.9)
+    moved = entry.model_copy(update={"drift": replace(entry.drift, churn=churn)})
+    told = summary(record.model_copy(update={"matrix": (*record.matrix, moved)}), PAGE)
+    assert f"changed: {record.task.changed}" in told

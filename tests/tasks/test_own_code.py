@@ -3,11 +3,13 @@
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from alignkit.errors import ConfigError
 from alignkit.tasks.own_code import own_function, own_source
+from alignkit.tasks.own_sources import own_files
 from alignkit.tasks.own_syntax import require_function
 
 TOUCHES = "import pathlib\npathlib.Path('touched').write_text('')\n"
@@ -140,3 +142,75 @@ def test_an_edited_file_runs_as_it_is_now_and_an_edited_module_is_refused(tmp_pa
     assert own_function(names[0], "score")(None, None) == 2
     with pytest.raises(ConfigError, match="was edited since this process imported it"):
         own_source(names[1], "score")
+
+
+@pytest.mark.parametrize("name", ["mine.py:rate", "mine:rate", "pack.scores:rate"])
+def test_an_edit_of_a_module_that_the_code_imports_changes_the_source(folder, name):
+    (folder / "pack").mkdir()
+    text = "from tools import ONE\n\ndef rate(outputs, sample):\n    return ONE\n"
+    for file in ("mine.py", "pack/scores.py"):
+        (folder / file).write_text(text)
+    (folder / "tools.py").write_text("def _late():\n    import deeper.part\nONE = 1\n")
+    (folder / "deeper").mkdir()
+    (folder / "deeper" / "part.py").write_text(TOUCHES)
+    (folder / "not_imported.py").write_text("")
+    sources = [own_source(name, "score")]
+    for file in ("tools.py", "deeper/part.py"):
+        (folder / file).write_text((folder / file).read_text() + "# edited\n")
+        sources.append(own_source(name, "score"))
+    assert len({*sources}) == 3
+    (folder / "not_imported.py").write_text("# edited")
+    assert own_source(name, "score") == sources[-1]
+    assert not Path("touched").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import tools\n",
+        "import tools as t, os\n",
+        "try:\n    from tools import x\nexcept ImportError: ...\n",
+        "import importlib\nimportlib.import_module('tools')\n",
+        "from importlib import import_module\nimport_module('tools.inside')\n",
+        "__import__('tools')\n",
+        "class A:\n    def f(self):\n        import tools\n",
+    ],
+)
+def test_every_written_form_of_an_import_is_seen(folder, text):
+    (folder / "mine.py").write_text(text)
+    (folder / "tools.py").write_text("import mine  # in a circle\n")
+    assert [each.name for each in own_files("mine.py:rate", "score")] == ["mine.py", "tools.py"]
+
+
+def test_installed_libraries_and_names_that_a_program_made_are_not_followed(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "made_here", ModuleType("made_here"))
+    (folder / "mine.py").write_text(
+        "import os, numpy, alignkit.errors, made_here, __main__, zlib, nowhere_at_all\n"
+        "from . import x\nimportlib.import_module(name)\nimport broken\n"
+    )
+    (folder / "broken.py").write_text("def (")  # its import says so, if anything imports it
+    assert [each.name for each in own_files("mine.py:f", "score")] == ["mine.py", "broken.py"]
+
+
+def test_an_edited_module_behind_a_file_is_refused_and_not_run_as_it_was(folder):
+    (folder / "mine.py").write_text("import tools\n\ndef rate(a, b):\n    return tools.ONE\n")
+    (folder / "tools.py").write_text("ONE = 1\n")
+    own_source("mine.py:rate", "score")
+    assert own_function("mine.py:rate", "score")(None, None) == 1
+    (folder / "tools.py").write_text("ONE = 2\n")
+    for ask in (own_source, own_function):
+        with pytest.raises(
+            ConfigError, match=r"tools\.py was edited since this process imported it"
+        ):
+            ask("mine.py:rate", "score")
+
+
+def test_a_file_that_is_edited_after_its_results_were_keyed_is_refused(folder):
+    (folder / "mine.py").write_text("def rate(a, b):\n    return 1\n")
+    own_source("mine.py:rate", "score")
+    assert own_function("mine.py:rate", "score")(None, None) == 1
+    (folder / "mine.py").write_text("def rate(a, b):\n    return 2\n")
+    with pytest.raises(ConfigError, match="its code was edited during the run; start again"):
+        own_function("mine.py:rate", "score")
+    own_source("mine.py:rate", "score")  # as the next run of a notebook asks
+    assert own_function("mine.py:rate", "score")(None, None) == 2

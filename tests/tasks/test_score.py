@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from pydantic import TypeAdapter
 
@@ -18,9 +19,12 @@ from alignkit.experiment.option import plugin_from
 from alignkit.predict.decoder import KeptRecords
 from alignkit.tasks import TASKS, ClassMap, OutputShape
 from alignkit.tasks.score import OwnScore
+from alignkit.tasks.score.score_answers import ScoreAnswers
 from tests.task_case import ids, ones, resamples, samples_of, squash
 
 CODE = """
+import numpy as np
+
 def error(outputs, sample):
     return abs(float(outputs["output"][0]) - len(sample.id))
 
@@ -54,6 +58,15 @@ def writes(outputs, sample):
 def breaks(a, b):
     return a["boxes"] != b["boxes"]
 
+def huge(outputs, sample):
+    return {"int": 10**400, "float": 1e200, "text": "3", "many": np.ones(2), "odd": Odd()}[
+        sample.classes[0]
+    ]
+
+class Odd:
+    def __float__(self):
+        raise RuntimeError("no number")
+
 number = 3
 """
 PLACE = squash(16, 8, 8, 4)
@@ -86,13 +99,15 @@ def test_a_function_of_a_file_or_a_module_rates_each_image(place):
     np.testing.assert_array_equal(answers.scores.values[:, 0], [4, 2])
     assert plain_metrics(answers) == {"score.error": 3}
     assert answers.said(0) == "error 4"
+    below = answered(OwnScore(f"{place}:several", names=("first", "size")), [[-1.5, 1.0]])
+    assert below.said(0) == "first −1.5, no size"
 
 
 def test_it_may_return_several_numbers_or_none():
     task = OwnScore("own.py:several", names=("size", "first"))
     answers = answered(task, [[1.0, 2.0], [-1.0, 5.0], [3.0, 0.5]])
     assert plain_metrics(answers) == {"score.size": 3.25, "score.first": 1}
-    assert answers.said(1) == "no size, first -1"
+    assert answers.said(1) == "no size, first −1"
     assert answers.finite().all()
 
 
@@ -128,7 +143,7 @@ def test_a_score_of_nan_is_counted_and_the_mean_is_unknown():
         (
             "raises",
             {},
-            r"own.py:raises raised IndexError: no such keypoint \(.*/own.py:20\) for the image '0",
+            r"own.py:raises raised IndexError: no such keypoint \(.*/own.py:22\) for the image '0",
         ),
         ("words", {"names": ("first",)}, "gives str as first of '0.jpg'; return a number, or None"),
         ("changing", {"names": ("first",)}, "gives second for '1.jpg', and first is expected"),
@@ -142,8 +157,27 @@ def test_a_function_that_fails_is_named_with_the_image(function, options, reason
 
 
 @pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("int", r"gives int as huge of '0.jpg' that is beyond ±1e\+100; give it a larger unit"),
+        ("float", r"gives float as huge of '0.jpg' that is beyond ±1e\+100"),
+        ("text", "gives str as huge of '0.jpg'; return a number"),
+        ("many", "gives ndarray as huge of '0.jpg'; return a number"),
+        ("odd", r"gives Odd as huge .*; return .* \(RuntimeError: no number \(.*own.py:\d+\)\)"),
+    ],
+)
+def test_a_score_that_is_no_number_that_can_be_summed_is_named(kind, reason):
+    samples = replace(samples_of(ids(2), ()), classes=(kind,))
+    with pytest.raises(ConfigError, match=reason):
+        joined(OwnScore("own.py:huge"), (np.ones((2, 1), np.float32),), samples)
+
+
+@pytest.mark.parametrize(
     ("score", "reason"),
     [
+        ("__main__:f", "__main__ is the program that was started, .* name it FILE.py:FUNCTION"),
+        (".own:f", "'.own' is no module's name"),
+        ("own..module:f", "'own..module' is no module's name"),
         (
             "nowhere.py:f",
             "score 'nowhere.py:f': no file 'nowhere.py'; start alignkit in the folder",
@@ -226,13 +260,24 @@ def test_outputs_are_named_or_there_is_one():
 
 
 def test_a_function_that_writes_into_its_arrays_does_not_change_what_is_kept():
-    answers = answered(OwnScore("own.py:writes"), [[1.0], [2.0]])
+    answers = answered(OwnScore("own.py:writes", changed="own.py:moved"), [[1.0], [2.0]])
     assert [each[0][0] for each in answers.kept] == [1, 2]
+
+
+def test_outputs_that_nothing_compares_are_not_kept(tmp_path):
+    for changed in ("", "own.py:moved"):
+        answers = answered(OwnScore("own.py:error", changed=changed), [[1.0], [2.0]])
+        assert len(answers.kept) == (2 if changed else 0)
+        answers.to_parquet(tmp_path / "scores.parquet")
+        columns = pq.read_schema(tmp_path / "scores.parquet").names
+        assert ("outputs" in columns) is bool(changed)
+        again = ScoreAnswers.from_parquet(tmp_path / "scores.parquet")
+        assert [each[0][0] for each in again.kept] == ([1, 2] if changed else [])
 
 
 def test_a_mistake_in_changed_is_found_with_the_first_batch():
     task = OwnScore("own.py:error", changed="own.py:breaks")
-    with pytest.raises(ConfigError, match=r"own.py:breaks raised KeyError: 'boxes' \(.*own.py:33"):
+    with pytest.raises(ConfigError, match=r"own.py:breaks raised KeyError: 'boxes' \(.*own.py:35"):
         answered(task, [[1.0], [1.0]])
 
 

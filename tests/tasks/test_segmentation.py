@@ -22,6 +22,7 @@ from alignkit.tasks.segmentation.class_maps import (
     to_png,
 )
 from alignkit.tasks.segmentation.segmentation_answers import SegmentationAnswers
+from alignkit.text.numbers import significant
 from tests.task_case import (
     CLASSES,
     NAMES,
@@ -152,7 +153,9 @@ def test_whole_numbers_in_one_channel_are_the_classes(channel):
 def test_a_value_that_is_no_class_is_refused_with_the_value(value):
     given = np.zeros((1, 7, 11), np.float32)
     given[0, 2, 2] = value
-    with pytest.raises(BackendError, match=f"holds {value:g}, and the index of one of 3 classes"):
+    with pytest.raises(
+        BackendError, match=f"holds {significant(value)}, and the index of one of 3 classes"
+    ):
         answered(given)
 
 
@@ -476,3 +479,20 @@ def test_a_mask_is_read_when_it_is_needed_and_its_error_reaches_the_user():
     records = task.decode((logits(0, 1),), [squash(*SIDES, *SIDES)], CLASSES)
     with pytest.raises(DataError, match=r"mask\.png cannot be read"):
         task.answers(ids(1), records, samples_of(ids(1), [Mask(read)]), CLASSES)
+
+
+@pytest.mark.parametrize("shape", [(1, 84, 8400), (None, 300, 6)])
+def test_the_list_of_a_detector_is_no_map_of_class_indices(shape):
+    outputs = [OutputShape("output0", shape)]
+    with pytest.raises(ConfigError) as caught:
+        Segmentation().recognise(outputs, 3)
+    said = str(caught.value)
+    assert said.startswith("no output fits (output0 (")
+    assert "; expected logits (n, classes, h, w), one channel" in said
+    assert said.endswith(
+        "output0 looks like a list of boxes: if it is a map of unlike sides, write "
+        "'output: output0' in the task, else take the task of the model"
+    )
+    named = Segmentation(output="output0")
+    assert named.recognise(outputs, 3).startswith("output0: the class of each pixel")
+    assert Segmentation().recognise([OutputShape("map", (1, 64, 512))], 3).startswith("map: the")

@@ -88,6 +88,14 @@ class Requester:
         return line if len(line) <= _MESSAGE_LENGTH else line[:_MESSAGE_LENGTH] + "…"
 
 
+def sent_on(location: str | None) -> str:
+    """Word the answer of a server that sends requests on to another address."""
+    return (
+        f"the server sends requests on to {location or 'nowhere'}, and neither images nor the "
+        "header go there; if it is yours, name it in url"
+    )
+
+
 def secrets_of(headers: dict[str, str]) -> tuple[str, ...]:
     """Return header values and their words, longest first; ``Bearer`` itself is no secret."""
     # a server may repeat the token without its scheme, or as JSON writes it

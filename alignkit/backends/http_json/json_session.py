@@ -18,6 +18,7 @@ from alignkit.backends.endpoint.requests import (
     Requester,
     gather_limited,
     secrets_of,
+    sent_on,
 )
 from alignkit.backends.http_json import IMAGE
 from alignkit.backends.session_outputs import as_outputs, joined
@@ -109,12 +110,14 @@ class JSONSession:
         """Send a request once, and read its answer."""
         url = self.backend.address().resolved()
         async with self.client.post(url, data=body.encode(), allow_redirects=False) as response:
+            if response.status // 100 == 3:
+                raise _NoNumbers(str(response.status), sent_on(response.headers.get("Location")))
             text = bytearray()
             async for part in response.content.iter_any():
                 text += part
                 if len(text) > MOST_BYTES:
                     raise _NoNumbers("", f"the answer has more than {MOST_BYTES:,} bytes")
-            if response.status >= 300:
+            if response.status >= 400:
                 raise _NoNumbers(str(response.status), text.decode("utf-8", "replace"))
             self.seen["server"] = response.headers.get("Server", "not stated")
             return json.loads(text.decode())

@@ -7,15 +7,41 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from alignkit.backends.endpoint.requests import Requester, secrets_of
+from alignkit.backends.endpoint.requests import Requester, secrets_of, sent_on
 
 if TYPE_CHECKING:
+    import aiohttp
     import numpy.typing as npt
 
     from alignkit.backends.kserve.kserve_session import TensorSpec
 
 _CONNECTIONS = 256
 """Greatest number of connections to one endpoint: the limit of ``concurrency``."""
+
+
+class _StayingSession:
+    """The aiohttp session of tritonclient, which follows redirects and has no option against it."""
+
+    def __init__(self, inner: aiohttp.ClientSession) -> None:
+        self.inner = inner
+
+    async def get(self, **given: Any) -> aiohttp.ClientResponse:
+        return self._stayed(await self.inner.get(**given, allow_redirects=False))
+
+    async def post(self, **given: Any) -> aiohttp.ClientResponse:
+        return self._stayed(await self.inner.post(**given, allow_redirects=False))
+
+    def _stayed(self, response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
+        from tritonclient.utils import InferenceServerException
+
+        if response.status // 100 != 3:
+            return response
+        response.release()
+        said = sent_on(response.headers.get("Location"))
+        raise InferenceServerException(said, str(response.status))
+
+    async def close(self) -> None:
+        await self.inner.close()
 
 
 class HTTPClient:
@@ -33,6 +59,7 @@ class HTTPClient:
         self.inner = InferenceServerClient(
             host, conn_limit=_CONNECTIONS, conn_timeout=None, ssl=secure, ssl_context=True
         )
+        self.inner._stub = _StayingSession(self.inner._stub)  # noqa: SLF001
         # tritonclient cannot read compressed errors, which aiohttp asks for by default
         self.headers = {**headers, "Accept-Encoding": "identity"}
         self.extended = False

@@ -179,7 +179,7 @@ def _tail(stage: PixelStage) -> tuple[str, str]:
         return "", ""
     return (
         DASH if stage.p99_9 is None else f"{stage.p99_9:.3g}",
-        DASH if stage.ssim is None else f"{stage.ssim:.4f}",
+        DASH if stage.ssim is None else plain(stage.ssim, 4),
     )
 
 
@@ -206,5 +206,5 @@ def _worst(image: ImageDrift) -> str:
         alone = plain(image.decode_mean_abs, 2) if image.decode_mean_abs else "0"
         parts.append(f"decode alone {alone}")
     if image.ssim is not None:
-        parts.append(f"SSIM {image.ssim:.3f}")
+        parts.append(f"SSIM {plain(image.ssim, 3)}")
     return f"  worst: {image.id} ({image.kinds[CHROMA]}): {', '.join(parts)}"

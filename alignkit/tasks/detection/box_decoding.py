@@ -12,6 +12,7 @@ import numpy.typing as npt
 from alignkit.arrays import Labels
 from alignkit.errors import BackendError
 from alignkit.tasks.detection.box_formats import Candidates
+from alignkit.text.numbers import significant
 
 if TYPE_CHECKING:
     from alignkit.preprocess.geometry import Geometry
@@ -102,8 +103,9 @@ def _require_known(found: npt.NDArray[np.float32], classes: int) -> None:
     wrong = (found < 0) | (found >= classes) | (found != np.floor(found))
     if wrong.any():
         raise BackendError(
-            f"a box has the class {found[wrong][0]:g}, and the model has {classes}, counted from "
-            "0; name all classes that it was trained with, or set the task's first_label"
+            f"a box has the class {significant(float(found[wrong][0]), 6)}, and the model has "
+            f"{classes}, counted from 0; name all classes that it was trained with, or set the "
+            "task's first_label"
         )
 
 

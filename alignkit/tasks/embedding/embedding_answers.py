@@ -33,6 +33,7 @@ from alignkit.tasks.embedding.verification import (
     why_unverified,
 )
 from alignkit.tasks.embedding.verified_pairs import VerifiedPairs, drawn_pairs, given_pairs
+from alignkit.text.numbers import plain
 
 if TYPE_CHECKING:
     from alignkit.tasks import Records
@@ -311,7 +312,9 @@ class EmbeddingAnswers(Answers):
             return "not searched for"
         near, similarity = int(self.found.near[row, 0]), float(self.found.similarity[row, 0])
         return (
-            "no image found" if near < 0 else f"nearest {self.ids[near]}, cosine {similarity:.4f}"
+            "no image found"
+            if near < 0
+            else f"nearest {self.ids[near]}, cosine {plain(similarity, 4)}"
         )
 
     def to_parquet(self, path: Path, **besides: FloatArray) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from alignkit.tasks.score.score_function import PlacedOutputs, ScoreRecord
 
 KEPT_VALUES = 4_096
-"""Outputs of an image are kept up to so many values, for ``changed`` to compare."""
+"""Most values of an image that are kept for ``changed`` to compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,9 @@ class OwnScore(Task):
 
     def facts(self) -> TaskFacts:
         names = self.score_names
-        changed = "A score differs."
+        changed = (
+            "A score differs, by however little; set 'tolerance' of the task to allow for more."
+        )
         if self.tolerance:
             changed = f"A score differs by more than {self.tolerance:g}."
         return TaskFacts(

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Answers, RatioOfSums
-from alignkit.errors import ConfigError, DataError
+from alignkit.errors import DataError
 from alignkit.tasks.score.score_file import (
     AboutScores,
     Kept,
@@ -24,6 +24,7 @@ from alignkit.tasks.score.score_file import (
 )
 from alignkit.tasks.score.score_pairs import moved_images, moves, same_scores, score_measures
 from alignkit.tasks.score.score_tallies import ScoreTallies
+from alignkit.text.numbers import significant
 
 _Marked = npt.NDArray[np.bool_]
 
@@ -37,7 +38,7 @@ class ScoreAnswers(Answers):
     ids: tuple[str, ...]
     scores: ScoreTallies
     kept: Kept
-    """The outputs of each image; empty if they are too large to be kept."""
+    """The outputs of each image; empty without a function that compares them."""
     output_names: tuple[str, ...]
     whole: _Marked
     """(n,): whether outputs and scores are finite."""
@@ -55,7 +56,7 @@ class ScoreAnswers(Answers):
         shape = (len(self.ids), len(self.names))
         if self.scores.values.shape != shape or self.scores.defined.shape != shape:
             raise DataError(f"scores of shape {shape} are expected, not {self.scores.values.shape}")
-        if len(self.kept) not in (0, len(self.ids)):
+        if len(self.kept) != (len(self.ids) if self.changed_by else 0):
             raise DataError(f"{len(self.ids)} images with the outputs of {len(self.kept)}")
         super().__post_init__()
 
@@ -144,14 +145,16 @@ class ScoreAnswers(Answers):
     def _changed_by_function(self, other: ScoreAnswers) -> _Marked:
         from alignkit.tasks.score.score_function import says_changed
 
-        if not (len(self.kept) == len(other.kept) == len(self)):
-            raise ConfigError(
-                "changed: the outputs are too large to be kept and compared; remove 'changed:'"
-            )
+        pairs = list(zip(self.kept, other.kept, strict=True))
+        asked = [
+            at
+            for at, (mine, theirs) in enumerate(pairs)
+            if output_bytes(mine) != output_bytes(theirs)
+        ]
         found = np.zeros(len(self), np.bool_)
-        for at, pair in enumerate(zip(self.kept, other.kept, strict=True)):
-            if output_bytes(pair[0]) != output_bytes(pair[1]):
-                found[at] = says_changed(self.changed_by, self.ids[at], self.output_names, pair)
+        ids = [self.ids[at] for at in asked]
+        chosen = [pairs[at] for at in asked]
+        found[asked] = says_changed(self.changed_by, ids, self.output_names, chosen)
         return found
 
     def differs(self, other: ScoreAnswers) -> _Marked:
@@ -172,7 +175,7 @@ class ScoreAnswers(Answers):
         """List the scores of an image: ``error 3.2, iou 0.81``."""
         values, defined = self.scores.values[index], self.scores.defined[index]
         return ", ".join(
-            f"{name} {value:.4g}" if has else f"no {name}"
+            f"{name} {significant(value, 4)}" if has else f"no {name}"
             for name, value, has in zip(self.names, values, defined, strict=True)
         )
 
@@ -183,7 +186,6 @@ class ScoreAnswers(Answers):
                 name: getattr(self, name)
                 for name in ("names", "output_names", "tolerance", "better", "changed_by")
             },
-            keeps_outputs=bool(self.kept),
         )
         write_scores(path, self.ids, self.scores, self.kept, self.whole, about, besides)
 

@@ -20,7 +20,7 @@ from alignkit.tasks.score.score_tallies import ScoreTallies
 
 _Array = npt.NDArray[np.float32]
 Kept = tuple[tuple[_Array, ...], ...]
-"""The outputs of each image."""
+"""The outputs of each image; empty where nothing compares them."""
 
 
 class AboutScores(Stored):
@@ -32,7 +32,6 @@ class AboutScores(Stored):
     tolerance: float
     better: Literal["more", "less"]
     changed_by: str
-    keeps_outputs: bool
 
 
 def write_scores(
@@ -77,7 +76,7 @@ def read_scores(
         values[:, at] = numbers_of(table, f"score_{at}", path)
         defined[:, at] = numbers_of(table, f"defined_{at}", path)
     kept: Kept = ()
-    if about.keeps_outputs:
+    if about.changed_by:
         rows = zip(bytes_of(table, "outputs", path), bytes_of(table, "shapes", path), strict=True)
         kept = tuple(_arrays(*row, path) for row in rows)
     whole = numbers_of(table, "whole", path).astype(np.bool_)

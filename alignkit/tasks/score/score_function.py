@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,12 +18,14 @@ from alignkit.errors import AlignkitError, ConfigError
 from alignkit.preprocess.geometry import Geometry
 from alignkit.samples import Samples
 from alignkit.tasks.own_code import own_function, raised
-from alignkit.tasks.score import KEPT_VALUES, OwnScore
+from alignkit.tasks.score import OwnScore
 from alignkit.tasks.score.score_answers import ScoreAnswers
 from alignkit.tasks.score.score_tallies import ScoreTallies
 
 ONLY_OUTPUT = "output"
 """Name of the output of a model that has one, where the task names none."""
+GREATEST_SCORE = 1e100
+"""Greatest size of a score, so that sums and squares of it are finite."""
 _Outputs = tuple[npt.NDArray[np.float32], ...]
 
 
@@ -34,7 +37,7 @@ class PlacedOutputs(NamedTuple):
 
 
 class ScoreRecord(NamedTuple):
-    """The scores of one image; its outputs only if they are small."""
+    """The scores of one image; its outputs only if ``changed`` will compare them."""
 
     values: FloatArray
     """(names,), NaN where the function gave none."""
@@ -43,7 +46,7 @@ class ScoreRecord(NamedTuple):
     whole: bool
     """Whether outputs and scores are finite."""
     kept: _Outputs | None
-    """``None`` if they have more than `KEPT_VALUES` values."""
+    """``None`` if the task has no ``changed``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +76,13 @@ def scored(task: OwnScore, records: Sequence[PlacedOutputs], samples: Samples) -
         values, defined = _row(task, image, _called(function, task.score, image, given, sample))
         finite = all(bool(np.isfinite(each).all()) for each in record.outputs)
         whole = finite and bool((np.isfinite(values) | ~defined).all())
-        small = sum(each.size for each in record.outputs) <= KEPT_VALUES
         # copies: a runtime may use its memory again
-        kept = tuple(each.copy() for each in record.outputs) if small else None
+        kept = tuple(each.copy() for each in record.outputs) if task.changed else None
         found.append(ScoreRecord(values, defined, whole, kept))
     if task.changed:
         # a mistake in it would else be found after all images are predicted
-        for one, other in list(pairwise(record.outputs for record in records))[:1]:
-            says_changed(task.changed, samples.ids[0], _output_names(task), (one, other))
+        pairs = list(pairwise(record.outputs for record in records))[:1]
+        says_changed(task.changed, samples.ids[: len(pairs)], _output_names(task), pairs)
     return found
 
 
@@ -105,20 +107,26 @@ def joined_scores(
 
 
 def says_changed(
-    name: str, image: str, outputs: Sequence[str], pair: tuple[_Outputs, _Outputs]
-) -> bool:
-    """Ask the user's function ``name`` whether two answers to an image differ.
+    name: str,
+    images: Sequence[str],
+    outputs: Sequence[str],
+    pairs: Sequence[tuple[_Outputs, _Outputs]],
+) -> list[bool]:
+    """Ask the user's function ``name`` of each image whether two answers to it differ.
 
     Raise `ConfigError` if it raises, or returns anything but true or false.
     """
-    given = (_named(outputs, each) for each in pair)
-    said = _called(own_function(name, "changed"), name, image, *given)
-    if not isinstance(said, bool | np.bool_):
-        raise ConfigError(
-            f"{name} gives {type(said).__name__} for {image!r}; return True if the answers differ, "
-            "else False"
-        )
-    return bool(said)
+    function, found = own_function(name, "changed"), []
+    for image, pair in zip(images, pairs, strict=True):
+        given = (_named(outputs, each) for each in pair)
+        said = _called(function, name, image, *given)
+        if not isinstance(said, bool | np.bool_):
+            raise ConfigError(
+                f"{name} gives {type(said).__name__} for {image!r}; return True if the answers "
+                "differ, else False"
+            )
+        found.append(bool(said))
+    return found
 
 
 def _output_names(task: OwnScore) -> tuple[str, ...]:
@@ -174,10 +182,21 @@ def _row(task: OwnScore, image: str, found: Any) -> tuple[FloatArray, npt.NDArra
 def _number(task: OwnScore, image: str, name: str, value: Any) -> float:
     if value is None:
         return float("nan")
+    kind = f"{type(value).__name__} as {name} of {image!r}"
+    number = "return a number, or None where the image has none"
+    if isinstance(value, str | bytes):  # float() reads some
+        raise ConfigError(f"{task.score} gives {kind}; {number}")
     try:
-        return float(value)
-    except (TypeError, ValueError):
+        found = float(value)
+        small = abs(found) <= GREATEST_SCORE or not isfinite(found)
+    except OverflowError:  # a whole number beyond float64
+        small = False
+    except Exception as error:  # of a type of the user's, or a tensor of several values
+        said = "" if isinstance(error, TypeError) else f" ({raised(error)})"
+        raise ConfigError(f"{task.score} gives {kind}; {number}{said}") from error
+    if not small:
         raise ConfigError(
-            f"{task.score} gives {type(value).__name__} as {name} of {image!r}; return a number, "
-            "or None where the image has none"
-        ) from None
+            f"{task.score} gives {kind} that is beyond ±{GREATEST_SCORE:g}; give it a larger "
+            "unit, or return None"
+        )
+    return found

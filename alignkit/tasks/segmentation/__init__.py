@@ -28,6 +28,8 @@ Form = Literal["logits", "one channel", "indices"]
 """Scores of each class; scores of the second of two; the classes themselves."""
 
 _MOST_CLASSES = 254  # two values of a byte say that there is none
+_UNLIKE = 8
+"""Ratio of two sides beyond which an output of three axes is taken for a list."""
 _EXPECTED = "logits (n, classes, h, w), one channel (n, 1, h, w) or class indices (n, h, w)"
 
 
@@ -117,8 +119,19 @@ class Segmentation(Task):
         if not self.output and "out" in names:
             # the second head of torchvision's models helps their training alone
             outputs = [each for each in outputs if each.name != "aux"]
+        named = bool(self.output)
+        lists = [each.name for each in outputs if each.shape and _is_list(each.shape)]
+        wanted = _EXPECTED
+        if lists and not named:
+            wanted += (
+                f"; {lists[0]} looks like a list of boxes: if it is a map of unlike sides, write "
+                f"'output: {lists[0]}' in the task, else take the task of the model"
+            )
         return one_output(
-            outputs, self.output, lambda shape: _form(shape, None) is not None, _EXPECTED
+            outputs,
+            self.output,
+            lambda shape: _form(shape, None) is not None and (named or not _is_list(shape)),
+            wanted,
         )
 
     def recognise(self, outputs: Sequence[OutputShape], classes: int | None) -> str:
@@ -223,6 +236,12 @@ class Segmentation(Task):
         return SegmentationAnswers.from_parquet(path)
 
 
+def _is_list(shape: Sequence[int | None]) -> bool:
+    """Tell whether an output (n, a, b) is a detector's list rather than a map of class indices."""
+    sides = [each for each in shape[1:] if each is not None]
+    return len(shape) == 3 and len(sides) == 2 and max(sides) > _UNLIKE * min(sides)
+
+
 def _form(shape: Sequence[int | None], classes: int | None) -> Form | None:
     """Tell the form of an output of this shape for a number of classes; ``None`` if it has none."""
     if len(shape) == 3:
@@ -241,15 +260,16 @@ def _indices(plane: npt.NDArray[np.float32], classes: int) -> Classes:
     import numpy as np
 
     from alignkit.tasks.segmentation.class_maps import NO_CLASS
+    from alignkit.text.numbers import significant
 
     known = ~np.isnan(plane)
     values = np.where(known, plane, 0)
     wrong = values[(values != np.floor(values)) | (values < 0) | (values >= classes)]
     if len(wrong):
         raise BackendError(
-            f"its output of one channel holds {float(wrong[0]):g}, and the index of one of "
-            f"{classes} classes is expected; name all classes of the model in 'classes:', or "
-            "export its logits"
+            f"its output of one channel holds {significant(float(wrong[0]), 6)}, and the index of "
+            f"one of {classes} classes is expected; name all classes of the model in 'classes:', "
+            "or export its logits"
         )
     return np.where(known, values, NO_CLASS).astype(np.uint8)
 
