@@ -14,7 +14,6 @@ from alignkit.text.names import Names
 from alignkit.text.numbers import grouped
 from alignkit.text.task_words import TaskWords
 
-
 _MOST = 8
 """Measures of a table: more columns would not fit a page that is printed."""
 

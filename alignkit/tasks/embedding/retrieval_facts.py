@@ -149,8 +149,8 @@ def _searched(retrieval: Retrieval) -> str:
     counted = grouped(int(queries.counted.sum()))
     said = f"{drawn}; {counted} have another image of their identity and count for recall. "
     said += (
-        "A query does not find itself; an image of its identity is right; equal similarities are in "
-        "the order of the images."
+        "A query does not find itself; an image of its identity is right; equal similarities are "
+        "in the order of the images."
     )
     if any(retrieval.lacking):
         first, second = retrieval.lacking
