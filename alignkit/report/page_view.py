@@ -283,7 +283,9 @@ def _resolution(record: RunRecord) -> KeyFigure:
     if not limits:
         return KeyFigure(name, DASH, noise)
     # in the entry that needs most: any other one sees as much
-    detail = f"of {record.task.rated}, with 80 % power in every cell · {noise}"
+    task = record.task
+    rated = f"quality ({task.quality})" if task.rated == "quality" else task.rated
+    detail = f"of {rated}, with 80 % power in every cell · {noise}"
     return KeyFigure(name, size_in(record.task.rated_unit, max(limits)), detail, link="matrix")
 
 
