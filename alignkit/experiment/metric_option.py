@@ -103,7 +103,7 @@ OF_EMBEDDING = re.compile(
     rf"(?:(tar|far)@far=({_RATE})|(recall|overlap)@([1-9]\d*))(?:\.(kept|mapped))?"
 )
 """Rates of accepted pairs, and what is found among so many neighbours."""
-_WAYS = {"kept": " with the {} kept", "mapped": " with queries mapped"}
+_WAYS = {"kept": " in the kept index", "mapped": " of mapped queries", None: ""}
 _CLASS_WORDS = {"f1": "F1", "iou": "IoU", "ap50": "AP50", "ap": "AP"}
 
 
@@ -136,8 +136,10 @@ def _of_score(name: str, score: str, measure: str | None) -> RuleMetric:
 
 def _of_embedding(name: str, found: re.Match[str]) -> RuleMetric:
     pairs, rate, near, most, way = found.groups()
-    of_way = _WAYS.get(way, "").format("threshold" if pairs else "index")
-    words = f"{pairs.upper()} at FAR {rate}{of_way}" if pairs else f"{near}@{most}{of_way}"
+    if pairs:
+        words = f"{pairs.upper()} at {'the kept threshold of ' if way else ''}FAR {rate}"
+    else:
+        words = f"{near}@{most}{_WAYS[way]}"
     if pairs == "far":
         return _of_model(name, words, "share", greatest=1.0, interval=True)
     if near == "overlap":
@@ -201,7 +203,7 @@ def _metrics() -> Iterator[RuleMetric]:
     yield _of_model("cosine.p01", "cosine, 1 % quantile", "", continuous=True, **likeness)
     norm: dict[str, Any] = {"greatest": 2 * _FLOAT32, "signed": True, "interval": True}
     yield _of_model("norm", "norm of embeddings", "points", continuous=True, **norm)
-    churn = "changed neighbours with the index kept"
+    churn = "neighbour churn in the kept index"
     yield _of_model("neighbour_churn", churn, "share", greatest=1.0, interval=True)
     logits: dict[str, Any] = {"unit": "logits", "greatest": 2 * _FLOAT32}
     yield _of_model("logits.max_abs", "greatest logit difference", **logits)

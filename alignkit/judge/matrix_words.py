@@ -26,7 +26,8 @@ def nothing_changed(evidence: Evidence) -> str:
     measured = compared_entries(evidence)
     if not measured or any(entry.churn for entry in measured):
         return ""
-    none = f"no prediction changed in any of {len(measured)} comparisons"
+    many = f"any of {len(measured)} comparisons" if len(measured) > 1 else "the comparison"
+    none = f"no prediction changed in {many}"
     moved = "" if evidence.labelled else logits_moved(measured)
     return f"{none}; {moved}" if moved else none
 

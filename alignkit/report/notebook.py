@@ -11,7 +11,7 @@ from html import escape
 
 from alignkit.record import RunRecord, Verdict
 from alignkit.record.diff_document import DiffRecord
-from alignkit.report.measures_view import meanings, measures_table
+from alignkit.report.measures_view import meanings, measures_tables
 from alignkit.report.stage_view import stage_sections
 from alignkit.report.summary_view import matrix_section
 from alignkit.report.table import Header, Note, Shown, Table, numbers
@@ -59,8 +59,8 @@ def run_html(record: RunRecord) -> str:
     if record.matrix:
         section = matrix_section(record, names)
         parts += [_table(section.table) if section.table else "", _words(section.words)]
-        if (measured := measures_table(record, names)) is not None:
-            parts += [_table(measured), *map(_words, meanings(record))]
+        if measured := measures_tables(record, names):
+            parts += [*map(_table, measured), *map(_words, meanings(record))]
     else:
         sections = stage_sections(record.pixels, names)
         for each in sections:

@@ -27,7 +27,7 @@ from alignkit.report.logits_view import (
 from alignkit.report.matrix_cells import EDGES
 from alignkit.report.matrix_fold import AGREE
 from alignkit.report.matrix_view import entry_id, interval_words, matrix_views, noise_floors
-from alignkit.report.measures_view import meanings, measures_table
+from alignkit.report.measures_view import meanings, measures_tables
 from alignkit.report.published_view import published_section
 from alignkit.report.run_view import (
     controls_table,
@@ -61,7 +61,7 @@ from alignkit.text.numbers import (
     unsigned,
 )
 from alignkit.text.part_commands import image_command
-from alignkit.text.task_words import TaskWords, capital, size_in, unlabelled
+from alignkit.text.task_words import TaskWords, capital, in_sentence, size_in, unlabelled
 
 _CHURN = "Churn is the share of images whose {} against the baseline of the row."
 
@@ -114,7 +114,7 @@ def page_view(record: RunRecord, *, single_file: bool = False) -> dict[str, Any]
         "remarks": leading_remarks(record),
         "legend": LEGEND if words.task.class_scores else _CHURN.format(words.answer_changed),
         "unlabelled": "" if record.labelled or not record.matrix else capital(unlabelled(words)),
-        "measures": measures_table(record, names),
+        "measures": measures_tables(record, names),
         "meanings": meanings(record),
         "units": _units(words),
         "in_cells": listed([words.in_cell(each) for each in record.task.matrices]),
@@ -142,6 +142,7 @@ def page_view(record: RunRecord, *, single_file: bool = False) -> dict[str, Any]
         "random": other_groups(record, names, "random"),
         "turned": record.task.turned[0] if words.task.class_scores else "changed for the worse",
         "class_scores": record.task.class_scores,
+        "changes_if": "" if record.task.class_scores else in_sentence(record.task.changed),
         "draws": legend(record.shown),
         "classes": class_sections(record, names),
         "intervals": interval_words(record),
@@ -221,7 +222,10 @@ def _churn(record: RunRecord, names: Names) -> KeyFigure:
         view = entry_view(entry, names, TaskWords(record.task))
         return view.churn, view.flips
 
-    return _figure("Predictions that changed", record, names, value, shown)
+    words = TaskWords(record.task)
+    of_classes = record.task.class_scores
+    name = "Predictions that changed" if of_classes else capital(words.answer_changed)
+    return _figure(name, record, names, value, shown)
 
 
 def _figure(
@@ -279,7 +283,9 @@ def _resolution(record: RunRecord) -> KeyFigure:
     if not limits:
         return KeyFigure(name, DASH, noise)
     # in the entry that needs most: any other one sees as much
-    detail = f"of {record.task.rated}, with 80 % power in every cell · {noise}"
+    task = record.task
+    rated = f"quality ({task.quality})" if task.rated == "quality" else task.rated
+    detail = f"of {rated}, with 80 % power in every cell · {noise}"
     return KeyFigure(name, size_in(record.task.rated_unit, max(limits)), detail, link="matrix")
 
 

@@ -34,7 +34,7 @@ from alignkit.report.matrix_view import (
     simulations,
     warnings,
 )
-from alignkit.report.measures_view import meanings, measures_table
+from alignkit.report.measures_view import meanings, measures_tables
 from alignkit.report.published_view import published_label, published_words
 from alignkit.report.run_view import CONTROL_WORDS, coverage_words
 from alignkit.report.stage_view import no_pixels, stage_sections
@@ -126,8 +126,9 @@ def _entries(record: RunRecord, names: Names) -> Iterator[Section]:
         yield Section(ended.caption, "Each reason once, and the models it hit.", ended)
     if record.matrix:
         yield matrix_section(record, names)
-    if (measured := measures_table(record, names)) is not None:
-        yield Section("Differences of the answers", " ".join(meanings(record)), measured)
+    for place, measured in enumerate(measures_tables(record, names)):
+        said = "" if place else " ".join(meanings(record))
+        yield Section("Differences of the answers" + ", more" * (place > 0), said, measured)
     yield from _facts(record, names)
     for moved in moved_tables(record, names)[:1]:
         yield Section(moved.caption, "", moved)

@@ -126,19 +126,17 @@ class _Said:
     place: int
     """Index of the image."""
     changed: bool
+    gain: float
+    """Of quality; NaN if it is unknown."""
 
     @property
     def turned(self) -> Turned:
         """How the answer changed."""
         if not self.changed:
             return ""
-        gain = float(self._quality(self.served.after) - self._quality(self.served.before))
-        if math.isnan(gain):
+        if math.isnan(self.gain):
             return "changed"
-        return "better" if gain > 0 else "worse" if gain < 0 else "neither"
-
-    def _quality(self, answers: Answers) -> float:
-        return float(answers.rows(np.array([self.place])).quality()[0])
+        return "better" if self.gain > 0 else "worse" if self.gain < 0 else "neither"
 
     def drawn(self, folder: Path) -> tuple[DrawnPair, Drawn | None] | None:
         """Write what a page draws of both answers, and the truth; ``None`` for nothing."""
@@ -161,6 +159,8 @@ class ServedImages:
             id(each): {name: place for place, name in enumerate(each.before.ids)} for each in served
         }
         self._changed = {id(each): each.before.changed(each.after) for each in served}
+        # of all images at once: the quality of an embedding is that of a search among them
+        self._gain = {id(each): each.after.quality() - each.before.quality() for each in served}
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -177,7 +177,12 @@ class ServedImages:
         rows: dict[tuple[str, str], list[_Said]] = {}
         for runtimes in self._models.values():
             said = [
-                _Said(each, place, bool(self._changed[id(each)][place]))
+                _Said(
+                    each,
+                    place,
+                    bool(self._changed[id(each)][place]),
+                    float(self._gain[id(each)][place]),
+                )
                 for each in runtimes
                 if (place := self._places[id(each)].get(image)) is not None
             ]

@@ -143,7 +143,9 @@ class TaskWords:
         if estimate.value is None or self.is_share(metric):
             of_measure = self.unit(metric) == "points"  # whose head names no unit
             after = " pp" if unit or of_measure else ""
-            return estimated(estimate, share=not self.is_signed(metric), unit=after)
+            share = not self.is_signed(metric)
+            decimals = 2 if metric == CHURN else share_digits(estimate)
+            return estimated(estimate, decimals if share else 2, share=share, unit=after)
         if self.is_size(metric):
             text = in_unit(estimate.value, self.unit(metric), digits(estimate))
         else:
@@ -242,7 +244,8 @@ def size_in(unit: Unit, *sizes: float) -> str:
 def fact_words(estimate: Estimate, unit: CellUnit) -> str:
     """Write a cell of a task's own table with its interval: ``97.31 % [96.80, 97.77]``."""
     if estimate.value is None or unit != "value":
-        return estimated(estimate, share=unit == "share", unit=" pp")
+        share = unit == "share"
+        return estimated(estimate, share_digits(estimate) if share else 2, share=share, unit=" pp")
     ends = [end for end in (estimate.low, estimate.high) if end is not None]
     value, *written = (plain(each, digits(estimate)) for each in (estimate.value, *ends))
     return f"{value} [{', '.join(written)}]" if len(ends) == 2 else value
@@ -257,6 +260,12 @@ def interval_in(estimate: Estimate, unit: Unit, *, size: bool) -> str:
     write = plain if size and estimate.low >= 0 else signed
     low, high = (write(end, digits(estimate)) for end in (estimate.low, estimate.high))
     return f"[{low}, {high}]"
+
+
+def share_digits(estimate: Estimate) -> int:
+    """Return the decimals in percent that show two digits of small shares, and two at least."""
+    ends = [abs(end) for end in (estimate.value, estimate.low, estimate.high) if end]
+    return min(max(-1 - math.floor(math.log10(max(ends, default=1.0))), 2), 9)
 
 
 def digits(estimate: Estimate) -> int:

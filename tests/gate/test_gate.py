@@ -341,7 +341,7 @@ def test_models_that_did_not_learn_leave_a_pass_inconclusive_and_a_finding_stand
     assert (verdict.state, verdict.exit_code) == ("inconclusive", 0)
     assert verdict.sentence == (
         "No conclusion can be drawn: seed 0 is right on 10 of 100 images; train longer. "
-        "No prediction changed in any of 1 comparisons."
+        "No prediction changed in the comparison."
     )
     strict = Gate(rules=(rule,), on_inconclusive="fail")
     assert judged(strict, matrix=found, controls=(UNLEARNED,)).exit_code == 7

@@ -81,7 +81,7 @@ def test_a_sentence_says_aligned_only_of_what_passes():
         return judge(Gate(rules=rules, **gate), Evidence(matrix=[entry]), controls=())
 
     passed = verdict(Rule(metric="churn", fail=0.2))
-    assert passed.sentence == "Aligned: no prediction changed in any of 1 comparisons."
+    assert passed.sentence == "Aligned: no prediction changed in the comparison."
     undecided = verdict(Rule(metric="churn", fail=0.2), Rule(metric="top1", margin=0.01))
     assert undecided.state == "inconclusive"
     assert undecided.sentence == (

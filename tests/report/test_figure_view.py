@@ -278,7 +278,7 @@ def test_advice_stands_beside_the_verdict_on_every_surface(run):
     record, folder = run
     page, advice = (
         (folder / "index.html").read_text(),
-        record.matrix[leading(record)].drift.remarks[0],
+        f"opencv → pillow, torch fp32: {record.matrix[leading(record)].drift.remarks[0]}",
     )
     verdict = page.partition('<section class="verdict')[2].partition("</section>")[0]
     assert f"<dt>Advice</dt><dd>{advice}</dd>" in verdict

@@ -49,8 +49,8 @@ def test_every_measured_way_is_said_with_its_interval_and_size():
         "recall@1 changes by −5.00 pp [−6.00, −4.00] (5\xa0000\xa0queries of 800\xa0identities)"
         in said
     )
-    assert "rotated: −0.50 pp [−3.00, +2.00] (2\xa0400\xa0queries" in said
-    assert "Index and queries of the candidate: +0.10 pp [−0.05, +0.25]" in said
+    assert "rotated into it, it changes by −0.50 pp [−3.00, +2.00] (2\xa0400\xa0queries" in said
+    assert "With the index built again, it changes by +0.10 pp [−0.05, +0.25]" in said
     assert "A rotation of the queries was not tested: there are no two halves." in advised(
         LOSES, UNKNOWN, HOLDS
     )

@@ -45,6 +45,7 @@ def change_panels(
     if not any(each.metrics for each in made.entries):
         return ()
     shown = words_of(made).drawn
+    before, after = _without_measures(before), _without_measures(after)
     listed = {entry_id(i) for i, each in enumerate(made.entries) if each.change != "unchanged"}
     views = (
         matrix_views(_changes(made, after), names, against=AGAINST_EARLIER),
@@ -80,6 +81,13 @@ def _with_ids(view: MatrixView, run: str, listed: Container[str]) -> MatrixView:
 def _linked(cell: MatrixCell, run: str, listed: Container[str]) -> MatrixCell:
     entry = cell.entry if cell.entry in listed else ""
     return replace(cell, id=run + cell.id if cell.id else "", entry=entry)
+
+
+def _without_measures(record: RunRecord) -> RunRecord:
+    """Leave the matrices of measures out: two runs are compared by metrics and churn."""
+    words = TaskWords(record.task)
+    kept = tuple(each for each in record.task.matrices if each == CHURN or not words.is_size(each))
+    return record.model_copy(update={"task": replace(record.task, matrices=kept)})
 
 
 def _ordered(made: RunComparison, record: RunRecord, which: str) -> RunRecord:

@@ -107,9 +107,16 @@ def entries_with_facts(record: RunRecord) -> list[int]:
 
 
 def leading_remarks(record: RunRecord) -> tuple[str, ...]:
-    """Return the remarks on the comparison that the verdict speaks of; the first ones if none."""
-    chosen = (record.matrix[index].drift for index in entries_with_facts(record))
-    return next((each.remarks for each in chosen if each and each.remarks), ())
+    """Return the remarks on the comparison that the verdict speaks of; the first ones if none.
+
+    The first begins with the comparison.
+    """
+    for index in entries_with_facts(record):
+        entry = record.matrix[index]
+        if entry.drift and entry.drift.remarks:
+            first, *others = entry.drift.remarks
+            return (f"{Names(record.paths).title(entry)}: {first}", *others)
+    return ()
 
 
 def _baseline(entry: MatrixEntry, matrix: Sequence[MatrixEntry]) -> MatrixEntry:

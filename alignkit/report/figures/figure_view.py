@@ -195,7 +195,7 @@ def _marks(figure: Figure, frame: Frame) -> tuple[FigureMark, ...]:
     marks = []
     for each in sorted(figure.marks, key=lambda mark: mark.x):
         x = _across(frame, figure, each.x)
-        text = shorten(each.label, _LETTERS)
+        text = f"{shorten(each.label, _LETTERS)}: {significant(each.x)}"
         starts = x + 4 + _LETTER * len(text) <= frame.right + 10
         label = Label(x + (4 if starts else -4), 2 * _LINE, "start" if starts else "end", text)
         label = _free(label, placed)

@@ -16,6 +16,8 @@ class NearImage:
     id: str
     label: str
     """Empty if it is not known."""
+    name: str
+    """The id without the folders, where the label is one of them."""
     source: str
     """Of its picture; empty if none was kept."""
     similarity: str
@@ -56,7 +58,9 @@ def near_cards(
 def _image(id: str, pictures: Mapping[str, Thumbnail], **more: str) -> NearImage:  # noqa: A002
     known = pictures.get(id)
     words = {"similarity": "", "kind": "", "sign": "", "said": ""} | more
-    return NearImage(id, known.label if known else "", known.picture.path if known else "", **words)
+    label = known.label if known else ""
+    name = id.rpartition("/")[2] if label in id.split("/")[:-1] else id
+    return NearImage(id, label, name, known.picture.path if known else "", **words)
 
 
 def _neighbour(near: Neighbour, pictures: Mapping[str, Thumbnail]) -> NearImage:

@@ -88,7 +88,8 @@ def index_advice(ways: IndexWays, *, margin: float, index_size: int = 0) -> tupl
     standing = ways.kept.standing(margin)
     if standing == "within":
         return (f"Keep the index: recall@1 falls by less than {limit}.", kept)
-    measured = (kept, _of_mapped(ways), f"Index and queries of the candidate: {ways.rebuilt.said}.")
+    rebuilt_said = f"With the index built again, it changes by {ways.rebuilt.said}."
+    measured = (kept, _of_mapped(ways), rebuilt_said)
     if ways.mapped.standing(margin) == "within":
         first = (
             "Map the queries into the index by a rotation: recall@1 then falls by less than "
@@ -118,8 +119,8 @@ def _of_mapped(ways: IndexWays) -> str:
     if ways.mapped.change.value is None:
         return f"A rotation of the queries was not tested: {ways.mapped.change.reason}."
     return (
-        f"With queries that are rotated: {ways.mapped.said}, where the index kept has "
-        f"{estimated(ways.kept_in_test.change, unit=' pp')}."
+        f"With queries rotated into it, it changes by {ways.mapped.said}; on the same queries "
+        f"without a rotation, by {estimated(ways.kept_in_test.change, unit=' pp')}."
     )
 
 

@@ -149,8 +149,8 @@ def _searched(retrieval: Retrieval) -> str:
     counted = grouped(int(queries.counted.sum()))
     said = f"{drawn}; {counted} have another image of their identity and count for recall. "
     said += (
-        "A query does not find itself; an image is right that has its identity; equal similarities "
-        "are in the order of the images."
+        "A query does not find itself; an image of its identity is right; equal similarities are "
+        "in the order of the images."
     )
     if any(retrieval.lacking):
         first, second = retrieval.lacking
@@ -168,7 +168,7 @@ def mapped_table(retrieval: Retrieval, dimensions: int, estimates: Estimates) ->
     rows: tuple[tuple[str, str, CellUnit], ...] = (
         ("Recall@1 of the reference", "first, tested", "share"),
         ("Change with the index kept", "kept, tested", "points"),
-        ("Change with queries rotated, too", "mapped", "points"),
+        ("Change with queries rotated too", "mapped", "points"),
     )
     return FactTable(
         name="rotated-queries",

@@ -41,7 +41,7 @@ def verification_figures(one: EmbeddingAnswers, other: EmbeddingAnswers) -> tupl
     pairs = one.verified
     assert pairs is not None
     listed = f"{grouped(len(pairs.same))} same and {grouped(len(pairs.different))} different pairs"
-    drawn = "" if pairs.all_drawn else ", drawn of all"
+    drawn = "" if pairs.all_drawn else ", a sample of all"
     return (
         Figure(
             name="similarity",
@@ -51,7 +51,7 @@ def verification_figures(one: EmbeddingAnswers, other: EmbeddingAnswers) -> tupl
             series=_densities(both),
             marks=(
                 Mark(limits[0], f"threshold at FAR {rate:g} of the reference, kept"),
-                Mark(limits[1], "tuned again"),
+                Mark(limits[1], "tuned again on the candidate"),
             ),
             note=f"{listed}{drawn}.",
         ),
@@ -71,7 +71,7 @@ def verification_figures(one: EmbeddingAnswers, other: EmbeddingAnswers) -> tupl
 def _densities(both: Sequence[Verification]) -> tuple[Series, ...]:
     """Count similarities in bars of one width for all lines; each line has an area of 1."""
     lines = [
-        (f"{kind} pairs, {side}", side, found[found > NO_SIMILARITY])
+        (f"{kind} pairs", side, found[found > NO_SIMILARITY])
         for each, side in zip(both, _SIDES, strict=True)
         for kind, found in (("same", each.same), ("different", each.different))
     ]
@@ -95,7 +95,7 @@ def _roc(both: Sequence[Verification], whole: Weights) -> tuple[Series, ...]:
         far, tar = (rate(every)[:, 0] for rate in (accepted.far, accepted.tar))
         x = np.geomspace(min(1.0, 3 / len(each.different)), 1.0, _POINTS)
         y = tar[np.searchsorted(far, x, side="right") - 1]
-        lines.append(Series(side, tuple(x.tolist()), tuple(y.tolist()), side))
+        lines.append(Series("", tuple(x.tolist()), tuple(y.tolist()), side))
     return tuple(lines)
 
 
