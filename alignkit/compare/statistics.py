@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
 from alignkit.record.cell_facts import ALPHA
@@ -18,6 +19,9 @@ _POWER = 0.80  # the usual convention, see Cohen, Statistical Power Analysis (19
 _LEVEL = 0.95
 NORMAL = 1.959963984540054  # the 97.5 % quantile of the normal distribution
 _MOST = 10**9  # images or seeds: nobody can act on advice to take more
+_SELDOM = 0.2
+"""Share of resamples that leave a value undefined if, as a rule, one image alone defines it."""
+ALONE = "too few images, or groups of images, define it"
 
 
 def percentile_interval(draws: FloatArray) -> FloatArray:
@@ -36,6 +40,15 @@ def percentile_interval(draws: FloatArray) -> FloatArray:
     for index in np.flatnonzero(~complete & ~undefined.all(axis=1)):
         ends[:, index] = np.quantile(rows[index][~undefined[index]], tails)
     return ends.reshape(2, *draws.shape[:-1])
+
+
+def rests_on_one(draws: FloatArray) -> npt.NDArray[np.bool_]:
+    """Tell, (…,), of draws (…, resamples) whether one image, or one group, defines a value.
+
+    It is the same in every draw that defines it, and its interval would have no width. A draw of n
+    misses one of them in (1 - 1/n)ⁿ of cases, 0.25 to 0.37, and two of them in 0 to 0.14.
+    """
+    return np.asarray(np.isnan(draws).mean(axis=-1) > _SELDOM)
 
 
 def mcnemar(right_to_wrong: int, wrong_to_right: int) -> float:

@@ -110,9 +110,9 @@ def numbers(retrieval: Retrieval) -> dict[str, Weighted]:
 
 def _of(estimates: Estimates, name: str, reason: str, unit: CellUnit = "points") -> Estimate:
     found = estimates[name]
-    if found.low is None or found.high is None:
+    if found.value is None:
         return replace(found, reason=reason)
-    if unit != "share":
+    if unit != "share" or found.low is None or found.high is None:
         return found
     # widened by Student's quantile, an interval may leave 0..1
     return replace(found, low=min(max(found.low, 0.0), 1.0), high=min(max(found.high, 0.0), 1.0))
