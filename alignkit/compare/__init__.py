@@ -117,12 +117,17 @@ def _moved(
     To a metric other than churn, an image adds also if it flips otherwise. Where a resample draws
     groups, those that have such an image are counted.
     """
+
+    def moves(one: Answers, other: Answers) -> npt.NDArray[np.bool_]:
+        own = one.moves(other, metric)
+        return one.differs(other) if own is None else own
+
     found = []
     for (a, b), (c, d) in zip(earlier, later, strict=True):
         if metric == "churn":
             found.append(a.changed(b) != c.changed(d))
         else:
-            found.append((a.differs(b) | c.differs(d)) & (a.differs(c) | b.differs(d)))
+            found.append((moves(a, b) | moves(c, d)) & (moves(a, c) | moves(b, d)))
     return _units_of(np.any(found, axis=0), earlier[0][0])
 
 
