@@ -215,9 +215,7 @@ def pair_fields(
         },
         "churn": _clipped(means["churn"]).estimate("no image was compared"),
         "measures": {
-            name: mean.estimate(
-                _why_undefined(name, answers, "there is nothing to measure it on")
-            )
+            name: mean.estimate(_why_undefined(name, answers, "there is nothing to measure it on"))
             for name, mean in means.items()
             if mean.value.ndim == 0 and name not in (*names, "churn")
         },

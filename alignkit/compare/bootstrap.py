@@ -214,7 +214,9 @@ def mean_over_seeds(
     spread = spread_of(draws, observed)
     joined = joined_draws(draws, observed, spread, images=images, seed=seed)
     alone = rests_on_one(joined) | (images < 2)
-    found = (percentile_interval(joined), spread.images, spread.seeds)
+    # draws of several seeds are widened already
+    drawn = images if len(observed) == 1 else None
+    found = (percentile_interval(joined, drawn), spread.images, spread.seeds)
     interval, *errors = (np.where(alone, np.nan, each) for each in found)
     return MeanOverSeeds(observed.mean(axis=0), interval, Spread(*errors))
 
@@ -229,7 +231,7 @@ def mean_estimate(values: FloatArray, resamples: int = RESAMPLES) -> Estimate:
     # one seed: the images of a draw are the same for all that are compared
     drawn = resample_weights(len(values), resamples, 0)
     draws = [values @ weights / len(values) for weights in drawn]
-    low, high = percentile_interval(np.concatenate(draws)[None])[:, 0]
+    low, high = percentile_interval(np.concatenate(draws)[None], len(values))[:, 0]
     return Estimate(float(values.mean()), float(low), float(high))
 
 

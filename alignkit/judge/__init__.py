@@ -127,9 +127,7 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
         code = ExitCode.PASS if unread else _code(state, seen, gate)
         settled = needed is not None and (needed.images or needed.seeds) is not None
         drawn = groups if seen.grouped else "images"
-        observed = unread or in_words(
-            rule, seen, state, settled=settled, flips=flips, drawn=drawn
-        )
+        observed = unread or in_words(rule, seen, state, settled=settled, flips=flips, drawn=drawn)
         brief, excess = ("", None) if unread else beside_limit(rule, seen, state)
         not_run = seen.missing == ExitCode.MISSING and state == "error" and gate.allows(seen.reason)
         if not_run:

@@ -80,9 +80,7 @@ def score_embeddings(
         np.concatenate([vectors for vectors, _ in every]),
         np.array([label for _, labels in every for label in labels], np.int64),
     )
-    return Score(
-        nearest.apart, nearest.labels.tolist(), nearest.found.tolist(), nearest.without
-    )
+    return Score(nearest.apart, nearest.labels.tolist(), nearest.found.tolist(), nearest.without)
 
 
 def identity_report(

@@ -248,17 +248,16 @@ def test_different_pairs_without_a_direction_do_not_count_and_same_ones_are_reje
     for draw, own in enumerate(weights.T):
         weight = np.where(same, own[first], own[first] * own[second])
 
-        def share(cosine, chosen, weight=weight):
-            return lambda limit: weight[chosen & (cosine > limit)].sum() / weight[chosen].sum()
+        def share(cosine, chosen, above, weight=weight):
+            return weight[chosen & (cosine > above)].sum() / weight[chosen].sum()
 
         def tuned(cosine, different, share=share):
-            far = share(cosine, different)
-            return min(c for c in cosine[different] if far(c) <= 0.1)
+            return min(c for c in cosine[different] if share(cosine, different, c) <= 0.1)
 
         limit = tuned(after, ~same & ~gone)
         tar = weight[same & ~gone & (after > limit)].sum() / weight[same].sum()
         assert computed["tar@far=1e-1"][draw] == pytest.approx(tar)
-        far = share(after, ~same & ~gone)(tuned(before, ~same))
+        far = share(after, ~same & ~gone, tuned(before, ~same))
         assert kept["far@far=1e-1.kept"].of(weights)[draw] == pytest.approx(far)
 
 

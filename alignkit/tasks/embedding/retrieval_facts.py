@@ -59,10 +59,7 @@ def _rows(k: int) -> tuple[_Row, ...]:
         return retrieval.recall(cell, most)
 
     return (
-        *(
-            _Row(f"Recall@{most}", partial(recall, most=most))
-            for most in dict.fromkeys((1, k))
-        ),
+        *(_Row(f"Recall@{most}", partial(recall, most=most)) for most in dict.fromkeys((1, k))),
         _Row(f"Overlap@{k} with the first column", Retrieval.overlap, of_identities=False),
         _Row("Another nearest image than there", Retrieval.churned, of_identities=False),
         _Row("Median change of the first right image's rank", Retrieval.rank_change, "value"),

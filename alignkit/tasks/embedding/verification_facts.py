@@ -139,6 +139,6 @@ def thresholds_table(
         columns=("Kept from the reference", "Tuned again on the candidate"),
         rows=tuple(rows),
         note=f"Rates of {count(pairs, 'different pair')} accepted; intervals draw identities and "
-        "tune every threshold again in each draw. A same pair whose embedding is zero or not finite "
-        "is rejected; such a different pair does not count.",
+        "tune every threshold again in each draw. A same pair whose embedding is zero or not "
+        "finite is rejected; such a different pair does not count.",
     )
