@@ -35,7 +35,7 @@ import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.statistics import (
-    ALONE,
+    FEW_DEFINE,
     percentile_interval,
     rests_on_one,
     t_over_normal,
@@ -199,7 +199,7 @@ class MeanOverSeeds:
             return Estimate(None, None, None, reason)
         low, high = (float(each) for each in self.interval)
         if np.isnan(low):
-            return Estimate(float(self.value), None, None, ALONE)
+            return Estimate(float(self.value), None, None, FEW_DEFINE)
         return Estimate(float(self.value), low, high)
 
 
@@ -227,7 +227,7 @@ def mean_estimate(values: FloatArray, resamples: int = RESAMPLES) -> Estimate:
     Of one image there is none.
     """
     if len(values) == 1:
-        return Estimate(float(values[0]), None, None, ALONE)
+        return Estimate(float(values[0]), None, None, FEW_DEFINE)
     # one seed: the images of a draw are the same for all that are compared
     drawn = resample_weights(len(values), resamples, 0)
     draws = [values @ weights / len(values) for weights in drawn]

@@ -21,7 +21,7 @@ NORMAL = 1.959963984540054  # the 97.5 % quantile of the normal distribution
 _MOST = 10**9  # images or seeds: nobody can act on advice to take more
 _SELDOM = 0.2
 """Share of resamples that leave a value undefined if, as a rule, one image alone defines it."""
-ALONE = "too few images, or groups of images, define it"
+FEW_DEFINE = "too few images, or groups of images, define it"
 
 
 def percentile_interval(draws: FloatArray, drawn: int | None = None) -> FloatArray:

@@ -10,7 +10,7 @@ from alignkit.compare import drift
 from alignkit.compare.answers import RatioOfSums
 from alignkit.compare.bootstrap import image_weights, resample_weights
 from alignkit.compare.cell_pairs import cell_pairs
-from alignkit.compare.statistics import ALONE
+from alignkit.compare.statistics import FEW_DEFINE
 from alignkit.compare.weighted_estimates import weighted_estimates
 from tests.compare.test_quality import Rated, rated
 
@@ -135,7 +135,7 @@ def test_a_single_group_or_image_gives_a_value_and_no_interval():
     one_image = drift([rated(before[:1])], [rated(after[:1])], resamples=50)
     for found in (one_group, one_image):
         assert (found.churn.value, found.churn.low, found.churn.high) == (1.0, None, None)
-        assert found.churn.reason == ALONE
+        assert found.churn.reason == FEW_DEFINE
         assert found.errors == {}
         assert found.p_values == {}
     two = drift([grouped(before, [0] * 3 + [1] * 3)], [grouped(after, [0] * 3 + [1] * 3)])
@@ -151,4 +151,4 @@ def test_a_value_that_one_group_defines_has_no_interval(asked, known):
     found = weighted_estimates([{"rate": RatioOfSums(values, counted)}], 40, groups)["rate"]
     assert found.value == 0.5
     assert (found.low is not None) == known
-    assert found.reason == ("" if known else ALONE)
+    assert found.reason == ("" if known else FEW_DEFINE)
