@@ -26,7 +26,7 @@ from alignkit.attribute.shares import (
     why_absent,
 )
 from alignkit.compare.bootstrap import RESAMPLES
-from alignkit.compare.statistics import percentile_interval
+from alignkit.compare.statistics import FEW_DEFINE, percentile_interval, rests_on_one
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.stage_mixtures import (
     FACTORIAL_LIMIT,
@@ -212,6 +212,8 @@ def _attribution(
 def _estimate(values: FloatArray) -> Estimate:
     if np.isnan(values[0]):
         return Estimate(None, None, None, _UNDEFINED)
+    if rests_on_one(values[1:]):
+        return Estimate(float(values[0]), None, None, FEW_DEFINE)
     low, high = percentile_interval(values[None, 1:])[:, 0]
     return Estimate(float(values[0]), float(low), float(high))
 

@@ -4,7 +4,9 @@ A kind is a value of a dimension: of the file (subsampling, quality, size, …, 
 `alignkit.preprocess.image_kinds`), of the truth and of the reference's answers, as the task has
 them (the class, the *margin*: softmax margin of the prediction), or the *edge energy*; numbers are
 taken in thirds of the images. Each kind is compared with all other images; p-values are Fisher's
-exact ones for "flipped in at least one seed", adjusted by Holm over all comparisons.
+exact ones for "flipped in at least one seed", adjusted by Holm over all comparisons. Images that
+depend on each other (`Answers.groups`) are drawn as groups, and Student's test on their spread
+takes the place of Fisher's. Images that a task asks nothing about do not count.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.arrays import FloatArray
-from alignkit.compare.answers import aligned
-from alignkit.compare.bootstrap import RESAMPLES
-from alignkit.compare.statistics import holm, percentile_interval
+from alignkit.arrays import FloatArray, Labels
+from alignkit.compare.answers import Weights, aligned
+from alignkit.compare.bootstrap import RESAMPLES, mean_over_seeds, resample_weights
+from alignkit.compare.metrics import ratio
+from alignkit.compare.statistics import change_p, holm, percentile_interval
 from alignkit.outcome import Measured
 from alignkit.preprocess.image_kinds import DIMENSIONS, kinds_of_file
 from alignkit.record import Estimate, FlippedFacts, Subgroup
@@ -110,7 +113,8 @@ def _facts(
 ) -> FlippedFacts:
     before, after = [a for a, _ in both], [b for _, b in both]
     flips = np.stack([a.changed(b) for a, b in both], axis=1)
-    images, flipped = len(flips), int(flips.any(axis=1).sum())
+    asked = _asked(both)
+    images, flipped = int(asked.sum()), int(flips[asked].any(axis=1).sum())
     listed = {name: [values[each] for each in before[0].ids] for name, values in kinds.items()}
     found = subgroups(before, after, listed, resamples=resamples)
     return FlippedFacts(
@@ -141,28 +145,31 @@ def subgroups(
     the result is empty.
     """
     pairs = list(zip(reference, candidate, strict=True))
-    flips = np.stack([a.changed(b) for a, b in pairs], axis=1)
+    flips, asked, groups = (
+        np.stack([a.changed(b) for a, b in pairs], axis=1),
+        _asked(pairs),
+        reference[0].groups(),
+    )
     own = {
         name: thirds(values) if isinstance(values, np.ndarray) else values
         for name, values in type(reference[0]).kinds_of(reference).items()
     }
-    chosen = _comparable({**own, **kinds})
+    chosen = _comparable({**own, **kinds}, asked)
     flipped = np.atleast_1d(flips.any(axis=1))
-    if not chosen or flipped.all() or not flipped.any():
+    if not chosen or flipped[asked].all() or not flipped[asked].any():
         return ()
-    p_values = [_fisher(flipped[known], inside[known]) for _, _, inside, known in chosen]
     rng = np.random.default_rng(0)  # the same intervals every time
+    rates = [
+        _rates(flips[known], inside[known], resamples, rng)
+        if groups is None
+        else _grouped_rates(flips[known], inside[known], groups[known], resamples)
+        for _, _, inside, known in chosen
+    ]
+    p_values = [p for *_, p in rates]
     found = [
-        Subgroup(
-            dimension,
-            kind,
-            int(inside.sum()),
-            *_rates(flips[known], inside[known], resamples, rng),
-            p,
-            adjusted,
-        )
-        for (dimension, kind, inside, known), p, adjusted in zip(
-            chosen, p_values, holm(p_values), strict=True
+        Subgroup(dimension, kind, int(inside.sum()), *each, adjusted)
+        for (dimension, kind, inside, _), each, adjusted in zip(
+            chosen, rates, holm(p_values), strict=True
         )
     ]
     found.sort(key=lambda each: (each.p_adjusted, each.p))
@@ -172,8 +179,15 @@ def subgroups(
     )
 
 
+def _asked(pairs: _Both) -> npt.NDArray[np.bool_]:
+    """Tell, (n,), which images the task compares the answers to, in some seed."""
+    below = [a.churn(b).below for a, b in pairs]
+    every = [np.ones(len(pairs[0][0])) if each is None else each for each in below]
+    return np.asarray(np.any(every, axis=0))
+
+
 def _comparable(
-    kinds: Mapping[str, Sequence[str | None]],
+    kinds: Mapping[str, Sequence[str | None]], asked: npt.NDArray[np.bool_]
 ) -> list[tuple[str, str, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]:
     """List (dimension, kind, mask of its images, mask of all that have a kind).
 
@@ -183,8 +197,8 @@ def _comparable(
         (
             dimension,
             kind,
-            np.array([each == kind for each in values]),
-            np.array([each is not None for each in values]),
+            np.array([each == kind for each in values]) & asked,
+            np.array([each is not None for each in values]) & asked,
         )
         for dimension, values in kinds.items()
         for kind in dict.fromkeys(values)
@@ -198,13 +212,49 @@ def _rates(
     inside: npt.NDArray[np.bool_],
     resamples: int,
     rng: np.random.Generator,
-) -> tuple[float, float, Estimate]:
-    """Compute churn inside, outside and their difference with interval; flips: (images, seeds)."""
+) -> tuple[float, float, Estimate, float]:
+    """Compute churn inside, outside, their difference with interval, and p.
+
+    ``flips`` are (images, seeds).
+    """
     here, there = flips[inside], flips[~inside]
     drawn = _resampled(here, resamples, rng) - _resampled(there, resamples, rng)
     low, high = percentile_interval(drawn[None])[:, 0]
     before, after = float(here.mean()), float(there.mean())
-    return before, after, Estimate(before - after, float(low), float(high))
+    p = _fisher(flips.any(axis=1), inside)
+    return before, after, Estimate(before - after, float(low), float(high)), p
+
+
+def _grouped_rates(
+    flips: npt.NDArray[np.bool_], inside: npt.NDArray[np.bool_], groups: Labels, resamples: int
+) -> tuple[float, float, Estimate, float]:
+    """Compute what `_rates` does from draws of groups, (images,), of which kinds may cut some."""
+    place = np.unique(groups, return_inverse=True)[1]
+    units, share = int(place.max()) + 1, flips.mean(axis=1)
+    sums = np.stack([
+        np.bincount(place, values, units)
+        for each in (inside, ~inside) for values in (share * each, each.astype(np.float64))
+    ])  # fmt: skip
+
+    def rates(weights: Weights) -> tuple[FloatArray, FloatArray]:
+        flipped, images, other_flipped, others = sums @ weights
+        return ratio(flipped, images), ratio(other_flipped, others)
+
+    before, after = (float(each[0]) for each in rates(np.ones((units, 1), np.float32)))
+    blocks = [np.subtract(*rates(each)) for each in resample_weights(units, resamples, 0)]
+    difference = np.array([before - after])
+    mean = mean_over_seeds(difference, np.concatenate(blocks)[None], images=units)
+    p = 1.0
+    if mean.spread.known:
+        p = change_p(
+            float(mean.value),
+            images_error=float(mean.spread.images),
+            seeds_error=0.0,
+            images=units,
+            seeds=1,
+            flipped=len(np.unique(place[flips.any(axis=1)])),
+        )
+    return before, after, mean.estimate(""), p
 
 
 def _resampled(

@@ -50,7 +50,8 @@ def metric_values(
 ) -> dict[str, FloatArray]:
     """Compute each metric as (mixtures, 1 + resamples): the sample first, seeds averaged.
 
-    A metric that cannot be computed is absent, see `why_absent`.
+    A metric that cannot be computed is absent, see `why_absent`. Of one image, or one group of
+    them, resamples are NaN: they would all be the sample.
     """
     wanted = attributed(task)
     by_image = _by_image(observed, task)
@@ -64,7 +65,11 @@ def metric_values(
         found |= _of_answers(observed, wanted.keys() - found.keys(), weights)
         for name, values in found.items():
             blocks.setdefault(name, []).append(values)
-    return {name: np.concatenate(parts, axis=1) for name, parts in blocks.items()}
+    joined = {name: np.concatenate(parts, axis=1) for name, parts in blocks.items()}
+    if images < 2 or (observed.groups is not None and not observed.groups.any()):
+        for values in joined.values():
+            values[:, 1:] = np.nan
+    return joined
 
 
 def why_absent(metric: str, observed: MixtureResults) -> str:

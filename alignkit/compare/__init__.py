@@ -105,7 +105,7 @@ def drift_change(
             means[:2] = map(_clipped, means[:2])
         answers = [each for pair in (*earlier, *later) for each in pair]
         why = _why_undefined(metric, answers, "no class defines it on every side")
-        old, new, change = (_estimate(each, why) for each in means)
+        old, new, change = (each.estimate(why) for each in means)
         p = _change_p(change, means[2], earlier, moved_by=_moved(earlier, later, metric))
         changes[metric] = DriftChange(old, new, change, p)
     return changes
@@ -121,12 +121,17 @@ def _moved(
     To a metric other than churn, an image adds also if it flips otherwise. Where a resample draws
     groups, those that have such an image are counted.
     """
+
+    def moves(one: Answers, other: Answers) -> npt.NDArray[np.bool_]:
+        own = one.moves(other, metric)
+        return one.differs(other) if own is None else own
+
     found = []
     for (a, b), (c, d) in zip(earlier, later, strict=True):
         if metric == "churn":
             found.append(a.changed(b) != c.changed(d))
         else:
-            found.append((a.differs(b) | c.differs(d)) & (a.differs(c) | b.differs(d)))
+            found.append((moves(a, b) | moves(c, d)) & (moves(a, c) | moves(b, d)))
     return _units_of(np.any(found, axis=0), earlier[0][0])
 
 
@@ -195,8 +200,8 @@ def pair_fields(
     names = first.metric_names
     answers = [each for pair in pairs for each in pair]
     metrics = {
-        name: _estimate(
-            means[name], _why_undefined(name, answers, "no class defines it on both sides")
+        name: means[name].estimate(
+            _why_undefined(name, answers, "no class defines it on both sides")
         )
         for name in names
         if name in means
@@ -212,11 +217,9 @@ def pair_fields(
             for name, metric in metrics.items()
             if (p := _change_p(metric, means[name], pairs, moved_by=moved_in(name))) is not None
         },
-        "churn": _estimate(_clipped(means["churn"]), "no image was compared"),
+        "churn": _clipped(means["churn"]).estimate("no image was compared"),
         "measures": {
-            name: _estimate(
-                mean, _why_undefined(name, answers, "there is nothing to measure it on")
-            )
+            name: mean.estimate(_why_undefined(name, answers, "there is nothing to measure it on"))
             for name, mean in means.items()
             if mean.value.ndim == 0 and name not in (*names, "churn")
         },
@@ -310,13 +313,6 @@ def _why_undefined(name: str, answers: Sequence[Answers], otherwise: str) -> str
     return next((said for each in answers if (said := each.undefined(name))), otherwise)
 
 
-def _estimate(mean: MeanOverSeeds, reason: str) -> Estimate:
-    """Build the estimate of one value; NaN becomes ``None`` with ``reason``."""
-    if np.isnan(mean.value):
-        return Estimate(None, None, None, reason)
-    return Estimate(float(mean.value), float(mean.interval[0]), float(mean.interval[1]))
-
-
 def _classes(first: Answers, means: Mapping[str, MeanOverSeeds]) -> tuple[ClassDrift, ...]:
     reasons = {
         "recall": "no image is of this class",
@@ -329,7 +325,7 @@ def _classes(first: Answers, means: Mapping[str, MeanOverSeeds]) -> tuple[ClassD
     def estimate(name: str, index: int) -> Estimate:
         mean = means[name]
         of_class = replace(mean, value=mean.value[index], interval=mean.interval[:, index])
-        return _estimate(of_class, reasons.get(name, "nothing defines it for this class"))
+        return of_class.estimate(reasons.get(name, "nothing defines it for this class"))
 
     return tuple(
         ClassDrift(

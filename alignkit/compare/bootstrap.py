@@ -34,7 +34,13 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels
-from alignkit.compare.statistics import percentile_interval, t_over_normal, welch_satterthwaite_df
+from alignkit.compare.statistics import (
+    FEW_DEFINE,
+    percentile_interval,
+    rests_on_one,
+    t_over_normal,
+    welch_satterthwaite_df,
+)
 from alignkit.record import Estimate
 
 if TYPE_CHECKING:
@@ -214,25 +220,48 @@ class MeanOverSeeds:
 
     value: FloatArray
     interval: FloatArray
-    """(2, …): the ends of its 95 % interval."""
+    """(2, …): the ends of its 95 % interval; NaN where there is none."""
     spread: Spread
+
+    def estimate(self, reason: str) -> Estimate:
+        """Build the estimate of one value; NaN becomes ``None`` with ``reason``."""
+        if np.isnan(self.value):
+            return Estimate(None, None, None, reason)
+        low, high = (float(each) for each in self.interval)
+        if np.isnan(low):
+            return Estimate(float(self.value), None, None, FEW_DEFINE)
+        return Estimate(float(self.value), low, high)
 
 
 def mean_over_seeds(
     observed: FloatArray, draws: FloatArray, *, images: int, seed: int = 0
 ) -> MeanOverSeeds:
-    """Average observed values (seeds, …), whose draws are (seeds, …, resamples)."""
+    """Average observed values (seeds, …), whose draws are (seeds, …, resamples).
+
+    ``images`` are those that were drawn, or the groups. Interval and errors are NaN where one of
+    them alone defines the value (`alignkit.compare.statistics.rests_on_one`).
+    """
     spread = spread_of(draws, observed)
     joined = joined_draws(draws, observed, spread, images=images, seed=seed)
-    return MeanOverSeeds(observed.mean(axis=0), percentile_interval(joined), spread)
+    alone = rests_on_one(joined) | (images < 2)
+    # draws of several seeds are widened already
+    drawn = images if len(observed) == 1 else None
+    found = (percentile_interval(joined, drawn), spread.images, spread.seeds)
+    interval, *errors = (np.where(alone, np.nan, each) for each in found)
+    return MeanOverSeeds(observed.mean(axis=0), interval, Spread(*errors))
 
 
 def mean_estimate(values: FloatArray, resamples: int = RESAMPLES) -> Estimate:
-    """Return the mean of images' values (images,) with its 95 % bootstrap interval."""
+    """Return the mean of images' values (images,) with its 95 % bootstrap interval.
+
+    Of one image there is none.
+    """
+    if len(values) == 1:
+        return Estimate(float(values[0]), None, None, FEW_DEFINE)
     # one seed: the images of a draw are the same for all that are compared
     drawn = resample_weights(len(values), resamples, 0)
     draws = [values @ weights / len(values) for weights in drawn]
-    low, high = percentile_interval(np.concatenate(draws)[None])[:, 0]
+    low, high = percentile_interval(np.concatenate(draws)[None], len(values))[:, 0]
     return Estimate(float(values.mean()), float(low), float(high))
 
 

@@ -35,7 +35,5 @@ def weighted_estimates(
     for name, found in draws.items():
         observed = np.stack([each[name].of(whole)[0] for each in seeds])
         mean = mean_over_seeds(observed, np.concatenate(found, axis=-1), images=units)
-        value, low, high = (float(each) for each in (mean.value, *mean.interval))
-        known = np.isfinite([value, low, high]).all()
-        estimates[name] = Estimate(*((value, low, high) if known else (None, None, None)))
+        estimates[name] = mean.estimate("")
     return estimates

@@ -73,6 +73,10 @@ class Dataset(Protocol):
         """Return ``classes`` of training, as `class_names` does those of evaluation."""
         return self.class_names()
 
+    def unnamed(self) -> str:
+        """Say why `class_names` or `trained_names` is empty; empty if nothing hinders them."""
+        return ""
+
     def version(self) -> str:
         """Describe in words the dependencies of the samples besides the options."""
         ...

@@ -75,6 +75,11 @@ def shard_files(source: Path) -> list[Path]:
     return [file for _, file in files]
 
 
+def shards_size(source: Path) -> int:
+    """Sum the bytes of `shard_files`."""
+    return sum(file.stat().st_size for file in shard_files(source))
+
+
 def read_shards(source: Path, columns: Sequence[str] = IMAGE_FIRST) -> IdentityImages:
     """Find the images of a shard, or of all shards of a folder.
 

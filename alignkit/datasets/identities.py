@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from alignkit.datasets import Dataset
-from alignkit.datasets.base64_shards import SHARD_LIST, read_shards
+from alignkit.datasets.base64_shards import SHARD_LIST, read_shards, shards_size
 from alignkit.datasets.identity_images import IdentityImages, in_order, same_bytes_in_both
 from alignkit.datasets.identity_list import files_of, read_list
 from alignkit.datasets.labelled import images_by_class, labels_of, names_of, split_dirs
@@ -33,6 +33,8 @@ ListColumn = Literal["image", "label"]
 LIST = "label.txt"
 """Name of the list of a folder, as PLSC has it."""
 _LISTS = (".txt", ".lst", ".list", ".tsv", ".csv")
+_NAMED_AT_ONCE = 1 << 30
+"""Bytes of shards up to which their identities are read before a run, in some seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +102,26 @@ class Identities(Dataset):
         return f"all of {self.root}"
 
     def class_names(self) -> tuple[str, ...]:
-        """Return the evaluated identities, if a folder or a list says them."""
+        """Return the evaluated identities, unless `unnamed` says why not."""
         return self._named("eval")
 
     def trained_names(self) -> tuple[str, ...]:
-        """Return the training identities, if a folder or a list says them."""
+        """Return the training identities, unless `unnamed` says why not."""
         return self._named("train")
+
+    def unnamed(self) -> str:
+        """Name the first source whose identities are not known here."""
+        return next(filter(None, map(self._unnamed, (self.root, self.train_root or self.root))), "")
+
+    def _unnamed(self, source: Path) -> str:
+        path, form = source.expanduser(), self._form(source)
+        if not path.exists():
+            return f"{source} is not there"
+        if form == "bin":
+            return f"{source} has pairs of images and names no identity"
+        if form == "base64" and (size := shards_size(path)) > _NAMED_AT_ONCE:
+            return f"{source} has {size / 1e9:.1f} GB of shards, which a run alone reads"
+        return ""
 
     def counts(self) -> tuple[int, int]:
         """Count the images of the two splits."""
@@ -153,7 +169,7 @@ class Identities(Dataset):
 
     def _named(self, split: Split) -> tuple[str, ...]:
         source = self.train_root if split == "train" and self.train_root else self.root
-        if self._form(source) not in ("folder", "list") or not source.expanduser().exists():
+        if self._unnamed(source):
             return ()
         if self.train_root is None:
             return self._parts()[split].classes()

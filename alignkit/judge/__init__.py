@@ -28,6 +28,7 @@ from alignkit.judge.verdict_words import (
     replaced,
 )
 from alignkit.record import Control, RuleOutcome, Verdict, VerdictState
+from alignkit.task_facts import CLASSIFICATION
 
 if TYPE_CHECKING:
     from alignkit.compare.statistics import RequiredSample
@@ -119,11 +120,14 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
     unread = _left_to_gate(rule, evidence)  # a run cannot know, so its verdict stays open
     judged = []
     flips = "flips" if evidence.task.class_scores else "changed answers"
+    labels = evidence.task.labels
+    groups = "groups of images" if labels == CLASSIFICATION.labels else labels
     for seen in [_NOT_YET] if unread else observe(rule, evidence):
         state, needed = ("inconclusive", None) if unread else _state(rule, seen)
         code = ExitCode.PASS if unread else _code(state, seen, gate)
         settled = needed is not None and (needed.images or needed.seeds) is not None
-        observed = unread or in_words(rule, seen, state, settled=settled, flips=flips)
+        drawn = groups if seen.grouped else "images"
+        observed = unread or in_words(rule, seen, state, settled=settled, flips=flips, drawn=drawn)
         brief, excess = ("", None) if unread else beside_limit(rule, seen, state)
         not_run = seen.missing == ExitCode.MISSING and state == "error" and gate.allows(seen.reason)
         if not_run:
@@ -148,6 +152,7 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
             rule=rule.id,
             cause=seen.cause,
             needed=needed.images if needed else None,
+            needed_of=drawn,
             needed_seeds=needed.seeds if needed else None,
             waived=f"until {waiver.until}: {waiver.reason}" if waiver else "",
             line=line,
@@ -202,7 +207,7 @@ def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, RequiredSample | N
 
 
 def _enough_for(limit: float, seen: Observed) -> RequiredSample:
-    """Compute how many images of this kind show a change as large as a limit, almost surely."""
+    """Compute how many images, or groups, of this kind almost surely show as large a change."""
     from alignkit.compare.statistics import RequiredSample
 
     return RequiredSample(math.ceil(seen.n * seen.unseen / limit), None)
@@ -226,8 +231,9 @@ def _within(
 
     To pass, it must also include the flips that so few images may have failed to show.
     """
-    if seen.low is None or seen.high is None or seen.value is None:
-        return "error", None
+    assert seen.value is not None
+    if seen.low is None or seen.high is None:
+        return "inconclusive", _enough_for(margin, seen) if seen.unseen else None
     # zero flips among few images prove little
     low, high = seen.low - seen.unseen, seen.high + seen.unseen
     low_holds = rule.direction == "rise" or low >= -margin
@@ -240,7 +246,7 @@ def _within(
 
 
 def _required_sample(seen: Observed, gap: float) -> RequiredSample:
-    """Compute how many images, or seeds, would move the interval off the margin.
+    """Compute how many images, or groups, or seeds would move the interval off the margin.
 
     Returns ``None`` for both if the value equals the margin. If the errors of images and seeds are
     not known apart, the interval is assumed to shrink as 1/√n.

@@ -116,9 +116,10 @@ def _more(found: Headline, evidence: Evidence, outcomes: Sequence[RuleOutcome]) 
     if not undecided:
         yield Action(words="Let the gate judge it.", command=_gate(evidence))
         return
-    images = max((each.needed for each in undecided if each.needed), default=None)
+    most = max(undecided, key=lambda each: each.needed or 0)
+    images = most.needed
     seeds = max((each.needed_seeds for each in undecided if each.needed_seeds), default=None)
-    settled = settled_by(images, seeds)
+    settled = settled_by(images, seeds, most.needed_of)
     if not settled:
         yield Action(words=f"No sample settles it: {found.first.observed}.")
         return

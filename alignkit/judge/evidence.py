@@ -138,7 +138,9 @@ class Observed:
     low: float | None = None
     high: float | None = None
     n: int = 0
-    """Images, each counted once."""
+    """Images, each counted once, or the groups of those that depend on each other."""
+    grouped: bool = False
+    """Whether ``n`` counts groups."""
     seeds: int = 1
     images_error: float | None = None
     """Standard error of the value over the choice of images; ``None`` if not known."""
@@ -161,6 +163,6 @@ class Observed:
     idle: bool = False
     """Whether both sides run the same stages with the same options, so that nothing can differ."""
     reason: str = ""
-    """Reason why there is no value."""
+    """Reason why there is no value, or no interval."""
     missing: ExitCode = ExitCode.CRASHED
     """Exit code if there is no value."""

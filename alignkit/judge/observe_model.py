@@ -104,6 +104,7 @@ def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str
     else:
         of_whole = {"churn": drift.churn, **drift.measures, **drift.metrics}
         estimate = of_whole.get(metric.field)
+        n = n if drift.groups is None else drift.groups
         errors = drift.errors.get(metric.field)  # stored of whole metrics, not of single classes
     if estimate is None or estimate.value is None:
         reason = estimate.reason if estimate else "not measured"
@@ -114,10 +115,12 @@ def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str
         low=estimate.low,
         high=estimate.high,
         n=n,
+        grouped=drift.groups is not None,
         seeds=seeds,
         images_error=errors.images if errors else None,
         seeds_error=errors.seeds if errors else 0.0,
-        unseen=_unseen(metric, drift, n if drift.groups is None else drift.groups),
+        reason=estimate.reason,
+        unseen=_unseen(metric, drift, n),
     )
 
 

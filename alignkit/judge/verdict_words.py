@@ -50,12 +50,18 @@ def limits(rule: Rule) -> str:
 
 
 def in_words(
-    rule: Rule, seen: Observed, state: VerdictState, *, settled: bool = False, flips: str = "flips"
+    rule: Rule,
+    seen: Observed,
+    state: VerdictState,
+    *,
+    settled: bool = False,
+    flips: str = "flips",
+    drawn: str = "images",
 ) -> str:
     """Word a value with its interval, or the reason why there is none.
 
     ``settled`` tells that a sample is known which decides it: the remark then says how large.
-    ``flips`` is the task's word for answers that change.
+    ``flips`` is the task's word for answers that change, ``drawn`` that for the sample's parts.
     """
     if seen.different or seen.perfect or seen.unchanged:
         return seen.different or ("identical" if seen.perfect else NOT_LOOKED_AT)
@@ -70,8 +76,10 @@ def in_words(
     if not metric.signed:
         value = ", ".join(filter(None, (_value(seen.value, unit), seen.amount)))
     else:
-        value = _changed(Estimate(seen.value, seen.low, seen.high), unit, relative=rule.relative)
-    return value if settled else value + _unseen(rule, seen, state, flips)
+        change = Estimate(seen.value, seen.low, seen.high, seen.reason)
+        value = _changed(change, unit, relative=rule.relative)
+        value += f": {seen.reason}" if seen.low is None and seen.reason else ""
+    return value if settled else value + _unseen(rule, seen, state, flips, drawn)
 
 
 def beside_limit(rule: Rule, seen: Observed, state: VerdictState) -> tuple[str, float | None]:
@@ -111,7 +119,7 @@ def badness(rule: Rule, value: float) -> float:
     return {"both": abs(value), "drop": -value, "rise": value}[rule.direction]
 
 
-def _unseen(rule: Rule, seen: Observed, state: VerdictState, flips: str) -> str:
+def _unseen(rule: Rule, seen: Observed, state: VerdictState, flips: str, drawn: str) -> str:
     """Word the flips that so few images may not show; empty if they decide nothing."""
     # smaller than a tenth of the margin decides nothing, nor smaller than a limit
     decides = state == "inconclusive" and seen.unseen > (rule.fail or math.inf)
@@ -119,18 +127,21 @@ def _unseen(rule: Rule, seen: Observed, state: VerdictState, flips: str) -> str:
         return ""
     size = f"{plain(100 * seen.unseen, 2)} {'%' if rule.relative else 'pp'}"
     # a rule that passed has counted them
-    few = f"too few images to rule out ±{size} of {flips} not seen"
+    few = f"too few {drawn} to rule out ±{size} of {flips} not seen"
     return f"; {few}" if state == "inconclusive" else f"; {flips} not seen are less than ±{size}"
 
 
-def settled_by(images: int | None, seeds: int | None) -> str:
-    """Say which sample would settle an inconclusive outcome; empty if none is known."""
+def settled_by(images: int | None, seeds: int | None, drawn: str = "images") -> str:
+    """Say which sample would settle an inconclusive outcome; empty if none is known.
+
+    ``drawn`` names the things that ``images`` counts.
+    """
     if images is None and seeds is None:
         return ""
     if images is None:
-        return f"needs about {seeds} seeds to decide; more images alone do not suffice"
+        return f"needs about {seeds} seeds to decide; more {drawn} alone do not suffice"
     either = "" if seeds is None else f" or {seeds} seeds"
-    return f"needs about {grouped(images)} images{either} to decide"
+    return f"needs about {grouped(images)} {drawn}{either} to decide"
 
 
 def worst_first(outcomes: Sequence[RuleOutcome]) -> list[RuleOutcome]:
@@ -145,7 +156,7 @@ def worst_first(outcomes: Sequence[RuleOutcome]) -> list[RuleOutcome]:
 def remark(outcome: RuleOutcome) -> str:
     """Return the cause, what would settle it and the waiver, as far as they are known."""
     waived = outcome.waived and f"waived {outcome.waived}"
-    settled = settled_by(outcome.needed, outcome.needed_seeds)
+    settled = settled_by(outcome.needed, outcome.needed_seeds, outcome.needed_of)
     return "; ".join(filter(None, (outcome.cause, settled, waived)))
 
 

@@ -187,7 +187,8 @@ def _evaluation(
     task = experiment.content.task
     if task != usual_task():
         # left out at its default, so that the cells of classifiers keep their keys
-        parts["task"] = [stage_identity(task), TASKS.find(name_of(task, TASKS)).version()]
+        version = TASKS.find(name_of(task, TASKS)).version()
+        parts["task"] = [stage_identity(task.predicting()), version]
     unsuitable = _unsuitable(training, path, runtime)
     absent = unsuitable or training.skipped or path.missing()
     return Evaluation(

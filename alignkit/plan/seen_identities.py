@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def seen_identities(experiment: Experiment) -> Iterator[str]:
     """Yield a warning if a training of embeddings takes identities that are evaluated too.
 
-    No image is read. Nothing is said of data whose identities are unknown until a run lists them.
+    It is another one where that cannot be known before a run, or at all.
     """
     content = experiment.content
     if content.models or not experiment.predicts or not experiment.task.keeps_vectors:
@@ -22,6 +22,8 @@ def seen_identities(experiment: Experiment) -> Iterator[str]:
     evaluated = data.class_names()
     trained = {*(data.trained_names() if held_out else evaluated)}
     both = [name for name in evaluated if name in trained]
+    if not both and held_out and (why := data.unnamed()):
+        yield f"it is not known here whether identities of evaluation are trained on too: {why}"
     if not both and (held_out or evaluated):
         return
     count = f"{len(both):,} of {len(evaluated):,}" if evaluated else "all"

@@ -118,7 +118,7 @@ def predict(
 
 def _read(folder: Path, task: Task) -> Answer:
     facts = json.loads((folder / "session.json").read_text())
-    answers = task.read(folder / "predictions.parquet")
+    answers = task.adopt(task.read(folder / "predictions.parquet"))
     batch = BatchCheck.model_validate(facts["batch"])
     return Answer(answers, facts["effective"], facts["inputs"], batch)
 

@@ -49,6 +49,8 @@ class RuleOutcome(Placed):
     """The cause, as far as it is known."""
     needed: Count | None = None
     """Images that would decide an inconclusive outcome, with as many seeds; ``None`` if none."""
+    needed_of: str = "images"
+    """The things that ``needed`` counts: identities, where images of one depend on each other."""
     needed_seeds: Count | None = None
     """Seeds that would, with as many images; ``None`` if no number would, or for one seed."""
     waived: str = ""

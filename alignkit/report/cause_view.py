@@ -15,7 +15,7 @@ from alignkit.report.waterfall import (
     waterfalls,
 )
 from alignkit.text.names import Names, PathName
-from alignkit.text.numbers import count, listed, plain, signed
+from alignkit.text.numbers import count, listed, no_interval, plain, signed
 from alignkit.text.task_words import CHURN, TaskWords, digits
 
 _INSIDE = ".decode"
@@ -217,7 +217,7 @@ def _written(estimate: Estimate, each: AttributionFacts, notes: Notes) -> Shown:
     text = write(scale * estimate.value, 2)
     if estimate.low is not None and estimate.high is not None:
         text += f" [{write(scale * estimate.low, 2)}, {write(scale * estimate.high, 2)}]"
-    return Shown(text)
+    return notes.worded(estimate, f"{text} {no_interval(estimate)}".rstrip())
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class Notes:
         ends = interval(estimate, decimals)
         return (
             self.number(estimate.value, lambda value: points(value, decimals), estimate.reason),
-            Shown(ends) if ends else self.missing(estimate.reason or "no interval"),
+            self.missing(estimate.reason or "no interval") if estimate.low is None else Shown(ends),
         )
 
     def all(self) -> tuple[Note, ...]:

@@ -139,6 +139,17 @@ class Task(Protocol):
         """Read the answers that `Answers.to_parquet` wrote and its options."""
         ...
 
+    def predicting(self) -> Task:
+        """Return the task with those options at their defaults that decide about advice alone.
+
+        Another value of them then makes no prediction again.
+        """
+        return self
+
+    def adopt(self, answers: Answers) -> Answers:
+        """Return stored answers of `predicting` with this task's own options."""
+        return answers
+
 
 TASKS = PluginTable(
     "tasks",

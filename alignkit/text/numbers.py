@@ -58,14 +58,19 @@ def percent(fraction: float, decimals: int = 1) -> str:
 
 
 def interval(estimate: Estimate, decimals: int = 2, *, share: bool = False) -> str:
-    """``[+0.23, +0.61]`` in percentage points, or percent for a share; empty without one."""
+    """``[+0.23, +0.61]`` in percentage points, or percent for a share; else `no_interval`."""
     if estimate.low is None or estimate.high is None:
-        return ""
+        return no_interval(estimate)
     low, high = 100 * estimate.low, 100 * estimate.high
     if share:
         # a share cannot be negative, so it carries no sign
         return f"[{plain(low, decimals)}, {plain(high, decimals)}]"
     return f"[{signed(low, decimals)}, {signed(high, decimals)}]"
+
+
+def no_interval(estimate: Estimate) -> str:
+    """Say that a value has no interval, if a reason is known; empty otherwise."""
+    return "(no interval)" if estimate.value is not None and estimate.reason else ""
 
 
 def estimated(estimate: Estimate, decimals: int = 2, *, share: bool = False, unit: str = "") -> str:

@@ -16,6 +16,7 @@ from alignkit.text.numbers import (
     estimated,
     interval,
     listed,
+    no_interval,
     percent,
     plain,
     points,
@@ -248,7 +249,8 @@ def fact_words(estimate: Estimate, unit: CellUnit) -> str:
         return estimated(estimate, share_digits(estimate) if share else 2, share=share, unit=" pp")
     ends = [end for end in (estimate.low, estimate.high) if end is not None]
     value, *written = (plain(each, digits(estimate)) for each in (estimate.value, *ends))
-    return f"{value} [{', '.join(written)}]" if len(ends) == 2 else value
+    both = f"[{', '.join(written)}]" if written else no_interval(estimate)
+    return f"{value} {both}".rstrip()
 
 
 def interval_in(estimate: Estimate, unit: Unit, *, size: bool) -> str:
@@ -256,7 +258,7 @@ def interval_in(estimate: Estimate, unit: Unit, *, size: bool) -> str:
     if unit in ("share", "points"):
         return interval(estimate, share=size and unit == "share")
     if estimate.low is None or estimate.high is None:
-        return ""
+        return no_interval(estimate)
     write = plain if size and estimate.low >= 0 else signed
     low, high = (write(end, digits(estimate)) for end in (estimate.low, estimate.high))
     return f"[{low}, {high}]"

@@ -288,19 +288,20 @@ class _Part:
         """Note the epoch's classification report, and the weights if they are the best so far."""
         state, task = self.state, self.task
         embeds = task.recipe.identities is not None
-        of, facts = "training images as augmented", {}
+        of, facts, without = "training images as augmented", {}, None
         if task.held_out is not None:
             rate = score_embeddings if embeds else score
             scored = rate(state.kept, task.held_out, task.recipe, self.device, self.rank)
             if not self.rank.number:
                 state.note_best(epoch + 1, scored)
             of, labels, predicted = "held-out training images", scored.labels, scored.predicted
+            without = scored.without
             facts = {"held_out_accuracy": scored.accuracy}
             if not embeds:
                 facts["held_out_loss"] = scored.loss
         if not self.rank.number and predicted:
             report = (
-                identity_report(labels, predicted)
+                identity_report(labels, predicted, without)
                 if embeds
                 else classification(labels, predicted, task.classes)
             )

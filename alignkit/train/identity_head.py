@@ -107,8 +107,10 @@ class IdentityHead(nn.Module):
     def _compared(self, targets: torch.Tensor, step: Step) -> torch.Tensor | None:
         """Choose the rows of this rank's weights that a step uses, ascending; ``None`` for all.
 
-        Those of the batch are among them, and of the others a share that is drawn by the step: the
-        idea of An et al., *Partial FC*, 2021. The draw does not depend on the number of ranks.
+        Those of the images that it sees are among them, and of the others a share that is drawn by
+        the step: the idea of An et al., *Partial FC*, 2021. The draw does not depend on the number
+        of ranks. A sharded classifier sees the whole batch; one that is not sees this rank's share
+        of it, so that its ranks compare with different identities.
         """
         if self.loss.sample == 1:
             return None

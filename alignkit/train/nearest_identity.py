@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from alignkit.tasks.embedding.unit_vectors import unit_vectors
 from alignkit.train.training_step import Score, plain_outputs
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from alignkit.rank import Rank
     from alignkit.train.training_images import TrainingImages
 
+NOBODY = -1
+"""Identity that an image without a direction finds."""
 _BLOCK = 1024
 """Images that are searched at once."""
 
@@ -30,29 +33,36 @@ class NearestIdentity:
     labels: npt.NDArray[np.int64]
     """(queries,) true identities."""
     found: npt.NDArray[np.int64]
-    """(queries,) identity of the image with the greatest cosine, never the query itself."""
+    """(queries,) identity of the image with the greatest cosine, never the query itself; `NOBODY`
+    if it finds none."""
     apart: float
     """Mean of the greatest cosine with another identity minus that with the own, −2..2."""
+    without: int
+    """Images whose vector has no direction: zero, infinite or NaN. They find no image, which is
+    wrong, and no image finds them."""
 
     @classmethod
     def of(cls, vectors: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]) -> NearestIdentity:
         """Search each image among all others: (n, dimensions) float32, (n,) identities."""
-        # a vector of zeros has no direction; its cosines are 0
-        lengths = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        unit = vectors / lengths
+        unit, images = unit_vectors(vectors)
+        of_image = labels[images]
         _, identities, counts = np.unique(labels, return_inverse=True, return_counts=True)
-        queries = np.flatnonzero(counts[identities] > 1)
-        found = np.empty(len(queries), np.int64)
-        apart = np.empty(len(queries))
-        for start in range(0, len(queries), _BLOCK):
-            block = queries[start : start + _BLOCK]
+        asked = counts[identities] > 1
+        found = np.full(len(vectors), NOBODY, np.int64)
+        apart = np.full(len(vectors), 2.0)
+        places = np.flatnonzero(asked[images])
+        for start in range(0, len(places), _BLOCK):
+            block = places[start : start + _BLOCK]
             cosines = unit[block] @ unit.T
             cosines[np.arange(len(block)), block] = -np.inf
-            found[start : start + _BLOCK] = labels[cosines.argmax(1)]
-            same = labels[block][:, None] == labels
-            own = np.where(same, cosines, -np.inf).max(1)
-            apart[start : start + _BLOCK] = np.where(same, -1, cosines).max(1) - own
-        return cls(labels[queries], found, float(apart.mean()))
+            nearest = np.where(np.isfinite(cosines.max(1)), of_image[cosines.argmax(1)], NOBODY)
+            same = of_image[block][:, None] == of_image
+            own, other = (
+                np.where(each, cosines, -1).max(1) for each in (same & np.isfinite(cosines), ~same)
+            )
+            found[images[block]], apart[images[block]] = nearest, other - own
+        without = len(vectors) - len(images)
+        return cls(labels[asked], found[asked], float(apart[asked].mean()), without)
 
 
 def score_embeddings(
@@ -70,16 +80,22 @@ def score_embeddings(
         np.concatenate([vectors for vectors, _ in every]),
         np.array([label for _, labels in every for label in labels], np.int64),
     )
-    return Score(nearest.apart, nearest.labels.tolist(), nearest.found.tolist())
+    return Score(nearest.apart, nearest.labels.tolist(), nearest.found.tolist(), nearest.without)
 
 
-def identity_report(labels: Sequence[int], predicted: Sequence[int]) -> dict[str, Any]:
+def identity_report(
+    labels: Sequence[int], predicted: Sequence[int], without: int | None = None
+) -> dict[str, Any]:
     """Compute the accuracy and the mean recall over identities, at the keys of `classification`.
 
-    There is no line for each identity: they may be a million.
+    There is no line for each identity: they may be a million. ``without`` counts the images whose
+    vector has no direction, where vectors were compared.
     """
     right = np.asarray(labels) == np.asarray(predicted)
     _, identities, counts = np.unique(labels, return_inverse=True, return_counts=True)
     recall = float((np.bincount(identities, weights=right) / counts).mean())
     macro = {"recall": recall, "support": float(len(right))}
-    return {"accuracy": float(right.mean()), "identities": len(counts), "macro avg": macro}
+    counted = {"identities": len(counts)}
+    if without is not None:
+        counted["without_direction"] = without
+    return {"accuracy": float(right.mean()), **counted, "macro avg": macro}

@@ -152,6 +152,8 @@ class Score:
     """Mean cross entropy; of embeddings, the mean of `NearestIdentity.apart`."""
     labels: list[int]
     predicted: list[int]
+    without: int = 0
+    """Of embeddings, `NearestIdentity.without`."""
 
     @property
     def accuracy(self) -> float:

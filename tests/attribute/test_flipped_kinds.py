@@ -127,3 +127,64 @@ def test_an_image_of_unknown_value_is_left_out_of_its_dimension_and_that_is_said
     found = subgroups([reference], [predictions(after)], {})
     assert found[0].kind == f"lowest third of {N - 1} known"
     assert found[0].sentence
+
+
+class Persons(Predictions):
+    """Predictions of images of 24 persons, ten of each."""
+
+    def groups(self):
+        return np.arange(N) // 10
+
+
+def of_persons(classes: np.ndarray) -> Persons:
+    plain = predictions(classes)
+    return Persons(plain.ids, plain.labels, plain.logits, plain.classes)
+
+
+def test_images_of_persons_that_flip_together_are_persons_and_not_images():
+    """Some persons flip with all of their images, whatever their kind is."""
+    kinds = {"quality": ["low" if person % 2 else "high" for person in np.arange(N) // 10]}
+    wrong = {Predictions: 0, Persons: 0}
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        before = rng.integers(0, 3, N)
+        after = np.where(np.repeat(rng.random(24) < 0.3, 10), (before + 1) % 3, before)
+        for made, kind in ((predictions, Predictions), (of_persons, Persons)):
+            found = subgroups([made(before)], [made(after)], kinds, resamples=300)
+            wrong[kind] += any(e.sentence for e in found if e.dimension == "quality")
+    assert wrong[Predictions] > 15  # of images alone, a sample in two or three accuses a kind
+    assert wrong[Persons] <= 4
+
+
+def test_a_kind_that_makes_persons_flip_is_found_from_persons_too():
+    rng = np.random.default_rng(2)
+    low = np.repeat(np.arange(24) % 2 == 1, 10)
+    before = rng.integers(0, 3, N)
+    after = np.where(low & (rng.random(N) < 0.5), (before + 1) % 3, before)
+    kinds = {"quality": np.where(low, "low", "high").tolist()}
+    found = subgroups([of_persons(before)], [of_persons(after)], kinds)
+    first = next(each for each in found if each.kind == "low")
+    assert first.sentence
+    assert first.elsewhere == 0
+    assert 0 < first.difference.low < first.churn == first.difference.value < first.difference.high
+
+
+def test_images_that_nobody_asked_about_are_in_no_kind():
+    from alignkit.compare.answers import RatioOfSums
+
+    class Asked(Predictions):
+        def churn(self, other):
+            asked = (np.arange(N) < N // 2).astype(float)
+            return RatioOfSums(self.changed(other) * asked, asked)
+
+    rng = np.random.default_rng(0)
+    before = rng.integers(0, 3, N)
+    flips = (rng.random(N) < 0.4) & (np.arange(N) < N // 2)
+    sides = [
+        Asked(e.ids, e.labels, e.logits, e.classes)
+        for e in (predictions(before), predictions(np.where(flips, (before + 1) % 3, before)))
+    ]
+    found = next(e for e in subgroups(sides[:1], sides[1:], KINDS) if e.kind == "4:2:0")
+    inside = np.array([kind == "4:2:0" for kind in KINDS["subsampling"]]) & (np.arange(N) < N // 2)
+    assert found.images == inside.sum()
+    assert found.churn == pytest.approx(flips[inside].mean())

@@ -10,6 +10,8 @@ from alignkit.compare import drift
 from alignkit.compare.answers import RatioOfSums
 from alignkit.compare.bootstrap import image_weights, resample_weights
 from alignkit.compare.cell_pairs import cell_pairs
+from alignkit.compare.statistics import FEW_DEFINE
+from alignkit.compare.weighted_estimates import weighted_estimates
 from tests.compare.test_quality import Rated, rated
 
 
@@ -125,3 +127,28 @@ def test_images_that_were_not_asked_count_in_no_share():
     found = drift([one], [other], resamples=50)
     assert (found.n, found.asked, found.changed) == (40, 10, 4)
     assert found.churn.value == 0.4
+
+
+def test_a_single_group_or_image_gives_a_value_and_no_interval():
+    before, after = np.zeros(6), np.array([1.0, 1, -1, 1, -1, -1])
+    one_group = drift([grouped(before, [0] * 6)], [grouped(after, [0] * 6)], resamples=50)
+    one_image = drift([rated(before[:1])], [rated(after[:1])], resamples=50)
+    for found in (one_group, one_image):
+        assert (found.churn.value, found.churn.low, found.churn.high) == (1.0, None, None)
+        assert found.churn.reason == FEW_DEFINE
+        assert found.errors == {}
+        assert found.p_values == {}
+    two = drift([grouped(before, [0] * 3 + [1] * 3)], [grouped(after, [0] * 3 + [1] * 3)])
+    assert two.churn.low is not None
+
+
+@pytest.mark.parametrize(("asked", "known"), [(1, False), (2, True)])
+def test_a_value_that_one_group_defines_has_no_interval(asked, known):
+    """Of twenty groups one alone is counted: every draw that has it gives the same value."""
+    values = np.where(np.arange(40) < 2 * asked, np.arange(40) % 2, 0.0)
+    counted = (np.arange(40) < 2 * asked).astype(float)
+    groups = np.repeat(np.arange(20), 2)
+    found = weighted_estimates([{"rate": RatioOfSums(values, counted)}], 40, groups)["rate"]
+    assert found.value == 0.5
+    assert (found.low is not None) == known
+    assert found.reason == ("" if known else FEW_DEFINE)

@@ -1,5 +1,7 @@
 """Intervals, exact tests and detectable effects against statsmodels, NumPy and published values."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.stats import norm, ttest_1samp
@@ -132,3 +134,15 @@ def test_settling_numbers_settle_and_one_less_does_not():
     alone = required_sample(0.002, images_error=0.004, seeds_error=0.0, images=240, seeds=1)
     assert alone.seeds is None
     assert alone.images == pytest.approx(240 * (1.96 * 2) ** 2, rel=0.01)
+
+
+@pytest.mark.parametrize("drawn", [3, 10, 30, 1000])
+def test_few_images_expand_the_percentiles_to_students_interval(drawn):
+    """Of a normal mean the ends are those of the t interval, with the variance over n − 1."""
+    standard_error = 1.0  # of the draws: their variance is over n
+    draws = norm.ppf((np.arange(200_000) + 0.5) / 200_000)
+    low, high = percentile_interval(draws, drawn)
+    expected = student.ppf(0.975, drawn - 1) * math.sqrt(drawn / (drawn - 1)) * standard_error
+    reach = min(expected, draws[-1])
+    assert high == pytest.approx(reach, rel=1e-3)
+    assert low == pytest.approx(-reach, rel=1e-3)

@@ -1,5 +1,7 @@
 """A sample that is too small is inconclusive, never a pass: simulated with a drift that is known."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from alignkit.judge.evidence import Evidence
 from alignkit.judge.verdict_words import explained
 from alignkit.record import CoverageDiff, MatrixEntry, PathFacts, PixelStage, RuleOutcome
 from alignkit.text.numbers import grouped
+from tests.tasks.embedding_case import answers, people
 
 CLASSES = ("cat", "dog", "truck")
 
@@ -139,3 +142,32 @@ def test_what_a_sample_need_not_show_bounds_the_exact_interval_of_none():
         exact = beta.ppf(0.975, 1, n)
         assert exact < rule_of_three(n) < exact * (1 + 4 / n)
         assert poisson.pmf(0, n * rule_of_three(n)) == pytest.approx(0.025)
+
+
+def of_embeddings(rule: Rule, one, other) -> RuleOutcome:
+    entry = MatrixEntry(
+        trained_with="a", evaluated_with="b", backend="torch", precision="fp32", state="measured",
+        aligned=False, drift=drift([one], [other], resamples=300), seeds=(0,),
+    )  # fmt: skip
+    evidence = Evidence(matrix=[entry], task=one.task.facts())
+    return judge(Gate(rules=(rule,)), evidence, controls=()).rules[0]
+
+
+def test_a_sample_of_identities_is_one_of_so_many_identities():
+    rule = Rule(metric="recall@1", margin=0.02)
+    few, many = (people(15, images, noise=0.2) for images in (2, 8))
+    for one in (few, many):
+        found = of_embeddings(rule, one, one)
+        # more images of these identities show nothing more
+        assert found.needed == math.ceil(rule_of_three(15) * 15 / 0.02)
+        assert "needs about 185 identities to decide" in explained(found)
+    limit = of_embeddings(Rule(metric="recall@1", fail=0.02), few, few)
+    assert (limit.needed, limit.needed_of) == (185, "identities")
+
+
+def test_without_an_interval_a_margin_decides_nothing():
+    one, other = (answers(v, [0] * 6) for v in (np.eye(6), np.roll(np.eye(6), 1, axis=0) + 0.1))
+    found = of_embeddings(Rule(metric="recall@1", margin=0.02), one, other)
+    assert found.state == "inconclusive"
+    assert "(no interval): too few images, or groups of images, define it" in found.observed
+    assert found.needed == 185

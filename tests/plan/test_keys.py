@@ -23,6 +23,7 @@ from alignkit.preprocess import Preprocess, Resize
 from alignkit.progress import NoProgress
 from alignkit.resizers.torch import TorchResizer
 from alignkit.runner.advise import advise
+from alignkit.tasks.embedding import Embedding
 from alignkit.workspace import Context, Workspace
 
 YAML = """\
@@ -312,3 +313,24 @@ evaluate: {{backends: [torch]}}
         file.write_text(written)
         keys.add(make_plan(load_experiment(file)).key)
     assert len(keys) == 2
+
+
+def test_an_option_of_advice_alone_predicts_nothing_again(tmp_path):
+    def keys(options: str) -> tuple[set[str], Embedding]:
+        file = tmp_path / "keys.yaml"
+        file.write_text(f"""\
+name: keys
+task: {{name: embedding{options}}}
+data: {{name: digit-identities, train: 4, eval: 4, images: 2}}
+preprocess: {{a: {{preset: opencv-train, size: 48}}, b: {{preset: plsc, size: 48}}}}
+train: {{model: small-cnn, embedding: 8, loss: arcface, epochs: 1, seeds: [3]}}
+evaluate: {{backends: [torch]}}
+""")
+        plan = make_plan(load_experiment(file))
+        return {each.key for each in (*plan.trainings, *plan.evaluations)}, plan.evaluations[0].task
+
+    before, _ = keys("")
+    after, task = keys(", margin: 0.05, index_size: 1000")
+    assert after == before
+    assert (task.margin, task.index_size) == (0.05, 1000)
+    assert len(before & keys(", k: 5")[0]) == 2  # the trainings

@@ -1,5 +1,6 @@
 """Training identities beside a file of pairs, as PLSC has MS1M's list and ``lfw.bin``."""
 
+from base64 import b64encode
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from alignkit.cli import app
+from alignkit.datasets import identities
 from alignkit.datasets.verification_bin import write_bin
 from alignkit.experiment import load_experiment
 from alignkit.gate import run_or_check
@@ -70,7 +72,8 @@ def test_a_model_is_trained_on_a_list_and_verified_on_a_file_of_pairs(faces):
     file = written()
     answer = said("check", file)
     assert "is right: 2 trainings, 4 cells" in answer
-    assert "warning" not in answer
+    # a file of pairs names nobody
+    assert "not known here whether identities of evaluation are trained on too: lfw.bin" in answer
     assert "train opencv seed 0 to run" in said("plan", file)
     record, _ = run_or_check(
         load_experiment(file), Context(Workspace(Path("reports")), NoProgress())
@@ -93,10 +96,16 @@ def test_a_file_of_pairs_alone_trains_nothing(faces):
         ("root: ms1m, train_root: ms1m", "4 of 4 identities of evaluation, such as 0, are trained"),
         ("root: ms1m", None),
         ("root: other.txt, train_root: ms1m", "1 of 2 identities of evaluation, such as 3, are"),
+        ("root: shard.part, train_root: ms1m", "1 of 2 identities of evaluation, such as 3, are"),
+        ("root: shard.part, train_root: unlike.txt", None),
+        ("root: lfw.bin, train_root: ms1m", "trained on too: lfw.bin has pairs of images and"),
     ],
 )
 def test_check_warns_of_identities_that_are_trained_on_and_evaluated(faces, data, warned):
     Path("other.txt").write_text("ms1m/images/0-0.jpg 3\nms1m/images/0-1.jpg 7\n")
+    Path("unlike.txt").write_text("ms1m/images/1-0.jpg 4\nms1m/images/1-1.jpg 5\n")
+    image = b64encode(Path("ms1m/images/0-0.jpg").read_bytes()).decode()
+    Path("shard.part").write_text(f"{image}\t3\n{image}\t7\n")
     answer = said("check", written(data))
     assert ("warning: " in answer) == bool(warned)
     assert (warned or "") in answer
@@ -111,3 +120,11 @@ def test_check_warns_of_data_whose_classes_are_the_same_in_both_splits(faces):
     classes = text.replace("task: {name: embedding, far: [0.1]}\n", "")
     file.write_text(classes.replace("embedding: 8, loss: arcface, ", ""))
     assert "warning" not in said("check", file)
+
+
+def test_shards_that_check_does_not_read_are_named(faces, monkeypatch):
+    image = b64encode(Path("ms1m/images/0-0.jpg").read_bytes()).decode()
+    Path("shard.part").write_text(f"{image}\t3\n{image}\t7\n")
+    monkeypatch.setattr(identities, "_NAMED_AT_ONCE", 100)
+    answer = said("check", written("root: shard.part, train_root: ms1m"))
+    assert "trained on too: shard.part has 0.0 GB of shards, which a run alone reads" in answer

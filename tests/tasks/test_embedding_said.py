@@ -23,7 +23,7 @@ def test_an_answer_is_the_nearest_other_image_with_its_cosine():
         "nearest b.jpg, cosine 0.8000",
         "nearest a.jpg, cosine 0.8000",
         "nearest b.jpg, cosine 0.6000",
-        "nearest c.jpg, cosine 0.0000",
+        "nearest c.jpg, cosine 0",
     ]
 
 

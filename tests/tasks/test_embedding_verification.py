@@ -11,6 +11,7 @@ from alignkit.annotations import Pairs
 from alignkit.compare import drift
 from alignkit.compare.bootstrap import SharedDraws, image_weights
 from alignkit.tasks.embedding import verification
+from alignkit.tasks.embedding.pair_weights import BinnedPairs, Units, total_weight
 from alignkit.tasks.embedding.verified_pairs import drawn_pairs
 from tests.tasks.embedding_case import answers, people
 
@@ -215,6 +216,60 @@ def test_embeddings_without_direction_are_rejected_pairs():
     assert drift([one], [other], resamples=20).non_finite == 1
 
 
+def test_a_side_whose_different_pairs_lack_a_direction_has_no_threshold():
+    """Five of forty identities have one: of 19,500 different pairs 250 can be compared."""
+    one = people()
+    vectors = one.vectors.copy()
+    vectors[25:] = 0
+    other = replace(one, vectors=vectors)
+    assert (other.verification.different > verification.NO_SIMILARITY).sum() == 250
+    # before, the threshold of any FAR above 250 / 19,500 accepted every pair
+    assert other.verification.rates == (0.1,)
+    for sides in ((one, other), (other, one)):
+        found = drift(*([each] for each in sides), resamples=50)
+        reason = "a FAR of 0.01 is not resolvable with 250 different pairs whose embeddings have a"
+        assert found.metrics["tar@far=1e-2"].value is None
+        assert found.metrics["tar@far=1e-2"].reason.startswith(reason)
+        assert found.metrics["tar@far=1e-1"].value is not None
+        assert [each.name for each in found.figures] == ["similarity", "roc"]
+    assert value(other, "tar@far=1e-2") != value(other, "tar@far=1e-2")
+
+
+def test_different_pairs_without_a_direction_do_not_count_and_same_ones_are_rejected():
+    one, other = people(20, 4, noise=1.0), people(20, 4, noise=1.0, moved=0.4)
+    lost = np.random.default_rng(3).random(80) < 0.4
+    broken = replace(other, vectors=np.where(lost[:, None], np.nan, other.vectors))
+    weights = np.concatenate(list(image_weights(80, one.groups(), 3, 0)), axis=1)
+    computed, kept = broken.metrics_of(weights), one.measures_of(broken)
+    first, second = np.triu_indices(80, 1)
+    same = one.identities[first] == one.identities[second]
+    gone = lost[first] | lost[second]
+    before, after = (cosines_of(each)[first, second] for each in (one, other))
+    for draw, own in enumerate(weights.T):
+        weight = np.where(same, own[first], own[first] * own[second])
+
+        def share(cosine, chosen, above, weight=weight):
+            return weight[chosen & (cosine > above)].sum() / weight[chosen].sum()
+
+        def tuned(cosine, different, share=share):
+            return min(c for c in cosine[different] if share(cosine, different, c) <= 0.1)
+
+        limit = tuned(after, ~same & ~gone)
+        tar = weight[same & ~gone & (after > limit)].sum() / weight[same].sum()
+        assert computed["tar@far=1e-1"][draw] == pytest.approx(tar)
+        far = share(after, ~same & ~gone, tuned(before, ~same))
+        assert kept["far@far=1e-1.kept"].of(weights)[draw] == pytest.approx(far)
+
+
+def test_accuracy_leaves_out_different_pairs_that_could_not_be_compared():
+    vectors = np.random.default_rng(0).normal(size=(16, 4))
+    vectors[4:] = np.nan
+    found = answers(vectors, np.repeat(np.arange(8), 2))
+    # all that is known is of two identities: folds of two have a pair to compare in one at most
+    assert np.isnan(value(found, "verification.accuracy"))
+    assert "fewer than two folds" in found.undefined("verification.accuracy")
+
+
 def test_tied_similarities_are_accepted_together():
     vectors = np.repeat(np.eye(2), 3, axis=0)
     found = answers(vectors, [0, 0, 1, 0, 1, 1], far=(0.4,))
@@ -342,3 +397,27 @@ def test_intervals_of_identities_hold_the_truth_and_those_of_pairs_miss_it():
     identities, pairs = held.mean(axis=0)
     assert identities >= 0.88
     assert pairs < identities - 0.05
+
+
+def test_sums_of_pairs_are_exact_beyond_what_float32_counts():
+    """In float32 the sum of 2^24 and an odd number is an even one."""
+    weights = np.array([[255], [255], [1]], np.float32)
+    groups = np.arange(3)
+    units = Units.of(weights, groups)
+    many = 2048 * 255**2 // 255**2
+    first = np.concatenate([np.zeros(many, int), [0, 1]])
+    second = np.concatenate([np.ones(many, int), [2, 2]])
+    bins = np.zeros(len(first), int)
+    expected = many * 255**2 + 255 + 255
+    assert expected > 2**24
+    assert total_weight(first, second, groups, units)[0] == expected
+    assert BinnedPairs.of(first, second, groups, bins, 1).sums(units)[0, 0] == expected
+    # same pairs of one group each, in one product
+    inside = np.zeros(70_000, int)
+    same = np.append(inside, 2)
+    pairs = BinnedPairs.of(same, same, groups, np.zeros(len(same), int), 1)
+    assert pairs.sums(units)[0, 0] == 70_000 * 255 + 1 > 2**24
+    assert total_weight(same, same, groups, units)[0] == 70_000 * 255 + 1
+    # of images apart, each pair of two groups is added before it is multiplied
+    apart = np.append(inside, 1)
+    assert total_weight(apart, np.full(len(apart), 2), groups, units)[0] == 70_001 * 255

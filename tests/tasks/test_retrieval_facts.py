@@ -18,6 +18,7 @@ from alignkit.tasks.embedding.retrieval_facts import (
     numbers,
     retrieval_table,
 )
+from tests.tasks.embedding_case import answers
 
 N = 120
 IDS = tuple(f"{place:03}.jpg" for place in range(N))
@@ -78,9 +79,9 @@ def test_without_identities_the_table_says_why_and_keeps_the_neighbours(case):
     result = searched(*vectors, np.full(N, -1))
     table = retrieval_table(result, whole(result))
     assert [row.cells[1].value is None for row in table.rows] == [True, True, False, False, True]
-    assert table.rows[0].cells[1].reason.startswith("no image that is searched for has another")
+    assert table.rows[0].cells[1].reason == "the identities of the images are not known"
     (said,) = advice([result], whole(result), margin=0.01, index_size=0)
-    assert said.startswith("Whether the index can be kept is unknown: no image")
+    assert said.startswith("Whether the index can be kept is unknown: the identities")
     assert mapped_table(result, 8, whole(result)).rows[0].cells[0].reason
     assert {near.right for each in changed_neighbours([result], IDS) for near in each.after} == {
         None
@@ -145,13 +146,13 @@ def test_the_facts_of_a_drift_agree_with_its_measures():
     identities = np.arange(N) % 20
     centres = draw.normal(size=(20, 16))[identities]
 
-    def answers(noise):
+    def side(noise):
         vectors = (centres + noise * draw.normal(size=(N, 16))).astype(np.float32)
         names = tuple(f"person {each}" for each in range(20))
         task = Embedding(k=6, queries=80)
         return EmbeddingAnswers(IDS, vectors, identities, names, None, task)
 
-    found = drift([answers(0.5), answers(0.5)], [answers(0.7), answers(0.7)])
+    found = drift([side(0.5), side(0.5)], [side(0.7), side(0.7)])
     tables = {each.name: each for each in found.tables}
     recall, _, overlap, churn, _ = (row.cells for row in tables["retrieval"].rows)
     assert overlap[1] == found.measures["overlap@6"]
@@ -164,3 +165,23 @@ def test_the_facts_of_a_drift_agree_with_its_measures():
     assert len(found.remarks) >= 2
     assert (found.asked, len(found.neighbours)) == (160, 20)
     assert TypeAdapter(Drift).validate_json(TypeAdapter(Drift).dump_json(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("identities", "options", "said"),
+    [
+        (None, {}, "the identities of the images are not known"),
+        (range(12), {}, "no identity has two images"),
+        ([0, 0, *range(1, 11)], {"queries": 1}, "no image that is searched for has another image"),
+    ],
+)
+def test_without_a_query_that_counts_the_advice_and_the_tables_say_why(identities, options, said):
+    vectors = np.random.default_rng(1).normal(size=(12, 4))
+    sides = [answers(each, identities, **options) for each in (vectors, vectors + 0.1)]
+    found = drift(sides[:1], sides[1:], resamples=20)
+    assert found.remarks[0].startswith(f"Whether the index can be kept is unknown: {said}")
+    tables = {each.name: each for each in found.tables}
+    reasons = [found.metrics["recall@1"].reason, found.measures["recall@1.mapped"].reason,
+               tables["retrieval"].rows[0].cells[0].reason,
+               tables["rotated-queries"].rows[0].cells[0].reason]  # fmt: skip
+    assert all(each.startswith(said) for each in reasons), reasons

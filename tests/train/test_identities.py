@@ -20,7 +20,7 @@ from alignkit.rank import ALONE, Rank
 from alignkit.train import read_log
 from alignkit.train.fit import RankTask, _device
 from alignkit.train.identity_head import IdentityHead, with_margin
-from alignkit.train.nearest_identity import NearestIdentity, identity_report
+from alignkit.train.nearest_identity import NOBODY, NearestIdentity, identity_report
 from alignkit.train.objective import ComparedPairs, Step
 from alignkit.train.training_draws import held_out_identities
 from alignkit.train.training_images import TrainingImages
@@ -301,3 +301,23 @@ def test_fewer_identities_than_parts_of_the_classifier_are_refused():
     task = RankTask("x", 0, case.recipe, images, ("a", "b"), Path("none"))
     with pytest.raises(TrainingError, match="2 identities are fewer than the 3 processes"):
         _device(task, Rank(0, 3))
+
+
+def test_a_vector_without_direction_is_nobodys_neighbour_and_finds_nobody():
+    draws = np.random.default_rng(0)
+    vectors = draws.normal(size=(40, 8)).astype(np.float32)
+    labels = np.repeat(np.arange(10), 4)
+    lost = np.array([3, 10, 25])
+    broken = vectors.copy()
+    broken[lost] = [[np.nan] * 8, [0] * 8, [np.inf] + [1] * 7]
+    nearest = NearestIdentity.of(broken, labels)
+    kept = np.setdiff1d(np.arange(40), lost)
+    among = NearestIdentity.of(vectors[kept], labels[kept])
+    assert nearest.without == 3
+    assert (nearest.found[lost] == NOBODY).all()
+    assert np.array_equal(nearest.found[kept], among.found)
+    assert nearest.apart == pytest.approx((2.0 * 3 + among.apart * 37) / 40)
+    assert identity_report(nearest.labels, nearest.found, 3)["without_direction"] == 3
+    # nothing at all to find
+    alone = NearestIdentity.of(np.full((4, 2), np.nan, np.float32), np.array([0, 0, 1, 1]))
+    assert (alone.found.tolist(), alone.apart) == ([NOBODY] * 4, 2.0)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from alignkit.errors import BackendError, ConfigError
 from alignkit.tasks import Task
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from alignkit.compare.answers import Answers
     from alignkit.preprocess.geometry import Geometry
     from alignkit.samples import Samples
     from alignkit.task_facts import TaskFacts
@@ -40,9 +41,10 @@ class Embedding(Task):
     """Most images that are searched for in the index of all images."""
     k: int = 10
     """Neighbours of an image that are compared."""
-    index_size: int = 0
+    # of advice alone: answers with other values are compared all the same
+    index_size: int = field(default=0, compare=False)
     """Rows of the index in use, for the cost of building it again; 0 if it is not known."""
-    margin: float = 0.01
+    margin: float = field(default=0.01, compare=False)
     """Loss of a metric up to which advice calls two ways equally good; a fraction."""
 
     def __post_init__(self) -> None:
@@ -132,3 +134,10 @@ class Embedding(Task):
         from alignkit.tasks.embedding.embedding_answers import EmbeddingAnswers
 
         return EmbeddingAnswers.from_parquet(path)
+
+    def predicting(self) -> Embedding:
+        plain = {each.name: each.default for each in fields(self) if not each.compare}
+        return replace(self, **plain)
+
+    def adopt(self, answers: Answers) -> Answers:
+        return replace(cast("EmbeddingAnswers", answers), task=self)

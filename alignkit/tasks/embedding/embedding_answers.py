@@ -22,6 +22,7 @@ from alignkit.tasks.embedding import Embedding
 from alignkit.tasks.embedding.cosines import QuantileOf, cosine_measures, cosines
 from alignkit.tasks.embedding.embedding_facts import at_far
 from alignkit.tasks.embedding.fold_accuracy import FoldAccuracy
+from alignkit.tasks.embedding.mapped_search import UNTESTED
 from alignkit.tasks.embedding.pair_weights import OfDraws
 from alignkit.tasks.embedding.queries import Queries, SearchResults
 from alignkit.tasks.embedding.retrieval import Retrieval, own_search, retrieval
@@ -167,15 +168,12 @@ class EmbeddingAnswers(Answers):
     def undefined(self, metric: str) -> str:
         """Say why a metric or a measure has no value."""
         verified = metric.startswith(("tar@", "far@", "eer", "verification."))
-        if verified and self.verified is not None:
-            return why_unverified(metric, self.verified, self.task.far)
-        if verified or metric.startswith("recall@"):
-            known = (self.identities >= 0).any()
-            return (
-                "no image that is searched for has another image of its identity"
-                if known
-                else "the identities of the images are not known"
-            )
+        if verified and self.verification is not None:
+            return why_unverified(metric, self.verification, self.task.far)
+        if verified:
+            return "the identities of the images are not known"
+        if metric.startswith("recall@"):
+            return self.queries.why_none_counts or UNTESTED
         return "no image has a direction on both sides: embeddings are zero, infinite or NaN"
 
     @cached_property

@@ -21,7 +21,12 @@ from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Weights
 from alignkit.compare.metrics import ratio
 from alignkit.tasks.embedding.pair_weights import BinnedPairs, Units, accumulate
-from alignkit.tasks.embedding.verification import Verification, bins_of, thresholds_of
+from alignkit.tasks.embedding.verification import (
+    NO_SIMILARITY,
+    Verification,
+    bins_of,
+    thresholds_of,
+)
 from alignkit.tasks.embedding.verified_pairs import PairList
 
 _EXACT, _STEPS = 512, 128
@@ -66,6 +71,9 @@ class FoldAccuracy:
             bins = bins_of(similarity, thresholds) * folds + place
             # a pair that no threshold accepts is in a last bin of its own
             bins[self._folds[place] != pairs.fold] = -1
+            if pairs is side.pairs.different:
+                # as in FAR: that nothing was compared is no merit
+                bins[similarity <= NO_SIMILARITY] = -1
             count = (len(thresholds) + 1) * folds
             return BinnedPairs.of(pairs.first, pairs.second, side.pairs.groups, bins, count)
 

@@ -58,7 +58,8 @@ class IndexWay:
         if self.change.value is None:
             return f"not measured ({self.change.reason})"
         on = f"{count(self.queries, 'query', 'queries')} of {_identities(self.identities)}"
-        return f"{estimated(self.change, unit=' pp')} ({on})"
+        why = f"; {self.change.reason}" if self.change.reason else ""
+        return f"{estimated(self.change, unit=' pp')} ({on}{why})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

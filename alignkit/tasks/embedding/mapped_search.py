@@ -16,6 +16,11 @@ from alignkit.compare.answers import RatioOfSums
 from alignkit.tasks.embedding.queries import IndexedImages, Queries, search
 from alignkit.tasks.embedding.rotation import fitted_rotation
 
+UNTESTED = (
+    "a rotation is fitted on one half of the identities and tested on the other: there are too few "
+    "with two images, or with a direction on both sides"
+)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MappedSearch:
@@ -60,7 +65,7 @@ def mapped_search(
         return MappedSearch(first, kept, mapped, *sizes, reason)
 
     if not (len(fitted) and counted.any()):
-        return result([np.zeros(len(counted))] * 3, 0, _too_few(fitted))
+        return result([np.zeros(len(counted))] * 3, 0, queries.why_none_counts or UNTESTED)
     rotation = fitted_rotation(
         candidate.units[candidate.places(fitted)], reference.units[reference.places(fitted)]
     )
@@ -82,9 +87,3 @@ def _fitting_half(queries: Queries) -> npt.NDArray[np.bool_]:
     # a stream of its own: the draw of the queries has the plain seed
     order = np.random.default_rng([queries.seed, 1]).permutation(identities)
     return np.isin(queries.identities, order[: len(identities) // 2])
-
-
-def _too_few(fitted: Labels) -> str:
-    if not len(fitted):
-        return "a rotation is fitted on one half of the identities, and there are too few of them"
-    return "no identity of the half on which a rotation is tested has two images"

@@ -83,6 +83,17 @@ class Queries:
         members = np.bincount(self.identities)
         return members[self.identities[self.images]] > 1
 
+    @property
+    def why_none_counts(self) -> str:
+        """Say why recall has no query; empty if it has some."""
+        if self.counted.any():
+            return ""
+        if not self.known.any():
+            return "the identities of the images are not known"
+        if np.bincount(self.identities[self.known]).max() < 2:
+            return "no identity has two images"
+        return "no image that is searched for has another image of its identity"
+
     def mean(self, values: FloatArray, counted: npt.NDArray[np.bool_] | None = None) -> RatioOfSums:
         """Return the mean of values, (queries,), of all queries or those that are counted."""
         above, below = np.zeros((2, len(self.identities)))

@@ -39,7 +39,7 @@ _LISTED = 20
 """Queries, and identities, that are listed."""
 _NEAR = 5
 """Neighbours of a query that are listed."""
-_NO_QUERIES = "no image that is searched for has another image of its identity"
+_NO_IMAGES = "there are no images"
 
 Estimates: TypeAlias = Mapping[str, Estimate]
 """Of each of `numbers`, its mean over seeds with its interval over identities."""
@@ -50,7 +50,8 @@ class _Row:
     label: str
     of: Callable[[Retrieval, SearchCell], Weighted]
     unit: CellUnit = "share"
-    reason: str = "there are no images"
+    of_identities: bool = True
+    """Whether it is of the queries with another image of their identity alone."""
 
 
 def _rows(k: int) -> tuple[_Row, ...]:
@@ -58,18 +59,10 @@ def _rows(k: int) -> tuple[_Row, ...]:
         return retrieval.recall(cell, most)
 
     return (
-        *(
-            _Row(f"Recall@{most}", partial(recall, most=most), reason=_NO_QUERIES)
-            for most in dict.fromkeys((1, k))
-        ),
-        _Row(f"Overlap@{k} with the first column", Retrieval.overlap),
-        _Row("Another nearest image than there", Retrieval.churned),
-        _Row(
-            "Median change of the first right image's rank",
-            Retrieval.rank_change,
-            "value",
-            _NO_QUERIES,
-        ),
+        *(_Row(f"Recall@{most}", partial(recall, most=most)) for most in dict.fromkeys((1, k))),
+        _Row(f"Overlap@{k} with the first column", Retrieval.overlap, of_identities=False),
+        _Row("Another nearest image than there", Retrieval.churned, of_identities=False),
+        _Row("Median change of the first right image's rank", Retrieval.rank_change, "value"),
     )
 
 
@@ -110,9 +103,9 @@ def numbers(retrieval: Retrieval) -> dict[str, Weighted]:
 
 def _of(estimates: Estimates, name: str, reason: str, unit: CellUnit = "points") -> Estimate:
     found = estimates[name]
-    if found.low is None or found.high is None:
+    if found.value is None:
         return replace(found, reason=reason)
-    if unit != "share":
+    if unit != "share" or found.low is None or found.high is None:
         return found
     # widened by Student's quantile, an interval may leave 0..1
     return replace(found, low=min(max(found.low, 0.0), 1.0), high=min(max(found.high, 0.0), 1.0))
@@ -120,6 +113,7 @@ def _of(estimates: Estimates, name: str, reason: str, unit: CellUnit = "points")
 
 def retrieval_table(retrieval: Retrieval, estimates: Estimates) -> FactTable:
     """Tabulate recall and neighbours by the side of the index and the side of the queries."""
+    reasons = _NO_IMAGES, retrieval.queries.why_none_counts
     return FactTable(
         name="retrieval",
         title="Search results by index and queries",
@@ -128,7 +122,8 @@ def retrieval_table(retrieval: Retrieval, estimates: Estimates) -> FactTable:
             FactRow(
                 row.label,
                 tuple(
-                    _of(estimates, f"{row.label} {cell}", row.reason, row.unit) for cell in CELLS
+                    _of(estimates, f"{row.label} {cell}", reasons[row.of_identities], row.unit)
+                    for cell in CELLS
                 ),
                 row.unit,
             )
@@ -200,8 +195,8 @@ def advice(
         return IndexWay(_of(estimates, name, reason), len(images), identities)
 
     ways = IndexWays(
-        kept=way("kept", counted, _NO_QUERIES),
-        rebuilt=way("rebuilt", counted, _NO_QUERIES),
+        kept=way("kept", counted, queries.why_none_counts),
+        rebuilt=way("rebuilt", counted, queries.why_none_counts),
         kept_in_test=way("kept, tested", test.of_queries, test.reason),
         mapped=way("mapped", test.of_queries, test.reason),
     )

@@ -5,6 +5,10 @@ of same pairs that are accepted, the false accept rate (FAR) that of different o
 19795-1). The threshold at a FAR is the least one that accepts at most this share. The equal error
 rate (EER) is the FAR at which as large a share of same pairs is rejected.
 
+A pair with an embedding that has no direction is never accepted. A same pair is then rejected; a
+different pair does not count for the FAR of its side, or embeddings that fail would loosen the
+threshold of all others.
+
 Thresholds that are tried are similarities of different pairs: the greatest 2,048, and below them
 one at every step of 1/512 in the number accepted. A FAR is so known to 1/512 of itself, and exactly
 where there are few pairs.
@@ -17,7 +21,7 @@ of all. Where some resample needs more of them, all are summed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
 from typing import NamedTuple
@@ -29,12 +33,18 @@ from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Weights
 from alignkit.compare.metrics import ratio
 from alignkit.tasks.embedding.embedding_facts import at_far
-from alignkit.tasks.embedding.pair_weights import BinnedPairs, OfDraws, accumulate
+from alignkit.tasks.embedding.pair_weights import (
+    BinnedPairs,
+    OfDraws,
+    accumulate,
+    total_weight,
+)
 from alignkit.tasks.embedding.unit_vectors import UnitVectors, Vectors, unit_vectors
 from alignkit.tasks.embedding.verified_pairs import (
     RESOLVABLE,
     DrawnPairs,
     VerifiedPairs,
+    resolves,
 )
 
 NO_SIMILARITY = -2.0
@@ -79,7 +89,7 @@ class Verification:
     def of(cls, vectors: Vectors, pairs: VerifiedPairs, rates: tuple[float, ...]) -> Verification:
         """Compare pairs of images, whose vectors are (images, dimensions).
 
-        Rates that so few different pairs cannot resolve are left out.
+        Rates that so few different pairs, of those with a similarity, cannot resolve are left out.
         """
         units, images = unit_vectors(vectors)
         place = np.full(len(vectors), -1)
@@ -88,7 +98,8 @@ class Verification:
             _similarities(units, place[each.first], place[each.second])
             for each in (pairs.same, pairs.different)
         )
-        resolved = tuple(rate for rate in rates if pairs.resolves(rate) and len(same))
+        known = np.count_nonzero(different > NO_SIMILARITY)
+        resolved = tuple(rate for rate in rates if resolves(rate, known) and len(same))
         return cls(pairs, same, different, resolved)
 
     @cached_property
@@ -96,10 +107,23 @@ class Verification:
         """Those that are tried, descending."""
         return thresholds_of(self.different, exact=_EXACT, steps=_STEPS)
 
+    def drawn(self, weights: Weights) -> DrawnPairs:
+        """Weigh the pairs as `VerifiedPairs.drawn`, without different ones that lack a similarity.
+
+        These are other ones on each side.
+        """
+        drawn, known = self.pairs.drawn(weights), self.different > NO_SIMILARITY
+        if known.all():
+            return drawn
+        listed = self.pairs.different
+        first, second = listed.first[known], listed.second[known]
+        different = total_weight(first, second, self.pairs.groups, drawn.units)
+        return replace(drawn, different=different)
+
     @cached_property
     def enough(self) -> int:
         """Number of thresholds that mostly suffice: for half again as many accepted pairs."""
-        whole = self.pairs.drawn(np.ones((len(self.pairs.groups), 1), np.float32))
+        whole = self.drawn(np.ones((len(self.pairs.groups), 1), np.float32))
         accepted = self.binned(self.thresholds).weighed(whole)
         most = 1.6 * max([*self.rates, accepted.equal_error()[0]])
         reached = accepted.first(lambda at: ~(accepted.far(at) < most))[0]
@@ -111,7 +135,7 @@ class Verification:
         return self._of_draws.get(weights, self._tuned)
 
     def _tuned(self, weights: Weights) -> Tuned:
-        parts = [self._tuned_part(part) for _, part in self.pairs.drawn(weights).parts(_DRAWS)]
+        parts = [self._tuned_part(part) for _, part in self.drawn(weights).parts(_DRAWS)]
         return Tuned(*(np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)))
 
     def _tuned_part(self, drawn: DrawnPairs) -> Tuned:
@@ -253,7 +277,7 @@ class KeptThresholds:
         tuned = self.reference.tuned(weights)
         far, change = (np.full(tuned.tar.shape, np.nan) for _ in range(2))
         binned = self._binned(tuned.places.max(initial=-1) + 1)
-        drawn = self.reference.pairs.drawn(weights)
+        drawn = self.candidate.drawn(weights)
         for part, some in drawn.parts(_DRAWS) if self.reference.rates else ():
             accepted = binned.weighed(some)
             at = np.maximum(tuned.places[:, part], 0)
@@ -287,21 +311,27 @@ def bins_of(similarity: FloatArray, thresholds: FloatArray) -> Labels:
     return np.asarray(len(thresholds) - places, np.int64)
 
 
-def why_unverified(metric: str, pairs: VerifiedPairs, rates: Sequence[float]) -> str:
-    """Say why a metric of verification has no value."""
+def why_unverified(metric: str, side: Verification, rates: Sequence[float]) -> str:
+    """Say why a metric of verification has no value; empty if this side has one."""
+    pairs, known = side.pairs, np.count_nonzero(side.different > NO_SIMILARITY)
     if not len(pairs.different):
         return "there is no different pair: all images have one identity"
     if not len(pairs.same):
         return "there is no same pair: no identity has two images"
+    if not known:
+        return "no different pair has a similarity: embeddings are zero, infinite or NaN"
     if metric.startswith("verification."):
-        return "fewer than two folds of identities have same and different pairs"
+        of_different = pairs.different.fold[side.different > NO_SIMILARITY]
+        few = len({*pairs.folds} & {*of_different.tolist()}) < 2
+        return "fewer than two folds of identities have same and different pairs" if few else ""
     named = (rate for rate in rates if metric.removesuffix(".kept").endswith(at_far(rate)))
-    if (rate := next(named, None)) is not None and not pairs.resolves(rate):
-        return (
-            f"a FAR of {rate:g} is not resolvable with {len(pairs.different)} different pairs; "
-            f"{ceil(RESOLVABLE / rate)} are needed"
-        )
-    return "no threshold separates the pairs: embeddings are zero, infinite or NaN"
+    if (rate := next(named, None)) is None or resolves(rate, known):
+        return ""
+    of = "" if known == len(pairs.different) else " whose embeddings have a direction"
+    return (
+        f"a FAR of {rate:g} is not resolvable with {known} different pairs{of}; "
+        f"{ceil(RESOLVABLE / rate)} are needed"
+    )
 
 
 def thresholds_of(different: FloatArray, *, exact: int, steps: int) -> FloatArray:

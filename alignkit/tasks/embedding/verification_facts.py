@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from alignkit.record import Estimate, FactRow, FactTable, Figure, Mark, Series
 from alignkit.record.figure_facts import FigureSide
 from alignkit.tasks.embedding.embedding_facts import at_far
 from alignkit.tasks.embedding.verification import NO_SIMILARITY, Verification
+from alignkit.tasks.embedding.verified_pairs import RESOLVABLE
 from alignkit.text.numbers import count, grouped
 
 if TYPE_CHECKING:
@@ -27,16 +29,19 @@ _SHOWN = 1e-3
 def verification_figures(one: EmbeddingAnswers, other: EmbeddingAnswers) -> tuple[Figure, ...]:
     """Draw similarities and ROC of two sides; nothing without same and different pairs."""
     sides = one.verification, other.verification
-    if sides[0] is None or sides[1] is None or not (len(sides[0].same) and sides[0].rates):
+    if sides[0] is None or sides[1] is None:
         return ()
     both = sides[0], sides[1]
-    if not all((found > NO_SIMILARITY).any() for e in both for found in (e.same, e.different)):
+    rates = [each for each in both[0].rates if each in both[1].rates]
+    if not (rates and all((each.same > NO_SIMILARITY).any() for each in both)):
         return ()
     whole = np.ones((len(one), 1), np.float32)
     tuned = [each.tuned(whole) for each in both]
-    at = int(np.argmin(np.abs(np.log(np.array(both[0].rates) / _SHOWN))))
-    rate = both[0].rates[at]
-    places = [int(each.places[at, 0]) for each in tuned]
+    rate = min(rates, key=lambda each: abs(math.log(each / _SHOWN)))
+    places = [
+        int(found.places[each.rates.index(rate), 0])
+        for each, found in zip(both, tuned, strict=True)
+    ]
     limits = [float(e.thresholds[p]) for e, p in zip(both, places, strict=True)]
     pairs = one.verified
     assert pairs is not None
@@ -89,11 +94,11 @@ def _densities(both: Sequence[Verification]) -> tuple[Series, ...]:
 def _roc(both: Sequence[Verification], whole: Weights) -> tuple[Series, ...]:
     lines = []
     for each, side in zip(both, _SIDES, strict=True):
-        drawn = each.pairs.drawn(whole)
+        drawn = each.drawn(whole)
         accepted = each.binned(each.thresholds).weighed(drawn)
         every = np.arange(len(each.thresholds))[:, None]
         far, tar = (rate(every)[:, 0] for rate in (accepted.far, accepted.tar))
-        x = np.geomspace(min(1.0, 3 / len(each.different)), 1.0, _POINTS)
+        x = np.geomspace(min(1.0, RESOLVABLE / drawn.different[0]), 1.0, _POINTS)
         y = tar[np.searchsorted(far, x, side="right") - 1]
         lines.append(Series("", tuple(x.tolist()), tuple(y.tolist()), side))
     return tuple(lines)
@@ -102,7 +107,7 @@ def _roc(both: Sequence[Verification], whole: Weights) -> tuple[Series, ...]:
 def _kept_marks(
     both: Sequence[Verification], whole: Weights, rate: float, place: int
 ) -> tuple[Mark, ...]:
-    drawn = both[0].pairs.drawn(whole)
+    drawn = both[1].drawn(whole)
     accepted = both[1].binned(both[0].thresholds[: place + 1]).weighed(drawn)
     marks = (Mark(rate, "FAR tuned for"),)
     realised = float(accepted.far(np.array([place]))[0])
@@ -136,6 +141,6 @@ def thresholds_table(
         columns=("Kept from the reference", "Tuned again on the candidate"),
         rows=tuple(rows),
         note=f"Rates of {count(pairs, 'different pair')} accepted; intervals draw identities and "
-        "tune every threshold again in each draw. A pair whose embedding is zero or not finite is "
-        "rejected.",
+        "tune every threshold again in each draw. A same pair whose embedding is zero or not "
+        "finite is rejected; such a different pair does not count.",
     )

@@ -83,15 +83,16 @@ class VerifiedPairs:
         )
         return DrawnPairs(units, same, different)
 
-    def resolves(self, rate: float) -> bool:
-        """Tell whether the different pairs are enough for a false accept rate."""
-        return rate * len(self.different) >= RESOLVABLE
-
     @property
     def folds(self) -> tuple[int, ...]:
         """The folds that have same and different pairs, ascending."""
         same, different = (set(each.fold.tolist()) for each in (self.same, self.different))
         return tuple(sorted((same & different) - {NO_FOLD}))
+
+
+def resolves(rate: float, different: int) -> bool:
+    """Tell whether so many different pairs are enough for a false accept rate."""
+    return rate * different >= RESOLVABLE
 
 
 def given_pairs(pairs: Pairs, identities: Labels) -> VerifiedPairs:
