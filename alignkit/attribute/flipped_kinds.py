@@ -221,7 +221,7 @@ def _rates(
     drawn = _resampled(here, resamples, rng) - _resampled(there, resamples, rng)
     low, high = percentile_interval(drawn[None])[:, 0]
     before, after = float(here.mean()), float(there.mean())
-    p = _fisher(flips.any(axis=1), inside)
+    p = _fisher(np.atleast_1d(flips.any(axis=1)), inside)
     return before, after, Estimate(before - after, float(low), float(high)), p
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from alignkit.errors import BackendError, ConfigError
 from alignkit.tasks import Task
@@ -136,7 +136,9 @@ class Embedding(Task):
         return EmbeddingAnswers.from_parquet(path)
 
     def predicting(self) -> Embedding:
-        plain = {each.name: each.default for each in fields(self) if not each.compare}
+        plain: dict[str, Any] = {
+            each.name: each.default for each in fields(self) if not each.compare
+        }
         return replace(self, **plain)
 
     def adopt(self, answers: Answers) -> Answers:

@@ -98,7 +98,7 @@ class Verification:
             _similarities(units, place[each.first], place[each.second])
             for each in (pairs.same, pairs.different)
         )
-        known = np.count_nonzero(different > NO_SIMILARITY)
+        known = int(np.count_nonzero(different > NO_SIMILARITY))
         resolved = tuple(rate for rate in rates if resolves(rate, known) and len(same))
         return cls(pairs, same, different, resolved)
 
@@ -313,7 +313,7 @@ def bins_of(similarity: FloatArray, thresholds: FloatArray) -> Labels:
 
 def why_unverified(metric: str, side: Verification, rates: Sequence[float]) -> str:
     """Say why a metric of verification has no value; empty if this side has one."""
-    pairs, known = side.pairs, np.count_nonzero(side.different > NO_SIMILARITY)
+    pairs, known = side.pairs, int(np.count_nonzero(side.different > NO_SIMILARITY))
     if not len(pairs.different):
         return "there is no different pair: all images have one identity"
     if not len(pairs.same):
