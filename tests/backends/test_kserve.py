@@ -165,11 +165,12 @@ def test_an_endpoint_that_accepts_and_says_nothing_is_told(endpoint, scheme):
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
 def test_an_endpoint_that_is_down_is_told(endpoint, scheme):
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
-    backend = KServeBackend(f"{scheme}://127.0.0.1:{port}", "m", timeout=20.0, retries=1)
-    with pytest.raises(BackendError, match=r"no answer in 2 tries: (no connection|UNAVAILABLE)"):
-        backend.open(CHECKPOINT, None, "served")
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # nobody else gets this port, and nobody listens at it
+        url = f"{scheme}://127.0.0.1:{deaf.getsockname()[1]}"
+        backend = KServeBackend(url, "m", timeout=20.0, retries=1)
+        with pytest.raises(BackendError, match=r"in 2 tries: (no connection|UNAVAILABLE)"):
+            backend.open(CHECKPOINT, None, "served")
 
 
 def test_an_endpoint_that_dies_in_the_middle_is_told(monkeypatch):
