@@ -3,6 +3,7 @@
 import ast
 import collections
 import graphlib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,16 @@ def modules() -> list[Path]:
     return [each for each in ROOT.rglob("*.py") if "node_modules" not in each.parts]
 
 
+@cache
+def parsed(module: Path) -> ast.Module:
+    return ast.parse(module.read_text())
+
+
 def rooms_imported(folder: Path) -> set[str]:
     """The other rooms that any import of a room names, late and typing-only ones included."""
     named = set()
     for file in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(parsed(file)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("alignkit."):
                 named.add(node.module.split(".")[1])
             elif isinstance(node, ast.ImportFrom) and node.module == "alignkit":
@@ -51,7 +57,7 @@ def test_no_folder_waits_for_itself():
 
 @pytest.mark.parametrize("folder", folders(), ids=lambda each: each.name)
 def test_a_room_says_in_one_sentence_what_it_is_for(folder):
-    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+    text = ast.get_docstring(parsed(folder / "__init__.py"))
     assert text
     first = text.split("\n\n")[0]
     assert len(first.splitlines()) <= 2
@@ -74,7 +80,7 @@ def test_only_an_experiment_and_a_plan_are_read_as_the_file_says_them():
         f"{module.relative_to(ROOT)}:{node.lineno}"
         for module in modules()
         if module.relative_to(ROOT).parts[0] not in ("experiment", "plan")
-        for node in ast.walk(ast.parse(module.read_text()))
+        for node in ast.walk(parsed(module))
         if isinstance(node, ast.Attribute)
         and node.attr == "content"
         # the body of an HTTP answer
@@ -86,7 +92,7 @@ def test_only_an_experiment_and_a_plan_are_read_as_the_file_says_them():
 def public_names(module: Path) -> set[str]:
     """Classes, constants and type aliases that a module defines at its top."""
     names = set()
-    for node in ast.parse(module.read_text()).body:
+    for node in parsed(module).body:
         if isinstance(node, ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Assign):

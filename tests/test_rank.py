@@ -280,7 +280,7 @@ def test_a_killed_rank_is_told_and_the_same_command_ends_with_the_same_record(
     process = subprocess.Popen(
         torchrun(file, reports), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
-    deadline = time.monotonic() + 200
+    deadline = time.monotonic() + 300
     while not (held := held_in_training(process.pid, reports)):
         assert process.poll() is None, "the run ended before it could be disturbed"
         assert time.monotonic() < deadline

@@ -247,6 +247,6 @@ def test_opening_a_session_says_nothing(model):
     )
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", script, str(model.onnx)],
-        check=True, capture_output=True, text=True, timeout=60,
+        check=True, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert ran.stdout == ran.stderr == ""

@@ -134,8 +134,8 @@ def signalled(case, sent, *command):
                 begun = job.stderr.readline()
                 assert begun, "it ended before it compared an image"
             os.killpg(job.pid, sent)
-            out, err = job.communicate(timeout=60)
-            until = time.monotonic() + 30  # a process that the signal ended may take a moment
+            out, err = job.communicate(timeout=300)
+            until = time.monotonic() + 300  # a process that the signal ended may take a moment
             while (left := running(job.pid)) and time.monotonic() < until:
                 time.sleep(0.05)
             assert not left

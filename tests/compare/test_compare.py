@@ -225,7 +225,7 @@ def test_a_hundred_comparisons_take_seconds():
     befores = [predictions(seed, noise=0.2) for seed in range(3)]
     afters = [predictions(seed + 3, noise=0.4) for seed in range(3)]
     drift(reference=befores, candidate=afters)
-    began = time.perf_counter()
+    began = time.process_time()  # what others do on the machine does not count
     for _ in range(20):
         drift(reference=befores, candidate=afters)
-    assert (time.perf_counter() - began) / 20 < 0.15  # generous: the machine may be shared
+    assert (time.process_time() - began) / 20 < 0.15

@@ -33,5 +33,5 @@ def test_builds_each_backend_once():
 def test_works_in_a_forked_child(jpegs):
     alone = TorchpipeDecoder().decode(jpegs["420"]).image
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        forked = pool.apply_async(TorchpipeDecoder().decode, (jpegs["420"],)).get(timeout=30)
+        forked = pool.apply_async(TorchpipeDecoder().decode, (jpegs["420"],)).get(timeout=300)
     assert np.array_equal(forked.image, alone)

@@ -26,7 +26,8 @@ def test_a_notebook_runs(file, tmp_path):
 
     notebook = nbformat.read(file, as_version=4)
     resources = {"metadata": {"path": str(tmp_path)}}
-    NotebookClient(notebook, timeout=120, resources=resources).execute()
+    patience = {"timeout": 600, "startup_timeout": 300}
+    NotebookClient(notebook, **patience, resources=resources).execute()
     shown = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     assert any("text/html" in output.get("data", {}) for output in shown)
     # results go to the notebook alone

@@ -50,9 +50,9 @@ def run(found, tmp_path):
 def test_endpoints_that_misbehave_fail_their_own_cells_alone(tmp_path, monkeypatch):
     pytest.importorskip("tritonclient.http.aio", reason="needs the extra kserve")
     monkeypatch.setenv("ENDPOINT_TOKEN", "Bearer hunter2-hunter2")
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        down = f"http://127.0.0.1:{gone.getsockname()[1]}"
-    with faulty() as endpoint:
+    with socket.socket() as deaf, faulty() as endpoint:
+        deaf.bind(("127.0.0.1", 0))  # nobody else gets this port, and nobody listens at it
+        down = f"http://127.0.0.1:{deaf.getsockname()[1]}"
         endpoint.classes = 10
         endpoint.describe()
         found = experiment(

@@ -168,7 +168,7 @@ class KillsItsReader:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_killed_worker_is_told_with_what_to_do_and_the_same_epoch_begins_again(tmp_path, workers):
     inner = DataLoader(
-        KillsItsReader(tmp_path / "once"), batch_size=4, num_workers=workers, timeout=60,
+        KillsItsReader(tmp_path / "once"), batch_size=4, num_workers=workers, timeout=300,
         multiprocessing_context="fork",
     )  # fmt: skip
     loader = MixedLoader(inner, CPU, GPU)

@@ -35,7 +35,7 @@ class Group:
 
     def __init__(self, world):
         self.world = world
-        self.barrier = Barrier(world, timeout=60)
+        self.barrier = Barrier(world, timeout=300)
         self.values = [None] * world
         self.gathered = []
 

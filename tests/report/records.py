@@ -3,6 +3,8 @@ same on every machine."""
 
 import math
 import random
+from collections import Counter
+from functools import cache
 from itertools import chain, product
 
 import numpy as np
@@ -76,6 +78,7 @@ gate: {informational: true, rules: [{metric: churn, fail: 0.02}, {metric: recall
 """
 
 
+@cache
 def predictions(trained, seed, evaluated, runtime):
     """Class of each image: a margin per image, shifted by the distance of the two paths."""
     model = random.Random(f"{trained} {seed}")
@@ -90,22 +93,21 @@ def predictions(trained, seed, evaluated, runtime):
         )
         margin = margins[index] + hard + RUNTIME_NOISE[runtime] * noise.gauss(0, 1)
         found.append(index % 10 if margin > 0 else (index + 1 + index % 3) % 10)
-    return found
+    return tuple(found)
 
 
 def class_counts(predicted):
-    rows = []
-    for label, name in enumerate(CLASSES):
-        right = sum(p == label for i, p in enumerate(predicted) if i % 10 == label)
-        rows.append(
-            ClassCounts(
-                name=name,
-                true_positive=right,
-                false_positive=sum(p == label for p in predicted) - right,
-                false_negative=len(predicted) // 10 - right,
-            )
+    answered = Counter(predicted)
+    right = Counter(p for i, p in enumerate(predicted) if p == i % 10)
+    return tuple(
+        ClassCounts(
+            name=name,
+            true_positive=right[label],
+            false_positive=answered[label] - right[label],
+            false_negative=len(predicted) // 10 - right[label],
         )
-    return tuple(rows)
+        for label, name in enumerate(CLASSES)
+    )
 
 
 def class_recall(each):
@@ -195,6 +197,7 @@ def excuse(trained, evaluated, runtime):
     return None
 
 
+@cache
 def cells_and_matrix():
     reached = {
         (t, s, e, f"{b} {p}"): predictions(t, s, e, f"{b} {p}")

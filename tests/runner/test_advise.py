@@ -1,5 +1,7 @@
 """Advice is found on training images, becomes a path of the run, and is held to its promise."""
 
+import shutil
+
 import numpy as np
 import pytest
 import yaml
@@ -49,6 +51,15 @@ def run(folder, advise):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     return run(tmp_path_factory.mktemp("training"), AREA)
+
+
+@pytest.fixture
+def begun(trained, tmp_path):
+    """A folder whose reports hold the models of the experiment, trained, and nothing else."""
+    for made in ("prepared", "trainings"):
+        kept = trained[1].parents[1] / ".cache" / made
+        shutil.copytree(kept, tmp_path / "reports" / ".cache" / made)
+    return tmp_path
 
 
 def predicted(run, trained_with, evaluated_with):
@@ -123,8 +134,8 @@ def test_an_advised_run_is_not_done_twice(trained, tmp_path):
     assert again == (record, folder)
 
 
-def test_advised_serving_trains_nothing_more_and_expects_what_attribution_leaves(tmp_path):
-    record, _ = run(tmp_path, SERVING)
+def test_advised_serving_trains_nothing_more_and_expects_what_attribution_leaves(begun):
+    record, _ = run(begun, SERVING)
     (advice,) = record.advice
     assert {training.preprocess for training in record.trainings} == {"opencv", "pillow"}
     assert advice.label == "opencv ▸ opencv"  # the reference itself is among what may be chosen
@@ -135,14 +146,12 @@ def test_advised_serving_trains_nothing_more_and_expects_what_attribution_leaves
     assert "served with opencv ▸ opencv instead" in advice.sentence
 
 
-def test_a_path_that_truncates_colours_is_served_half_a_level_brighter_too(tmp_path):
-    file = written(tmp_path, SERVING)
+def test_a_path_that_truncates_colours_is_served_half_a_level_brighter_too(begun):
+    file = written(begun, SERVING)
     pillow = "pillow: {preset: pillow-train, size: 32}"
     gpu = "gpu: {preset: torchpipe-gpu-surrogate, size: 32}"
     file.write_text(file.read_text().replace(pillow, gpu))
-    ran = run_experiment(
-        load_experiment(file), Context(Workspace(tmp_path / "reports"), NoProgress())
-    )
+    ran = run_experiment(load_experiment(file), Context(Workspace(begun / "reports"), NoProgress()))
     searched, half = ran[0].advice
     assert (searched.advised, half.advised) == ("advised-gpu", "advised-gpu-half-level")
     served = load_experiment(file).paths[1]
@@ -211,7 +220,7 @@ def test_half_a_level_is_kept_only_where_churn_surely_falls(low, high, kept):
     assert churn_falls(Estimate(value=(low + high) / 2, low=low, high=high)) is kept
 
 
-def test_a_search_without_a_result_leaves_the_rest_of_the_run_whole(tmp_path, monkeypatch):
+def test_a_search_without_a_result_leaves_the_rest_of_the_run_whole(begun, monkeypatch):
     from alignkit import search
     from alignkit.errors import NothingCompared
 
@@ -219,7 +228,7 @@ def test_a_search_without_a_result_leaves_the_rest_of_the_run_whole(tmp_path, mo
         raise NothingCompared("no configuration prepares every image")
 
     monkeypatch.setattr(search, "match", refuse)
-    record, _ = run(tmp_path, AREA)
+    record, _ = run(begun, AREA)
     (advice,) = record.advice
     assert advice.reason == "no configuration prepares every image"
     assert advice.drift == ()
@@ -227,13 +236,13 @@ def test_a_search_without_a_result_leaves_the_rest_of_the_run_whole(tmp_path, mo
     assert isinstance(record, RunRecord)
 
 
-def test_what_is_nearest_already_is_not_advised_again(tmp_path):
-    file = written(tmp_path, AREA)
+def test_what_is_nearest_already_is_not_advised_again(begun):
+    file = written(begun, AREA)
     text = file.read_text().replace("{preset: pillow-train, size: 32}",
                                     "{decode: pillow, resize: {name: opencv, size: 32}}")  # fmt: skip
     file.write_text(text)
     record, _ = run_experiment(
-        load_experiment(file), Context(Workspace(tmp_path / "reports"), NoProgress())
+        load_experiment(file), Context(Workspace(begun / "reports"), NoProgress())
     )
     assert (
         record.advice[0].reason == "the models are already trained with the nearest configuration"

@@ -320,7 +320,7 @@ def test_a_killed_run_continues_and_ends_with_the_same_record(tmp_path):
         # the order of sums depends on the number of threads
         env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not list(reports.glob(".cache/unfinished/trainings-*/state.pt")):
         assert process.poll() is None, "the run ended before it could be killed"
         assert time.monotonic() < deadline
@@ -470,7 +470,7 @@ def test_a_second_process_in_the_same_folder_is_refused(finished, tmp_path):
     file = write_small(tmp_path, seeds="[0, 1]")
     line = command(file, workspace.root)
     with workspace.lock(folder):
-        done = subprocess.run(line, check=False, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(line, check=False, capture_output=True, text=True, timeout=300)
     assert done.returncode == 3
     assert "another alignkit is running" in done.stderr
     assert "Traceback" not in done.stderr

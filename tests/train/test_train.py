@@ -109,7 +109,7 @@ def test_a_finished_training_is_not_done_again(tmp_path):
 def test_a_killed_training_goes_on_and_ends_with_the_same_bits(tmp_path):
     root = Path(__file__).resolve().parents[2]
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, tmp_path / "killed"], check=False, cwd=root, timeout=120
+        [sys.executable, "-c", KILLED, tmp_path / "killed"], check=False, cwd=root, timeout=300
     )
     assert killed.returncode == -signal.SIGKILL
     told = []
