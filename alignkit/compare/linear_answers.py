@@ -42,7 +42,8 @@ _Linear = TypeVar("_Linear", bound=LinearAnswers)
 def between(own: Logits, other: Logits, share: float) -> Logits:
     """Mix outputs in float64, and round to float32: exactly ``own`` at 0 and ``other`` at 1."""
     with np.errstate(invalid="ignore", over="ignore"):
-        mixed: Logits = ((1 - share) * own.astype(np.float64) + share * other).astype(np.float32)
+        ends = own.astype(np.float64), other.astype(np.float64)
+        mixed: Logits = ((1 - share) * ends[0] + share * ends[1]).astype(np.float32)
     return mixed
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import ROUND_DOWN, Decimal
+from decimal import Context as DecimalContext
 
 import numpy as np
 
@@ -61,11 +63,9 @@ def rounded_down(value: float) -> float:
     """
     if value <= 0:
         return 0.0
-    unit = 10.0 ** (math.floor(math.log10(value)) - _DIGITS + 1)
-    steps = math.ceil(value / unit) - 1
     # an answer may change at the limit itself
-    steps -= steps * unit >= value
-    return float(f"{steps * unit:.{_DIGITS}g}")
+    below = Decimal(float(np.nextafter(value, 0.0)))
+    return float(DecimalContext(prec=_DIGITS, rounding=ROUND_DOWN).create_decimal(below))
 
 
 def logit_tolerance(row: StoredRow, budget: float) -> LogitTolerance:
