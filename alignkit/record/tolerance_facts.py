@@ -13,9 +13,9 @@ from alignkit.record.path_facts import PathFacts
 from alignkit.record.stored import STRICT, Command, Count, Placed, Real, Stored
 from alignkit.task_facts import TaskFacts
 
-MOST = 3.0
+MOST_FACTOR = 3.0
 """Greatest multiple of a pixel difference that is looked at."""
-Source = Literal[
+CurveSource = Literal[
     "line, checked", "line, not checked", "line to 1, measured beyond", "measured points"
 ]
 """Where a curve comes from: the outputs on a line between the two paths', or, where the network
@@ -123,7 +123,7 @@ class SeedCurve(Stored):
 
     seed: int
     images: Count
-    source: Source
+    source: CurveSource
     limit: Limit
     points: tuple[CurvePoint, ...]
     checks: tuple[LineCheck, ...] = ()

@@ -21,27 +21,27 @@ from alignkit.outcome import Measured, capture
 from alignkit.record import Cell, RunRecord
 from alignkit.record.cell_facts import ALPHA
 from alignkit.record.tolerance_facts import (
-    MOST,
+    MOST_FACTOR,
     CurvePoint,
+    CurveSource,
     Limit,
     LineCheck,
     PixelTolerance,
     SeedCurve,
-    Source,
 )
 from alignkit.studies.tolerance.line_models import LineModels
 from alignkit.studies.tolerance.logit_limits import limit_of, too_few
 from alignkit.studies.tolerance.stored_row import StoredRow
 
-POINTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, MOST)
-CHECKED = (0.25, 0.5, 2.0)
+POINTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, MOST_FACTOR)
+CHECK_AT = (0.25, 0.5, 2.0)
 """Multiples of the difference at which the network is run; at 0 and 1 the line is exact."""
 _CHECK_IMAGES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """A network run between two paths, at each of `CHECKED`."""
+class CheckedLine:
+    """A network run between two paths, at each of `CHECK_AT`."""
 
     points: tuple[CurvePoint, ...]
     """The network's answers to at most 1,000 images."""
@@ -93,11 +93,11 @@ def pixel_tolerances(
 
 def _seed_checked(
     models: LineModels | None, row: StoredRow, seed: int, served: _Served
-) -> dict[str, Checked | str]:
+) -> dict[str, CheckedLine | str]:
     """Run a seed's network between its path and each other; a reason where that is impossible."""
     if models is None:
         return dict.fromkeys(served, "the check was not asked for")
-    found: dict[str, Checked | str] = {}
+    found: dict[str, CheckedLine | str] = {}
 
     def work() -> None:
         with models.opened(row, seed) as session:
@@ -122,8 +122,8 @@ def _seed_checked(
 
 def checked_line(
     reference: LinearAnswers, candidate: LinearAnswers, at: At, metrics: Sequence[str]
-) -> Checked:
-    """Run the network at each of `CHECKED`, on at most 1,000 images, and compare with the line.
+) -> CheckedLine:
+    """Run the network at each of `CHECK_AT`, on at most 1,000 images, and compare with the line.
 
     No output there was used to draw the line, so that all images are held out.
     """
@@ -132,7 +132,7 @@ def checked_line(
     home, other = reference.rows(drawn), candidate.rows(drawn)
     turns = turning_points(home, other)
     points, checks = [], []
-    for factor in CHECKED:
+    for factor in CHECK_AT:
         answered = at(home, factor)
         predicted, measured = turns < factor, home.changed(answered)
         alone = int((predicted & ~measured).sum()), int((measured & ~predicted).sum())
@@ -150,7 +150,7 @@ def checked_line(
         )
     adjusted = holm([each.p for each in checks])
     both = zip(checks, adjusted, strict=True)
-    return Checked(tuple(points), tuple(replace(each, p=p) for each, p in both))
+    return CheckedLine(tuple(points), tuple(replace(each, p=p) for each, p in both))
 
 
 def curve(
@@ -158,7 +158,7 @@ def curve(
     reference: LinearAnswers,
     candidate: LinearAnswers,
     budget: float,
-    checked: Checked | str,
+    checked: CheckedLine | str,
     metrics: Sequence[str],
 ) -> SeedCurve:
     """Draw a model's curve: by the line as far as ``checked`` does not contradict it.
@@ -171,8 +171,8 @@ def curve(
     }
     ran = {} if isinstance(checked, str) else {each.factor: each for each in checked.points}
     wrong = () if isinstance(checked, str) else checked.contradicted
-    source: Source = "line, not checked" if isinstance(checked, str) else "line, checked"
-    limit = limit_of(turns, budget, MOST)
+    source: CurveSource = "line, not checked" if isinstance(checked, str) else "line, checked"
+    limit = limit_of(turns, budget, MOST_FACTOR)
     if any(each < 1 for each in wrong):
         source = "measured points"
         drawn = {**ran, 1.0: drawn[1.0]}

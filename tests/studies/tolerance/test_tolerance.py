@@ -11,11 +11,11 @@ from alignkit.compare.predictions import Predictions
 from alignkit.errors import NothingCompared
 from alignkit.progress import NoProgress
 from alignkit.record.document import read_record, write_record
-from alignkit.record.tolerance_facts import MOST, ToleranceDocument
+from alignkit.record.tolerance_facts import MOST_FACTOR, ToleranceDocument
 from alignkit.studies.tolerance import tolerance
 from alignkit.studies.tolerance.logit_limits import limit_of, rounded_down
 from alignkit.studies.tolerance.pixel_curves import (
-    CHECKED,
+    CHECK_AT,
     checked_line,
     curve,
     mean_levels,
@@ -87,8 +87,8 @@ def test_a_limit_holds_for_new_images_in_95_of_100_samples():
 
 
 def test_a_limit_beyond_all_that_was_looked_at_is_open():
-    found = limit_of(np.full(700, np.inf), 0.005, MOST)
-    assert (found.value, found.more) == (MOST, True)
+    found = limit_of(np.full(700, np.inf), 0.005, MOST_FACTOR)
+    assert (found.value, found.more) == (MOST_FACTOR, True)
     none = limit_of(np.full(700, np.inf), 0.005)
     assert (none.value, none.reason) == (None, "no change of the outputs exceeds it")
 
@@ -105,7 +105,7 @@ def test_rounding_down_stays_below_with_three_digits():
 def test_a_linear_network_is_predicted_to_the_image():
     sides = made(0)
     checked = checked_line(*sides, network(*sides, lambda t: 0.0), METRICS)
-    assert [each.factor for each in checked.checks] == [*CHECKED]
+    assert [each.factor for each in checked.checks] == [*CHECK_AT]
     assert all(e.only_predicted == e.only_measured == 0 for e in checked.checks)
     assert checked.contradicted == ()
     found = curve(3, *sides, 0.05, checked, METRICS)
