@@ -170,9 +170,15 @@ def curve(
         each: _point(reference, reference.toward(candidate, each), each, metrics) for each in POINTS
     }
     ran = {} if isinstance(checked, str) else {each.factor: each for each in checked.points}
-    wrong = () if isinstance(checked, str) else checked.contradicted
     source: CurveSource = "line, not checked" if isinstance(checked, str) else "line, checked"
     limit = limit_of(turns, budget, MOST_FACTOR)
+    wrong = set() if isinstance(checked, str) else set(checked.contradicted)
+    # few images show no contradiction, and a limit must not lie beyond a point that exceeds it
+    wrong |= {
+        each.factor
+        for each in ran.values()
+        if each.factor <= (limit.value or 0) and each.changed > budget * each.images
+    }
     if any(each < 1 for each in wrong):
         source = "measured points"
         drawn = {**ran, 1.0: drawn[1.0]}

@@ -1,5 +1,7 @@
 """Tolerances of outputs and of pixels, on made logits and against independent computations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import beta, binom
@@ -162,6 +164,22 @@ def test_a_network_that_bends_beyond_the_second_path_keeps_the_line_between_both
     # twice the difference is measured to change more than the budget
     assert (wide.limit.value, wide.limit.more) == (1.0, False)
     assert [each.factor for each in wide.points] == [0.25, 0.5, 0.75, 1.0, 2.0]
+
+
+def test_a_limit_never_lies_beyond_a_point_that_was_measured_to_exceed_the_budget():
+    sides = made(3)
+    checked = checked_line(*sides, network(*sides, lambda t: 0.0), METRICS)
+    quarter, half, twice = checked.points
+    # 25 % at half the difference, and no test that shows a contradiction
+    bent = replace(checked, points=(quarter, replace(half, changed=200), twice))
+    assert bent.contradicted == ()
+    line = curve(0, *sides, 0.2, checked, METRICS)
+    assert line.source == "line, checked"
+    assert line.limit.value > 1
+    found = curve(0, *sides, 0.2, bent, METRICS)
+    assert (found.source, found.limit.value) == ("measured points", 0.25)
+    # a limit before that point stays
+    assert curve(0, *sides, 0.01, bent, METRICS).source == "line, checked"
 
 
 def test_measured_points_end_at_the_first_that_exceeds_the_budget():
