@@ -77,6 +77,10 @@ COMMANDS = {
         "bisect_command:bisect",
         "Find the first layer at which two runtimes of a model, or two graphs, diverge.",
     ),
+    "tolerance": Late(
+        "tolerance_command:tolerance",
+        "Find how much difference of logits and of pixels the models of a run bear.",
+    ),
     "build": Late(
         "build_command:build",
         "Build the engines of an experiment on this machine, without running them.",

@@ -103,6 +103,8 @@ class Answers(ABC):
     """Names of the data's classes; empty if the images have no labels."""
     no_logits: ClassVar[str] = "the answers of this task are no logits"
     """Why there is no `distance`, for a task that does not compute it."""
+    no_leads: ClassVar[str] = "no margin of the outputs says how much change an answer bears"
+    """Why they are no `alignkit.compare.linear_answers.LinearAnswers`."""
     together: ClassVar[bool] = False
     """Whether an image's answer depends on the other images, as its nearest neighbour does. Those
     to parts of the images are then joined, by `raw_rows`, before they are compared."""

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels, Logits
-from alignkit.compare.answers import Answers
 from alignkit.compare.class_tallies import ClassTallies
+from alignkit.compare.linear_answers import LinearAnswers, between
 from alignkit.compare.metrics import (
     METRICS,
     NO_PREDICTION,
@@ -33,7 +33,7 @@ _CLASSES_KEY, _OUTSIDE_KEY = b"classes", b"outside"  # metadata keys of the Parq
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions(Answers):
+class Predictions(LinearAnswers):
     """Logits, labels and sample ids, in the order of the data set.
 
     Images without labels have no class: all names of the model's outputs are ``outside``.
@@ -119,6 +119,23 @@ class Predictions(Answers):
         """Tell, (n,), whether the predicted class is another one."""
         changed: npt.NDArray[np.bool_] = self.predicted != other.predicted
         return changed
+
+    def leads(self, other: Predictions) -> FloatArray:
+        """Compute half of each logit's distance from that of the class predicted here.
+
+        Both logits may move by e, so that their difference changes by 2 e; (n, outputs).
+        """
+        logits, rows = other.logits.astype(np.float64), np.arange(len(self))
+        with np.errstate(invalid="ignore"):  # infinite logits that are equal
+            leads: FloatArray = (logits[rows, self.predicted, None] - logits) / 2
+        leads[rows, self.predicted] = np.inf
+        unknown = np.isnan(logits).any(axis=1) | (self.predicted == NO_PREDICTION)
+        leads[unknown] = np.nan
+        return leads
+
+    def toward(self, other: Predictions, share: float) -> Predictions:
+        """Mix the logits: own at 0, the other's at 1."""
+        return replace(self, logits=between(self.logits, other.logits, share))
 
     def quality(self) -> FloatArray:
         """Return 1 where the predicted class is the label, else 0; NaN without labels."""

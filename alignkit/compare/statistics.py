@@ -203,6 +203,57 @@ def _least(enough: Callable[[int], bool], low: int) -> int | None:
     return low
 
 
+def exact_interval(count: int, n: int) -> tuple[float, float]:
+    """Compute the 95 % interval of a share of which ``count`` of n images are an example.
+
+    Each end is exact (Clopper and Pearson, Biometrika 26, 1934): too few or too many images are
+    found with a probability of at most 2.5 %.
+    """
+    from scipy.special import betaincinv
+
+    tail = (1 - _LEVEL) / 2
+    low = float(betaincinv(count, n - count + 1, tail)) if count else 0.0
+    high = float(betaincinv(count + 1, n - count, 1 - tail)) if count < n else 1.0
+    return low, high
+
+
+def greatest_share(count: int, n: int) -> float:
+    """Compute the one-sided 95 % upper bound of a share of which ``count`` of n are an example.
+
+    It is the upper end of Clopper's and Pearson's interval with all 5 % on its side.
+
+    >>> round(greatest_share(0, 598), 5)
+    0.005
+    """
+    from scipy.special import betaincinv
+
+    return float(betaincinv(count + 1, n - count, _LEVEL)) if count < n else 1.0
+
+
+def most_within(share: float, n: int) -> int | None:
+    """Find the greatest count whose `greatest_share` among n images is at most ``share``.
+
+    ``None`` if even 0 exceeds it: `images_for_none` says how many images it takes.
+    """
+    from scipy.special import bdtr
+
+    # the bound is at most the share where so few have a probability of 5 % or less
+    counts = np.arange(n + 1)
+    fitting = np.flatnonzero(bdtr(counts, n, share) <= 1 - _LEVEL)
+    return int(fitting[-1]) if len(fitting) else None
+
+
+def images_for_none(share: float) -> int:
+    """Count the images of which none may change so that the share of changes is below ``share``.
+
+    About 3 / share (Hanley and Lippman-Hand, JAMA 249, 1983).
+
+    >>> images_for_none(0.005)
+    598
+    """
+    return math.ceil(math.log(1 - _LEVEL) / math.log1p(-share))
+
+
 def rule_of_three(n: int) -> float:
     """Return 3.69 / n: the share of flips of which n images show none in at most 1 case of 40.
 

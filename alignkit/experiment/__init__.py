@@ -47,7 +47,13 @@ def load_experiment(
     Raises one `ConfigError` that lists every mistake as ``file:line:col: a.b.c: message``, with the
     line and a caret below it.
     """
-    text = read_yaml(path)
+    return experiment_of_text(read_yaml(path), path, overrides, quick=quick)
+
+
+def experiment_of_text(
+    text: str, path: Path, overrides: Sequence[str] = (), *, quick: bool = False
+) -> Experiment:
+    """Do what `load_experiment` does with the text of a file, which a run's record holds too."""
     source = _parsed(text, path, overrides)
     # after a syntax error there is no document; everything else would be a consequence
     if source.value is not None or not source.problems:

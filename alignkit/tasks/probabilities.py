@@ -36,3 +36,16 @@ def above(
         # in float64 the model's own 0.3 would exceed a limit of 0.3
         return np.asarray(scores > np.asarray(limits, np.float32))
     return np.asarray(probabilities(scores, kind) > np.asarray(limits))
+
+
+def score_limits(limits: Sequence[float], kind: Scores) -> FloatArray:
+    """Return the score at which each probability reaches its limit, (limits,), for `above`.
+
+    Infinite for a probability of 0 or 1, which no finite logit has.
+    """
+    if kind == "as-is":
+        return np.asarray(limits, np.float32).astype(np.float64)
+    wide = np.asarray(limits, np.float64)
+    with np.errstate(divide="ignore"):
+        found: FloatArray = np.log(wide) - np.log1p(-wide)
+    return found

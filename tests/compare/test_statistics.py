@@ -4,18 +4,23 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import norm, ttest_1samp
+from scipy.stats import binom, norm, ttest_1samp
 from scipy.stats import t as student
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
 
 from alignkit.compare.statistics import (
     RequiredSample,
     change_p,
     detectable_effect,
     discordance_bound,
+    exact_interval,
+    greatest_share,
     holm,
+    images_for_none,
     mcnemar,
+    most_within,
     percentile_interval,
     required_sample,
     t_over_normal,
@@ -33,6 +38,26 @@ def test_holm_equals_statsmodels():
     theirs = multipletests(p_values, method="holm")[1]
     assert holm(p_values) == pytest.approx(theirs.tolist())
     assert holm([]) == ()
+
+
+@pytest.mark.parametrize(("count", "n"), [(0, 1), (0, 40), (1, 40), (7, 1000), (39, 40), (40, 40)])
+def test_exact_intervals_equal_statsmodels(count, n):
+    theirs = proportion_confint(count, n, alpha=0.05, method="beta")
+    assert exact_interval(count, n) == pytest.approx(theirs, abs=1e-12)
+    # one-sided: all of the 5 % lies on one side of an interval of 90 %
+    _, high = proportion_confint(count, n, alpha=0.10, method="beta")
+    assert greatest_share(count, n) == pytest.approx(high, abs=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.005, 0.01, 0.2, 0.9])
+def test_the_budget_of_images_is_the_last_whose_bound_is_within_it(share):
+    for n in (1, 50, 598, 1000, 5000):
+        most = most_within(share, n)
+        fits = [greatest_share(count, n) <= share for count in range(n + 1)]
+        assert most == (sum(fits) - 1 if fits[0] else None)
+        assert (most is not None) == (n >= images_for_none(share))
+        if most is not None:  # by the definition of a binomial tail
+            assert binom.cdf(most, n, share) <= 0.05 < binom.cdf(most + 1, n, share)
 
 
 @pytest.mark.parametrize(

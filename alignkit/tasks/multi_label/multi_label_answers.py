@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from alignkit.annotations import LabelSet
 from alignkit.arrays import FloatArray, Labels, Logits
-from alignkit.compare.answers import Answers, RatioOfSums, Weights
+from alignkit.compare.answers import RatioOfSums, Weights
+from alignkit.compare.linear_answers import LinearAnswers, between
 from alignkit.compare.metrics import ClassCountArrays, logit_distance, mean_apart
 from alignkit.compare.parquet_file import ids_of, numbers_of
 from alignkit.errors import DataError
@@ -24,7 +25,7 @@ from alignkit.tasks import ClassMap
 from alignkit.tasks.answers_file import read_answers, write_answers
 from alignkit.tasks.class_sums import ClassSums, class_ratios, mean_of_defined
 from alignkit.tasks.multi_label.average_precision import average_precision
-from alignkit.tasks.probabilities import Scores, above, probabilities
+from alignkit.tasks.probabilities import Scores, above, probabilities, score_limits
 
 if TYPE_CHECKING:
     from alignkit.tasks import Records
@@ -75,7 +76,7 @@ class LabelTallies:
 
 
 @dataclass(frozen=True, eq=False)
-class MultiLabelAnswers(Answers):
+class MultiLabelAnswers(LinearAnswers):
     """Scores and true labels of images; see `alignkit.compare.answers.Answers`."""
 
     ids: tuple[str, ...]
@@ -184,6 +185,17 @@ class MultiLabelAnswers(Answers):
         """Tell, (n,), whether a label appears or vanishes."""
         found: _Marked = (self.given != other.given).any(axis=1)
         return found
+
+    def leads(self, other: MultiLabelAnswers) -> FloatArray:
+        """Compute each score's distance from its threshold, on the side where it is here."""
+        beyond = other.scores.astype(np.float64) - score_limits(self.limits, self.kind)
+        leads: FloatArray = np.where(self.given, beyond, -beyond)
+        leads[np.isnan(self.scores)] = np.nan
+        return leads
+
+    def toward(self, other: MultiLabelAnswers, share: float) -> MultiLabelAnswers:
+        """Mix the scores: own at 0, the other's at 1."""
+        return replace(self, scores=between(self.scores, other.scores, share))
 
     def quality(self) -> FloatArray:
         """Compute the Jaccard index of each image's labels, (n,); 1 if it has and gets none."""

@@ -1,0 +1,81 @@
+"""`alignkit tolerance`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from alignkit.cli.arguments import Json, JsonOut, ProgressOption, Quiet, display, json_paths
+from alignkit.errors import ConfigError
+from alignkit.extras import require_libraries
+
+
+def tolerance(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN_DIR", help="Folder of a run: reports/<experiment>/<run>.")
+    ],
+    budget: Annotated[
+        str,
+        typer.Option(
+            metavar="SHARE", help="Greatest share of answers that may change: 0.5% or 0.005."
+        ),
+    ] = "0.5%",
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check/--no-check",
+            help="Run the models between the paths, and replace a curve that they contradict.",
+        ),
+    ] = True,
+    as_json: Json = False,
+    out: JsonOut = [],  # noqa: B006 - typer copies it
+    progress: ProgressOption = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Find how much difference of logits and of pixels the models of a run bear.
+
+    Prints the greatest |Δlogit| with which no more answers than the budget can change, as
+    `polygraphy run` takes it, and how much of the difference of each two paths may be served.
+    Exit codes: 0 measured, whatever the result · 2 usage, or stored work is gone · 4 a library is
+    missing · 5 no model ran, or answers of its task have no tolerance.
+    """
+    from alignkit.stored_file import write_output
+    from alignkit.studies.tolerance import tolerance as measured
+    from alignkit.text.tolerance_words import tolerance_text
+
+    files, share = json_paths(out), budget_share(budget)
+    require_libraries("scipy")
+    found = measured(
+        run,
+        budget=share,
+        check=check,
+        command=shlex.join(["alignkit", *sys.argv[1:]]),
+        progress=display(progress, quiet=quiet),
+    )
+    document = found.model_dump_json(indent=1)
+    print(document if as_json else tolerance_text(found))
+    for path in files:
+        write_output(path, document + "\n")
+
+
+def budget_share(text: str) -> float:
+    """Read a share of answers, ``0.5%`` or ``0.005``; raise `ConfigError` unless 0 < share < 1.
+
+    >>> budget_share("0.5 %"), budget_share("0.005")
+    (0.005, 0.005)
+    """
+    number = text.strip()
+    percent = number.endswith("%")
+    try:
+        share = float(number.removesuffix("%")) / (100 if percent else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:  # NaN too
+        raise ConfigError(
+            f"--budget {text}: give a share of answers above 0 and below 100 %, as 0.5% or 0.005"
+        )
+    return share

@@ -1,0 +1,268 @@
+"""Answers that change along the difference of two paths: predicted on a line, and checked.
+
+The outputs at ``A + t · (B - A)`` are taken as linear in t, known at t = 0 and 1 from the run. The
+network is then run at other t; where it contradicts the line, only its own points are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from alignkit.compare.answers import aligned, plain_metrics
+from alignkit.compare.image_table import LAST
+from alignkit.compare.linear_answers import LinearAnswers, turning_points
+from alignkit.compare.statistics import exact_interval, greatest_share, holm, mcnemar
+from alignkit.errors import NothingCompared
+from alignkit.outcome import Measured, capture
+from alignkit.record import Cell, RunRecord
+from alignkit.record.cell_facts import ALPHA
+from alignkit.record.tolerance_facts import (
+    MOST_FACTOR,
+    CurvePoint,
+    CurveSource,
+    Limit,
+    LineCheck,
+    PixelTolerance,
+    SeedCurve,
+)
+from alignkit.studies.tolerance.line_models import LineModels
+from alignkit.studies.tolerance.logit_limits import limit_of, too_few
+from alignkit.studies.tolerance.stored_row import StoredRow
+
+POINTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, MOST_FACTOR)
+CHECK_AT = (0.25, 0.5, 2.0)
+"""Multiples of the difference at which the network is run; at 0 and 1 the line is exact."""
+_CHECK_IMAGES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedLine:
+    """A network run between two paths, at each of `CHECK_AT`."""
+
+    points: tuple[CurvePoint, ...]
+    """The network's answers to at most 1,000 images."""
+    checks: tuple[LineCheck, ...]
+    """The same beside the line; p-values adjusted."""
+
+    @property
+    def contradicted(self) -> tuple[float, ...]:
+        """Where the network changes more or fewer answers than the line, beyond chance."""
+        return tuple(each.factor for each in self.checks if each.p < ALPHA)
+
+
+At: TypeAlias = Callable[[LinearAnswers, float], LinearAnswers]
+"""Runs the network for the images of given answers at a multiple of the difference."""
+_Served: TypeAlias = Mapping[str, Mapping[int, Cell]]
+"""Path → seed → its cell in the row's runtime."""
+
+
+def pixel_tolerances(
+    row: StoredRow, budget: float, models: LineModels | None, advance: Callable[[], None]
+) -> tuple[PixelTolerance, ...]:
+    """Draw the curve of each other path in the row's runtime; check it if ``models`` are given.
+
+    ``advance`` is called after each seed.
+    """
+    own = row.place.column
+    served = {
+        place.column.preprocess: {each.seed: each for each in cells}
+        for place, cells in row.others().items()
+        if place.column.names[1:] == own.names[1:]
+    }
+    curves: dict[str, list[SeedCurve]] = {name: [] for name in served}
+    reasons: dict[str, str] = {}
+    for seed in row.homes:
+        checked = _seed_checked(models, row, seed, served)
+        for name, cells in served.items():
+            if seed not in cells:
+                continue
+            try:
+                home, other = aligned(row.home(seed), row.answers(cells[seed]))
+            except NothingCompared as error:
+                reasons[name] = str(error)
+            else:
+                names = row.record.task.matrices
+                curves[name].append(curve(seed, home, other, budget, checked[name], names))
+        advance()
+    return tuple(_joined(row, name, curves[name], reasons.get(name, "")) for name in served)
+
+
+def _seed_checked(
+    models: LineModels | None, row: StoredRow, seed: int, served: _Served
+) -> dict[str, CheckedLine | str]:
+    """Run a seed's network between its path and each other; a reason where that is impossible."""
+    if models is None:
+        return dict.fromkeys(served, "the check was not asked for")
+    found: dict[str, CheckedLine | str] = {}
+
+    def work() -> None:
+        with models.opened(row, seed) as session:
+            for name, cells in served.items():
+                if seed not in cells:
+                    continue
+
+                def at(images: LinearAnswers, factor: float, name: str = name) -> LinearAnswers:
+                    return session.answers(name, images.ids, factor)
+
+                try:
+                    sides = aligned(row.home(seed), row.answers(cells[seed]))
+                    found[name] = checked_line(*sides, at, row.record.task.matrices)
+                except NothingCompared as error:
+                    found[name] = str(error)
+
+    ended = capture(work)
+    if isinstance(ended, Measured):
+        return found
+    return {name: found.get(name, ended.message) for name in served}
+
+
+def checked_line(
+    reference: LinearAnswers, candidate: LinearAnswers, at: At, metrics: Sequence[str]
+) -> CheckedLine:
+    """Run the network at each of `CHECK_AT`, on at most 1,000 images, and compare with the line.
+
+    No output there was used to draw the line, so that all images are held out.
+    """
+    n = len(reference)
+    drawn = np.sort(np.random.default_rng(0).permutation(n)[:_CHECK_IMAGES])
+    home, other = reference.rows(drawn), candidate.rows(drawn)
+    turns = turning_points(home, other)
+    points, checks = [], []
+    for factor in CHECK_AT:
+        answered = at(home, factor)
+        predicted, measured = turns < factor, home.changed(answered)
+        alone = int((predicted & ~measured).sum()), int((measured & ~predicted).sum())
+        points.append(_point(home, answered, factor, metrics))
+        checks.append(
+            LineCheck(
+                factor,
+                len(home),
+                predicted=int(predicted.sum()),
+                measured=int(measured.sum()),
+                only_predicted=alone[0],
+                only_measured=alone[1],
+                p=mcnemar(*alone),
+            )
+        )
+    adjusted = holm([each.p for each in checks])
+    both = zip(checks, adjusted, strict=True)
+    return CheckedLine(tuple(points), tuple(replace(each, p=p) for each, p in both))
+
+
+def curve(
+    seed: int,
+    reference: LinearAnswers,
+    candidate: LinearAnswers,
+    budget: float,
+    checked: CheckedLine | str,
+    metrics: Sequence[str],
+) -> SeedCurve:
+    """Draw a model's curve: by the line as far as ``checked`` does not contradict it.
+
+    Beyond, the network's own points are taken. ``checked`` is a reason where it was not run.
+    """
+    turns = turning_points(reference, candidate)
+    drawn = {
+        each: _point(reference, reference.toward(candidate, each), each, metrics) for each in POINTS
+    }
+    ran = {} if isinstance(checked, str) else {each.factor: each for each in checked.points}
+    source: CurveSource = "line, not checked" if isinstance(checked, str) else "line, checked"
+    limit = limit_of(turns, budget, MOST_FACTOR)
+    wrong = set() if isinstance(checked, str) else set(checked.contradicted)
+    # few images show no contradiction, and a limit must not lie beyond a point that exceeds it
+    wrong |= {
+        each.factor
+        for each in ran.values()
+        if each.factor <= (limit.value or 0) and each.changed > budget * each.images
+    }
+    if any(each < 1 for each in wrong):
+        source = "measured points"
+        drawn = {**ran, 1.0: drawn[1.0]}
+        limit = measured_limit([drawn[each] for each in sorted(drawn)], budget)
+    elif wrong:
+        # between two measured ends the line holds; only its continuation does not
+        source = "line to 1, measured beyond"
+        beyond = [ran[each] for each in ran if each > 1]
+        drawn = {each: drawn[each] for each in POINTS if each <= 1}
+        drawn |= {each.factor: each for each in beyond}
+        limit = limit_of(turns, budget, 1.0)
+        if limit.more:
+            limit = measured_limit([drawn[1.0], *beyond], budget)
+    return SeedCurve(
+        seed=seed,
+        images=len(reference),
+        source=source,
+        limit=limit,
+        points=tuple(drawn[each] for each in sorted(drawn)),
+        checks=() if isinstance(checked, str) else checked.checks,
+        reason=checked if isinstance(checked, str) else "",
+    )
+
+
+def measured_limit(points: Sequence[CurvePoint], budget: float) -> Limit:
+    """Find the last measured point, in order, before the first that exceeds the budget.
+
+    Points are tested in a fixed order and the first failure ends it, so that the confidence of each
+    is that of the result (Maurer, Hothorn and Lehmacher, 1995).
+    """
+    reason = f"more than the budget changes at {points[0].factor:g} of the difference already"
+    limit = Limit(None, None, None, reason=too_few(points[0].images, budget) or reason)
+    for each in points:
+        bound = greatest_share(each.changed, each.images)
+        if bound > budget:
+            return limit
+        limit = Limit(each.factor, each.changed, bound)
+    return replace(limit, more=True)
+
+
+def _point(
+    home: LinearAnswers, answered: LinearAnswers, factor: float, metrics: Sequence[str]
+) -> CurvePoint:
+    changed = home.changed(answered)
+    gained = answered.quality() - home.quality()
+    before, after = plain_metrics(home), plain_metrics(answered)
+    return CurvePoint(
+        factor,
+        len(home),
+        int(changed.sum()),
+        *exact_interval(int(changed.sum()), len(home)),
+        worse=int((gained < 0).sum()) if home.labelled else None,
+        better=int((gained > 0).sum()) if home.labelled else None,
+        metrics={
+            name: new - old
+            for name in metrics
+            if (old := before.get(name)) is not None and (new := after.get(name)) is not None
+        },
+    )
+
+
+def _joined(row: StoredRow, name: str, curves: Sequence[SeedCurve], reason: str) -> PixelTolerance:
+    own = row.place.column
+    mean, why = mean_levels(row.record, own.preprocess, name)
+    known = [each.limit.value for each in curves if each.limit.value is not None]
+    factor = min(known) if known and len(known) == len(curves) else None
+    return PixelTolerance(
+        trained_with=str(row.place.row),
+        backend=own.backend,
+        precision=own.precision,
+        reference=own.preprocess,
+        candidate=name,
+        mean_abs=mean,
+        factor=factor,
+        levels=None if factor is None or mean is None else factor * mean,
+        seeds=tuple(curves),
+        reason=reason if not curves else why,
+    )
+
+
+def mean_levels(record: RunRecord, one: str, other: str) -> tuple[float | None, str]:
+    """Return the mean |Δ| of two paths' last pixels in grey levels, or why it is not known."""
+    for each in record.pixels:
+        pair = {each.reference, each.candidate}
+        if pair == {one, other} and each.mode == "cumulative" and each.stage == LAST:
+            return each.mean_abs, each.reason
+    return None, f"the run compared pixels with those of {record.paths[0].name} alone"
