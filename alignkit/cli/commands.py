@@ -76,6 +76,10 @@ COMMANDS = {
         "bisect_command:bisect",
         "Find the first layer at which two runtimes of a model, or two graphs, diverge.",
     ),
+    "bench": Late(
+        "bench_command:bench",
+        "Time every serving option under a closed loop of clients, beside its drift.",
+    ),
     "build": Late(
         "build_command:build",
         "Build the engines of an experiment on this machine, without running them.",

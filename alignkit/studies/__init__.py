@@ -1,1 +1,1 @@
-"""Commands that measure without a run: diff, bisect, calibrate, compare runs, data."""
+"""Commands that measure without a run: bench, diff, bisect, calibrate, compare runs, data."""

@@ -1,0 +1,200 @@
+"""A bench as text: a table for each number of clients, one of stages and memory, the frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from alignkit.record import Estimate
+from alignkit.record.bench_facts import (
+    BenchRecord,
+    FrontierPlace,
+    ServedLoad,
+    ServingOption,
+)
+from alignkit.studies.bench.serving import STAGES_SERVED
+from alignkit.text import columns
+from alignkit.text.names import Names, quick_words, surrogate_lines
+from alignkit.text.numbers import (
+    DASH,
+    estimated,
+    grouped,
+    interval,
+    megabytes,
+    signed,
+    significant,
+    written,
+)
+
+CONTENDED = "contended"
+_SPEED = ("", "requests/s", "gain", "mean", "TP50", "TP90", "TP99", "machine")
+
+
+def bench_text(record: BenchRecord, folder: Path) -> str:
+    """Show a bench that is stored in ``folder``."""
+    names = Names(record.paths)
+    timed = [each for each in record.options if each.loads]
+    counts = sorted({load.clients for each in timed for load in each.loads})
+    lines = [
+        *([quick_words(record.quick)] if record.quick else []),
+        *surrogate_lines(record.paths),
+        _conditions(record),
+    ]
+    for clients in counts:
+        lines += ["", *_table(clients, timed, names)]
+    if timed:
+        lines += ["", _stages(timed, names)]
+    lines += _absent(record.options, names)
+    lines += _unknown_drift(record)
+    lines += [f"requests   {folder / record.requests.path}", f"record     {folder / 'bench.json'}"]
+    return "\n".join(lines)
+
+
+def _title(option: ServingOption, names: Names) -> str:
+    return " ▸ ".join(names.cells(option)[1:])
+
+
+def _conditions(record: BenchRecord) -> str:
+    cpus = ", ".join(map(str, record.cpus))
+    held = f"on CPU {cpus}" if len(record.cpus) == 1 else f"on CPUs {cpus}"
+    parts = [
+        "closed loop, each option in its own process",
+        held if record.cpus else "not held to CPUs",
+        f"{grouped(record.images)} images in turn, {record.batch} a request",
+    ]
+    if record.cpu_quota is not None:
+        parts.append(f"the control group allows {record.cpu_quota:g} CPUs")
+    if record.load_before:
+        parts.append(f"load before {record.load_before[0]:.2f}")
+    return "; ".join(parts)
+
+
+def _table(clients: int, options: Sequence[ServingOption], names: Names) -> list[str]:
+    shown = [(each, load) for each in options for load in each.loads if load.clients == clients]
+    requests = max(load.requests for _, load in shown)
+    label = next((each.drift.label for each, _ in shown if each.drift), "")
+    speed: list[tuple[str, ...]] = [_SPEED]
+    speed += [(_title(each, names), *_numbers(load)) for each, load in shown]
+    drift: list[tuple[str, ...]] = [("", "churn", f"Δ {label}, pp", "standing")]
+    drift += [
+        (_title(each, names), _churn(each), _change(each), _standing(load.frontier, names))
+        for each, load in shown
+    ]
+    noun = "client" if clients == 1 else "clients"
+    rounds = len(shown[0][1].rounds)
+    reasons = dict.fromkeys(load.tp99_ms.reason for _, load in shown if load.tp99_ms.reason)
+    return [
+        f"{clients} {noun}, {grouped(requests)} requests in {rounds} rounds; times in ms",
+        columns(speed, indent="  "),
+        *(f"  {reason}" for reason in reasons),
+        *([columns(drift, indent="  ")] if label else []),
+        *_prices(shown, names),
+    ]
+
+
+def _numbers(load: ServedLoad) -> tuple[str, ...]:
+    unwatched = f"not known to be quiet: {load.unwatched}" * bool(load.unwatched)
+    return (
+        _number(load.throughput),
+        _gain(load.gain) if load.gain else "reference",
+        _figure(load.mean_ms),
+        *map(_number, (load.tp50_ms, load.tp90_ms, load.tp99_ms)),
+        f"{CONTENDED}: {load.contended}" if load.contended else unwatched,
+    )
+
+
+def _change(option: ServingOption) -> str:
+    return estimated(option.drift.change) if option.drift else DASH
+
+
+def _churn(option: ServingOption) -> str:
+    if option.reference:
+        return "0 by definition"
+    return estimated(option.drift.churn, share=True) if option.drift else DASH
+
+
+def _number(estimate: Estimate) -> str:
+    """``12.3 [12.1, 12.6]``; a dash without a value."""
+    if estimate.value is None:
+        return DASH
+    if estimate.low is None or estimate.high is None:
+        return _figure(estimate.value)
+    low, high = _figure(estimate.low), _figure(estimate.high)
+    return f"{_figure(estimate.value)} [{low}, {high}]"
+
+
+def _figure(value: float) -> str:
+    """Three digits that count, or all of a whole number."""
+    return written(value, ".0f") if value >= 100 else significant(value)
+
+
+def _gain(gain: Estimate) -> str:
+    if gain.value is None:
+        return f"{DASH} ({gain.reason})"
+    return f"{signed(100 * gain.value, 1)} % {interval(gain, 1)}".strip()
+
+
+def _standing(place: FrontierPlace | None, names: Names) -> str:
+    if place is None:
+        return ""
+    if place.standing == "frontier":
+        return "frontier"
+    other = _short(place.by, names)
+    if place.standing == "dominated":
+        return f"dominated by {other} ({' and '.join(place.shown)})"
+    return f"not separable from {other}"
+
+
+def _short(name: str, names: Names) -> str:
+    """Write a place without its row."""
+    _, path, *runtime = name.rsplit("/", 3)
+    return " ▸ ".join((names.short(path), " ".join(runtime)))
+
+
+def _prices(shown: Sequence[tuple[ServingOption, ServedLoad]], names: Names) -> list[str]:
+    """Say for each step of the frontier how much throughput a point of churn buys."""
+    lines = []
+    for each, load in shown:
+        place = load.frontier
+        if place is None or place.price is None:
+            continue
+        price = place.price
+        value = f"{DASH} ({price.reason})"
+        if price.value is not None:
+            ends = interval(price, 1) or f"({price.reason})"
+            value = f"{signed(100 * price.value, 1)} % of throughput a point of churn {ends}"
+        lines.append(f"  price: {_short(place.since, names)} → {_title(each, names)}: {value}")
+    return lines
+
+
+def _stages(options: Sequence[ServingOption], names: Names) -> str:
+    """Show mean times of the stages with the fewest clients, CPU time and memory."""
+    rows = [("mean ms a request", "clients", *STAGES_SERVED, "CPU ms an image", "peak memory")]
+    for each in options:
+        for load in each.loads:
+            stages = (load.stages_ms.get(stage) for stage in STAGES_SERVED)
+            rows.append(
+                (
+                    _title(each, names),
+                    str(load.clients),
+                    *(DASH if value is None else _figure(value) for value in stages),
+                    DASH if load.cpu_ms is None else _figure(load.cpu_ms),
+                    DASH if each.peak_bytes is None else megabytes(each.peak_bytes),
+                )
+            )
+    return columns(rows, indent="  ")
+
+
+def _absent(options: Sequence[ServingOption], names: Names) -> list[str]:
+    """Name each option that was not timed, or not to the end, with its reason."""
+    rows = [
+        (_title(each, names), each.state, each.reason)
+        for each in options
+        if each.state != "measured"
+    ]
+    return ["", columns(rows, indent="  ")] if rows else []
+
+
+def _unknown_drift(record: BenchRecord) -> list[str]:
+    reasons = dict.fromkeys(each.drift_reason for each in record.options if each.drift_reason)
+    return ["", *(f"drift: {each}" for each in reasons)] if reasons else [""]
