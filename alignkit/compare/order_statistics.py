@@ -42,6 +42,17 @@ def percentile(values: Sequence[float], percent: int) -> Percentile:
     )
 
 
+def paired_change(
+    candidate: Sequence[float], reference: Sequence[float], *, relative: bool
+) -> Percentile:
+    """Compute the median of candidate minus reference over pairs, (n,) each, such as rounds.
+
+    With ``relative`` the differences are shares of the reference's value.
+    """
+    pairs = zip(candidate, reference, strict=True)
+    return percentile([(b - a) / a if relative else b - a for b, a in pairs], 50)
+
+
 @lru_cache(maxsize=64)
 def _ranks(n: int, percent: int) -> tuple[int, int]:
     """Return the ranks of both ends, from 1; 0 and n + 1 where there is none.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
-from alignkit.compare.order_statistics import Percentile, percentile
+from alignkit.compare.order_statistics import Percentile, paired_change
 from alignkit.errors import ExitCode
 from alignkit.experiment.metric_option import RuleMetric
 from alignkit.experiment.rule_option import Rule
@@ -226,8 +226,7 @@ def slowdown(
     reference.
     """
     # paired, because the sides take turns in a round and share its disturbances
-    pairs = zip(getattr(reference, which), getattr(candidate, which), strict=True)
-    return percentile([(b - a) / a if relative else b - a for a, b in pairs], 50)
+    return paired_change(getattr(candidate, which), getattr(reference, which), relative=relative)
 
 
 def _against_baseline(rule: Rule, evidence: Evidence) -> list[Observed]:

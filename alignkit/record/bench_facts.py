@@ -22,6 +22,7 @@ class ServedRound(Stored):
     requests: Count
     seconds: Real
     """From the first request's begin to the last answer."""
+    tp50_ms: Real
     cpu_seconds: Real
     """Of the option's process, all threads."""
     busy_seconds: Real | None = None
@@ -84,6 +85,9 @@ class ServedLoad(Stored):
     gain: Estimate | None = None
     """Throughput over that of the reference in the same round, minus 1; median over rounds.
     ``None`` for the reference."""
+    delay_ms: Estimate | None = None
+    """TP50 of a round minus that of the reference in the same round, milliseconds; median over
+    rounds. ``None`` for the reference."""
     contended: str = ""
     """Why the figures may be those of a busy machine; empty if nothing tells so."""
     unwatched: str = ""

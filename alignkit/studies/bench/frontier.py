@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from alignkit.compare.order_statistics import percentile
+from alignkit.compare.order_statistics import Percentile, paired_change, percentile
 from alignkit.record import Estimate
 from alignkit.record.bench_facts import FrontierPlace
 
@@ -40,8 +40,12 @@ class Contender:
 
 def gain_over(candidate: Sequence[float], reference: Sequence[float]) -> Estimate:
     """Compute candidate / reference − 1 of paired rounds, (rounds,): the median, as a share."""
-    found = percentile([b / a - 1 for b, a in zip(candidate, reference, strict=True)], 50)
-    reason = "" if found.low is not None else f"{len(candidate)} rounds are too few for an interval"
+    return over_rounds(paired_change(candidate, reference, relative=True), len(candidate))
+
+
+def over_rounds(found: Percentile, rounds: int) -> Estimate:
+    """Return a median over so many rounds as it is stored."""
+    reason = "" if found.low is not None else f"{rounds} rounds are too few for an interval"
     return Estimate(*found, reason)
 
 

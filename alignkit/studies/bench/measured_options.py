@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.compare.order_statistics import percentile
+from alignkit.compare.order_statistics import paired_change, percentile
 from alignkit.compare.statistics import rule_of_three
 from alignkit.record import Estimate
 from alignkit.record.bench_facts import ServedLoad, ServedRound, ServingOption
 from alignkit.studies.bench.cpu_use import contention
-from alignkit.studies.bench.frontier import Contender, frontier, gain_over
+from alignkit.studies.bench.frontier import Contender, frontier, gain_over, over_rounds
 from alignkit.studies.bench.serving import STAGES_SERVED
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from alignkit.studies.bench.rounds import Load, TimedOption, TimedRound
     from alignkit.studies.bench.serving_options import ReadyOption
 
+_Rounds: TypeAlias = "Sequence[TimedRound]"
 ENOUGH_FOR_TP99 = 1000
 """Requests from which on ten are expected beyond the 99th percentile."""
 
@@ -80,26 +81,27 @@ def _load(
     cpus: int,
 ) -> ServedLoad:
     rounds = own.rounds[clients]
-    lengths = np.concatenate([each.times.requests[:, 2:] for each in rounds]) / 1e6
-    taken = lengths.sum(axis=1)
+    lengths = np.concatenate([each.times.requests[:, 2:] for each in rounds])
+    taken = lengths.sum(axis=1) / 1e6
     used = sum(each.times.cpu_seconds for each in rounds)
     contended, unwatched = contention(
         [(each.seconds, each.used) for each in rounds],
         own=None if option.live else used,
         cpus=cpus,
     )
-    means = dict(zip(STAGES_SERVED, lengths.mean(axis=0).tolist(), strict=True))
+    means = dict(zip(STAGES_SERVED, (lengths.mean(axis=0) / 1e6).tolist(), strict=True))
     return ServedLoad(
         clients=clients,
         requests=len(taken),
-        throughput=_over_rounds(_throughput(rounds)),
+        throughput=over_rounds(percentile(_throughput(rounds), 50), len(rounds)),
         mean_ms=float(taken.mean()),
         tp50_ms=_percentile(taken, 50),
         tp90_ms=_percentile(taken, 90),
         tp99_ms=_percentile(taken, 99),
         stages_ms={each: means[each] for each in option.stages},
         cpu_ms=None if option.live else 1000 * used / (len(taken) * load.batch),
-        gain=_gain(clients, own, reference, load),
+        gain=_against(reference, clients, load, lambda other: _gain(rounds, other)),
+        delay_ms=_against(reference, clients, load, lambda other: _delay(rounds, other)),
         contended=contended,
         unwatched=unwatched,
         rounds=tuple(map(_round, rounds)),
@@ -108,12 +110,6 @@ def _load(
 
 def _throughput(rounds: Sequence[TimedRound]) -> tuple[float, ...]:
     return tuple(len(each.times.requests) / each.times.seconds for each in rounds)
-
-
-def _over_rounds(values: Sequence[float]) -> Estimate:
-    found = percentile(values, 50)
-    reason = "" if found.low is not None else f"{len(values)} rounds are too few for an interval"
-    return Estimate(*found, reason)
 
 
 def _percentile(taken: npt.NDArray[np.float64], percent: int) -> Estimate:
@@ -126,15 +122,30 @@ def _percentile(taken: npt.NDArray[np.float64], percent: int) -> Estimate:
     return Estimate(*found, reason)
 
 
-def _gain(
-    clients: int, own: TimedOption, reference: TimedOption | None, load: Load
+def _against(
+    reference: TimedOption | None, clients: int, load: Load, compute: Callable[[_Rounds], Estimate]
 ) -> Estimate | None:
+    """Compare with the reference's rounds; ``None`` for the reference itself."""
     if reference is None:
         return None
     other = reference.rounds.get(clients, [])
     if len(other) < load.rounds:
         return Estimate(None, None, None, f"the reference was not timed: {reference.reason}")
-    return gain_over(_throughput(own.rounds[clients]), _throughput(other))
+    return compute(other)
+
+
+def _gain(rounds: _Rounds, reference: _Rounds) -> Estimate:
+    return gain_over(_throughput(rounds), _throughput(reference))
+
+
+def _delay(rounds: _Rounds, reference: _Rounds) -> Estimate:
+    sides = [[_tp50_ms(each) for each in some] for some in (rounds, reference)]
+    return over_rounds(paired_change(*sides, relative=False), len(rounds))
+
+
+def _tp50_ms(timed: TimedRound) -> float:
+    taken: list[int] = timed.times.requests[:, 2:].sum(axis=1).tolist()
+    return percentile(taken, 50).value / 1e6
 
 
 def _round(timed: TimedRound) -> ServedRound:
@@ -142,6 +153,7 @@ def _round(timed: TimedRound) -> ServedRound:
     return ServedRound(
         requests=len(timed.times.requests),
         seconds=timed.times.seconds,
+        tp50_ms=_tp50_ms(timed),
         cpu_seconds=timed.times.cpu_seconds,
         busy_seconds=used and used.busy,
         stolen_seconds=used and used.stolen,

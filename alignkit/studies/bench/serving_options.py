@@ -116,6 +116,9 @@ def ready_options(
             reason = "its images differ in size, and are no batch; --batch 1"
         if reason:
             return Skipped(reason)
+        prepared = sets.prepared[each.preprocess.name, "eval"]
+        if not isinstance(prepared, Measured):
+            return prepared
         if not isinstance(model, Measured):
             return Failed(f"there is no model: {state_of(model)[1]}", "")
         runtime, checkpoint = each.runtime, model.value
