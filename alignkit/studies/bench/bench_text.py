@@ -32,7 +32,7 @@ _SPEED = ("", "requests/s", "gain", "mean", "TP50", "TP90", "TP99", "machine")
 
 def bench_text(record: BenchRecord, folder: Path) -> str:
     """Show a bench that is stored in ``folder``."""
-    names = Names(record.paths)
+    words = _Words(record)
     timed = [each for each in record.options if each.loads]
     counts = sorted({load.clients for each in timed for load in each.loads})
     lines = [
@@ -41,27 +41,43 @@ def bench_text(record: BenchRecord, folder: Path) -> str:
         _conditions(record),
     ]
     for clients in counts:
-        lines += ["", *_table(clients, timed, names)]
+        lines += ["", *_table(clients, timed, words)]
     if timed:
-        lines += ["", _stages(timed, names)]
-    lines += _absent(record.options, names)
+        lines += ["", _stages(timed, words)]
+    lines += _absent(record.options, words)
     lines += _unknown_drift(record)
     lines += [f"requests   {folder / record.requests.path}", f"record     {folder / 'bench.json'}"]
     return "\n".join(lines)
 
 
-def _title(option: ServingOption, names: Names) -> str:
-    return " ▸ ".join(names.cells(option)[1:])
+class _Words:
+    """The names of a record's options: their rows are named where there are several."""
+
+    def __init__(self, record: BenchRecord) -> None:
+        self._names = Names(record.paths)
+        self._several = len({each.trained_with for each in record.options}) > 1
+
+    def title(self, option: ServingOption) -> str:
+        row, *served = self._names.cells(option)
+        return f"{row} → " * self._several + " ▸ ".join(served)
+
+    def short(self, place: str) -> str:
+        """Write the name of a place without its row."""
+        _, path, *runtime = place.rsplit("/", 3)
+        return f"{self._names.short(path)} ▸ {' '.join(runtime)}"
 
 
 def _conditions(record: BenchRecord) -> str:
     cpus = ", ".join(map(str, record.cpus))
     held = f"on CPU {cpus}" if len(record.cpus) == 1 else f"on CPUs {cpus}"
+    threads = sorted({each.effective.get("threads", "") for each in record.options} - {""})
     parts = [
         "closed loop, each option in its own process",
         held if record.cpus else "not held to CPUs",
         f"{grouped(record.images)} images in turn, {record.batch} a request",
     ]
+    if threads:
+        parts.append(f"threads of a session {', '.join(threads)}")
     if record.cpu_quota is not None:
         parts.append(f"the control group allows {record.cpu_quota:g} CPUs")
     if record.load_before:
@@ -69,15 +85,15 @@ def _conditions(record: BenchRecord) -> str:
     return "; ".join(parts)
 
 
-def _table(clients: int, options: Sequence[ServingOption], names: Names) -> list[str]:
+def _table(clients: int, options: Sequence[ServingOption], words: _Words) -> list[str]:
     shown = [(each, load) for each in options for load in each.loads if load.clients == clients]
     requests = max(load.requests for _, load in shown)
     label = next((each.drift.label for each, _ in shown if each.drift), "")
     speed: list[tuple[str, ...]] = [_SPEED]
-    speed += [(_title(each, names), *_numbers(load)) for each, load in shown]
+    speed += [(words.title(each), *_numbers(load)) for each, load in shown]
     drift: list[tuple[str, ...]] = [("", "churn", f"Δ {label}, pp", "standing")]
     drift += [
-        (_title(each, names), _churn(each), _change(each), _standing(load.frontier, names))
+        (words.title(each), _churn(each), _change(each), _standing(load.frontier, words))
         for each, load in shown
     ]
     noun = "client" if clients == 1 else "clients"
@@ -88,7 +104,7 @@ def _table(clients: int, options: Sequence[ServingOption], names: Names) -> list
         columns(speed, indent="  "),
         *(f"  {reason}" for reason in reasons),
         *([columns(drift, indent="  ")] if label else []),
-        *_prices(shown, names),
+        *_prices(shown, words),
     ]
 
 
@@ -134,24 +150,18 @@ def _gain(gain: Estimate) -> str:
     return f"{signed(100 * gain.value, 1)} % {interval(gain, 1)}".strip()
 
 
-def _standing(place: FrontierPlace | None, names: Names) -> str:
+def _standing(place: FrontierPlace | None, words: _Words) -> str:
     if place is None:
         return ""
     if place.standing == "frontier":
         return "frontier"
-    other = _short(place.by, names)
+    other = words.short(place.by)
     if place.standing == "dominated":
         return f"dominated by {other} ({' and '.join(place.shown)})"
     return f"not separable from {other}"
 
 
-def _short(name: str, names: Names) -> str:
-    """Write a place without its row."""
-    _, path, *runtime = name.rsplit("/", 3)
-    return " ▸ ".join((names.short(path), " ".join(runtime)))
-
-
-def _prices(shown: Sequence[tuple[ServingOption, ServedLoad]], names: Names) -> list[str]:
+def _prices(shown: Sequence[tuple[ServingOption, ServedLoad]], words: _Words) -> list[str]:
     """Say for each step of the frontier how much throughput a point of churn buys."""
     lines = []
     for each, load in shown:
@@ -163,11 +173,11 @@ def _prices(shown: Sequence[tuple[ServingOption, ServedLoad]], names: Names) -> 
         if price.value is not None:
             ends = interval(price, 1) or f"({price.reason})"
             value = f"{signed(100 * price.value, 1)} % of throughput a point of churn {ends}"
-        lines.append(f"  price: {_short(place.since, names)} → {_title(each, names)}: {value}")
+        lines.append(f"  price: {words.short(place.since)} → {words.title(each)}: {value}")
     return lines
 
 
-def _stages(options: Sequence[ServingOption], names: Names) -> str:
+def _stages(options: Sequence[ServingOption], words: _Words) -> str:
     """Show mean times of the stages with the fewest clients, CPU time and memory."""
     rows = [("mean ms a request", "clients", *STAGES_SERVED, "CPU ms an image", "peak memory")]
     for each in options:
@@ -175,7 +185,7 @@ def _stages(options: Sequence[ServingOption], names: Names) -> str:
             stages = (load.stages_ms.get(stage) for stage in STAGES_SERVED)
             rows.append(
                 (
-                    _title(each, names),
+                    words.title(each),
                     str(load.clients),
                     *(DASH if value is None else _figure(value) for value in stages),
                     DASH if load.cpu_ms is None else _figure(load.cpu_ms),
@@ -185,12 +195,10 @@ def _stages(options: Sequence[ServingOption], names: Names) -> str:
     return columns(rows, indent="  ")
 
 
-def _absent(options: Sequence[ServingOption], names: Names) -> list[str]:
+def _absent(options: Sequence[ServingOption], words: _Words) -> list[str]:
     """Name each option that was not timed, or not to the end, with its reason."""
     rows = [
-        (_title(each, names), each.state, each.reason)
-        for each in options
-        if each.state != "measured"
+        (words.title(each), each.state, each.reason) for each in options if each.state != "measured"
     ]
     return ["", columns(rows, indent="  ")] if rows else []
 

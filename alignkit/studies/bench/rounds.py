@@ -62,7 +62,7 @@ class TimedOption:
     """Greatest resident memory of its process, bytes."""
 
 
-class Opened(Protocol):
+class ServedProcess(Protocol):
     """The process of an option; `OptionProcess` is one."""
 
     def open(self, serving: Serving) -> Measured[dict[str, str]] | Failed:
@@ -82,7 +82,7 @@ class Opened(Protocol):
         ...
 
 
-Start = Callable[[Sequence[int]], AbstractContextManager[Opened]]
+StartProcess = Callable[[Sequence[int]], AbstractContextManager[ServedProcess]]
 """Starts a process on some CPUs."""
 
 
@@ -91,7 +91,7 @@ def time_options(
     load: Load,
     cpus: Sequence[int],
     progress: Progress,
-    start: Start = OptionProcess,
+    start: StartProcess = OptionProcess,
 ) -> list[TimedOption]:
     """Time the options that are ready; return what came of each, in their order.
 
@@ -124,14 +124,16 @@ def time_options(
 class _Option:
     def __init__(self, serving: Measured[Serving] | Skipped | Failed) -> None:
         self.serving = serving
-        self.process: Opened | None = None
+        self.process: ServedProcess | None = None
         self.timed = TimedOption()
         if isinstance(serving, Skipped):
             self.timed = TimedOption("skipped", serving.reason)
         elif isinstance(serving, Failed):
             self.timed = TimedOption("failed", serving.message)
 
-    def open(self, cpus: Sequence[int], stack: ExitStack, start: Start, greatest: int) -> int:
+    def open(
+        self, cpus: Sequence[int], stack: ExitStack, start: StartProcess, greatest: int
+    ) -> int:
         """Start the process, if the option can run; return the memory it takes, in bytes.
 
         ``greatest`` is that of the largest process so far: all of them stay.
