@@ -53,8 +53,8 @@ def bench(
 ) -> None:
     """Time every serving option under a closed loop of clients, beside its drift.
 
-    A serving option is a path × backend × precision of the file's model, in this process's machine
-    or behind a live endpoint. Models are trained and exported as `alignkit run` does, and the drift
+    A serving option is a path × backend × precision of the file's model, on this machine or behind
+    a live endpoint. Models are trained and exported as `alignkit run` does, and the drift
     is that of the run. Exit codes: 0 all options that can run here were timed · 2 usage · 3 one
     failed · 4 none can run here · 5 no image.
     """

@@ -10,6 +10,7 @@ from typing import Literal
 
 from alignkit.record.path_facts import Environment, PathFacts
 from alignkit.record.stored import Artifact, Command, Count, Estimate, Placed, Real, Stored
+from alignkit.task_facts import CLASSIFICATION, TaskFacts
 
 ServedStage = Literal["decode", "resize", "wait", "run"]
 """``resize`` is every stage of the path from ``orient`` to ``normalise``; ``wait`` the time until
@@ -40,11 +41,9 @@ class ServedDrift(Stored):
     """Images compared."""
     churn: Estimate
     metric: str
-    """Name of the first metric of the task that has a matrix."""
-    label: str
-    """The same as a page heads a column."""
+    """The task's headline, in the terms of `BenchRecord.task`."""
     change: Estimate
-    """Change of the metric, option minus reference."""
+    """Its change, option minus reference, or its value if it compares two cells by itself."""
 
 
 class FrontierPlace(Stored):
@@ -137,6 +136,7 @@ class BenchRecord(Stored):
     """UTC, ISO 8601."""
     seconds: Real
     environment: Environment
+    task: TaskFacts = CLASSIFICATION
     paths: tuple[PathFacts, ...]
     cpus: tuple[int, ...]
     """CPUs that every option's process was held to; empty where the system cannot."""

@@ -77,6 +77,7 @@ def bench(
         started=started.isoformat(timespec="milliseconds"),
         seconds=round(time.monotonic() - clock, 1),
         environment=environment(),
+        task=experiment.task.facts(),
         paths=paths_facts(whole.preprocesses, experiment.entries),
         cpus=held,
         cpu_quota=cpu_quota(),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from alignkit.record.bench_facts import ServedDrift
 from alignkit.record.document import read_record
 from alignkit.runner.assemble import command
+from alignkit.text.task_words import TaskWords
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -37,14 +38,12 @@ class KnownDrift:
         if entry.drift is None or entry.drift.churn.value is None:
             unknown = entry.drift.churn.reason if entry.drift else entry.reason
             return None, unknown or f"the run measured no drift of {place}"
-        metric = next(each for each in self.record.task.matrices if each != "churn")
-        labels = {each.name: each.label for each in self.record.task.metrics}
+        metric = TaskWords(self.record.task).headline
         return (
             ServedDrift(
                 images=entry.drift.n // max(1, len(entry.seeds)),
                 churn=entry.drift.churn,
                 metric=metric,
-                label=labels.get(metric, metric),
                 change=entry.drift.of(metric),
             ),
             "",

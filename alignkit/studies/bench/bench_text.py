@@ -25,6 +25,7 @@ from alignkit.text.numbers import (
     significant,
     written,
 )
+from alignkit.text.task_words import TaskWords
 
 CONTENDED = "contended"
 _SPEED = ("", "requests/s", "gain", "mean", "TP50", "TP90", "TP99", "machine")
@@ -54,6 +55,7 @@ class _Words:
     """The names of a record's options: their rows are named where there are several."""
 
     def __init__(self, record: BenchRecord) -> None:
+        self.task = TaskWords(record.task)
         self._names = Names(record.paths)
         self._several = len({each.trained_with for each in record.options}) > 1
 
@@ -88,12 +90,12 @@ def _conditions(record: BenchRecord) -> str:
 def _table(clients: int, options: Sequence[ServingOption], words: _Words) -> list[str]:
     shown = [(each, load) for each in options for load in each.loads if load.clients == clients]
     requests = max(load.requests for _, load in shown)
-    label = next((each.drift.label for each, _ in shown if each.drift), "")
+    head = next((words.task.header(each.drift.metric) for each, _ in shown if each.drift), "")
     speed: list[tuple[str, ...]] = [_SPEED]
     speed += [(words.title(each), *_numbers(load)) for each, load in shown]
-    drift: list[tuple[str, ...]] = [("", "churn", f"Δ {label}, pp", "standing")]
+    drift: list[tuple[str, ...]] = [("", "churn", head, "standing")]
     drift += [
-        (words.title(each), _churn(each), _change(each), _standing(load.frontier, words))
+        (words.title(each), _churn(each), _change(each, words), _standing(load.frontier, words))
         for each, load in shown
     ]
     noun = "client" if clients == 1 else "clients"
@@ -103,7 +105,7 @@ def _table(clients: int, options: Sequence[ServingOption], words: _Words) -> lis
         f"{clients} {noun}, {grouped(requests)} requests in {rounds} rounds; times in ms",
         columns(speed, indent="  "),
         *(f"  {reason}" for reason in reasons),
-        *([columns(drift, indent="  ")] if label else []),
+        *([columns(drift, indent="  ")] if head else []),
         *_prices(shown, words),
     ]
 
@@ -119,8 +121,9 @@ def _numbers(load: ServedLoad) -> tuple[str, ...]:
     )
 
 
-def _change(option: ServingOption) -> str:
-    return estimated(option.drift.change) if option.drift else DASH
+def _change(option: ServingOption, words: _Words) -> str:
+    drift = option.drift
+    return words.task.estimated(drift.metric, drift.change) if drift else DASH
 
 
 def _churn(option: ServingOption) -> str:

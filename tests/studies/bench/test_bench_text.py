@@ -16,6 +16,7 @@ from alignkit.record.bench_facts import (
 )
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.studies.bench.bench_text import bench_text
+from alignkit.task_facts import MetricFacts, TaskFacts
 
 FEW = Estimate(None, None, None, "TP99 needs 1,000 requests; these are 90")
 FASTER = FrontierPlace(
@@ -43,7 +44,7 @@ REFERENCE = option(
     loads=(load(frontier=FrontierPlace(standing="frontier")),),
 )  # fmt: skip
 DRIFT = ServedDrift(
-    images=1000, churn=Estimate(0.02, 0.012, 0.03), metric="recall.macro", label="Macro recall",
+    images=1000, churn=Estimate(0.02, 0.012, 0.03), metric="recall.macro",
     change=Estimate(-0.004, -0.01, 0.002),
 )  # fmt: skip
 INT8 = option(
@@ -116,3 +117,16 @@ def test_nothing_timed_leaves_the_reasons():
     lines = text(ABSENT)
     assert cells(lines, "opencv ▸ tensorrt")[0][1:] == ["skipped", "no NVIDIA GPU"]
     assert not [line for line in lines if "clients" in line]
+
+
+def test_a_change_is_written_in_the_tasks_unit():
+    task = TaskFacts(
+        name="ages", metrics=(MetricFacts(name="score.age", label="Age", unit="value"),),
+        matrices=("score.age", "churn"), class_metrics=(), changed="", quality="",
+    )  # fmt: skip
+    change = DRIFT.model_copy(
+        update={"metric": "score.age", "change": Estimate(-0.25, -0.5, 0.125)}
+    )
+    lines = text(REFERENCE, INT8.model_copy(update={"drift": change}), task=task)
+    assert [line for line in lines if line.split() == ["churn", "Δ", "age", "standing"]]
+    assert cells(lines, "opencv ▸ onnxruntime int8", 2)[1][2] == "−0.250 [−0.500, +0.125]"
