@@ -14,7 +14,7 @@ from alignkit.outcome import Failed, Measured, Skipped
 from alignkit.studies.bench.cpu_use import CpuTimes, cpu_times
 from alignkit.studies.bench.option_process import OptionProcess
 from alignkit.studies.bench.serving import LoopTimes, Serving
-from alignkit.text.numbers import megabytes
+from alignkit.text.numbers import count, megabytes
 
 if TYPE_CHECKING:
     from alignkit.progress import Progress
@@ -159,7 +159,7 @@ class _Option:
         before, clock = cpu_times(cpus), time.perf_counter()
         ended = self.process.round(clients, load.each_round, turn * load.each_round)
         after, seconds = cpu_times(cpus), time.perf_counter() - clock
-        times = self._of(ended, f"in round {turn}, {clients} clients")
+        times = self._of(ended, f"in round {turn} with {count(clients, 'client')}")
         if times is not None and turn:
             used = after.since(before) if before and after else None
             self.timed.rounds.setdefault(clients, []).append(TimedRound(times, seconds, used))

@@ -73,9 +73,7 @@ class Planted:
 
     def decode(self, encoded: bytes) -> Decoded:
         until = time.perf_counter() + self.milliseconds / 1000
-        if self.milliseconds:
-            time.sleep(0.9 * self.milliseconds / 1000)
-        while time.perf_counter() < until:  # to the microsecond, where a sleep is late
+        while time.perf_counter() < until:  # a sleep ends late, and caches go cold meanwhile
             pass
         DECODED.append(1)
         if 0 < self.dies_after < len(DECODED):
@@ -218,9 +216,9 @@ def test_a_planted_delay_is_found_and_none_where_none_is(planted):
     if busy := [each["contended"] for each in (late, twin) if each["contended"]]:
         # whoever spins for 5 ms takes longer where others take the CPU in between
         pytest.skip(f"the machine is busy, as the record says: {busy[0]}")
-    # a tenth of a millisecond for what no clock of the test sees
-    assert late["delay_ms"]["low"] - 0.1 <= 5 <= late["delay_ms"]["high"] + 0.1
-    assert twin["delay_ms"]["low"] - 0.1 <= 0 <= twin["delay_ms"]["high"] + 0.1
+    # a fifth of a millisecond for what the delay itself changes, such as the processor's clock
+    assert late["delay_ms"]["low"] - 0.2 <= 5 <= late["delay_ms"]["high"] + 0.2
+    assert twin["delay_ms"]["low"] - 0.2 <= 0 <= twin["delay_ms"]["high"] + 0.2
     assert twin["gain"]["low"] - 0.05 <= 0 <= twin["gain"]["high"] + 0.05
 
 

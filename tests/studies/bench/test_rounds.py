@@ -94,7 +94,7 @@ def test_what_cannot_run_or_open_has_its_reason():
 def test_an_option_that_fails_in_a_round_is_not_asked_again():
     machine = Machine(faults={("b", 3, 4, 8): "crashed: SIGSEGV"})
     found = timed(machine, Measured("a"), Measured("b"))
-    assert found[1].reason == "failed in round 2, 3 clients: crashed: SIGSEGV"
+    assert found[1].reason == "failed in round 2 with 3\N{NO-BREAK SPACE}clients: crashed: SIGSEGV"
     assert {clients: len(some) for clients, some in found[1].rounds.items()} == {1: 2, 3: 1}
     assert machine.log[-1][0] == "a"
     assert len(found[0].rounds[3]) == 3
