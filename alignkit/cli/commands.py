@@ -81,6 +81,10 @@ COMMANDS = {
         "tolerance_command:tolerance",
         "Find how much difference of logits and of pixels the models of a run bear.",
     ),
+    "bench": Late(
+        "bench_command:bench",
+        "Time every serving option under a closed loop of clients, beside its drift.",
+    ),
     "build": Late(
         "build_command:build",
         "Build the engines of an experiment on this machine, without running them.",

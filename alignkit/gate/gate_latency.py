@@ -35,8 +35,8 @@ from alignkit.workspace import Context, Workspace
 ROUNDS = 9
 _IMAGES = 32
 """Most images timed in each round."""
-_SIMULATION = "a simulation's time is not that of the hardware"
-_SURROGATE = "a surrogate's time is not that of the stack that it imitates"
+SIMULATED_TIME = "a simulation's time is not that of the hardware"
+SURROGATE_TIME = "a surrogate's time is not that of the stack that it imitates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,8 @@ def measure_latency(experiment: Experiment, context: Context) -> tuple[LatencyFa
 def _of_paths(experiment: Experiment, progress: Progress) -> tuple[LatencyFacts, ...]:
     samples = experiment.data.evaluation()
     missing = {
-        each: each.missing() or _SURROGATE * bool(each.surrogate_of) for each in experiment.paths
+        each: each.missing() or SURROGATE_TIME * bool(each.surrogate_of)
+        for each in experiment.paths
     }
     present = [each for each, reason in missing.items() if not reason]
     images = list(encoded_images(samples, range(min(_IMAGES, len(samples)))))
@@ -112,7 +113,7 @@ def _of_runtimes(experiment: Experiment, context: Context) -> tuple[LatencyFacts
             )  # fmt: skip
             reason = evaluation.skipped or untrained
             if runtime.simulation:
-                reason = reason or _SIMULATION
+                reason = reason or SIMULATED_TIME
             if runtime.backend.own_path:
                 reason = reason or "it is sent files; only runtimes that receive tensors are timed"
             if reason:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
+from alignkit.compare.order_statistics import Percentile, paired_change
 from alignkit.errors import ExitCode
 from alignkit.experiment.metric_option import RuleMetric
 from alignkit.experiment.rule_option import Rule
@@ -218,16 +219,14 @@ def _latency(
 
 def slowdown(
     reference: LatencyFacts, candidate: LatencyFacts, which: str, *, relative: bool
-) -> tuple[float, float, float]:
+) -> Percentile:
     """Compute candidate minus reference in ``p50`` or ``p95``.
 
-    Returns the median over rounds and the ends of its 96 % interval, in milliseconds per image;
-    with ``relative``, as shares of the reference.
+    Returns the median over rounds, in milliseconds per image; with ``relative``, as a share of the
+    reference.
     """
     # paired, because the sides take turns in a round and share its disturbances
-    pairs = zip(getattr(reference, which), getattr(candidate, which), strict=True)
-    changes = sorted((b - a) / a if relative else b - a for a, b in pairs)
-    return changes[len(changes) // 2], changes[1], changes[-2]
+    return paired_change(getattr(candidate, which), getattr(reference, which), relative=relative)
 
 
 def _against_baseline(rule: Rule, evidence: Evidence) -> list[Observed]:

@@ -1,1 +1,1 @@
-"""Commands that measure without a run, or on a stored one: diff, bisect, calibrate, tolerance."""
+"""Commands that measure without a run, or on a stored one: bench, bisect, diff, tolerance."""

@@ -1,0 +1,102 @@
+"""`alignkit bench`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from alignkit.cli.arguments import (
+    Cells,
+    Json,
+    JsonOut,
+    Overrides,
+    ProgressOption,
+    Quick,
+    Quiet,
+    Reports,
+    display,
+    json_paths,
+    listed,
+)
+from alignkit.errors import ConfigError, ExitCode
+
+if TYPE_CHECKING:
+    from alignkit.record.bench_facts import BenchRecord
+
+
+def bench(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file in YAML.")],
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    cells: Cells = [],  # noqa: B006
+    quick: Quick = False,
+    clients: Annotated[
+        list[str],
+        typer.Option(metavar="K,…", help="Clients that each wait for their answer."),
+    ] = ["1,5,10"],  # noqa: B006
+    requests: Annotated[
+        int,
+        typer.Option(min=1, help="Least requests of each option and number of clients."),
+    ] = 1000,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds in which the options take turns.")] = 9,
+    batch: Annotated[int, typer.Option(min=1, help="Images of a request.")] = 1,
+    cpus: Annotated[
+        int | None, typer.Option(min=1, help="CPUs for each option; by default all.")
+    ] = None,
+    reports: Reports = Path("reports"),
+    as_json: Json = False,
+    out: JsonOut = [],  # noqa: B006
+    progress: ProgressOption = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Time every serving option under a closed loop of clients, beside its drift.
+
+    A serving option is a path × backend × precision of the file's model, on this machine or behind
+    a live endpoint. Models are trained and exported as `alignkit run` does, and the drift
+    is that of the run. Exit codes: 0 all options that can run here were timed · 2 usage · 3 one
+    failed · 4 none can run here · 5 no image.
+    """
+    counts = _counts(clients)
+    files = json_paths(out)
+    from alignkit.experiment import load_experiment
+    from alignkit.record.document import document_text
+    from alignkit.stored_file import write_output
+    from alignkit.studies.bench import bench as time_options
+    from alignkit.studies.bench.bench_text import bench_text
+    from alignkit.studies.bench.rounds import Load
+    from alignkit.workspace import Context, Workspace
+
+    experiment = load_experiment(file, overrides, quick=quick)
+    load = Load(counts, requests, rounds, batch)
+    if load.each_round < max(counts):
+        raise ConfigError(
+            f"--requests {requests}: a round has {load.each_round}, too few for {max(counts)} "
+            f"clients; give at least {rounds * max(counts)}"
+        )
+    context = Context(Workspace(reports), display(progress, quiet=quiet))
+    words = ["alignkit", *sys.argv[1:]]
+    found = time_options(experiment, context, load, cpus=cpus, words=words, cells=cells)
+    document = document_text(found.record)
+    print(document if as_json else bench_text(found.record, found.folder))
+    for path in files:
+        write_output(path, document)
+    raise typer.Exit(_code(found.record))
+
+
+def _counts(texts: list[str]) -> tuple[int, ...]:
+    """Read the numbers of clients; raises `ConfigError` for anything else."""
+    found = listed(texts)
+    wrong = [each for each in found if not each.isdecimal() or not int(each)]
+    if wrong or not found:
+        named = wrong[0] if wrong else ""
+        raise ConfigError(f"--clients {named}: give whole numbers above 0, for example 1,5,10")
+    return tuple(sorted({int(each) for each in found}))
+
+
+def _code(record: BenchRecord) -> ExitCode:
+    states = {each.state for each in record.options}
+    if "failed" in states:
+        return ExitCode.CRASHED
+    return ExitCode.PASS if "measured" in states else ExitCode.MISSING

@@ -1,0 +1,129 @@
+"""A serving option as its own process has it: bytes of an image → decode ▸ resize ▸ wait ▸ run.
+
+The model is loaded once and answers one request at a time, as a server's single instance does:
+clients decode side by side, and wait for it. An endpoint gets the requests side by side.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+from alignkit.backends import EncodedFiles
+from alignkit.errors import DataError
+from alignkit.predict import open_session
+from alignkit.preprocess import Taps
+from alignkit.preprocess.image_header import decode
+from alignkit.record.bench_facts import ServedStage
+from alignkit.studies.bench.closed_loop import closed_loop
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from alignkit.backends import Session
+    from alignkit.models.checkpoint import Checkpoint
+    from alignkit.plan.planned_runtime import Runtime
+    from alignkit.preprocess import Preprocess
+
+STAGES_SERVED: tuple[ServedStage, ...] = get_args(ServedStage)
+COLUMNS = ("client", "begin_ns", *(f"{each}_ns" for each in STAGES_SERVED))
+"""Columns of `LoopTimes.requests`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """All that an option's process needs; it can be pickled."""
+
+    preprocess: Preprocess
+    runtime: Runtime
+    checkpoint: Checkpoint
+    file: Path | None
+    """Of `alignkit.predict.model_file`."""
+    images: Sequence[bytes]
+    """Encoded; requests take them in turn."""
+    batch: int
+    """Images of a request."""
+
+
+class LoopTimes(NamedTuple):
+    """One round as it was timed."""
+
+    seconds: float
+    cpu_seconds: float
+    """Of this process, all its threads."""
+    requests: npt.NDArray[Any]
+    """(requests, 6) int64, see `COLUMNS`; begins are those of `time.perf_counter_ns`."""
+
+
+class Server:
+    """An open session that answers requests."""
+
+    def __init__(self, serving: Serving, opened: ExitStack) -> None:
+        """Open the session; ``opened`` closes it. Raises as `open_session` does."""
+        runtime = serving.runtime
+        session = open_session(runtime, serving.checkpoint, serving.file)
+        self._session: Session = opened.enter_context(session)
+        self._serving = serving
+        self._instance: AbstractContextManager[object] = (
+            nullcontext() if runtime.backend.live else threading.Lock()
+        )
+
+    def effective(self) -> dict[str, str]:
+        """Return what the session says of itself."""
+        return self._session.effective()
+
+    def round(self, clients: int, requests: int, first: int) -> LoopTimes:
+        """Answer ``requests`` of so many clients, of the images from number ``first`` on."""
+        import numpy as np
+
+        used = time.process_time()
+        ended = closed_loop(
+            lambda request: self._answer(first + request), clients=clients, requests=requests
+        )
+        used = time.process_time() - used
+        rows = [(client, *each) for client, each in zip(ended.clients, ended.answers, strict=True)]
+        return LoopTimes(ended.seconds, used, np.array(rows, np.int64))
+
+    def _answer(self, request: int) -> tuple[int, ...]:
+        """Answer a request; return its begin and the nanoseconds of each stage."""
+        clock = time.perf_counter_ns
+        serving = self._serving
+        first = request * serving.batch
+        chosen = range(first, first + serving.batch)
+        encoded = [serving.images[each % len(serving.images)] for each in chosen]
+        begun = decoded = resized = clock()
+        inputs: Any
+        if serving.runtime.backend.own_path:
+            inputs = EncodedFiles(encoded, serving.preprocess.normalise)
+        else:
+            path = serving.preprocess
+            images = [Taps(decode(path.decode, each, path.max_pixels)) for each in encoded]
+            decoded = clock()
+            inputs = _tensors(path, encoded, images)
+            resized = clock()
+        with self._instance:
+            free = clock()
+            self._session.predict(inputs)
+            done = clock()
+        return begun, decoded - begun, resized - decoded, free - resized, done - free
+
+
+def _tensors(path: Preprocess, encoded: Sequence[bytes], images: Sequence[Taps]) -> Any:
+    import numpy as np
+
+    pixels = []
+    for data, begun in zip(encoded, images, strict=True):
+        last = path.taps(data, begun).last
+        if last is None:
+            raise DataError(
+                f"{path.name} decoded an image before, and not now: {begun.decoded.reason}"
+            )
+        pixels.append(last)
+    # one image needs no copy
+    stacked: Any = pixels[0][None] if len(pixels) == 1 else np.stack(pixels)
+    return np.ascontiguousarray(path.normalise(stacked))

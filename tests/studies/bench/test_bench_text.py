@@ -1,0 +1,132 @@
+"""The table of a bench, from a record made by hand."""
+
+from pathlib import Path
+
+from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.findings.environment import environment
+from alignkit.findings.provenance import path_facts
+from alignkit.preprocess import Preprocess, Resize
+from alignkit.record import Artifact, Estimate
+from alignkit.record.bench_facts import (
+    BenchRecord,
+    FrontierPlace,
+    ServedDrift,
+    ServedLoad,
+    ServingOption,
+)
+from alignkit.resizers.opencv import OpenCVResizer
+from alignkit.studies.bench.bench_text import bench_text
+from alignkit.task_facts import MetricFacts, TaskFacts
+
+FEW = Estimate(None, None, None, "TP99 needs 1,000 requests; these are 90")
+FASTER = FrontierPlace(
+    standing="frontier", since="opencv/opencv/torch/fp32", price=Estimate(0.25, 0.2, 0.5)
+)
+
+
+def load(gain=None, frontier=None, contended="", speed=125.0):
+    return ServedLoad(
+        clients=5, requests=90, throughput=Estimate(speed, speed - 2, speed + 3.4), mean_ms=40,
+        tp50_ms=Estimate(39.5, 38, 41), tp90_ms=Estimate(45, None, None, "few"), tp99_ms=FEW,
+        stages_ms={"decode": 10, "resize": 2.25, "wait": 8, "run": 19.75}, cpu_ms=30.5,
+        gain=gain, frontier=frontier, contended=contended, rounds=(),
+    )  # fmt: skip
+
+
+def option(backend, precision, row="opencv", **facts):
+    placed = {"trained_with": row, "evaluated_with": "opencv", "backend": backend}
+    given = {"reference": False, "state": "measured", **facts}
+    return ServingOption(**placed, precision=precision, **given)
+
+
+REFERENCE = option(
+    "torch", "fp32", reference=True, peak_bytes=500_000_000, effective={"threads": "2"},
+    loads=(load(frontier=FrontierPlace(standing="frontier")),),
+)  # fmt: skip
+DRIFT = ServedDrift(
+    images=1000, churn=Estimate(0.02, 0.012, 0.03), metric="recall.macro",
+    change=Estimate(-0.004, -0.01, 0.002),
+)  # fmt: skip
+INT8 = option(
+    "onnxruntime", "int8", drift=DRIFT,
+    loads=(load(Estimate(0.5, 0.4, 0.6), FASTER, "other programs took 9 % of the CPU time", 187),),
+)  # fmt: skip
+ABSENT = option("tensorrt", "fp16", state="skipped", reason="no NVIDIA GPU", drift_reason="no GPU")
+
+
+def text(*options, **facts):
+    path = Preprocess("opencv", OpenCVDecoder(), Resize(OpenCVResizer(), (32, 32)))
+    record = BenchRecord(
+        alignkit="0.1.0", command="alignkit bench small.yaml", name="small", key="k",
+        started="2026-11-23T15:00:00.000+00:00", seconds=3, environment=environment(()),
+        paths=(path_facts(path),), cpus=(0, 1), images=64, batch=1, options=options,
+        requests=Artifact(path="requests.parquet", sha256="0" * 64), **facts,
+    )  # fmt: skip
+    return bench_text(record, Path("reports/small/k/bench-1")).splitlines()
+
+
+def cells(lines, begin, count=1):
+    """The cells of the lines that begin with a word, one list for each."""
+    found = [line.strip().split("  ") for line in lines if line.strip().startswith(begin)]
+    return [[cell.strip() for cell in row if cell.strip()] for row in found][:count]
+
+
+def test_speed_drift_and_price_stand_beside_one_another():
+    lines = text(REFERENCE, INT8, ABSENT, cpu_quota=1.5, load_before=(0.25, 0.5, 0.5))
+    assert lines[0] == (
+        "closed loop, each option in its own process; on CPUs 0, 1; 64 images in turn, 1 a "
+        "request; threads of a session 2; the control group allows 1.5 CPUs; load before 0.25"
+    )
+    assert "5 clients, 90 requests in 0 rounds; times in ms" in lines
+    speed, drift, stages = cells(lines, "opencv ▸ onnxruntime int8", 3)
+    assert speed[1:] == [
+        "187 [185, 190]", "+50.0 % [+40.0, +60.0]", "40", "39.5 [38, 41]", "45", "–",
+        "contended: other programs took 9 % of the CPU time",
+    ]  # fmt: skip
+    assert drift[1:] == ["2.00\N{NO-BREAK SPACE}% [1.20, 3.00]", "−0.40 [−1.00, +0.20]", "frontier"]
+    assert stages[1:] == ["5", "10", "2.25", "8", "19.8", "30.5", "–"]
+    first, own, _ = cells(lines, "opencv ▸ torch fp32", 3)
+    assert first[1:3] == ["125 [123, 128]", "reference"]
+    assert own[1:] == ["0 by definition", "–", "frontier"]
+    assert "  TP99 needs 1,000 requests; these are 90" in lines
+    assert (
+        "  price: opencv ▸ torch fp32 → opencv ▸ onnxruntime int8: "
+        "+25.0 % of throughput a point of churn [+20.0, +50.0]"
+    ) in lines
+    assert cells(lines, "opencv ▸ tensorrt") == [["opencv ▸ tensorrt fp16", "skipped",
+                                                  "no NVIDIA GPU"]]  # fmt: skip
+    assert "drift: no GPU" in lines
+    assert lines[-1].endswith("reports/small/k/bench-1/bench.json")
+
+
+def test_models_are_named_where_there_are_several():
+    other = option("torch", "fp32", row="pillow", reference=True, loads=(load(),))
+    lines = text(REFERENCE, other)
+    assert cells(lines, "pillow → opencv ▸ torch fp32")
+    assert cells(lines, "opencv → opencv ▸ torch fp32")
+
+
+def test_without_drift_there_is_no_table_of_it():
+    lines = text(REFERENCE, option("onnxruntime", "int8", loads=(load(Estimate(0.5, 0.4, 0.6)),),
+                                   drift_reason="not measured: alignkit run small.yaml"))  # fmt: skip
+    assert not [line for line in lines if "standing" in line]
+    assert "drift: not measured: alignkit run small.yaml" in lines
+
+
+def test_nothing_timed_leaves_the_reasons():
+    lines = text(ABSENT)
+    assert cells(lines, "opencv ▸ tensorrt")[0][1:] == ["skipped", "no NVIDIA GPU"]
+    assert not [line for line in lines if "clients" in line]
+
+
+def test_a_change_is_written_in_the_tasks_unit():
+    task = TaskFacts(
+        name="ages", metrics=(MetricFacts(name="score.age", label="Age", unit="value"),),
+        matrices=("score.age", "churn"), class_metrics=(), changed="", quality="",
+    )  # fmt: skip
+    change = DRIFT.model_copy(
+        update={"metric": "score.age", "change": Estimate(-0.25, -0.5, 0.125)}
+    )
+    lines = text(REFERENCE, INT8.model_copy(update={"drift": change}), task=task)
+    assert [line for line in lines if line.split() == ["churn", "Δ", "age", "standing"]]
+    assert cells(lines, "opencv ▸ onnxruntime int8", 2)[1][2] == "−0.250 [−0.500, +0.125]"

@@ -1,0 +1,100 @@
+"""CPUs, limits and contention, from files as Linux writes them."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from alignkit.errors import ConfigError
+from alignkit.studies.bench import cpu_use
+from alignkit.studies.bench.cpu_use import CpuTimes, contention, cpu_quota, cpu_times, peak_bytes
+
+TICKS = os.sysconf("SC_CLK_TCK")
+STAT = """\
+cpu  0 0 0 0 0 0 0 0 0 0
+cpu0 100 20 30 9000 50 6 4 7 90 9
+cpu1 200 0 0 9000 0 0 0 1 0 0
+cpu10 5000 0 0 0 0 0 0 0 0 0
+intr 1 2
+"""
+
+
+@pytest.fixture
+def system(tmp_path):
+    """Write /proc and the control groups of a machine."""
+
+    def write(groups: str, **files: str):
+        (tmp_path / "proc" / "self").mkdir(parents=True)
+        (tmp_path / "proc" / "stat").write_text(STAT)
+        (tmp_path / "proc" / "self" / "cgroup").write_text(groups)
+        for name, text in files.items():
+            path = tmp_path / "groups" / name.replace("__", "/").replace("_dot_", ".")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return tmp_path / "proc", tmp_path / "groups"
+
+    return write
+
+
+def test_the_least_limit_of_the_group_and_those_above_it_holds(system):
+    limits = {"cpu_dot_max": "max 100000", "a__cpu_dot_max": "150000 100000",
+              "a__b__cpu_dot_max": "400000 100000"}  # fmt: skip
+    assert cpu_quota(*system("0::/a/b\n", **limits)) == 1.5
+
+
+def test_the_first_version_has_a_quota_and_a_period(system):
+    files = {"cpu__cpu_dot_cfs_quota_us": "300000\n", "cpu__cpu_dot_cfs_period_us": "100000\n"}
+    assert cpu_quota(*system("2:cpuacct:/\n1:cpu:/\n0::/\n", **files)) == 3
+
+
+@pytest.mark.parametrize("files", [{}, {"cpu_dot_max": "max 100000"}])
+def test_no_limit_is_none(system, files):
+    assert cpu_quota(*system("0::/\n", **files)) is None
+
+
+def test_times_are_those_of_the_chosen_cpus(system):
+    places = system("0::/\n", cpu_dot_stat="usage_usec 5\nthrottled_usec 2500000\n")
+    assert cpu_times((0, 1), *places) == CpuTimes(360 / TICKS, 8 / TICKS, 2.5)
+    assert cpu_times((0,), *places).busy == 160 / TICKS
+    assert cpu_times((0, 7), *places) is None
+    assert cpu_times((), *places) is None
+
+
+def windows(busy=0.0, stolen=0.0, throttled=0.0, seconds=9.0):
+    return [(seconds / 9, CpuTimes(busy / 9, stolen / 9, throttled / 9))] * 9
+
+
+@pytest.mark.parametrize(("times", "own", "said"), [
+    (windows(busy=16), 16.0, ("", "")),
+    (windows(busy=12), 9.0, ("other programs took 16\N{NO-BREAK SPACE}% of the CPU time", "")),
+    (windows(busy=9.5), 9.0, ("", "")),
+    (windows(busy=16, stolen=3), 16.0,
+     ("the host took 16\N{NO-BREAK SPACE}% of the CPU time", "")),
+    (windows(busy=16, throttled=4.5), 16.0,
+     ("the control group's limit held it back for 50\N{NO-BREAK SPACE}% of the time", "")),
+    (windows(busy=16), None, ("", "the endpoint may compute on the same CPUs")),
+    (windows(busy=0.2, seconds=0.9), 0.2, ("", "the rounds are too short to tell")),
+    ([(1.0, None)] * 9, 9.0, ("", "this system does not tell who computes on its CPUs")),
+])  # fmt: skip
+def test_a_busy_machine_is_said_to_be(monkeypatch, times, own, said):
+    monkeypatch.setattr(os, "sysconf", lambda _: 100)
+    assert contention(times, own=own, cpus=2) == said
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="of Linux")
+def test_no_more_cpus_than_there_are():
+    allowed = sorted(os.sched_getaffinity(0))
+    assert cpu_use.chosen_cpus(None) == tuple(allowed)
+    assert cpu_use.chosen_cpus(1) == (allowed[0],)
+    with pytest.raises(ConfigError, match=f"this process may use {len(allowed)}"):
+        cpu_use.chosen_cpus(len(allowed) + 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
+def test_the_peak_is_the_processs_own(tmp_path):
+    held = bytearray(os.urandom(1)) * (200 << 20)  # this process is large, and the child is not
+    program = "import shutil, sys; shutil.copy('/proc/self/status', sys.argv[1])"
+    subprocess.run([sys.executable, "-c", program, tmp_path / "status"], check=True)
+    assert 1 << 20 < peak_bytes(tmp_path / "status") < len(held)
+    assert peak_bytes(tmp_path / "none") is None
