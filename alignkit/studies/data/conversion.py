@@ -133,6 +133,8 @@ def convert(
         content, left_out = _readable(source, images, leave_out=leave_out)
         stage.advance(len(images))
     notes = [*images.notes, *_left_behind(source, content.images, form)]
+    if lost := len(images.pairs) - len(content.images.pairs):
+        notes.append(f"pairs left out, as an image of each cannot be read: {lost}")
     if form == "bin":
         content = _taken(content, {at for each in content.images.pairs for at in each[:2]})
     names = _planned(source, content, writer, form)

@@ -255,6 +255,7 @@ def test_unreadable_images_are_left_out_if_the_user_says_so(tmp_path):
     assert [*made.left_out] == ["ann/ann_0001.jpg"]
     assert made.images == 10
     assert made.pairs == 17
+    assert made.notes == ("pairs left out, as an image of each cannot be read: 3",)
     with pytest.raises(DataError, match=r"ten equal folds in order, and these have .* pairs"):
         converted(root, tmp_path / "t.bin", leave_out=True)
 
