@@ -211,7 +211,7 @@ def _conversion(made: Converted) -> str:
         facts.append(count(made.pairs, "pair"))
     lines = [
         f"{made.source} ({made.source_form}) → {made.target} ({made.form}): {', '.join(facts)}",
-        "every image that was read back has the SHA-256 of the source's",
+        "every image was read back and has the SHA-256 of the source's",
         *made.notes,
     ]
     if made.left_out:

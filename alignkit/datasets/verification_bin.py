@@ -26,6 +26,8 @@ SUFFIXES = (".bin", ".pkl", ".pickle")
 MOST_PAIRS = 600_000
 """Pairs of the largest set that is written, and read again."""
 _BATCH = 1000
+_LARGEST_ARRAY = 4 * MOST_PAIRS + 2
+"""Bytes of an array of truth values; as a literal of Python 2, each has four characters at most."""
 
 
 def read_bin(file: Path) -> IdentityImages:
@@ -94,9 +96,7 @@ def _checked(value: Any, reader: PickledReader) -> _Found:
     """Return the images and whether each pair is of one person; raise `DataError` for others."""
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise DataError("it is no pair of a list of images and a list of truth values")
-    images, same = value
-    if isinstance(same, PickledArray) and same.data and same.dtype.lstrip("|") in ("b1", "?"):
-        same = [each != 0 for each in reader.bytes_at(same.data)]
+    images, same = value[0], _listed(value[1], reader)
     if not isinstance(images, list | tuple) or not isinstance(same, list | tuple):
         raise DataError("it is no pair of a list of images and a list of truth values")
     if len(images) != 2 * len(same):
@@ -114,6 +114,15 @@ def _checked(value: Any, reader: PickledReader) -> _Found:
     if wrong:
         raise DataError(f"pair {wrong[0]} is neither true nor false")
     return places, [bool(each) for each in same]
+
+
+def _listed(same: Any, reader: PickledReader) -> Any:
+    """List the values of an array of truth values; return anything else as it is."""
+    if not (isinstance(same, PickledArray) and same.data and same.dtype.lstrip("|") in ("b1", "?")):
+        return same
+    if same.data.length > _LARGEST_ARRAY:
+        raise DataError(f"its truth values have {same.data.length:,} bytes, more than any set's")
+    return [each != 0 for each in reader.bytes_at(same.data)]
 
 
 def _image(file: Path, stamp: Stamp, place: PickledBytes) -> bytes:

@@ -86,7 +86,7 @@ def test_a_conversion_is_told_with_the_lines_that_read_it(alignkit, tmp_path):
     sides = f"{root} (folder) → {tmp_path / 'shards'} (base64)"
     assert head == f"{sides}: 11 images, 4 identities, {size:,} bytes of images, 20 pairs"
     assert lines == [
-        "every image that was read back has the SHA-256 of the source's",
+        "every image was read back and has the SHA-256 of the source's",
         "",
         "data:",
         "  name: identities",

@@ -201,6 +201,7 @@ def bombs():
     yield "a memo of one value", b"\x80\x04N" + b"\x94" * 1_000_000 + b"."
     yield "many lists", b"\x80\x04" + b"]" * 1_000_000 + b"."
     yield "a line without an end", b"S'" + b"a" * 50_000_000
+    yield "a great array", pickle.dumps(([b"a", b"b"], np.ones(10_000_000, np.bool_)))
     yield "an unknown memo", b"\x80\x02h\x07."
     yield "an endless line", b"c" + b"a" * 100_000
 

@@ -11,7 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from alignkit.datasets.identities import Identities, IdentityForm, ListColumn, form_of
-from alignkit.datasets.identity_images import IdentityImages, ImagePair, is_digest
+from alignkit.datasets.identity_images import (
+    IdentityImages,
+    ImagePair,
+    is_digest,
+    require_once,
+)
 from alignkit.datasets.labelled import EVAL_DIRS, listed, strays, subfolders
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.datasets.verification_bin import SUFFIXES
@@ -120,14 +125,16 @@ def convert(
     `WorkspaceError` if the target cannot be written.
     """
     form = form or _form_of_target(target)
-    _check(source, target, form)
     writer = _writer(form, shards)
+    _check(source, target, form)
     images = source.read()
     _require_held(images, writer, form)
     with progress.stage("hash", len(images)) as stage:
         content, left_out = _readable(source, images, leave_out=leave_out)
         stage.advance(len(images))
     notes = [*images.notes, *_left_behind(source, content.images, form)]
+    if lost := len(images.pairs) - len(content.images.pairs):
+        notes.append(f"pairs left out, as an image of each cannot be read: {lost}")
     if form == "bin":
         content = _taken(content, {at for each in content.images.pairs for at in each[:2]})
     names = _planned(source, content, writer, form)
@@ -167,8 +174,23 @@ def _writer(form: IdentityForm, shards: int | None) -> IdentityWriter:
     return writers[form]
 
 
+def _resolved(path: Path) -> Path:
+    """Return where a path of the user leads; raise `ConfigError` if that cannot be found out."""
+    try:
+        found = path.expanduser().resolve()
+        (found / PAIRS).exists()  # it fails for a folder that may not be searched
+    except (OSError, RuntimeError) as error:  # pathlib raises the latter for ~nobody and for loops
+        fault = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(
+            f"{path}: {fault}; name another path, or change its permissions"
+        ) from error
+    return found
+
+
 def _check(source: ConversionSource, target: Path, form: IdentityForm) -> None:
-    here, there = (each.expanduser().resolve() for each in (source.root, target))
+    for each in filter(None, (source.images, source.pairs)):
+        _resolved(each)
+    here, there = _resolved(source.root), _resolved(target)
     if here == there:
         raise ConfigError(f"{target} is the source, which never changes; name another place")
     require_new(target.expanduser())
@@ -245,7 +267,7 @@ def _require_held(images: IdentityImages, writer: IdentityWriter, form: Identity
         label, reason = unheld[0]
         raise DataError(
             f"{form} cannot hold {len(unheld)} of {len(labels)} labels, such as "
-            f"{escaped_name(label)[:80]!r}: {reason}; rename them, or choose another form with --to"
+            f"'{escaped_name(label)[:80]}': {reason}; rename them, or choose another form with --to"
         )
 
 
@@ -256,6 +278,7 @@ def _planned(
     if not len(content.images) and form != "bin":
         raise DataError(f"{source.root}: none of its images can be read")
     names = writer.names(content)
+    require_once(names, lambda at: f"{source.root}, {escaped_name(content.images.names[at])}")
     if form != "bin":
         require_pair_names(content.images.pairs, names)
     return names

@@ -249,7 +249,8 @@ def _inside(content: Content) -> list[str]:
         return [*names]
     paths = [os.path.normpath(Path(content.begin, name).absolute()) for name in names]
     folder = os.path.commonpath([os.path.dirname(each) for each in paths])  # noqa: PTH120
-    return [Path(each).relative_to(folder).as_posix() for each in paths]
+    # relative_to takes //a for another place than /a
+    return [os.path.relpath(each, folder).replace(os.sep, "/") for each in paths]
 
 
 def _after(name: str, label: str) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from alignkit.errors import ConfigError, WorkspaceError
@@ -25,36 +23,42 @@ def require_new(target: Path) -> None:
 def appearing_whole(target: Path) -> Iterator[Path]:
     """Give a path to fill, which becomes ``target`` as the block ends and is deleted if it fails.
 
-    It lies in a hidden folder beside ``target``, as a rename does not cross file systems. Those of
-    killed processes are deleted first. Raise `WorkspaceError` if it cannot be written.
+    It is hidden beside ``target``, as a rename does not cross file systems. One that a killed
+    process left is deleted first. Raise `ConfigError` while another process writes the same target,
+    and `WorkspaceError` if it cannot be written.
     """
-    from filelock import FileLock
+    from filelock import FileLock, Timeout
 
-    prefix = f".{target.name}.making-"
+    making = target.with_name(f".{target.name}.making")
+    # a soft lock would outlive a process that is killed
+    lock = FileLock(f"{making}.lock", blocking=False, fallback_to_soft=False)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        _delete_leftovers(target.parent, prefix)
-        making = Path(tempfile.mkdtemp(dir=target.parent, prefix=prefix))
-        try:
-            # a soft lock would outlive a process that is killed
-            with FileLock(making / "lock", fallback_to_soft=False):
-                yield making / "whole"
+        with lock:
+            try:
+                _delete(making)
                 require_new(target)  # another process may have been quicker
-                (making / "whole").rename(target)
-        finally:  # nothing half-written stays, after Ctrl-C either
-            shutil.rmtree(making)
+                yield making
+                require_new(target)
+                making.rename(target)
+            finally:  # nothing half-written stays, after Ctrl-C either
+                _delete(making)
+                # as long as it is held: whoever opened it sees that it is gone
+                Path(lock.lock_file).unlink(missing_ok=True)
+    except Timeout as error:
+        raise ConfigError(
+            f"another process is writing {target}; wait for it, or name another place"
+        ) from error
     except OSError as error:
-        fault = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        reason = error.strerror or str(error)
+        fault = f"{error.filename}: {reason}" if error.filename else reason
         raise WorkspaceError(
             f"{target} was not written: {fault}; see to it and run the same command again"
         ) from error
 
 
-def _delete_leftovers(parent: Path, prefix: str) -> None:
-    from filelock import FileLock, Timeout
-
-    for each in parent.glob(f"{glob.escape(prefix)}*"):
-        lock = FileLock(each / "lock", fallback_to_soft=False)
-        # a live process fills it or has just deleted it, or it is that of another user
-        with suppress(Timeout, FileNotFoundError, PermissionError), lock.acquire(blocking=False):
-            shutil.rmtree(each)
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
