@@ -28,7 +28,7 @@ class LinearAnswers(Answers):
         """Compute in the outputs of ``other`` by how much they keep this answer, (n, rivals).
 
         Below 0 the answer is another one. No change of all outputs by at most e lowers a lead by
-        more than e. Infinite where a rival can never win; NaN where an output is not finite.
+        more than e. Infinite where a rival can never win; NaN where an output is.
         """
 
     @abstractmethod
@@ -50,7 +50,7 @@ def between(own: Logits, other: Logits, share: float) -> Logits:
 def greatest_safe_changes(answers: LinearAnswers) -> FloatArray:
     """Compute for each image, (n,), the e ≥ 0 such that outputs changed by less keep its answer.
 
-    0 where an output is not finite, infinite where nothing can change the answer.
+    0 where an output is NaN, infinite where no finite change can change the answer.
     """
     found = np.zeros(len(answers))
     for rows, (own,) in _parts(answers):
@@ -63,7 +63,7 @@ def turning_points(reference: _Linear, candidate: _Linear) -> FloatArray:
     """Compute where each answer, (n,), changes on the line reference + t · (candidate - reference).
 
     The outputs are taken as linear in t, so that an answer which changed stays changed; infinite if
-    it never changes for t > 0. 0 where an output of either side is not finite. Both are of the same
+    it never changes for t > 0. 0 where an output of either side is NaN. Both are of the same
     images in the same order.
     """
     found = np.zeros(len(reference))

@@ -1,7 +1,8 @@
 """Document of `alignkit bench`, `bench.json`: the speed of every serving option, and its drift.
 
 A serving option is a path × backend × precision of one model. Requests come in a closed loop: each
-client waits for its answer before it sends the next one. Every interval has at least 95 %.
+client waits for its answer before it sends the next one. An interval of times or of speed has at
+least 95 %; `FrontierPlace.price` says how its own combines others.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ class ServedRound(Stored):
     cpu_seconds: Real
     """Of the option's process, all threads."""
     busy_seconds: Real | None = None
-    """Time that the bench's CPUs computed, for any process; ``None`` where no system tells it."""
+    """Time that the bench's CPUs computed, for any process, in the system's ticks and over slightly
+    more than ``seconds``; ``None`` where no system tells it."""
     stolen_seconds: Real | None = None
     """Time that the bench's CPUs were ready, and the host ran something else on them."""
     throttled_seconds: Real | None = None
-    """Time that the control group was held back by its limit."""
+    """Time that the control group was held back by its limit, added up over the CPUs."""
 
 
 class ServedDrift(Stored):
@@ -60,7 +62,8 @@ class FrontierPlace(Stored):
     """The option of the frontier with the next less churn, which ``price`` starts from."""
     price: Estimate | None = None
     """Throughput gained for a point of churn, as a share: 0.03 is 3 % of the throughput of
-    ``since``. The ends are those of both intervals, the least favourable of each together."""
+    ``since``. Its ends combine the least favourable ones of the gain and of both churns, each of
+    95 %: all three hold together in at least 85 %."""
 
 
 class ServedLoad(Stored):

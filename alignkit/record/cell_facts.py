@@ -95,10 +95,14 @@ class CellPair:
     """Two-sided p-values of no change in ``metrics``, not corrected for other comparisons."""
 
     @property
+    def compared(self) -> int:
+        """Images whose answers were compared, times seeds: churn is a share of them."""
+        return self.n if self.asked is None else self.asked
+
+    @property
     def changed(self) -> int | None:
         """Images whose predicted class differs; ``None`` if churn, their share, is not known."""
-        compared = self.n if self.asked is None else self.asked
-        return None if self.churn.value is None else round(self.churn.value * compared)
+        return None if self.churn.value is None else round(self.churn.value * self.compared)
 
     def of(self, metric: str) -> Estimate:
         """Return the change in one of ``metrics``, one of ``measures``, or the churn."""

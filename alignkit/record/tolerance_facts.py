@@ -46,7 +46,7 @@ class SeedLimit(Stored):
     seed: int
     images: Count
     non_finite: Count
-    """Images with an output that is not finite: they bear no change."""
+    """Images with an output that is not finite; with NaN they bear no change."""
     limit: Limit
 
 
@@ -176,5 +176,3 @@ class ToleranceDocument(Stored):
     confidence: Real = 0.95
     logits: tuple[LogitTolerance, ...]
     pixels: tuple[PixelTolerance, ...]
-    reason: str = ""
-    """Why the task has no tolerance; both lists are empty then."""

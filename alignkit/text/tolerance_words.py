@@ -65,7 +65,7 @@ def _logit_lines(row: LogitTolerance, names: Names) -> Iterator[str]:
         yield f"  --atol {row.atol:g} --rtol 0"
         yield f"  {_limits_words([each.limit for each in row.seeds])}"
     if lost := sum(each.non_finite for each in row.seeds):
-        yield f"  {count(lost, 'answer')} with an output that is not finite: none bears a change"
+        yield f"  {count(lost, 'answer')} with an output that is not finite; NaN bears no change"
     if row.cells:
         yield columns([_CELLS, *(_cell_row(each, names) for each in row.cells)], indent="  ")
 

@@ -107,7 +107,7 @@ def test_the_ends_of_the_line_are_the_answers_themselves():
     assert np.array_equal(before.toward(after, 1.0).logits, moved)
 
 
-def test_outputs_that_are_not_finite_bear_nothing():
+def test_nan_bears_nothing_and_an_infinite_output_decides():
     before = predictions([[np.nan, 1], [np.inf, 1], [5, 1], [5, -np.inf]])
     after = predictions([[0, 1], [np.inf, 1], [np.nan, 1], [4, -np.inf]])
     assert greatest_safe_changes(before).tolist()[:3] == [0.0, np.inf, 2.0]

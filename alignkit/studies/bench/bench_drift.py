@@ -41,7 +41,7 @@ class KnownDrift:
         metric = TaskWords(self.record.task).headline
         return (
             ServedDrift(
-                images=entry.drift.n // max(1, len(entry.seeds)),
+                images=entry.drift.compared // max(1, len(entry.seeds)),
                 churn=entry.drift.churn,
                 metric=metric,
                 change=entry.drift.of(metric),

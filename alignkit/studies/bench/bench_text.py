@@ -181,7 +181,7 @@ def _prices(shown: Sequence[tuple[ServingOption, ServedLoad]], words: _Words) ->
 
 
 def _stages(options: Sequence[ServingOption], words: _Words) -> str:
-    """Show mean times of the stages with the fewest clients, CPU time and memory."""
+    """Show mean times of the stages, CPU time and memory."""
     rows = [("mean ms a request", "clients", *STAGES_SERVED, "CPU ms an image", "peak memory")]
     for each in options:
         for load in each.loads:

@@ -6,7 +6,7 @@ The system tells all of it on Linux alone; elsewhere the answer is ``None``, and
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,16 +45,19 @@ def cpu_quota(proc: Path = _PROC, groups: Path = _GROUPS) -> float | None:
     ``proc`` and ``groups`` are /proc and the mounted control groups, of version 1 or 2. The least
     limit of the group and of those above it holds.
     """
-    limits: list[float | None] = []
+    limits = map(_limit, _groups_of_this_process(proc, groups))
+    return min((each for each in limits if each is not None), default=None)
+
+
+def _groups_of_this_process(proc: Path, groups: Path) -> Iterator[Path]:
+    """Yield the folders of its groups for CPUs; each group precedes those above it."""
     for line in _lines(proc / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
         root = groups / "cpu" if controllers else groups
         own = root / path.lstrip("/")
-        above = (each for each in own.parents if each.is_relative_to(root))
-        limits += [_limit(group) for group in (own, *above)]
-    return min((each for each in limits if each is not None), default=None)
+        yield from (own, *(each for each in own.parents if each.is_relative_to(root)))
 
 
 def _limit(group: Path) -> float | None:
@@ -86,7 +89,8 @@ class CpuTimes:
     stolen: float
     """Ready to compute, while the host ran something else."""
     throttled: float
-    """Seconds that the control group was held back; 0 where no group tells it."""
+    """Seconds that the control group, or one above it, was held back, added up over the CPUs; 0
+    where none tells it."""
 
     def since(self, earlier: CpuTimes) -> CpuTimes:
         """Return what came in between."""
@@ -110,14 +114,16 @@ def cpu_times(cpus: Sequence[int], proc: Path = _PROC, groups: Path = _GROUPS) -
 
 
 def _throttled(proc: Path, groups: Path) -> float:
-    for line in _lines(proc / "self" / "cgroup"):
-        _, controllers, path = line.split(":", 2)
-        root = groups / "cpu" if controllers else groups
-        for told in _lines(root / path.lstrip("/") / "cpu.stat"):
-            name, _, number = told.partition(" ")
-            if name in _THROTTLED:
-                return int(number) * _THROTTLED[name]
-    return 0.0
+    # a container may see its own group as the one on top; each group counts its own limit alone
+    return sum(
+        (
+            int(number) * _THROTTLED[name]
+            for group in _groups_of_this_process(proc, groups)
+            for name, _, number in (line.partition(" ") for line in _lines(group / "cpu.stat"))
+            if name in _THROTTLED
+        ),
+        0.0,
+    )
 
 
 _THROTTLED = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
@@ -155,22 +161,25 @@ def contention(
     room = wall * cpus
     # the system counts in ticks, and each reading may miss the last one of every CPU
     missed = len(windows) * cpus / os.sysconf("SC_CLK_TCK")
+    busy = sum(each.busy for each in known)
     stolen = sum(each.stolen for each in known) - missed
     throttled = sum(each.throttled for each in known)
-    others = 0.0 if own is None else sum(each.busy for each in known) - own - missed
+    others = 0.0 if own is None else busy - own - missed
     reasons = []
     if stolen > BUSY_SHARE * room:
         reasons.append(f"the host took {_share(stolen, room)} of the CPU time")
     if throttled > BUSY_SHARE * wall:
-        reasons.append(
-            f"the control group's limit held it back for {_share(throttled, wall)} of the time"
-        )
+        most = _share(throttled, wall)
+        reasons.append(f"the control group's limit held it back for up to {most} of the time")
     if others > BUSY_SHARE * room:
         reasons.append(f"other programs took {_share(others, room)} of the CPU time")
     if reasons:
         return "; ".join(reasons), ""
     if own is None:
         return "", "the endpoint may compute on the same CPUs"
+    # a sandbox may show times that stand still
+    if own > 2 * busy + missed:
+        return "", "this system does not count all work on its CPUs"
     return "", "the rounds are too short to tell" if missed > BUSY_SHARE * room else ""
 
 

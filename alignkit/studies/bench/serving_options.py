@@ -66,16 +66,18 @@ def chosen_evaluations(plan: Plan) -> list[Evaluation]:
     """Choose one evaluation of each column and kind of model, each row's reference first.
 
     Models that differ only in their training serve alike: the first one is timed. Models of the
-    user's own are all timed. An endpoint brings along the row that it serves. Raises `ConfigError`
-    if the plan has no model.
+    user's own are all timed. An endpoint brings along the row that it serves. A backend that does
+    not run a model's format is chosen too, to be skipped with its reason. Raises `ConfigError` if
+    the plan has no model, and `NothingCompared` if no backend of the file runs one.
     """
     if not plan.evaluations:
         raise ConfigError("the file serves no model: 'train' or 'models' gives bench one to time")
     first: dict[tuple[str, str], Evaluation] = {}
-    for each in plan.evaluations:
-        if not each.unsuited:
+    # the suited first; and another row's endpoint is no option of this one
+    for each in sorted(plan.evaluations, key=lambda one: one.unsuited):
+        if not (each.unsuited and each.runtime.holds):
             first.setdefault((each.training.row.model, str(each.place.column)), each)
-    if not first:
+    if all(each.unsuited for each in first.values()):
         raise NothingCompared(f"no backend runs a model of the file: {plan.evaluations[0].skipped}")
     wanted = {each.key for each in first.values()}
     models = dict.fromkeys(each.training.key for each in first.values())

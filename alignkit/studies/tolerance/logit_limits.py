@@ -41,7 +41,7 @@ def limit_of(turns: FloatArray, budget: float, most: float = math.inf) -> Limit:
         return Limit(value, changed, bound)
     if math.isfinite(most):
         return Limit(most, changed, bound, more=True)
-    return Limit(None, changed, bound, more=True, reason="no change of the outputs exceeds it")
+    return Limit(None, changed, bound, more=True, reason="no change of the outputs changes more")
 
 
 def too_few(n: int, budget: float) -> str:

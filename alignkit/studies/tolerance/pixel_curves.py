@@ -32,6 +32,7 @@ from alignkit.record.tolerance_facts import (
 from alignkit.studies.tolerance.line_models import LineModels
 from alignkit.studies.tolerance.logit_limits import limit_of, too_few
 from alignkit.studies.tolerance.stored_row import StoredRow
+from alignkit.text.numbers import count, grouped
 
 POINTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, MOST_FACTOR)
 CHECK_AT = (0.25, 0.5, 2.0)
@@ -209,8 +210,12 @@ def measured_limit(points: Sequence[CurvePoint], budget: float) -> Limit:
     Points are tested in a fixed order and the first failure ends it, so that the confidence of each
     is that of the result (Maurer, Hothorn and Lehmacher, 1995).
     """
-    reason = f"more than the budget changes at {points[0].factor:g} of the difference already"
-    limit = Limit(None, None, None, reason=too_few(points[0].images, budget) or reason)
+    first = points[0]
+    reason = (
+        f"at {first.factor:g} of the difference {grouped(first.changed)} of "
+        f"{count(first.images, 'image')} changed, which does not show a share within the budget"
+    )
+    limit = Limit(None, None, None, reason=too_few(first.images, budget) or reason)
     for each in points:
         bound = greatest_share(each.changed, each.images)
         if bound > budget:

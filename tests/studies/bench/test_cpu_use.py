@@ -61,6 +61,20 @@ def test_times_are_those_of_the_chosen_cpus(system):
     assert cpu_times((), *places) is None
 
 
+def test_a_limit_above_the_group_holds_it_back_too(system):
+    # a container may see its group as the one on top, and its path as that of the host
+    files = {"cpu__cpu_dot_stat": "nr_throttled 3\nthrottled_time 1500000000\n"}
+    places = system("4:memory:/host/name\n1:cpu:/host/name\n", **files)
+    assert cpu_times((0,), *places).throttled == 1.5
+    both = {"cpu_dot_stat": "throttled_usec 250000", "a__cpu_dot_stat": "throttled_usec 500000"}
+    (places[0] / "self" / "cgroup").write_text("0::/a\n")
+    for name, text in both.items():
+        path = places[1] / name.replace("__", "/").replace("_dot_", ".")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert cpu_times((0,), *places).throttled == 0.75
+
+
 def windows(busy=0.0, stolen=0.0, throttled=0.0, seconds=9.0):
     return [(seconds / 9, CpuTimes(busy / 9, stolen / 9, throttled / 9))] * 9
 
@@ -72,8 +86,10 @@ def windows(busy=0.0, stolen=0.0, throttled=0.0, seconds=9.0):
     (windows(busy=16, stolen=3), 16.0,
      ("the host took 16\N{NO-BREAK SPACE}% of the CPU time", "")),
     (windows(busy=16, throttled=4.5), 16.0,
-     ("the control group's limit held it back for 50\N{NO-BREAK SPACE}% of the time", "")),
+     ("the control group's limit held it back for up to 50\N{NO-BREAK SPACE}% of the time", "")),
     (windows(busy=16), None, ("", "the endpoint may compute on the same CPUs")),
+    # a sandbox whose times stand still
+    (windows(), 9.0, ("", "this system does not count all work on its CPUs")),
     (windows(busy=0.2, seconds=0.9), 0.2, ("", "the rounds are too short to tell")),
     ([(1.0, None)] * 9, 9.0, ("", "this system does not tell who computes on its CPUs")),
 ])  # fmt: skip

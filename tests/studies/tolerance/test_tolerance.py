@@ -92,7 +92,7 @@ def test_a_limit_beyond_all_that_was_looked_at_is_open():
     found = limit_of(np.full(700, np.inf), 0.005, MOST_FACTOR)
     assert (found.value, found.more) == (MOST_FACTOR, True)
     none = limit_of(np.full(700, np.inf), 0.005)
-    assert (none.value, none.reason) == (None, "no change of the outputs exceeds it")
+    assert (none.value, none.reason) == (None, "no change of the outputs changes more")
 
 
 def test_rounding_down_stays_below_with_three_digits():
@@ -193,7 +193,10 @@ def test_measured_points_end_at_the_first_that_exceeds_the_budget():
     assert measured_limit(points, bounds[1]).more is False
     assert measured_limit(points, bounds[2]).more is True
     none = measured_limit(points, 0.9 * bounds[0])
-    assert none.reason == "more than the budget changes at 0.25 of the difference already"
+    assert none.reason == (
+        f"at 0.25 of the difference {points[0].changed} of 800\xa0images changed, "
+        "which does not show a share within the budget"
+    )
     few = measured_limit(points, 0.0005)
     assert few.reason.startswith("inconclusive: a budget of 0.05 % needs 5\xa0990\xa0images")
 
