@@ -60,6 +60,11 @@ class Rank:
             yield
             return
         import torch
+
+        # DDP imports this module late. Its functions have the group of that moment as a default,
+        # which keeps the threads of gloo alive after destroy_process_group; one that drops a
+        # tensor while Python ends aborts the process (pytorch/pytorch#190489).
+        import torch.distributed.nn.functional
         from torch import distributed
 
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"

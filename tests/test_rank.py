@@ -264,6 +264,32 @@ def test_an_ending_rank_shows_its_error_though_torchrun_stops_it_meanwhile(tmp_p
     assert "the same command continues" in done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("attempt", range(4))
+def test_no_thread_of_the_group_outlives_it_and_both_ranks_end_with_0(attempt):
+    """A thread of gloo that drops a tensor while Python ends aborts the process, now and then."""
+    code = (
+        "from pathlib import Path\n"
+        "from alignkit.rank import this_rank\n"
+        "from tests.train.sharded_ranks import stepped\n"
+        "def threads():\n"
+        "    names = Path('/proc/self/task').glob('*/comm')\n"
+        "    return sum('gloo' in each.read_text() for each in names)\n"
+        "rank = this_rank()\n"
+        "with rank.joined():\n"
+        "    stepped(rank)\n"
+        "    inside = threads()\n"
+        "print(f'{bool(inside)} then {threads()};', flush=True)\n"
+    )
+    line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*line, "--no-python", sys.executable, "-c", code],
+        check=False, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("True then 0;") == 2, done.stdout
+
+
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory) -> Path:
     """The folder of an undisturbed run."""
