@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
+from typing import TYPE_CHECKING
 
-from alignkit.compare.order_statistics import Percentile, paired_change
 from alignkit.errors import ExitCode
 from alignkit.experiment.metric_option import RuleMetric
 from alignkit.experiment.rule_option import Rule
@@ -23,6 +23,9 @@ from alignkit.record import (
 )
 from alignkit.text.numbers import significant
 from alignkit.text.stage_changes import stage_change
+
+if TYPE_CHECKING:
+    from alignkit.compare.order_statistics import Percentile
 
 _DECODING = ("decode", "max_pixels")
 """The options by which a path decodes an image or not."""
@@ -225,6 +228,8 @@ def slowdown(
     Returns the median over rounds, in milliseconds per image; with ``relative``, as a share of the
     reference.
     """
+    from alignkit.compare.order_statistics import paired_change
+
     # paired, because the sides take turns in a round and share its disturbances
     return paired_change(getattr(candidate, which), getattr(reference, which), relative=relative)
 

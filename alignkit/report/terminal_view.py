@@ -100,7 +100,8 @@ def _endings(record: RunRecord, names: Names) -> list[str]:
         of = "" if len(each.rows) == len(rows) else f" of {listed(each.rows)}"
         entries = count(each.entries, "entry", "entries")
         # one of the user's code may be long, and the verdict ends with it
-        known = any(each.reason in line for line in verdict_text(record.verdict))
+        said = any(each.reason in line for line in verdict_text(record.verdict))
+        known = said and each.state == "failed"
         reason = "for the reason that the verdict names" if known else each.reason
         lines.append(f"{state_words(each.state)}: {entries}{of}; {reason}")
     if len(ended) > _MOST_REASONS:
