@@ -181,7 +181,13 @@ def test_the_pixels_are_said_to_be_of_other_shapes_from_resize_on(run):
     assert (stages["orient"].images, stages["orient"].shape_mismatches) == (12, 0)
     # the square images alone have one size on both paths
     assert (stages["resize"].images, stages["resize"].shape_mismatches) == (2, 10)
-    assert {each.id for each in record.shown} <= {"b/03.png", "b/09.png"}
+    # the others are shown too, without a difference
+    square = {"b/03.png", "b/09.png"}
+    assert not {each.id for each in record.shown} <= square
+    for each in record.shown:
+        of_two_sizes = each.id not in square
+        assert (each.max_abs is None, each.difference is None) == (of_two_sizes, of_two_sizes)
+        assert (each.size_b is not None) == of_two_sizes
 
 
 def test_a_graph_of_one_size_cannot_have_a_path_whose_size_varies(folder, monkeypatch):
