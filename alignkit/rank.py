@@ -11,6 +11,8 @@ weights to every GPU at every step, gathers on the first and leaves the model's 
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
@@ -62,13 +64,13 @@ class Rank:
         import torch
 
         # DDP imports this module late. Its functions have the group of that moment as a default,
-        # which keeps the threads of gloo alive after destroy_process_group; one that drops a
-        # tensor while Python ends aborts the process (pytorch/pytorch#190489).
+        # whose threads would live while Python ends: that aborts it (pytorch/pytorch#190489).
         import torch.distributed.nn.functional
         from torch import distributed
 
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         distributed.init_process_group(backend, timeout=_TIMEOUT)
+        atexit.register(_end_threads, [distributed.group.WORLD])
         # torchrun sends SIGTERM to the other ranks once one has ended
         before = signal.signal(signal.SIGTERM, self._stopped)
         try:
@@ -190,6 +192,17 @@ class Rank:
 
 
 ALONE = Rank()
+
+
+def _end_threads(groups: list[Any]) -> None:
+    """Drop groups that were destroyed, and so end the threads of gloo.
+
+    The last reference to a group waits for its threads, and a thread may wait for Python's lock to
+    drop a tensor. A reference of Python releases the lock meanwhile. A reducer of DDP, which the
+    frames of an error keep alive, would not, and both would wait for ever: it must go first.
+    """
+    gc.collect()
+    groups.clear()
 
 
 def shared(error: AlignkitError) -> AlignkitError:

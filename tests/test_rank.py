@@ -269,6 +269,7 @@ def test_an_ending_rank_shows_its_error_though_torchrun_stops_it_meanwhile(tmp_p
 def test_no_thread_of_the_group_outlives_it_and_both_ranks_end_with_0(attempt):
     """A thread of gloo that drops a tensor while Python ends aborts the process, now and then."""
     code = (
+        "import atexit\n"
         "from pathlib import Path\n"
         "from alignkit.rank import this_rank\n"
         "from tests.train.sharded_ranks import stepped\n"
@@ -276,10 +277,11 @@ def test_no_thread_of_the_group_outlives_it_and_both_ranks_end_with_0(attempt):
         "    names = Path('/proc/self/task').glob('*/comm')\n"
         "    return sum('gloo' in each.read_text() for each in names)\n"
         "rank = this_rank()\n"
+        "atexit.register(lambda: print(f'{bool(inside)} then {threads()};', flush=True))\n"
         "with rank.joined():\n"
-        "    stepped(rank)\n"
+        "    state = stepped(rank)\n"  # DDP outlives the group
         "    inside = threads()\n"
-        "print(f'{bool(inside)} then {threads()};', flush=True)\n"
+        "del state\n"
     )
     line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
