@@ -121,7 +121,7 @@ def main() -> None:
     """Train, rate and write the model."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path())
-    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--images", type=int, default=1000)
     chosen = parser.parse_args()
     torch.manual_seed(0)
