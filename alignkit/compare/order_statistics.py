@@ -7,10 +7,11 @@ of the median is the sign test's.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
+
+import numpy as np
 
 _TAIL = 0.025
 
@@ -60,17 +61,9 @@ def _ranks(n: int, percent: int) -> tuple[int, int]:
     With B values below the percentile, the value of rank r lies above it if B < r, and the value of
     rank s below it if B ≥ s. The greatest r and the least s of at most 2.5 % are taken.
     """
-    below, low = 0.0, 0
-    while low < n and (below := below + _chance(n, low, percent)) <= _TAIL:
-        low += 1
-    above, high = 0.0, n + 1
-    while high > 0 and (above := above + _chance(n, high - 1, percent)) <= _TAIL:
-        high -= 1
-    return low, high
+    from scipy.special import bdtr, bdtrc
 
-
-def _chance(n: int, below: int, percent: int) -> float:
-    """Return the binomial chance that ``below`` of n values lie below the percentile."""
-    share = percent / 100
-    ways = math.lgamma(n + 1) - math.lgamma(below + 1) - math.lgamma(n - below + 1)
-    return math.exp(ways + below * math.log(share) + (n - below) * math.log1p(-share))
+    fewer, share = np.arange(n), percent / 100
+    low = np.count_nonzero(bdtr(fewer, n, share) <= _TAIL)
+    high = n + 1 - np.count_nonzero(bdtrc(fewer, n, share) <= _TAIL)
+    return int(low), int(high)
