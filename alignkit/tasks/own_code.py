@@ -49,8 +49,8 @@ _KEYED: dict[str, str] = {}
 def own_function(name: str, use: str) -> Callable[..., Any]:
     """Import ``module:function``, or ``file.py:function``.
 
-    Raise `ConfigError` if there is none, or its module raises anything; ``use`` says what it is
-    for: *model*, *score*.
+    ``use`` is the function's purpose: *model*, *score*. Raise `ConfigError` if there is none, or
+    its module raises anything.
     """
     module, _, function = name.rpartition(":")
     look_where_started()

@@ -27,8 +27,8 @@ _INSTALLED = tuple(f"{sysconfig.get_path(each)}{os.sep}" for each in ("stdlib", 
 def own_files(name: str, use: str) -> dict[Path, str]:
     """Map the source files behind ``module:function`` to their SHA-256, those of its module first.
 
-    ``use`` says what the function is for: *model*, *score*. Raise `ConfigError` if there is no such
-    module, or one of the files is not regular.
+    ``use`` is the function's purpose: *model*, *score*. Raise `ConfigError` if no such module
+    exists, or one of the files is not regular.
     """
     module = name.rpartition(":")[0]
     waiting = [Path(module)] if is_file(module) else _module_files(find_module(name, use))
@@ -96,12 +96,17 @@ def not_found(name: str, use: str, reason: str) -> ConfigError:
 def imported_names(file: Path, sha256: str) -> tuple[str, ...]:  # noqa: ARG001 - the cache's key
     """List the top names of the modules that a Python file imports, anywhere in it."""
     try:
-        with warnings.catch_warnings():  # the import gives them, where they belong
-            warnings.simplefilter("ignore")
-            tree = ast.parse(file.read_bytes())
+        tree = syntax_tree(file)
     except (SyntaxError, ValueError):
         return ()  # the import raises it, if anything imports this file
     return tuple(dict.fromkeys(name.partition(".")[0] for name in _names(tree)))
+
+
+def syntax_tree(file: Path) -> ast.Module:
+    """Parse a Python file; raise `SyntaxError`, `ValueError` for null bytes, or `OSError`."""
+    with warnings.catch_warnings():  # the import gives them, where they belong
+        warnings.simplefilter("ignore")
+        return ast.parse(file.read_bytes(), str(file))
 
 
 def _names(tree: ast.AST) -> Iterator[str]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from alignkit.errors import ConfigError
 from alignkit.plugins import did_you_mean
 from alignkit.tasks.own_code import raised
-from alignkit.tasks.own_sources import find_module, is_file, not_found
+from alignkit.tasks.own_sources import find_module, is_file, not_found, syntax_tree
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -27,9 +26,7 @@ def require_function(name: str, use: str, arguments: Sequence[str]) -> None:
     if file is None:
         return
     try:
-        with warnings.catch_warnings():  # the import gives them, where they belong
-            warnings.simplefilter("ignore")
-            tree = ast.parse(file.read_bytes(), str(file))
+        tree = syntax_tree(file)
     except FileNotFoundError as error:
         raise not_found(name, use, f"no file {module!r}") from error
     except (SyntaxError, ValueError) as error:  # of a file with null bytes
