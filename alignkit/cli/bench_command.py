@@ -62,10 +62,10 @@ def bench(
     files = json_paths(out)
     from alignkit.experiment import load_experiment
     from alignkit.record.document import document_text
+    from alignkit.serve.rounds import Load
     from alignkit.stored_file import write_output
     from alignkit.studies.bench import bench as time_options
     from alignkit.studies.bench.bench_text import bench_text
-    from alignkit.studies.bench.rounds import Load
     from alignkit.workspace import Context, Workspace
 
     experiment = load_experiment(file, overrides, quick=quick)

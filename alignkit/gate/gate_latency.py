@@ -29,14 +29,13 @@ from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.progress import Progress
 from alignkit.record import LatencyFacts
+from alignkit.serve.rounds import ROUNDS
+from alignkit.serve.serving_options import SIMULATED_TIME, SURROGATE_TIME
 from alignkit.train import train_models
 from alignkit.workspace import Context, Workspace
 
-ROUNDS = 9
 _IMAGES = 32
 """Most images timed in each round."""
-SIMULATED_TIME = "a simulation's time is not that of the hardware"
-SURROGATE_TIME = "a surrogate's time is not that of the stack that it imitates"
 
 
 @dataclass(frozen=True, slots=True)

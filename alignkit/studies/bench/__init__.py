@@ -22,13 +22,13 @@ from alignkit.plan.plan_keys import keyed_plan, narrow_to_cells
 from alignkit.record import Artifact
 from alignkit.record.bench_facts import BenchRecord
 from alignkit.record.document import document_text
+from alignkit.serve.cpu_use import chosen_cpus, cpu_quota, load_average
+from alignkit.serve.rounds import Load, TimedOption, time_options
+from alignkit.serve.serving import COLUMNS
+from alignkit.serve.serving_options import ReadyOption, ready_options
 from alignkit.stored_file import write_atomically
 from alignkit.studies.bench.bench_drift import known_drift
-from alignkit.studies.bench.cpu_use import chosen_cpus, cpu_quota, load_average
 from alignkit.studies.bench.measured_options import option_facts
-from alignkit.studies.bench.rounds import Load, TimedOption, time_options
-from alignkit.studies.bench.serving import COLUMNS
-from alignkit.studies.bench.serving_options import ReadyOption, ready_options
 from alignkit.version import __version__
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from alignkit.record.bench_facts import (
     ServedLoad,
     ServingOption,
 )
-from alignkit.studies.bench.serving import STAGES_SERVED
+from alignkit.serve.serving import STAGES_SERVED
 from alignkit.text import columns
 from alignkit.text.names import Names, quick_words, surrogate_lines
 from alignkit.text.numbers import (

@@ -13,15 +13,15 @@ from alignkit.compare.order_statistics import paired_change, percentile
 from alignkit.compare.statistics import rule_of_three
 from alignkit.record import Estimate
 from alignkit.record.bench_facts import ServedLoad, ServedRound, ServingOption
-from alignkit.studies.bench.cpu_use import contention
+from alignkit.serve.cpu_use import contention
+from alignkit.serve.serving import STAGES_SERVED
 from alignkit.studies.bench.frontier import Contender, frontier, gain_over, over_rounds
-from alignkit.studies.bench.serving import STAGES_SERVED
 
 if TYPE_CHECKING:
     from alignkit.record.bench_facts import FrontierPlace
+    from alignkit.serve.rounds import Load, TimedOption, TimedRound
+    from alignkit.serve.serving_options import ReadyOption
     from alignkit.studies.bench.bench_drift import KnownDrift
-    from alignkit.studies.bench.rounds import Load, TimedOption, TimedRound
-    from alignkit.studies.bench.serving_options import ReadyOption
 
 _Rounds: TypeAlias = "Sequence[TimedRound]"
 ENOUGH_FOR_TP99 = 1000

@@ -19,9 +19,9 @@ from alignkit.progress import NoProgress
 from alignkit.record.bench_facts import BenchRecord
 from alignkit.record.document import stored_document
 from alignkit.runner import run_experiment
+from alignkit.serve.rounds import Load
 from alignkit.stored_file import file_sha256
 from alignkit.studies.bench import bench
-from alignkit.studies.bench.rounds import Load
 from alignkit.workspace import Context, Workspace
 from tests import outside
 from tests.backends.model import trained_model

@@ -25,9 +25,9 @@ from alignkit.isolation import WARM_UP_SECONDS
 from alignkit.isolation.worker_process import how_died
 from alignkit.isolation.zygote import PR_SET_PDEATHSIG
 from alignkit.outcome import Failed, Measured, capture
-from alignkit.studies.bench.closed_loop import PATIENCE
-from alignkit.studies.bench.cpu_use import peak_bytes
-from alignkit.studies.bench.serving import LoopTimes, Server, Serving
+from alignkit.serve.closed_loop import PATIENCE
+from alignkit.serve.cpu_use import peak_bytes
+from alignkit.serve.serving import LoopTimes, Server, Serving
 
 Request = Literal["open", "round", "peak"]
 
@@ -41,7 +41,7 @@ class OptionProcess(AbstractContextManager["OptionProcess"]):
         held = f"os.sched_setaffinity(0, {set(cpus)!r}); " if cpus else ""
         program = (
             f"import os, sys; {held}sys.path[:] = {sys.path!r}; "
-            f"from alignkit.studies.bench.option_process import serve; serve({theirs.fileno()})"
+            f"from alignkit.serve.option_process import serve; serve({theirs.fileno()})"
         )
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         with theirs:

@@ -10,13 +10,12 @@ import numpy as np
 
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.findings.provenance import state_of
-from alignkit.gate.gate_latency import SIMULATED_TIME, SURROGATE_TIME
 from alignkit.outcome import Failed, Measured, Skipped, capture
 from alignkit.plan.plan_keys import rekey_for_images
 from alignkit.plan.required_models import require_own_models
 from alignkit.predict import model_file
 from alignkit.prepare.prepared_sets import prepare_sets
-from alignkit.studies.bench.serving import Serving
+from alignkit.serve.serving import Serving
 from alignkit.train import train_models
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from alignkit.record.bench_facts import ServedStage
     from alignkit.workspace import Context
 
+SIMULATED_TIME = "a simulation's time is not that of the hardware"
+SURROGATE_TIME = "a surrogate's time is not that of the stack that it imitates"
 IMAGES = 64
 """Most evaluation images that the requests take in turn."""
 _BYTES = 64 << 20

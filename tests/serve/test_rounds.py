@@ -8,9 +8,9 @@ import pytest
 
 from alignkit.outcome import Failed, Measured, Skipped
 from alignkit.progress import NoProgress
-from alignkit.studies.bench import rounds as module
-from alignkit.studies.bench.rounds import Load, time_options
-from alignkit.studies.bench.serving import COLUMNS, LoopTimes
+from alignkit.serve import rounds as module
+from alignkit.serve.rounds import Load, time_options
+from alignkit.serve.serving import COLUMNS, LoopTimes
 
 LOAD = Load(clients=(1, 3), requests=10, rounds=3)
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from alignkit.errors import ConfigError
-from alignkit.studies.bench import cpu_use
-from alignkit.studies.bench.cpu_use import CpuTimes, contention, cpu_quota, cpu_times, peak_bytes
+from alignkit.serve import cpu_use
+from alignkit.serve.cpu_use import CpuTimes, contention, cpu_quota, cpu_times, peak_bytes
 
 TICKS = os.sysconf("SC_CLK_TCK")
 STAT = """\

@@ -20,7 +20,7 @@ from alignkit.predict import open_session
 from alignkit.preprocess import Taps
 from alignkit.preprocess.image_header import decode
 from alignkit.record.bench_facts import ServedStage
-from alignkit.studies.bench.closed_loop import closed_loop
+from alignkit.serve.closed_loop import closed_loop
 
 if TYPE_CHECKING:
     import numpy.typing as npt

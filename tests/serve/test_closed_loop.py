@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from alignkit.studies.bench.closed_loop import closed_loop
+from alignkit.serve.closed_loop import closed_loop
 
 
 class Counted:
