@@ -99,7 +99,7 @@ class ServedLoad(Stored):
     rounds: tuple[ServedRound, ...]
 
 
-class ServingOption(Placed):
+class ServedOption(Placed):
     """One serving option, timed or not."""
 
     reference: bool
@@ -113,7 +113,6 @@ class ServingOption(Placed):
     """``None`` for the reference too."""
     drift_reason: str = ""
     """Why no drift is known; empty for the reference."""
-    loads: tuple[ServedLoad, ...] = ()
     peak_bytes: Count | None = None
     """Greatest resident memory of the option's own process: Python, libraries, model and the
     images of the bench; ``None`` for an endpoint, or where the system does not tell it."""
@@ -121,12 +120,15 @@ class ServingOption(Placed):
     """The session's report of what ran."""
 
 
-class BenchRecord(Stored):
-    """Serving options of an experiment under a closed loop of clients."""
+class ServingOption(ServedOption):
+    """One serving option under a closed loop."""
 
-    format: Literal[1] = 1
-    # 1: 2026-11, first format.
-    kind: Literal["bench"] = "bench"
+    loads: tuple[ServedLoad, ...] = ()
+
+
+class ServingStudy(Stored):
+    """What was timed, where and from which command; the part that every document of a bench has."""
+
     alignkit: str
     """Version that wrote it."""
     command: Command
@@ -153,6 +155,14 @@ class BenchRecord(Stored):
     """Images of a request."""
     drift_from: str = ""
     """Folder of the run that has the drift, below the reports' folder; empty if there is none."""
+
+
+class BenchRecord(ServingStudy):
+    """Serving options of an experiment under a closed loop of clients."""
+
+    format: Literal[1] = 1
+    # 1: 2026-11, first format.
+    kind: Literal["bench"] = "bench"
     options: tuple[ServingOption, ...]
     requests: Artifact
     """Parquet file of every timed request: option, clients, round, client, begin, and nanoseconds

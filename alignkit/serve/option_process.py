@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from alignkit.isolation import WARM_UP_SECONDS
 from alignkit.isolation.worker_process import how_died
@@ -29,7 +29,11 @@ from alignkit.serve.closed_loop import PATIENCE
 from alignkit.serve.cpu_use import peak_bytes
 from alignkit.serve.serving import LoopTimes, Server, Serving
 
-Request = Literal["open", "round", "peak"]
+if TYPE_CHECKING:
+    from alignkit.record.open_loop_facts import RunSettings
+    from alignkit.serve.load_generator import GeneratedTimes
+
+Request = Literal["open", "round", "generate", "peak"]
 
 
 class OptionProcess(AbstractContextManager["OptionProcess"]):
@@ -78,6 +82,14 @@ class OptionProcess(AbstractContextManager["OptionProcess"]):
         ended = self._asked("round", clients, requests, first, seconds=seconds)
         return ended
 
+    def generate(
+        self, settings: RunSettings, folder: Path, *, seconds: float
+    ) -> Measured[GeneratedTimes] | Failed:
+        """Answer MLPerf's load generator within so many seconds; its logs go to ``folder``."""
+        ended: Measured[GeneratedTimes] | Failed
+        ended = self._asked("generate", settings, folder, seconds=seconds)
+        return ended
+
     def peak(self) -> Measured[int | None] | Failed:
         """Return its greatest resident memory so far in bytes; ``None`` if it is not known."""
         told: Measured[int | None] | Failed = self._asked("peak", seconds=PATIENCE)
@@ -116,4 +128,6 @@ def _answered(server: list[Server], opened: ExitStack, request: Request, *values
         server.append(Server(serving, opened))
         return server[0].effective()
     (only,) = server
+    if request == "generate":
+        return only.generate(*values)
     return only.round(*values)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan.planned_runtime import Runtime
     from alignkit.preprocess import Preprocess
+    from alignkit.record.open_loop_facts import RunSettings
+    from alignkit.serve.load_generator import GeneratedTimes
 
 STAGES_SERVED: tuple[ServedStage, ...] = get_args(ServedStage)
 COLUMNS = ("client", "begin_ns", *(f"{each}_ns" for each in STAGES_SERVED))
@@ -82,20 +84,28 @@ class Server:
         import numpy as np
 
         used = time.process_time()
-        ended = closed_loop(
-            lambda request: self._answer(first + request), clients=clients, requests=requests
-        )
+        batch, images = self._serving.batch, len(self._serving.images)
+
+        def answer(request: int) -> tuple[int, ...]:
+            begin = (first + request) * batch
+            return self.answer([each % images for each in range(begin, begin + batch)])
+
+        ended = closed_loop(answer, clients=clients, requests=requests)
         used = time.process_time() - used
         rows = [(client, *each) for client, each in zip(ended.clients, ended.answers, strict=True)]
         return LoopTimes(ended.seconds, used, np.array(rows, np.int64))
 
-    def _answer(self, request: int) -> tuple[int, ...]:
-        """Answer a request; return its begin and the nanoseconds of each stage."""
+    def generate(self, settings: RunSettings, folder: Path) -> GeneratedTimes:
+        """Answer the queries of MLPerf's load generator; its logs are written to ``folder``."""
+        from alignkit.serve.load_generator import generate
+
+        return generate(self.answer, len(self._serving.images), settings, folder)
+
+    def answer(self, images: Sequence[int]) -> tuple[int, ...]:
+        """Answer a request of these images; return its begin and the nanoseconds of each stage."""
         clock = time.perf_counter_ns
         serving = self._serving
-        first = request * serving.batch
-        chosen = range(first, first + serving.batch)
-        encoded = [serving.images[each % len(serving.images)] for each in chosen]
+        encoded = [serving.images[each] for each in images]
         begun = decoded = resized = clock()
         inputs: Any
         if serving.runtime.backend.own_path:

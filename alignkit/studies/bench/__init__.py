@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alignkit.findings.environment import environment
 from alignkit.findings.provenance import paths_facts
@@ -27,12 +27,13 @@ from alignkit.serve.rounds import Load, TimedOption, time_options
 from alignkit.serve.serving import COLUMNS
 from alignkit.serve.serving_options import ReadyOption, ready_options
 from alignkit.stored_file import write_atomically
-from alignkit.studies.bench.bench_drift import known_drift
+from alignkit.studies.bench.bench_drift import KnownDrift, known_drift
 from alignkit.studies.bench.measured_options import option_facts
 from alignkit.version import __version__
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
+    from alignkit.plan import Plan
     from alignkit.workspace import Context
 
 
@@ -69,22 +70,11 @@ def bench(
     stamp = started.strftime("%Y%m%dT%H%M%SZ")
     folder = context.workspace.run_folder(experiment.name, whole.key) / f"bench-{stamp}"
     record = BenchRecord(
-        alignkit=__version__,
-        command=shlex.join(words),
-        name=experiment.name,
-        key=whole.key,
-        quick=experiment.quick,
-        started=started.isoformat(timespec="milliseconds"),
-        seconds=round(time.monotonic() - clock, 1),
-        environment=environment(),
-        task=experiment.task.facts(),
-        paths=paths_facts(whole.preprocesses, experiment.entries),
+        **study_facts(experiment, whole, drift, started, clock, words),
         cpus=held,
-        cpu_quota=cpu_quota(),
         load_before=before,
         images=len(images),
         batch=load.batch,
-        drift_from=drift.folder,
         options=option_facts(options, timed, drift, load, held),
         requests=_stored(options, timed, folder),
     )
@@ -92,11 +82,38 @@ def bench(
     return BenchResult(record, folder)
 
 
+def study_facts(
+    experiment: Experiment,
+    plan: Plan,
+    drift: KnownDrift,
+    started: datetime,
+    clock: float,
+    words: Sequence[str],
+) -> dict[str, Any]:
+    """Return the fields that the documents of all benches share, of a bench that ends now.
+
+    ``started`` and ``clock``, of `time.monotonic`, are its begin.
+    """
+    return {
+        "alignkit": __version__,
+        "command": shlex.join(words),
+        "name": experiment.name,
+        "key": plan.key,
+        "quick": experiment.quick,
+        "started": started.isoformat(timespec="milliseconds"),
+        "seconds": round(time.monotonic() - clock, 1),
+        "environment": environment(),
+        "task": experiment.task.facts(),
+        "paths": paths_facts(plan.preprocesses, experiment.entries),
+        "cpu_quota": cpu_quota(),
+        "drift_from": drift.folder,
+    }
+
+
 def _stored(options: Sequence[ReadyOption], timed: Sequence[TimedOption], folder: Path) -> Artifact:
     """Write a row for every counted request."""
     import numpy as np
     import pyarrow as pa
-    from pyarrow import parquet
 
     names, rows = [], [np.zeros((0, 3 + len(COLUMNS)), np.int64)]
     for option, own in zip(options, timed, strict=True):
@@ -110,8 +127,20 @@ def _stored(options: Sequence[ReadyOption], timed: Sequence[TimedOption], folder
     heads = ("clients", "round", "request", *COLUMNS)
     columns = {"option": pa.array(names, pa.string())}
     columns |= {head: table[:, place] for place, head in enumerate(heads)}
+    return stored_table(columns, folder)
+
+
+def stored_table(columns: Mapping[str, Any], folder: Path) -> Artifact:
+    """Write ``requests.parquet`` into a folder."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
     sink = pa.BufferOutputStream()
     parquet.write_table(pa.table(columns), sink)
-    data = sink.getvalue().to_pybytes()
-    write_atomically(folder / "requests.parquet", data)
-    return Artifact(path="requests.parquet", sha256=hashlib.sha256(data).hexdigest())
+    return stored_artifact(sink.getvalue().to_pybytes(), folder, "requests.parquet")
+
+
+def stored_artifact(data: bytes, folder: Path, path: str) -> Artifact:
+    """Write a file below a folder; return it with its hash."""
+    write_atomically(folder / path, data)
+    return Artifact(path=path, sha256=hashlib.sha256(data).hexdigest())
