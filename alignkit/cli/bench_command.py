@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,10 +22,20 @@ from alignkit.cli.arguments import (
     json_paths,
     listed,
 )
+from alignkit.cli.bench_scenario import (
+    Duration,
+    LatencyBound,
+    ScenarioOption,
+    TargetQps,
+    Workers,
+    scenario_load,
+)
 from alignkit.errors import ConfigError, ExitCode
 
 if TYPE_CHECKING:
-    from alignkit.record.bench_facts import BenchRecord
+    from alignkit.record.bench_facts import ServedOption
+
+_CLIENTS, _ROUNDS = "1,5,10", 9
 
 
 def bench(
@@ -35,23 +46,30 @@ def bench(
     clients: Annotated[
         list[str],
         typer.Option(metavar="K,…", help="Clients that each wait for their answer."),
-    ] = ["1,5,10"],  # noqa: B006
+    ] = [_CLIENTS],  # noqa: B006
     requests: Annotated[
         int,
         typer.Option(min=1, help="Least requests of each option and number of clients."),
     ] = 1000,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds in which the options take turns.")] = 9,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Rounds in which the options take turns.")
+    ] = _ROUNDS,
     batch: Annotated[int, typer.Option(min=1, help="Images of a request.")] = 1,
     cpus: Annotated[
         int | None, typer.Option(min=1, help="CPUs for each option; by default all.")
     ] = None,
+    scenario: ScenarioOption = "closed",
+    target_qps: TargetQps = None,
+    latency_bound: LatencyBound = None,
+    duration: Duration = None,
+    workers: Workers = None,
     reports: Reports = Path("reports"),
     as_json: Json = False,
     out: JsonOut = [],  # noqa: B006
     progress: ProgressOption = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Time every serving option under a closed loop of clients, beside its drift.
+    """Time every serving option under load, beside its drift.
 
     A serving option is a path × backend × precision of the file's model, on this machine or behind
     a live endpoint. Models are trained and exported as `alignkit run` does, and the drift
@@ -60,29 +78,50 @@ def bench(
     """
     counts = _counts(clients)
     files = json_paths(out)
+    generated = scenario_load(
+        scenario,
+        target_qps=target_qps,
+        latency_bound=latency_bound,
+        duration=duration,
+        workers=workers,
+        requests=requests,
+        batch=batch,
+        closed=clients != [_CLIENTS] or rounds != _ROUNDS,
+    )
     from alignkit.experiment import load_experiment
     from alignkit.record.document import document_text
     from alignkit.serve.rounds import Load
     from alignkit.stored_file import write_output
-    from alignkit.studies.bench import bench as time_options
-    from alignkit.studies.bench.bench_text import bench_text
     from alignkit.workspace import Context, Workspace
 
     experiment = load_experiment(file, overrides, quick=quick)
-    load = Load(counts, requests, rounds, batch)
-    if load.each_round < max(counts):
-        raise ConfigError(
-            f"--requests {requests}: a round has {load.each_round}, too few for {max(counts)} "
-            f"clients; give at least {rounds * max(counts)}"
-        )
     context = Context(Workspace(reports), display(progress, quiet=quiet))
     words = ["alignkit", *sys.argv[1:]]
-    found = time_options(experiment, context, load, cpus=cpus, words=words, cells=cells)
-    document = document_text(found.record)
-    print(document if as_json else bench_text(found.record, found.folder))
+    document: str
+    if generated is not None:
+        from alignkit.studies.bench.open_loop import open_loop
+        from alignkit.studies.bench.open_loop_text import scenario_text
+
+        ran = open_loop(experiment, context, generated, cpus=cpus, words=words, cells=cells)
+        document, text = document_text(ran.record), scenario_text(ran.record, ran.folder)
+        options: Sequence[ServedOption] = ran.record.options
+    else:
+        from alignkit.studies.bench import bench as time_options
+        from alignkit.studies.bench.bench_text import bench_text
+
+        load = Load(counts, requests, rounds, batch)
+        if load.each_round < max(counts):
+            raise ConfigError(
+                f"--requests {requests}: a round has {load.each_round}, too few for {max(counts)} "
+                f"clients; give at least {rounds * max(counts)}"
+            )
+        found = time_options(experiment, context, load, cpus=cpus, words=words, cells=cells)
+        document, text = document_text(found.record), bench_text(found.record, found.folder)
+        options = found.record.options
+    print(document if as_json else text)
     for path in files:
         write_output(path, document)
-    raise typer.Exit(_code(found.record))
+    raise typer.Exit(_code(options))
 
 
 def _counts(texts: list[str]) -> tuple[int, ...]:
@@ -95,8 +134,8 @@ def _counts(texts: list[str]) -> tuple[int, ...]:
     return tuple(sorted({int(each) for each in found}))
 
 
-def _code(record: BenchRecord) -> ExitCode:
-    states = {each.state for each in record.options}
+def _code(options: Sequence[ServedOption]) -> ExitCode:
+    states = {each.state for each in options}
     if "failed" in states:
         return ExitCode.CRASHED
     return ExitCode.PASS if "measured" in states else ExitCode.MISSING

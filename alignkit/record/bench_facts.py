@@ -127,7 +127,7 @@ class ServingOption(ServedOption):
 
 
 class ServingStudy(Stored):
-    """What was timed, where and from which command; the part that every document of a bench has."""
+    """The origin of a bench: command, machine, data; every document of a bench has it."""
 
     alignkit: str
     """Version that wrote it."""

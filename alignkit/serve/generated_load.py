@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from alignkit.serve.serving import LoopTimes, Serving
 
 WORKERS_OF_ENDPOINT = 256
-"""Most queries under way at an endpoint: more than a load that it bears has, since an open loop must
-not wait for a thread of its own."""
+"""Most queries under way at an endpoint: more than a load that it bears has, since an open loop
+must not wait for a thread of its own."""
 SEARCHED = 7
 """Runs of a search: each halves the range, so that the last ends differ by 1 % of the capacity."""
 _WARM_UP = 32
@@ -99,7 +99,7 @@ class TimedRun(NamedTuple):
     @property
     def valid(self) -> bool:
         """LoadGen's verdict."""
-        return self.values["result_validity"] == "VALID"
+        return bool(self.values["result_validity"] == "VALID")
 
 
 @dataclass(slots=True, eq=False)

@@ -101,11 +101,11 @@ class Server:
 
         return generate(self.answer, len(self._serving.images), settings, folder)
 
-    def answer(self, images: Sequence[int]) -> tuple[int, ...]:
-        """Answer a request of these images; return its begin and the nanoseconds of each stage."""
+    def answer(self, numbers: Sequence[int]) -> tuple[int, ...]:
+        """Answer a request of these images; return its begin and each stage's nanoseconds."""
         clock = time.perf_counter_ns
         serving = self._serving
-        encoded = [serving.images[each] for each in images]
+        encoded = [serving.images[number] for number in numbers]
         begun = decoded = resized = clock()
         inputs: Any
         if serving.runtime.backend.own_path:

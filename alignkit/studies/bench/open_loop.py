@@ -1,7 +1,7 @@
 """Serving options in a scenario of MLPerf: queries that do not wait for answers, or all at once.
 
-LoadGen, MLPerf's load generator, drives each option in the option's own process. Its verdict and its
-latencies are stored as it gives them; drift is that of the run of the same file.
+LoadGen, MLPerf's load generator, drives each option in the option's own process. Its verdict and
+its latencies are stored as it gives them; drift is that of the run of the same file.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CHECKS = {
     "result_min_queries_met": "minimum queries",
     "early_stopping_met": "early stopping",
 }
-"""Key of LoadGen's log → what it checks; offline and single stream have no constraint on latency."""
+"""Key of LoadGen's log → what it checks; the server scenario alone bounds latencies."""
 _RATES = (
     "result_completed_samples_per_sec",
     "result_samples_per_second",
@@ -130,9 +130,7 @@ def _facts(
         )
 
 
-def _run(
-    option: ReadyOption, timed: TimedRun, cpus: int, folder: Path, logs: str
-) -> GeneratedRun:
+def _run(option: ReadyOption, timed: TimedRun, cpus: int, folder: Path, logs: str) -> GeneratedRun:
     times, values = timed.times, timed.values
     images = times.queries[:, QUERY_COLUMNS.index("images")]
     stages = times.queries[:, -len(STAGES_GENERATED) :].mean(axis=0) / 1e6

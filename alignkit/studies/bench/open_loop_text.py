@@ -1,0 +1,155 @@
+"""A scenario of MLPerf as text: LoadGen's verdict and latencies, drift, stages and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from alignkit.record.open_loop_facts import GeneratedRun, Scenario, ScenarioOption, ScenarioRecord
+from alignkit.serve.load_generator import STAGES_GENERATED
+from alignkit.studies.bench.open_loop import LOGS
+from alignkit.text import columns
+from alignkit.text.bench_words import (
+    BenchWords,
+    bench_conditions,
+    churn_words,
+    machine_words,
+    three_digits,
+    unknown_drift,
+)
+from alignkit.text.names import quick_words, surrogate_lines
+from alignkit.text.numbers import DASH, count, grouped, megabytes
+
+_NO_SUBMISSION = "  No submission to MLPerf: its rules ask for 600 s a run, its own models and data, and a review."
+_SAID: dict[Scenario, str] = {
+    "server": "server: Poisson arrivals, whatever the answers take",
+    "offline": "offline: all images at once",
+    "single-stream": "single stream: one image after the other",
+}
+_SINCE: dict[Scenario, str] = {
+    "server": "from when a query was due to its answer",
+    "offline": "from the begin of the run to an image's answer",
+    "single-stream": "of a query",
+}
+_Shown = Sequence[tuple[ScenarioOption, GeneratedRun]]
+
+
+def scenario_text(record: ScenarioRecord, folder: Path) -> str:
+    """Show a scenario that is stored in ``folder``."""
+    words = BenchWords(record)
+    shown = [(each, run) for each in record.options if (run := each.result) is not None]
+    loop = (
+        f"MLPerf's load generator {record.loadgen}, {_SAID[record.scenario]}; each option in its "
+        "own process, one after the other"
+    )
+    lines = [
+        *([quick_words(record.quick)] if record.quick else []),
+        *surrogate_lines(record.paths),
+        bench_conditions(record, loop),
+    ]
+    if shown:
+        lines += ["", *_results(record, shown, words), "", _stages(record, shown, words)]
+    absent = [each for each in record.options if each.state != "measured"]
+    if absent:
+        rows = [(words.title(each), each.state, each.reason) for each in absent]
+        lines += ["", columns(rows, indent="  ")]
+    lines += ["", *(f"drift: {each}" for each in unknown_drift(record))]
+    logs = sorted({(folder / run.summary.path).parent for _, run in shown})
+    lines += [f"LoadGen    {each}" for each in logs]
+    lines += [
+        f"requests   {folder / record.requests.path}",
+        f"record     {folder / 'scenario.json'}",
+    ]
+    return "\n".join(lines)
+
+
+def _results(record: ScenarioRecord, shown: _Shown, words: BenchWords) -> list[str]:
+    settings = shown[0][1].settings
+    queries = count(settings.min_queries, "query", "queries")
+    least = f"at least {settings.min_seconds:g} s and {queries}"
+    bound = settings.latency_bound_ms
+    within = "" if bound is None else f"99 % within {bound:g} ms, "
+    heads, percentiles = _heads(record.scenario, bound), shown[0][1].percentiles_ms
+    rows: list[tuple[str, ...]] = [
+        ("", "result", *heads, "mean", *(f"TP{each}" for each in percentiles), "machine")
+    ]
+    rows += [(words.title(option), *_numbers(record.scenario, run)) for option, run in shown]
+    head = next((words.task.header(each.drift.metric) for each, _ in shown if each.drift), "")
+    drift = [("", "churn", head)]
+    drift += [(words.title(each), churn_words(each), words.change(each)) for each, _ in shown]
+    return [
+        f"{within}{least}; times in ms {_SINCE[record.scenario]}",
+        columns(rows, indent="  "),
+        *(_verdict(option, run, words) for option, run in shown if not run.valid),
+        *(_search(option, words) for option, _ in shown if record.searched),
+        _NO_SUBMISSION,
+        *([columns(drift, indent="  ")] if head else []),
+    ]
+
+
+def _heads(scenario: Scenario, bound: float | None) -> tuple[str, ...]:
+    if scenario == "server":
+        return "target/s", "due/s", "completed/s", "queries", f"above {bound:g} ms"
+    if scenario == "offline":
+        return "images/s", "images"
+    return "early-stopping TP90", "queries/s", "queries"
+
+
+def _numbers(scenario: Scenario, run: GeneratedRun) -> tuple[str, ...]:
+    speed, samples = three_digits(run.samples_per_second), grouped(run.samples)
+    if scenario == "server":
+        due = run.scheduled_per_second
+        own: tuple[str, ...] = (
+            three_digits(run.settings.rate),
+            DASH if due is None else three_digits(due),
+            speed,
+            samples,
+            DASH if run.over_bound is None else grouped(run.over_bound),
+        )
+    elif scenario == "offline":
+        own = (speed, samples)
+    else:
+        least = run.early_stopping_ms
+        own = (DASH if least is None else three_digits(least), speed, samples)
+    return (
+        "VALID" if run.valid else "INVALID",
+        *own,
+        three_digits(run.mean_ms),
+        *map(three_digits, run.percentiles_ms.values()),
+        machine_words(run),
+    )
+
+
+def _verdict(option: ScenarioOption, run: GeneratedRun, words: BenchWords) -> str:
+    """Give LoadGen's reasons for INVALID in its own words."""
+    missed = [name for name, met in run.checks.items() if not met]
+    said = " ".join((*run.advice, *run.errors))
+    return f"  {words.title(option)}: INVALID ({', '.join(missed)} not met). LoadGen: {said}"
+
+
+def _search(option: ScenarioOption, words: BenchWords) -> str:
+    """Say between which rates the greatest VALID one lies."""
+    valid = [each.settings.rate for each in option.runs if each.valid]
+    above = [each.settings.rate for each in option.runs if not each.valid]
+    found = f"VALID at {three_digits(max(valid))} a second" if valid else "no rate VALID"
+    missed = f"INVALID at {three_digits(min(above))}" if above else "none of them INVALID"
+    return f"  {words.title(option)}: {found}, {missed}, in {count(len(option.runs), 'run')}"
+
+
+def _stages(record: ScenarioRecord, shown: _Shown, words: BenchWords) -> str:
+    """Show mean times of the stages, CPU time and memory."""
+    of = "batch" if record.batch > 1 else "query"
+    heads = (f"mean ms a {of}", *STAGES_GENERATED, "workers", "CPU ms an image", "peak memory")
+    rows = [heads]
+    for option, run in shown:
+        stages = (run.stages_ms.get(stage) for stage in STAGES_GENERATED)
+        rows.append(
+            (
+                words.title(option),
+                *(DASH if value is None else three_digits(value) for value in stages),
+                str(run.settings.workers),
+                DASH if run.cpu_ms is None else three_digits(run.cpu_ms),
+                DASH if option.peak_bytes is None else megabytes(option.peak_bytes),
+            )
+        )
+    return columns(rows, indent="  ")
