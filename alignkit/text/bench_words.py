@@ -1,18 +1,11 @@
-"""Words of a bench, the same in the terminal and on its page: options, figures, prices."""
+"""Words of a bench, for the terminal and its page: options, figures, standings, prices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from alignkit.record import Estimate
-from alignkit.record.bench_facts import (
-    BenchRecord,
-    FrontierPlace,
-    ServedLoad,
-    ServedOption,
-    ServingOption,
-)
-from alignkit.record.open_loop_facts import GeneratedRun, ScenarioRecord
+from alignkit.record.bench_facts import BenchRecord, FrontierPlace, ServedLoad, ServingOption
 from alignkit.text.names import Names
 from alignkit.text.numbers import (
     DASH,
@@ -30,24 +23,22 @@ from alignkit.text.task_words import TaskWords
 CONTENDED = "contended"
 TimedLoads = Sequence[tuple[ServingOption, ServedLoad]]
 """Options of one model, each under as many clients as the others."""
-_NAMED = 6
-"""Most contended figures that a sentence names."""
 
 
 class BenchWords:
     """The names of a record's options, and what is said of them."""
 
-    def __init__(self, record: BenchRecord | ScenarioRecord) -> None:
+    def __init__(self, record: BenchRecord) -> None:
         self.task = TaskWords(record.task)
         self.names = Names(record.paths)
         # a row is named where there are several
         self._several = len({each.trained_with for each in record.options}) > 1
 
-    def title(self, option: ServedOption) -> str:
+    def title(self, option: ServingOption) -> str:
         """Return ``opencv ▸ torch fp32``, with the row before it where there are several."""
         return f"{self.names.short(option.trained_with)} → " * self._several + self.served(option)
 
-    def served(self, option: ServedOption) -> str:
+    def served(self, option: ServingOption) -> str:
         """Return the name of an option without its row."""
         return " ▸ ".join(self.names.cells(option)[1:])
 
@@ -56,37 +47,31 @@ class BenchWords:
         _, path, *runtime = place.rsplit("/", 3)
         return f"{self.names.short(path)} ▸ {' '.join(runtime)}"
 
-    def change(self, option: ServedOption) -> str:
+    def change(self, option: ServingOption) -> str:
         """Return the change of the task's first metric."""
         drift = option.drift
         return self.task.estimated(drift.metric, drift.change) if drift else DASH
 
     def standing(self, place: FrontierPlace | None) -> str:
-        """Return ``frontier``, ``dominated by X (speed)``, ``not separable from X`` or nothing."""
-        if place is None:
-            return ""
-        if place.standing == "frontier":
-            return "frontier"
-        other = self.short(place.by)
-        if place.standing == "dominated":
-            return f"dominated by {other} ({' and '.join(place.shown)})"
-        return f"not separable from {other}"
+        """Return ``dominated by X (speed)`` and the like; empty without a place."""
+        return standing_words(place, self.short(place.by) if place.by else "") if place else ""
 
-    def drift(self, option: ServedOption) -> str:
-        """Say how far an option's answers drift: churn and change, on how many images."""
-        if option.reference:
-            return "It is the reference, whose churn is 0 by definition"
-        if option.drift is None:
-            return f"Its drift is not known ({option.drift_reason})"
-        metric = option.drift.metric
-        change = self.task.estimated(metric, option.drift.change, unit=True)
-        return (
-            f"Its churn is {churn_words(option)} of {count(option.drift.images, 'image')}; "
-            f"{self.task.phrase(metric)} {change}"
-        )
+    def model_under(self, option: ServingOption, load: ServedLoad) -> str:
+        """Return ``5 clients``, with the option's row before it where there are several."""
+        row = f"trained with {self.names.short(option.trained_with)}, " * self._several
+        return row + clients_words(load.clients)
 
 
-def churn_words(option: ServedOption) -> str:
+def standing_words(place: FrontierPlace, other: str) -> str:
+    """Return ``frontier``, ``dominated by X (speed)`` or ``not separable from X``."""
+    if place.standing == "frontier":
+        return "frontier"
+    if place.standing == "dominated":
+        return f"dominated by {other} ({' and '.join(place.shown)})"
+    return f"not separable from {other}"
+
+
+def churn_words(option: ServingOption) -> str:
     """Write an option's churn with its interval."""
     if option.reference:
         return "0 by definition"
@@ -119,11 +104,10 @@ def price_words(price: Estimate, unit: str = "") -> str:
     """Write percent of throughput a point of churn, with the interval or why there is none."""
     if price.value is None:
         return f"{DASH} ({price.reason})"
-    ends = interval(price, 1) if price.low is not None else f"({price.reason})"
-    return f"{signed(100 * price.value, 1)} %{unit} {ends}"
+    return f"{signed(100 * price.value, 1)} %{unit} {interval(price, 1)}".rstrip()
 
 
-def machine_words(load: ServedLoad | GeneratedRun) -> str:
+def machine_words(load: ServedLoad) -> str:
     """Say that a figure is of a busy machine, or may be; empty for one that is not."""
     if load.contended:
         return f"{CONTENDED}: {load.contended}"
@@ -135,15 +119,13 @@ def clients_words(clients: int) -> str:
     return count(clients, "client")
 
 
-def bench_conditions(
-    record: BenchRecord | ScenarioRecord, loop: str = "closed loop, each option in its own process"
-) -> str:
+def bench_conditions(record: BenchRecord) -> str:
     """Say how the options were timed: loop, processors, images, threads, limits, load."""
     cpus = ", ".join(map(str, record.cpus))
     held = f"on CPU {cpus}" if len(record.cpus) == 1 else f"on CPUs {cpus}"
     threads = sorted({each.effective.get("threads", "") for each in record.options} - {""})
     parts = [
-        loop,
+        "closed loop, each option in its own process",
         held if record.cpus else "not held to CPUs",
         f"{grouped(record.images)} images in turn, {record.batch} a request",
     ]
@@ -167,79 +149,9 @@ def loads_by_clients(options: Sequence[ServingOption]) -> dict[int, TimedLoads]:
     }
 
 
-def cautions(record: BenchRecord, words: BenchWords) -> list[str]:
-    """Say which figures are contended, and which may be: before any of them is read."""
-    timed = [(each, load) for each in record.options for load in each.loads]
-    busy = [(each, load) for each, load in timed if load.contended]
-    lines = []
-    if busy:
-        named = [
-            f"{words.title(each)} with {clients_words(load.clients)} ({load.contended})"
-            for each, load in busy[:_NAMED]
-        ]
-        more = f"; and {len(busy) - _NAMED} more" if len(busy) > _NAMED else ""
-        lines.append(
-            f"{len(busy)} of {len(timed)} timings are of a busy machine and not to be used: "
-            f"{'; '.join(named)}{more}."
-        )
-    for reason in dict.fromkeys(load.unwatched for _, load in timed if load.unwatched):
-        number = sum(load.unwatched == reason for _, load in timed)
-        lines.append(f"{number} of {len(timed)} timings are not known to be quiet: {reason}.")
-    return lines
-
-
-def fastest_words(loads: TimedLoads, words: BenchWords) -> Iterator[str]:
-    """Say which option is the fastest, what it gains and drifts; then the fastest without churn.
-
-    ``loads`` are of one model and number of clients, one at least.
-    """
-    option, load = max(loads, key=lambda each: each[1].throughput.value or 0.0)
-    clients = clients_words(load.clients)
-    yield f"With {clients} {_gained(option, load, words, 'the fastest option')}. " + (
-        "" if option.reference else f"{words.drift(option)}."
-    )
-    churn = option.drift and option.drift.churn.value
-    if not churn:
-        return
-    still = [
-        (each, own)
-        for each, own in loads
-        if each.reference or (each.drift and each.drift.churn.value == 0)
-    ]
-    if not still:
-        return
-    option, load = max(still, key=lambda each: each[1].throughput.value or 0.0)
-    if option.reference:
-        yield f"With {clients} every faster option than the reference changes predictions."
-        return
-    yield (
-        f"With {clients} {_gained(option, load, words, 'the fastest without a change seen')}. "
-        f"{words.drift(option)}."
-    )
-
-
-def _gained(option: ServingOption, load: ServedLoad, words: BenchWords, what: str) -> str:
-    """Name an option with its speed and its gain, and whether the gain is shown."""
-    busy = f", {CONTENDED}" if load.contended else ""
-    speed = f"{what} is {words.title(option)}: {bounded(load.throughput)} requests/s{busy}"
-    gain = load.gain
-    if gain is None:
-        return f"no option is faster than the reference, {words.title(option)}: " + (
-            f"{bounded(load.throughput)} requests/s{busy}"
-        )
-    if gain.value is None:
-        return f"{speed}; its gain is not known ({gain.reason})"
-    shown = ""
-    if gain.low is None:
-        shown = f" ({gain.reason})" if gain.reason else ""
-    elif gain.low <= 0:
-        shown = ", which does not show that it is faster"
-    return f"{speed}, {gain_words(gain)} over the reference{shown}"
-
-
-def unknown_drift(record: BenchRecord | ScenarioRecord) -> list[str]:
+def unknown_drift(options: Sequence[ServingOption]) -> list[str]:
     """Return each reason why a drift is not known, once."""
-    return list(dict.fromkeys(each.drift_reason for each in record.options if each.drift_reason))
+    return list(dict.fromkeys(each.drift_reason for each in options if each.drift_reason))
 
 
 def listed_rounds(loads: TimedLoads) -> str:

@@ -22,7 +22,7 @@ from alignkit.text.bench_words import (
     unknown_drift,
 )
 from alignkit.text.names import quick_words, surrogate_lines
-from alignkit.text.numbers import DASH, grouped, megabytes
+from alignkit.text.numbers import DASH, grouped, megabytes, no_interval
 
 _SPEED = ("", "requests/s", "gain", "mean", "TP50", "TP90", "TP99", "machine")
 
@@ -41,7 +41,7 @@ def bench_text(record: BenchRecord, folder: Path) -> str:
     if timed:
         lines += ["", _stages(timed, words)]
     lines += _absent(record.options, words)
-    lines += ["", *(f"drift: {each}" for each in unknown_drift(record))]
+    lines += ["", *(f"drift: {each}" for each in unknown_drift(record.options))]
     lines += [f"requests   {folder / record.requests.path}", f"record     {folder / 'bench.json'}"]
     return "\n".join(lines)
 
@@ -81,12 +81,16 @@ def _numbers(load: ServedLoad) -> tuple[str, ...]:
 def _prices(shown: TimedLoads, words: BenchWords) -> list[str]:
     """Say for each step of the frontier how much throughput a point of churn buys."""
     unit = " of throughput a point of churn"
-    return [
-        f"  price: {words.short(place.since)} → {words.title(each)}: "
-        f"{price_words(place.price, unit)}"
-        for each, load in shown
-        if (place := load.frontier) is not None and place.price is not None
-    ]
+    lines = []
+    for each, load in shown:
+        place = load.frontier
+        if place is None or place.price is None:
+            continue
+        said = price_words(place.price, unit)
+        if place.price.value is not None and place.price.low is None:
+            said = f"{said.removesuffix(no_interval(place.price))}({place.price.reason})"
+        lines.append(f"  price: {words.short(place.since)} → {words.title(each)}: {said}")
+    return lines
 
 
 def _stages(options: Sequence[ServingOption], words: BenchWords) -> str:
