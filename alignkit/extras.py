@@ -93,7 +93,7 @@ def has_wheel(module: str) -> bool:
     linux, x86 = platform.system() == "Linux", platform.machine() == "x86_64"
     if module == "torchpipe":
         return linux and x86
-    return module != "jpeglib" or x86 or not linux
+    return module not in ("jpeglib", "mlperf_loadgen") or x86 or not linux
 
 
 @cache

@@ -12,15 +12,16 @@ import typer
 from alignkit.cli.arguments import (
     Cells,
     Json,
-    JsonOut,
+    Open,
     Overrides,
+    PageOut,
     ProgressOption,
     Quick,
     Quiet,
     Reports,
     display,
-    json_paths,
     listed,
+    open_page,
 )
 from alignkit.cli.bench_scenario import (
     Duration,
@@ -28,9 +29,11 @@ from alignkit.cli.bench_scenario import (
     ScenarioOption,
     TargetQps,
     Workers,
+    run_scenario,
     scenario_load,
 )
 from alignkit.errors import ConfigError, ExitCode
+from alignkit.stored_file import output_paths
 
 if TYPE_CHECKING:
     from alignkit.record.bench_facts import ServedOption
@@ -65,9 +68,10 @@ def bench(
     workers: Workers = None,
     reports: Reports = Path("reports"),
     as_json: Json = False,
-    out: JsonOut = [],  # noqa: B006
+    out: PageOut = [],  # noqa: B006
     progress: ProgressOption = "auto",
     quiet: Quiet = False,
+    open_: Open = None,
 ) -> None:
     """Time every serving option under load, beside its drift.
 
@@ -77,7 +81,6 @@ def bench(
     failed · 4 none can run here · 5 no image.
     """
     counts = _counts(clients)
-    files = json_paths(out)
     generated = scenario_load(
         scenario,
         target_qps=target_qps,
@@ -88,40 +91,43 @@ def bench(
         batch=batch,
         closed=clients != [_CLIENTS] or rounds != _ROUNDS,
     )
+    kinds = ("html", "json") if generated is None else ("json",)
+    files = output_paths(out, kinds, folders=("html",))
     from alignkit.experiment import load_experiment
     from alignkit.record.document import document_text
+    from alignkit.report.bench.bench_page import render_bench
     from alignkit.serve.rounds import Load
     from alignkit.stored_file import write_output
+    from alignkit.studies.bench import bench as time_options
+    from alignkit.studies.bench.bench_text import bench_text
     from alignkit.workspace import Context, Workspace
 
     experiment = load_experiment(file, overrides, quick=quick)
     context = Context(Workspace(reports), display(progress, quiet=quiet))
     words = ["alignkit", *sys.argv[1:]]
-    document: str
     if generated is not None:
-        from alignkit.studies.bench.open_loop import open_loop
-        from alignkit.studies.bench.open_loop_text import scenario_text
-
-        ran = open_loop(experiment, context, generated, cpus=cpus, words=words, cells=cells)
-        document, text = document_text(ran.record), scenario_text(ran.record, ran.folder)
-        options: Sequence[ServedOption] = ran.record.options
-    else:
-        from alignkit.studies.bench import bench as time_options
-        from alignkit.studies.bench.bench_text import bench_text
-
-        load = Load(counts, requests, rounds, batch)
-        if load.each_round < max(counts):
-            raise ConfigError(
-                f"--requests {requests}: a round has {load.each_round}, too few for {max(counts)} "
-                f"clients; give at least {rounds * max(counts)}"
-            )
-        found = time_options(experiment, context, load, cpus=cpus, words=words, cells=cells)
-        document, text = document_text(found.record), bench_text(found.record, found.folder)
-        options = found.record.options
-    print(document if as_json else text)
-    for path in files:
-        write_output(path, document)
-    raise typer.Exit(_code(options))
+        ran = run_scenario(experiment, context, generated, cpus=cpus, words=words, cells=cells)
+        print(ran.document if as_json else ran.text)
+        for _, path in files:
+            write_output(path, ran.document)
+        raise typer.Exit(_code(ran.options))
+    load = Load(counts, requests, rounds, batch)
+    if load.each_round < max(counts):
+        raise ConfigError(
+            f"--requests {requests}: a round has {load.each_round}, too few for {max(counts)} "
+            f"clients; give at least {rounds * max(counts)}"
+        )
+    found = time_options(experiment, context, load, cpus=cpus, words=words, cells=cells)
+    document = document_text(found.record)
+    page = render_bench(found.folder)
+    print(document if as_json else f"{bench_text(found.record, found.folder)}\nreport     {page}")
+    for kind, path in files:
+        if kind == "json":
+            write_output(path, document)
+        else:
+            render_bench(found.folder, path)
+    open_page(page, wanted=open_)
+    raise typer.Exit(_code(found.record.options))
 
 
 def _counts(texts: list[str]) -> tuple[int, ...]:

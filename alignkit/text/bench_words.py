@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from alignkit.record import Estimate
-from alignkit.record.bench_facts import BenchRecord, FrontierPlace, ServedLoad, ServingOption
+from alignkit.record.bench_facts import (
+    BenchRecord,
+    FrontierPlace,
+    ServedLoad,
+    ServedOption,
+    ServingOption,
+)
+from alignkit.record.open_loop_facts import GeneratedRun, ScenarioRecord
 from alignkit.text.names import Names
 from alignkit.text.numbers import (
     DASH,
@@ -28,17 +35,17 @@ TimedLoads = Sequence[tuple[ServingOption, ServedLoad]]
 class BenchWords:
     """The names of a record's options, and what is said of them."""
 
-    def __init__(self, record: BenchRecord) -> None:
+    def __init__(self, record: BenchRecord | ScenarioRecord) -> None:
         self.task = TaskWords(record.task)
         self.names = Names(record.paths)
         # a row is named where there are several
         self._several = len({each.trained_with for each in record.options}) > 1
 
-    def title(self, option: ServingOption) -> str:
+    def title(self, option: ServedOption) -> str:
         """Return ``opencv ▸ torch fp32``, with the row before it where there are several."""
         return f"{self.names.short(option.trained_with)} → " * self._several + self.served(option)
 
-    def served(self, option: ServingOption) -> str:
+    def served(self, option: ServedOption) -> str:
         """Return the name of an option without its row."""
         return " ▸ ".join(self.names.cells(option)[1:])
 
@@ -47,7 +54,7 @@ class BenchWords:
         _, path, *runtime = place.rsplit("/", 3)
         return f"{self.names.short(path)} ▸ {' '.join(runtime)}"
 
-    def change(self, option: ServingOption) -> str:
+    def change(self, option: ServedOption) -> str:
         """Return the change of the task's first metric."""
         drift = option.drift
         return self.task.estimated(drift.metric, drift.change) if drift else DASH
@@ -71,7 +78,7 @@ def standing_words(place: FrontierPlace, other: str) -> str:
     return f"not separable from {other}"
 
 
-def churn_words(option: ServingOption) -> str:
+def churn_words(option: ServedOption) -> str:
     """Write an option's churn with its interval."""
     if option.reference:
         return "0 by definition"
@@ -107,7 +114,7 @@ def price_words(price: Estimate, unit: str = "") -> str:
     return f"{signed(100 * price.value, 1)} %{unit} {interval(price, 1)}".rstrip()
 
 
-def machine_words(load: ServedLoad) -> str:
+def machine_words(load: ServedLoad | GeneratedRun) -> str:
     """Say that a figure is of a busy machine, or may be; empty for one that is not."""
     if load.contended:
         return f"{CONTENDED}: {load.contended}"
@@ -119,15 +126,19 @@ def clients_words(clients: int) -> str:
     return count(clients, "client")
 
 
-def bench_conditions(record: BenchRecord) -> str:
+def bench_conditions(
+    record: BenchRecord | ScenarioRecord,
+    loop: str = "closed loop, each option in its own process",
+    images: str = "images in turn",
+) -> str:
     """Say how the options were timed: loop, processors, images, threads, limits, load."""
     cpus = ", ".join(map(str, record.cpus))
     held = f"on CPU {cpus}" if len(record.cpus) == 1 else f"on CPUs {cpus}"
     threads = sorted({each.effective.get("threads", "") for each in record.options} - {""})
     parts = [
-        "closed loop, each option in its own process",
+        loop,
         held if record.cpus else "not held to CPUs",
-        f"{grouped(record.images)} images in turn, {record.batch} a request",
+        f"{grouped(record.images)} {images}, {record.batch} a request",
     ]
     if threads:
         parts.append(f"threads of a session {', '.join(threads)}")
@@ -149,7 +160,7 @@ def loads_by_clients(options: Sequence[ServingOption]) -> dict[int, TimedLoads]:
     }
 
 
-def unknown_drift(options: Sequence[ServingOption]) -> list[str]:
+def unknown_drift(options: Sequence[ServedOption]) -> list[str]:
     """Return each reason why a drift is not known, once."""
     return list(dict.fromkeys(each.drift_reason for each in options if each.drift_reason))
 

@@ -50,6 +50,8 @@ _RATES = (
     "result_samples_per_second",
     "result_qps_with_loadgen_overhead",
 )
+LOGS = "loadgen"
+"""Folder of LoadGen's logs beside the record."""
 _PERCENTILES = ("50", "90", "95", "97", "99", "99.9")
 
 
@@ -113,7 +115,7 @@ def _facts(
     for place, (option, own) in enumerate(zip(options, generated, strict=True)):
         known, reason = (None, "") if option.reference else drift.of(option.evaluation.place)
         runs = [
-            _run(option, each, cpus, folder, f"loadgen/option-{place}/run-{number}")
+            _run(option, each, cpus, folder, f"{LOGS}/option-{place}/run-{number}")
             for number, each in enumerate(own.runs)
         ]
         yield ScenarioOption(

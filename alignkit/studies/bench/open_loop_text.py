@@ -20,7 +20,7 @@ from alignkit.text.bench_words import (
 from alignkit.text.names import quick_words, surrogate_lines
 from alignkit.text.numbers import DASH, count, grouped, megabytes
 
-_NO_SUBMISSION = "  No submission to MLPerf: its rules ask for 600 s a run, its own models and data, and a review."
+_NO_SUBMISSION = "No submission to MLPerf, whose rules ask for 600 s a run, its models and a review"
 _SAID: dict[Scenario, str] = {
     "server": "server: Poisson arrivals, whatever the answers take",
     "offline": "offline: all images at once",
@@ -40,12 +40,12 @@ def scenario_text(record: ScenarioRecord, folder: Path) -> str:
     shown = [(each, run) for each in record.options if (run := each.result) is not None]
     loop = (
         f"MLPerf's load generator {record.loadgen}, {_SAID[record.scenario]}; each option in its "
-        "own process, one after the other"
+        "own process after the others"
     )
     lines = [
         *([quick_words(record.quick)] if record.quick else []),
         *surrogate_lines(record.paths),
-        bench_conditions(record, loop),
+        bench_conditions(record, loop, "images"),
     ]
     if shown:
         lines += ["", *_results(record, shown, words), "", _stages(record, shown, words)]
@@ -53,10 +53,9 @@ def scenario_text(record: ScenarioRecord, folder: Path) -> str:
     if absent:
         rows = [(words.title(each), each.state, each.reason) for each in absent]
         lines += ["", columns(rows, indent="  ")]
-    lines += ["", *(f"drift: {each}" for each in unknown_drift(record))]
-    logs = sorted({(folder / run.summary.path).parent for _, run in shown})
-    lines += [f"LoadGen    {each}" for each in logs]
+    lines += ["", *(f"drift: {each}" for each in unknown_drift(record.options))]
     lines += [
+        *([f"LoadGen    {folder / LOGS}"] if shown else []),
         f"requests   {folder / record.requests.path}",
         f"record     {folder / 'scenario.json'}",
     ]
@@ -82,7 +81,7 @@ def _results(record: ScenarioRecord, shown: _Shown, words: BenchWords) -> list[s
         columns(rows, indent="  "),
         *(_verdict(option, run, words) for option, run in shown if not run.valid),
         *(_search(option, words) for option, _ in shown if record.searched),
-        _NO_SUBMISSION,
+        f"  {_NO_SUBMISSION}",
         *([columns(drift, indent="  ")] if head else []),
     ]
 
