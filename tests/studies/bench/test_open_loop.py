@@ -15,7 +15,6 @@ from pyarrow import parquet
 
 from alignkit import extras
 from alignkit.errors import MissingDependency
-from alignkit.experiment import load_experiment
 from alignkit.progress import NoProgress
 from alignkit.record.document import stored_document
 from alignkit.record.open_loop_facts import ScenarioRecord
@@ -119,11 +118,7 @@ def test_the_record_is_that_of_loadgens_logs(tmp_path):
         for said in run.advice:
             assert said in " ".join(summary.split())
         own = table[table.option == str(option.place)]
-        assert (
-            len(own)
-            == run.samples
-            == int(re.findall(r"queries \((\d+)\)|Processed (\d+)|$", summary)[0][1] or len(own))
-        )
+        assert len(own) == run.samples >= 200
         stages = own[[f"{each}_ns" for each in run.stages_ms]].mean() / 1e6
         assert list(stages) == pytest.approx(list(run.stages_ms.values()))
         assert run.scheduled_per_second == pytest.approx(100, rel=0.3)
