@@ -32,8 +32,7 @@ from alignkit.text.bench_words import (
     loads_by_clients,
     unknown_drift,
 )
-from alignkit.text.names import PathName, quick_words
-from alignkit.text.numbers import count
+from alignkit.text.names import quick_words
 
 BENCH_FILE = "bench.json"
 
@@ -42,7 +41,8 @@ BENCH_FILE = "bench.json"
 class FrontierSection:
     """Options of one model: a chart and a table for each number of clients."""
 
-    row: PathName
+    row: str
+    """Of the model."""
     plots: tuple[FrontierPlot, ...]
     tables: tuple[Table, ...]
 
@@ -97,7 +97,7 @@ def _page(record: BenchRecord) -> dict[str, Any]:
     return {
         "alignkit": record.alignkit,
         "name": record.name,
-        "title": f"{record.name}: speed and drift of {count(len(timed), 'serving option')}",
+        "title": f"{record.name}: speed and drift of serving options",
         "started": record.started.replace("T", " ").split(".")[0],
         "duration": duration(record.seconds),
         "conditions": bench_conditions(record),
@@ -133,12 +133,12 @@ def _page(record: BenchRecord) -> dict[str, Any]:
 def _frontiers(options: Sequence[ServingOption], words: BenchWords, at: int) -> FrontierSection:
     """Return charts and tables of a model; an option keeps its number in all of them."""
     numbers = {str(each.place): number for number, each in enumerate(options, 1)}
-    row = options[0].trained_with
     drawn, tables = [], []
     for clients, loads in loads_by_clients(options).items():
         drawn.append(frontier_plot(loads, words, numbers, id=f"frontier-{at}-{clients}"))
         tables.append(frontier_table(loads, words, numbers))
-    return FrontierSection(words.names.of(row), tuple(filter(None, drawn)), tuple(tables))
+    row = words.names.short(options[0].trained_with)
+    return FrontierSection(row, tuple(filter(None, drawn)), tuple(tables))
 
 
 def _chosen(options: Sequence[ServingOption]) -> list[tuple[ServingOption, ServedLoad]]:

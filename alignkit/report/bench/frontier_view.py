@@ -253,22 +253,25 @@ def _labels(
     lines = [line for each in spots for line in _whiskers(each, frame)]
     lines += list(_step_boxes(frontier, frame))
     for spot in sorted(spots, key=lambda each: _ORDER.index(each.standing)):
-        name, number = names[spot.number], str(spot.number)
-        # a label on an interval is legible, and worse than one beside it
-        tries = ((name, _RINGS[:2], lines), (name, _RINGS[:2], []), (number, _RINGS, []))
-        for text, rings, avoided in tries:
-            found = _inside(text, rings, places[spot.number], frame)
-            free = (
+        at = places[spot.number]
+        for text, rings in ((names[spot.number], _RINGS[:2]), (str(spot.number), _RINGS)):
+            free = [
                 each
-                for each in found
+                for each in _inside(text, rings, at, frame)
                 if not any(each[0].meets(other) for other, _ in taken.values())
                 and not any(_covers(each[0], *dot, *dot) for dot in places.values())
-                and not any(_covers(each[0], *line, room=0.0) for line in avoided)
-            )
-            if (label := next(free, None)) is not None:
-                taken[spot.number] = label
+                and (each[1] or _is_nearest(each[0], spot.number, places))
+            ]
+            if free:
+                taken[spot.number] = min(free, key=lambda each: _worse(each, lines))
                 break
     return taken
+
+
+def _worse(placed: tuple[Label, bool], lines: Sequence[_Box]) -> int:
+    """Rate a place: a label on a line is legible, and one that a line leads to is worse."""
+    label, led = placed
+    return sum(_covers(label, *line, room=0.0) for line in lines) + 3 * led
 
 
 def _whiskers(spot: _Spot, frame: Frame) -> Iterator[_Box]:
@@ -301,6 +304,18 @@ def _around(text: str, far: float, x: float, y: float) -> Iterator[Label]:
     yield Label(round(x - far, 1), round(y + 4, 1), "end", text)
     yield Label(round(x, 1), round(y - far, 1), "middle", text)
     yield Label(round(x, 1), round(y + far + 8, 1), "middle", text)
+
+
+def _is_nearest(label: Label, number: int, places: Mapping[int, tuple[float, float]]) -> bool:
+    """Tell whether no other dot is nearer to a label than its own, so that nobody mistakes it."""
+    left, right = label.ends
+
+    def distance(at: tuple[float, float]) -> float:
+        x, y = at
+        beside = max(left - x, 0.0, x - right)
+        return math.hypot(beside, max(label.y - 10 - y, 0.0, y - label.y - 3))
+
+    return distance(places[number]) <= min(map(distance, places.values()))
 
 
 def _covers(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from alignkit.compare.statistics import with_unseen
 from alignkit.record import Estimate
@@ -58,9 +57,8 @@ def fastest_words(options: Sequence[ServingOption], words: BenchWords) -> Iterat
     An option that is the fastest with several numbers of clients is named once.
     """
     loads = loads_by_clients(options)
-    reference = next((each for each in options if each.reference), None)
     yield from _leaders(
-        {clients: fastest(each) for clients, each in loads.items()}, words, reference, ""
+        {clients: fastest(each) for clients, each in loads.items()}, words, options, ""
     )
     # with these numbers of clients the fastest option changes answers
     drifting = {
@@ -73,34 +71,32 @@ def fastest_words(options: Sequence[ServingOption], words: BenchWords) -> Iterat
         for clients, each in drifting.items()
         if (same := [(option, load) for option, load in each if _unchanged(option)])
     }
-    yield from _leaders(still, words, reference, " of those that changed no answer")
+    yield from _leaders(still, words, options, " of those that changed no answer")
 
 
 def _unchanged(option: ServingOption) -> bool:
     return option.reference or (option.drift is not None and option.drift.churn.value == 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Leader:
-    option: ServingOption
-    loads: tuple[ServedLoad, ...]
-
-
 def _leaders(
     chosen: Mapping[int, tuple[ServingOption, ServedLoad]],
     words: BenchWords,
-    reference: ServingOption | None,
+    options: Sequence[ServingOption],
     among: str,
 ) -> Iterator[str]:
     for place in dict.fromkeys(option.place for option, _ in chosen.values()):
-        found = [each for each in chosen.values() if each[0].place == place]
-        yield _leader(
-            _Leader(found[0][0], tuple(load for _, load in found)), words, reference, among
-        )
+        option = next(each for each, _ in chosen.values() if each.place == place)
+        loads = [load for each, load in chosen.values() if each.place == place]
+        yield _leader(option, loads, words, options, among)
 
 
-def _leader(leader: _Leader, words: BenchWords, reference: ServingOption | None, among: str) -> str:
-    option, loads = leader.option, leader.loads
+def _leader(
+    option: ServingOption,
+    loads: Sequence[ServedLoad],
+    words: BenchWords,
+    options: Sequence[ServingOption],
+    among: str,
+) -> str:
     numbers = listed([str(load.clients) for load in loads])
     clients = f"With {numbers} {'client' if numbers == '1' else 'clients'}"
     rates = listed([_rate(load) for load in loads])
@@ -110,17 +106,39 @@ def _leader(leader: _Leader, words: BenchWords, reference: ServingOption | None,
             f"{clients} {no} is faster than the reference, {words.title(option)}: "
             f"{rates} requests/s."
         )
+    reference = next((words.title(each) for each in options if each.reference), "the reference")
     gains = listed([gain_words(load.gain) for load in loads if load.gain])
-    name = words.title(reference) if reference else "reference"
     unshown = [str(load.clients) for load in loads if load.gain and (load.gain.low or 0.0) <= 0]
     doubt = ""
     if unshown:
-        with_ = "" if len(unshown) == len(loads) else f" with {listed(unshown)}"
-        doubt = f", which{with_} does not show that it is faster"
+        some = "" if len(unshown) == len(loads) else f" with {listed(unshown)}"
+        doubt = f", which{some} does not show that it is faster"
     return (
         f"{clients} {words.title(option)} is the fastest{among}: {rates} requests/s, {gains} over "
-        f"{name}{doubt}. {_drift(option, words)}."
+        f"{reference}{doubt}.{_rivals(option, loads, words, options)} {_drift(option, words)}."
     )
+
+
+def _rivals(
+    option: ServingOption,
+    loads: Sequence[ServedLoad],
+    words: BenchWords,
+    options: Sequence[ServingOption],
+) -> str:
+    """Name the options that the sample cannot tell from the fastest one."""
+    clients = {load.clients for load in loads}
+    names = [
+        words.title(each)
+        for each in options
+        if any(
+            load.clients in clients
+            and load.frontier is not None
+            and load.frontier.standing == "not separable"
+            and load.frontier.by == str(option.place)
+            for load in each.loads
+        )
+    ]
+    return f" This sample does not separate it from {listed(names)}." if names else ""
 
 
 def _rate(load: ServedLoad) -> str:

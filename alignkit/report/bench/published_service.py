@@ -66,7 +66,7 @@ def _tail(row: PublishedRow, base: PublishedRow, notes: Notes) -> Shown:
     if float(row.tp99) <= float(base.tp99):
         return Shown(row.tp99, tone="muted")
     said = (
-        f"Worse than {base.decode}'s {base.tp99} with {row.clients} clients, although the "
+        f"Worse than on the {base.decode} ({base.tp99}) with {row.clients} clients, although the "
         "throughput is better; nothing published says whether that is chance."
     )
     return Shown(row.tp99, mark=notes.mark(said), tone="warn")
