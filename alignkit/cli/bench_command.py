@@ -26,7 +26,7 @@ from alignkit.cli.arguments import (
 from alignkit.cli.bench_scenario import (
     Duration,
     LatencyBound,
-    ScenarioOption,
+    ScenarioChoice,
     TargetQps,
     Workers,
     run_scenario,
@@ -52,7 +52,9 @@ def bench(
     ] = [_CLIENTS],  # noqa: B006
     requests: Annotated[
         int,
-        typer.Option(min=1, help="Least requests of each option and number of clients."),
+        typer.Option(
+            min=1, help="Least requests of each option and number of clients, or of a scenario."
+        ),
     ] = 1000,
     rounds: Annotated[
         int, typer.Option(min=1, help="Rounds in which the options take turns.")
@@ -61,7 +63,7 @@ def bench(
     cpus: Annotated[
         int | None, typer.Option(min=1, help="CPUs for each option; by default all.")
     ] = None,
-    scenario: ScenarioOption = "closed",
+    scenario: ScenarioChoice = "closed",
     target_qps: TargetQps = None,
     latency_bound: LatencyBound = None,
     duration: Duration = None,

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from alignkit.serve.generated_load import ScenarioLoad
     from alignkit.workspace import Context
 
-Loop = Literal["closed", "server", "offline", "single-stream"]
-ScenarioOption = Annotated[
-    Loop,
+LoadChoice = Literal["closed", "server", "offline", "single-stream"]
+ScenarioChoice = Annotated[
+    LoadChoice,
     typer.Option(
         "--scenario",
         help="closed: clients that wait for their answers. The others are MLPerf's, by its load "
@@ -50,7 +50,7 @@ Workers = Annotated[
 
 
 def scenario_load(
-    scenario: Loop,
+    scenario: LoadChoice,
     *,
     target_qps: float | None,
     latency_bound: str | None,
