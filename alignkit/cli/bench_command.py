@@ -11,17 +11,19 @@ import typer
 from alignkit.cli.arguments import (
     Cells,
     Json,
-    JsonOut,
+    Open,
     Overrides,
+    PageOut,
     ProgressOption,
     Quick,
     Quiet,
     Reports,
     display,
-    json_paths,
     listed,
+    open_page,
 )
 from alignkit.errors import ConfigError, ExitCode
+from alignkit.stored_file import output_paths
 
 if TYPE_CHECKING:
     from alignkit.record.bench_facts import BenchRecord
@@ -47,9 +49,10 @@ def bench(
     ] = None,
     reports: Reports = Path("reports"),
     as_json: Json = False,
-    out: JsonOut = [],  # noqa: B006
+    out: PageOut = [],  # noqa: B006
     progress: ProgressOption = "auto",
     quiet: Quiet = False,
+    open_: Open = None,
 ) -> None:
     """Time every serving option under a closed loop of clients, beside its drift.
 
@@ -59,9 +62,10 @@ def bench(
     failed · 4 none can run here · 5 no image.
     """
     counts = _counts(clients)
-    files = json_paths(out)
+    files = output_paths(out, ("html", "json"), folders=("html",))
     from alignkit.experiment import load_experiment
     from alignkit.record.document import document_text
+    from alignkit.report.bench.bench_page import render_bench
     from alignkit.serve.rounds import Load
     from alignkit.stored_file import write_output
     from alignkit.studies.bench import bench as time_options
@@ -79,9 +83,14 @@ def bench(
     words = ["alignkit", *sys.argv[1:]]
     found = time_options(experiment, context, load, cpus=cpus, words=words, cells=cells)
     document = document_text(found.record)
-    print(document if as_json else bench_text(found.record, found.folder))
-    for path in files:
-        write_output(path, document)
+    page = render_bench(found.folder)
+    print(document if as_json else f"{bench_text(found.record, found.folder)}\nreport     {page}")
+    for kind, path in files:
+        if kind == "json":
+            write_output(path, document)
+        else:
+            render_bench(found.folder, path)
+    open_page(page, wanted=open_)
     raise typer.Exit(_code(found.record))
 
 

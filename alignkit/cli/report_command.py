@@ -20,6 +20,7 @@ from alignkit.cli.arguments import (
 )
 from alignkit.cli.commands import DEFAULT, WithDefault
 from alignkit.cli.gate_command import merge
+from alignkit.errors import ConfigError
 from alignkit.stored_file import output_paths, write_output
 
 if TYPE_CHECKING:
@@ -33,7 +34,11 @@ app.command()(merge)
 @app.command(DEFAULT, hidden=True)
 def report(
     folder: Annotated[
-        Path, typer.Argument(metavar="RUN_DIR", help="Folder of a run: reports/<experiment>/<run>.")
+        Path,
+        typer.Argument(
+            metavar="RUN_DIR",
+            help="Folder of a run, reports/<experiment>/<run>, or of a bench of it.",
+        ),
     ],
     out: Annotated[
         list[str],
@@ -49,8 +54,14 @@ def report(
     as_json: Json = False,
     open_: Open = None,
 ) -> None:
-    """Render the report of a run again from its record."""
+    """Render the report of a run or bench again from its record."""
     from alignkit.report.write_report import form, write_report
+
+    if _is_bench(folder):
+        if single_file or images or max_report_size:
+            raise ConfigError("the page of a bench has no images and no other form; use --out html")
+        _bench_page(folder, out, as_json=as_json, open_=open_)
+        return
 
     wanted = form(single_file=single_file, images=images, max_report_size=max_report_size)
     # a single file may be printed
@@ -77,6 +88,27 @@ def report(
         open_page(written.page, wanted=open_)
     if as_json:
         print(json.dumps(documents, indent=1))
+
+
+def _is_bench(folder: Path) -> bool:
+    """Tell whether a path is that of a bench or of its record."""
+    return folder.name == "bench.json" or (
+        (folder / "bench.json").exists() and not (folder / "record.json").exists()
+    )
+
+
+def _bench_page(folder: Path, out: list[str], *, as_json: bool, open_: bool | None) -> None:
+    from alignkit.report.bench.bench_page import render_bench
+
+    targets = output_paths(out, ("html",), folders=("html",))
+    copies: list[Path | None] = [path for _, path in targets]
+    pages = [render_bench(folder, copy) for copy in copies or [None]]
+    if as_json:
+        print(json.dumps([{"kind": "html", "file": str(page)} for page in pages], indent=1))
+        return
+    for page in pages:
+        print(page, flush=True)
+        open_page(page, wanted=open_)
 
 
 def tell_left_out(written: WrittenReport) -> None:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
 from alignkit.record.cell_facts import ALPHA
+from alignkit.record.stored import Estimate
 
 _POWER = 0.80  # the usual convention, see Cohen, Statistical Power Analysis (1988)
 _LEVEL = 0.95
@@ -265,6 +266,16 @@ def rule_of_three(n: int) -> float:
     0.0123
     """
     return -math.log((1 - _LEVEL) / 2) / n
+
+
+def with_unseen(churn: Estimate, images: int) -> Estimate:
+    """Return a churn whose upper end covers what so few images could not show, see `rule_of_three`.
+
+    An estimate without an interval stays as it is.
+    """
+    if churn.high is None:
+        return churn
+    return replace(churn, high=min(1.0, max(churn.high, rule_of_three(images))))
 
 
 def discordance_bound(n: int, discordance: float) -> float:

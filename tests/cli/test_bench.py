@@ -21,7 +21,8 @@ preprocess:
     (("--requests", "20"), "a round has 3, too few for 10 clients; give at least 90"),
     (("--cpus", "9999"), "--cpus 9999: this process may use"),
     (("--cell", "opencv/*/toch/*"), "--cell opencv/*/toch/*: no such cell"),
-    (("--out", "html=x"), "no kind 'html'"),
+    (("--out", "xml=x"), "no kind 'xml'"),
+    (("--out", "html=-"), "html is a folder and cannot be printed"),
 ])  # fmt: skip
 def test_a_wrong_word_is_refused_before_any_work(alignkit, file, tmp_path, words, said):
     told = alignkit("bench", file, *words, "--reports", tmp_path / "reports", "--quiet")

@@ -2,8 +2,9 @@
 
 import json
 
-from alignkit.record.document import write_record
+from alignkit.record.document import document_text, write_record
 from alignkit.report.write_report import ReportOptions, write_report
+from tests.report.bench_records import rich_bench
 from tests.report.records import quickstart as sample_record
 
 
@@ -61,3 +62,21 @@ def test_an_atlas_is_written_as_markdown_and_as_a_page_that_can_be_made_again(al
     assert alignkit("report", tmp_path, "--out", "pdf=x").err == (
         "--out pdf=x: no kind 'pdf'; known: atlas, html\n"
     )
+
+
+def test_a_bench_is_rendered_again_from_its_own_record(alignkit, tmp_path):
+    (tmp_path / "bench.json").write_text(document_text(rich_bench(clients=(5,))))
+    told = alignkit("report", tmp_path, "--no-open")
+    assert (told.code, told.out) == (0, f"{tmp_path / 'index.html'}\n")
+    again = alignkit("report", tmp_path / "bench.json", "--json", "--out", f"html={tmp_path / 'o'}")
+    assert json.loads(again.out) == [{"kind": "html", "file": str(tmp_path / "o/index.html")}]
+    pages = [tmp_path / "index.html", tmp_path / "o/index.html"]
+    assert all("alignkit bench" in each.read_text() for each in pages)
+
+
+def test_a_form_that_a_bench_has_not_is_refused(alignkit, tmp_path):
+    (tmp_path / "bench.json").write_text(document_text(rich_bench(clients=(5,))))
+    told = alignkit("report", tmp_path, "--single-file")
+    assert (told.code, told.out) == (2, "")
+    assert "the page of a bench has no images and no other form" in told.err
+    assert alignkit("report", tmp_path, "--out", "atlas=x.md").code == 2

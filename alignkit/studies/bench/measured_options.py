@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from alignkit.compare.order_statistics import paired_change, percentile
-from alignkit.compare.statistics import rule_of_three
+from alignkit.compare.statistics import with_unseen
 from alignkit.record import Estimate
 from alignkit.record.bench_facts import ServedLoad, ServedRound, ServingOption
 from alignkit.serve.cpu_use import contention
@@ -197,9 +196,6 @@ def _with_frontiers(
 def _contender(option: ServingOption, rounds: Sequence[TimedRound]) -> Contender:
     if option.drift is None:
         return Contender(str(option.place), _throughput(rounds))
-    churn = option.drift.churn
-    if churn.high is not None:
-        # a bootstrap of images without a flip has no width, and more images would show some
-        unseen = rule_of_three(option.drift.images)
-        churn = replace(churn, high=min(1.0, max(churn.high, unseen)))
+    # a bootstrap of images without a flip has no width, and more images would show some
+    churn = with_unseen(option.drift.churn, option.drift.images)
     return Contender(str(option.place), _throughput(rounds), churn)

@@ -1,5 +1,6 @@
 """Whole benches: processes, endpoints, faults, and a delay that is planted in a decoder."""
 
+import html
 import json
 import os
 import signal
@@ -210,6 +211,8 @@ def test_a_planted_delay_is_found_and_none_where_none_is(planted):
     late, twin = (found[each]["loads"][0] for each in ("late", "twin"))
     assert found["dies"]["state"] == "failed"
     assert "crashed: SIGABRT" in found["dies"]["reason"]
+    (page,) = (folder / "reports").glob("planted/*/bench-*/index.html")
+    assert found["dies"]["reason"] in html.unescape(page.read_text())
     assert late["delay_ms"]["low"] > 1
     assert late["gain"]["high"] < 0
     assert late["stages_ms"]["decode"] > 5

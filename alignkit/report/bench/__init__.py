@@ -1,0 +1,1 @@
+"""Page of a bench: the frontier of speed and drift, the service table, published figures beside."""

@@ -1,0 +1,211 @@
+"""Tables of a bench's page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from alignkit.record import Estimate
+from alignkit.record.bench_facts import BenchRecord, ServedLoad, ServingOption
+from alignkit.report.bench.headline import shown_churn
+from alignkit.report.bench.stage_bars import SERVED_STAGES
+from alignkit.report.table import Group, Notes, RowCells, Shown, Table, facts, numbers
+from alignkit.text.bench_words import (
+    CONTENDED,
+    BenchWords,
+    TimedLoads,
+    bounded,
+    clients_words,
+    gain_words,
+    listed_rounds,
+    machine_words,
+    price_words,
+    standing_words,
+    three_digits,
+)
+from alignkit.text.numbers import DASH, count, grouped, listed, megabytes
+
+_LATENCY = ("Mean", "TP50", "TP90", "TP99")
+_REFERENCE = Shown("reference", tone="muted")
+
+
+def service_table(loads: TimedLoads, words: BenchWords) -> Table:
+    """Return throughput, latency and resources of options under equally many clients."""
+    notes = Notes()
+    rows: list[RowCells] = [
+        (
+            words.title(option),
+            _speed(load, notes),
+            _gain(load, notes),
+            three_digits(load.mean_ms),
+            *(_bounded(each, notes) for each in (load.tp50_ms, load.tp90_ms, load.tp99_ms)),
+            notes.number(load.cpu_ms, three_digits, "an endpoint computes, in another process"),
+            _memory(option, notes),
+        )
+        for option, load in loads
+    ]
+    groups = (
+        Group("", 1),
+        Group("throughput", 2),
+        Group("milliseconds of a request", len(_LATENCY)),
+        Group("resources", 2),
+    )
+    measured = numbers("Requests/s", "Gain", *_LATENCY, "CPU ms an image", "Peak memory")
+    caption = f"Service, {clients_words(loads[0][1].clients)}: {listed_rounds(loads)}"
+    return Table.of(caption, ("Option", *measured), rows, groups, notes=notes)
+
+
+def frontier_table(loads: TimedLoads, words: BenchWords, placed: Mapping[str, int]) -> Table:
+    """Return what the chart of the frontier shows; ``placed`` has the number of each place."""
+    notes = Notes()
+    metric = next((each.drift.metric for each, _ in loads if each.drift), words.task.headline)
+    rows: list[RowCells] = [
+        (
+            Shown(
+                f"{placed[str(option.place)]} {words.served(option)}",
+                tag="reference" if option.reference else "",
+            ),
+            _standing(option, load, placed, notes),
+            _drifted(option, notes, shown_churn(option)),
+            _speed(load, notes),
+            _price(load, placed, notes),
+            _drifted(option, notes, words.change(option)),
+        )
+        for option, load in loads
+    ]
+    price = "Price: throughput for a point of churn"
+    drift = numbers("Churn", "Requests/s", price, words.task.header(metric))
+    columns = ("Option", "Standing", *drift)
+    caption = f"Speed and drift, {words.model_under(*loads[0])}"
+    return Table.of(caption, columns, rows, notes=notes)
+
+
+def stage_table(loads: TimedLoads, words: BenchWords) -> Table:
+    """Return the mean time of each stage."""
+    notes = Notes()
+    hidden = "the option's process does not see it"
+    rows: list[RowCells] = [
+        (
+            words.title(option),
+            *(
+                notes.number(load.stages_ms.get(stage), three_digits, hidden)
+                for stage in SERVED_STAGES
+            ),
+        )
+        for option, load in loads
+    ]
+    caption = f"Mean milliseconds of a request by stage, {clients_words(loads[0][1].clients)}"
+    return Table.of(caption, ("Option", *numbers(*SERVED_STAGES)), rows, notes=notes)
+
+
+def absent_table(options: Sequence[ServingOption], words: BenchWords) -> Table | None:
+    """Return each option that was not timed, or not to the end, with its reason."""
+    rows: list[RowCells] = [
+        (
+            words.title(each),
+            Shown(each.state, tone="fail" if each.state == "failed" else "muted"),
+            each.reason,
+        )
+        for each in options
+        if each.state != "measured"
+    ]
+    caption = "Not timed, or not to the end"
+    return Table.of(caption, ("Option", "State", "Reason"), rows) if rows else None
+
+
+def own_table(chosen: Sequence[tuple[ServingOption, ServedLoad]], words: BenchWords) -> Table:
+    """Return figures of this bench in the columns of the published table."""
+    notes = Notes()
+    rows: list[RowCells] = [
+        (
+            words.title(option),
+            str(load.clients),
+            _speed(load, notes),
+            three_digits(load.mean_ms),
+            _bounded(load.tp50_ms, notes),
+            _bounded(load.tp99_ms, notes),
+            _gain(load, notes),
+        )
+        for option, load in chosen
+    ]
+    figures = numbers("Clients", "Requests/s", "Mean", "TP50", "TP99", "Gain")
+    groups = (Group("", 1), Group("measured here", len(figures)))
+    caption = "The reference and the fastest option; milliseconds of a request"
+    return Table.of(caption, ("Option", *figures), rows, groups, notes=notes)
+
+
+def bench_facts_table(record: BenchRecord) -> Table:
+    """Return the conditions of the bench and of the machine before it."""
+    rounds = sorted({len(load.rounds) for each in record.options for load in each.loads})
+    threads = sorted({each.effective.get("threads", "") for each in record.options} - {""})
+    load = " ".join(f"{each:.2f}" for each in record.load_before)
+    quota = "no limit" if record.cpu_quota is None else f"{record.cpu_quota:g} CPUs"
+    machine = record.environment
+    extensions = f" ({machine.extensions})" if machine.extensions else ""
+    pairs = {
+        "Processor": f"{machine.cpu}{extensions}, {count(machine.cores, 'core')}",
+        "Loop": "closed: each client waits for its answer before it sends the next request",
+        "Processes": "one for each option, started afresh",
+        "CPUs held": ", ".join(map(str, record.cpus)) or "not held to CPUs",
+        "Limit of the control group": quota,
+        "Threads of a session": listed(threads),
+        "Load before, over 1, 5 and 15 minutes": load or "the system does not tell it",
+        "Images": f"{grouped(record.images)}, taken in turn",
+        "Images of a request": grouped(record.batch),
+        "Rounds": listed([str(each) for each in rounds]),
+        "Drift from": record.drift_from or "no run of this plan",
+    }
+    return facts("How it was timed", pairs)
+
+
+def _speed(load: ServedLoad, notes: Notes) -> Shown:
+    """Return requests a second, marked where the machine was busy or nobody knows it."""
+    shown = _bounded(load.throughput, notes)
+    if not (said := machine_words(load)):
+        return shown
+    return Shown(
+        shown.text,
+        mark=notes.mark(said),
+        tag=CONTENDED if load.contended else "",
+        tone="warn" if load.contended else "",
+    )
+
+
+def _bounded(estimate: Estimate, notes: Notes) -> Shown:
+    return notes.worded(estimate, bounded(estimate))
+
+
+def _gain(load: ServedLoad, notes: Notes) -> Shown:
+    return notes.worded(load.gain, gain_words(load.gain)) if load.gain else _REFERENCE
+
+
+def _memory(option: ServingOption, notes: Notes) -> Shown:
+    reason = "of an endpoint's process" if option.live else "the system does not tell it"
+    return notes.number(option.peak_bytes, megabytes, f"not known: {reason}")
+
+
+def _drifted(option: ServingOption, notes: Notes, text: str) -> Shown:
+    if option.reference:
+        return Shown(text, tone="muted")
+    if option.drift is None:
+        return notes.missing(option.drift_reason)
+    return Shown(text)
+
+
+def _standing(
+    option: ServingOption, load: ServedLoad, placed: Mapping[str, int], notes: Notes
+) -> Shown:
+    place = load.frontier
+    if place is None:
+        return notes.missing(option.drift_reason or "no other option has speed and drift")
+    other = str(placed[place.by]) if place.by else ""
+    tone = "pass" if place.standing == "frontier" else "muted"
+    return Shown(standing_words(place, other), tone=tone)
+
+
+def _price(load: ServedLoad, placed: Mapping[str, int], notes: Notes) -> Shown:
+    place = load.frontier
+    if place is None or place.price is None:
+        return Shown(DASH, tone="muted")
+    shown = notes.worded(place.price, price_words(place.price))
+    return replace(shown, tag=f"over {placed[place.since]}") if place.price.value else shown

@@ -1,0 +1,343 @@
+"""The frontier of one model and number of clients → coordinates of its inline SVG.
+
+Churn goes to the right on a square-root scale: zero has its place, small shares stand apart, and an
+interval of so many images is about equally wide wherever it lies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from alignkit.compare.statistics import with_unseen
+from alignkit.record.bench_facts import ServedLoad, ServingOption
+from alignkit.report.bench.headline import shown_churn
+from alignkit.report.charts import Frame, Interval, drawn, nice_ticks
+from alignkit.report.figures.figure_view import Label
+from alignkit.text.bench_words import (
+    BenchWords,
+    TimedLoads,
+    bounded,
+    machine_words,
+)
+from alignkit.text.numbers import count, shorten_middle, written
+
+_LETTERS = 34
+"""Of a name in the chart."""
+_DOT = 6.0
+"""Half the side of the square that a dot keeps free."""
+_APART = 46.0
+"""Least distance of two texts of the horizontal axis."""
+_ORDER = ("frontier", "not separable", "dominated")
+"""Standings in the order in which their labels take room."""
+_Box: TypeAlias = tuple[float, float, float, float]
+"""Left, top, right and bottom."""
+_RINGS = (9.0, 20.0, 34.0, 50.0, 70.0)
+"""Distances of a label from its dot; beyond the first a line joins them."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierDot:
+    """An option with its intervals on both axes."""
+
+    number: int
+    """Of its row in the table below."""
+    x: float
+    y: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+    standing: str
+    reference: bool
+    """Drawn as a square."""
+    contended: bool
+    """Drawn hollow: the machine was busy."""
+    title: str
+    """All of it in words."""
+    label: Label | None
+    """``None`` where no place is free; the table has the name."""
+    led: bool
+    """Whether a line leads from the dot to the label."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierPlot:
+    """Options of one model as dots."""
+
+    frame: Frame
+    dots: tuple[FrontierDot, ...]
+    steps: str
+    """SVG path: the greatest throughput for each churn that is borne."""
+    joins: tuple[str, ...]
+    """SVG paths between two options that the sample cannot tell apart."""
+    description: str
+    """For readers who do not see it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    number: int
+    option: ServingOption
+    load: ServedLoad
+    churn: Interval
+    speed: Interval
+
+    @property
+    def standing(self) -> str:
+        assert self.load.frontier is not None, "only what has a standing is drawn"
+        return self.load.frontier.standing
+
+
+def frontier_plot(
+    loads: TimedLoads,
+    words: BenchWords,
+    numbers: Mapping[str, int],
+    *,
+    id: str,  # noqa: A002 - the attribute it becomes
+) -> FrontierPlot | None:
+    """Draw options of one model under equally many clients; ``numbers`` are those of their places.
+
+    ``None`` where no two have both speed and drift.
+    """
+    spots = list(_spots(loads, numbers))
+    if len(spots) < 2:
+        return None
+    frame = _frame(spots, words, id)
+    places = {each.number: _at(frame, each) for each in spots}
+    labels = _labels(spots, places, frame, words)
+    by_place = {str(each.option.place): places[each.number] for each in spots}
+    return FrontierPlot(
+        frame,
+        tuple(_dot(each, frame, labels.get(each.number), words) for each in spots),
+        _steps([places[each.number] for each in spots if each.standing == "frontier"], frame),
+        tuple(
+            "M{:g} {:g}L{:g} {:g}".format(*places[each.number], *by_place[each.load.frontier.by])
+            for each in spots
+            if each.standing == "not separable"
+            and each.load.frontier
+            and each.load.frontier.by in by_place
+        ),
+        _description(spots, words),
+    )
+
+
+def _spots(loads: TimedLoads, numbers: Mapping[str, int]) -> Iterator[_Spot]:
+    for option, load in loads:
+        speed = drawn(load.throughput, 1)
+        if load.frontier is None or speed is None:
+            continue
+        churn: Interval | None = Interval(0, 0, 0)
+        if option.drift is not None:
+            # as standings were decided: more images would show some change
+            churn = drawn(with_unseen(option.drift.churn, option.drift.images))
+        if churn is not None:
+            yield _Spot(numbers[str(option.place)], option, load, churn, speed)
+
+
+def _frame(spots: Sequence[_Spot], words: BenchWords, id: str) -> Frame:  # noqa: A002
+    low = min(each.speed.low for each in spots)
+    high = max(each.speed.high for each in spots)
+    far = low > 0 and high - low < low
+    of = words.model_under(spots[0].option, spots[0].load)
+    frame = Frame(
+        id,
+        f"{of[:1].upper()}{of[1:]}",
+        [0.0, 1.0],  # until the room is known
+        nice_ticks(low if far else 0.0, high, wanted=6),
+        "churn, % of images (square-root scale)",
+        "requests/s",
+        width=620.0,
+        height=372.0,
+        left=56.0,
+        right=604.0,
+        top=24.0,
+        bottom=326.0,
+        inset=14.0,  # so that dots at zero stand free of the axis
+    )
+    room = frame.right - frame.left - 2 * frame.inset
+    marks = _churn_marks(max(each.churn.high for each in spots), room)
+    return replace(
+        frame,
+        x_marks=[math.sqrt(mark) for mark in marks],
+        x_texts=[written(mark, "g") for mark in marks],
+    )
+
+
+def _churn_marks(most: float, room: float) -> list[float]:
+    """Return round percentages from 0 to ``most`` or more, whose texts do not touch."""
+    power = math.floor(math.log10(max(most, 1e-4)) + 1e-9)
+    scale = 10.0**power
+    end = next(step * scale for step in (1, 1.5, 2, 3, 5, 7.5, 10) if step * scale >= most - 1e-12)
+    end = min(end, 100.0) if most <= 100 else end
+    marks = [end]
+    for exponent in range(power, power - 4, -1):
+        for step in (5, 2, 1):
+            mark = round(step * 10.0**exponent, 10)
+            if (
+                (math.sqrt(marks[0]) - math.sqrt(mark)) * room / math.sqrt(end)
+                >= _APART
+                <= math.sqrt(mark / end) * room
+            ):
+                marks.insert(0, mark)
+    return [0.0, *marks]
+
+
+def _at(frame: Frame, spot: _Spot) -> tuple[float, float]:
+    return _across(frame, spot.churn.value), frame.y(spot.speed.value)
+
+
+def _across(frame: Frame, churn: float) -> float:
+    return frame.x(math.sqrt(churn))
+
+
+def _dot(
+    spot: _Spot, frame: Frame, placed: tuple[Label, bool] | None, words: BenchWords
+) -> FrontierDot:
+    x, y = _at(frame, spot)
+    parts = [
+        words.title(spot.option),
+        f"{bounded(spot.load.throughput)} requests/s",
+        f"churn {shown_churn(spot.option)}",
+        words.standing(spot.load.frontier),
+        machine_words(spot.load),
+    ]
+    label, led = placed or (None, False)
+    return FrontierDot(
+        number=spot.number,
+        x=x,
+        y=y,
+        left=_across(frame, spot.churn.low),
+        right=_across(frame, spot.churn.high),
+        top=frame.y(spot.speed.high),
+        bottom=frame.y(spot.speed.low),
+        standing=spot.standing,
+        reference=spot.option.reference,
+        contended=bool(spot.load.contended),
+        title="; ".join(filter(None, parts)),
+        label=label,
+        led=led,
+    )
+
+
+def _steps(frontier: Sequence[tuple[float, float]], frame: Frame) -> str:
+    """Lead from each option of the frontier to the right, and up where a faster one begins."""
+    (x, y), *others = sorted(frontier, key=lambda at: (at[0], -at[1]))
+    return f"M{x:g} {y:g}" + "".join(f"H{a:g}V{b:g}" for a, b in others) + f"H{frame.right:g}"
+
+
+def _step_boxes(frontier: Sequence[tuple[float, float]], frame: Frame) -> Iterator[_Box]:
+    """Yield the same lines one by one."""
+    ordered = sorted(frontier, key=lambda at: (at[0], -at[1]))
+    for (x, y), (end, higher) in zip(ordered, [*ordered[1:], (frame.right, None)], strict=True):
+        yield x, y, end, y
+        if higher is not None:
+            yield end, higher, end, y
+
+
+def _labels(
+    spots: Sequence[_Spot],
+    places: Mapping[int, tuple[float, float]],
+    frame: Frame,
+    words: BenchWords,
+) -> dict[int, tuple[Label, bool]]:
+    """Write each name where it covers neither a dot nor another label; else the number alone."""
+    taken: dict[int, tuple[Label, bool]] = {}
+    names = {
+        each.number: f"{each.number} {shorten_middle(words.served(each.option), _LETTERS)}"
+        for each in spots
+    }
+    frontier = [places[each.number] for each in spots if each.standing == "frontier"]
+    lines = [line for each in spots for line in _whiskers(each, frame)]
+    lines += list(_step_boxes(frontier, frame))
+    for spot in sorted(spots, key=lambda each: _ORDER.index(each.standing)):
+        at = places[spot.number]
+        for text, rings in ((names[spot.number], _RINGS[:2]), (str(spot.number), _RINGS)):
+            free = [
+                each
+                for each in _inside(text, rings, at, frame)
+                if not any(each[0].meets(other) for other, _ in taken.values())
+                and not any(_covers(each[0], *dot, *dot) for dot in places.values())
+                and (each[1] or _is_nearest(each[0], spot.number, places))
+            ]
+            if free:
+                taken[spot.number] = min(free, key=lambda each: _worse(each, lines))
+                break
+    return taken
+
+
+def _worse(placed: tuple[Label, bool], lines: Sequence[_Box]) -> int:
+    """Rate a place: a label on a line is legible, and one that a line leads to is worse."""
+    label, led = placed
+    return sum(_covers(label, *line, room=0.0) for line in lines) + 3 * led
+
+
+def _whiskers(spot: _Spot, frame: Frame) -> Iterator[_Box]:
+    """Yield the two intervals of a dot."""
+    x, y = _at(frame, spot)
+    yield _across(frame, spot.churn.low), y, _across(frame, spot.churn.high), y
+    yield x, frame.y(spot.speed.high), x, frame.y(spot.speed.low)
+
+
+def _inside(
+    text: str, rings: Sequence[float], at: tuple[float, float], frame: Frame
+) -> Iterator[tuple[Label, bool]]:
+    """Yield labels about a dot inside the chart, the nearest first, and whether a line leads."""
+    for far in rings:
+        for label in _around(text, far, *at):
+            left, right = label.ends
+            # half a line above and below the base line's letters
+            below = frame.top + 10 < label.y < frame.bottom - 3
+            if frame.left < left and right < frame.width - 2 and below:
+                yield label, far > _RINGS[0]
+
+
+def _around(text: str, far: float, x: float, y: float) -> Iterator[Label]:
+    """Yield places about a dot, first those between its intervals."""
+    slant = 0.8 * far
+    for down in (-slant, slant + 8):
+        yield Label(round(x + slant, 1), round(y + down, 1), "start", text)
+        yield Label(round(x - slant, 1), round(y + down, 1), "end", text)
+    yield Label(round(x + far, 1), round(y + 4, 1), "start", text)
+    yield Label(round(x - far, 1), round(y + 4, 1), "end", text)
+    yield Label(round(x, 1), round(y - far, 1), "middle", text)
+    yield Label(round(x, 1), round(y + far + 8, 1), "middle", text)
+
+
+def _is_nearest(label: Label, number: int, places: Mapping[int, tuple[float, float]]) -> bool:
+    """Tell whether no other dot is nearer to a label than its own, so that nobody mistakes it."""
+    left, right = label.ends
+
+    def distance(at: tuple[float, float]) -> float:
+        x, y = at
+        beside = max(left - x, 0.0, x - right)
+        return math.hypot(beside, max(label.y - 10 - y, 0.0, y - label.y - 3))
+
+    return distance(places[number]) <= min(map(distance, places.values()))
+
+
+def _covers(
+    label: Label, left: float, top: float, right: float, bottom: float, room: float = _DOT
+) -> bool:
+    """Tell whether a label lies on a box, of which ``room`` more on each side is kept free."""
+    start, end = label.ends
+    beside = end + room < left or right + room < start
+    # letters reach from 10 above the base line to 3 below it
+    return not (beside or label.y + 3 + room < top or bottom + room < label.y - 10)
+
+
+def _description(spots: Sequence[_Spot], words: BenchWords) -> str:
+    best = sorted(
+        (each for each in spots if each.standing == "frontier"), key=lambda each: each.churn.value
+    )
+    named = "; ".join(
+        f"{words.served(each.option)}, churn {written(each.churn.value, '.3g')} %, "
+        f"{bounded(each.load.throughput)} requests/s"
+        for each in best
+    )
+    return (
+        f"{count(len(spots), 'option')} by churn, to the right, and requests a second, upwards. "
+        f"Frontier, from the least churn: {named}. The table below contains the numbers of all."
+    )

@@ -1,0 +1,178 @@
+"""The first sentences of a bench's page: which figures are doubtful, and the fastest options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from alignkit.compare.statistics import with_unseen
+from alignkit.record import Estimate
+from alignkit.record.bench_facts import BenchRecord, ServedLoad, ServingOption
+from alignkit.text.bench_words import (
+    CONTENDED,
+    BenchWords,
+    TimedLoads,
+    clients_words,
+    gain_words,
+    loads_by_clients,
+    three_digits,
+)
+from alignkit.text.numbers import count, estimated, listed, percent
+
+_NAMED = 6
+"""Most figures of a busy machine that a sentence names."""
+
+
+def cautions(record: BenchRecord, words: BenchWords) -> list[str]:
+    """Say which figures are of a busy machine, and which may be: before any of them is read."""
+    timed = [(each, load) for each in record.options for load in each.loads]
+    busy = [(each, load) for each, load in timed if load.contended]
+    lines = []
+    if busy:
+        named = [
+            f"{words.title(each)} with {clients_words(load.clients)} ({load.contended})"
+            for each, load in busy[:_NAMED]
+        ]
+        more = f"; and {len(busy) - _NAMED} more" if len(busy) > _NAMED else ""
+        lines.append(
+            f"Contended, not to be used: {len(busy)} of {count(len(timed), 'timing')}: "
+            f"{'; '.join(named)}{more}."
+        )
+    for reason in dict.fromkeys(load.unwatched for _, load in timed if load.unwatched):
+        number = sum(load.unwatched == reason for _, load in timed)
+        lines.append(
+            f"{number} of {count(len(timed), 'timing')} not known to be of a quiet machine: "
+            f"{reason}."
+        )
+    return lines
+
+
+def fastest(loads: TimedLoads) -> tuple[ServingOption, ServedLoad]:
+    """Return the option with the greatest throughput of those under equally many clients."""
+    return max(loads, key=lambda each: each[1].throughput.value or 0.0)
+
+
+def fastest_words(options: Sequence[ServingOption], words: BenchWords) -> Iterator[str]:
+    """Say which option of one model is the fastest, and which of those without a change seen.
+
+    An option that is the fastest with several numbers of clients is named once.
+    """
+    loads = loads_by_clients(options)
+    yield from _leaders(
+        {clients: fastest(each) for clients, each in loads.items()}, words, options, ""
+    )
+    # with these numbers of clients the fastest option changes answers
+    drifting = {
+        clients: each
+        for clients, each in loads.items()
+        if (drift := fastest(each)[0].drift) is not None and drift.churn.value
+    }
+    still = {
+        clients: fastest(same)
+        for clients, each in drifting.items()
+        if (same := [(option, load) for option, load in each if _unchanged(option)])
+    }
+    yield from _leaders(still, words, options, " of those that changed no answer")
+
+
+def _unchanged(option: ServingOption) -> bool:
+    return option.reference or (option.drift is not None and option.drift.churn.value == 0)
+
+
+def _leaders(
+    chosen: Mapping[int, tuple[ServingOption, ServedLoad]],
+    words: BenchWords,
+    options: Sequence[ServingOption],
+    among: str,
+) -> Iterator[str]:
+    for place in dict.fromkeys(option.place for option, _ in chosen.values()):
+        option = next(each for each, _ in chosen.values() if each.place == place)
+        loads = [load for each, load in chosen.values() if each.place == place]
+        yield _leader(option, loads, words, options, among)
+
+
+def _leader(
+    option: ServingOption,
+    loads: Sequence[ServedLoad],
+    words: BenchWords,
+    options: Sequence[ServingOption],
+    among: str,
+) -> str:
+    numbers = listed([str(load.clients) for load in loads])
+    clients = f"With {numbers} {'client' if numbers == '1' else 'clients'}"
+    rates = listed([_rate(load) for load in loads])
+    if option.reference:
+        no = "no option that changed no answer" if among else "no option"
+        return (
+            f"{clients} {no} is faster than the reference, {words.title(option)}: "
+            f"{rates} requests/s."
+        )
+    reference = next((words.title(each) for each in options if each.reference), "the reference")
+    gains = listed([gain_words(load.gain) for load in loads if load.gain])
+    unshown = [str(load.clients) for load in loads if load.gain and (load.gain.low or 0.0) <= 0]
+    doubt = ""
+    if unshown:
+        some = "" if len(unshown) == len(loads) else f" with {listed(unshown)}"
+        doubt = f", which{some} does not show that it is faster"
+    return (
+        f"{clients} {words.title(option)} is the fastest{among}: {rates} requests/s, {gains} over "
+        f"{reference}{doubt}.{_rivals(option, loads, words, options)} {_drift(option, words)}."
+    )
+
+
+def _rivals(
+    option: ServingOption,
+    loads: Sequence[ServedLoad],
+    words: BenchWords,
+    options: Sequence[ServingOption],
+) -> str:
+    """Name the options that the sample cannot tell from the fastest one."""
+    clients = {load.clients for load in loads}
+    names = [
+        words.title(each)
+        for each in options
+        if any(
+            load.clients in clients
+            and load.frontier is not None
+            and load.frontier.standing == "not separable"
+            and load.frontier.by == str(option.place)
+            for load in each.loads
+        )
+    ]
+    return f" This sample does not separate it from {listed(names)}." if names else ""
+
+
+def _rate(load: ServedLoad) -> str:
+    value = "–" if load.throughput.value is None else three_digits(load.throughput.value)
+    return f"{value} ({CONTENDED})" if load.contended else value
+
+
+def _drift(option: ServingOption, words: BenchWords) -> str:
+    """Say how far an option's answers drift, on how many images."""
+    drift = option.drift
+    if drift is None:
+        return f"Its drift is not known: {option.drift_reason}"
+    change = words.task.estimated(drift.metric, drift.change, unit=True)
+    images = count(drift.images, "image")
+    churn = _as_compared(option)
+    if churn.value == 0 and churn.high is not None:
+        return (
+            f"It changed no answer on {images}, which shows a churn of at most "
+            f"{percent(churn.high, 2)}; {words.task.phrase(drift.metric)} {change}"
+        )
+    return (
+        f"It changes {shown_churn(option)} of the answers on {images} (churn); "
+        f"{words.task.phrase(drift.metric)} {change}"
+    )
+
+
+def _as_compared(option: ServingOption) -> Estimate:
+    """Return the churn with the interval that decided standings."""
+    assert option.drift is not None, "the reference has none"
+    return with_unseen(option.drift.churn, option.drift.images)
+
+
+def shown_churn(option: ServingOption) -> str:
+    """Write a churn with the interval that decided standings; it covers what n images hide."""
+    if option.reference:
+        return "0 by definition"
+    return estimated(_as_compared(option), share=True) if option.drift else "–"

@@ -1,0 +1,76 @@
+"""The page of a bench in a browser: in place, legible, in both schemes, on paper, audited."""
+
+import pytest
+
+from alignkit.record.document import document_text
+from alignkit.report.bench.bench_page import render_bench
+from tests.browser.conftest import Browser
+from tests.browser.test_figures import OUTSIDE, OVERLAPS, SMALL, TOO_WIDE
+from tests.browser.test_page import AXE
+from tests.report.bench_records import rich_bench
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def bench_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bench")
+    (folder / "bench.json").write_text(document_text(rich_bench()))
+    render_bench(folder)
+    return folder
+
+
+@pytest.fixture
+def page(driver, bench_folder):
+    driver.get_log("browser")
+    browser = Browser(driver, bench_folder)
+    browser.open("", "return !!document.querySelector('#service table')")
+    return browser
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 768, 390])
+def test_nothing_leaves_the_page_and_all_text_is_legible(page, width):
+    page.size(width, 900)
+    assert page.run("return document.documentElement.scrollWidth") <= width
+    # a command scrolls by itself
+    for script in (TOO_WIDE.replace(".scroll,", "pre, .scroll,"), SMALL, OUTSIDE, OVERLAPS):
+        assert page.run(script.replace("#answers", "main")) == []
+    assert page.problems() == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_passes_an_accessibility_audit(page, scheme):
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: npm ci in alignkit/report/assets/src")
+    page.scheme(scheme)
+    page.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+    page.run(AXE.read_text())
+    found = page.driver.execute_async_script(
+        "const done = arguments[0]; axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa',"
+        " 'wcag22aa', 'best-practice']}).then(r => done(r.violations.map(v => [v.id, v.nodes[0].html])))"
+    )
+    assert found == []
+
+
+@pytest.mark.parametrize(("scheme", "colour"), [
+    ("light", "rgb(29, 79, 184)"), ("dark", "rgb(138, 180, 248)"),
+])  # fmt: skip
+def test_dots_of_the_frontier_have_the_colour_of_the_scheme(page, scheme, colour):
+    page.scheme(scheme)
+    fill = page.run(
+        "return getComputedStyle([...document.querySelectorAll('#frontier .chart g')]"
+        ".find(g => !g.hasAttribute('opacity')).querySelector('circle')).fill"
+    )
+    assert fill == colour
+
+
+def test_the_printed_page_has_every_chart_and_table(page):
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        drawn = page.run(
+            "return [...document.querySelectorAll('#frontier svg.chart, #service svg.chart,"
+            " #frontier table, #service table, #published table')].map(e => e.getClientRects().length)"
+        )
+        assert drawn == [1] * (3 + 3 + 3 + 6 + 2)
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

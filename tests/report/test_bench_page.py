@@ -1,0 +1,276 @@
+"""The page of a bench, from a record made by hand."""
+
+import re
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from alignkit.errors import DamagedRecord, RecordError
+from alignkit.record import Estimate
+from alignkit.record.bench_facts import BenchRecord
+from alignkit.record.document import document_text
+from alignkit.report.bench.bench_page import read_bench, render_bench
+from alignkit.report.bench.frontier_view import _churn_marks, frontier_plot
+from alignkit.report.bench.headline import cautions, fastest_words, shown_churn
+from alignkit.report.bench.published_service import PUBLISHED_ROWS
+from alignkit.report.bench.stage_bars import stage_plot
+from alignkit.text.bench_words import BenchWords, bounded, gain_words, loads_by_clients
+from tests.report.bench_records import rich_bench
+from tests.report.gold import compare_gold
+from tests.report.test_report import elements, parse, text_of
+
+DOCS = Path(__file__).parents[2] / "docs/bench.md"
+RICH = rich_bench()
+WORDS = BenchWords(RICH)
+TIMED = [each for each in RICH.options if each.loads]
+NUMBERS = {str(each.place): number for number, each in enumerate(TIMED, 1)}
+
+
+def rendered(record, folder):
+    (folder / "bench.json").write_text(document_text(record))
+    return render_bench(folder).read_text()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    return rendered(RICH, tmp_path_factory.mktemp("bench"))
+
+
+def without_drift():
+    unknown = {"drift": None, "drift_reason": "not measured: alignkit run x.yaml"}
+    options = tuple(
+        each.model_copy(
+            update=(unknown if not each.reference else {})
+            | {"loads": tuple(load.model_copy(update={"frontier": None}) for load in each.loads)}
+        )
+        for each in TIMED
+    )
+    return RICH.model_copy(update={"options": options})
+
+
+def test_page_is_the_gold_file(tmp_path):
+    page = rendered(rich_bench(clients=(5,)), tmp_path)
+    compare_gold("bench.html", page.replace("alignkit 0.1.0", "VOLATILE"))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        RICH,
+        RICH.model_copy(update={"options": RICH.options[len(TIMED) :]}),
+        without_drift(),
+        RICH.model_copy(
+            update={"options": RICH.options + rich_bench("pillow (5 %)", (1, 5)).options}
+        ),
+    ],
+    ids=["rich", "nothing timed", "no drift", "two models"],
+)
+def test_every_bench_is_a_valid_page_that_loads_nothing_from_a_network(record, tmp_path):
+    tree = parse(rendered(record, tmp_path))
+    ids = [element.get("id") for element in tree.iter() if element.get("id")]
+    assert len(ids) == len(set(ids))
+    links = {a.get("href") for a in elements(tree, "a")}
+    assert {each[1:] for each in links if each.startswith("#")} <= set(ids)
+    regions = [e.get("aria-label") for e in tree.iter() if e.get("role") == "region"]
+    assert len(regions) == len(set(regions))
+    loads = [e.get(name) for e in tree.iter() for name in ("src", "href") if e.get(name)]
+    assert not [each for each in loads if re.match(r"\s*(\w+:)?//", each)]
+    assert all((tmp_path / e.get("src")).exists() for e in elements(tree, "script"))
+
+
+def test_the_tables_have_every_number_of_every_option(page):
+    text = text_of(parse(page)).replace("\N{NO-BREAK SPACE}", " ")
+    for option in TIMED:
+        for load in option.loads:
+            figures = [load.throughput, load.tp50_ms, load.tp90_ms, load.tp99_ms]
+            assert all(bounded(each) in text for each in figures)
+            assert load.gain is None or gain_words(load.gain) in text
+        assert shown_churn(option).replace("\N{NO-BREAK SPACE}", " ") in text
+    for option in RICH.options[len(TIMED) :]:
+        assert option.reason in text
+
+
+def test_busy_rounds_are_said_before_any_figure(page):
+    text = text_of(parse(page))
+    said = "Contended, not to be used: 1 of 36 timings: pillow ▸ torch fp32 with 5 clients"
+    assert cautions(RICH, WORDS)[0].replace("\N{NO-BREAK SPACE}", " ").startswith(said)
+    assert text.index("Contended, not to be used") < text.index("is the fastest")
+
+
+def test_unwatched_rounds_are_counted_by_their_reason():
+    load = TIMED[0].loads[0].model_copy(update={"unwatched": "the system does not say"})
+    record = RICH.model_copy(
+        update={"options": (TIMED[0].model_copy(update={"loads": (load,)}), *TIMED[1:])}
+    )
+    assert "not known to be of a quiet machine: the system does not say." in "".join(
+        cautions(record, BenchWords(record))
+    )
+
+
+def said_of(options):
+    return [each.replace("\N{NO-BREAK SPACE}", " ") for each in fastest_words(options, WORDS)]
+
+
+def test_the_fastest_option_is_named_with_gain_drift_and_images_then_the_fastest_unchanged():
+    fastest, unchanged = said_of(TIMED)
+    assert fastest.startswith(
+        "With 1, 5 and 10 clients torchpipe ▸ onnxruntime int8 is the fastest: 227, 366 and 381 "
+        "requests/s, +205.0 % [+184.5, +235.7], "
+    )
+    assert fastest.endswith(
+        "It changes 18.20 % [15.80, 20.60] of the answers on 1 000 images (churn); macro recall "
+        "−6.07 pp [−15.80, +2.02]."
+    )
+    assert "opencv ▸ onnxruntime fp32 is the fastest of those that changed no answer" in unchanged
+    assert "This sample does not separate it from opencv ▸ openvino fp32." in unchanged
+    # 3.69 of 1,000: what so many images cannot show
+    assert (
+        "It changed no answer on 1 000 images, which shows a churn of at most 0.37 %" in unchanged
+    )
+
+
+def test_a_gain_that_may_be_chance_is_called_so():
+    one = TIMED[1].loads[0].model_copy(update={"gain": Estimate(0.04, -0.02, 0.1)})
+    sides = [(TIMED[0], TIMED[0].loads[0]), (TIMED[1], one)]
+    (said,) = said_of([each.model_copy(update={"loads": (load,)}) for each, load in sides])
+    assert "over opencv ▸ torch fp32, which does not show that it is faster" in said
+
+
+def test_where_the_reference_is_the_fastest_the_page_says_so():
+    slow = TIMED[6]  # pillow with torch
+    (said,) = said_of([TIMED[0], slow])
+    assert said.startswith(
+        "With 1, 5 and 10 clients no option is faster than the reference, opencv ▸ torch fp32: "
+    )
+    faster, kept = said_of([TIMED[0], TIMED[2]])
+    assert "onnxruntime int8 is the fastest" in faster
+    assert "no option that changed no answer is faster than the reference" in kept
+
+
+def test_speed_without_drift_has_no_frontier_and_says_how_to_get_it(tmp_path):
+    text = text_of(parse(rendered(without_drift(), tmp_path)))
+    assert "Its drift is not known: not measured: alignkit run x.yaml" in text
+    assert "No frontier: no two options have both speed and drift." in text
+    assert "dominated by" not in text
+
+
+@pytest.mark.parametrize("clients", [1, 5, 10])
+def test_labels_cover_neither_each_other_nor_a_dot(clients):
+    plot = frontier_plot(loads_by_clients(TIMED)[clients], WORDS, NUMBERS, id="f")
+    labels = [each.label for each in plot.dots]
+    assert all(labels)
+    assert not [pair for pair in combinations(labels, 2) if pair[0].meets(pair[1])]
+    for label in labels:
+        left, right = label.ends
+        covered = [d for d in plot.dots if left < d.x < right and label.y - 10 < d.y < label.y + 3]
+        assert not covered
+
+
+def test_dots_lie_where_their_values_are_and_intervals_around_them():
+    loads = loads_by_clients(TIMED)[5]
+    plot = frontier_plot(loads, WORDS, NUMBERS, id="f")
+    frame = plot.frame
+    for dot, (option, load) in zip(plot.dots, loads, strict=True):
+        # back from coordinates to values, on a square-root axis that begins at zero
+        churn = ((dot.x - frame.x(0)) / (frame.x(frame.x_marks[-1]) - frame.x(0))) ** 2
+        churn *= frame.x_marks[-1] ** 2
+        wanted = 100 * option.drift.churn.value if option.drift else 0.0
+        assert churn == pytest.approx(wanted, abs=0.05)
+        share = (frame.bottom - dot.y) / (frame.bottom - frame.top)
+        high, low = frame.y_marks[-1], frame.y_marks[0]
+        assert low + share * (high - low) == pytest.approx(load.throughput.value, abs=1)
+        assert dot.left <= dot.x <= dot.right
+        assert dot.top <= dot.y <= dot.bottom
+        assert dot.standing == load.frontier.standing
+        assert dot.contended == bool(load.contended)
+    zero = plot.dots[1]
+    assert zero.right > zero.x == zero.left == frame.x(0)  # none of 1,000 images is not none
+    reference = plot.dots[0]
+    assert (reference.reference, reference.left) == (True, reference.right)
+
+
+def test_the_step_line_never_falls_and_passes_each_option_of_the_frontier():
+    plot = frontier_plot(loads_by_clients(TIMED)[5], WORDS, NUMBERS, id="f")
+    heights = [float(each) for each in re.findall(r"V([\d.]+)", plot.steps)]
+    assert heights == sorted(heights, reverse=True)  # downwards is more in an SVG
+    frontier = [each for each in plot.dots if each.standing == "frontier"]
+    assert {each.y for each in frontier} == {*heights, frontier[0].y}
+    assert len(plot.joins) == sum(each.standing == "not separable" for each in plot.dots)
+
+
+@pytest.mark.parametrize("most", [0.003, 0.37, 1.0, 4.4, 23.6, 100.0])
+def test_marks_of_churn_begin_at_zero_and_reach_the_greatest(most):
+    marks = _churn_marks(most, 520.0)
+    assert marks[0] == 0
+    assert marks[-1] >= most
+    assert marks == sorted(set(marks))
+    assert len(marks) >= 4
+
+
+def test_bars_are_as_long_as_their_stages():
+    loads = loads_by_clients(TIMED)[10]
+    plot = stage_plot(loads, WORDS, id="s")
+    zero = plot.frame.x(0)
+    for bar, (_, load) in zip(plot.bars, loads, strict=True):
+        total = sum(part.width for part in bar.parts)
+        assert total == pytest.approx(bar.end - zero, abs=0.5)
+        assert total == pytest.approx(plot.frame.x(load.mean_ms) - zero, abs=0.5)
+        assert [part.stage for part in bar.parts] == ["decode", "resize", "wait", "run"]
+
+
+def test_published_rows_are_those_of_the_documentation_and_agree_with_themselves():
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in DOCS.read_text().splitlines()
+        if re.match(r"\| [CG]PU \|", line)
+    ]
+    documented = [[cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row] for row in rows]
+    assert documented == [[str(cell) for cell in row] for row in PUBLISHED_ROWS]
+    rates = {(each.decode, each.clients): int(each.rate) for each in PUBLISHED_ROWS}
+    for each in PUBLISHED_ROWS:
+        if each.gain:
+            gain = rates[each.decode, each.clients] / rates["CPU", each.clients] - 1
+            assert each.gain == f"{100 * gain:+.2f} %"
+
+
+def test_published_figures_stand_alone_and_the_odd_one_is_marked(page):
+    (section,) = [e for e in elements(parse(page), "section") if e.get("id") == "published"]
+    published, own = elements(section, "table")
+    assert "published, torchpipe, ResNet50 on an RTX 3080 Ti" in text_of(published)
+    assert "torchpipe ▸" not in text_of(published)
+    cells = [c for c in elements(published, "td") if "warn" in (c.get("class") or "")]
+    assert [text_of(each) for each in cells] == ["40.43a"]
+    assert "Worse than on the CPU (38.87) with 5 clients" in text_of(section)
+    assert "published" not in text_of(own)
+
+
+def test_a_copy_of_the_page_can_be_rendered_again(tmp_path):
+    (tmp_path / "bench.json").write_text(document_text(RICH))
+    page = render_bench(tmp_path, tmp_path / "copy")
+    assert page == tmp_path / "copy/index.html"
+    assert not (tmp_path / "index.html").exists()
+    assert "requests.parquet" not in page.read_text()  # which is not copied
+    assert read_bench(tmp_path / "copy") == RICH
+    assert render_bench(tmp_path / "copy/bench.json") == page
+
+
+def test_a_damaged_or_missing_bench_is_refused(tmp_path):
+    with pytest.raises(RecordError, match=r"no bench\.json in"):
+        render_bench(tmp_path)
+    text = document_text(RICH)
+    (tmp_path / "bench.json").write_text(text.replace('"value": 120.0', '"value": 170.0'))
+    with pytest.raises(DamagedRecord, match=r"bench\.json is damaged"):
+        render_bench(tmp_path)
+    assert not (tmp_path / "index.html").exists()
+
+
+def test_names_of_a_record_are_escaped(tmp_path):
+    evil = "<img src=x onerror=alert(1)>"
+    options = tuple(
+        each.model_copy(update={"reason": evil, "state": "failed"}) for each in RICH.options[-1:]
+    )
+    found = rendered(RICH.model_copy(update={"name": evil, "options": options}), tmp_path)
+    assert evil not in found
+    assert "&lt;img src=x" in found
+    assert isinstance(read_bench(tmp_path), BenchRecord)
