@@ -25,6 +25,8 @@ class ServedRound(Stored):
     seconds: Real
     """From the first request's begin to the last answer."""
     tp50_ms: Real
+    tp99_ms: Real | None = None
+    """The 99th percentile of this round's requests; ``None`` in a record of an older version."""
     cpu_seconds: Real
     """Of the option's process, all threads."""
     busy_seconds: Real | None = None
