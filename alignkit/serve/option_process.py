@@ -27,6 +27,7 @@ from alignkit.isolation.zygote import PR_SET_PDEATHSIG
 from alignkit.outcome import Failed, Measured, capture
 from alignkit.serve.closed_loop import PATIENCE
 from alignkit.serve.cpu_use import peak_bytes
+from alignkit.serve.memory_growth import held_bytes
 from alignkit.serve.serving import LoopTimes, Server, Serving
 
 Request = Literal["open", "round", "peak"]
@@ -82,6 +83,10 @@ class OptionProcess(AbstractContextManager["OptionProcess"]):
         """Return its greatest resident memory so far in bytes; ``None`` if it is not known."""
         told: Measured[int | None] | Failed = self._asked("peak", seconds=PATIENCE)
         return told
+
+    def held(self) -> int | None:
+        """Return the memory that it holds now, in bytes; ``None`` where nothing tells."""
+        return held_bytes(self._process.pid)
 
     def _asked(self, request: Request, *values: Any, seconds: float) -> Any:
         try:

@@ -49,6 +49,8 @@ class TimedRound:
     """As this process saw it."""
     used: CpuTimes | None
     """Times of the bench's CPUs meanwhile, for all processes; ``None`` where nothing tells."""
+    held: int | None = None
+    """Memory that the option's process held afterwards, bytes; ``None`` where nothing tells."""
 
 
 @dataclass(slots=True, eq=False)
@@ -77,6 +79,10 @@ class ServedProcess(Protocol):
 
     def peak(self) -> Measured[int | None] | Failed:
         """Return the greatest resident memory."""
+        ...
+
+    def held(self) -> int | None:
+        """Return the memory that it holds now, in bytes; ``None`` where nothing tells."""
         ...
 
     def close(self) -> None:
@@ -164,7 +170,8 @@ class _Option:
         times = self._of(ended, f"in round {turn} with {count(clients, 'client')}")
         if times is not None and turn:
             used = after.since(before) if before and after else None
-            self.timed.rounds.setdefault(clients, []).append(TimedRound(times, seconds, used))
+            timed = TimedRound(times, seconds, used, self.process.held())
+            self.timed.rounds.setdefault(clients, []).append(timed)
 
     def finish(self) -> None:
         """Ask for the memory it took at most."""
