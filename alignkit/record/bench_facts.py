@@ -30,6 +30,9 @@ class ServedRound(Stored):
     """The 99th percentile of this round's requests; ``None`` in a record of an older version."""
     cpu_seconds: Real
     """Of the option's process, all threads."""
+    watched_seconds: Real | None = None
+    """Over which ``busy_seconds`` and the two below it were counted: the round as the bench's own
+    process saw it, slightly longer than ``seconds``."""
     busy_seconds: Real | None = None
     """Time that the bench's CPUs computed, for any process, in the system's ticks and over slightly
     more than ``seconds``; ``None`` where no system tells it."""
@@ -75,7 +78,8 @@ class ServedLoad(Stored):
     clients: Count
     requests: Count
     throughput: Estimate
-    """Requests a second: median over rounds."""
+    """Requests a second while all clients are busy: median over rounds. Of a request under way when
+    the first client finds none left counts the share before."""
     mean_ms: Real
     tp50_ms: Estimate
     """Milliseconds of a request: half of them took at most so long."""
@@ -110,6 +114,8 @@ class ServingOption(Placed):
     state: Literal["measured", "skipped", "failed"]
     reason: str = ""
     """Why it was not timed, or not to the end."""
+    traceback: str = ""
+    """Of the fault that ended it, where Python has one."""
     live: bool = False
     """Whether an endpoint answers."""
     drift: ServedDrift | None = None

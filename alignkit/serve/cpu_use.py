@@ -180,7 +180,8 @@ def contention(
     # a sandbox may show times that stand still
     if own > 2 * busy + missed:
         return "", "this system does not count all work on its CPUs"
-    return "", "the rounds are too short to tell" if missed > BUSY_SHARE * room else ""
+    short = "the rounds are too short to tell: give more requests"
+    return "", short if missed > BUSY_SHARE * room else ""
 
 
 def _share(part: float, whole: float) -> str:

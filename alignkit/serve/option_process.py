@@ -73,10 +73,9 @@ class OptionProcess(AbstractContextManager["OptionProcess"]):
 
     def round(self, clients: int, requests: int, first: int) -> Measured[LoopTimes] | Failed:
         """Answer so many requests of so many clients, from the image of this number on."""
-        # it gives up by itself after the first minute without an answer
-        seconds = requests * 2 * PATIENCE
+        # it gives up by itself after a minute without an answer, unless its interpreter is held
         ended: Measured[LoopTimes] | Failed
-        ended = self._asked("round", clients, requests, first, seconds=seconds)
+        ended = self._asked("round", clients, requests, first, seconds=2 * PATIENCE)
         return ended
 
     def peak(self) -> Measured[int | None] | Failed:
@@ -91,11 +90,13 @@ class OptionProcess(AbstractContextManager["OptionProcess"]):
     def _asked(self, request: Request, *values: Any, seconds: float) -> Any:
         try:
             self._channel.send((request, *values))
-            if self._channel.poll(seconds):
-                return self._channel.recv()
+            while self._channel.poll(seconds):
+                answer = self._channel.recv()
+                if answer is not None:
+                    return answer
         except (EOFError, ConnectionResetError, BrokenPipeError):
             return Failed(how_died(self._process.wait(), self._output.fileno()), "")
-        return Failed(f"timed out: no answer within {seconds:g} s", "")
+        return Failed(f"timed out: no sign of life within {seconds:g} s", "")
 
 
 def serve(channel: int) -> NoReturn:
@@ -108,12 +109,14 @@ def serve(channel: int) -> NoReturn:
     server: list[Server] = []
     with Connection(channel) as caller, ExitStack() as opened, suppress(EOFError):
         while True:
-            caller.send(capture(partial(_answered, server, opened, *caller.recv())))
+            caller.send(capture(partial(_answered, server, opened, caller, *caller.recv())))
     # a client that hangs must not keep the process
     os._exit(0)
 
 
-def _answered(server: list[Server], opened: ExitStack, request: Request, *values: Any) -> Any:
+def _answered(
+    server: list[Server], opened: ExitStack, caller: Connection, request: Request, *values: Any
+) -> Any:
     if request == "peak":
         return peak_bytes(Path("/proc/self/status"))
     if request == "open":
@@ -121,4 +124,4 @@ def _answered(server: list[Server], opened: ExitStack, request: Request, *values
         server.append(Server(serving, opened))
         return server[0].effective()
     (only,) = server
-    return only.round(*values)
+    return only.round(*values, alive=partial(caller.send, None))

@@ -59,6 +59,8 @@ class TimedOption:
 
     state: Literal["measured", "skipped", "failed"] = "measured"
     reason: str = ""
+    traceback: str = ""
+    """Of the fault, where one is known."""
     effective: dict[str, str] = field(default_factory=dict)
     rounds: dict[int, list[TimedRound]] = field(default_factory=dict)
     """Number of clients → counted rounds, in order; of a failed option those before the fault."""
@@ -137,7 +139,7 @@ class _Option:
         if isinstance(serving, Skipped):
             self.timed = TimedOption("skipped", serving.reason)
         elif isinstance(serving, Failed):
-            self.timed = TimedOption("failed", serving.message)
+            self.timed = TimedOption("failed", serving.message, serving.traceback)
 
     def open(
         self, cpus: Sequence[int], stack: ExitStack, start: StartProcess, greatest: int
@@ -183,6 +185,7 @@ class _Option:
         if isinstance(ended, Measured):
             return ended.value
         self.timed.state, self.timed.reason = "failed", f"failed {when}: {ended.message}"
+        self.timed.traceback = ended.traceback
         if self.process is not None:
             self.process.close()
             self.process = None

@@ -48,6 +48,7 @@ def served_facts(
                 reference=option.reference,
                 state=own.state,
                 reason=own.reason,
+                traceback=own.traceback,
                 live=option.live,
                 loads=tuple(loads),
                 peak_bytes=None if option.live else own.peak,
@@ -82,8 +83,8 @@ def over_rounds(found: Percentile, rounds: int) -> Estimate:
 
 
 def throughput(rounds: _Rounds) -> tuple[float, ...]:
-    """Return the requests a second of each round."""
-    return tuple(len(each.times.requests) / each.times.seconds for each in rounds)
+    """Return the requests a second of each round while all clients were busy."""
+    return tuple(each.times.throughput() for each in rounds)
 
 
 def _reference(option: ReadyOption, options: Sequence[ReadyOption]) -> ReadyOption | None:
@@ -176,6 +177,7 @@ def _round(timed: TimedRound) -> ServedRound:
     return ServedRound(
         requests=len(timed.times.requests),
         seconds=timed.times.seconds,
+        watched_seconds=timed.seconds,
         tp50_ms=_tp50_ms(timed),
         tp99_ms=percentile(_taken(timed), 99).value,
         cpu_seconds=timed.times.cpu_seconds,
