@@ -12,6 +12,7 @@ import typer
 from alignkit.cli.arguments import Json, JsonOut, ProgressOption, Quiet, display, json_paths
 from alignkit.errors import ConfigError
 from alignkit.extras import require_libraries
+from alignkit.text.numbers import share_of
 
 
 def tolerance(
@@ -68,13 +69,8 @@ def budget_share(text: str) -> float:
     >>> budget_share("0.5 %"), budget_share("0.005")
     (0.005, 0.005)
     """
-    number = text.strip()
-    percent = number.endswith("%")
-    try:
-        share = float(number.removesuffix("%")) / (100 if percent else 1)
-    except ValueError:
-        share = 0.0
-    if not 0 < share < 1:  # NaN too
+    share = share_of(text)
+    if share is None or not 0 < share < 1:  # NaN too
         raise ConfigError(
             f"--budget {text}: give a share of answers above 0 and below 100 %, as 0.5% or 0.005"
         )

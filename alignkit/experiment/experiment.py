@@ -165,10 +165,8 @@ class ExperimentFile(BaseModel):
             for path in fitted
             if path.varies
         ]  # fmt: skip
-        runtimes = sum(len(each.precision) for each in self.evaluate.backends)
-        able = Able(
-            self.labelled, self.predicts, runtimes if self.predicts else 0, self.task.facts()
-        )
+        precisions = tuple(each for one in self.evaluate.backends for each in one.precision)
+        able = Able(self.labelled, self.predicts, precisions * self.predicts, self.task.facts())
         lines += misplaced(self.gate, stacks=stacks, backends=backends, able=able)
         if self.published and self.data.truth in ("class", "none"):
             table = self.published

@@ -9,8 +9,8 @@ from typing import Annotated, Literal, NamedTuple, Self, get_args
 from pydantic import BaseModel, Field, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from alignkit.experiment.metric_option import not_of_task
-from alignkit.experiment.option import STRICT_MODEL, Flag, Name, no_such, wrong
+from alignkit.experiment.metric_option import MetricKind, not_of_task
+from alignkit.experiment.option import STRICT_MODEL, Flag, Integer, Name, no_such, wrong
 from alignkit.experiment.rule_option import Against, Rule, unreachable
 from alignkit.experiment.tap_option import TapsOption
 from alignkit.experiment.vectors_option import VectorsOption
@@ -36,6 +36,16 @@ class Waiver(BaseModel):
     """Why the rule may fail for now; shown with the verdict."""
 
 
+class BenchOption(BaseModel):
+    """``gate.bench``: the load of rules about serving options."""
+
+    model_config = STRICT_MODEL
+    requests: Annotated[Integer, Field(ge=1, le=10_000_000)] = 1000
+    """Requests of each option and number of clients, at least; TP99 needs 1,000."""
+    cpus: Annotated[Integer, Field(ge=1)] | None = None
+    """CPUs that each option is held to; by default all that the command may use."""
+
+
 class Gate(BaseModel):
     """``gate:``: when the run fails."""
 
@@ -53,6 +63,8 @@ class Gate(BaseModel):
     rules: Annotated[tuple[Rule, ...], Field(min_length=1)] | None = None
     """By default churn ≤ 2 % and, of images with labels, macro recall within ±1 point; of another
     task its usual churn and first metric; without a model, ``strict``."""
+    bench: BenchOption = BenchOption()
+    """How options are loaded for rules about throughput, TP99 and the growth of memory."""
     taps: TapsOption | None = None
     """Assertions about the stages that serving code recorded with `alignkit.tap`."""
     vectors: VectorsOption | None = None
@@ -118,6 +130,8 @@ class Gate(BaseModel):
 
 
 PIXEL_RULES = (Rule(preset="strict"),)
+OF_MODELS: frozenset[MetricKind] = frozenset(("model", "class", "speed", "growth", "headroom"))
+"""Kinds of metrics that have no value without a model."""
 
 
 def default_rules(task: TaskFacts, *, labelled: bool) -> tuple[Rule, ...]:
@@ -140,8 +154,8 @@ class Able(NamedTuple):
     labelled: bool
     predicts: bool
     """Whether models predict."""
-    runtimes: int
-    """Runtimes, each in one precision, that they predict in."""
+    precisions: tuple[str, ...]
+    """The precision of each runtime that they predict in."""
     task: TaskFacts = CLASSIFICATION
 
 
@@ -154,7 +168,7 @@ def misplaced(
     paths = [each.name for each in stacks]
     # one path has nothing to be compared with
     alone = all(rule.against == "baseline" for rule in rules) if rules else gate.asserts
-    if len(paths) == 1 and able.runtimes < 2 and not alone:
+    if len(paths) == 1 and len(able.precisions) < 2 and not alone:
         message = (
             "needs two paths or more; the first is the reference (one is enough where models run "
             "in two runtimes or precisions, or every rule is against the baseline)"
@@ -168,6 +182,10 @@ def misplaced(
             lines.append(wrong("rule", message, "gate", "rules", index, given=rule))
     if gate.vectors is not None:
         lines += _of_vectors(gate.vectors, paths, backends, able)
+    loaded = {"speed", "growth"} & {each.measured.kind for each in gate.expanded}
+    if "bench" in gate.model_fields_set and not loaded:
+        message = "loads serving options, and no rule is about their speed or memory"
+        lines.append(wrong("bench", message, "gate", "bench", given=gate.bench))
     for index, waiver in enumerate(gate.waive):
         if waiver.path is not None and waiver.path not in paths:
             message, loc = no_such("path", waiver.path, paths), ("gate", "waive", index, "path")
@@ -217,7 +235,7 @@ def _mistakes(
     kinds = {each.kind for each in metrics}
     inference = any(each.name.startswith("latency.inference") for each in metrics)
     key = "preset" if rule.preset else "metric"
-    if not able.predicts and (kinds & {"model", "class"} or inference):
+    if not able.predicts and (kinds & OF_MODELS or inference):
         yield key, "needs a model, and these images have no labels to train one with; give 'models'"
     elif foreign := next(filter(None, (not_of_task(each, able.task) for each in metrics)), ""):
         yield key, foreign
@@ -235,6 +253,8 @@ def _mistakes(
         yield "where", NO_LABELS
     if rule.backend is not None and rule.backend not in backends:
         yield "backend", no_such("backend", rule.backend, backends)
+    if rule.precision is not None and able.predicts and rule.precision not in able.precisions:
+        yield "precision", no_such("precision", rule.precision, sorted({*able.precisions}))
 
 
 def _unlabelled(task: TaskFacts) -> str:

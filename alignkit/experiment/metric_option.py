@@ -1,9 +1,11 @@
 """`RuleMetric`: a metric that a gate rule may name.
 
 ``stage.metric`` for pixels (``decode.mean_abs``), ``coverage`` for the images decoded,
-``metric[.average]`` for a model (``recall.macro``, ``churn``), ``recall[daisy]`` for one class, and
-``latency.part.quantile`` for how much longer an image takes. Metrics of every task are known here;
-`not_of_task` says which of them an experiment's own task has not.
+``metric[.average]`` for a model (``recall.macro``, ``churn``), ``recall[daisy]`` for one class,
+``latency.part.quantile`` for how much longer an image takes, ``throughput.ratio``,
+``latency.p99.ratio`` and ``memory.growth`` for a serving option under load, and ``headroom``.
+Metrics of every task are known here; `not_of_task` says which of them an experiment's own task has
+not.
 """
 
 from __future__ import annotations
@@ -18,12 +20,22 @@ from alignkit.preprocess import STAGES, StageName
 from alignkit.task_facts import TaskFacts
 from alignkit.text.numbers import listed
 
-MetricKind = Literal["pixel", "coverage", "model", "class", "latency"]
+MetricKind = Literal[
+    "pixel", "coverage", "model", "class", "latency", "speed", "growth", "headroom"
+]  # fmt: skip
+"""``speed`` and ``growth`` are of serving options under load, each in its own process."""
 _LEVELS = "grey levels"
 _FLOAT32 = 3.4028235e38
 """The greatest number of a tensor."""
 _DAY = 86_400_000.0
 """Milliseconds; whoever waits longer for one image has no gate."""
+_RATIO = 1e6
+"""More than two options of one model differ."""
+_MEGABYTES = 1e9
+"""More than any machine has."""
+MOST_HEADROOM = 3.0
+"""Greatest multiple of a difference that is looked at:
+`alignkit.record.tolerance_facts.MOST_FACTOR`, which takes longer to import."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +47,8 @@ class RuleMetric:
     kind: MetricKind
     words: str
     unit: Literal[
-        "grey levels", "normalised units", "dB", "share", "points", "logits", "ms", "px", ""
+        "grey levels", "normalised units", "dB", "share", "points", "logits", "ms", "px", "×",
+        "MB per 1,000 requests", "",
     ]  # fmt: skip
     """``share`` is a fraction of a whole, ``points`` a difference of two such."""
     worse: Literal["above", "below"] = "above"
@@ -55,6 +68,16 @@ class RuleMetric:
     """Whether it has no value where the images have no labels."""
     continuous: bool = False
     """Whether any image moves it, so that no rare flip of an answer is unseen in it."""
+
+    @property
+    def of_options(self) -> bool:
+        """Whether it is measured of serving options under load."""
+        return self.kind in ("speed", "growth")
+
+    @property
+    def noisy(self) -> bool:
+        """Whether a limit is compared with its whole interval, since no two runs give one value."""
+        return self.of_options or self.kind in ("latency", "headroom")
 
 
 # words, unit and greatest value of each pixel metric
@@ -215,6 +238,22 @@ def _metrics() -> Iterator[RuleMetric]:
         for which in ("p50", "p95"):
             name, longer = f"{part}.{which}", f"{which} of the time to {words}"
             yield RuleMetric(f"latency.{name}", "latency", longer, "ms", greatest=_DAY, field=name)
+    yield RuleMetric(
+        "throughput.ratio", "speed", "requests/s over those of the reference", "×", worse="below",
+        greatest=_RATIO, field="throughput",
+    )  # fmt: skip
+    yield RuleMetric(
+        "latency.p99.ratio", "speed", "TP99 over that of the reference", "×", greatest=_RATIO,
+        field="tp99",
+    )  # fmt: skip
+    yield RuleMetric(
+        "memory.growth", "growth", "growth of the option's memory", "MB per 1,000 requests",
+        greatest=_MEGABYTES, field="growth",
+    )  # fmt: skip
+    yield RuleMetric(
+        "headroom", "headroom", "multiple of the path's difference within the budget", "×",
+        worse="below", greatest=MOST_HEADROOM, field="headroom",
+    )  # fmt: skip
 
 
 def _of_pixels(stage: StageName, field: str) -> RuleMetric:

@@ -33,8 +33,10 @@ from alignkit.errors import (
 )
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.rule_option import Rule
+from alignkit.gate.gate_headroom import measure_headroom
 from alignkit.gate.gate_latency import measure_latency
 from alignkit.gate.gate_pictures import with_pictures
+from alignkit.gate.gate_served import measure_served
 from alignkit.gate.gate_subgroup import measure_groups
 from alignkit.gate.gate_taps import judged_taps
 from alignkit.gate.gate_vectors import golden_vectors, judged_vectors
@@ -226,11 +228,13 @@ def approved_baseline(
 def _with_measured(
     experiment: Experiment, record: RunRecord, run: Path, context: Context
 ) -> RunRecord:
-    """Add the measurements that only a gate makes to the record: subgroups and latency."""
+    """Add the measurements that only a gate makes to the record: subgroups, speed, headroom."""
     return record.model_copy(
         update={
             "groups": measure_groups(experiment, record, run, context),
             "latencies": measure_latency(experiment, context),
+            "served": measure_served(experiment, context),
+            "headrooms": measure_headroom(experiment, record, run, context),
         }
     )
 

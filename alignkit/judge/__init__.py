@@ -174,6 +174,10 @@ def _left_to_gate(rule: Rule, evidence: Evidence) -> str:
         return "`alignkit gate` measures subgroups"
     if rule.measured.kind == "latency" and evidence.latencies is None:
         return "`alignkit gate` measures latency"
+    if rule.measured.of_options and evidence.served is None:
+        return "`alignkit gate` loads serving options"
+    if rule.measured.kind == "headroom" and evidence.headrooms is None:
+        return "`alignkit gate` measures headroom"
     return ""
 
 
@@ -184,11 +188,12 @@ def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, RequiredSample | N
     if seen.perfect or seen.unchanged:
         return "pass", None
     metric = rule.measured
+    if metric.noisy and seen.n:
+        state = _of_interval(rule, seen)
+        return state, _enough_for_headroom(rule, seen) if state == "inconclusive" else None
     if seen.value is None:
         certain = seen.at_least is not None and rule.fail is not None and seen.at_least > rule.fail
         return ("fail" if certain else "error"), None
-    if metric.kind == "latency":
-        return _of_latency(rule, seen), None
     states: list[VerdictState] = ["pass"]
     needed = None
     bad = badness(rule, seen.value)
@@ -213,15 +218,33 @@ def _enough_for(limit: float, seen: Observed) -> RequiredSample:
     return RequiredSample(math.ceil(seen.n * seen.unseen / limit), None)
 
 
-def _of_latency(rule: Rule, seen: Observed) -> VerdictState:
-    """Compare a limit with the whole interval, since timing always has noise."""
-    assert seen.low is not None
-    assert seen.high is not None
-    if rule.fail is not None and seen.low > rule.fail:
-        return "fail"
-    if rule.fail is not None and seen.high > rule.fail:
+def _enough_for_headroom(rule: Rule, seen: Observed) -> RequiredSample | None:
+    """Return how many images a budget needs, if there are fewer."""
+    from alignkit.compare.statistics import RequiredSample, images_for_none
+
+    if rule.measured.kind != "headroom" or seen.n >= images_for_none(rule.bearable):
+        return None
+    return RequiredSample(images_for_none(rule.bearable), None)
+
+
+def _of_interval(rule: Rule, seen: Observed) -> VerdictState:
+    """Compare a limit with the whole interval, since another run gives another value."""
+    if seen.doubt:
         return "inconclusive"
-    return "warn" if rule.warn is not None and seen.high > rule.warn else "pass"
+    below = rule.measured.worse == "below"
+
+    def beyond(end: float | None, limit: float | None, *, unknown: bool) -> bool:
+        """Return whether an end of the interval breaks the limit; ``unknown`` if it has none."""
+        if limit is None:
+            return False
+        return unknown if end is None else (end < limit if below else end > limit)
+
+    best, worst_end = (seen.high, seen.low) if below else (seen.low, seen.high)
+    if beyond(best, rule.fail, unknown=False):
+        return "fail"
+    if beyond(worst_end, rule.fail, unknown=True):
+        return "inconclusive"
+    return "warn" if beyond(worst_end, rule.warn, unknown=True) else "pass"
 
 
 def _within(

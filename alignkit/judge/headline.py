@@ -27,7 +27,7 @@ class Headline:
     outcomes: tuple[RuleOutcome, ...]
     """At its place, the worst first."""
     entry: MatrixEntry | None
-    """The place in the matrix; ``None`` where pixels alone are compared."""
+    """The place in the matrix; ``None`` where pixels alone are compared, or time or memory."""
     elsewhere: RuleOutcome | None
     """A worse outcome of models of another row."""
     in_reference_runtime: bool
@@ -52,6 +52,8 @@ def headline(
     own = [each for each in pool if each.row.is_only(evidence.reference)] if of_models else []
     first = max(own or pool, key=_badness)  # of equal ones the first
     entry = next((each for each in evidence.matrix if each.place == first.place), None)
+    if of_cost(first):  # the drift of the place is not what it is about
+        entry = None
     base = without_runtime(entry, evidence) if entry else None
     same = [each for each in found if base and each.place == base.place and each.brief]
     if same:
@@ -70,6 +72,11 @@ def headline(
         worst if other and own and _badness(worst) > _badness(first) else None,
         entry is not None and _aligned_runtime(entry, evidence) == entry.column.runtime,
     )
+
+
+def of_cost(outcome: RuleOutcome) -> bool:
+    """Return whether an outcome is about time or memory, and not about drift."""
+    return outcome.metric.startswith(("latency.", "throughput.", "memory."))
 
 
 def _aligned_runtime(entry: MatrixEntry, evidence: Evidence) -> str:

@@ -12,6 +12,7 @@ from alignkit.experiment.metric_option import RuleMetric
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, EARLIER_STAGE, Evidence, Observed
 from alignkit.judge.observe_model import applies, of_entry, since
+from alignkit.judge.observe_options import headrooms, of_options
 from alignkit.preprocess import STAGES
 from alignkit.record import (
     BaselineFacts,
@@ -48,6 +49,10 @@ def observe(rule: Rule, evidence: Evidence) -> list[Observed]:
         found = [_pixel(rule, evidence, path) for path in _candidates(rule, evidence)]
     elif kind == "latency":
         found = _latencies(rule, evidence)
+    elif rule.measured.of_options:
+        found = of_options(rule, evidence)
+    elif kind == "headroom":
+        found = headrooms(rule, evidence)
     elif kind == "coverage":
         found = [_coverage(evidence, path) for path in _candidates(rule, evidence)]
     else:

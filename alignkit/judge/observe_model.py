@@ -18,11 +18,7 @@ def applies(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> bool:
     """Return whether a rule applies to an entry of the matrix; no rule does to an unsuited one."""
     if entry.unsuited or (rule.against == "reference" and _is_aligned(entry, evidence)):
         return False
-    return (
-        rule.path in (None, entry.evaluated_with)
-        and rule.backend in (None, entry.backend)
-        and rule.precision in (None, entry.precision)
-    )
+    return rule.covers(entry.place)
 
 
 def _is_aligned(entry: MatrixEntry, evidence: Evidence) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from alignkit.judge.action_words import next_steps
 from alignkit.judge.cause_words import cause_words, of_runtime, stage_words
 from alignkit.judge.evidence import Evidence
-from alignkit.judge.headline import Headline, headline, headline_of
+from alignkit.judge.headline import Headline, headline, headline_of, of_cost
 from alignkit.judge.matrix_words import (
     NOTHING_MOVED,
     compared_entries,
@@ -152,6 +152,8 @@ def _places(held: Sequence[RuleOutcome], evidence: Evidence) -> str:
 def _cause(found: Headline | None, evidence: Evidence) -> str:
     if found is None or found.state == "error":
         return ""
+    if of_cost(found.first):
+        return f"{capital(found.first.cause)}." if found.first.cause else ""
     if found.entry is None:
         return stage_words(found.first)
     if not found.entry.churn:

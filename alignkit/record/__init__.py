@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from alignkit.record.bench_facts import ServingOption
 from alignkit.record.blame_facts import (
     AdviceFacts,
     AttributionFacts,
@@ -100,6 +101,7 @@ from alignkit.record.verdict_facts import (
     Control,
     Finding,
     GroupFacts,
+    HeadroomFacts,
     LatencyFacts,
     RuleOutcome,
     Verdict,
@@ -160,6 +162,10 @@ class RunRecord(Stored):
     images: tuple[ImageTableFacts, ...] = ()
     groups: tuple[GroupFacts, ...] = ()
     latencies: tuple[LatencyFacts, ...] = ()
+    served: tuple[ServingOption, ...] = ()
+    """Serving options under load, for rules about their speed and memory; ``matrix`` has their
+    drift."""
+    headrooms: tuple[HeadroomFacts, ...] = ()
     training_sizes: tuple[SizeCurve, ...] = ()
     """Curves of the entries that were measured with several shares of the training images."""
     mixes: tuple[MixFacts, ...] = ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from alignkit.record.memory_facts import MemoryGrowth
 from alignkit.record.path_facts import Environment, PathFacts
 from alignkit.record.stored import Artifact, Command, Count, Estimate, Placed, Real, Stored
 from alignkit.task_facts import CLASSIFICATION, TaskFacts
@@ -25,8 +26,13 @@ class ServedRound(Stored):
     seconds: Real
     """From the first request's begin to the last answer."""
     tp50_ms: Real
+    tp99_ms: Real | None = None
+    """The 99th percentile of this round's requests; ``None`` in a record of an older version."""
     cpu_seconds: Real
     """Of the option's process, all threads."""
+    watched_seconds: Real | None = None
+    """Over which ``busy_seconds`` and the two below it were counted: the round as the bench's own
+    process saw it, slightly longer than ``seconds``."""
     busy_seconds: Real | None = None
     """Time that the bench's CPUs computed, for any process, in the system's ticks and over slightly
     more than ``seconds``; ``None`` where no system tells it."""
@@ -72,7 +78,8 @@ class ServedLoad(Stored):
     clients: Count
     requests: Count
     throughput: Estimate
-    """Requests a second: median over rounds."""
+    """Requests a second while all clients are busy: median over rounds. Of a request under way when
+    the first client finds none left counts the share before."""
     mean_ms: Real
     tp50_ms: Estimate
     """Milliseconds of a request: half of them took at most so long."""
@@ -107,6 +114,8 @@ class ServedOption(Placed):
     state: Literal["measured", "skipped", "failed"]
     reason: str = ""
     """Why it was not timed, or not to the end."""
+    traceback: str = ""
+    """Of the fault that ended it, where Python has one."""
     live: bool = False
     """Whether an endpoint answers."""
     drift: ServedDrift | None = None
@@ -116,6 +125,12 @@ class ServedOption(Placed):
     peak_bytes: Count | None = None
     """Greatest resident memory of the option's own process: Python, libraries, model and the
     images of the bench; ``None`` for an endpoint, or where the system does not tell it."""
+    growth: MemoryGrowth | None = None
+    """Growth of the process's memory, an epoch of which is a round of every number of clients;
+    its control is the reference. ``None`` for the reference itself, for an endpoint, or where the
+    system does not tell it."""
+    round_requests: Count = 0
+    """Requests that the process answers in such an epoch."""
     effective: dict[str, str] = {}
     """The session's report of what ran."""
 

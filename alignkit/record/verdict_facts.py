@@ -9,6 +9,7 @@ from alignkit.record.cell_facts import MatrixEntry
 from alignkit.record.path_facts import CoverageDiff
 from alignkit.record.pixel_facts import PixelStage
 from alignkit.record.stored import STRICT, Count, Placed, Real, Stored, VerdictState
+from alignkit.record.tolerance_facts import PixelTolerance
 
 
 class Control(Stored):
@@ -112,6 +113,16 @@ class GroupFacts(Stored):
     pixels: tuple[PixelStage, ...] = ()
     coverage: tuple[CoverageDiff, ...] = ()
     matrix: tuple[MatrixEntry, ...] = ()
+
+
+class HeadroomFacts(Stored):
+    """How much of each path's difference the models bear, for the rules with one budget."""
+
+    budget: Real
+    """Greatest share of answers that may change."""
+    pixels: tuple[PixelTolerance, ...] = ()
+    reason: str = ""
+    """Why no model has a curve."""
 
 
 class LatencyFacts(Stored):

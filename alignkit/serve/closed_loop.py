@@ -28,13 +28,19 @@ class LoopResult(Generic[_Answer]):
 
 
 def closed_loop(
-    answer: Callable[[int], _Answer], *, clients: int, requests: int, patience: float = PATIENCE
+    answer: Callable[[int], _Answer],
+    *,
+    clients: int,
+    requests: int,
+    patience: float = PATIENCE,
+    alive: Callable[[], object] = lambda: None,
 ) -> LoopResult[_Answer]:
     """Send ``requests`` numbered from 0 from so many ``clients``, each a thread; wait for all.
 
-    A free client takes the next number, so that at most ``clients`` requests are under way. Raises
-    the first exception that ``answer`` raised, once no request is under way, or `TimeoutError` if
-    no answer came for so many seconds.
+    A free client takes the next number, so that at most ``clients`` requests are under way.
+    ``alive`` is called at least every ``patience`` seconds, while answers come. Raises the first
+    exception that ``answer`` raised, once no request is under way, or `TimeoutError` if no answer
+    came for so many seconds.
     """
     loop = _Loop(answer, clients, requests)
     threads = [
@@ -45,7 +51,7 @@ def closed_loop(
         for thread in threads:
             thread.start()
         for thread in threads:
-            loop.wait_for(thread, patience)
+            loop.wait_for(thread, patience, alive)
     except BaseException as error:
         loop.faults.append(error)  # no client sends another request
         raise
@@ -84,13 +90,16 @@ class _Loop(Generic[_Answer]):
                 self.faults.append(error)
             self.ended.append(time.perf_counter_ns())
 
-    def wait_for(self, thread: threading.Thread, patience: float) -> None:
+    def wait_for(
+        self, thread: threading.Thread, patience: float, alive: Callable[[], object]
+    ) -> None:
         """Wait until a client ends; raise `TimeoutError` if none is answered for so long."""
         while thread.is_alive():
             before = len(self.ended)
             thread.join(patience)
             if thread.is_alive() and len(self.ended) == before:
                 raise TimeoutError(f"no answer came within {patience:g} s")
+            alive()
 
     def _begin(self) -> None:
         self.begun = time.perf_counter_ns()

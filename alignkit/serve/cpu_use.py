@@ -21,21 +21,21 @@ _BUSY = (0, 1, 2, 5, 6)
 _STEAL = 7
 
 
-def chosen_cpus(wanted: int | None) -> tuple[int, ...]:
+def chosen_cpus(wanted: int | None, option: str = "--cpus") -> tuple[int, ...]:
     """Choose the first CPUs that this process may use, all without a number.
 
-    Empty where a process cannot be held to CPUs. Raises `ConfigError` for more than there are, and
-    for any number where none can be kept.
+    Empty where a process cannot be held to CPUs. Raises `ConfigError`, naming the ``option``, for
+    more than there are, and for any number where none can be kept.
     """
     if not hasattr(os, "sched_setaffinity"):
         if wanted is not None:
-            raise ConfigError("--cpus: this system cannot hold a process to CPUs; leave it out")
+            raise ConfigError(f"{option}: this system cannot hold a process to CPUs; leave it out")
         return ()
     allowed = sorted(os.sched_getaffinity(0))
     if wanted is None:
         return tuple(allowed)
     if wanted > len(allowed):
-        raise ConfigError(f"--cpus {wanted}: this process may use {len(allowed)}")
+        raise ConfigError(f"{option} {wanted}: this process may use {len(allowed)}")
     return tuple(allowed[:wanted])
 
 
@@ -180,7 +180,8 @@ def contention(
     # a sandbox may show times that stand still
     if own > 2 * busy + missed:
         return "", "this system does not count all work on its CPUs"
-    return "", "the rounds are too short to tell" if missed > BUSY_SHARE * room else ""
+    short = "the rounds are too short to tell: give more requests"
+    return "", short if missed > BUSY_SHARE * room else ""
 
 
 def _share(part: float, whole: float) -> str:

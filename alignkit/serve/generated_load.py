@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from alignkit.outcome import Failed, Measured, Skipped
 from alignkit.record.open_loop_facts import RunSettings
-from alignkit.serve.closed_loop import PATIENCE
 from alignkit.serve.cpu_use import CpuTimes, cpu_times
 from alignkit.serve.load_generator import logged
 from alignkit.serve.option_process import OptionProcess
@@ -38,8 +37,6 @@ _WARM_UP = 32
 """Requests of the warm-up; as many before them are not counted."""
 _BACKLOG = 10
 """Seconds of arrivals that may wait before a run ends early: the option does not keep up."""
-_SLOWER = 10
-"""An option that takes so many times as long as its warm-up promised has hung."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +109,7 @@ class GeneratedOption(TimedOption):
 class GeneratedProcess(ServedProcess, Protocol):
     """A process that answers LoadGen too; `OptionProcess` is one."""
 
-    def generate(
-        self, settings: RunSettings, folder: Path, *, seconds: float
-    ) -> Measured[GeneratedTimes] | Failed:
+    def generate(self, settings: RunSettings, folder: Path) -> Measured[GeneratedTimes] | Failed:
         """Answer LoadGen's queries."""
         ...
 
@@ -170,13 +165,12 @@ def _generated(
             clients = min(workers, 16)
             value(process.round(clients, _WARM_UP, 0), "in the warm-up")
             warm: LoopTimes = value(process.round(clients, _WARM_UP, _WARM_UP), "in the warm-up")
-            answered = load.batch * _WARM_UP / warm.seconds
+            answered = load.batch * warm.throughput()
             rates = _rates(load, answered, option.runs)
             for number, rate in enumerate(rates):
                 settings = load.settings(rate, workers)
                 before, clock = cpu_times(cpus), time.perf_counter()
-                limit = _limit(settings, answered)
-                ended = process.generate(settings, Path(folder), seconds=limit)
+                ended = process.generate(settings, Path(folder))
                 after, seconds = cpu_times(cpus), time.perf_counter() - clock
                 times: GeneratedTimes = value(ended, f"in run {number} at {rate:.4g} a second")
                 used = after.since(before) if before and after else None
@@ -206,14 +200,3 @@ def _rates(load: ScenarioLoad, answered: float, runs: Sequence[TimedRun]) -> Ite
         middle = (low + high) / 2
         yield middle
         low, high = (middle, high) if runs[-1].valid else (low, middle)
-
-
-def _limit(settings: RunSettings, answered: float) -> float:
-    """Return seconds within which a run must have ended, if it has not hung."""
-    images = max(settings.min_queries, 1.1 * settings.rate * settings.min_seconds)
-    planned = max(settings.min_seconds, images / min(settings.rate, answered))
-    if settings.latency_bound_ms is not None:
-        # it ends early where too many wait, and these are answered
-        sent = max(settings.min_seconds, images / settings.rate)
-        planned = sent + settings.most_outstanding / answered
-    return 2 * PATIENCE + _SLOWER * planned

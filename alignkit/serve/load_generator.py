@@ -57,13 +57,15 @@ def generate(
     folder: Path,
     *,
     patience: float = PATIENCE,
+    alive: Callable[[], object] = lambda: None,
     trace: bool = False,
 ) -> GeneratedTimes:
     """Run LoadGen once over so many images; its logs are written to ``folder``.
 
-    ``trace`` has LoadGen write every latency too, which takes about 2 KB a query and some of the
-    CPUs' time. Raises the first exception that ``answer`` raised, or `TimeoutError` if queries wait
-    and none was answered for ``patience`` seconds; LoadGen then still runs.
+    ``alive`` is called at least every ``patience`` seconds, while answers come. ``trace`` has
+    LoadGen write every latency too, which takes about 2 KB a query and some of the CPUs' time.
+    Raises the first exception that ``answer`` raised, or `TimeoutError` if queries wait and none
+    was answered for ``patience`` seconds; LoadGen then still runs.
     """
     import mlperf_loadgen as loadgen
     import numpy as np
@@ -76,7 +78,7 @@ def generate(
         target=run.test, args=[loadgen, images, settings, folder, trace], daemon=True
     ).start()
     try:
-        run.wait(patience)
+        run.wait(patience, alive)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)  # an answer that hangs keeps its thread
     used, seconds = time.process_time() - used, time.perf_counter() - begun
@@ -134,7 +136,7 @@ class _Run:
             self.faults.append(error)
             self.ended.set()
 
-    def wait(self, patience: float) -> None:
+    def wait(self, patience: float, alive: Callable[[], object]) -> None:
         """Wait for the end; raise a fault, or `TimeoutError` if waiting queries get no answer."""
         while True:
             answered, waited = len(self.rows), self.sent > len(self.rows)
@@ -145,6 +147,7 @@ class _Run:
                 return
             if waited and len(self.rows) == answered:
                 raise TimeoutError(f"no answer came within {patience:g} s")
+            alive()
 
 
 def _nothing(_images: object = None) -> None:

@@ -27,6 +27,7 @@ from alignkit.isolation.zygote import PR_SET_PDEATHSIG
 from alignkit.outcome import Failed, Measured, capture
 from alignkit.serve.closed_loop import PATIENCE
 from alignkit.serve.cpu_use import peak_bytes
+from alignkit.serve.memory_growth import held_bytes
 from alignkit.serve.serving import LoopTimes, Server, Serving
 
 if TYPE_CHECKING:
@@ -76,18 +77,15 @@ class OptionProcess(AbstractContextManager["OptionProcess"]):
 
     def round(self, clients: int, requests: int, first: int) -> Measured[LoopTimes] | Failed:
         """Answer so many requests of so many clients, from the image of this number on."""
-        # it gives up by itself after the first minute without an answer
-        seconds = requests * 2 * PATIENCE
+        # it gives up by itself after a minute without an answer, unless its interpreter is held
         ended: Measured[LoopTimes] | Failed
-        ended = self._asked("round", clients, requests, first, seconds=seconds)
+        ended = self._asked("round", clients, requests, first, seconds=2 * PATIENCE)
         return ended
 
-    def generate(
-        self, settings: RunSettings, folder: Path, *, seconds: float
-    ) -> Measured[GeneratedTimes] | Failed:
-        """Answer MLPerf's load generator within so many seconds; its logs go to ``folder``."""
+    def generate(self, settings: RunSettings, folder: Path) -> Measured[GeneratedTimes] | Failed:
+        """Answer MLPerf's load generator, whose logs go to ``folder``."""
         ended: Measured[GeneratedTimes] | Failed
-        ended = self._asked("generate", settings, folder, seconds=seconds)
+        ended = self._asked("generate", settings, folder, seconds=2 * PATIENCE)
         return ended
 
     def peak(self) -> Measured[int | None] | Failed:
@@ -95,14 +93,20 @@ class OptionProcess(AbstractContextManager["OptionProcess"]):
         told: Measured[int | None] | Failed = self._asked("peak", seconds=PATIENCE)
         return told
 
+    def held(self) -> int | None:
+        """Return the memory that it holds now, in bytes; ``None`` where nothing tells."""
+        return held_bytes(self._process.pid)
+
     def _asked(self, request: Request, *values: Any, seconds: float) -> Any:
         try:
             self._channel.send((request, *values))
-            if self._channel.poll(seconds):
-                return self._channel.recv()
+            while self._channel.poll(seconds):
+                answer = self._channel.recv()
+                if answer is not None:
+                    return answer
         except (EOFError, ConnectionResetError, BrokenPipeError):
             return Failed(how_died(self._process.wait(), self._output.fileno()), "")
-        return Failed(f"timed out: no answer within {seconds:g} s", "")
+        return Failed(f"timed out: no sign of life within {seconds:g} s", "")
 
 
 def serve(channel: int) -> NoReturn:
@@ -115,12 +119,14 @@ def serve(channel: int) -> NoReturn:
     server: list[Server] = []
     with Connection(channel) as caller, ExitStack() as opened, suppress(EOFError):
         while True:
-            caller.send(capture(partial(_answered, server, opened, *caller.recv())))
+            caller.send(capture(partial(_answered, server, opened, caller, *caller.recv())))
     # a client that hangs must not keep the process
     os._exit(0)
 
 
-def _answered(server: list[Server], opened: ExitStack, request: Request, *values: Any) -> Any:
+def _answered(
+    server: list[Server], opened: ExitStack, caller: Connection, request: Request, *values: Any
+) -> Any:
     if request == "peak":
         return peak_bytes(Path("/proc/self/status"))
     if request == "open":
@@ -128,6 +134,7 @@ def _answered(server: list[Server], opened: ExitStack, request: Request, *values
         server.append(Server(serving, opened))
         return server[0].effective()
     (only,) = server
+    alive = partial(caller.send, None)
     if request == "generate":
-        return only.generate(*values)
-    return only.round(*values)
+        return only.generate(*values, alive=alive)
+    return only.round(*values, alive=alive)

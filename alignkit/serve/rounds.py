@@ -49,6 +49,8 @@ class TimedRound:
     """As this process saw it."""
     used: CpuTimes | None
     """Times of the bench's CPUs meanwhile, for all processes; ``None`` where nothing tells."""
+    held: int | None = None
+    """Memory that the option's process held afterwards, bytes; ``None`` where nothing tells."""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +59,8 @@ class TimedOption:
 
     state: Literal["measured", "skipped", "failed"] = "measured"
     reason: str = ""
+    traceback: str = ""
+    """Of the fault, where one is known."""
     effective: dict[str, str] = field(default_factory=dict)
     rounds: dict[int, list[TimedRound]] = field(default_factory=dict)
     """Number of clients → counted rounds, in order; of a failed option those before the fault."""
@@ -77,6 +81,10 @@ class ServedProcess(Protocol):
 
     def peak(self) -> Measured[int | None] | Failed:
         """Return the greatest resident memory."""
+        ...
+
+    def held(self) -> int | None:
+        """Return the memory that it holds now, in bytes; ``None`` where nothing tells."""
         ...
 
     def close(self) -> None:
@@ -131,7 +139,7 @@ class _Option:
         if isinstance(serving, Skipped):
             self.timed = TimedOption("skipped", serving.reason)
         elif isinstance(serving, Failed):
-            self.timed = TimedOption("failed", serving.message)
+            self.timed = TimedOption("failed", serving.message, serving.traceback)
 
     def open(
         self, cpus: Sequence[int], stack: ExitStack, start: StartProcess, greatest: int
@@ -164,7 +172,8 @@ class _Option:
         times = self._of(ended, f"in round {turn} with {count(clients, 'client')}")
         if times is not None and turn:
             used = after.since(before) if before and after else None
-            self.timed.rounds.setdefault(clients, []).append(TimedRound(times, seconds, used))
+            timed = TimedRound(times, seconds, used, self.process.held())
+            self.timed.rounds.setdefault(clients, []).append(timed)
 
     def finish(self) -> None:
         """Ask for the memory it took at most."""
@@ -176,6 +185,7 @@ class _Option:
         if isinstance(ended, Measured):
             return ended.value
         self.timed.state, self.timed.reason = "failed", f"failed {when}: {ended.message}"
+        self.timed.traceback = ended.traceback
         if self.process is not None:
             self.process.close()
             self.process = None

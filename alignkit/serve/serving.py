@@ -1,17 +1,19 @@
 """A serving option as its own process has it: bytes of an image → decode ▸ resize ▸ wait ▸ run.
 
-The model is loaded once and answers one request at a time, as a server's single instance does:
-clients decode side by side, and wait for it. An endpoint gets the requests side by side.
+The model is loaded once and answers one request at a time, in the order of their arrival, as a
+server's single instance does: clients decode side by side, and wait for it. An endpoint gets the
+requests side by side.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from alignkit.backends import EncodedFiles
@@ -61,6 +63,20 @@ class LoopTimes(NamedTuple):
     requests: npt.NDArray[Any]
     """(requests, 6) int64, see `COLUMNS`; begins are those of `time.perf_counter_ns`."""
 
+    def throughput(self) -> float:
+        """Compute the requests a second while every client has one under way.
+
+        That ends with the last answer of the client that first finds no request left; the others
+        are then about to drain. Of a request still under way counts the share that lies before.
+        """
+        import numpy as np
+
+        clients, begin = self.requests[:, 0], self.requests[:, 1]
+        taken = self.requests[:, 2:].sum(axis=1)
+        end = min((begin + taken)[clients == each].max() for each in np.unique(clients))
+        before = np.minimum(begin + taken, end) - np.minimum(begin, end)
+        return float((before / taken).sum() / (end - begin.min()) * 1e9)
+
 
 class Server:
     """An open session that answers requests."""
@@ -71,16 +87,26 @@ class Server:
         session = open_session(runtime, serving.checkpoint, serving.file)
         self._session: Session = opened.enter_context(session)
         self._serving = serving
-        self._instance: AbstractContextManager[object] = (
-            nullcontext() if runtime.backend.live else threading.Lock()
-        )
+        self._line: SimpleQueue[_Waiting] | None = None if runtime.backend.live else SimpleQueue()
+        if self._line is not None:
+            threading.Thread(target=self._instance, name="instance", daemon=True).start()
 
     def effective(self) -> dict[str, str]:
         """Return what the session says of itself."""
         return self._session.effective()
 
-    def round(self, clients: int, requests: int, first: int) -> LoopTimes:
-        """Answer ``requests`` of so many clients, of the images from number ``first`` on."""
+    def round(
+        self,
+        clients: int,
+        requests: int,
+        first: int,
+        *,
+        alive: Callable[[], object] = lambda: None,
+    ) -> LoopTimes:
+        """Answer ``requests`` of so many clients, of the images from number ``first`` on.
+
+        ``alive`` is that of `closed_loop`.
+        """
         import numpy as np
 
         used = time.process_time()
@@ -90,16 +116,18 @@ class Server:
             begin = (first + request) * batch
             return self.answer([each % images for each in range(begin, begin + batch)])
 
-        ended = closed_loop(answer, clients=clients, requests=requests)
+        ended = closed_loop(answer, clients=clients, requests=requests, alive=alive)
         used = time.process_time() - used
         rows = [(client, *each) for client, each in zip(ended.clients, ended.answers, strict=True)]
         return LoopTimes(ended.seconds, used, np.array(rows, np.int64))
 
-    def generate(self, settings: RunSettings, folder: Path) -> GeneratedTimes:
-        """Answer the queries of MLPerf's load generator; its logs are written to ``folder``."""
+    def generate(
+        self, settings: RunSettings, folder: Path, *, alive: Callable[[], object]
+    ) -> GeneratedTimes:
+        """Answer MLPerf's load generator, see `alignkit.serve.load_generator.generate`."""
         from alignkit.serve.load_generator import generate
 
-        return generate(self.answer, len(self._serving.images), settings, folder)
+        return generate(self.answer, len(self._serving.images), settings, folder, alive=alive)
 
     def answer(self, numbers: Sequence[int]) -> tuple[int, ...]:
         """Answer a request of these images; return its begin and each stage's nanoseconds."""
@@ -116,11 +144,48 @@ class Server:
             decoded = clock()
             inputs = _tensors(path, encoded, images)
             resized = clock()
-        with self._instance:
+        if self._line is None:
             free = clock()
             self._session.predict(inputs)
-            done = clock()
-        return begun, decoded - begun, resized - decoded, free - resized, done - free
+        else:
+            waiting = _Waiting(inputs)
+            self._line.put(waiting)
+            free = waiting.begun()
+        return begun, decoded - begun, resized - decoded, free - resized, clock() - free
+
+    def _instance(self) -> None:
+        """Run the requests that wait, the first one first."""
+        while self._line is not None:
+            self._line.get().run(self._session)
+
+
+class _Waiting:
+    """A request in the line of the model's only instance.
+
+    A lock would not keep the order: a client that comes late may overtake those that wait for it.
+    """
+
+    def __init__(self, inputs: Any) -> None:
+        self._inputs = inputs
+        self._done = threading.Event()
+        self._begun = 0
+        self._fault: BaseException | None = None
+
+    def run(self, session: Session) -> None:
+        """Run it, in the instance's thread."""
+        self._begun = time.perf_counter_ns()
+        try:
+            session.predict(self._inputs)
+        except BaseException as error:  # noqa: BLE001 - raised in the client's thread
+            self._fault = error
+        self._done.set()
+
+    def begun(self) -> int:
+        """Wait for the answer; return when the run began. Raises as the run does."""
+        self._done.wait()
+        if self._fault is not None:
+            raise self._fault
+        return self._begun
 
 
 def _tensors(path: Preprocess, encoded: Sequence[bytes], images: Sequence[Taps]) -> Any:

@@ -140,6 +140,19 @@ def megabytes(size: int) -> str:
     return f"{size / 10**6:.1f} MB" if size >= 10**5 else f"{size / 1000:.1f} KB"
 
 
+def share_of(text: str) -> float | None:
+    """Read ``0.5%``, ``0.5 %`` or ``0.005`` as a share; ``None`` for any other text.
+
+    >>> share_of("0.5 %"), share_of("0.005")
+    (0.005, 0.005)
+    """
+    number = text.strip()
+    try:
+        return float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    except ValueError:
+        return None
+
+
 def byte_count(text: str) -> int | None:
     """Read ``2 MB``, ``100KB`` or a number of bytes; ``None`` for any other text."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMG]?B)?", text.upper())

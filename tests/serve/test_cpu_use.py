@@ -90,7 +90,7 @@ def windows(busy=0.0, stolen=0.0, throttled=0.0, seconds=9.0):
     (windows(busy=16), None, ("", "the endpoint may compute on the same CPUs")),
     # a sandbox whose times stand still
     (windows(), 9.0, ("", "this system does not count all work on its CPUs")),
-    (windows(busy=0.2, seconds=0.9), 0.2, ("", "the rounds are too short to tell")),
+    (windows(busy=0.2, seconds=0.9), 0.2, ("", "the rounds are too short to tell: give more requests")),
     ([(1.0, None)] * 9, 9.0, ("", "this system does not tell who computes on its CPUs")),
 ])  # fmt: skip
 def test_a_busy_machine_is_said_to_be(monkeypatch, times, own, said):

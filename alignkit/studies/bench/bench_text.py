@@ -9,6 +9,7 @@ from alignkit.record.bench_facts import BenchRecord, ServedLoad, ServingOption
 from alignkit.serve.serving import STAGES_SERVED
 from alignkit.text import columns
 from alignkit.text.bench_words import (
+    CONTENDED,
     BenchWords,
     TimedLoads,
     bench_conditions,
@@ -24,6 +25,13 @@ from alignkit.text.bench_words import (
 from alignkit.text.names import quick_words, surrogate_lines
 from alignkit.text.numbers import DASH, grouped, megabytes, no_interval
 
+_TRACED = " (traceback in bench.json)"
+LEGEND = """\
+gain: requests/s over those of the reference in the same round, minus 1
+resize: everything from the orientation to the tensor; wait: until the model's one instance is free
+frontier: nothing is better in requests/s and in churn; dominated: shown to be worse in the one in
+brackets, and no better in the other; not separable: worse by its values, and not shown to be
+"""
 _SPEED = ("", "requests/s", "gain", "mean", "TP50", "TP90", "TP99", "machine")
 
 
@@ -39,7 +47,7 @@ def bench_text(record: BenchRecord, folder: Path) -> str:
     for clients, shown in loads_by_clients(timed).items():
         lines += ["", *_table(clients, shown, words)]
     if timed:
-        lines += ["", _stages(timed, words)]
+        lines += ["", _stages(timed, words), "", *LEGEND.splitlines()]
     lines += _absent(record.options, words)
     lines += ["", *(f"drift: {each}" for each in unknown_drift(record.options))]
     lines += [f"requests   {folder / record.requests.path}", f"record     {folder / 'bench.json'}"]
@@ -53,7 +61,7 @@ def _table(clients: int, shown: TimedLoads, words: BenchWords) -> list[str]:
     speed += [(words.title(each), *_numbers(load)) for each, load in shown]
     drift: list[tuple[str, ...]] = [("", "churn", head, "standing")]
     drift += [
-        (words.title(each), churn_words(each), words.change(each), words.standing(load.frontier))
+        (words.title(each), churn_words(each), words.change(each), _standing(load, shown, words))
         for each, load in shown
     ]
     noun = "client" if clients == 1 else "clients"
@@ -78,6 +86,18 @@ def _numbers(load: ServedLoad) -> tuple[str, ...]:
     )
 
 
+def _standing(load: ServedLoad, shown: TimedLoads, words: BenchWords) -> str:
+    place = load.frontier
+    others = [place.by] if place else []
+    return f"{words.standing(place)}{_busy(load, others, shown)}"
+
+
+def _busy(load: ServedLoad, others: Sequence[str], shown: TimedLoads) -> str:
+    """Mark what was decided by figures of a busy machine, the load's own or another option's."""
+    of_others = (some.contended for each, some in shown if str(each.place) in others)
+    return f", {CONTENDED}" if load.frontier and (load.contended or any(of_others)) else ""
+
+
 def _prices(shown: TimedLoads, words: BenchWords) -> list[str]:
     """Say for each step of the frontier how much throughput a point of churn buys."""
     unit = " of throughput a point of churn"
@@ -89,6 +109,7 @@ def _prices(shown: TimedLoads, words: BenchWords) -> list[str]:
         said = price_words(place.price, unit)
         if place.price.value is not None and place.price.low is None:
             said = f"{said.removesuffix(no_interval(place.price))}({place.price.reason})"
+        said += _busy(load, [place.since], shown)
         lines.append(f"  price: {words.short(place.since)} → {words.title(each)}: {said}")
     return lines
 
@@ -114,6 +135,8 @@ def _stages(options: Sequence[ServingOption], words: BenchWords) -> str:
 def _absent(options: Sequence[ServingOption], words: BenchWords) -> list[str]:
     """Name each option that was not timed, or not to the end, with its reason."""
     rows = [
-        (words.title(each), each.state, each.reason) for each in options if each.state != "measured"
+        (words.title(each), each.state, f"{each.reason}{_TRACED * bool(each.traceback)}")
+        for each in options
+        if each.state != "measured"
     ]
     return ["", columns(rows, indent="  ")] if rows else []

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from alignkit.compare.order_statistics import Percentile, paired_change, percentile
+from alignkit.compare.order_statistics import percentile
 from alignkit.record import Estimate
 from alignkit.record.bench_facts import FrontierPlace
+from alignkit.serve.served_facts import gain_over
 
 _REFERENCE_CHURN = Estimate(0.0, 0.0, 0.0)
 
@@ -36,17 +37,6 @@ class Contender:
     def speed(self) -> float:
         """The median over rounds."""
         return percentile(self.throughput, 50).value
-
-
-def gain_over(candidate: Sequence[float], reference: Sequence[float]) -> Estimate:
-    """Compute candidate / reference − 1 of paired rounds, (rounds,): the median, as a share."""
-    return over_rounds(paired_change(candidate, reference, relative=True), len(candidate))
-
-
-def over_rounds(found: Percentile, rounds: int) -> Estimate:
-    """Return a median over so many rounds as it is stored."""
-    reason = "" if found.low is not None else f"{rounds} rounds are too few for an interval"
-    return Estimate(*found, reason)
 
 
 def frontier(options: Sequence[Contender]) -> dict[str, FrontierPlace]:

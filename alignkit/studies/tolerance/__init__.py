@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from alignkit.findings.line_models import line_models
+from alignkit.findings.pixel_curves import pixel_tolerances
+from alignkit.findings.stored_row import stored_rows
 from alignkit.machine import cpu_name
 from alignkit.progress import Progress
 from alignkit.record.document import read_record
 from alignkit.record.tolerance_facts import ToleranceDocument
-from alignkit.studies.tolerance.line_models import line_models
 from alignkit.studies.tolerance.logit_limits import logit_tolerance
-from alignkit.studies.tolerance.pixel_curves import pixel_tolerances
-from alignkit.studies.tolerance.stored_row import stored_rows
 from alignkit.version import __version__
 
 

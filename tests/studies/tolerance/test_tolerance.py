@@ -11,18 +11,18 @@ from statsmodels.stats.proportion import proportion_confint
 
 from alignkit.compare.predictions import Predictions
 from alignkit.errors import NothingCompared
+from alignkit.findings.answer_limits import limit_of, measured_limit, rounded_down
+from alignkit.findings.pixel_curves import (
+    CHECK_AT,
+    checked_line,
+    curve,
+    headroom,
+    mean_levels,
+)
 from alignkit.progress import NoProgress
 from alignkit.record.document import read_record, write_record
 from alignkit.record.tolerance_facts import MOST_FACTOR, ToleranceDocument
 from alignkit.studies.tolerance import tolerance
-from alignkit.studies.tolerance.logit_limits import limit_of, rounded_down
-from alignkit.studies.tolerance.pixel_curves import (
-    CHECK_AT,
-    checked_line,
-    curve,
-    mean_levels,
-    measured_limit,
-)
 from alignkit.tasks.detection import Detection
 from tests.run_pair import artifact, write_small_run
 from tests.task_case import ids
@@ -164,6 +164,22 @@ def test_a_network_that_bends_beyond_the_second_path_keeps_the_line_between_both
     # twice the difference is measured to change more than the budget
     assert (wide.limit.value, wide.limit.more) == (1.0, False)
     assert [each.factor for each in wide.points] == [0.25, 0.5, 0.75, 1.0, 2.0]
+
+
+def test_headroom_is_the_least_limit_and_looks_beyond_one_with_a_network_alone():
+    pairs = [made(3), made(0)]
+    at = [network(*each, lambda t: 0.0) for each in pairs]
+    limits = [curve(0, *each, 0.02, "", METRICS).limit for each in pairs]
+    assert headroom(pairs, 0.02) == headroom(pairs, 0.02, at)
+    assert headroom(pairs, 0.02).value == min(each.value for each in limits) < 1
+    # the line alone says more than 1, which only a network confirms
+    assert curve(0, *pairs[0], 0.2, "", METRICS).limit.value > 1
+    assert (headroom(pairs, 0.2).value, headroom(pairs, 0.2).more) == (1.0, True)
+    assert headroom(pairs, 0.2, at).value > 1
+    bent = [network(*each, lambda t: 2.0 * (t > 1)) for each in pairs]
+    assert (headroom(pairs, 0.2, bent).value, headroom(pairs, 0.2, bent).more) == (1.0, False)
+    none = headroom(pairs, 0.0005)
+    assert (none.value, none.reason[:12]) == (None, "inconclusive")
 
 
 def test_a_limit_never_lies_beyond_a_point_that_was_measured_to_exceed_the_budget():

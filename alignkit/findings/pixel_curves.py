@@ -15,8 +15,11 @@ import numpy as np
 from alignkit.compare.answers import aligned, plain_metrics
 from alignkit.compare.image_table import LAST
 from alignkit.compare.linear_answers import LinearAnswers, turning_points
-from alignkit.compare.statistics import exact_interval, greatest_share, holm, mcnemar
+from alignkit.compare.statistics import exact_interval, holm, mcnemar
 from alignkit.errors import NothingCompared
+from alignkit.findings.answer_limits import limit_of, measured_limit
+from alignkit.findings.line_models import LineModels
+from alignkit.findings.stored_row import StoredRow
 from alignkit.outcome import Measured, capture
 from alignkit.record import Cell, RunRecord
 from alignkit.record.cell_facts import ALPHA
@@ -29,10 +32,6 @@ from alignkit.record.tolerance_facts import (
     PixelTolerance,
     SeedCurve,
 )
-from alignkit.studies.tolerance.line_models import LineModels
-from alignkit.studies.tolerance.logit_limits import limit_of, too_few
-from alignkit.studies.tolerance.stored_row import StoredRow
-from alignkit.text.numbers import count, grouped
 
 POINTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, MOST_FACTOR)
 CHECK_AT = (0.25, 0.5, 2.0)
@@ -154,6 +153,28 @@ def checked_line(
     return CheckedLine(tuple(points), tuple(replace(each, p=p) for each, p in both))
 
 
+def headroom(
+    sides: Sequence[tuple[LinearAnswers, LinearAnswers]],
+    budget: float,
+    at: Sequence[At] | None = None,
+) -> Limit:
+    """Find the greatest multiple of a path's difference within the budget, the least of all models.
+
+    ``sides`` has for each model its `aligned` answers on its own path and on the other one. ``at``
+    has a network for each; without them nothing beyond 1, where both ends are measured, is looked
+    at. ``value`` is ``None``, with a reason, if a model has no limit.
+    """
+    found = []
+    for place, (reference, candidate) in enumerate(sides):
+        if at is None:
+            found.append(limit_of(turning_points(reference, candidate), budget, 1.0))
+        else:
+            checked = checked_line(reference, candidate, at[place], ())
+            found.append(curve(place, reference, candidate, budget, checked, ()).limit)
+    lacking = [each for each in found if each.value is None]
+    return lacking[0] if lacking else min(found, key=lambda each: (each.value or 0.0, each.more))
+
+
 def curve(
     seed: int,
     reference: LinearAnswers,
@@ -202,26 +223,6 @@ def curve(
         checks=() if isinstance(checked, str) else checked.checks,
         reason=checked if isinstance(checked, str) else "",
     )
-
-
-def measured_limit(points: Sequence[CurvePoint], budget: float) -> Limit:
-    """Find the last measured point, in order, before the first that exceeds the budget.
-
-    Points are tested in a fixed order and the first failure ends it, so that the confidence of each
-    is that of the result (Maurer, Hothorn and Lehmacher, 1995).
-    """
-    first = points[0]
-    reason = (
-        f"at {first.factor:g} of the difference {grouped(first.changed)} of "
-        f"{count(first.images, 'image')} changed, which does not show a share within the budget"
-    )
-    limit = Limit(None, None, None, reason=too_few(first.images, budget) or reason)
-    for each in points:
-        bound = greatest_share(each.changed, each.images)
-        if bound > budget:
-            return limit
-        limit = Limit(each.factor, each.changed, bound)
-    return replace(limit, more=True)
 
 
 def _point(

@@ -34,11 +34,11 @@ from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
     from alignkit.backends import Session
+    from alignkit.findings.stored_row import StoredRow
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Plan
     from alignkit.prepare.prepared_sets import Sets
     from alignkit.progress import Progress
-    from alignkit.studies.tolerance.stored_row import StoredRow
 
 _SAME = 1e-3
 """Greatest |Δ output|, over the greatest |output|, between the stored answers and a model that is

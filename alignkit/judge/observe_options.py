@@ -1,0 +1,183 @@
+"""Values of rules about serving options under load, and about the headroom of a path."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+
+from alignkit.errors import ExitCode
+from alignkit.experiment.rule_option import Rule
+from alignkit.judge.evidence import Evidence, Observed
+from alignkit.record.bench_facts import ServedLoad, ServingOption
+from alignkit.record.tolerance_facts import PixelTolerance, SeedCurve
+from alignkit.text.numbers import count, significant
+
+_ENDPOINT = "an endpoint's memory is that of another process"
+_UNTOLD = "this system does not tell how much memory a process holds"
+_QUIET = "end what else runs, or use a machine of its own, and run the gate again"
+
+
+def of_options(rule: Rule, evidence: Evidence) -> list[Observed]:
+    """Observe the speed or memory of each option that the rule is about."""
+    options = evidence.served or ()
+    found = []
+    for each in options:
+        base = next((e for e in options if e.reference and e.row == each.row), None)
+        if each.reference or not rule.covers(each.place):
+            continue
+        if base is None or _repeats(base, each, evidence):
+            continue
+        reason, missing = _untimed(each, base)
+        if reason:
+            found.append(Observed(*each.place.names, reason=reason, missing=missing))
+        elif rule.measured.kind == "growth":
+            found.append(_growth(rule, each))
+        else:
+            found.append(_speed(rule, each, base))
+    return found
+
+
+def _repeats(base: ServingOption, option: ServingOption, evidence: Evidence) -> bool:
+    """Return whether an option is its reference under another name of the path."""
+    same = base.column.runtime == option.column.runtime
+    return same and evidence.alike(base.evaluated_with, option.evaluated_with)
+
+
+def _untimed(option: ServingOption, base: ServingOption) -> tuple[str, ExitCode]:
+    for each, subject in ((option, ""), (base, "the reference: ")):
+        if each.state != "measured":
+            missing = ExitCode.MISSING if each.state == "skipped" else ExitCode.CRASHED
+            return f"{subject}{each.reason}", missing
+    return "", ExitCode.PASS
+
+
+def _speed(rule: Rule, option: ServingOption, base: ServingOption) -> Observed:
+    """Observe the ratio of throughputs or TP99s, round by round."""
+    from alignkit.compare.order_statistics import percentile
+
+    at = option.place.names
+    sides = [
+        next((e for e in some.loads if e.clients == rule.load), None) for some in (base, option)
+    ]
+    before, after = sides
+    if before is None or after is None:
+        return Observed(*at, reason=f"it was not timed with {count(rule.load, 'client')}")
+    field = rule.measured.field
+    pairs = list(zip(_of_rounds(field, before), _of_rounds(field, after), strict=True))
+    found = percentile([new / old for old, new in pairs], 50)
+    unit = "requests/s" if field == "throughput" else "ms"
+    values = [significant(median(side)) for side in zip(*pairs, strict=True)]
+    rounds = f"{count(len(pairs), 'round')} of {count(after.rounds[0].requests, 'request')}"
+    cause = f"{' → '.join(values)} {unit}, {rounds}, {count(rule.load, 'client')}"
+    cause += _slowest(before, after)
+    unwatched = before.unwatched or after.unwatched
+    if unwatched:
+        cause += f"; not known whether the machine was busy: {unwatched}"
+    few = [each.tp99_ms.reason for each in (before, after) if each.tp99_ms.value is None]
+    busy = [each.contended for each in (before, after) if each.contended]
+    doubt = few[0] if few and field == "tp99" else ""
+    doubt = f"the machine was busy: {busy[0]}; {_QUIET}" if busy else doubt
+    if found.low is None:
+        doubt = doubt or f"{count(len(pairs), 'round')} are too few for an interval"
+    return Observed(
+        *at, value=found.value, low=found.low, high=found.high, n=after.requests, cause=cause,
+        doubt=doubt,
+    )  # fmt: skip
+
+
+def _of_rounds(field: str, load: ServedLoad) -> list[float]:
+    if field == "throughput":
+        return [each.requests / each.seconds for each in load.rounds]
+    return [each.tp99_ms for each in load.rounds if each.tp99_ms is not None]
+
+
+def _slowest(before: ServedLoad, after: ServedLoad) -> str:
+    """Name the stage whose mean time changed most; empty if the sides have no stage in common."""
+    both = before.stages_ms.keys() & after.stages_ms.keys()
+    if not both:
+        return ""
+    stage = max(both, key=lambda each: abs(after.stages_ms[each] - before.stages_ms[each]))
+    old, new = (significant(each.stages_ms[stage]) for each in (before, after))
+    return f"; the mean of {stage} changed most, {old} → {new} ms"
+
+
+def _growth(rule: Rule, option: ServingOption) -> Observed:
+    """Observe the slope of memory over rounds, in MB per 1,000 requests."""
+    at = option.place.names
+    growth = option.growth
+    if growth is None:
+        reason = _ENDPOINT if option.live else _UNTOLD
+        return Observed(*at, reason=reason, missing=ExitCode.MISSING)
+    scale = 1000 / option.round_requests / 1e6
+    slope = growth.slope
+    if slope.value is None or slope.low is None or slope.high is None:
+        return Observed(*at, reason=slope.reason or growth.reason)
+    low = scale * slope.low
+    # the interval alone finds leaks where none is: see `alignkit.serve.memory_growth`
+    beyond = rule.fail is not None and low > rule.fail
+    open_ = growth.leak is None or (beyond and not growth.leak)
+    first, last = (f"{each / 1e6:,.1f}" for each in (growth.held[0], growth.held[-1]))
+    rounds = f"{count(len(growth.held), 'round')} of {count(option.round_requests, 'request')}"
+    return Observed(
+        *at, value=scale * slope.value, low=low, high=scale * slope.high,
+        n=len(growth.held) * option.round_requests,
+        cause=f"{first} → {last} MB, {rounds}; {growth.reason}",
+        doubt=f"no leak is shown: {growth.reason}" if open_ else "",
+    )  # fmt: skip
+
+
+def headrooms(rule: Rule, evidence: Evidence) -> list[Observed]:
+    """Observe how much of its difference each path may have."""
+    found = next((e for e in evidence.headrooms or () if e.budget == rule.bearable), None)
+    if found is None:
+        return []
+    if found.reason:
+        missing = ExitCode.NOTHING_COMPARED
+        return [
+            Observed(evidence.reference, rule.path or "any", reason=found.reason, missing=missing)
+        ]
+    return [
+        _headroom(each, rule.bearable)
+        for each in found.pixels
+        if rule.path in (None, each.candidate)
+        and not evidence.alike(each.reference, each.candidate)
+    ]
+
+
+def _headroom(path: PixelTolerance, budget: float) -> Observed:
+    """Observe the least headroom of the seeds: bounds of 95 % on either side."""
+    at = (path.trained_with, path.candidate, path.backend, path.precision)
+    if not path.seeds:
+        return Observed(*at, reason=path.reason, missing=ExitCode.NOTHING_COMPARED)
+    ends = [(_least(each), _exceeded(each, budget)) for each in path.seeds]
+    lows = [low for low, _ in ends if low is not None]
+    highs = [high for _, high in ends if high is not None]
+    low = min(lows) if len(lows) == len(ends) else None
+    unchecked = [each.reason for each in path.seeds if each.reason]
+    reasons = [each.limit.reason for each in path.seeds if each.limit.reason]
+    said = [f"beyond 1 × nothing was looked at: {unchecked[0]}"] * bool(unchecked)
+    return Observed(
+        *at, value=low, low=low, high=min(highs, default=None), n=min(e.images for e in path.seeds),
+        cause="; ".join([f"the curve is: {_sources(path.seeds)}", *said]),
+        reason=reasons[0] if reasons else "",
+    )  # fmt: skip
+
+
+def _sources(seeds: Sequence[SeedCurve]) -> str:
+    return ", ".join(dict.fromkeys(each.source for each in seeds))
+
+
+def _least(curve: SeedCurve) -> float | None:
+    """Return the multiple that is shown to be within the budget."""
+    value = curve.limit.value
+    # a line that no network confirmed ends where both of its ends were measured
+    return min(value, 1.0) if value is not None and curve.source == "line, not checked" else value
+
+
+def _exceeded(curve: SeedCurve, budget: float) -> float | None:
+    """Return the least multiple of the curve's points that is shown to exceed the budget."""
+    most = 1.0 if curve.source == "line, not checked" else math.inf
+    beyond = (e.factor for e in curve.points if e.low > budget and e.factor <= most)
+    # the budget holds below it alone
+    return math.nextafter(least, 0.0) if (least := min(beyond, default=None)) else None
