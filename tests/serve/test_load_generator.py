@@ -184,6 +184,15 @@ def test_the_users_folder_is_neither_read_nor_written(tmp_path, monkeypatch):
     assert [each.name for each in own.iterdir()] == ["audit.config"]
 
 
+def test_signs_of_life_come_while_answers_do(tmp_path):
+    signs = []
+    wanted = settings(min_queries=100)
+    generate(
+        Answers(), IMAGES, wanted, tmp_path, patience=0.1, alive=lambda: signs.append(time.time())
+    )
+    assert len(signs) >= 2
+
+
 PROGRAM = """\
 import os, signal, sys, tempfile, threading, time
 from pathlib import Path
