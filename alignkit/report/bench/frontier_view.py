@@ -140,7 +140,7 @@ def _spots(loads: TimedLoads, numbers: Mapping[str, int]) -> Iterator[_Spot]:
 def _frame(spots: Sequence[_Spot], words: BenchWords, id: str) -> Frame:  # noqa: A002
     low = min(each.speed.low for each in spots)
     high = max(each.speed.high for each in spots)
-    far = low > 0 and high - low < low
+    far = 0 < high - low < low
     of = words.model_under(spots[0].option, spots[0].load)
     frame = Frame(
         id,
@@ -168,7 +168,8 @@ def _frame(spots: Sequence[_Spot], words: BenchWords, id: str) -> Frame:  # noqa
 
 def _churn_marks(most: float, room: float) -> list[float]:
     """Return round percentages from 0 to ``most`` or more, whose texts do not touch."""
-    power = math.floor(math.log10(max(most, 1e-4)) + 1e-9)
+    most = max(most, 1e-3)  # an axis has some length, also if no answer changed
+    power = math.floor(math.log10(most) + 1e-9)
     scale = 10.0**power
     end = next(step * scale for step in (1, 1.5, 2, 3, 5, 7.5, 10) if step * scale >= most - 1e-12)
     end = min(end, 100.0) if most <= 100 else end
