@@ -138,6 +138,13 @@ def test_a_gain_that_may_be_chance_is_called_so():
     assert "over opencv ▸ torch fp32, which does not show that it is faster" in said
 
 
+def test_without_a_timed_reference_the_gain_is_not_known_and_nothing_is_said_of_chance():
+    unknown = Estimate(None, None, None, "the reference was not timed: crashed")
+    load = TIMED[1].loads[0].model_copy(update={"gain": unknown})
+    (said,) = said_of([TIMED[1].model_copy(update={"loads": (load,)})])
+    assert "113 requests/s, – (the reference was not timed: crashed) over the reference." in said
+
+
 def test_where_the_reference_is_the_fastest_the_page_says_so():
     slow = TIMED[6]  # pillow with torch
     (said,) = said_of([TIMED[0], slow])
