@@ -27,8 +27,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- table of nox -s bench -->", "<!-- end of the table -->"
 HEAD = "| figure | benchmark | asked | measured | processor |\n|---|---|---|---|---|"
-OTHERS = {"bench", "figures", "gpu", "gpu_predictions", "lite0_weights"}
-"""Files here that are no benchmarks of this command; those of a GPU have `nox -s gpu`."""
+OTHERS = {"bench", "figures", "gpu", "gpu_predictions", "lite0_weights", "serving"}
+"""Files here that are no benchmarks of this command: those of a GPU have `nox -s gpu`, and
+`serving.py` needs photographs and a server."""
 NAMES = sorted({each.stem for each in ROOT.glob("benchmarks/*.py")} - OTHERS)
 SECONDS = 900
 """Limit of one benchmark; each should take less than 180."""

@@ -97,9 +97,10 @@ class _Loop(Generic[_Answer]):
         while thread.is_alive():
             before = len(self.ended)
             thread.join(patience)
-            if thread.is_alive() and len(self.ended) == before:
-                raise TimeoutError(f"no answer came within {patience:g} s")
-            alive()
+            if thread.is_alive():
+                if len(self.ended) == before:
+                    raise TimeoutError(f"no answer came within {patience:g} s")
+                alive()
 
     def _begin(self) -> None:
         self.begun = time.perf_counter_ns()

@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,13 +32,21 @@ class Served:
     tensors: str = "by-tensor"
 
 
-def model_settings(name: str, onnx: Path, size: int, classes: int, ends: tuple[int, str]) -> dict:
+def model_settings(
+    name: str,
+    onnx: Path,
+    size: int,
+    classes: int,
+    ends: tuple[int, str],
+    normalise: tuple[Sequence[float], Sequence[float]],
+) -> dict:
     shapes = {"by-file": [-1], "by-tensor": [-1, 3, size, size]}
     files = name == "by-file"
     given = {"name": "image", "datatype": "BYTES" if files else "FP32", "shape": shapes[name]}
     if files:  # over HTTP files come as text
         given["parameters"] = {"content_type": "base64"}
-    extra = {"size": size, "mean": MEAN, "std": STD, "ends_at": ends[0], "ends_by": ends[1]}
+    mean, std = normalise
+    extra = {"size": size, "mean": mean, "std": std, "ends_at": ends[0], "ends_by": ends[1]}
     return {
         "name": name,
         "platform": "onnxruntime behind Pillow" if files else "onnxruntime",
@@ -66,10 +74,12 @@ def serving(
     size: int,
     classes: int,
     ends: tuple[int, str] = (0, ""),
+    normalise: tuple[Sequence[float], Sequence[float]] = (MEAN, STD),
 ) -> Iterator[Served]:
     """An MLServer with the model behind files and behind tensors, until the block ends.
 
-    ``ends`` is the request of a model at which it sends its own process a signal, and which.
+    ``ends`` is the request of a model at which it sends its own process a signal, and which;
+    ``normalise`` the mean and standard deviation that it computes with.
     """
     http, grpc, metrics = free_ports(3)
     settings = {"host": "127.0.0.1", "http_port": http, "grpc_port": grpc, "metrics_port": metrics}
@@ -78,7 +88,7 @@ def serving(
     shutil.copy(CLASSIFIER, folder)
     for name in ("by-file", "by-tensor"):
         (folder / name).mkdir()
-        described = json.dumps(model_settings(name, onnx, size, classes, ends))
+        described = json.dumps(model_settings(name, onnx, size, classes, ends, normalise))
         (folder / name / "model-settings.json").write_text(described)
     # the tests' own PYTHONPATH would shadow the server's packages
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}

@@ -1,5 +1,6 @@
 """The page of a bench, from a record made by hand."""
 
+import random
 import re
 from itertools import combinations
 from pathlib import Path
@@ -137,6 +138,13 @@ def test_a_gain_that_may_be_chance_is_called_so():
     assert "over opencv ▸ torch fp32, which does not show that it is faster" in said
 
 
+def test_without_a_timed_reference_the_gain_is_not_known_and_nothing_is_said_of_chance():
+    unknown = Estimate(None, None, None, "the reference was not timed: crashed")
+    load = TIMED[1].loads[0].model_copy(update={"gain": unknown})
+    (said,) = said_of([TIMED[1].model_copy(update={"loads": (load,)})])
+    assert "113 requests/s, – (the reference was not timed: crashed) over the reference." in said
+
+
 def test_where_the_reference_is_the_fastest_the_page_says_so():
     slow = TIMED[6]  # pillow with torch
     (said,) = said_of([TIMED[0], slow])
@@ -155,13 +163,32 @@ def test_speed_without_drift_has_no_frontier_and_says_how_to_get_it(tmp_path):
     assert "dominated by" not in text
 
 
-@pytest.mark.parametrize("clients", [1, 5, 10])
-def test_labels_cover_neither_each_other_nor_a_dot(clients):
-    plot = frontier_plot(loads_by_clients(TIMED)[clients], WORDS, NUMBERS, id="f")
+def crowded(seed):
+    """The options at drawn places, some of which lie on each other, with few intervals."""
+    draw = random.Random(seed)
+    options = []
+    for each in TIMED:
+        churn = Estimate(draw.choice([0.0, 0.0, draw.random() ** 4]), None, None)
+        drift = each.drift and each.drift.model_copy(update={"churn": churn})
+        speed = draw.choice([100.0, 100.0, draw.uniform(90, 500)])
+        (load,) = (load for load in each.loads if load.clients == 5)
+        load = load.model_copy(update={"throughput": Estimate(speed, None, None)})
+        options.append(each.model_copy(update={"drift": drift, "loads": (load,)}))
+    return options
+
+
+CHARTS = [(TIMED, 1), (TIMED, 5), (TIMED, 10), *((crowded(seed), 5) for seed in range(20))]
+
+
+@pytest.mark.parametrize(("options", "clients"), CHARTS)
+def test_labels_cover_neither_each_other_nor_a_dot(options, clients):
+    plot = frontier_plot(loads_by_clients(options)[clients], WORDS, NUMBERS, id="f")
     labels = [each.label for each in plot.dots]
-    assert all(labels)
+    assert all(labels) or options is not TIMED
+    labels = list(filter(None, labels))
     assert not [pair for pair in combinations(labels, 2) if pair[0].meets(pair[1])]
     for label in labels:
+        assert plot.frame.left < label.ends[0] < label.ends[1] < plot.frame.width
         left, right = label.ends
         covered = [d for d in plot.dots if left < d.x < right and label.y - 10 < d.y < label.y + 3]
         assert not covered
@@ -274,3 +301,14 @@ def test_names_of_a_record_are_escaped(tmp_path):
     assert evil not in found
     assert "&lt;img src=x" in found
     assert isinstance(read_bench(tmp_path), BenchRecord)
+
+
+def test_options_of_one_speed_and_no_churn_are_drawn():
+    ((option, load),) = loads_by_clients(TIMED)[5][1:2]
+    load = load.model_copy(update={"throughput": Estimate(100, None, None)})
+    zero = option.drift.model_copy(update={"churn": Estimate(0, None, None)})
+    option = option.model_copy(update={"drift": zero})
+    plot = frontier_plot([(option, load)] * 2, WORDS, NUMBERS, id="f")
+    assert len({(each.x, each.y) for each in plot.dots}) == 1
+    assert plot.frame.y_marks[0] == 0
+    assert len(plot.frame.x_marks) >= 2

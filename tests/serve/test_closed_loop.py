@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from alignkit.serve.closed_loop import closed_loop
+from alignkit.serve.closed_loop import _Loop, closed_loop
 
 
 class Counted:
@@ -78,6 +78,29 @@ def test_requests_that_nobody_answers_end_the_loop():
             closed_loop(lambda _: released.wait(), clients=2, requests=4, patience=0.05)
     finally:
         released.set()
+
+
+class Slow(threading.Thread):
+    """A client that ends after so many waits, in each of which answers come."""
+
+    def __init__(self, ended: list[int], waits: int) -> None:
+        super().__init__()
+        self.ended = ended
+        self.waits = waits
+
+    def is_alive(self) -> bool:
+        return self.waits > 0
+
+    def join(self, timeout: float | None = None) -> None:
+        self.ended.append(0)
+        self.waits -= 1
+
+
+def test_a_loop_that_takes_long_gives_signs_of_life():
+    loop = _Loop(str, 1, 10)
+    signs = []
+    loop.wait_for(Slow(loop.ended, 3), 60, lambda: signs.append(len(loop.ended)))
+    assert signs == [1, 2]  # not after its end
 
 
 def test_an_interruption_ends_all_clients():

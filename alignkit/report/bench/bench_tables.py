@@ -8,8 +8,8 @@ from dataclasses import replace
 from alignkit.record import Estimate
 from alignkit.record.bench_facts import BenchRecord, ServedLoad, ServingOption
 from alignkit.report.bench.headline import shown_churn
-from alignkit.report.bench.stage_bars import SERVED_STAGES
 from alignkit.report.table import Group, Notes, RowCells, Shown, Table, facts, numbers
+from alignkit.serve.serving import STAGES_SERVED
 from alignkit.text.bench_words import (
     CONTENDED,
     BenchWords,
@@ -89,13 +89,13 @@ def stage_table(loads: TimedLoads, words: BenchWords) -> Table:
             words.title(option),
             *(
                 notes.number(load.stages_ms.get(stage), three_digits, hidden)
-                for stage in SERVED_STAGES
+                for stage in STAGES_SERVED
             ),
         )
         for option, load in loads
     ]
     caption = f"Mean milliseconds of a request by stage, {clients_words(loads[0][1].clients)}"
-    return Table.of(caption, ("Option", *numbers(*SERVED_STAGES)), rows, notes=notes)
+    return Table.of(caption, ("Option", *numbers(*STAGES_SERVED)), rows, notes=notes)
 
 
 def absent_table(options: Sequence[ServingOption], words: BenchWords) -> Table | None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from alignkit.compare.statistics import with_unseen
 from alignkit.record.bench_facts import ServedLoad, ServingOption
+from alignkit.report.bench.dot_labels import Box, DotLabel, dot_labels
 from alignkit.report.bench.headline import shown_churn
 from alignkit.report.charts import Frame, Interval, drawn, nice_ticks
 from alignkit.report.figures.figure_view import Label
@@ -26,16 +26,10 @@ from alignkit.text.numbers import count, shorten_middle, written
 
 _LETTERS = 34
 """Of a name in the chart."""
-_DOT = 6.0
-"""Half the side of the square that a dot keeps free."""
 _APART = 46.0
 """Least distance of two texts of the horizontal axis."""
 _ORDER = ("frontier", "not separable", "dominated")
 """Standings in the order in which their labels take room."""
-_Box: TypeAlias = tuple[float, float, float, float]
-"""Left, top, right and bottom."""
-_RINGS = (9.0, 20.0, 34.0, 50.0, 70.0)
-"""Distances of a label from its dot; beyond the first a line joins them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +101,17 @@ def frontier_plot(
         return None
     frame = _frame(spots, words, id)
     places = {each.number: _at(frame, each) for each in spots}
-    labels = _labels(spots, places, frame, words)
+    ordered = sorted(spots, key=lambda each: _ORDER.index(each.standing))
+    names = {each.number: shorten_middle(words.served(each.option), _LETTERS) for each in ordered}
+    frontier = [places[each.number] for each in spots if each.standing == "frontier"]
+    lines = [line for each in spots for line in _whiskers(each, frame)]
+    lines += _step_boxes(frontier, frame)
+    labels = dot_labels(places, names, lines, frame)
     by_place = {str(each.option.place): places[each.number] for each in spots}
     return FrontierPlot(
         frame,
         tuple(_dot(each, frame, labels.get(each.number), words) for each in spots),
-        _steps([places[each.number] for each in spots if each.standing == "frontier"], frame),
+        _steps(frontier, frame),
         tuple(
             "M{:g} {:g}L{:g} {:g}".format(*places[each.number], *by_place[each.load.frontier.by])
             for each in spots
@@ -140,7 +139,7 @@ def _spots(loads: TimedLoads, numbers: Mapping[str, int]) -> Iterator[_Spot]:
 def _frame(spots: Sequence[_Spot], words: BenchWords, id: str) -> Frame:  # noqa: A002
     low = min(each.speed.low for each in spots)
     high = max(each.speed.high for each in spots)
-    far = low > 0 and high - low < low
+    far = 0 < high - low < low
     of = words.model_under(spots[0].option, spots[0].load)
     frame = Frame(
         id,
@@ -168,7 +167,8 @@ def _frame(spots: Sequence[_Spot], words: BenchWords, id: str) -> Frame:  # noqa
 
 def _churn_marks(most: float, room: float) -> list[float]:
     """Return round percentages from 0 to ``most`` or more, whose texts do not touch."""
-    power = math.floor(math.log10(max(most, 1e-4)) + 1e-9)
+    most = max(most, 1e-3)  # an axis has some length, also if no answer changed
+    power = math.floor(math.log10(most) + 1e-9)
     scale = 10.0**power
     end = next(step * scale for step in (1, 1.5, 2, 3, 5, 7.5, 10) if step * scale >= most - 1e-12)
     end = min(end, 100.0) if most <= 100 else end
@@ -193,9 +193,7 @@ def _across(frame: Frame, churn: float) -> float:
     return frame.x(math.sqrt(churn))
 
 
-def _dot(
-    spot: _Spot, frame: Frame, placed: tuple[Label, bool] | None, words: BenchWords
-) -> FrontierDot:
+def _dot(spot: _Spot, frame: Frame, placed: DotLabel | None, words: BenchWords) -> FrontierDot:
     x, y = _at(frame, spot)
     parts = [
         words.title(spot.option),
@@ -204,7 +202,6 @@ def _dot(
         words.standing(spot.load.frontier),
         machine_words(spot.load),
     ]
-    label, led = placed or (None, False)
     return FrontierDot(
         number=spot.number,
         x=x,
@@ -217,8 +214,8 @@ def _dot(
         reference=spot.option.reference,
         contended=bool(spot.load.contended),
         title="; ".join(filter(None, parts)),
-        label=label,
-        led=led,
+        label=None if placed is None else placed.label,
+        led=placed is not None and placed.led,
     )
 
 
@@ -228,7 +225,7 @@ def _steps(frontier: Sequence[tuple[float, float]], frame: Frame) -> str:
     return f"M{x:g} {y:g}" + "".join(f"H{a:g}V{b:g}" for a, b in others) + f"H{frame.right:g}"
 
 
-def _step_boxes(frontier: Sequence[tuple[float, float]], frame: Frame) -> Iterator[_Box]:
+def _step_boxes(frontier: Sequence[tuple[float, float]], frame: Frame) -> Iterator[Box]:
     """Yield the same lines one by one."""
     ordered = sorted(frontier, key=lambda at: (at[0], -at[1]))
     for (x, y), (end, higher) in zip(ordered, [*ordered[1:], (frame.right, None)], strict=True):
@@ -237,95 +234,11 @@ def _step_boxes(frontier: Sequence[tuple[float, float]], frame: Frame) -> Iterat
             yield end, higher, end, y
 
 
-def _labels(
-    spots: Sequence[_Spot],
-    places: Mapping[int, tuple[float, float]],
-    frame: Frame,
-    words: BenchWords,
-) -> dict[int, tuple[Label, bool]]:
-    """Write each name where it covers neither a dot nor another label; else the number alone."""
-    taken: dict[int, tuple[Label, bool]] = {}
-    names = {
-        each.number: f"{each.number} {shorten_middle(words.served(each.option), _LETTERS)}"
-        for each in spots
-    }
-    frontier = [places[each.number] for each in spots if each.standing == "frontier"]
-    lines = [line for each in spots for line in _whiskers(each, frame)]
-    lines += list(_step_boxes(frontier, frame))
-    for spot in sorted(spots, key=lambda each: _ORDER.index(each.standing)):
-        at = places[spot.number]
-        for text, rings in ((names[spot.number], _RINGS[:2]), (str(spot.number), _RINGS)):
-            free = [
-                each
-                for each in _inside(text, rings, at, frame)
-                if not any(each[0].meets(other) for other, _ in taken.values())
-                and not any(_covers(each[0], *dot, *dot) for dot in places.values())
-                and (each[1] or _is_nearest(each[0], spot.number, places))
-            ]
-            if free:
-                taken[spot.number] = min(free, key=lambda each: _worse(each, lines))
-                break
-    return taken
-
-
-def _worse(placed: tuple[Label, bool], lines: Sequence[_Box]) -> int:
-    """Rate a place: a label on a line is legible, and one that a line leads to is worse."""
-    label, led = placed
-    return sum(_covers(label, *line, room=0.0) for line in lines) + 3 * led
-
-
-def _whiskers(spot: _Spot, frame: Frame) -> Iterator[_Box]:
+def _whiskers(spot: _Spot, frame: Frame) -> Iterator[Box]:
     """Yield the two intervals of a dot."""
     x, y = _at(frame, spot)
     yield _across(frame, spot.churn.low), y, _across(frame, spot.churn.high), y
     yield x, frame.y(spot.speed.high), x, frame.y(spot.speed.low)
-
-
-def _inside(
-    text: str, rings: Sequence[float], at: tuple[float, float], frame: Frame
-) -> Iterator[tuple[Label, bool]]:
-    """Yield labels about a dot inside the chart, the nearest first, and whether a line leads."""
-    for far in rings:
-        for label in _around(text, far, *at):
-            left, right = label.ends
-            # half a line above and below the base line's letters
-            below = frame.top + 10 < label.y < frame.bottom - 3
-            if frame.left < left and right < frame.width - 2 and below:
-                yield label, far > _RINGS[0]
-
-
-def _around(text: str, far: float, x: float, y: float) -> Iterator[Label]:
-    """Yield places about a dot, first those between its intervals."""
-    slant = 0.8 * far
-    for down in (-slant, slant + 8):
-        yield Label(round(x + slant, 1), round(y + down, 1), "start", text)
-        yield Label(round(x - slant, 1), round(y + down, 1), "end", text)
-    yield Label(round(x + far, 1), round(y + 4, 1), "start", text)
-    yield Label(round(x - far, 1), round(y + 4, 1), "end", text)
-    yield Label(round(x, 1), round(y - far, 1), "middle", text)
-    yield Label(round(x, 1), round(y + far + 8, 1), "middle", text)
-
-
-def _is_nearest(label: Label, number: int, places: Mapping[int, tuple[float, float]]) -> bool:
-    """Tell whether no other dot is nearer to a label than its own, so that nobody mistakes it."""
-    left, right = label.ends
-
-    def distance(at: tuple[float, float]) -> float:
-        x, y = at
-        beside = max(left - x, 0.0, x - right)
-        return math.hypot(beside, max(label.y - 10 - y, 0.0, y - label.y - 3))
-
-    return distance(places[number]) <= min(map(distance, places.values()))
-
-
-def _covers(
-    label: Label, left: float, top: float, right: float, bottom: float, room: float = _DOT
-) -> bool:
-    """Tell whether a label lies on a box, of which ``room`` more on each side is kept free."""
-    start, end = label.ends
-    beside = end + room < left or right + room < start
-    # letters reach from 10 above the base line to 3 below it
-    return not (beside or label.y + 3 + room < top or bottom + room < label.y - 10)
 
 
 def _description(spots: Sequence[_Spot], words: BenchWords) -> str:

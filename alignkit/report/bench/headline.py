@@ -108,7 +108,8 @@ def _leader(
         )
     reference = next((words.title(each) for each in options if each.reference), "the reference")
     gains = listed([gain_words(load.gain) for load in loads if load.gain])
-    unshown = [str(load.clients) for load in loads if load.gain and (load.gain.low or 0.0) <= 0]
+    known = [(load, load.gain) for load in loads if load.gain and load.gain.value is not None]
+    unshown = [str(load.clients) for load, gain in known if (gain.low or 0.0) <= 0]
     doubt = ""
     if unshown:
         some = "" if len(unshown) == len(loads) else f" with {listed(unshown)}"

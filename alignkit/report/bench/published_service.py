@@ -15,7 +15,7 @@ CONDITIONS = (
 )
 
 
-class PublishedRow(NamedTuple):
+class ServiceRow(NamedTuple):
     """One row as it was published; times in milliseconds."""
 
     decode: str
@@ -30,12 +30,12 @@ class PublishedRow(NamedTuple):
 
 
 PUBLISHED_ROWS = (
-    PublishedRow("CPU", 1, "70", "14.27", "14.24", "18.35", ""),
-    PublishedRow("GPU", 1, "90", "11.08", "10.76", "14.46", "+28.57 %"),
-    PublishedRow("CPU", 5, "276", "18.11", "12.62", "38.87", ""),
-    PublishedRow("GPU", 5, "321", "15.59", "9.83", "40.43", "+16.30 %"),
-    PublishedRow("CPU", 10, "271", "36.88", "30.11", "65.97", ""),
-    PublishedRow("GPU", 10, "319", "31.34", "23.15", "61.60", "+17.71 %"),
+    ServiceRow("CPU", 1, "70", "14.27", "14.24", "18.35", ""),
+    ServiceRow("GPU", 1, "90", "11.08", "10.76", "14.46", "+28.57 %"),
+    ServiceRow("CPU", 5, "276", "18.11", "12.62", "38.87", ""),
+    ServiceRow("GPU", 5, "321", "15.59", "9.83", "40.43", "+16.30 %"),
+    ServiceRow("CPU", 10, "271", "36.88", "30.11", "65.97", ""),
+    ServiceRow("GPU", 10, "319", "31.34", "23.15", "61.60", "+17.71 %"),
 )
 
 
@@ -62,7 +62,7 @@ def published_service() -> Table:
     return Table.of(caption, ("Decode", *figures), rows, groups, notes=notes)
 
 
-def _tail(row: PublishedRow, base: PublishedRow, notes: Notes) -> Shown:
+def _tail(row: ServiceRow, base: ServiceRow, notes: Notes) -> Shown:
     if float(row.tp99) <= float(base.tp99):
         return Shown(row.tp99, tone="muted")
     said = (

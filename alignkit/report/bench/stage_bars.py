@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
 
 from alignkit.record.bench_facts import ServedStage
 from alignkit.report.charts import Frame, nice_ticks
+from alignkit.serve.serving import STAGES_SERVED
 from alignkit.text.bench_words import BenchWords, TimedLoads, clients_words, three_digits
 from alignkit.text.numbers import shorten_middle
 
-SERVED_STAGES: tuple[ServedStage, ...] = get_args(ServedStage)
-"""In the order of a request."""
 _STEP = 24.0
 _LETTER = 6.25
 _LETTERS = 34
@@ -58,7 +56,7 @@ def stage_plot(loads: TimedLoads, words: BenchWords, *, id: str) -> StagePlot:  
     frame = Frame(
         id,
         f"Mean time of a request by stage, {clients_words(loads[0][1].clients)}",
-        nice_ticks(0.0, most, wanted=5),
+        nice_ticks(0.0, most or 1.0, wanted=5),
         [0.0],
         x_name="milliseconds",
         width=620.0,
@@ -71,7 +69,7 @@ def stage_plot(loads: TimedLoads, words: BenchWords, *, id: str) -> StagePlot:  
     bars = []
     for index, ((option, load), name) in enumerate(zip(loads, names, strict=True)):
         begin, parts = 0.0, []
-        for stage in SERVED_STAGES:
+        for stage in STAGES_SERVED:
             taken = load.stages_ms.get(stage, 0.0)
             x = frame.x(begin)
             begin += taken
@@ -79,7 +77,7 @@ def stage_plot(loads: TimedLoads, words: BenchWords, *, id: str) -> StagePlot:  
                 parts.append(StagePart(stage, x, round(frame.x(begin) - x, 1)))
         said = ", ".join(
             f"{stage} {three_digits(load.stages_ms[stage])} ms"
-            for stage in SERVED_STAGES
+            for stage in STAGES_SERVED
             if stage in load.stages_ms
         )
         bars.append(
@@ -93,4 +91,4 @@ def stage_plot(loads: TimedLoads, words: BenchWords, *, id: str) -> StagePlot:  
             )
         )
     shown = {stage for _, load in loads for stage in load.stages_ms}
-    return StagePlot(frame, tuple(bars), tuple(each for each in SERVED_STAGES if each in shown))
+    return StagePlot(frame, tuple(bars), tuple(each for each in STAGES_SERVED if each in shown))

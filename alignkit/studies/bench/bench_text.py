@@ -26,7 +26,7 @@ from alignkit.text.names import quick_words, surrogate_lines
 from alignkit.text.numbers import DASH, grouped, megabytes, no_interval
 
 _TRACED = " (traceback in bench.json)"
-LEGEND = """\
+_TERMS = """\
 gain: requests/s over those of the reference in the same round, minus 1
 resize: everything from the orientation to the tensor; wait: until the model's one instance is free
 frontier: nothing is better in requests/s and in churn; dominated: shown to be worse in the one in
@@ -47,7 +47,7 @@ def bench_text(record: BenchRecord, folder: Path) -> str:
     for clients, shown in loads_by_clients(timed).items():
         lines += ["", *_table(clients, shown, words)]
     if timed:
-        lines += ["", _stages(timed, words), "", *LEGEND.splitlines()]
+        lines += ["", _stages(timed, words), "", *_TERMS.splitlines()]
     lines += _absent(record.options, words)
     lines += ["", *(f"drift: {each}" for each in unknown_drift(record.options))]
     lines += [f"requests   {folder / record.requests.path}", f"record     {folder / 'bench.json'}"]

@@ -83,7 +83,11 @@ def test_speed_drift_and_price_stand_beside_one_another():
         "187 [185, 190]", "+50.0 % [+40.0, +60.0]", "40", "39.5 [38, 41]", "45", "–",
         "contended: other programs took 9 % of the CPU time",
     ]  # fmt: skip
-    assert drift[1:] == ["2.00\N{NO-BREAK SPACE}% [1.20, 3.00]", "−0.40 [−1.00, +0.20]", "frontier"]
+    assert drift[1:] == [
+        "2.00\N{NO-BREAK SPACE}% [1.20, 3.00]",
+        "−0.40 [−1.00, +0.20]",
+        "frontier, contended",
+    ]
     assert stages[1:] == ["5", "10", "2.25", "8", "19.8", "30.5", "–"]
     first, own, _ = cells(lines, "opencv ▸ torch fp32", 3)
     assert first[1:3] == ["125 [123, 128]", "reference"]
@@ -91,12 +95,38 @@ def test_speed_drift_and_price_stand_beside_one_another():
     assert "  TP99 needs 1,000 requests; these are 90" in lines
     assert (
         "  price: opencv ▸ torch fp32 → opencv ▸ onnxruntime int8: "
-        "+25.0 % of throughput a point of churn [+20.0, +50.0]"
+        "+25.0 % of throughput a point of churn [+20.0, +50.0], contended"
     ) in lines
     assert cells(lines, "opencv ▸ tensorrt") == [["opencv ▸ tensorrt fp16", "skipped",
                                                   "no NVIDIA GPU"]]  # fmt: skip
     assert "drift: no GPU" in lines
     assert lines[-1].endswith("reports/small/k/bench-1/bench.json")
+
+
+def test_a_standing_of_contended_figures_is_marked():
+    speed, drift, _ = cells(text(REFERENCE, INT8), "opencv ▸ onnxruntime int8", 3)
+    assert speed[-1].startswith("contended: ")
+    assert drift[-1] == "frontier, contended"
+    # the other one is decided by its own figures alone
+    assert cells(text(REFERENCE, INT8), "opencv ▸ torch fp32", 2)[1][-1] == "frontier"
+    beaten = FrontierPlace(standing="dominated", by="opencv/opencv/onnxruntime/int8",
+                           shown=("speed",))  # fmt: skip
+    slow = option("torch", "fp32", reference=True, loads=(load(frontier=beaten),))
+    assert cells(text(slow, INT8), "opencv ▸ torch fp32", 2)[1][-1].endswith("(speed), contended")
+    (price,) = (line for line in text(REFERENCE, INT8) if line.startswith("  price: "))
+    assert price.endswith("[+20.0, +50.0], contended")
+
+
+def test_terms_are_explained_below_the_tables():
+    lines = text(REFERENCE, INT8)
+    for term in ("gain: ", "resize: ", "frontier: "):
+        assert [line for line in lines if line.startswith(term)]
+    assert not [line for line in text(ABSENT) if line.startswith("gain: ")]
+
+
+def test_a_traceback_is_named_where_there_is_one():
+    failed = option("torch", "fp32", state="failed", reason="failed to open: x", traceback="T")
+    assert "failed to open: x (traceback in bench.json)" in "\n".join(text(failed))
 
 
 def test_models_are_named_where_there_are_several():
