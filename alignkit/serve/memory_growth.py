@@ -42,7 +42,7 @@ def held_bytes(pid: int, proc: Path = _PROC) -> int | None:
     anonymous = mapped = 0
     shared: dict[tuple[int, int], int] = {}
     known = False
-    for each in _tree(pid, proc):
+    for each in process_tree(pid, proc):
         try:
             sizes = dict(_COUNTED.findall((proc / str(each) / "smaps_rollup").read_text()))
             opened = _opened(each, proc)
@@ -61,8 +61,8 @@ def held_bytes(pid: int, proc: Path = _PROC) -> int | None:
     return anonymous * 1024 + max(mapped * 1024, sum(shared.values()))
 
 
-def _tree(pid: int, proc: Path) -> Iterator[int]:
-    """Yield a process and all below it."""
+def process_tree(pid: int, proc: Path = _PROC) -> Iterator[int]:
+    """Yield the numbers of a process and of all below it."""
     yield pid
     for file in (proc / str(pid) / "task").glob("*/children"):
         try:
@@ -70,7 +70,7 @@ def _tree(pid: int, proc: Path) -> Iterator[int]:
         except (FileNotFoundError, ProcessLookupError):
             continue
         for child in children:
-            yield from _tree(int(child), proc)
+            yield from process_tree(int(child), proc)
 
 
 def _opened(pid: int, proc: Path) -> dict[tuple[int, int], int]:
