@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from alignkit.outcome import Failed, Measured
-from alignkit.studies.bench.loaders.largest_batch import MOST, TrialFailed, largest_batch
+from alignkit.studies.bench.loaders.largest_batch import LARGEST_TRIED, TrialFailed, largest_batch
 
 LIMIT = 10**9
 
@@ -33,7 +33,7 @@ def test_nothing_may_fit_and_everything_may():
     none = search(0)
     assert (none.fits, none.exceeds) == (None, 1)
     everything = search(10**6)
-    assert (everything.fits, everything.exceeds) == (MOST, None)
+    assert (everything.fits, everything.exceeds) == (LARGEST_TRIED, None)
     assert "not tried" in everything.reason
 
 
