@@ -91,6 +91,6 @@ def test_a_leak_a_largest_batch_and_a_loader_that_is_missing():
     assert "+1.04 MB [+0.99, +1.10]" in text
     assert "leak: steady" in text
     assert "largest batch in 4000.0 MB" in text
-    assert "1500 1536 (out of memory: it held 4000.1 MB)" in text
+    assert "1 500 1 536 (out of memory: it held 4000.1 MB)" in text
     assert f"{DASH} 1 (out of memory" in text
     assert "skipped  opencv ▸ DALI: it is not installed" in text
