@@ -54,8 +54,9 @@ class LoaderRound(Stored):
     images: Count
     """Images in the time. DALI has batches ready when an epoch begins, which are left out."""
     seconds: Real
-    cpu_seconds: Real
-    """Of the whole epoch: the loader's process and its workers, in the system's ticks."""
+    cpu_seconds: Real | None
+    """Of the whole epoch: the loader's process and its workers, in the system's ticks; ``None``
+    where no system tells it."""
     busy_seconds: Real | None = None
     """Time that the bench's CPUs computed, for any process; ``None`` where no system tells it."""
     stolen_seconds: Real | None = None
@@ -88,7 +89,7 @@ class TimedLoader(Stored):
     """Throughput over that of the reference in the same round, minus 1; median over rounds.
     ``None`` for the reference."""
     cpu_ms: Real | None = None
-    """CPU time for an image, milliseconds."""
+    """CPU time for an image, milliseconds; ``None`` where no system tells it."""
     contended: str = ""
     """Why the figures may be those of a busy machine; empty if nothing tells so."""
     unwatched: str = ""

@@ -24,6 +24,7 @@ from alignkit.outcome import Failed, Skipped
 from alignkit.plan.forecast import worker_bytes
 from alignkit.plan.plan_keys import keyed_plan
 from alignkit.prepare.prepared_sets import prepare_sets
+from alignkit.record import Estimate
 from alignkit.record.document import document_text
 from alignkit.record.loader_facts import (
     LargestBatch,
@@ -244,20 +245,20 @@ def _facts(
     )  # fmt: skip
     if own.state != "measured":
         return plain
-    used = sum(each.cpu_seconds for each in own.rounds)
+    known = [each.cpu_seconds for each in own.rounds if each.cpu_seconds is not None]
+    used = sum(known) if len(known) == len(own.rounds) else None
     contended, unwatched = contention(own.windows, own=used, cpus=cpus)
     rates = _rates(own)
     drift, drift_reason = _drift(own)
     memory, memory_reason = _memory(own, control)
-    gain = None
-    if own is not first:
-        paired = first is not None and len(first.rounds) == len(rates)
-        gain = gain_over(rates, _rates(first)) if first and paired else None
+    gain = None if own is first else Estimate(None, None, None, "the reference was not timed")
+    if gain and first and len(first.rounds) == len(rates):
+        gain = gain_over(rates, _rates(first))
     return plain.model_copy(
         update={
             "throughput": over_rounds(percentile(rates, 50), len(rates)),
             "gain": gain,
-            "cpu_ms": 1000 * used / (len(rates) * len(option.files)),
+            "cpu_ms": None if used is None else 1000 * used / (len(rates) * len(option.files)),
             "contended": contended,
             "unwatched": unwatched,
             "drift": drift,

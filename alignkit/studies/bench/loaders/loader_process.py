@@ -176,16 +176,22 @@ def _fill(opened: _Open) -> None:
 
 
 def _wait_until_idle() -> None:
-    used = cpu_seconds(os.getpid())
+    # a batch is tried only where the system tells memory, and then it tells this
+    used = cpu_seconds(os.getpid()) or 0.0
     while True:
         time.sleep(_IDLE_SECONDS)
-        before, used = used, cpu_seconds(os.getpid())
+        before, used = used, cpu_seconds(os.getpid()) or 0.0
         if used - before < _IDLE_SHARE * _IDLE_SECONDS:
             return
 
 
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time that a process and those below it have used, in the system's ticks."""
+def cpu_seconds(pid: int) -> float | None:
+    """Return the CPU time that a process and those below it have used, in the system's ticks.
+
+    ``None`` where the system does not tell it.
+    """
+    if not Path("/proc/self/stat").exists():
+        return None
     ticks = 0
     for each in process_tree(pid):
         try:

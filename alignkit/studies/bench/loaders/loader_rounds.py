@@ -67,6 +67,7 @@ class RunLoader:
         loaded: LoadedEpoch | None = self._of(ended, f"in epoch {turn + 1}")
         if loaded is None or not counted:
             return
+        spent = cpu_seconds(pid)
         meanwhile = after.since(before) if before and after else None
         self.held.append(held_bytes(pid))
         self.windows.append((seconds, meanwhile))
@@ -74,7 +75,7 @@ class RunLoader:
             LoaderRound(
                 images=loaded.images,
                 seconds=loaded.seconds,
-                cpu_seconds=cpu_seconds(pid) - used,
+                cpu_seconds=None if spent is None or used is None else spent - used,
                 busy_seconds=meanwhile and meanwhile.busy,
                 stolen_seconds=meanwhile and meanwhile.stolen,
                 throttled_seconds=meanwhile and meanwhile.throttled,

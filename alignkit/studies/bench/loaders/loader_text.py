@@ -120,7 +120,13 @@ def _pixels(timed: _Timed, reference: str) -> list[str]:
                 DASH if share is None else percent(share),
             )
         )
-    return [columns(rows, indent="  "), "  in grey levels, normalisation undone"]
+    notes = ["  in grey levels, normalisation undone"]
+    if any(each.kind == "DALI" for _, each in timed):
+        notes.append(
+            "  DALI decodes and resizes by itself; it takes a path's size, crop, normalisation and "
+            "the nearest filter"
+        )
+    return [columns(rows, indent="  "), *notes]
 
 
 def _memory(timed: _Timed, record: LoaderRecord) -> list[str]:

@@ -66,7 +66,7 @@ def test_every_number_stands_in_its_table():
     lines = {tuple(each.split())[:3]: each for each in text.splitlines() if "▸" in each}
     assert "16 a batch; 12 epochs in turn after 2 of warm-up" in text
     assert "2 worker processes or threads; 200 images in the system's cache" in text
-    assert "812 [800, 830]" in text
+    assert "opencv ▸ DataLoader 812 [800, 830] reference" in text
     assert "+50.0 % [+40.0, +62.5]" in text
     assert "contended: others took 9 %" in text
     assert "12 of 200 0.123 10.00 25.0 %" in text
@@ -93,4 +93,4 @@ def test_a_leak_a_largest_batch_and_a_loader_that_is_missing():
     assert "largest batch in 4000.0 MB" in text
     assert "1 500 1 536 (out of memory: it held 4000.1 MB)" in text
     assert f"{DASH} 1 (out of memory" in text
-    assert "skipped  opencv ▸ DALI: it is not installed" in text
+    assert "skipped opencv ▸ DALI: it is not installed" in text
