@@ -123,7 +123,7 @@ def test_a_planted_leak_is_found_and_none_where_none_is(bench):
 
 def test_pixels_speed_and_memory_are_those_of_other_computations(bench, tmp_path):
     pillow = "  pillow: {decode: pillow, resize: {name: pillow, size: 48}}"
-    words = ("--workers", 1, "--epochs", 3, "--memory", "1GB")
+    words = ("--workers", 1, "--epochs", 3, "--memory", "500MB")
     record = bench(*words, paths=(PLAIN, pillow))
     sides = {
         "plain": Preprocess("a", OpenCVDecoder(), Resize(OpenCVResizer(), (48, 48))),
@@ -152,9 +152,9 @@ def test_pixels_speed_and_memory_are_those_of_other_computations(bench, tmp_path
         assert memory["planned"] == (waiting + 1) * BATCH * image
         assert memory["peak"] > memory["rest"] > 50e6
         # so many images wait, and must be in memory
-        assert largest["fits"] * (waiting + 1) * image < 1e9
-        assert largest["fits"] > 100
-        assert largest["reason"].startswith(("out of memory: it held 1", "larger batches than"))
+        assert largest["fits"] * (waiting + 1) * image < 5e8
+        assert largest["fits"] > 2 * BATCH
+        assert largest["reason"].startswith("out of memory: it held 5")
 
 
 def test_a_fault_of_one_loader_leaves_the_others(bench):
