@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -34,9 +34,6 @@ from alignkit.cli.bench_scenario import (
 )
 from alignkit.errors import ConfigError, ExitCode
 from alignkit.stored_file import output_paths
-
-if TYPE_CHECKING:
-    from alignkit.record.bench_facts import ServedOption
 
 _CLIENTS, _ROUNDS = "1,5,10", 9
 
@@ -112,7 +109,7 @@ def bench(
         print(ran.document if as_json else ran.text)
         for _, path in files:
             write_output(path, ran.document)
-        raise typer.Exit(_code(ran.options))
+        raise typer.Exit(timed_code(each.state for each in ran.options))
     load = Load(counts, requests, rounds, batch)
     if load.each_round < max(counts):
         raise ConfigError(
@@ -129,7 +126,7 @@ def bench(
         else:
             render_bench(found.folder, path)
     open_page(page, wanted=open_)
-    raise typer.Exit(_code(found.record.options))
+    raise typer.Exit(timed_code(each.state for each in found.record.options))
 
 
 def _counts(texts: list[str]) -> tuple[int, ...]:
@@ -142,8 +139,9 @@ def _counts(texts: list[str]) -> tuple[int, ...]:
     return tuple(sorted({int(each) for each in found}))
 
 
-def _code(options: Sequence[ServedOption]) -> ExitCode:
-    states = {each.state for each in options}
+def timed_code(found: Iterable[str]) -> ExitCode:
+    """Return the exit code for the states of what was to be timed."""
+    states = {*found}
     if "failed" in states:
         return ExitCode.CRASHED
     return ExitCode.PASS if "measured" in states else ExitCode.MISSING

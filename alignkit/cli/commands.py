@@ -85,6 +85,10 @@ COMMANDS = {
         "bench_command:bench",
         "Time every serving option under a closed loop of clients, beside its drift.",
     ),
+    "bench-loaders": Late(
+        "bench_loaders_command:bench_loaders",
+        "Time data loaders on every path: speed, growth of memory, drift of their pixels.",
+    ),
     "build": Late(
         "build_command:build",
         "Build the engines of an experiment on this machine, without running them.",

@@ -3,7 +3,7 @@
 import pytest
 
 from alignkit import extras
-from alignkit.cli.bench_command import _code
+from alignkit.cli.bench_command import timed_code
 from alignkit.errors import ExitCode
 
 PIXELS = """\
@@ -85,5 +85,15 @@ def test_a_file_without_a_model_has_nothing_to_serve(alignkit, tmp_path):
     (("measured", "failed"), ExitCode.CRASHED),
 ])  # fmt: skip
 def test_the_exit_code_says_whether_options_were_timed(states, code):
-    options = tuple(type("Option", (), {"state": each}) for each in states)
-    assert _code(options) == code
+    assert timed_code(states) == code
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--memory", "much"), "--memory much: give a size, for example 4GB"),
+    (("--memory", "9000GB"), "are available; give less"),
+    (("--cpus", "9999"), "--cpus 9999: this process may use"),
+])  # fmt: skip
+def test_a_wrong_word_about_loaders_is_refused(alignkit, file, tmp_path, words, said):
+    told = alignkit("bench-loaders", file, *words, "--reports", tmp_path / "reports", "--quiet")
+    assert told.code == 2
+    assert said in told.err
