@@ -70,11 +70,13 @@ def _of_option(
         scale = 1000 / option.round_requests / 1e6
         noise = scale * (option.growth.floor or 0.0)
         high = scale * option.growth.slope.high
-        limit = rounded_up(SLACK * max(noise, high, 0.0))
+        # a leak is no noise that a limit should allow
+        leaks = option.growth.leak
+        limit = rounded_up(SLACK * (noise if leaks else max(noise, high)))
         yield Proposal(
             f"{{metric: memory.growth{where}, fail: {limit:g}}}",
-            f"grows by at most {significant(high)} MB per 1,000 requests, the reference by "
-            f"{significant(noise)}",
+            f"{'leaks up to' if leaks else 'grows by at most'} {significant(high)} MB per 1,000 "
+            f"requests today, the reference grows by at most {significant(noise)}",
         )
 
 
