@@ -67,7 +67,7 @@ def _of_option(
     else:
         yield from _of_speed(where, *loads)
     if option.growth is not None and option.growth.slope.high is not None:
-        scale = 1000 / option.round_requests / 1e6
+        scale = 1 / option.round_requests / 1000
         noise = scale * (option.growth.floor or 0.0)
         high = scale * option.growth.slope.high
         # a leak is no noise that a limit should allow
@@ -75,8 +75,8 @@ def _of_option(
         limit = rounded_up(SLACK * (noise if leaks else max(noise, high)))
         yield Proposal(
             f"{{metric: memory.growth{where}, fail: {limit:g}}}",
-            f"{'leaks up to' if leaks else 'grows by at most'} {significant(high)} MB per 1,000 "
-            f"requests today, the reference grows by at most {significant(noise)}",
+            f"{'leaks up to' if leaks else 'grows by at most'} {significant(high)} KB "
+            f"a request today, the reference grows by at most {significant(noise)}",
         )
 
 

@@ -113,13 +113,13 @@ def _slowest(before: ServedLoad, after: ServedLoad) -> str:
 
 
 def _growth(rule: Rule, option: ServingOption) -> Observed:
-    """Observe the slope of memory over rounds, in MB per 1,000 requests."""
+    """Observe the slope of memory over rounds, in KB a request: MB per 1,000 of them."""
     at = option.place.names
     growth = option.growth
     if growth is None:
         reason = _ENDPOINT if option.live else _UNTOLD
         return Observed(*at, reason=reason, missing=ExitCode.MISSING)
-    scale = 1000 / option.round_requests / 1e6
+    scale = 1 / option.round_requests / 1000
     slope = growth.slope
     if slope.value is None or slope.low is None or slope.high is None:
         return Observed(*at, reason=slope.reason or growth.reason)

@@ -178,3 +178,16 @@ def test_surrogates_and_simulations_are_labelled(alignkit, tmp_path):
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_help_names_what_it_shows(alignkit, option):
     assert "cached" in alignkit("plan", option).out
+
+
+def test_a_plan_lists_what_the_gate_alone_measures(alignkit, file):
+    one = (
+        "[{metric: throughput.ratio, fail: 1, clients: 5}, {metric: headroom, fail: 1, budget: 1%}]"
+    )
+    said = alignkit("plan", file, "--set", f"gate.rules={one}").out
+    assert "serving options: 1,000 requests with 5 clients each" in said
+    assert "gate       runs the models between the paths: headroom within 1 %" in said
+    (planned,) = json.loads(alignkit("plan", file, "--set", f"gate.rules={one}", "--json").out)
+    assert len(planned["gate"]) == 2
+    (planned,) = json.loads(alignkit("plan", file, "--json").out)
+    assert planned["gate"] == []
