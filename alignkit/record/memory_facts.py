@@ -15,9 +15,10 @@ class MemoryGrowth(Stored):
     halves: tuple[Estimate, Estimate]
     """Bytes an epoch, over the first and the second half; a middle epoch belongs to both."""
     floor: Real | None
-    """Bytes an epoch that a process which keeps nothing may rise by here, the high end of its
-    interval, and at least 0: a smaller leak is not seen. ``None`` if that interval is not known."""
+    """Bytes an epoch that a process which keeps nothing may rise by here: the high end of its
+    interval, and at least 1 MB over all epochs. A smaller leak is not seen. ``None`` if that
+    interval is not known."""
     leak: bool | None
-    """``None`` if that cannot be told."""
+    """``None`` if it is not known."""
     reason: str
-    """Why it is one, why none is shown, or why it cannot be told."""
+    """Why it is one, why none is shown, or why that is not known."""

@@ -1,30 +1,16 @@
-"""The process of one serving option, so that its memory and its faults are its own.
-
-It is started afresh, not forked: nothing that the caller has in memory counts as the option's. It
-is held to the bench's CPUs before it imports anything, since libraries start as many threads as
-there are CPUs.
-"""
+"""The process of one serving option, so that its memory and its faults are its own."""
 
 from __future__ import annotations
 
-import ctypes
-import os
-import signal
-import socket
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from alignkit.isolation import WARM_UP_SECONDS
-from alignkit.isolation.worker_process import how_died
-from alignkit.isolation.zygote import PR_SET_PDEATHSIG
-from alignkit.outcome import Failed, Measured, capture
+from alignkit.outcome import Failed, Measured
+from alignkit.serve.answering_process import AnsweringProcess, answer_requests
 from alignkit.serve.closed_loop import PATIENCE
 from alignkit.serve.cpu_use import peak_bytes
 from alignkit.serve.memory_growth import held_bytes
@@ -33,37 +19,12 @@ from alignkit.serve.serving import LoopTimes, Server, Serving
 Request = Literal["open", "round", "peak"]
 
 
-class OptionProcess(AbstractContextManager["OptionProcess"]):
+class OptionProcess(AnsweringProcess):
     """A serving option in a process of its own, which the context manager ends."""
 
     def __init__(self, cpus: Sequence[int]) -> None:
         """Start it on these CPUs; without any, on those of the caller."""
-        ours, theirs = socket.socketpair()
-        held = f"os.sched_setaffinity(0, {set(cpus)!r}); " if cpus else ""
-        program = (
-            f"import os, sys; {held}sys.path[:] = {sys.path!r}; "
-            f"from alignkit.serve.option_process import serve; serve({theirs.fileno()})"
-        )
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - this Python, this program
-                [sys.executable, "-c", program],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=self._output,
-                stderr=self._output,
-            )
-        self._channel = Connection(ours.detach())
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the process, whatever it does; nothing happens if it has ended."""
-        self._process.kill()
-        self._process.wait()
-        self._channel.close()
-        self._output.close()
+        super().__init__(cpus, __name__)
 
     def open(self, serving: Serving) -> Measured[dict[str, str]] | Failed:
         """Load the option's model; return what its session says of itself."""
@@ -89,28 +50,13 @@ class OptionProcess(AbstractContextManager["OptionProcess"]):
         return held_bytes(self._process.pid)
 
     def _asked(self, request: Request, *values: Any, seconds: float) -> Any:
-        try:
-            self._channel.send((request, *values))
-            if self._channel.poll(seconds):
-                return self._channel.recv()
-        except (EOFError, ConnectionResetError, BrokenPipeError):
-            return Failed(how_died(self._process.wait(), self._output.fileno()), "")
-        return Failed(f"timed out: no answer within {seconds:g} s", "")
+        return self.asked(request, *values, seconds=seconds)
 
 
 def serve(channel: int) -> NoReturn:
     """Answer the requests of an `OptionProcess` until its end of the channel is closed."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # the caller's to handle, who ends this process
-        signal.signal(number, signal.SIG_IGN)
-    # a caller that is killed ends nothing
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    server: list[Server] = []
-    with Connection(channel) as caller, ExitStack() as opened, suppress(EOFError):
-        while True:
-            caller.send(capture(partial(_answered, server, opened, *caller.recv())))
-    # a client that hangs must not keep the process
-    os._exit(0)
+    opened = ExitStack()
+    answer_requests(channel, partial(_answered, [], opened), opened)
 
 
 def _answered(server: list[Server], opened: ExitStack, request: Request, *values: Any) -> Any:

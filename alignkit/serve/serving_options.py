@@ -147,15 +147,22 @@ def _untimed(evaluation: Evaluation) -> str:
     return SURROGATE_TIME if evaluation.preprocess.surrogate_of and not own else ""
 
 
-def _images(sets: Sets, paths: Iterable[str]) -> tuple[bytes, ...]:
-    """Take images that all usable paths decode, spread evenly over the data set."""
+def shared_images(sets: Sets, paths: Iterable[str], most: int) -> list[int]:
+    """Choose evaluation images that all usable paths decode, spread evenly over the data set.
+
+    Raises `NothingCompared` if there is none.
+    """
     usable = [found for each in paths if (found := sets.usable(each, "eval")) is not None]
     decoded = [each.rows >= 0 for each in usable]
     shared = np.flatnonzero(np.logical_and.reduce(decoded)) if decoded else np.zeros(0, np.int64)
     if not len(shared):
         raise NothingCompared("there is no evaluation image that every path decodes")
-    spread = np.unique(np.linspace(0, len(shared) - 1, min(IMAGES, len(shared))).round())
-    return _within(sets.evaluation.read(int(shared[int(each)])) for each in spread)
+    spread = np.unique(np.linspace(0, len(shared) - 1, min(most, len(shared))).round())
+    return [int(shared[int(each)]) for each in spread]
+
+
+def _images(sets: Sets, paths: Iterable[str]) -> tuple[bytes, ...]:
+    return _within(sets.evaluation.read(each) for each in shared_images(sets, paths, IMAGES))
 
 
 def _within(images: Iterable[bytes]) -> tuple[bytes, ...]:

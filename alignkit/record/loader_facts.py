@@ -1,0 +1,144 @@
+"""Document of `alignkit bench --what loader`, `loaders.json`: speed, memory and pixels of loaders.
+
+A loader turns image files into normalised batches, along one path. All read the same files, which
+the system has cached, in the same order, with as many workers. They take turns: an epoch of each is
+a round. Intervals have at least 95 %.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from alignkit.record.memory_facts import MemoryGrowth
+from alignkit.record.path_facts import Environment, PathFacts
+from alignkit.record.stored import Command, Count, Estimate, Real, Stored
+
+LoaderKind = Literal["DataLoader", "MixedLoader", "DALI", "control"]
+"""``control`` reads the files, fills batches of the same shape, and keeps nothing."""
+
+
+class LoaderDrift(Stored):
+    """Pixels of a loader's batches against those of the reference path, on the same images.
+
+    Both are read in grey levels, on a grid of 1/256; normalisation is undone.
+    """
+
+    images: Count
+    identical: Count
+    """Images equal in every value."""
+    mean_abs: Real | None
+    """Mean absolute difference of values."""
+    max_abs: Real
+    share_pixels: Real | None
+    """Share of pixels that differ in any channel."""
+
+
+class LargestBatch(Stored):
+    """The search for the largest batch, each tried in a process of its own."""
+
+    limit: Count
+    """Bytes that the process with its workers may hold; see `MemoryGrowth.held`."""
+    fits: Count | None
+    """Largest batch that was loaded; ``None`` if one image does not fit."""
+    exceeds: Count | None
+    """Smallest batch that was tried and does not fit; ``None`` if the search ended before it."""
+    reason: str
+    """How ``exceeds`` failed, or why the search ended."""
+    tried: tuple[Count, ...]
+    """Batches in the order in which they were tried."""
+
+
+class LoaderRound(Stored):
+    """One epoch of a loader, while no other runs."""
+
+    images: Count
+    """Images in the time. DALI has batches ready when an epoch begins, which are left out."""
+    seconds: Real
+    cpu_seconds: Real
+    """Of the whole epoch: the loader's process and its workers, in the system's ticks."""
+    busy_seconds: Real | None = None
+    """Time that the bench's CPUs computed, for any process; ``None`` where no system tells it."""
+    stolen_seconds: Real | None = None
+    throttled_seconds: Real | None = None
+
+
+class LoaderMemory(Stored):
+    """Memory that a loader's process and its workers hold, in bytes; see `MemoryGrowth.held`."""
+
+    rest: Count
+    """Before the first epoch: Python and libraries."""
+    peak: Count
+    """Greatest of the warm-up, looked at every 20 ms: a shorter peak is missed."""
+    planned: Count
+    """Bound that `alignkit plan` computes for batches that wait, by the same rule."""
+    growth: MemoryGrowth
+
+
+class TimedLoader(Stored):
+    """One loader of one path."""
+
+    path: str
+    kind: LoaderKind
+    state: Literal["measured", "skipped", "failed"]
+    reason: str = ""
+    """Why it was not timed, or not to the end."""
+    throughput: Estimate | None = None
+    """Images a second: median over rounds. ``None`` unless it is measured."""
+    gain: Estimate | None = None
+    """Throughput over that of the reference in the same round, minus 1; median over rounds.
+    ``None`` for the reference."""
+    cpu_ms: Real | None = None
+    """CPU time for an image, milliseconds."""
+    contended: str = ""
+    """Why the figures may be those of a busy machine; empty if nothing tells so."""
+    unwatched: str = ""
+    """Why it is not known whether the machine was busy; empty if it is."""
+    drift: LoaderDrift | None = None
+    drift_reason: str = ""
+    """Why the pixels were not compared."""
+    memory: LoaderMemory | None = None
+    memory_reason: str = ""
+    """Why memory is not known."""
+    largest: LargestBatch | None = None
+    largest_reason: str = ""
+    """Why no largest batch was searched, or the search failed."""
+    effective: dict[str, str] = {}
+    """Versions and numbers of what ran."""
+    rounds: tuple[LoaderRound, ...] = ()
+
+
+class LoaderRecord(Stored):
+    """Loaders of every path of an experiment."""
+
+    format: Literal[1] = 1
+    # 1: 2026-11, first format.
+    kind: Literal["loaders"] = "loaders"
+    alignkit: str
+    """Version that wrote it."""
+    command: Command
+    name: str
+    key: str
+    """Content hash of the plan."""
+    quick: tuple[str, ...] = ()
+    """Each value that ``--quick`` made smaller, in words."""
+    started: str
+    """UTC, ISO 8601."""
+    seconds: Real
+    environment: Environment
+    paths: tuple[PathFacts, ...]
+    cpus: tuple[int, ...]
+    """CPUs that every loader was held to; empty where the system cannot."""
+    cpu_quota: Real | None = None
+    load_before: tuple[Real, ...] = ()
+    """Load of the machine before, over 1, 5 and 15 minutes."""
+    images: Count
+    """Images of an epoch, spread evenly over the evaluation images that every path decodes."""
+    batch: Count
+    workers: Count
+    epochs: Count
+    """Epochs that count, each a round."""
+    warm_up: Count
+    """Epochs before them."""
+    loaders: tuple[TimedLoader, ...]
+    control: MemoryGrowth | None = None
+    """Memory of the A/A: a process that reads the files, fills batches, and keeps nothing."""

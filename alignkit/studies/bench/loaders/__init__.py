@@ -1,0 +1,308 @@
+"""Loaders of every path of an experiment: images a second, memory, largest batch, pixels.
+
+torch's `DataLoader`, alignkit's `MixedLoader` and DALI on the CPU read the same files. Each runs in
+a process of its own on the same CPUs; they take turns, epoch by epoch. No model is needed.
+"""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignkit.compare.order_statistics import percentile
+from alignkit.errors import ConfigError
+from alignkit.findings.environment import environment
+from alignkit.findings.provenance import paths_facts
+from alignkit.machine import available_bytes
+from alignkit.outcome import Failed, Skipped
+from alignkit.plan.forecast import worker_bytes
+from alignkit.plan.plan_keys import keyed_plan
+from alignkit.prepare.prepared_sets import prepare_sets
+from alignkit.record.document import document_text
+from alignkit.record.loader_facts import (
+    LargestBatch,
+    LoaderDrift,
+    LoaderKind,
+    LoaderMemory,
+    LoaderRecord,
+    TimedLoader,
+)
+from alignkit.serve.cpu_use import chosen_cpus, contention, cpu_quota, load_average
+from alignkit.serve.memory_growth import memory_growth
+from alignkit.serve.serving_options import shared_images
+from alignkit.stored_file import write_atomically
+from alignkit.studies.bench.frontier import gain_over, over_rounds
+from alignkit.studies.bench.loaders.largest_batch import (
+    TrialFailed,
+    attempt_in_process,
+    largest_batch,
+)
+from alignkit.studies.bench.loaders.loader_kinds import LoaderOption
+from alignkit.studies.bench.loaders.loader_rounds import WARM_UP, RunLoader, run_loaders
+from alignkit.text.numbers import megabytes
+from alignkit.torch_settings import usable_cpus
+from alignkit.version import __version__
+
+if TYPE_CHECKING:
+    from alignkit.experiment.experiment import Experiment
+    from alignkit.prepare.prepared_sets import Sets
+    from alignkit.preprocess import Preprocess
+    from alignkit.record.memory_facts import MemoryGrowth
+    from alignkit.workspace import Context
+
+KINDS: tuple[LoaderKind, ...] = ("DataLoader", "MixedLoader", "DALI")
+EPOCHS = 12
+"""Epochs that count: in each half there are enough for an interval of its own."""
+_VARIES = "its images differ in size, and are no batch"
+_UNKNOWN_MEMORY = "this system does not tell how much memory processes hold"
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderLoad:
+    """The work that every loader gets."""
+
+    images: int = 200
+    """Of an epoch, at most."""
+    batch: int = 16
+    epochs: int = EPOCHS
+    workers: int | None = None
+    """``None`` for one of each CPU."""
+    memory: int | None = None
+    """Bytes in which the largest batch is searched; ``None`` for no search."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderResult:
+    """A bench of loaders and the folder that it is stored in."""
+
+    record: LoaderRecord
+    folder: Path
+
+
+def bench_loaders(
+    experiment: Experiment,
+    context: Context,
+    load: LoaderLoad,
+    *,
+    cpus: int | None,
+    words: Sequence[str],
+) -> LoaderResult:
+    """Time the loaders of every path of an experiment; store the record.
+
+    ``words`` are the command as it was called. Raises `ConfigError` for more CPUs or memory than
+    there are and for too few images, `NothingCompared` without an image that every path decodes.
+    """
+    started, clock = datetime.now(UTC), time.monotonic()
+    held, before = chosen_cpus(cpus), load_average()
+    _require_memory(load)
+    workers = load.workers or len(held) or usable_cpus()
+    plan = keyed_plan(experiment, context.workspace)
+    sets = prepare_sets(
+        plan.preprocesses, plan.samples("train"), plan.samples("eval"), context, trains=False
+    )
+    chosen = shared_images(sets, {each.name for each in plan.preprocesses}, load.images)
+    stamp = started.strftime("%Y%m%dT%H%M%SZ")
+    folder = context.workspace.run_folder(experiment.name, plan.key) / f"loaders-{stamp}"
+    with tempfile.TemporaryDirectory(prefix="alignkit-loaders-") as scratch:
+        files = _written(sets, chosen, Path(scratch))
+        reference = _reference(sets, plan.reference, chosen, Path(scratch))
+        options = [
+            LoaderOption(kind, path, files, load.batch, workers)
+            for path in plan.preprocesses
+            for kind in KINDS
+        ]
+        _require_batches(load, options, len(files))
+        control = LoaderOption("control", plan.reference, files, load.batch, workers)
+        ready = [each for each in options if not _unusable(sets, each)]
+        ran = run_loaders([control, *ready], load.epochs, held, reference, context.progress)
+        by_option = {id(each.option): each for each in ran}
+        first = by_option.get(id(options[0]))
+        facts = []
+        for option in options:
+            own = by_option.get(id(option)) or _not_run(option, _unusable(sets, option))
+            searched, why = _searched(own, load, held, context)
+            facts.append(_facts(own, first, ran[0], len(held), searched, why))
+    record = LoaderRecord(
+        alignkit=__version__,
+        command=shlex.join(words),
+        name=experiment.name,
+        key=plan.key,
+        quick=experiment.quick,
+        started=started.isoformat(timespec="milliseconds"),
+        seconds=round(time.monotonic() - clock, 1),
+        environment=environment(),
+        paths=paths_facts(plan.preprocesses, experiment.entries),
+        cpus=held,
+        cpu_quota=cpu_quota(),
+        load_before=before,
+        images=len(files),
+        batch=load.batch,
+        workers=workers,
+        epochs=load.epochs,
+        warm_up=WARM_UP,
+        loaders=tuple(facts),
+        control=_growth(ran[0], ran[0]),
+    )
+    write_atomically(folder / "loaders.json", document_text(record))
+    return LoaderResult(record, folder)
+
+
+def _require_memory(load: LoaderLoad) -> None:
+    free = available_bytes()
+    if load.memory is not None and free is not None and load.memory > free:
+        raise ConfigError(
+            f"--memory {megabytes(load.memory)}: {megabytes(free)} are available; give less"
+        )
+
+
+def _require_batches(load: LoaderLoad, options: Sequence[LoaderOption], images: int) -> None:
+    # an epoch must be longer than the batches that are ready before it
+    least = load.batch * (max(each.left_ready for each in options) + 2)
+    if images < least:
+        raise ConfigError(
+            f"--batch {load.batch}: an epoch of {images} images is too short, as DALI has 3 "
+            f"batches ready before it begins; give at most --batch {max(1, images // 5)}, or more "
+            "images"
+        )
+
+
+def _written(sets: Sets, chosen: Sequence[int], folder: Path) -> tuple[str, ...]:
+    """Write the encoded images, one file each; so the system has them all in its cache."""
+    files = []
+    for place, index in enumerate(chosen):
+        file = folder / f"{place:06}.image"
+        file.write_bytes(sets.evaluation.read(index))
+        files.append(str(file))
+    return tuple(files)
+
+
+def _reference(sets: Sets, path: Preprocess, chosen: Sequence[int], folder: Path) -> Path:
+    """Write the reference path's pixels of these images: (images, h, w, 3)."""
+    import numpy as np
+
+    file = folder / "reference.npy"
+    prepared = sets.evaluated(path.name)
+    if path.varies:
+        raise ConfigError(f"{path.name}: {_VARIES}; leave 'auto' out")
+    np.save(file, prepared.pixels[prepared.rows[list(chosen)]])
+    return file
+
+
+def _unusable(sets: Sets, option: LoaderOption) -> Skipped | Failed | None:
+    """Return why a loader is not run, if so."""
+    ended = sets.prepared[option.preprocess.name, "eval"]
+    if isinstance(ended, Skipped | Failed):
+        return ended
+    return Skipped(_VARIES) if option.preprocess.varies else None
+
+
+def _not_run(option: LoaderOption, why: Skipped | Failed | None) -> RunLoader:
+    if isinstance(why, Failed):
+        return RunLoader(option, "failed", why.message)
+    return RunLoader(option, "skipped", why.reason if why else "")
+
+
+def _searched(
+    own: RunLoader, load: LoaderLoad, cpus: Sequence[int], context: Context
+) -> tuple[LargestBatch | None, str]:
+    """Search the largest batch; return it, or why there is none."""
+    if own.state != "measured":
+        return None, own.reason
+    if load.memory is None:
+        return None, "not searched: --memory 4GB, for example, searches it"
+    if own.rest is None:
+        return None, _UNKNOWN_MEMORY
+    attempt = attempt_in_process(own.option, load.memory, cpus)
+    title = f"{own.option.preprocess.title} {own.option.kind}"
+    with context.progress.stage("largest batch", 1, title) as stage:
+        try:
+            found = largest_batch(attempt, load.memory, load.batch)
+        except TrialFailed as error:
+            return None, str(error)
+        stage.advance()
+    return found, ""
+
+
+def _facts(
+    own: RunLoader,
+    first: RunLoader | None,
+    control: RunLoader,
+    cpus: int,
+    largest: LargestBatch | None,
+    largest_reason: str,
+) -> TimedLoader:
+    option = own.option
+    plain = TimedLoader(
+        path=option.preprocess.name, kind=option.kind, state=own.state, reason=own.reason,
+        effective=own.effective,
+    )  # fmt: skip
+    if own.state != "measured":
+        return plain
+    used = sum(each.cpu_seconds for each in own.rounds)
+    contended, unwatched = contention(own.windows, own=used, cpus=cpus)
+    rates = _rates(own)
+    drift, drift_reason = _drift(own)
+    memory, memory_reason = _memory(own, control)
+    gain = None
+    if own is not first:
+        paired = first is not None and len(first.rounds) == len(rates)
+        gain = gain_over(rates, _rates(first)) if first and paired else None
+    return plain.model_copy(
+        update={
+            "throughput": over_rounds(percentile(rates, 50), len(rates)),
+            "gain": gain,
+            "cpu_ms": 1000 * used / (len(rates) * len(option.files)),
+            "contended": contended,
+            "unwatched": unwatched,
+            "drift": drift,
+            "drift_reason": drift_reason,
+            "memory": memory,
+            "memory_reason": memory_reason,
+            "largest": largest,
+            "largest_reason": largest_reason,
+            "rounds": tuple(own.rounds),
+        }
+    )
+
+
+def _rates(own: RunLoader) -> tuple[float, ...]:
+    return tuple(each.images / each.seconds for each in own.rounds)
+
+
+def _drift(own: RunLoader) -> tuple[LoaderDrift | None, str]:
+    if own.pixels is None or isinstance(own.pixels, Failed):
+        return None, own.pixels.message if own.pixels else own.reason
+    sums = own.pixels.value
+    found = LoaderDrift(
+        images=sums.images,
+        identical=sums.identical,
+        mean_abs=sums.mean_abs,
+        max_abs=sums.max_abs,
+        share_pixels=sums.share_differing,
+    )
+    return found, ""
+
+
+def _memory(own: RunLoader, control: RunLoader) -> tuple[LoaderMemory | None, str]:
+    growth = _growth(own, control)
+    if own.rest is None or growth is None:
+        return None, _UNKNOWN_MEMORY
+    option = own.option
+    height, width = option.preprocess.size
+    image = height * width * 3 * 4
+    # the batches that wait, and the one that the loop has
+    planned = worker_bytes(image, batch=option.batch, workers=1, prefetch=option.ready_batches + 1)
+    return LoaderMemory(rest=own.rest, peak=own.peak, planned=planned, growth=growth), ""
+
+
+def _growth(own: RunLoader, control: RunLoader) -> MemoryGrowth | None:
+    held, other = ([one for one in each.held if one is not None] for each in (own, control))
+    if not held or len(held) < len(own.held):
+        return None
+    return memory_growth(held, other)
