@@ -6,8 +6,8 @@ One series shows a *leak* if it rises by more than the noise, and goes on rising
 - the interval of its slope lies above 0;
 - it lies above the slopes that a control may have: a process that does the same and keeps nothing
   (A/A), whose memory moves as the allocator likes;
-- in all it is at least 1 MB: allocators take memory in steps (glibc 132 KB, for each of its arenas),
-  so that a smaller rise may be a few of them, and a smaller leak needs more epochs to be seen;
+- in all it is at least 1 MB: allocators take memory in steps (glibc 132 KB, for each arena). A
+  smaller rise may be a few of them, and a smaller leak needs more epochs to be seen;
 - each half of the epochs shows the same by itself, and the second no less than the first: an
   allocator that fills its pools, or a buffer that is made late, rises for a while or once.
 

@@ -54,7 +54,17 @@ def test_every_command_and_its_options_exist(command):
 def test_every_option_that_is_mentioned_exists(option):
     helps = [
         CliRunner().invoke(app, [*words.split(), "--help"]).output
-        for words in ("run", "check", "diff", "gate", "calibrate", "report", "match", "tolerance")
+        for words in (
+            "run",
+            "check",
+            "diff",
+            "gate",
+            "calibrate",
+            "report",
+            "match",
+            "tolerance",
+            "bench",
+        )
     ]
     assert any(option in told for told in helps)
 

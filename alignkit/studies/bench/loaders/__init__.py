@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from alignkit.record.memory_facts import MemoryGrowth
     from alignkit.workspace import Context
 
-KINDS: tuple[LoaderKind, ...] = ("DataLoader", "MixedLoader", "DALI")
+TIMED_KINDS: tuple[LoaderKind, ...] = ("DataLoader", "MixedLoader", "DALI")
 EPOCHS = 12
 """Epochs that count: in each half there are enough for an interval of its own."""
 _VARIES = "its images differ in size, and are no batch"
@@ -115,7 +115,7 @@ def bench_loaders(
         options = [
             LoaderOption(kind, path, files, load.batch, workers)
             for path in plan.preprocesses
-            for kind in KINDS
+            for kind in TIMED_KINDS
         ]
         _require_batches(load, options, len(files))
         control = LoaderOption("control", plan.reference, files, load.batch, workers)

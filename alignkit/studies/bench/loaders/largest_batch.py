@@ -23,15 +23,16 @@ from alignkit.text.numbers import megabytes
 if TYPE_CHECKING:
     from alignkit.studies.bench.loaders.loader_kinds import LoaderOption
 
-MOST = 8192
+LARGEST_TRIED = 8192
 """Batch from which on the search ends: larger ones are of no use, and take long to fill."""
 _NEAR = 16
 """The search ends within this part of the batch that fits."""
 _NO_MEMORY = re.compile(
     r"MemoryError|bad_alloc|out of memory|not enough memory|can't allocate memory"
-    r"|Cannot allocate memory|[Ii]nsufficient shared memory|killed by signal: (Killed|Bus error)"
+    r"|Cannot allocate memory|killed by signal: (Killed|Bus error)|crashed: SIGBUS"
 )
-"""Words of Python, C++, this module, torch and the system for memory that ran out."""
+"""Words of Python, C++, this room, torch and the system for memory that ran out. A bus error is
+that of shared memory, of which a container may have 64 MB."""
 Trial = Callable[[int], "Measured[None] | Failed"]
 
 
@@ -56,7 +57,9 @@ class _Search:
         return False
 
 
-def largest_batch(attempt: Trial, limit: int, first: int, most: int = MOST) -> LargestBatch:
+def largest_batch(
+    attempt: Trial, limit: int, first: int, most: int = LARGEST_TRIED
+) -> LargestBatch:
     """Search the largest batch that ``attempt`` loads; raises `TrialFailed` for other failures.
 
     ``limit`` is the memory in bytes, ``first`` the batch to begin with.

@@ -6,9 +6,11 @@ itself, so that only the geometry, the filter and the normalisation of a path ar
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from multiprocessing import active_children
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,13 +19,15 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from alignkit.decoders import DECODERS
-from alignkit.errors import DataError
+from alignkit.errors import DataError, WorkerError
 from alignkit.loader import MixedLoader, collate_encoded
 from alignkit.plugins import name_of
 from alignkit.prepare import prepare_one
 from alignkit.resizers import RESIZERS
 
 if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
     from alignkit.preprocess import Preprocess
     from alignkit.record.loader_facts import LoaderKind
 
@@ -134,10 +138,26 @@ class _TorchLoader:
         )
 
     def epoch(self) -> Iterator[torch.Tensor]:
-        return iter(self._loader)
+        batches = iter(self._loader)
+        workers = active_children()
+        try:
+            yield from batches
+        except RuntimeError as error:
+            # torch names the signal of a worker only if it learns of its death by the signal
+            if deaths := [_signal(each) for each in workers if (each.exitcode or 0) < 0]:
+                raise WorkerError(f"{error}: {deaths[0]}") from error
+            raise
 
     def facts(self) -> dict[str, str]:
         return {"torch": torch.__version__, "prefetch_factor": str(_PREFETCH)}
+
+
+def _signal(worker: BaseProcess) -> str:
+    number = -(worker.exitcode or 0)
+    # nobody else kills it
+    if number == signal.SIGKILL:
+        return "out of memory: killed by the system"
+    return f"crashed: {signal.Signals(number).name}"
 
 
 class _MixedThreads:

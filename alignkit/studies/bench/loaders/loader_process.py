@@ -33,7 +33,7 @@ around 2.6, the greatest usual value of a normalised image."""
 _IDLE_SECONDS = 0.3
 _IDLE_SHARE = 0.2
 """A loader whose processes compute in less than this share of that time waits for the loop."""
-Request = Literal["open", "epoch", "drift", "fill"]
+_Request = Literal["open", "epoch", "drift", "fill"]
 
 
 class LoadedEpoch(NamedTuple):
@@ -77,7 +77,7 @@ class LoaderProcess(AnsweringProcess):
 
     def _asked(
         self,
-        request: Request,
+        request: _Request,
         *values: Any,
         seconds: float,
         watch: Callable[[int], str] | None = None,
@@ -96,7 +96,7 @@ class _Open:
     loader: Loader
 
 
-def _answered(opened: list[_Open], request: Request, *values: Any) -> Any:
+def _answered(opened: list[_Open], request: _Request, *values: Any) -> Any:
     if request == "open":
         from alignkit.studies.bench.loaders.loader_kinds import open_loader
 

@@ -1,0 +1,96 @@
+"""The tables of a bench of loaders, from a record made by hand."""
+
+from pathlib import Path
+
+from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.findings.environment import environment
+from alignkit.findings.provenance import path_facts
+from alignkit.preprocess import Preprocess, Resize
+from alignkit.record import Estimate
+from alignkit.record.loader_facts import (
+    LargestBatch,
+    LoaderDrift,
+    LoaderMemory,
+    LoaderRecord,
+    LoaderRound,
+    TimedLoader,
+)
+from alignkit.record.memory_facts import MemoryGrowth
+from alignkit.resizers.opencv import OpenCVResizer
+from alignkit.studies.bench.loaders.loader_text import loader_text
+from alignkit.text.numbers import DASH
+
+PATH = Preprocess("opencv", OpenCVDecoder(), Resize(OpenCVResizer(), (32, 32)))
+SLOPE = Estimate(1_040_000.0, 990_000.0, 1_100_000.0)
+LEAKS = MemoryGrowth(
+    held=(1, 2), slope=SLOPE, halves=(SLOPE, SLOPE), floor=90_000, leak=True, reason="steady"
+)
+NOTHING = Estimate(0.0, -2000.0, 2000.0)
+QUIET = LEAKS.model_copy(update={"slope": NOTHING, "leak": False, "reason": "the interval holds 0"})
+
+
+def loader(kind: str, **facts: object) -> TimedLoader:
+    given = {
+        "state": "measured",
+        "throughput": Estimate(812.4, 800, 830.2),
+        "cpu_ms": 1.25,
+        "drift": LoaderDrift(
+            images=200, identical=12, mean_abs=0.1234, max_abs=10, share_pixels=0.25
+        ),
+        "memory": LoaderMemory(
+            rest=300_000_000, peak=410_000_000, planned=48_000_000, growth=QUIET
+        ),
+        "largest_reason": "not searched: --memory 4GB, for example, searches it",
+        "rounds": (LoaderRound(images=200, seconds=0.25, cpu_seconds=0.5),),
+    }
+    return TimedLoader(path="opencv", kind=kind, **(given | facts))
+
+
+def shown(*loaders: TimedLoader) -> str:
+    record = LoaderRecord(
+        alignkit="1", command="alignkit bench f.yaml --what loader", name="f", key="k",
+        started="2026-11-23T21:00:00.000+00:00", seconds=1, environment=environment(),
+        paths=(path_facts(PATH),), cpus=(0, 1), images=200, batch=16, workers=2, epochs=12,
+        warm_up=2, loaders=loaders, control=QUIET,
+    )  # fmt: skip
+    assert LoaderRecord.model_validate_json(record.model_dump_json()) == record
+    lines = loader_text(record, Path("folder")).splitlines()
+    return "\n".join(" ".join(each.split()) for each in lines)
+
+
+def test_every_number_stands_in_its_table():
+    text = shown(
+        loader("DataLoader"),
+        loader("MixedLoader", gain=Estimate(0.5, 0.4, 0.625), contended="others took 9 %"),
+    )
+    lines = {tuple(each.split())[:3]: each for each in text.splitlines() if "▸" in each}
+    assert "16 a batch; 12 epochs in turn after 2 of warm-up" in text
+    assert "2 worker processes or threads; 200 images in the system's cache" in text
+    assert "812 [800, 830]" in text
+    assert "+50.0 % [+40.0, +62.5]" in text
+    assert "contended: others took 9 %" in text
+    assert "12 of 200 0.123 10.00 25.0 %" in text
+    assert "410.0 MB (+110.0 MB)" in text
+    assert "48.0 MB" in text
+    assert "none shown: the interval holds 0" in text
+    assert "largest batch: not searched: --memory 4GB" in text
+    assert len(lines) == 2
+
+
+def test_a_leak_a_largest_batch_and_a_loader_that_is_missing():
+    memory = LoaderMemory(rest=1_000_000, peak=2_000_000, planned=3_000_000, growth=LEAKS)
+    found = LargestBatch(
+        limit=4_000_000_000, fits=1500, exceeds=1536, tried=(16,),
+        reason="out of memory: it held 4000.1 MB",
+    )  # fmt: skip
+    text = shown(
+        loader("DataLoader", memory=memory, largest=found, largest_reason=""),
+        loader("MixedLoader", largest=found.model_copy(update={"fits": None, "exceeds": 1})),
+        TimedLoader(path="opencv", kind="DALI", state="skipped", reason="it is not installed"),
+    )
+    assert "+1.04 MB [+0.99, +1.10]" in text
+    assert "leak: steady" in text
+    assert "largest batch in 4000.0 MB" in text
+    assert "1 500 1 536 (out of memory: it held 4000.1 MB)" in text
+    assert f"{DASH} 1 (out of memory" in text
+    assert "skipped  opencv ▸ DALI: it is not installed" in text

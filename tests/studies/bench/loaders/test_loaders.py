@@ -1,0 +1,179 @@
+"""Whole benches of loaders by the command: a planted leak, faults, pixels, memory."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.decoders.pillow import PillowDecoder
+from alignkit.extras import missing_library
+from alignkit.preprocess import Preprocess, Resize
+from alignkit.resizers.opencv import OpenCVResizer
+from alignkit.resizers.pillow import PillowResizer
+from tests import outside
+from tests.photos import encoded, whole_photo
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the memory"),
+]
+ROOT = Path(__file__).parents[4]
+IMAGES, BATCH = 40, 4
+LEAK, EVERY = 122 * 4096, 20
+"""Bytes that a process keeps every so many images: 1 MB an epoch, in one process or two."""
+DECODER = f'''\
+import mmap
+import os
+from dataclasses import dataclass
+from itertools import count
+from threading import Lock
+from typing import ClassVar
+
+from alignkit.decoders import Decoded
+from alignkit.decoders.opencv import OpenCVDecoder
+
+KEPT, NUMBERS, ONE = [], count(1), Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """OpenCV, with a leak or a fault in a process of a loader."""
+
+    orients: ClassVar[bool] = False
+    leaks: bool = False
+    dies: bool = False
+
+    def decode(self, encoded: bytes) -> Decoded:
+        with ONE:
+            number = next(NUMBERS)
+        if self.leaks and number % {EVERY} == 0:
+            memory = mmap.mmap(-1, {LEAK}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            memory.write(b"1" * {LEAK})
+            KEPT.append(memory)
+        # the images are prepared before, by processes that load no torch
+        if self.dies and number > 60 and "torch" in __import__("sys").modules:
+            os.abort()
+        return OpenCVDecoder().decode(encoded)
+
+    def version(self) -> str:
+        return OpenCVDecoder().version()
+'''
+FILE = """\
+name: planted
+data: {{name: images, root: {root}}}
+preprocess:
+{paths}
+"""
+OPENCV = "resize: {name: opencv, size: 48}"
+PLAIN = f"  plain: {{decode: opencv, {OPENCV}}}"
+
+
+@pytest.fixture
+def bench(tmp_path):
+    """Write the file with these paths, and call the command on it."""
+    site, root = tmp_path / "site", tmp_path / "images"
+    site.mkdir()
+    root.mkdir()
+    (site / "planted.py").write_text(DECODER)
+    outside.installed(site, "alignkit-planted", {"planted": "planted:Planted"})
+    photo = whole_photo("china")
+    for number in range(IMAGES):
+        (root / f"{number:02}.jpg").write_bytes(encoded(np.roll(photo[::3, ::3], number, axis=1)))
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
+
+    def call(*words: object, paths: tuple[str, ...], code: int = 0) -> dict:
+        (tmp_path / "planted.yaml").write_text(FILE.format(root=root, paths="\n".join(paths)))
+        command = ["bench", "planted.yaml", "--what", "loader", "--json", "--quiet"]
+        command += ["--batch", BATCH, *words]
+        done = subprocess.run(
+            [sys.executable, "-m", "alignkit", *map(str, command)],
+            env=environment, cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+        return json.loads(done.stdout)
+
+    return call
+
+
+def loaders(record: dict, kind: str = "") -> dict:
+    return {
+        (each["path"], each["kind"]): each
+        for each in record["loaders"]
+        if each["kind"] == kind or (not kind and each["kind"] != "DALI")
+    }
+
+
+def test_a_planted_leak_is_found_and_none_where_none_is(bench):
+    leaking = f"  leaking: {{decode: {{name: planted, leaks: true}}, {OPENCV}}}"
+    record = bench("--workers", 2, "--epochs", 12, paths=(PLAIN, leaking))
+    found = {name: each["memory"]["growth"] for name, each in loaders(record).items()}
+    for kind in ("DataLoader", "MixedLoader"):
+        growth = found["leaking", kind]
+        assert growth["leak"], growth
+        # a twentieth for the growth of the loader itself
+        assert growth["slope"]["low"] - 50_000 <= 1e6 <= growth["slope"]["high"] + 50_000
+        assert found["plain", kind]["leak"] is False, found["plain", kind]
+    assert record["control"]["leak"] is False
+
+
+def test_pixels_speed_and_memory_are_those_of_other_computations(bench, tmp_path):
+    pillow = "  pillow: {decode: pillow, resize: {name: pillow, size: 48}}"
+    words = ("--workers", 1, "--epochs", 3, "--memory", "1GB")
+    record = bench(*words, paths=(PLAIN, pillow))
+    sides = {
+        "plain": Preprocess("a", OpenCVDecoder(), Resize(OpenCVResizer(), (48, 48))),
+        "pillow": Preprocess("b", PillowDecoder(), Resize(PillowResizer(), (48, 48))),
+    }
+    files = [file.read_bytes() for file in sorted((tmp_path / "images").iterdir())]
+    pixels = {
+        name: np.stack([path.taps(each).last for each in files]).astype(int)
+        for name, path in sides.items()
+    }
+    for (path, kind), each in loaders(record).items():
+        off = np.abs(pixels[path] - pixels["plain"])
+        drift = each["drift"]
+        assert drift["images"] == IMAGES
+        assert drift["identical"] == sum(not one.any() for one in off)
+        assert drift["mean_abs"] == pytest.approx(off.mean())
+        assert drift["max_abs"] == off.max()
+        assert drift["share_pixels"] == pytest.approx(off.any(axis=3).mean())
+        speeds = [one["images"] / one["seconds"] for one in each["rounds"]]
+        assert len(speeds) == 3
+        assert each["throughput"]["value"] == np.median(speeds)
+        assert (each["gain"] is None) == ((path, kind) == ("plain", "DataLoader"))
+        memory, largest = each["memory"], each["largest"]
+        image = 48 * 48 * 3 * 4
+        waiting = 2 if kind == "DataLoader" else 4
+        assert memory["planned"] == (waiting + 1) * BATCH * image
+        assert memory["peak"] > memory["rest"] > 50e6
+        # so many images wait, and must be in memory
+        assert largest["fits"] * (waiting + 1) * image < 1e9
+        assert largest["fits"] > 100
+        assert largest["reason"].startswith(("out of memory: it held 1", "larger batches than"))
+
+
+def test_a_fault_of_one_loader_leaves_the_others(bench):
+    dying = f"  dying: {{decode: {{name: planted, dies: true}}, {OPENCV}}}"
+    record = bench("--workers", 1, "--epochs", 2, paths=(PLAIN, dying), code=3)
+    found = loaders(record)
+    states = {(path, each["state"]) for (path, _), each in found.items()}
+    assert states == {("plain", "measured"), ("dying", "failed")}
+    assert "crashed: SIGABRT" in found["dying", "MixedLoader"]["reason"]
+    reason = found["dying", "DataLoader"]["reason"]
+    assert "DataLoader worker" in reason
+    # torch's word for the signal, or ours where torch does not know it
+    assert "Aborted" in reason or "SIGABRT" in reason
+
+
+@pytest.mark.skipif(bool(missing_library("nvidia.dali")), reason="needs the extra dali")
+def test_a_pipeline_of_dali_gives_the_pixels_of_the_path_of_its_operators(bench):
+    paths = ("  dali: {preset: dali-resnet, size: 48}", PLAIN)
+    record = bench("--workers", 2, "--epochs", 3, paths=paths)
+    found = loaders(record, "DALI")["dali", "DALI"]
+    assert found["state"] == "measured"
+    assert found["drift"]["identical"] == IMAGES
