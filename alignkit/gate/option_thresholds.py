@@ -75,8 +75,8 @@ def _of_option(
         limit = rounded_up(SLACK * (noise if leaks else max(noise, high)))
         yield Proposal(
             f"{{metric: memory.growth{where}, fail: {limit:g}}}",
-            f"{'leaks up to' if leaks else 'grows by at most'} {significant(high)} KB "
-            f"a request today, the reference grows by at most {significant(noise)}",
+            f"{'leaks up to' if leaks else 'grows by at most'} {significant(high)} KB a request "
+            f"today; {significant(noise)} may be noise",
         )
 
 
