@@ -7,17 +7,31 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from alignkit.cli.arguments import Cells, Files, Json, Overrides, Quick, Reports, print_error
+from alignkit.cli.arguments import (
+    Cells,
+    Files,
+    Json,
+    Overrides,
+    ProgressOption,
+    Quick,
+    Quiet,
+    Reports,
+    display,
+    print_error,
+)
 from alignkit.errors import AlignkitError, worst
 from alignkit.progress import duration
 from alignkit.text import columns
 from alignkit.text.numbers import listed
+from alignkit.torch_settings import usable_cpus
+from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
+    from alignkit.experiment.experiment import Experiment
     from alignkit.place import Place
     from alignkit.plan import Plan
     from alignkit.plan.forecast import Forecast, Memory, Outlook
@@ -31,17 +45,28 @@ def plan(
     cells: Cells = [],  # noqa: B006
     quick: Quick = False,
     reports: Reports = Path("reports"),
+    probe: Annotated[
+        int | None,
+        typer.Option(
+            "--probe",
+            metavar="N",
+            min=8,
+            help="First do the work on N images, which tells how long all of them take.",
+        ),
+    ] = None,
     as_json: Json = False,
+    progress: ProgressOption = "auto",
+    quiet: Quiet = False,
 ) -> None:
     """Show the work of a run without doing it.
 
     Lists every preparation, training, cell, attribution and pixel comparison as cached, to run (and
-    why) or impossible (and why).
+    why) or impossible (and why). --probe N does the work of a small part first, as `run --quick`
+    does, and stores it.
     """
     from alignkit.experiment import load_experiment
     from alignkit.plan.forecast import forecast
     from alignkit.plan.plan_keys import keyed_plan
-    from alignkit.workspace import Workspace
 
     # a mistake in one file does not hide the plans of the others
     codes = []
@@ -50,9 +75,10 @@ def plan(
         try:
             # only read: what is stored there decides what a run would repeat
             workspace = Workspace(reports)
-            planned = keyed_plan(
-                load_experiment(file, overrides, quick=quick), workspace, cells=cells
-            )
+            experiment = load_experiment(file, overrides, quick=quick)
+            if probe is not None:
+                _probe(experiment, probe, Context(workspace, display(progress, quiet=quiet)), cells)
+            planned = keyed_plan(experiment, workspace, cells=cells)
             planned_files.append((planned, forecast(planned, workspace)))
         except AlignkitError as error:
             codes.append(print_error(error, file))
@@ -61,6 +87,18 @@ def plan(
     elif planned_files:
         print("\n\n".join(_as_text(*each) for each in planned_files))
     raise typer.Exit(worst(codes))
+
+
+def _probe(experiment: Experiment, images: int, context: Context, cells: Sequence[str]) -> None:
+    """Do the work of a small part and store it, so that its pace is known.
+
+    A quarter of it comes first: it pays for starting the libraries.
+    """
+    from alignkit.experiment import first_look
+    from alignkit.gate import run_or_check
+
+    for part in (images // 4, images):
+        run_or_check(first_look(experiment, part), context, cells=cells)
 
 
 def _as_text(planned: Plan, expected: Forecast) -> str:
@@ -105,6 +143,7 @@ def _pixels(planned: Plan, expected: Forecast) -> list[str]:
         f"images     {images}",
         f"rules      {rules}",
         f"time       {_time(planned, expected)}",
+        *_cores(expected),
         f"disk       {_disk(expected)}",
     ]
 
@@ -134,6 +173,7 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         *_advice(planned),
         *(f"gate       {each}" for each in _gate_alone(planned)),
         f"time       {_time(planned, expected)}",
+        *_cores(expected),
         f"disk       {_disk(expected)}",
         *_identities(needed := memory(planned)),
         f"memory     {_memory(needed)}",
@@ -294,6 +334,14 @@ def _time(planned: Plan, expected: Forecast) -> str:
     return missing + ("" if small else "; `alignkit run --quick` measures it in a first look")
 
 
+def _cores(expected: Forecast) -> list[str]:
+    """Give the time in core-hours, which machines are paid by; empty where it is not known."""
+    if not (found := expected.core_seconds):
+        return []
+    hours = f"{found / 3600:.2g}" if found < 360_000 else f"{found / 3600:,.0f}"
+    return [f"cores      about {hours} core-hours: {usable_cpus()} CPUs for that time"]
+
+
 def _disk(expected: Forecast) -> str:
     size = f"{(expected.known.bytes or 0) / 1e6:.1f} MB"
     if not expected.unknown:
@@ -334,6 +382,7 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "attributions": [_outlook_json(each) for each in expected.attributions],
         "comparisons": [_outlook_json(each) for each in expected.comparisons],
         "seconds": None if expected.unknown else expected.known.seconds,
+        "core_seconds": expected.core_seconds,
         "bytes": None if expected.unknown else expected.known.bytes,
         "costs": {name: asdict(each) for name, each in expected.costs.items()},
         "gate": _gate_alone(planned),

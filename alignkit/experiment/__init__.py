@@ -62,14 +62,15 @@ def experiment_of_text(
         if content is not None and not source.problems:
             experiment = Experiment(path, text, content, tuple(overrides))
             _warn_of_doubles(experiment, source)
-            return _made_quick(experiment) if quick else experiment
+            return first_look(experiment) if quick else experiment
     raise Mistakes(source.problems)
 
 
-def _made_quick(experiment: Experiment) -> Experiment:
-    from alignkit.experiment.quick_look import quick_changes
+def first_look(experiment: Experiment, images: int | None = None) -> Experiment:
+    """Return the experiment as ``--quick`` makes it, with at most ``images`` of each split."""
+    from alignkit.experiment.quick_look import QUICK_IMAGES, quick_changes
 
-    changes = quick_changes(experiment)
+    changes = quick_changes(experiment, images or QUICK_IMAGES)
     replaced = (*experiment.overrides, *(each.override for each in changes))
     source = _parsed(experiment.text, experiment.file, replaced)
     content, mistakes = _validated(source)

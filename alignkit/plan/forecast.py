@@ -62,6 +62,11 @@ class Forecast:
         return sum((each for each in self.costs.values() if each.seconds is not None), NOTHING)
 
     @property
+    def core_seconds(self) -> float | None:
+        """Time of the known work on every CPU of this machine; ``None`` if some is not known."""
+        return None if self.unknown else (self.known.seconds or 0.0) * usable_cpus()
+
+    @property
     def unknown(self) -> tuple[str, ...]:
         """Kinds of work of which some has no similar work stored here."""
         return tuple(name for name, each in self.costs.items() if each.seconds is None)

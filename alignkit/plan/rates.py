@@ -175,15 +175,19 @@ def _of_images(samples: str, alike: Sequence[Finished], images: int) -> Cost:
 
 
 def _scaled(alike: Sequence[Finished], images: int, times: Sequence[int] = ()) -> Cost:
-    """Scale the median time and size of an image to a number of images."""
+    """Scale the median time and size of an image, in the largest similar works, to many images.
+
+    Small works tell more of the start of libraries than of images.
+    """
     if not alike:
         return UNKNOWN
     factors = times or [1] * len(alike)
     units = [(each.images or 1) * n for each, n in zip(alike, factors, strict=True)]
+    large = [(each, n) for each, n in zip(alike, units, strict=True) if _MUCH * n > max(units)]
     # the median: one run on a busy machine must not decide
-    pace = median(each.seconds / n for each, n in zip(alike, units, strict=True))
-    size = median(each.bytes() / n for each, n in zip(alike, units, strict=True))
-    return Cost(pace * images, int(size * images), images > _MUCH * median(units))
+    pace = median(each.seconds / n for each, n in large)
+    size = median(each.bytes() / n for each, n in large)
+    return Cost(pace * images, int(size * images), images > _MUCH * max(units))
 
 
 def _epoch_rates(trained: Finished) -> list[float]:

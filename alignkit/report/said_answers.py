@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.compare.answers import Answers, AnyAnswers, aligned
+from alignkit.compare.answers import Answers, aligned
 from alignkit.record.picture_facts import pack
-from alignkit.report.image_order import ImageOrder
+from alignkit.report.image_order import Both, ImageOrder
 from alignkit.task_facts import TaskFacts
 from alignkit.text import printable
 from alignkit.text.task_words import capital
@@ -29,10 +29,10 @@ def said_answers(order: ImageOrder, read: Mapping[str, Answers], task: TaskFacts
     truth: dict[str, str] = {}
     said = {}
     for key, each in read.items():
-        truth |= {
-            name: each.truth_said(place) for place, name in enumerate(each.ids) if name not in truth
-        }
-        said[key] = _coded(words, [each.said(place) for place in range(len(each))])
+        listed_at = [(place, name) for place, name in enumerate(each.ids) if name in order.places]
+        truth |= {name: each.truth_said(place) for place, name in listed_at if name not in truth}
+        names = tuple(name for _, name in listed_at)
+        said[key] = names, _coded(words, [each.said(place) for place, _ in listed_at])
     true = _coded(words, list(truth.values())) if any(truth.values()) else None
     # "no prediction" is a number of classes alone, and the last that a type has means no image
     dtype = np.min_scalar_type(len(words) + 1)
@@ -44,7 +44,7 @@ def said_answers(order: ImageOrder, read: Mapping[str, Answers], task: TaskFacts
     listed = "\n".join(printable(each).replace("\n", " ") for each in words)
     return {
         "labels": None if true is None else packed(tuple(truth), true),
-        "predictions": {key: packed(read[key].ids, said[key]) for key in read},
+        "predictions": {key: packed(*each) for key, each in said.items()},
         "words": pack(np.frombuffer(listed.encode(), np.uint8)),
         "kinds": CHANGE_KINDS,
         # a column without a head is left out
@@ -61,9 +61,7 @@ def _coded(words: dict[str, int], said: Sequence[str]) -> npt.NDArray[np.int64]:
     return np.array([words.setdefault(each, len(words)) for each in said], np.int64)
 
 
-def packed_turns(
-    order: ImageOrder, seeds: Sequence[tuple[AnyAnswers, AnyAnswers]]
-) -> list[dict[str, str]]:
+def packed_turns(order: ImageOrder, seeds: Sequence[Both]) -> list[dict[str, str]]:
     """Return each seed's `turned` of all images, 0 for those that were not compared."""
     found = []
     for both in seeds:
@@ -75,7 +73,7 @@ def packed_turns(
     return found
 
 
-def turned(before: AnyAnswers, after: AnyAnswers) -> npt.NDArray[np.uint8]:
+def turned(before: Answers, after: Answers) -> npt.NDArray[np.uint8]:
     """Tell, (n,), how each image's answer changed: a place in `CHANGE_KINDS`."""
     gain = after.quality() - before.quality()
     kinds = np.select([gain < 0, gain > 0, gain == 0], [1, 2, 3], 4)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.compare.answers import AnyAnswers
+from alignkit.compare.answers import Answers
 from alignkit.compare.image_table import read_image_table
 from alignkit.compare.margins import margins_of
 from alignkit.compare.predictions import Predictions
@@ -24,7 +24,7 @@ from alignkit.record.artifacts import artifact_file
 from alignkit.record.diff_document import DiffRecord
 from alignkit.record.picture_facts import pack, script
 from alignkit.report.drawn_view import drawn_data
-from alignkit.report.image_order import ImageOrder
+from alignkit.report.image_order import Both, ImageOrder
 from alignkit.report.said_answers import packed_turns, said_answers
 from alignkit.report.shown_view import leading_entry
 from alignkit.tasks import stored_answers
@@ -100,25 +100,26 @@ def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
     }
     names = Names(record.paths)
     stored = _stored(record.shown, names)
+    cells = _compared(record, files)
+    read: Mapping[str, Answers]
     if record.task.class_scores:
-        classes = {key: Predictions.from_parquet(file) for key, file in files.items()}
-        order = ImageOrder.of(tables, classes, record)
+        read = classes = {key: Predictions.from_parquet(file) for key, file in files.items()}
+        order = ImageOrder.of(tables, read, record, [_pairs(read, each) for each in cells.values()])
         own = _classes(order, classes, record)
-        compared = _comparisons(record, names, classes, order)
     else:
         read = {key: stored_answers(record, file) for key, file in files.items()}
-        order = ImageOrder.of(tables, read, record)
+        order = ImageOrder.of(tables, read, record, [_pairs(read, each) for each in cells.values()])
         own = said_answers(order, read, record.task) | drawn_data(
             record.shown, stored, names, folder
         )
-        compared = _comparisons(record, names, read, order)
     return {
         "ids": [*order.ids],
+        **({"choice": order.choice} if order.choice else {}),
         "classes": [],
         "labels": None,
         "pixels": {name: order.measures(table) for name, table in tables.items()},
         **{name: {} for name in ("predictions", "margins", "certainty")},
-        "comparisons": compared,
+        "comparisons": _comparisons(record, names, read, order, cells),
         # the list begins with its comparison
         "leading": leading_entry(record.matrix, headline_index(record)),
         "cells": _cells(record, names, files),
@@ -162,20 +163,26 @@ def _cells(record: RunRecord, names: Names, read: Container[str]) -> list[dict[s
     ]
 
 
-def _comparisons(
-    record: RunRecord,
-    names: Names,
-    read: Mapping[str, AnyAnswers],
-    order: ImageOrder,
-) -> list[dict[str, Any]]:
+def _compared(record: RunRecord, read: Container[str]) -> dict[Place, list[list[str]]]:
+    """Return place → keys of the aligned cell and of its own, seed by seed, where both are read."""
     aligned = {(cell.row, cell.seed): cell for cell in record.cells if cell.aligned}
     cells: dict[Place, list[list[str]]] = {}
     for cell in record.cells:
         reference = aligned.get((cell.row, cell.seed))
-        if cell.key in read and reference and reference.key in read:
+        if not cell.aligned and cell.key in read and reference and reference.key in read:
             cells.setdefault(cell.place, []).append([reference.key, cell.key])
+    return cells
+
+
+def _comparisons(
+    record: RunRecord,
+    names: Names,
+    read: Mapping[str, Answers],
+    order: ImageOrder,
+    cells: Mapping[Place, list[list[str]]],
+) -> list[dict[str, Any]]:
     measured = set(_image_commands(record))
-    seeds = {place: [(read[was], read[now]) for was, now in keys] for place, keys in cells.items()}
+    seeds = {place: _pairs(read, keys) for place, keys in cells.items()}
     return [
         {
             "entry": index,
@@ -197,8 +204,12 @@ def _comparisons(
             ),
         }
         for index, entry in enumerate(record.matrix)
-        if not entry.aligned and entry.place in cells
+        if entry.place in cells
     ]
+
+
+def _pairs(read: Mapping[str, Answers], keys: Sequence[Sequence[str]]) -> list[Both]:
+    return [(read[was], read[now]) for was, now in keys]
 
 
 def _pair(trained: str, evaluated: str, measured: set[str]) -> str:

@@ -7,6 +7,7 @@ import pytest
 from alignkit import machine as processor
 from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
+from alignkit.torch_settings import usable_cpus
 from alignkit.workspace import Workspace
 from tests.gate_case import PATHS, make_case
 
@@ -191,3 +192,23 @@ def test_a_plan_lists_what_the_gate_alone_measures(alignkit, file):
     assert len(planned["gate"]) == 2
     (planned,) = json.loads(alignkit("plan", file, "--json").out)
     assert planned["gate"] == []
+
+
+def test_a_probe_does_a_part_of_the_work_and_tells_the_cost_of_all(alignkit, tmp_path):
+    case = make_case(tmp_path)
+    for copy in range(35):
+        (case.images / f"copy{copy}.jpg").write_bytes((case.images / "420.jpg").read_bytes())
+    file = case.write("{preset: decode}")
+    told = alignkit("plan", file, "--reports", case.reports, "--probe", "8", "--json")
+    (document,) = json.loads(told.out)
+    assert [each["state"] for each in document["comparisons"]] == ["to run"]
+    stored = Workspace(case.reports).finished("comparisons")
+    # a quarter, then all of the probe; the larger one tells the pace, of 40 images here
+    assert [each.images for each in stored] == [2, 8]
+    assert document["seconds"] == pytest.approx(stored[1].seconds * 40 / 8)
+    assert document["core_seconds"] == pytest.approx(document["seconds"] * usable_cpus())
+    assert "core-hours" in alignkit("plan", file, "--reports", case.reports).out
+
+    told = alignkit("plan", file, "--probe", "2")
+    assert told.code == 2
+    assert "--probe" in told.err

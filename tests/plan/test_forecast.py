@@ -54,10 +54,10 @@ def keep_attributions(workspace, plan, **parts) -> None:
             (folder / "attributions.json").write_text("[]")
 
 
-def keep_pixels(workspace, plan, **parts) -> None:
+def keep_pixels(workspace, plan, *, images=20, **parts) -> None:
     """Keep the preparations and comparisons."""
     for each in (*preparations(plan), *plan.comparisons):
-        with workspace.store(each.kind, each.parts | parts, each.label, images=20) as folder:
+        with workspace.store(each.kind, each.parts | parts, each.label, images=images) as folder:
             (folder / "pixels").write_bytes(b"x")
 
 
@@ -172,6 +172,14 @@ def test_pixels_are_timed_by_the_same_paths_on_other_images(plan, workspace):
     assert costs["prepared"].seconds == pytest.approx(2 * (40 + 20) * 3 / 20)
     assert costs["comparisons"].seconds == pytest.approx(5)
     assert all(costs[kind].of_others for kind in ("prepared", "comparisons"))
+
+
+def test_the_largest_of_similar_works_tell_the_time(plan, workspace):
+    keep_pixels(workspace, plan, samples="others")
+    timed(workspace, "comparisons", 5.0)
+    for few in ("few", "fewer"):  # two works that took hardly any time would be the median
+        keep_pixels(workspace, plan, samples=few, images=2)
+    assert forecast(plan, workspace).costs["comparisons"].seconds == pytest.approx(5)
 
 
 def test_pixels_of_the_same_images_tell_the_time_before_those_of_others(plan, workspace):

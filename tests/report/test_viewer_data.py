@@ -9,10 +9,11 @@ from alignkit.compare.predictions import Predictions
 from alignkit.errors import RecordError
 from alignkit.judge.headline import headline_index
 from alignkit.record.document import read_record
-from alignkit.report import render
+from alignkit.report import image_order, render
 from alignkit.report.image_order import ImageOrder
 from alignkit.report.shown_view import leading_entry
 from alignkit.report.viewer_data import certainty, has_list, viewer_script
+from alignkit.text.numbers import grouped
 from tests.packed import unpack
 from tests.report.run_folder import write_run
 
@@ -221,3 +222,41 @@ def test_a_missing_file_is_named(run, tmp_path):
     record = read_record(run[0])
     with pytest.raises(RecordError, match="copy the whole folder"):
         viewer_script(record, tmp_path)
+
+
+def test_of_many_images_those_that_changed_or_differ_most_are_listed(run, monkeypatch):
+    folder, whole = run
+    record = read_record(folder)
+    monkeypatch.setattr(image_order, "LISTED", 40)
+    text = viewer_script(record, folder)
+    few = json.loads(text.removeprefix("self.alignkitRun=").rstrip(";\n"))
+    assert len(few["ids"]) == 40
+    assert set(few["ids"]) < set(whole["ids"])
+    assert {image.id for image in record.shown} <= set(few["ids"])
+
+    # every value is that of the page that lists all
+    at = [whole["ids"].index(name) for name in few["ids"]]
+    assert np.array_equal(unpack(few["labels"]), unpack(whole["labels"])[at])
+    for key, values in few["predictions"].items():
+        assert np.array_equal(unpack(values), unpack(whole["predictions"][key])[at])
+    for pair, measures in few["pixels"].items():
+        ssim = unpack(whole["pixels"][pair]["ssim"])[at]
+        assert np.array_equal(unpack(measures["ssim"]), ssim, equal_nan=True)
+
+    shifts = [unpack(each["shift"]) for each in whole["comparisons"]]
+    changed = np.flatnonzero(np.max(shifts, axis=0) > 0)
+    listed = len(set(changed) & set(at))
+    share = "all" if listed == len(changed) else f"{listed} of the"
+    assert few["choice"].startswith(f"40 of {grouped(len(whole['ids']))}")
+    assert f"{share} {len(changed)} that changed" in few["choice"]
+    # the most moved image of each comparison is listed while half of the list has room
+    firsts = list(dict.fromkeys(int(shift.argmax()) for shift in shifts if shift.any()))
+    assert set(firsts[:20]) <= set(at)
+    # and the image that differs most on each pair of paths
+    for measures in whole["pixels"].values():
+        last = next(each for each in measures["stages"] if each["stage"] == measures["last"])
+        assert int(np.nanargmax(unpack(last["mean"]))) in at
+
+
+def test_a_page_that_lists_all_names_no_choice(run):
+    assert "choice" not in run[1]

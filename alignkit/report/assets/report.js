@@ -20,6 +20,7 @@ value=${e.q} onInput=${l=>f({q:l.target.value})} aria-describedby="query-help qu
 ${u?.command&&p`<${qt} text=${u.command}/>`}
 <output>${o.length>0&&`${s.length} of ${t.ids.length} images${h}`}</output>
 </div>
+${t.choice&&p`<p class="lead">${t.choice}</p>`}
 <div id="query-faults" class="faults" role="alert">${i.map(l=>p`<p>${l}</p>`)}</div>
 <details class="hint"><summary>Terms of the filter</summary><p id="query-help">Terms are combined with AND: flip:yes, no, ${t.kinds.slice(1).join(", ")} (without labels) · path:, backend:, precision: of the comparison · class:, was:, predicted: · max, mean, ssim, margin or seeds with a number (max${">"}8) · pixels:yes · any part of the file name · prefix ! negates a term · key / focuses the filter, key w opens the first image shown above</p></details>
 <${hs} run=${t} only=${u} rows=${o} images=${s} view=${e} set=${f} open=${c}/>

@@ -36,6 +36,7 @@ export function List({ run, view, chosen, rows, shown, images, faults, go, open 
       ${only?.command && html`<${CopyCommand} text=${only.command}/>`}
       <output>${rows.length > 0 && `${images.length} of ${run.ids.length} images${rest}`}</output>
     </div>
+    ${run.choice && html`<p class="lead">${run.choice}</p>`}
     <div id="query-faults" class="faults" role="alert">${faults.map((each) => html`<p>${each}</p>`)}</div>
     <details class="hint"><summary>Terms of the filter</summary><p id="query-help">Terms are combined with AND: flip:yes, no, ${run.kinds.slice(1).join(", ")} (without labels) · path:, backend:, precision: of the comparison · class:, was:, predicted: · max, mean, ssim, margin or seeds with a number (max${">"}8) · pixels:yes · any part of the file name · prefix ! negates a term · key / focuses the filter, key w opens the first image shown above</p></details>
     <${Table} run=${run} only=${only} rows=${rows} images=${images} view=${view} set=${set} open=${open}/>
