@@ -26,7 +26,6 @@ from alignkit.cli.arguments import (
 from alignkit.errors import AlignkitError, worst
 from alignkit.progress import duration
 from alignkit.text import columns
-from alignkit.text.numbers import listed
 from alignkit.torch_settings import usable_cpus
 from alignkit.workspace import Context, Workspace
 
@@ -149,6 +148,7 @@ def _pixels(planned: Plan, expected: Forecast) -> list[str]:
 
 
 def _models(planned: Plan, expected: Forecast) -> list[str]:
+    from alignkit.plan import gate_alone
     from alignkit.plan.forecast import memory
 
     trainings = [("training", "state", ""), *map(_row, expected.trainings)]
@@ -171,7 +171,7 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         *[f"emulated   {each}" for each in _emulations(expected)],
         *attributed,
         *_advice(planned),
-        *(f"gate       {each}" for each in _gate_alone(planned)),
+        *(f"gate       {each}" for each in gate_alone(planned)),
         f"time       {_time(planned, expected)}",
         *_cores(expected),
         f"disk       {_disk(expected)}",
@@ -283,28 +283,6 @@ def _advice(planned: Plan) -> list[str]:
     return [f"advice     a search for {paths}; each advised path adds{trains} cells"]
 
 
-def _gate_alone(planned: Plan) -> list[str]:
-    """Describe the work that `alignkit gate` adds to a run for its rules about whole options."""
-    rules = planned.gate.of_options
-    lines = []
-    if rules:
-        options = {
-            (each.training.row.model, str(each.place.column))
-            for each in planned.evaluations
-            if each.aligned or any(rule.covers(each.place) for rule in rules)
-        }
-        clients = sorted({rule.load for rule in rules})
-        load = f"{planned.gate.bench.requests:,} requests with {listed(list(map(str, clients)))}"
-        people = "client" if clients == [1] else "clients"
-        lines.append(f"loads up to {len(options)} serving options: {load} {people} each")
-    kinds = [each for each in planned.gate.expanded if each.measured.kind == "headroom"]
-    budgets = sorted({each.bearable for each in kinds})
-    if budgets:
-        shares = listed([f"{100 * each:g} %" for each in budgets])
-        lines.append(f"runs the models between the paths: headroom within {shares}")
-    return lines
-
-
 def _counted(outlooks: Sequence[Outlook]) -> str:
     counts = Counter(outlook.state for outlook in outlooks)
     return ", ".join(f"{number} {state}" for state, number in counts.items())
@@ -365,6 +343,7 @@ def _megabytes(size: int) -> str:
 
 
 def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
+    from alignkit.plan import gate_alone
     from alignkit.plan.forecast import memory
 
     return {
@@ -385,7 +364,7 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "core_seconds": expected.core_seconds,
         "bytes": None if expected.unknown else expected.known.bytes,
         "costs": {name: asdict(each) for name, each in expected.costs.items()},
-        "gate": _gate_alone(planned),
+        "gate": gate_alone(planned),
         "memory": asdict(memory(planned)),
         "surrogates": _surrogates(planned),
         "simulations": _simulations(planned),
