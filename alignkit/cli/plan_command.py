@@ -148,6 +148,7 @@ def _pixels(planned: Plan, expected: Forecast) -> list[str]:
 
 
 def _models(planned: Plan, expected: Forecast) -> list[str]:
+    from alignkit.plan import gate_alone
     from alignkit.plan.forecast import memory
 
     trainings = [("training", "state", ""), *map(_row, expected.trainings)]
@@ -170,6 +171,7 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         *[f"emulated   {each}" for each in _emulations(expected)],
         *attributed,
         *_advice(planned),
+        *(f"gate       {each}" for each in gate_alone(planned)),
         f"time       {_time(planned, expected)}",
         *_cores(expected),
         f"disk       {_disk(expected)}",
@@ -341,6 +343,7 @@ def _megabytes(size: int) -> str:
 
 
 def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
+    from alignkit.plan import gate_alone
     from alignkit.plan.forecast import memory
 
     return {
@@ -361,6 +364,7 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "core_seconds": expected.core_seconds,
         "bytes": None if expected.unknown else expected.known.bytes,
         "costs": {name: asdict(each) for name, each in expected.costs.items()},
+        "gate": gate_alone(planned),
         "memory": asdict(memory(planned)),
         "surrogates": _surrogates(planned),
         "simulations": _simulations(planned),

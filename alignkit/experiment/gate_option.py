@@ -86,6 +86,11 @@ class Gate(BaseModel):
         """The rules as given, presets spelt out; empty if there are none."""
         return [each for rule in self.rules or () for each in rule.expanded()]
 
+    @property
+    def of_options(self) -> list[Rule]:
+        """The rules about serving options under load."""
+        return [rule for rule in self.expanded if rule.measured.of_options]
+
     def placed(
         self,
         lines: Sequence[int] = (),
@@ -130,6 +135,8 @@ class Gate(BaseModel):
 
 
 PIXEL_RULES = (Rule(preset="strict"),)
+ENOUGH_FOR_TP99 = 1000
+"""Requests from which on ten are expected beyond the 99th percentile."""
 OF_MODELS: frozenset[MetricKind] = frozenset(("model", "class", "speed", "growth", "headroom"))
 """Kinds of metrics that have no value without a model."""
 
@@ -178,12 +185,17 @@ def misplaced(
         for key, message in _mistakes(rule, paths, backends, able):
             given = getattr(rule, key)
             lines.append(wrong("rule", message, "gate", "rules", index, key, given=given))
+        few = gate.bench.requests
+        if rule.metric == "latency.p99.ratio" and few < ENOUGH_FOR_TP99:
+            message = f"needs {ENOUGH_FOR_TP99:,} requests or more, and gate.bench has {few:,}"
+            lines.append(
+                wrong("rule", message, "gate", "rules", index, "metric", given=rule.metric)
+            )
         if message := beyond_normalised(rule, stacks):
             lines.append(wrong("rule", message, "gate", "rules", index, given=rule))
     if gate.vectors is not None:
         lines += _of_vectors(gate.vectors, paths, backends, able)
-    loaded = {"speed", "growth"} & {each.measured.kind for each in gate.expanded}
-    if "bench" in gate.model_fields_set and not loaded:
+    if "bench" in gate.model_fields_set and not gate.of_options:
         message = "loads serving options, and no rule is about their speed or memory"
         lines.append(wrong("bench", message, "gate", "bench", given=gate.bench))
     for index, waiver in enumerate(gate.waive):

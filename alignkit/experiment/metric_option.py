@@ -48,7 +48,7 @@ class RuleMetric:
     words: str
     unit: Literal[
         "grey levels", "normalised units", "dB", "share", "points", "logits", "ms", "px", "×",
-        "MB per 1,000 requests", "",
+        "KB a request", "",
     ]  # fmt: skip
     """``share`` is a fraction of a whole, ``points`` a difference of two such."""
     worse: Literal["above", "below"] = "above"
@@ -247,7 +247,7 @@ def _metrics() -> Iterator[RuleMetric]:
         field="tp99",
     )  # fmt: skip
     yield RuleMetric(
-        "memory.growth", "growth", "growth of the option's memory", "MB per 1,000 requests",
+        "memory.growth", "growth", "growth of the option's memory", "KB a request",
         greatest=_MEGABYTES, field="growth",
     )  # fmt: skip
     yield RuleMetric(

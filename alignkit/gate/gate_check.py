@@ -36,7 +36,7 @@ from alignkit.experiment.rule_option import Rule
 from alignkit.gate.gate_headroom import measure_headroom
 from alignkit.gate.gate_latency import measure_latency
 from alignkit.gate.gate_pictures import with_pictures
-from alignkit.gate.gate_served import measure_served
+from alignkit.gate.gate_served import measure_served, require_options
 from alignkit.gate.gate_subgroup import measure_groups
 from alignkit.gate.gate_taps import judged_taps
 from alignkit.gate.gate_vectors import golden_vectors, judged_vectors
@@ -100,6 +100,7 @@ def check(
     # before any work, so that a missing file costs seconds and not a whole run
     approved = None if as_run else approved_baseline(experiment, folder, against)
     taps, golden = judged_taps(experiment), golden_vectors(experiment)
+    require_options(experiment, context.workspace)
     if fail_fast:
         early = first_failure(experiment, rule_lines(experiment), taps, context)
         if early is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,20 +25,25 @@ def measure_headroom(
 
     The models of the run are run between the paths. Raises `RecordError` if some are gone.
     """
-    budgets = {
-        rule.bearable for rule in experiment.gate.expanded if rule.measured.kind == "headroom"
-    }
+    rules = (each for each in experiment.gate.expanded if each.measured.kind == "headroom")
+    return headroom_facts(record, run, sorted({each.bearable for each in rules}), context)
+
+
+def headroom_facts(
+    record: RunRecord, run: Path, budgets: Sequence[float], context: Context
+) -> tuple[HeadroomFacts, ...]:
+    """Draw the curves of a run for each budget; raise `RecordError` if its models are gone."""
     if not budgets:
         return ()
     try:
         rows = stored_rows(run, record)
     except NothingCompared as error:
-        return tuple(HeadroomFacts(budget=each, reason=str(error)) for each in sorted(budgets))
+        return tuple(HeadroomFacts(budget=each, reason=str(error)) for each in budgets)
     models = line_models(run, record, context.progress)
-    return tuple(headroom_of(rows, each, models, context.progress) for each in sorted(budgets))
+    return tuple(_of_budget(rows, each, models, context.progress) for each in budgets)
 
 
-def headroom_of(
+def _of_budget(
     rows: tuple[StoredRow, ...], budget: float, models: LineModels, progress: Progress
 ) -> HeadroomFacts:
     """Draw the curves for one budget."""

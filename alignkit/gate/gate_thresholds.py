@@ -24,7 +24,7 @@ from alignkit.samples import Samples
 from alignkit.text.names import facts_of_paths, surrogate_lines
 from alignkit.text.task_words import TaskWords
 
-_HEADROOM = 1.25
+SLACK = 1.25
 """Threshold over today's difference."""
 
 
@@ -33,8 +33,9 @@ class Proposal:
     """One rule, and the numbers it comes from."""
 
     rule: str
-    """As the YAML writes it."""
+    """As the YAML writes it; empty where there is no limit to propose."""
     because: str
+    """The numbers, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def _of_stage(
         return
     fields = (("mean_abs", today.mean, floor.mean), ("max_abs", today.most, floor.most))
     for field, now, least in fields:
-        limit = rounded_up(_HEADROOM * max(now, least))
+        limit = rounded_up(SLACK * max(now, least))
         because = f"{noise_text}; today {now:.4g}"
         # a limit of 255 grey levels or more could never fail
         if name == "normalise" or limit < 255:
@@ -160,6 +161,7 @@ def rounded_up(value: float) -> float:
 def proposal_text(proposals: Sequence[Proposal], paths: Sequence[Preprocess]) -> str:
     """Format the proposals as a ``gate:`` block for the file, below the labels of surrogates."""
     width = max((len(each.rule) for each in proposals), default=0)
-    lines = [f"    - {each.rule.ljust(width)}  # {each.because}" for each in proposals]
+    lines = [f"    - {each.rule.ljust(width)}  # {each.because}" for each in proposals if each.rule]
+    lines += [f"    # {each.because}" for each in proposals if not each.rule]
     labels = [f"# {line}" for line in surrogate_lines(facts_of_paths(paths))]
     return "\n".join([*labels, "gate:", "  rules:", *lines])

@@ -160,6 +160,8 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
         # a coverage rule that the file does not name is no comparison that its author asked for
         implied = rule.metric == "coverage" and gate.rules is not None and rule not in gate.expanded
         measured = seen.value is not None or seen.different or seen.perfect or seen.unchanged
+        # bounds of a headroom may be known without a value
+        measured = measured or (rule.measured.noisy and seen.n > 0)
         judged.append(
             JudgedRule(outcome, code, bool(unread or (measured and not (seen.idle or implied))))
         )

@@ -150,7 +150,8 @@ def _of_cost(first: RuleOutcome, evidence: Evidence) -> Action:
     """Measure again what is undecided; look at the stages of what is too slow or leaks."""
     if first.state == "inconclusive":
         words = (
-            "Measure again while nothing else runs, or with more requests (gate.bench.requests)."
+            "Measure again with nothing else on these CPUs (gate.bench.cpus leaves others free), "
+            "or with more requests (gate.bench.requests)."
         )
         return Action(words=words, command=_gate(evidence))
     cell = str(first.place)

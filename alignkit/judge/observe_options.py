@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import median
+from typing import TYPE_CHECKING
 
 from alignkit.errors import ExitCode
 from alignkit.experiment.rule_option import Rule
@@ -13,9 +14,11 @@ from alignkit.record.bench_facts import ServedLoad, ServingOption
 from alignkit.record.tolerance_facts import PixelTolerance, SeedCurve
 from alignkit.text.numbers import count, significant
 
+if TYPE_CHECKING:
+    from alignkit.compare.order_statistics import Percentile
+
 _ENDPOINT = "an endpoint's memory is that of another process"
 _UNTOLD = "this system does not tell how much memory a process holds"
-_QUIET = "end what else runs, or use a machine of its own, and run the gate again"
 
 
 def of_options(rule: Rule, evidence: Evidence) -> list[Observed]:
@@ -54,8 +57,6 @@ def _untimed(option: ServingOption, base: ServingOption) -> tuple[str, ExitCode]
 
 def _speed(rule: Rule, option: ServingOption, base: ServingOption) -> Observed:
     """Observe the ratio of throughputs or TP99s, round by round."""
-    from alignkit.compare.order_statistics import percentile
-
     at = option.place.names
     sides = [
         next((e for e in some.loads if e.clients == rule.load), None) for some in (base, option)
@@ -64,11 +65,11 @@ def _speed(rule: Rule, option: ServingOption, base: ServingOption) -> Observed:
     if before is None or after is None:
         return Observed(*at, reason=f"it was not timed with {count(rule.load, 'client')}")
     field = rule.measured.field
-    pairs = list(zip(_of_rounds(field, before), _of_rounds(field, after), strict=True))
-    found = percentile([new / old for old, new in pairs], 50)
+    found = paired_ratio(field, before, after)
     unit = "requests/s" if field == "throughput" else "ms"
-    values = [significant(median(side)) for side in zip(*pairs, strict=True)]
-    rounds = f"{count(len(pairs), 'round')} of {count(after.rounds[0].requests, 'request')}"
+    values = [significant(median(_of_rounds(field, each))) for each in (before, after)]
+    number = count(len(after.rounds), "round")
+    rounds = f"{number} of {count(after.rounds[0].requests, 'request')}"
     cause = f"{' → '.join(values)} {unit}, {rounds}, {count(rule.load, 'client')}"
     cause += _slowest(before, after)
     unwatched = before.unwatched or after.unwatched
@@ -77,13 +78,22 @@ def _speed(rule: Rule, option: ServingOption, base: ServingOption) -> Observed:
     few = [each.tp99_ms.reason for each in (before, after) if each.tp99_ms.value is None]
     busy = [each.contended for each in (before, after) if each.contended]
     doubt = few[0] if few and field == "tp99" else ""
-    doubt = f"the machine was busy: {busy[0]}; {_QUIET}" if busy else doubt
+    doubt = f"the machine was busy, which decides nothing: {busy[0]}" if busy else doubt
     if found.low is None:
-        doubt = doubt or f"{count(len(pairs), 'round')} are too few for an interval"
+        doubt = doubt or f"{number} are too few for an interval"
     return Observed(
         *at, value=found.value, low=found.low, high=found.high, n=after.requests, cause=cause,
         doubt=doubt,
     )  # fmt: skip
+
+
+def paired_ratio(field: str, reference: ServedLoad, candidate: ServedLoad) -> Percentile:
+    """Compute candidate over reference in ``throughput`` or ``tp99``: the median over rounds."""
+    from alignkit.compare.order_statistics import percentile
+
+    # paired, because the options take turns in a round and share its disturbances
+    pairs = zip(_of_rounds(field, reference), _of_rounds(field, candidate), strict=True)
+    return percentile([new / old for old, new in pairs], 50)
 
 
 def _of_rounds(field: str, load: ServedLoad) -> list[float]:
@@ -103,13 +113,13 @@ def _slowest(before: ServedLoad, after: ServedLoad) -> str:
 
 
 def _growth(rule: Rule, option: ServingOption) -> Observed:
-    """Observe the slope of memory over rounds, in MB per 1,000 requests."""
+    """Observe the slope of memory over rounds, in KB a request: MB per 1,000 of them."""
     at = option.place.names
     growth = option.growth
     if growth is None:
         reason = _ENDPOINT if option.live else _UNTOLD
         return Observed(*at, reason=reason, missing=ExitCode.MISSING)
-    scale = 1000 / option.round_requests / 1e6
+    scale = 1 / option.round_requests / 1000
     slope = growth.slope
     if slope.value is None or slope.low is None or slope.high is None:
         return Observed(*at, reason=slope.reason or growth.reason)
@@ -150,18 +160,25 @@ def _headroom(path: PixelTolerance, budget: float) -> Observed:
     at = (path.trained_with, path.candidate, path.backend, path.precision)
     if not path.seeds:
         return Observed(*at, reason=path.reason, missing=ExitCode.NOTHING_COMPARED)
-    ends = [(_least(each), _exceeded(each, budget)) for each in path.seeds]
-    lows = [low for low, _ in ends if low is not None]
-    highs = [high for _, high in ends if high is not None]
-    low = min(lows) if len(lows) == len(ends) else None
+    low, high = headroom_bounds(path.seeds, budget)
     unchecked = [each.reason for each in path.seeds if each.reason]
     reasons = [each.limit.reason for each in path.seeds if each.limit.reason]
-    said = [f"beyond 1 × nothing was looked at: {unchecked[0]}"] * bool(unchecked)
+    said = [f"beyond 1 × nothing was looked at: {each}" for each in unchecked[:1]]
     return Observed(
-        *at, value=low, low=low, high=min(highs, default=None), n=min(e.images for e in path.seeds),
+        *at, value=low, low=low, high=high, n=min(e.images for e in path.seeds),
         cause="; ".join([f"the curve is: {_sources(path.seeds)}", *said]),
         reason=reasons[0] if reasons else "",
     )  # fmt: skip
+
+
+def headroom_bounds(seeds: Sequence[SeedCurve], budget: float) -> tuple[float | None, float | None]:
+    """Return the multiple that is within the budget for every seed, and one that is not for some.
+
+    Each at 95 %; ``None`` where none is shown.
+    """
+    lows = [low for each in seeds if (low := _least(each)) is not None]
+    highs = [high for each in seeds if (high := _exceeded(each, budget)) is not None]
+    return min(lows) if len(lows) == len(seeds) else None, min(highs, default=None)
 
 
 def _sources(seeds: Sequence[SeedCurve]) -> str:

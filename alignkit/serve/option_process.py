@@ -56,7 +56,7 @@ class OptionProcess(AnsweringProcess):
 
     def held(self) -> int | None:
         """Return the memory that it holds now, in bytes; ``None`` where nothing tells."""
-        return held_bytes(self._process.pid)
+        return held_bytes(self.pid)
 
     def _asked(self, request: Request, *values: Any, seconds: float) -> Any:
         return self.asked(request, *values, seconds=seconds)

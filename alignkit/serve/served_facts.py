@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.compare.order_statistics import Percentile, paired_change, percentile
+from alignkit.experiment.gate_option import ENOUGH_FOR_TP99
 from alignkit.record import Estimate
 from alignkit.record.bench_facts import ServedLoad, ServedRound, ServingOption
 from alignkit.serve.cpu_use import contention
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from alignkit.serve.serving_options import ReadyOption
 
 _Rounds: TypeAlias = "Sequence[TimedRound]"
-ENOUGH_FOR_TP99 = 1000
-"""Requests from which on ten are expected beyond the 99th percentile."""
 
 
 def served_facts(

@@ -59,6 +59,7 @@ def test_every_option_that_is_mentioned_exists(option):
             "check",
             "diff",
             "gate",
+            "gate thresholds",
             "calibrate",
             "report",
             "match",

@@ -36,9 +36,9 @@ from alignkit.record.loader_facts import (
 )
 from alignkit.serve.cpu_use import chosen_cpus, contention, cpu_quota, load_average
 from alignkit.serve.memory_growth import memory_growth
+from alignkit.serve.served_facts import gain_over, over_rounds
 from alignkit.serve.serving_options import shared_images
 from alignkit.stored_file import write_atomically
-from alignkit.studies.bench.frontier import gain_over, over_rounds
 from alignkit.studies.bench.loaders.largest_batch import (
     TrialFailed,
     attempt_in_process,
