@@ -12,13 +12,14 @@ from typing import TypeAlias
 
 import numpy as np
 
+from alignkit.arrays import Labels
 from alignkit.compare.answers import aligned, plain_metrics
 from alignkit.compare.image_table import LAST
 from alignkit.compare.linear_answers import LinearAnswers, turning_points
 from alignkit.compare.statistics import exact_interval, holm, mcnemar
 from alignkit.errors import NothingCompared
 from alignkit.findings.answer_limits import limit_of, measured_limit
-from alignkit.findings.line_models import LineModels
+from alignkit.findings.line_models import LineModels, PixelLine
 from alignkit.findings.stored_row import StoredRow
 from alignkit.outcome import Measured, capture
 from alignkit.record import Cell, RunRecord
@@ -61,22 +62,17 @@ _Served: TypeAlias = Mapping[str, Mapping[int, Cell]]
 
 
 def pixel_tolerances(
-    row: StoredRow, budget: float, models: LineModels | None, advance: Callable[[], None]
+    row: StoredRow, budget: float, models: LineModels | None, advance: Callable[[int], None]
 ) -> tuple[PixelTolerance, ...]:
     """Draw the curve of each other path in the row's runtime; check it if ``models`` are given.
 
-    ``advance`` is called after each seed.
+    ``advance`` is called with the passes of the networks that are done.
     """
-    own = row.place.column
-    served = {
-        place.column.preprocess: {each.seed: each for each in cells}
-        for place, cells in row.others().items()
-        if place.column.names[1:] == own.names[1:]
-    }
+    served = row.served
     curves: dict[str, list[SeedCurve]] = {name: [] for name in served}
     reasons: dict[str, str] = {}
     for seed in row.homes:
-        checked = _seed_checked(models, row, seed, served)
+        checked = _seed_checked(models, row, seed, served, advance)
         for name, cells in served.items():
             if seed not in cells:
                 continue
@@ -87,12 +83,15 @@ def pixel_tolerances(
             else:
                 names = row.record.task.matrices
                 curves[name].append(curve(seed, home, other, budget, checked[name], names))
-        advance()
-    return tuple(_joined(row, name, curves[name], reasons.get(name, "")) for name in served)
+    return tuple(_joined(row, name, curves[name], reasons.get(name, ""), models) for name in served)
 
 
 def _seed_checked(
-    models: LineModels | None, row: StoredRow, seed: int, served: _Served
+    models: LineModels | None,
+    row: StoredRow,
+    seed: int,
+    served: _Served,
+    advance: Callable[[int], None],
 ) -> dict[str, CheckedLine | str]:
     """Run a seed's network between its path and each other; a reason where that is impossible."""
     if models is None:
@@ -106,7 +105,9 @@ def _seed_checked(
                     continue
 
                 def at(images: LinearAnswers, factor: float, name: str = name) -> LinearAnswers:
-                    return session.answers(name, images.ids, factor)
+                    answered = session.answers(name, images.ids, factor)
+                    advance(1)
+                    return answered
 
                 try:
                     sides = aligned(row.home(seed), row.answers(cells[seed]))
@@ -127,8 +128,7 @@ def checked_line(
 
     No output there was used to draw the line, so that all images are held out.
     """
-    n = len(reference)
-    drawn = np.sort(np.random.default_rng(0).permutation(n)[:_CHECK_IMAGES])
+    drawn = drawn_rows(len(reference))
     home, other = reference.rows(drawn), candidate.rows(drawn)
     turns = turning_points(home, other)
     points, checks = [], []
@@ -151,6 +151,12 @@ def checked_line(
     adjusted = holm([each.p for each in checks])
     both = zip(checks, adjusted, strict=True)
     return CheckedLine(tuple(points), tuple(replace(each, p=p) for each, p in both))
+
+
+def drawn_rows(images: int) -> Labels:
+    """Draw at most 1,000 of some images, in their order: those on which networks are run."""
+    drawn: Labels = np.sort(np.random.default_rng(0).permutation(images)[:_CHECK_IMAGES])
+    return drawn
 
 
 def headroom(
@@ -246,9 +252,17 @@ def _point(
     )
 
 
-def _joined(row: StoredRow, name: str, curves: Sequence[SeedCurve], reason: str) -> PixelTolerance:
+def _joined(
+    row: StoredRow,
+    name: str,
+    curves: Sequence[SeedCurve],
+    reason: str,
+    models: LineModels | None,
+) -> PixelTolerance:
     own = row.place.column
     mean, why = mean_levels(row.record, own.preprocess, name)
+    if mean is None and models is not None and curves:
+        mean, why = _prepared_levels(row, name, models)
     known = [each.limit.value for each in curves if each.limit.value is not None]
     factor = min(known) if known and len(known) == len(curves) else None
     return PixelTolerance(
@@ -272,3 +286,17 @@ def mean_levels(record: RunRecord, one: str, other: str) -> tuple[float | None, 
         if pair == {one, other} and each.mode == "cumulative" and each.stage == LAST:
             return each.mean_abs, each.reason
     return None, f"the run compared pixels with those of {record.paths[0].name} alone"
+
+
+def _prepared_levels(row: StoredRow, name: str, models: LineModels) -> tuple[float | None, str]:
+    """Compare the prepared images of two paths that the run did not compare."""
+    home = row.home(next(iter(row.homes)))
+    try:
+        own, other = map(models.side, (row.place.column.preprocess, name))
+        line = PixelLine(own, own, other)
+        drawn = (home.ids[each] for each in drawn_rows(len(home)))
+        both = tuple(each for each in drawn if all(each in side.decoded for side in line.sides))
+        line.batch(both[:1], 1.0)
+        return line.mean_levels(both), ""
+    except NothingCompared as error:
+        return None, str(error)

@@ -7,15 +7,24 @@ pixels assumes that outputs are linear along the difference of two paths, which 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
-from alignkit.findings.line_models import line_models
-from alignkit.findings.pixel_curves import pixel_tolerances
-from alignkit.findings.stored_row import stored_rows
+from alignkit.findings.line_models import LineModels, line_models
+from alignkit.findings.pixel_curves import CHECK_AT, pixel_tolerances
+from alignkit.findings.stored_row import StoredRow, stored_rows
 from alignkit.machine import cpu_name
 from alignkit.progress import Progress
 from alignkit.record.document import read_record
-from alignkit.record.tolerance_facts import ToleranceDocument
+from alignkit.record.tolerance_facts import (
+    NamedTolerance,
+    PixelDifference,
+    PixelTolerance,
+    ToleranceDocument,
+)
+from alignkit.studies.tolerance.exchange import exchange
+from alignkit.studies.tolerance.lines import PASSES
 from alignkit.studies.tolerance.logit_limits import logit_tolerance
+from alignkit.studies.tolerance.stage_curves import stage_tolerances, stages_of
 from alignkit.version import __version__
 
 
@@ -35,12 +44,16 @@ def tolerance(
         row.home(next(iter(row.homes)))
     models = line_models(folder, record, progress) if check else None
     logits = tuple(logit_tolerance(each, budget) for each in rows)
-    with progress.stage("tolerance", sum(len(each.homes) for each in rows), record.name) as stage:
-        pixels = tuple(
-            found
-            for each in rows
-            for found in pixel_tolerances(each, budget, models, stage.advance)
-        )
+    passes = sum(_passes(each, models) for each in rows) if models else 0
+    pixels: list[PixelTolerance] = []
+    stages: list[PixelTolerance] = []
+    named: list[NamedTolerance] = []
+    with progress.stage("tolerance", passes, f"{record.name}, passes of a network") as stage:
+        for each in rows:
+            pixels += pixel_tolerances(each, budget, models, stage.advance)
+            if models is not None:
+                stages += stage_tolerances(each, budget, models, stage.advance)
+            named += exchange(each, budget, models, stage.advance)
     return ToleranceDocument(
         alignkit=__version__,
         command=command,
@@ -53,5 +66,14 @@ def tolerance(
         paths=record.paths,
         budget=budget,
         logits=logits,
-        pixels=pixels,
+        pixels=tuple(pixels),
+        stages=tuple(stages),
+        exchange=tuple(named),
     )
+
+
+def _passes(row: StoredRow, models: LineModels) -> int:
+    """Count a row's planned passes of a network; fewer run where lines are missing."""
+    pairs = len(CHECK_AT) * sum(len(cells) for cells in row.served.values())
+    lines = len(stages_of(row, models)) + len(get_args(PixelDifference))
+    return pairs + PASSES * lines * len(row.homes)
