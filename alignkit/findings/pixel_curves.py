@@ -7,58 +7,46 @@ network is then run at other t; where it contradicts the line, only its own poin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-import numpy as np
-
-from alignkit.arrays import Labels
-from alignkit.compare.answers import aligned, plain_metrics
+from alignkit.compare.answers import aligned
 from alignkit.compare.image_table import LAST
-from alignkit.compare.linear_answers import LinearAnswers, turning_points
-from alignkit.compare.statistics import exact_interval, holm, mcnemar
+from alignkit.compare.linear_answers import (
+    LinearAnswers,
+    bent_turning_points,
+    through,
+    turning_points,
+)
 from alignkit.errors import NothingCompared
 from alignkit.findings.answer_limits import limit_of, measured_limit
+from alignkit.findings.checked_lines import (
+    CHECK_AT,
+    CheckedLine,
+    checked_line,
+    curve_point,
+    drawn_rows,
+)
 from alignkit.findings.line_models import LineModels, PixelLine
 from alignkit.findings.stored_row import StoredRow
 from alignkit.outcome import Measured, capture
 from alignkit.record import Cell, RunRecord
-from alignkit.record.cell_facts import ALPHA
 from alignkit.record.tolerance_facts import (
     MOST_FACTOR,
-    CurvePoint,
     CurveSource,
-    Limit,
-    LineCheck,
     PixelTolerance,
     SeedCurve,
 )
 
 POINTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, MOST_FACTOR)
-CHECK_AT = (0.25, 0.5, 2.0)
-"""Multiples of the difference at which the network is run; at 0 and 1 the line is exact."""
-_CHECK_IMAGES = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedLine:
-    """A network run between two paths, at each of `CHECK_AT`."""
-
-    points: tuple[CurvePoint, ...]
-    """The network's answers to at most 1,000 images."""
-    checks: tuple[LineCheck, ...]
-    """The same beside the line; p-values adjusted."""
-
-    @property
-    def contradicted(self) -> tuple[float, ...]:
-        """Where the network changes more or fewer answers than the line, beyond chance."""
-        return tuple(each.factor for each in self.checks if each.p < ALPHA)
-
-
-At: TypeAlias = Callable[[LinearAnswers, float], LinearAnswers]
-"""Runs the network for the images of given answers at a multiple of the difference."""
 _Served: TypeAlias = Mapping[str, Mapping[int, Cell]]
 """Path → seed → its cell in the row's runtime."""
+
+
+def pair_passes(row: StoredRow) -> int:
+    """Count the passes of networks with which `pixel_tolerances` checks a row."""
+    return len(CHECK_AT) * sum(len(cells) for cells in row.served.values())
 
 
 def pixel_tolerances(
@@ -121,66 +109,6 @@ def _seed_checked(
     return {name: found.get(name, ended.message) for name in served}
 
 
-def checked_line(
-    reference: LinearAnswers, candidate: LinearAnswers, at: At, metrics: Sequence[str]
-) -> CheckedLine:
-    """Run the network at each of `CHECK_AT`, on at most 1,000 images, and compare with the line.
-
-    No output there was used to draw the line, so that all images are held out.
-    """
-    drawn = drawn_rows(len(reference))
-    home, other = reference.rows(drawn), candidate.rows(drawn)
-    turns = turning_points(home, other)
-    points, checks = [], []
-    for factor in CHECK_AT:
-        answered = at(home, factor)
-        predicted, measured = turns < factor, home.changed(answered)
-        alone = int((predicted & ~measured).sum()), int((measured & ~predicted).sum())
-        points.append(_point(home, answered, factor, metrics))
-        checks.append(
-            LineCheck(
-                factor,
-                len(home),
-                predicted=int(predicted.sum()),
-                measured=int(measured.sum()),
-                only_predicted=alone[0],
-                only_measured=alone[1],
-                p=mcnemar(*alone),
-            )
-        )
-    adjusted = holm([each.p for each in checks])
-    both = zip(checks, adjusted, strict=True)
-    return CheckedLine(tuple(points), tuple(replace(each, p=p) for each, p in both))
-
-
-def drawn_rows(images: int) -> Labels:
-    """Draw at most 1,000 of some images, in their order: those on which networks are run."""
-    drawn: Labels = np.sort(np.random.default_rng(0).permutation(images)[:_CHECK_IMAGES])
-    return drawn
-
-
-def headroom(
-    sides: Sequence[tuple[LinearAnswers, LinearAnswers]],
-    budget: float,
-    at: Sequence[At] | None = None,
-) -> Limit:
-    """Find the greatest multiple of a path's difference within the budget, the least of all models.
-
-    ``sides`` has for each model its `aligned` answers on its own path and on the other one. ``at``
-    has a network for each; without them nothing beyond 1, where both ends are measured, is looked
-    at. ``value`` is ``None``, with a reason, if a model has no limit.
-    """
-    found = []
-    for place, (reference, candidate) in enumerate(sides):
-        if at is None:
-            found.append(limit_of(turning_points(reference, candidate), budget, 1.0))
-        else:
-            checked = checked_line(reference, candidate, at[place], ())
-            found.append(curve(place, reference, candidate, budget, checked, ()).limit)
-    lacking = [each for each in found if each.value is None]
-    return lacking[0] if lacking else min(found, key=lambda each: (each.value or 0.0, each.more))
-
-
 def curve(
     seed: int,
     reference: LinearAnswers,
@@ -195,7 +123,8 @@ def curve(
     """
     turns = turning_points(reference, candidate)
     drawn = {
-        each: _point(reference, reference.toward(candidate, each), each, metrics) for each in POINTS
+        each: curve_point(reference, reference.toward(candidate, each), each, metrics)
+        for each in POINTS
     }
     ran = {} if isinstance(checked, str) else {each.factor: each for each in checked.points}
     source: CurveSource = "line, not checked" if isinstance(checked, str) else "line, checked"
@@ -207,6 +136,10 @@ def curve(
         for each in ran.values()
         if each.factor <= (limit.value or 0) and each.changed > budget * each.images
     }
+    if wrong and not isinstance(checked, str):
+        bent = _bent_curve(seed, checked, budget, metrics)
+        if bent is not None:
+            return bent
     if any(each < 1 for each in wrong):
         source = "measured points"
         drawn = {**ran, 1.0: drawn[1.0]}
@@ -231,24 +164,25 @@ def curve(
     )
 
 
-def _point(
-    home: LinearAnswers, answered: LinearAnswers, factor: float, metrics: Sequence[str]
-) -> CurvePoint:
-    changed = home.changed(answered)
-    gained = answered.quality() - home.quality()
-    before, after = plain_metrics(home), plain_metrics(answered)
-    return CurvePoint(
-        factor,
-        len(home),
-        int(changed.sum()),
-        *exact_interval(int(changed.sum()), len(home)),
-        worse=int((gained < 0).sum()) if home.labelled else None,
-        better=int((gained > 0).sum()) if home.labelled else None,
-        metrics={
-            name: new - old
-            for name in metrics
-            if (old := before.get(name)) is not None and (new := after.get(name)) is not None
-        },
+def _bent_curve(
+    seed: int, checked: CheckedLine, budget: float, metrics: Sequence[str]
+) -> SeedCurve | None:
+    """Draw the quadratic; ``None`` without one, or if a measured point contradicts its limit."""
+    if (bent := checked.bent) is None:
+        return None
+    home, sides = bent.reference, (bent.reference, bent.middle, bent.candidate)
+    limit = limit_of(bent_turning_points(*sides), budget, max(CHECK_AT))
+    exceeded = [each for each in checked.points if each.changed > budget * each.images]
+    if any(each.factor <= (limit.value or 0) for each in exceeded):
+        return None
+    factors = [each for each in POINTS if each <= max(CHECK_AT)]
+    return SeedCurve(
+        seed=seed,
+        images=len(home),
+        source="quadratic, checked",
+        limit=limit,
+        points=tuple(curve_point(home, through(*sides, each), each, metrics) for each in factors),
+        checks=bent.checks,
     )
 
 

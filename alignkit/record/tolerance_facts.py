@@ -22,12 +22,14 @@ OPEN_END = "at least: greater multiples were not looked at"
 CurveSource = Literal[
     "line, checked",
     "line, not checked",
+    "quadratic, checked",
     "line to 1, measured beyond",
     "measured points",
     "multiples of the outputs",
 ]
 """Where a curve comes from: the outputs on a line between the two paths', or, where the network
-contradicts the line, the network alone. Multiples of a difference of outputs are exact."""
+contradicts the line, the quadratic through its outputs half way as well, or the network's own
+points alone. Multiples of a difference of outputs are exact."""
 PixelDifference = Literal[
     "chroma upsampling",
     "inverse DCT",

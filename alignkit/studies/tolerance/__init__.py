@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from alignkit.findings.line_models import LineModels, line_models
-from alignkit.findings.pixel_curves import CHECK_AT, pixel_tolerances
+from alignkit.findings.pixel_curves import pair_passes, pixel_tolerances
 from alignkit.findings.stored_row import StoredRow, stored_rows
 from alignkit.machine import cpu_name
 from alignkit.progress import Progress
@@ -74,6 +74,5 @@ def tolerance(
 
 def _passes(row: StoredRow, models: LineModels) -> int:
     """Count a row's planned passes of a network; fewer run where lines are missing."""
-    pairs = len(CHECK_AT) * sum(len(cells) for cells in row.served.values())
     lines = len(stages_of(row, models)) + len(get_args(PixelDifference))
-    return pairs + PASSES * lines * len(row.homes)
+    return pair_passes(row) + PASSES * lines * len(row.homes)

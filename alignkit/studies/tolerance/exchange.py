@@ -125,14 +125,19 @@ def exchange_rate(base: LineCurves, other: LineCurves) -> Estimate | None:
 
 def _no_interval(base: LineCurves, other: LineCurves) -> str:
     curves = [*base.curves, *other.curves]
-    if any(not each.source.startswith("line") for each in curves):
-        return "one of the limits is a measured point"
+    if not all(_on_line(each) for each in curves):
+        return "one of the limits does not follow from the straight line"
     if base.ids != other.ids:
         return "the two are known of different images"
     fewest = min(each.limit.changed or 0 for each in curves)
     if fewest < _FEWEST:
         return f"{fewest} images may change, and an interval takes {_FEWEST}: give a greater budget"
     return ""
+
+
+def _on_line(curve: SeedCurve) -> bool:
+    to_one = curve.source == "line to 1, measured beyond" and (curve.limit.value or 0.0) < 1
+    return to_one or curve.source == "line, checked"
 
 
 def _borne(found: LineCurves, rows: Labels) -> float:

@@ -11,8 +11,9 @@ import numpy as np
 from alignkit.arrays import FloatArray
 from alignkit.compare.linear_answers import LinearAnswers, turning_points
 from alignkit.errors import NothingCompared
+from alignkit.findings.checked_lines import CHECK_AT, checked_line, drawn_rows
 from alignkit.findings.line_models import LineModels, LineSession, PixelLine
-from alignkit.findings.pixel_curves import CHECK_AT, checked_line, curve, drawn_rows
+from alignkit.findings.pixel_curves import curve
 from alignkit.findings.stored_row import StoredRow
 from alignkit.outcome import Measured, capture
 from alignkit.record.tolerance_facts import SeedCurve
