@@ -31,6 +31,13 @@ def tolerance(
             help="Run the models between the paths, and replace a curve that they contradict.",
         ),
     ] = True,
+    alone: Annotated[
+        bool,
+        typer.Option(
+            "--alone/--no-alone",
+            help="With --check, also run each stage and each named difference alone: most passes.",
+        ),
+    ] = True,
     as_json: Json = False,
     out: PageOut = [],  # noqa: B006 - typer copies it
     progress: ProgressOption = "auto",
@@ -53,6 +60,7 @@ def tolerance(
         run,
         budget=share,
         check=check,
+        alone=alone,
         command=shlex.join(["alignkit", *sys.argv[1:]]),
         progress=display(progress, quiet=quiet),
     )

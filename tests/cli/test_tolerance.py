@@ -129,6 +129,12 @@ def test_what_changed_since_the_run_or_is_gone_is_named(alignkit, run, folder): 
     assert told.code == 0, told.err
     assert "the model, loaded again, answers otherwise than in the run" in told.out
     assert "line, not checked" in told.out
+    pairs = alignkit("tolerance", run, "--budget", "5%", "--no-alone", "--json", "-q")
+    document = json.loads(pairs.out)
+    assert document["stages"] == []
+    assert document["checked_on"] != ""
+    why = {each["reason"] for each in document["exchange"] if each["unit"] == "grey levels"}
+    assert why == {"it takes passes of the run's models, which were not asked for"}
     # the work folder
     shutil.rmtree(run.parent.parent / ".cache")
     told = alignkit("tolerance", run, "--budget", "5%", "-q")

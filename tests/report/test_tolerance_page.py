@@ -22,6 +22,7 @@ def found(tmp_path_factory) -> ToleranceDocument:
         folder,
         budget=0.05,
         check=False,
+        alone=True,
         command="alignkit tolerance reports/small/1",
         progress=NoProgress(),
     )
@@ -65,7 +66,7 @@ def test_every_point_of_a_curve_stands_in_a_table_too(found):
             cells = f'<td class="n">{each.factor:g}×</td><td class="n">{each.images}</td>'
             assert f'{cells}<td class="n">{each.changed}</td>' in page
     assert "1 level of chroma upsampling costs as much as 3.25 (1.5–7) levels of half pixel" in page
-    assert "--no-check leaves alone" in page
+    assert "which were not asked for" in page
 
 
 def test_a_band_holds_its_curve_and_the_budget_lies_at_its_height(found):

@@ -13,7 +13,7 @@ from alignkit.findings.line_models import LineModels, line_models
 from alignkit.findings.pixel_curves import pair_passes, pixel_tolerances
 from alignkit.findings.stored_row import StoredRow, stored_rows
 from alignkit.machine import cpu_name
-from alignkit.progress import Progress
+from alignkit.progress import NoProgress, Progress
 from alignkit.record.document import read_record
 from alignkit.record.tolerance_facts import (
     NamedTolerance,
@@ -29,11 +29,12 @@ from alignkit.version import __version__
 
 
 def tolerance(
-    run: Path, *, budget: float, check: bool, command: str, progress: Progress
+    run: Path, *, budget: float, check: bool, alone: bool, command: str, progress: Progress
 ) -> ToleranceDocument:
     """Measure the tolerance of every row of a run for a share of answers, ``budget``, above 0.
 
-    With ``check`` the network is run between the paths. Raises `RecordError` if the run, its
+    With ``check`` the network is run between the paths, and with ``alone`` also along each stage
+    and each named difference, which takes most of the time. Raises `RecordError` if the run, its
     answers or, with ``check``, its stored work are gone, and `NothingCompared` if no model ran or
     the task's answers have no tolerance.
     """
@@ -44,16 +45,19 @@ def tolerance(
         row.home(next(iter(row.homes)))
     models = line_models(folder, record, progress) if check else None
     logits = tuple(logit_tolerance(each, budget) for each in rows)
-    passes = sum(_passes(each, models) for each in rows) if models else 0
+    lone = models if alone else None
+    passes = sum(map(pair_passes, rows)) if models else 0
+    passes += sum(_passes_alone(each, lone) for each in rows) if lone else 0
     pixels: list[PixelTolerance] = []
     stages: list[PixelTolerance] = []
     named: list[NamedTolerance] = []
-    with progress.stage("tolerance", passes, f"{record.name}, passes of a network") as stage:
+    shown = progress if passes else NoProgress()
+    with shown.stage("tolerance", passes, f"{record.name}, passes of a network") as stage:
         for each in rows:
             pixels += pixel_tolerances(each, budget, models, stage.advance)
-            if models is not None:
-                stages += stage_tolerances(each, budget, models, stage.advance)
-            named += exchange(each, budget, models, stage.advance)
+            if lone is not None:
+                stages += stage_tolerances(each, budget, lone, stage.advance)
+            named += exchange(each, budget, lone, stage.advance)
     return ToleranceDocument(
         alignkit=__version__,
         command=command,
@@ -72,7 +76,7 @@ def tolerance(
     )
 
 
-def _passes(row: StoredRow, models: LineModels) -> int:
-    """Count a row's planned passes of a network; fewer run where lines are missing."""
+def _passes_alone(row: StoredRow, models: LineModels) -> int:
+    """Count the passes of a network along a row's stages and named differences."""
     lines = len(stages_of(row, models)) + len(get_args(PixelDifference))
-    return pair_passes(row) + PASSES * lines * len(row.homes)
+    return PASSES * lines * len(row.homes)

@@ -30,7 +30,7 @@ from alignkit.record.tolerance_facts import (
 from alignkit.studies.tolerance.lines import LineCurves, curves_along, drawn_ids
 from alignkit.studies.tolerance.named_differences import NamedSwitch, named_switches
 
-_NOT_RUN = "it takes the run's models, which --no-check leaves alone"
+_NOT_RUN = "it takes passes of the run's models, which were not asked for"
 _PRECISIONS: tuple[DifferenceName, ...] = ("fp16", "int8")
 _RESAMPLES = 1000
 _FEWEST = 5

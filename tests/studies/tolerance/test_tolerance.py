@@ -259,7 +259,13 @@ def test_at_most_a_thousand_images_are_run():
 
 
 def study(folder, **options) -> ToleranceDocument:
-    options = {"budget": 0.05, "check": False, "command": "alignkit tolerance x", **options}
+    options = {
+        "budget": 0.05,
+        "check": False,
+        "alone": True,
+        "command": "alignkit tolerance x",
+        **options,
+    }
     return tolerance(folder, progress=NoProgress(), **options)
 
 
