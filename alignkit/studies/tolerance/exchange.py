@@ -125,8 +125,8 @@ def exchange_rate(base: LineCurves, other: LineCurves) -> Estimate | None:
 
 def _no_interval(base: LineCurves, other: LineCurves) -> str:
     curves = [*base.curves, *other.curves]
-    if not all(_on_line(each) for each in curves):
-        return "one of the limits does not follow from the straight line"
+    if any(_measured(each) for each in curves):
+        return "one of the limits is a measured point"
     if base.ids != other.ids:
         return "the two are known of different images"
     fewest = min(each.limit.changed or 0 for each in curves)
@@ -135,9 +135,9 @@ def _no_interval(base: LineCurves, other: LineCurves) -> str:
     return ""
 
 
-def _on_line(curve: SeedCurve) -> bool:
-    to_one = curve.source == "line to 1, measured beyond" and (curve.limit.value or 0.0) < 1
-    return to_one or curve.source == "line, checked"
+def _measured(curve: SeedCurve) -> bool:
+    beyond = curve.source == "line to 1, measured beyond" and (curve.limit.value or 0.0) >= 1
+    return beyond or curve.source == "measured points"
 
 
 def _borne(found: LineCurves, rows: Labels) -> float:

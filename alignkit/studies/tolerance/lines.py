@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from alignkit.arrays import FloatArray
-from alignkit.compare.linear_answers import LinearAnswers, turning_points
+from alignkit.compare.linear_answers import LinearAnswers, bent_turning_points, turning_points
 from alignkit.errors import NothingCompared
 from alignkit.findings.checked_lines import CHECK_AT, checked_line, drawn_rows
 from alignkit.findings.line_models import LineModels, LineSession, PixelLine
@@ -33,7 +33,7 @@ class LineCurves:
     """Mean |Δ| at 1, grey levels."""
     curves: list[SeedCurve] = field(default_factory=list)
     turns: list[FloatArray] = field(default_factory=list)
-    """Of each curve (images,), where each answer changes by the line."""
+    """Of each curve (images,), where each answer changes by the line or the quadratic."""
     reason: str = ""
 
     @property
@@ -119,5 +119,8 @@ def _add(
     end = at(home, 1.0)
     names = row.record.task.matrices
     checked = checked_line(home, end, at, names)
-    kept.curves.append(curve(seed, home, end, budget, checked, names))
-    kept.turns.append(turning_points(home, end))
+    found = curve(seed, home, end, budget, checked, names)
+    kept.curves.append(found)
+    bent = checked.bent if found.source == "quadratic, checked" else None
+    turns = bent_turning_points(home, bent.middle, end) if bent else turning_points(home, end)
+    kept.turns.append(turns)
