@@ -254,8 +254,8 @@ def _legend(found: ToleranceDocument) -> Iterator[str]:
     if found.pixels:
         ran = f" / by the network, run on {found.checked_on}" if found.checked_on else ""
         yield (
-            f"changed at: by the curve between the two paths' outputs{ran}; 1{TIMES} is measured, and "
-            f"so is 0.5{TIMES} of a quadratic, whose check has half of the images. "
+            f"changed at: by the curve between the two paths' outputs{ran}; 1{TIMES} is measured, "
+            f"and so is 0.5{TIMES} of a quadratic, whose check has half of the images. "
             f"Pixels beyond 1{TIMES} are not clipped, and no path makes them."
         )
     if any(each.rate for each in found.exchange):
