@@ -24,9 +24,9 @@ from alignkit.stored_file import write_output
 from alignkit.text.names import Names, quick_words
 from alignkit.text.numbers import DASH, TIMES, count, grouped, percent, points, significant
 from alignkit.text.tolerance_words import (
-    CELLS,
-    CURVES,
-    EXCHANGE,
+    CELL_COLUMNS,
+    CURVE_COLUMNS,
+    EXCHANGE_COLUMNS,
     cell_row,
     curve_row,
     exchange_row,
@@ -130,7 +130,7 @@ def _outputs(row: LogitTolerance, names: Names) -> dict[str, Any]:
         "words": limits_words([each.limit for each in row.seeds]) if row.atol else why_no_atol(row),
         "cells": Table.of(
             "Other cells of the row",
-            _heads(CELLS, 2),
+            _heads(CELL_COLUMNS, 2),
             [cell_row(each, names) for each in row.cells],
         ),
         "seeds": Table.of(
@@ -154,7 +154,7 @@ def _pixels(
     trained: str, pairs: Sequence[PixelTolerance], place: int, found: ToleranceDocument
 ) -> dict[str, Any]:
     names = Names(found.paths)
-    heads = _heads(("served with", *CURVES), 1)
+    heads = _heads(("served with", *CURVE_COLUMNS), 1)
     return {
         "title": f"Trained with {trained}, {pairs[0].backend} {pairs[0].precision}",
         "table": Table.of(
@@ -189,7 +189,7 @@ def _stages(pair: Sequence[PixelTolerance], place: int, found: ToleranceDocument
         "plot": share_plot(lines, f"stages-{place}", title, found.budget) if lines else None,
         "table": Table.of(
             f"Stages of {first.candidate} alone, models trained with {first.trained_with}",
-            _heads(("stage", *CURVES), 1),
+            _heads(("stage", *CURVE_COLUMNS), 1),
             [(each.stage, *curve_row(each)) for each in pair],
         ),
         "points": [_points_table(each, found) for each in pair if each.seeds],
@@ -212,7 +212,7 @@ def _exchange(rows: Sequence[NamedTolerance], names: Names) -> dict[str, Any]:
         "sentences": rate_sentences(rows),
         "table": Table.of(
             f"Named differences, applied to {names.short(first.reference)}",
-            _heads(EXCHANGE, 2),
+            _heads(EXCHANGE_COLUMNS, 2),
             [shown(each) for each in rows],
             notes=notes,
         ),

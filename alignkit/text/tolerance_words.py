@@ -24,14 +24,14 @@ from alignkit.text.numbers import DASH, TIMES, count, grouped, listed, percent, 
 
 _SHOWN = (0.25, 0.5, 1.0, 2.0)
 """Multiples of the difference in the table; the document has more."""
-CELLS = ("served with", "runtime", "max |Δ|", "beyond atol", "could change", "changed")
+CELL_COLUMNS = ("served with", "runtime", "max |Δ|", "beyond atol", "could change", "changed")
 """Columns of the other cells of a row."""
-CURVES = (
+CURVE_COLUMNS = (
     "within budget up to", "in grey levels",
     *(f"changed at {each:g}{TIMES}" for each in _SHOWN), "the curve is",
 )  # fmt: skip
 """Columns of a curve."""
-EXCHANGE = (
+EXCHANGE_COLUMNS = (
     "difference", "made by", "at 1×", "within budget up to", "which is", "rate", "changed at 1×",
     "the curve is",
 )  # fmt: skip
@@ -83,7 +83,7 @@ def _logit_lines(row: LogitTolerance, names: Names) -> Iterator[str]:
     if lost := sum(each.non_finite for each in row.seeds):
         yield f"  {count(lost, 'answer')} with an output that is not finite; NaN bears no change"
     if row.cells:
-        yield columns([CELLS, *(cell_row(each, names) for each in row.cells)], indent="  ")
+        yield columns([CELL_COLUMNS, *(cell_row(each, names) for each in row.cells)], indent="  ")
 
 
 def why_no_atol(row: LogitTolerance) -> str:
@@ -110,7 +110,7 @@ def limits_words(limits: Sequence[Limit]) -> str:
 
 
 def cell_row(cell: CellReach, names: Names) -> tuple[str, ...]:
-    """Word another cell of a row in the columns `CELLS`."""
+    """Word another cell of a row in the columns `CELL_COLUMNS`."""
     _, served, runtime = names.cells(cell)
     if not cell.images:
         return served, runtime, *[DASH] * 3, cell.reason
@@ -127,7 +127,7 @@ def cell_row(cell: CellReach, names: Names) -> tuple[str, ...]:
 def _pixel_lines(row: str, curves: Sequence[PixelTolerance], names: Names) -> Iterator[str]:
     first = curves[0]
     yield f"trained with {names.short(row)}, {first.backend} {first.precision}"
-    heads = ("served with", *(("this stage alone",) if first.stage else ()), *CURVES)
+    heads = ("served with", *(("this stage alone",) if first.stage else ()), *CURVE_COLUMNS)
     rows = (
         (names.short(each.candidate), *((each.stage,) if each.stage else ()), *curve_row(each))
         for each in curves
@@ -146,9 +146,9 @@ def reasons_of(found: RowTolerance) -> list[str]:
 
 
 def curve_row(pair: PixelTolerance) -> tuple[str, ...]:
-    """Word a curve in the columns `CURVES`."""
+    """Word a curve in the columns `CURVE_COLUMNS`."""
     if not pair.seeds:
-        return (DASH,) * len(CURVES)
+        return (DASH,) * len(CURVE_COLUMNS)
     return (
         factor_words(pair),
         DASH if pair.levels is None else f"{rounded_words(pair.levels)} of mean |Δ|",
@@ -163,7 +163,7 @@ def source_words(found: RowTolerance) -> str:
 
 
 def exchange_row(found: NamedTolerance) -> tuple[str, ...]:
-    """Word a named difference in the columns `EXCHANGE`."""
+    """Word a named difference in the columns `EXCHANGE_COLUMNS`."""
     unit = "levels" if found.unit == "grey levels" else "max |Δ| of outputs"
     return (
         found.difference,
@@ -205,7 +205,7 @@ def _exchange_lines(rows: Sequence[NamedTolerance], names: Names) -> Iterator[st
     first = rows[0]
     trained = names.short(first.trained_with)
     yield f"trained with {trained}, {first.backend} {first.precision}"
-    yield columns([EXCHANGE, *map(exchange_row, rows)], indent="  ")
+    yield columns([EXCHANGE_COLUMNS, *map(exchange_row, rows)], indent="  ")
     for reason, found in exchange_reasons(rows).items():
         yield f"  {listed(found)}: {reason}"
 
