@@ -20,7 +20,7 @@ from alignkit.record.tolerance_facts import SeedCurve
 
 PASSES = 1 + len(CHECK_AT)
 """Times that a network is run on the images of a line: at its far end, and for the check."""
-LineKey = TypeVar("LineKey")
+_Line = TypeVar("_Line")
 
 
 @dataclass(slots=True, eq=False)
@@ -52,10 +52,10 @@ def drawn_ids(row: StoredRow) -> tuple[str, ...]:
 def curves_along(
     row: StoredRow,
     models: LineModels,
-    lines: Mapping[LineKey, PixelLine | str],
+    lines: Mapping[_Line, PixelLine | str],
     budget: float,
     advance: Callable[[int], None],
-) -> dict[LineKey, LineCurves]:
+) -> dict[_Line, LineCurves]:
     """Draw each line's curve for each seed's model; a line may be the reason why it is missing.
 
     ``advance`` is called with the passes of the network that are done.
