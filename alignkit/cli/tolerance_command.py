@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from alignkit.cli.arguments import Json, JsonOut, ProgressOption, Quiet, display, json_paths
+from alignkit.cli.arguments import Json, PageOut, ProgressOption, Quiet, display
 from alignkit.errors import ConfigError
 from alignkit.extras import require_libraries
 from alignkit.text.numbers import share_of
@@ -32,8 +32,15 @@ def tolerance(
             help="Run the models between the paths, and replace a curve that they contradict.",
         ),
     ] = True,
+    alone: Annotated[
+        bool,
+        typer.Option(
+            "--alone/--no-alone",
+            help="With --check, also run each stage and each named difference alone: most passes.",
+        ),
+    ] = True,
     as_json: Json = False,
-    out: JsonOut = [],  # noqa: B006 - typer copies it
+    out: PageOut = [],  # noqa: B006 - typer copies it
     progress: ProgressOption = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -44,23 +51,30 @@ def tolerance(
     Exit codes: 0 measured, whatever the result · 2 usage, or stored work is gone · 4 a library is
     missing · 5 no model ran, or answers of its task have no tolerance.
     """
-    from alignkit.stored_file import write_output
+    from alignkit.stored_file import output_paths, write_output
     from alignkit.studies.tolerance import tolerance as measured
     from alignkit.text.tolerance_words import tolerance_text
 
-    files, share = json_paths(out), budget_share(budget)
+    files, share = output_paths(out, ("json", "html"), folders=("html",)), budget_share(budget)
     require_libraries("scipy")
     found = measured(
         run,
         budget=share,
         check=check,
+        alone=alone,
         command=shlex.join(["alignkit", *sys.argv[1:]]),
         progress=display(progress, quiet=quiet),
     )
     document = found.model_dump_json(indent=1)
     print(document if as_json else tolerance_text(found))
-    for path in files:
-        write_output(path, document + "\n")
+    for kind, path in files:
+        if kind == "json":
+            write_output(path, document + "\n")
+        else:
+            from alignkit.report.tolerance_page import write_tolerance
+
+            page = write_tolerance(found, path)
+            print(f"page: {page}", file=sys.stderr)
 
 
 def budget_share(text: str) -> float:

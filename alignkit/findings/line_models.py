@@ -6,16 +6,16 @@ Nothing is decoded or trained: where stored work is gone, the error says how to 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.arrays import Batch, Labels
+from alignkit.arrays import Batch
 from alignkit.compare.linear_answers import LinearAnswers, greatest_changes
 from alignkit.errors import AlignkitError, NothingCompared, RecordError
 from alignkit.experiment import experiment_of_text
@@ -27,8 +27,12 @@ from alignkit.predict import model_file, open_session
 from alignkit.predict.decoder import AnswerDecoder, KeptRecords
 from alignkit.predict.places import UnknownPlaces
 from alignkit.predict.session_inputs import KEPT
+from alignkit.prepare import Prepared, prepare
 from alignkit.prepare.prepared_sets import prepare_sets
+from alignkit.preprocess import Preprocess
+from alignkit.progress import advancing
 from alignkit.record import RunRecord
+from alignkit.samples import Samples
 from alignkit.train import train_models
 from alignkit.workspace import Context, Workspace
 
@@ -40,9 +44,65 @@ if TYPE_CHECKING:
     from alignkit.prepare.prepared_sets import Sets
     from alignkit.progress import Progress
 
+_BATCH = 64
+"""Images whose tensors are compared together."""
 _SAME = 1e-3
 """Greatest |Δ output|, over the greatest |output|, between the stored answers and a model that is
 loaded again: other batches and threads give some 1e-6."""
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedSide:
+    """Images prepared on one path, by id."""
+
+    preprocess: Preprocess
+    samples: Samples
+    prepared: Prepared
+
+    @cached_property
+    def decoded(self) -> dict[str, int]:
+        """The index of each image that has pixels."""
+        return {self.samples.ids[each]: int(each) for each in self.prepared.decoded}
+
+    def batch(self, ids: Sequence[str]) -> Batch:
+        """Return the images' tensors."""
+        rows = [self.decoded[each] for each in ids]
+        return self.prepared.batch(rows, self.preprocess.normalise)
+
+
+@dataclass(frozen=True, eq=False)
+class PixelLine:
+    """Tensors ``own + t · (end - begin)``; of two paths ``begin`` is ``own``."""
+
+    own: PreparedSide
+    begin: PreparedSide
+    end: PreparedSide
+
+    @property
+    def sides(self) -> tuple[PreparedSide, ...]:
+        """The different ones."""
+        return tuple(dict.fromkeys((self.own, self.begin, self.end)))
+
+    def batch(self, ids: Sequence[str], factor: float) -> Batch:
+        """Return the tensors at ``factor``; raise `NothingCompared` if sizes differ."""
+        if any(each.preprocess.varies for each in self.sides):
+            raise NothingCompared("the sizes of the images vary, and two sizes have no line")
+        tensors = {each: each.batch(ids) for each in self.sides}
+        if len({each.shape for each in tensors.values()}) > 1:
+            raise NothingCompared("the two paths give images of two sizes, which have no line")
+        change = tensors[self.end] - tensors[self.begin]
+        mixed: Batch = np.ascontiguousarray(tensors[self.own] + np.float32(factor) * change)
+        return mixed
+
+    def mean_levels(self, ids: Sequence[str]) -> float:
+        """Compute mean |end - begin| of the images in grey levels of the own path's tensors."""
+        levels = 255.0 * np.asarray(self.own.preprocess.normalise.std)[:, None, None]
+        total = 0.0
+        for start in range(0, len(ids), _BATCH):
+            part = ids[start : start + _BATCH]
+            change = self.end.batch(part).astype(np.float64) - self.begin.batch(part)
+            total += float((np.abs(change) * levels).mean(axis=(1, 2, 3)).sum())
+        return total / len(ids)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +133,37 @@ class LineModels:
             found = LineSession(self, evaluation, session, decoder)
             found.verify(row.home(seed))
             yield found
+
+    def side(self, path: str) -> PreparedSide:
+        """Return a path of the run; raise `NothingCompared` if the run advises it."""
+        if (found := self.path(path)) is None:
+            raise NothingCompared(f"{path} is advised by the run, and not in its file")
+        return self._sides(found)
+
+    def path(self, name: str) -> Preprocess | None:
+        """Return a path of the run's file."""
+        return next((each for each in self.plan.preprocesses if each.name == name), None)
+
+    @cache  # noqa: B019 - the object lives as long as the run is looked at
+    def _sides(self, path: Preprocess) -> PreparedSide:
+        return PreparedSide(path, self.sets.evaluation, self.sets.evaluated(path.name))
+
+    @cache  # noqa: B019
+    def prepared_side(self, path: Preprocess, ids: tuple[str, ...]) -> PreparedSide:
+        """Prepare some of the run's images on another path, or read what is stored.
+
+        Raises `NothingCompared` if none can be prepared.
+        """
+        if reason := path.missing():
+            raise NothingCompared(reason)
+        wanted = set(ids)
+        samples = self.sets.evaluation
+        samples = samples.take([at for at, name in enumerate(samples.ids) if name in wanted])
+        with self.context.progress.stage("prepare", len(samples), path.name) as stage:
+            prepared = prepare(
+                samples, path, self.context.workspace, split="eval", progress=advancing(stage)
+            )
+        return PreparedSide(path, samples, prepared)
 
     def evaluation(self, row: StoredRow, seed: int) -> Evaluation:
         """Return the planned evaluation of a row's aligned cell."""
@@ -109,37 +200,30 @@ class LineSession:
             )
 
     def answers(self, candidate: str, ids: tuple[str, ...], factor: float) -> LinearAnswers:
-        """Predict the images' tensors ``own + factor · (candidate - own)``, which are not clipped.
+        """Predict ``own + factor · (candidate - own)`` of the images, as `answers_along` does."""
+        return self.answers_along(self.line(candidate), ids, factor)
 
-        Raises `NothingCompared` if the two paths' tensors have no line between them.
+    def line(self, candidate: str) -> PixelLine:
+        """Return the line to another path of the run; raise `NothingCompared` as `side` does."""
+        own, other = map(self.models.side, (self.evaluation.preprocess.name, candidate))
+        return PixelLine(own, own, other)
+
+    def answers_along(self, line: PixelLine, ids: tuple[str, ...], factor: float) -> LinearAnswers:
+        """Predict the images' tensors at a multiple of a difference of pixels, not clipped.
+
+        Raises `NothingCompared` if the tensors have no line between them.
         """
-        indices = np.array([self._index[each] for each in ids], np.int64)
-        samples, size = self.models.sets.evaluation, self.models.plan.batch_size
-        kept = KeptRecords(len(indices))
-        for start in range(0, len(indices), size):
-            part = indices[start : start + size]
-            outputs = self.session.predict(self._batch(candidate, part, factor))
+        size, samples = self.models.plan.batch_size, self.models.sets.evaluation
+        rows = [self._index[each] for each in ids]
+        kept = KeptRecords(len(ids))
+        for start in range(0, len(ids), size):
+            part = ids[start : start + size]
+            outputs = self.session.predict(line.batch(part, factor))
             records = self.decoder.records(outputs, UnknownPlaces(len(part)))
-            kept.put(start, self.decoder.kept(records, samples.take(part.tolist())))
+            kept.put(start, self.decoder.kept(records, samples.take(rows[start : start + size])))
         found = self.decoder.answers(ids, kept.all, samples)
         assert isinstance(found, LinearAnswers), "the run's own task"
         return found
-
-    def _batch(self, candidate: str, part: Labels, factor: float) -> Batch:
-        own = self.evaluation.preprocess
-        other = next((e for e in self.models.plan.preprocesses if e.name == candidate), None)
-        if other is None:
-            raise NothingCompared(f"{candidate} is advised by the run, and not in its file")
-        if own.varies or other.varies:
-            raise NothingCompared("the sizes of the images vary, and two sizes have no line")
-        sides = [
-            self.models.sets.evaluated(each.name).batch(part, each.normalise)
-            for each in (own, other)
-        ]
-        if sides[0].shape != sides[1].shape:
-            raise NothingCompared("the two paths give images of two sizes, which have no line")
-        mixed: Batch = np.ascontiguousarray(sides[0] + np.float32(factor) * (sides[1] - sides[0]))
-        return mixed
 
 
 def line_models(folder: Path, record: RunRecord, progress: Progress) -> LineModels:
@@ -167,7 +251,11 @@ def line_models(folder: Path, record: RunRecord, progress: Progress) -> LineMode
     _require_stored(plan, trainings, paths, workspace, record)
     context = Context(workspace, progress)
     train, evaluated = plan.samples("train"), plan.samples("eval")
-    sets = prepare_sets(plan.preprocesses, train, evaluated, context, trains=plan.trains)
+    # a path without a cell may be stored for its training images, or was never prepared
+    known = [
+        each for each in plan.preprocesses if each.name in paths or _stored(each, plan, workspace)
+    ]
+    sets = prepare_sets(known, train, evaluated, context, trains=plan.trains)
     models = {}
     for each in train_models(replace(plan, trainings=tuple(trainings.values())), sets, context):
         if not isinstance(each.ended, Measured):
@@ -190,6 +278,11 @@ def _require_stored(
     if gone:
         rest = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
         raise _gone(record, f"{workspace.root / '.cache'} does not hold {gone[0]!r}{rest}")
+
+
+def _stored(path: Preprocess, plan: Plan, workspace: Workspace) -> bool:
+    own = [each for each in preparations(plan) if each.preprocess.name == path.name]
+    return all(workspace.stored(each.kind, each.key) is not None for each in own)
 
 
 def _gone(record: RunRecord, why: str) -> RecordError:

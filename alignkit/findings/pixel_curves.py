@@ -7,76 +7,60 @@ network is then run at other t; where it contradicts the line, only its own poin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-import numpy as np
-
-from alignkit.compare.answers import aligned, plain_metrics
+from alignkit.compare.answers import aligned
 from alignkit.compare.image_table import LAST
-from alignkit.compare.linear_answers import LinearAnswers, turning_points
-from alignkit.compare.statistics import exact_interval, holm, mcnemar
+from alignkit.compare.linear_answers import (
+    LinearAnswers,
+    bent_turning_points,
+    through,
+    turning_points,
+)
 from alignkit.errors import NothingCompared
 from alignkit.findings.answer_limits import limit_of, measured_limit
-from alignkit.findings.line_models import LineModels
+from alignkit.findings.checked_lines import (
+    CHECK_AT,
+    CheckedLine,
+    checked_line,
+    curve_point,
+    drawn_rows,
+)
+from alignkit.findings.line_models import LineModels, PixelLine
 from alignkit.findings.stored_row import StoredRow
 from alignkit.outcome import Measured, capture
 from alignkit.record import Cell, RunRecord
-from alignkit.record.cell_facts import ALPHA
 from alignkit.record.tolerance_facts import (
     MOST_FACTOR,
-    CurvePoint,
     CurveSource,
-    Limit,
-    LineCheck,
     PixelTolerance,
     SeedCurve,
 )
 
 POINTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, MOST_FACTOR)
-CHECK_AT = (0.25, 0.5, 2.0)
-"""Multiples of the difference at which the network is run; at 0 and 1 the line is exact."""
-_CHECK_IMAGES = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedLine:
-    """A network run between two paths, at each of `CHECK_AT`."""
-
-    points: tuple[CurvePoint, ...]
-    """The network's answers to at most 1,000 images."""
-    checks: tuple[LineCheck, ...]
-    """The same beside the line; p-values adjusted."""
-
-    @property
-    def contradicted(self) -> tuple[float, ...]:
-        """Where the network changes more or fewer answers than the line, beyond chance."""
-        return tuple(each.factor for each in self.checks if each.p < ALPHA)
-
-
-At: TypeAlias = Callable[[LinearAnswers, float], LinearAnswers]
-"""Runs the network for the images of given answers at a multiple of the difference."""
 _Served: TypeAlias = Mapping[str, Mapping[int, Cell]]
 """Path → seed → its cell in the row's runtime."""
 
 
+def pair_passes(row: StoredRow) -> int:
+    """Count the passes of networks with which `pixel_tolerances` checks a row."""
+    return len(CHECK_AT) * sum(len(cells) for cells in row.served.values())
+
+
 def pixel_tolerances(
-    row: StoredRow, budget: float, models: LineModels | None, advance: Callable[[], None]
+    row: StoredRow, budget: float, models: LineModels | None, advance: Callable[[int], None]
 ) -> tuple[PixelTolerance, ...]:
     """Draw the curve of each other path in the row's runtime; check it if ``models`` are given.
 
-    ``advance`` is called after each seed.
+    ``advance`` is called with the passes of the networks that are done.
     """
-    own = row.place.column
-    served = {
-        place.column.preprocess: {each.seed: each for each in cells}
-        for place, cells in row.others().items()
-        if place.column.names[1:] == own.names[1:]
-    }
+    served = row.served
     curves: dict[str, list[SeedCurve]] = {name: [] for name in served}
     reasons: dict[str, str] = {}
     for seed in row.homes:
-        checked = _seed_checked(models, row, seed, served)
+        checked = _seed_checked(models, row, seed, served, advance)
         for name, cells in served.items():
             if seed not in cells:
                 continue
@@ -87,12 +71,15 @@ def pixel_tolerances(
             else:
                 names = row.record.task.matrices
                 curves[name].append(curve(seed, home, other, budget, checked[name], names))
-        advance()
-    return tuple(_joined(row, name, curves[name], reasons.get(name, "")) for name in served)
+    return tuple(_joined(row, name, curves[name], reasons.get(name, ""), models) for name in served)
 
 
 def _seed_checked(
-    models: LineModels | None, row: StoredRow, seed: int, served: _Served
+    models: LineModels | None,
+    row: StoredRow,
+    seed: int,
+    served: _Served,
+    advance: Callable[[int], None],
 ) -> dict[str, CheckedLine | str]:
     """Run a seed's network between its path and each other; a reason where that is impossible."""
     if models is None:
@@ -106,7 +93,9 @@ def _seed_checked(
                     continue
 
                 def at(images: LinearAnswers, factor: float, name: str = name) -> LinearAnswers:
-                    return session.answers(name, images.ids, factor)
+                    answered = session.answers(name, images.ids, factor)
+                    advance(1)
+                    return answered
 
                 try:
                     sides = aligned(row.home(seed), row.answers(cells[seed]))
@@ -118,61 +107,6 @@ def _seed_checked(
     if isinstance(ended, Measured):
         return found
     return {name: found.get(name, ended.message) for name in served}
-
-
-def checked_line(
-    reference: LinearAnswers, candidate: LinearAnswers, at: At, metrics: Sequence[str]
-) -> CheckedLine:
-    """Run the network at each of `CHECK_AT`, on at most 1,000 images, and compare with the line.
-
-    No output there was used to draw the line, so that all images are held out.
-    """
-    n = len(reference)
-    drawn = np.sort(np.random.default_rng(0).permutation(n)[:_CHECK_IMAGES])
-    home, other = reference.rows(drawn), candidate.rows(drawn)
-    turns = turning_points(home, other)
-    points, checks = [], []
-    for factor in CHECK_AT:
-        answered = at(home, factor)
-        predicted, measured = turns < factor, home.changed(answered)
-        alone = int((predicted & ~measured).sum()), int((measured & ~predicted).sum())
-        points.append(_point(home, answered, factor, metrics))
-        checks.append(
-            LineCheck(
-                factor,
-                len(home),
-                predicted=int(predicted.sum()),
-                measured=int(measured.sum()),
-                only_predicted=alone[0],
-                only_measured=alone[1],
-                p=mcnemar(*alone),
-            )
-        )
-    adjusted = holm([each.p for each in checks])
-    both = zip(checks, adjusted, strict=True)
-    return CheckedLine(tuple(points), tuple(replace(each, p=p) for each, p in both))
-
-
-def headroom(
-    sides: Sequence[tuple[LinearAnswers, LinearAnswers]],
-    budget: float,
-    at: Sequence[At] | None = None,
-) -> Limit:
-    """Find the greatest multiple of a path's difference within the budget, the least of all models.
-
-    ``sides`` has for each model its `aligned` answers on its own path and on the other one. ``at``
-    has a network for each; without them nothing beyond 1, where both ends are measured, is looked
-    at. ``value`` is ``None``, with a reason, if a model has no limit.
-    """
-    found = []
-    for place, (reference, candidate) in enumerate(sides):
-        if at is None:
-            found.append(limit_of(turning_points(reference, candidate), budget, 1.0))
-        else:
-            checked = checked_line(reference, candidate, at[place], ())
-            found.append(curve(place, reference, candidate, budget, checked, ()).limit)
-    lacking = [each for each in found if each.value is None]
-    return lacking[0] if lacking else min(found, key=lambda each: (each.value or 0.0, each.more))
 
 
 def curve(
@@ -189,7 +123,8 @@ def curve(
     """
     turns = turning_points(reference, candidate)
     drawn = {
-        each: _point(reference, reference.toward(candidate, each), each, metrics) for each in POINTS
+        each: curve_point(reference, reference.toward(candidate, each), each, metrics)
+        for each in POINTS
     }
     ran = {} if isinstance(checked, str) else {each.factor: each for each in checked.points}
     source: CurveSource = "line, not checked" if isinstance(checked, str) else "line, checked"
@@ -201,6 +136,10 @@ def curve(
         for each in ran.values()
         if each.factor <= (limit.value or 0) and each.changed > budget * each.images
     }
+    if wrong and not isinstance(checked, str):
+        bent = _bent_curve(seed, checked, budget, metrics)
+        if bent is not None:
+            return bent
     if any(each < 1 for each in wrong):
         source = "measured points"
         drawn = {**ran, 1.0: drawn[1.0]}
@@ -225,30 +164,39 @@ def curve(
     )
 
 
-def _point(
-    home: LinearAnswers, answered: LinearAnswers, factor: float, metrics: Sequence[str]
-) -> CurvePoint:
-    changed = home.changed(answered)
-    gained = answered.quality() - home.quality()
-    before, after = plain_metrics(home), plain_metrics(answered)
-    return CurvePoint(
-        factor,
-        len(home),
-        int(changed.sum()),
-        *exact_interval(int(changed.sum()), len(home)),
-        worse=int((gained < 0).sum()) if home.labelled else None,
-        better=int((gained > 0).sum()) if home.labelled else None,
-        metrics={
-            name: new - old
-            for name in metrics
-            if (old := before.get(name)) is not None and (new := after.get(name)) is not None
-        },
+def _bent_curve(
+    seed: int, checked: CheckedLine, budget: float, metrics: Sequence[str]
+) -> SeedCurve | None:
+    """Draw the quadratic; ``None`` without one, or if a measured point contradicts its limit."""
+    if (bent := checked.bent) is None:
+        return None
+    home, sides = bent.reference, (bent.reference, bent.middle, bent.candidate)
+    limit = limit_of(bent_turning_points(*sides), budget, max(CHECK_AT))
+    exceeded = [each for each in checked.points if each.changed > budget * each.images]
+    if any(each.factor <= (limit.value or 0) for each in exceeded):
+        return None
+    factors = [each for each in POINTS if each <= max(CHECK_AT)]
+    return SeedCurve(
+        seed=seed,
+        images=len(home),
+        source="quadratic, checked",
+        limit=limit,
+        points=tuple(curve_point(home, through(*sides, each), each, metrics) for each in factors),
+        checks=bent.checks,
     )
 
 
-def _joined(row: StoredRow, name: str, curves: Sequence[SeedCurve], reason: str) -> PixelTolerance:
+def _joined(
+    row: StoredRow,
+    name: str,
+    curves: Sequence[SeedCurve],
+    reason: str,
+    models: LineModels | None,
+) -> PixelTolerance:
     own = row.place.column
     mean, why = mean_levels(row.record, own.preprocess, name)
+    if mean is None and models is not None and curves:
+        mean, why = _prepared_levels(row, name, models)
     known = [each.limit.value for each in curves if each.limit.value is not None]
     factor = min(known) if known and len(known) == len(curves) else None
     return PixelTolerance(
@@ -272,3 +220,17 @@ def mean_levels(record: RunRecord, one: str, other: str) -> tuple[float | None, 
         if pair == {one, other} and each.mode == "cumulative" and each.stage == LAST:
             return each.mean_abs, each.reason
     return None, f"the run compared pixels with those of {record.paths[0].name} alone"
+
+
+def _prepared_levels(row: StoredRow, name: str, models: LineModels) -> tuple[float | None, str]:
+    """Compare the prepared images of two paths that the run did not compare."""
+    home = row.home(next(iter(row.homes)))
+    try:
+        own, other = map(models.side, (row.place.column.preprocess, name))
+        line = PixelLine(own, own, other)
+        drawn = (home.ids[each] for each in drawn_rows(len(home)))
+        both = tuple(each for each in drawn if all(each in side.decoded for side in line.sides))
+        line.batch(both[:1], 1.0)
+        return line.mean_levels(both), ""
+    except NothingCompared as error:
+        return None, str(error)

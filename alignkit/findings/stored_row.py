@@ -56,6 +56,16 @@ class StoredRow:
                 found.setdefault(cell.place, []).append(cell)
         return found
 
+    @property
+    def served(self) -> dict[str, dict[int, Cell]]:
+        """Other paths in the row's own runtime: their cells by seed."""
+        runtime = self.place.column.names[1:]
+        return {
+            place.column.preprocess: {each.seed: each for each in cells}
+            for place, cells in self.others().items()
+            if place.column.names[1:] == runtime
+        }
+
 
 def stored_rows(folder: Path, record: RunRecord) -> tuple[StoredRow, ...]:
     """Return every row whose aligned cell ran; raise `NothingCompared` if there is none."""

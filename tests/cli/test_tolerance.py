@@ -18,6 +18,7 @@ data: {{name: folder, root: {root}}}
 preprocess:
   opencv: {{decode: opencv, resize: {{name: opencv, size: 16}}}}
   tensor: {{decode: opencv, resize: {{name: torch, align_corners: true, size: 16}}}}
+  other: {{decode: pillow, resize: {{name: torch, align_corners: true, size: 16}}}}
 models: [{{name: mine, onnx: {onnx}, preprocess: opencv, classes: {classes}}}]
 evaluate: {{backends: [{{name: onnxruntime, precision: [fp32, fp16]}}], resamples: 200}}
 attribute: {{images: 2}}
@@ -44,9 +45,8 @@ def predictions_of(run, path, precision):
 
 
 def test_a_linear_model_bears_what_its_stored_logits_say(alignkit, run, tmp_path):
-    told = alignkit(
-        "tolerance", run, "--budget", "5%", "--out", f"json={tmp_path / 't.json'}", "-q"
-    )
+    outs = ("--out", f"json={tmp_path / 't.json'}", "--out", f"html={tmp_path / 'page'}")
+    told = alignkit("tolerance", run, "--budget", "5%", *outs, "-q")
     assert told.code == 0, told.err
     found = ToleranceDocument.model_validate_json((tmp_path / "t.json").read_text())
     # again in plain NumPy: half the distance of the two greatest logits, image by image
@@ -67,7 +67,7 @@ def test_a_linear_model_bears_what_its_stored_logits_say(alignkit, run, tmp_path
     assert cell.changed == (served.argmax(axis=1) != logits.argmax(axis=1)).sum()
     assert cell.changed <= cell.could_change == (moved >= (first - second) / 2).sum()
     # the network, which is linear, was run between the paths and beyond
-    (pair,) = found.pixels
+    pair, other = found.pixels
     (curve,) = pair.seeds
     assert curve.source == "line, checked"
     assert [each.factor for each in curve.checks] == [0.25, 0.5, 2.0]
@@ -77,6 +77,38 @@ def test_a_linear_model_bears_what_its_stored_logits_say(alignkit, run, tmp_path
         assert each.only_predicted + each.only_measured == 0
     assert found.checked_on == found.cpu != ""
     assert "line, checked" in told.out
+    # a PNG is decoded alike by both libraries, and the resize alone is all of the difference
+    decode, resize = found.stages
+    assert (decode.stage, decode.reason) == ("decode", "it changes no pixel of these images")
+    assert (resize.stage, resize.factor) == ("resize", pytest.approx(other.factor, rel=1e-3))
+    assert resize.mean_abs == pytest.approx(other.mean_abs, rel=1e-3)
+    named_differences_of_a_linear_model(found, logits, predictions_of(run, "opencv", "fp16").logits)
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert f"--atol {row.atol:g} --rtol 0" in page
+    written = ToleranceDocument.model_validate_json((tmp_path / "page/tolerance.json").read_text())
+    assert written == found
+
+
+def named_differences_of_a_linear_model(found, logits, fp16):
+    named = {each.difference: each for each in found.exchange}
+    for name in ("chroma upsampling", "inverse DCT", "colour rounding"):
+        assert "could prepare none of 80 images" in named[name].reason  # no JPEG
+        assert (named[name].factor, named[name].size) == (None, None)
+    for name in ("antialias", "half pixel"):
+        each = named[name]
+        assert each.unit == "grey levels"
+        assert each.seeds[0].source == "line, checked"
+        assert each.borne == pytest.approx(each.factor * each.size)
+        assert all(c.only_predicted + c.only_measured == 0 for c in each.seeds[0].checks)
+    # 48 pixels become 16: every sample lies on a whole level already
+    assert named["8-bit rounding"].reason == "it changes no pixel of these images"
+    rates = [each.rate for each in found.exchange if each.rate]
+    assert min(each.value for each in rates) == 1.0
+    half = named["fp16"]
+    assert (half.unit, half.by) == ("outputs", "onnxruntime fp32 → onnxruntime fp16")
+    assert half.size == np.abs(fp16.astype(np.float64) - logits).max()
+    assert half.rate is None
+    assert named["int8"].reason == "the run evaluated no model in int8 on opencv"
 
 
 def too_few_say_how_many_are_needed(alignkit, run):
@@ -97,11 +129,17 @@ def test_what_changed_since_the_run_or_is_gone_is_named(alignkit, run, folder): 
     assert told.code == 0, told.err
     assert "the model, loaded again, answers otherwise than in the run" in told.out
     assert "line, not checked" in told.out
+    pairs = alignkit("tolerance", run, "--budget", "5%", "--no-alone", "--json", "-q")
+    document = json.loads(pairs.out)
+    assert document["stages"] == []
+    assert document["checked_on"] != ""
+    why = {each["reason"] for each in document["exchange"] if each["unit"] == "grey levels"}
+    assert why == {"it takes passes of the run's models, which were not asked for"}
     # the work folder
     shutil.rmtree(run.parent.parent / ".cache")
     told = alignkit("tolerance", run, "--budget", "5%", "-q")
     assert (told.code, told.out) == (2, "")
-    assert "does not hold 'prepare eval on opencv' and 1 more; run 'alignkit run " in told.err
+    assert "does not hold 'prepare eval on opencv' and 2 more; run 'alignkit run " in told.err
     assert told.err.rstrip().endswith("again, or add --no-check")
     assert not (run.parent.parent / ".cache" / "prepared").exists()
     unchecked = alignkit("tolerance", run, "--budget", "5%", "--no-check", "--json", "-q")

@@ -2,8 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from alignkit.compare.linear_answers import (
+    LinearAnswers,
     greatest_changes,
     greatest_safe_changes,
     turning_points,
@@ -45,23 +49,43 @@ def test_the_bound_of_labels_is_the_distance_of_the_nearest_threshold():
     assert np.isposinf(greatest_safe_changes(multi_label([[1, 2, 3]], MultiLabel(threshold=1.0))))
 
 
-@pytest.mark.parametrize("made", [predictions, multi_label])
-@pytest.mark.parametrize("case", range(20))
-def test_no_change_below_the_bound_changes_an_answer(made, case):
-    """Random and worst-case changes of every size below the bound, in float32 as runtimes give."""
-    rng = np.random.default_rng([case, 1])
-    outputs = 3 if made is multi_label else int(rng.integers(2, 12))
-    raw = (rng.normal(size=(50, outputs)) * 10.0 ** rng.integers(-3, 4)).astype(np.float32)
-    if case % 4 == 0:
-        raw = raw.round(1)  # ties
-    own = made(raw)
+FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
+KINDS = {
+    "class": predictions,
+    "labels by sigmoid": multi_label,
+    "labels by own thresholds": lambda scores: multi_label(
+        scores, MultiLabel(threshold=dict(zip(NAMES, (0.1, 0.75, 1.0), strict=True)))
+    ),
+    "labels by scores as they are": lambda scores: multi_label(
+        scores, MultiLabel(scores="as-is", threshold=0.5)
+    ),
+}
+
+
+def test_every_kind_of_answers_with_a_bound_is_among_the_cases():
+    values = np.zeros((1, len(NAMES)))
+    assert {type(made(values)) for made in KINDS.values()} == set(LinearAnswers.__subclasses__())
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning", "ignore:overflow:RuntimeWarning")
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@given(data=st.data())
+def test_no_change_below_the_bound_changes_an_answer(kind, data):
+    """Any outputs, and any change of them: float32 as runtimes give, ties, NaN and infinity too."""
+    outputs = len(NAMES) if kind != "class" else data.draw(st.integers(1, 6))
+    rows = arrays(np.float32, (data.draw(st.integers(1, 4)), outputs), elements=FLOATS)
+    raw = data.draw(rows)
+    own = KINDS[kind](raw)
     safe = greatest_safe_changes(own)
-    for kind in range(12):
-        size = rng.random((50, 1)) ** (kind % 3) * safe[:, None]
-        direction = rng.uniform(-1, 1, raw.shape)
-        if kind % 2:
-            direction = np.sign(direction)
-        other = made((raw + size * direction).astype(np.float32))
+    changes = {"any": data.draw(rows)}
+    # just below the bound, where a fault would show
+    finite = np.where(np.isfinite(safe), safe, 1.0)[:, None]
+    share = data.draw(st.floats(0, 1))
+    signs = data.draw(arrays(np.float64, raw.shape, elements=st.sampled_from([-1.0, 0.0, 1.0])))
+    changes["near"] = (raw + share * finite * signs).astype(np.float32)
+    for moved in changes.values():
+        other = KINDS[kind](moved)
         # rounding to float32 may exceed the size that was asked for
         below = greatest_changes(own, other) < safe
         assert not (own.changed(other) & below).any()

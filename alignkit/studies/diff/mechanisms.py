@@ -16,6 +16,7 @@ from alignkit.preprocess import Colour, Orient, Preprocess, Quantise
 from alignkit.record import KnownEffect
 from alignkit.record.spatial_facts import MechanismName
 from alignkit.resizers import RESIZERS, Resizer
+from alignkit.resizers.resampling import KERNEL_OPTIONS, aligns_corners, filters, kernel
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image, Pixels
@@ -54,18 +55,6 @@ def _resizer(path: Preprocess) -> tuple[str, Resizer]:
     return name_of(path.resize.resizer, RESIZERS), path.resize.resizer
 
 
-def _filters(path: Preprocess) -> bool | None:
-    """Tell whether a resize averages when it shrinks; ``None`` of a resizer that is not known."""
-    name, resizer = _resizer(path)
-    if name == "pillow":
-        return bool(resizer.filter != "nearest")  # type: ignore[attr-defined]
-    if name == "opencv":
-        return bool(resizer.interpolation == "area")  # type: ignore[attr-defined]
-    if name in ("torchpipe", "torchpipe-cuda"):
-        return False
-    return getattr(resizer, "antialias", None)
-
-
 @dataclass(frozen=True, slots=True)
 class ResizeInFloat:
     """OpenCV's resize, and Pillow's as the same kernel with a filter, both without rounding."""
@@ -98,7 +87,7 @@ class ResizeInFloat:
 
 
 def _filtering(a: Preprocess, b: Preprocess) -> _Without:
-    if _filters(a) is not False or not _filters(b):
+    if filters(a.resize.resizer) is not False or not filters(b.resize.resizer):
         return None
     from alignkit.resizers.opencv import OpenCVResizer
     from alignkit.resizers.torch import TorchResizer
@@ -120,43 +109,23 @@ def _filtering(a: Preprocess, b: Preprocess) -> _Without:
     return _with(a, replace(resizer, antialias=True))  # type: ignore[type-var]
 
 
-_OPTIONS = {"pillow": "filter", "opencv": "interpolation", "torch": "mode",
-            "torchvision": "interpolation", "torchvision-cuda": "interpolation",
-            "dali": "interpolation", "dali-gpu": "interpolation",
-            "ResizeInFloat": "kernel"}  # fmt: skip
-"""Resizer → its option that names the kernel."""
-_KERNELS = {"bilinear": "linear", "linear-exact": "linear", "bicubic": "cubic", "nn": "nearest",
-            "lanczos4": "lanczos", "lanczos3": "lanczos"}  # fmt: skip
-"""A library's name of a kernel → the common one, where they differ."""
-
-
 def kernel_of(path: Preprocess) -> str:
     """Name the kernel of a path's resize: ``linear``, ``cubic``, …; empty if it is not known."""
-    name, resizer = _resizer(path)
-    if name in ("torchpipe", "torchpipe-cuda"):
-        return "linear"
-    own = getattr(resizer, _OPTIONS.get(name, ""), "")
-    return _KERNELS.get(own, own)
+    return kernel(path.resize.resizer)
 
 
 def _same_kernel(a: Preprocess, b: Preprocess) -> Preprocess | None:
     mine, theirs = kernel_of(a), kernel_of(b)
     name, resizer = _resizer(a)
-    if mine == theirs or not {mine, theirs} <= {"linear", "cubic"} or name not in _OPTIONS:
+    if mine == theirs or not {mine, theirs} <= {"linear", "cubic"} or name not in KERNEL_OPTIONS:
         return None
     bi = name in ("pillow", "torch", "torchvision", "torchvision-cuda")
     own = f"bi{theirs}" if bi else theirs
-    return _with(a, replace(resizer, **{_OPTIONS[name]: own}))  # type: ignore[type-var]
-
-
-def _corners(path: Preprocess) -> bool:
-    name, resizer = _resizer(path)
-    tensor = name == "torchpipe-cuda" or getattr(resizer, "op", "") == "tensor"
-    return tensor or bool(getattr(resizer, "align_corners", False))
+    return _with(a, replace(resizer, **{KERNEL_OPTIONS[name]: own}))  # type: ignore[type-var]
 
 
 def _half_pixel(a: Preprocess, b: Preprocess) -> _Without:
-    if not _corners(a) or _corners(b):
+    if not aligns_corners(a.resize.resizer) or aligns_corners(b.resize.resizer):
         return None
     from alignkit.resizers.torch import TorchResizer
 

@@ -1,0 +1,356 @@
+"""The page of `alignkit tolerance`, from its document alone; whole without a script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from alignkit.compare.statistics import exact_interval
+from alignkit.record.artifacts import write_inside
+from alignkit.record.tolerance_facts import (
+    CurvePoint,
+    LogitTolerance,
+    NamedTolerance,
+    PixelTolerance,
+    SeedCurve,
+    ToleranceDocument,
+)
+from alignkit.report.charts import Frame, Line, Whisker, nice_ticks
+from alignkit.report.table import Notes, RowCells, Shown, Table, facts, numbers
+from alignkit.report.templates import asset, html, trusted
+from alignkit.stored_file import write_output
+from alignkit.text.names import Names, quick_words
+from alignkit.text.numbers import DASH, TIMES, count, grouped, percent, points, significant
+from alignkit.text.tolerance_words import (
+    CELL_COLUMNS,
+    CURVE_COLUMNS,
+    EXCHANGE_COLUMNS,
+    cell_row,
+    curve_row,
+    exchange_row,
+    limits_words,
+    rate_sentences,
+    reasons_of,
+    why_no_atol,
+)
+
+_MARKS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePlot:
+    """A share, or a metric's change, along multiples of a difference."""
+
+    frame: Frame
+    lines: tuple[Line, ...]
+    """With the network's own points as whiskers."""
+    bands: tuple[str, ...] = ()
+    """Of each line its pointwise 95 % intervals, as SVG ``points``."""
+    level: float | None = None
+    """Where the budget, or zero, lies."""
+    limit: float | None = None
+    """Where the least limit lies."""
+
+
+def write_tolerance(found: ToleranceDocument, target: Path) -> Path:
+    """Write the page as one file (``.html``), or into a folder with its document; returns it."""
+    page = tolerance_page(found)
+    if target.suffix == ".html":
+        write_output(target, page)
+        return target
+    write_inside(target, "tolerance.json", found.model_dump_json(indent=1) + "\n")
+    write_inside(target, "index.html", page)
+    return target / "index.html"
+
+
+def tolerance_page(found: ToleranceDocument) -> str:
+    """Render the page."""
+    names = Names(found.paths)
+    rows = list(dict.fromkeys(each.trained_with for each in found.logits))
+    run = {
+        "Run": f"{found.name}, {found.key[:12]}",
+        "Predicted on": found.cpu,
+        "Networks run between the paths on": found.checked_on or DASH,
+        "alignkit": found.alignkit,
+    }
+    view = {
+        "alignkit": found.alignkit,
+        "title": f"How much difference the models of {found.name} bear",
+        "budget": f"{100 * found.budget:g} %",
+        "confidence": f"{100 * found.confidence:g} %",
+        "quick": quick_words(found.quick),
+        "checked_on": found.checked_on,
+        "names": [names.of(each.name) for each in found.paths],
+        "outputs": [_outputs(each, names) for each in found.logits],
+        "pixels": [
+            _pixels(
+                names.short(row), [e for e in found.pixels if e.trained_with == row], place, found
+            )
+            for place, row in enumerate(rows)
+            if any(e.trained_with == row for e in found.pixels)
+        ],
+        "stages": [_stages(pair, place, found) for place, pair in enumerate(_pairs(found.stages))],
+        "exchange": [
+            _exchange([each for each in found.exchange if each.trained_with == row], names)
+            for row in dict.fromkeys(each.trained_with for each in found.exchange)
+        ],
+        "command": found.command,
+        "run": facts("Run", run),
+    }
+    return html("tolerance.html.j2", report=view, style=trusted(asset("report.css").decode()))
+
+
+def _pairs(stages: Sequence[PixelTolerance]) -> list[list[PixelTolerance]]:
+    """Group stages by their row and pair."""
+    found: dict[tuple[str, str], list[PixelTolerance]] = {}
+    for each in stages:
+        found.setdefault((each.trained_with, each.candidate), []).append(each)
+    return list(found.values())
+
+
+def _outputs(row: LogitTolerance, names: Names) -> dict[str, Any]:
+    trained, _, runtime = names.cells(row)
+    notes = Notes()
+    seeds = [
+        (
+            str(each.seed),
+            Shown(grouped(each.images)),
+            Shown(grouped(each.non_finite)),
+            notes.number(each.limit.value, significant, each.limit.reason),
+            notes.number(each.limit.changed, grouped, each.limit.reason),
+            notes.number(each.limit.bound, lambda share: percent(share, 2), each.limit.reason),
+        )
+        for each in row.seeds
+    ]
+    return {
+        "title": f"Trained with {trained}, {runtime}",
+        "atol": f"--atol {row.atol:g} --rtol 0" if row.atol else "",
+        "words": limits_words([each.limit for each in row.seeds]) if row.atol else why_no_atol(row),
+        "cells": Table.of(
+            "Other cells of the row",
+            _heads(CELL_COLUMNS, 2),
+            [cell_row(each, names) for each in row.cells],
+        ),
+        "seeds": Table.of(
+            "Limits of the seeds",
+            ("Seed", *numbers("Images", "Not finite", "Limit", "May change", "Share, at most")),
+            seeds,
+            notes=notes,
+        ),
+    }
+
+
+def _heads(texts: Sequence[str], words: int) -> tuple[Any, ...]:
+    """Return headers of columns, of which the first ``words`` are of text."""
+    named = [each[:1].upper() + each[1:] for each in texts]
+    # where a curve comes from is said in words
+    last = named[-1:] if named[-1] == "The curve is" else []
+    return (*named[:words], *numbers(*named[words : len(named) - len(last)]), *last)
+
+
+def _pixels(
+    trained: str, pairs: Sequence[PixelTolerance], place: int, found: ToleranceDocument
+) -> dict[str, Any]:
+    names = Names(found.paths)
+    heads = _heads(("served with", *CURVE_COLUMNS), 1)
+    return {
+        "title": f"Trained with {trained}, {pairs[0].backend} {pairs[0].precision}",
+        "table": Table.of(
+            "Curves between the paths",
+            heads,
+            [(names.short(each.candidate), *curve_row(each)) for each in pairs],
+        ),
+        "pairs": [
+            {
+                "name": names.of(each.candidate),
+                "reasons": reasons_of(each),
+                "plots": _plots(each, f"pair-{place}-{at}", found),
+                "points": _points_table(each, found),
+                "checks": _checks_table(each),
+            }
+            for at, each in enumerate(pairs)
+            if each.seeds
+        ],
+    }
+
+
+def _stages(pair: Sequence[PixelTolerance], place: int, found: ToleranceDocument) -> dict[str, Any]:
+    names, first = Names(found.paths), pair[0]
+    lines = [
+        (f"{each.stage}, seed {curve.seed}" if len(each.seeds) > 1 else each.stage, curve.points)
+        for each in pair
+        for curve in each.seeds[:1]
+    ]
+    title = f"Answers that change, %: one stage of {first.candidate} alone"
+    return {
+        "title": f"{names.short(first.reference)} to {names.short(first.candidate)}",
+        "plot": share_plot(lines, f"stages-{place}", title, found.budget) if lines else None,
+        "table": Table.of(
+            f"Stages of {first.candidate} alone, models trained with {first.trained_with}",
+            _heads(("stage", *CURVE_COLUMNS), 1),
+            [(each.stage, *curve_row(each)) for each in pair],
+        ),
+        "points": [_points_table(each, found) for each in pair if each.seeds],
+        "reasons": [f"{each.stage}: {why}" for each in pair for why in reasons_of(each)],
+    }
+
+
+def _exchange(rows: Sequence[NamedTolerance], names: Names) -> dict[str, Any]:
+    first, notes = rows[0], Notes()
+
+    def shown(each: NamedTolerance) -> RowCells:
+        why = [*reasons_of(each), *([each.rate.reason] if each.rate else [])]
+        head, *rest = exchange_row(each)
+        marks = "; ".join(dict.fromkeys(filter(None, why)))
+        return (Shown(head, mark=notes.mark(marks) if marks else ""), *rest)
+
+    trained = names.short(first.trained_with)
+    return {
+        "title": f"Trained with {trained}, {first.backend} {first.precision}",
+        "sentences": rate_sentences(rows),
+        "table": Table.of(
+            f"Named differences, applied to {names.short(first.reference)}",
+            _heads(EXCHANGE_COLUMNS, 2),
+            [shown(each) for each in rows],
+            notes=notes,
+        ),
+    }
+
+
+def _plots(pair: PixelTolerance, id: str, found: ToleranceDocument) -> list[CurvePlot]:  # noqa: A002
+    named = f"{pair.trained_with} to {pair.candidate}"
+    lines = [(f"seed {each.seed}", each.points) for each in pair.seeds]
+    title = f"Answers that change, %: {named}"
+    plots = [
+        share_plot(lines, f"{id}-share", title, found.budget, limit=pair.factor, seeds=pair.seeds)
+    ]
+    for name in found.task.matrices[:1]:
+        known = [
+            (
+                label,
+                [(each.factor, 100 * each.metrics[name]) for each in curve if name in each.metrics],
+            )
+            for label, curve in lines
+        ]
+        if any(values for _, values in known):
+            label = next((e.label for e in found.task.metrics if e.name == name), name)
+            plots.append(_metric_plot(known, f"{id}-metric", f"Δ {label}, pp: {named}"))
+    return plots
+
+
+def share_plot(
+    curves: Sequence[tuple[str, Sequence[CurvePoint]]],
+    id: str,  # noqa: A002
+    title: str,
+    budget: float,
+    *,
+    limit: float | None = None,
+    seeds: Sequence[SeedCurve] = (),
+) -> CurvePlot:
+    """Draw shares of changed answers in percent, with intervals as bands.
+
+    The network's own points of ``seeds`` are whiskers on the line of their seed.
+    """
+    high = max((100 * each.high for _, curve in curves for each in curve), default=1.0)
+    checks = [[(e.factor, *_measured(e.measured, e.images)) for e in seed.checks] for seed in seeds]
+    high = max([high, *(each[3] for seed in checks for each in seed)])
+    frame = _frame(id, title, nice_ticks(0.0, high))
+    lines, bands = [], []
+    for place, (label, curve) in enumerate(curves):
+        middle = [(0.0, 0.0), *((e.factor, 100 * e.changed / e.images) for e in curve)]
+        low = [(0.0, 0.0), *((e.factor, 100 * e.low) for e in curve)]
+        top = [*((e.factor, 100 * e.high) for e in reversed(curve)), (0.0, 0.0)]
+        own = checks[place] if place < len(checks) else []
+        whiskers = tuple(Whisker(frame.x(x), *map(frame.y, values)) for x, *values in own)
+        lines.append(Line(_placed(frame, middle), label, whiskers))
+        bands.append(_placed(frame, [*low, *top]))
+    return CurvePlot(
+        frame,
+        tuple(lines),
+        tuple(bands),
+        level=frame.y(100 * budget),
+        limit=None if limit is None else frame.x(limit),
+    )
+
+
+def _measured(changed: int, images: int) -> tuple[float, float, float]:
+    low, high = exact_interval(changed, images)
+    return 100 * changed / images, 100 * low, 100 * high
+
+
+def _metric_plot(
+    curves: Sequence[tuple[str, Sequence[tuple[float, float]]]],
+    id: str,  # noqa: A002
+    title: str,
+) -> CurvePlot:
+    values = [0.0, *(value for _, curve in curves for _, value in curve)]
+    frame = _frame(id, title, nice_ticks(min(values), max(values)))
+    lines = tuple(Line(_placed(frame, [(0.0, 0.0), *curve]), label) for label, curve in curves)
+    return CurvePlot(frame, lines, level=frame.y(0.0))
+
+
+def _frame(id: str, title: str, y_marks: Sequence[float]) -> Frame:  # noqa: A002
+    texts = [f"{each:g}{TIMES}" for each in _MARKS]
+    return Frame(id, title, _MARKS, y_marks, "multiple of the difference", "", texts)
+
+
+def _placed(frame: Frame, values: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{frame.x(x):g},{frame.y(y):g}" for x, y in values)
+
+
+def _points_table(pair: PixelTolerance, found: ToleranceDocument) -> Table:
+    names = [name for name in found.task.matrices if _has(pair.seeds, name)]
+    labels = {each.name: each.label for each in found.task.metrics}
+    heads = ("Images", "Changed", "Share", "95 % interval", "Worse", "Better")
+    stage = f", {pair.stage} alone" if pair.stage else ""
+    return Table.of(
+        f"Points of the curve{stage}",
+        ("Seed", *numbers("Multiple", *heads, *(f"Δ {labels.get(e, e)}" for e in names))),
+        list(_point_rows(pair.seeds, names)),
+    )
+
+
+def _has(seeds: Sequence[SeedCurve], name: str) -> bool:
+    return any(name in each.metrics for seed in seeds for each in seed.points)
+
+
+def _point_rows(seeds: Sequence[SeedCurve], names: Sequence[str]) -> Iterator[RowCells]:
+    for seed in seeds:
+        for each in seed.points:
+            yield (
+                str(seed.seed),
+                f"{each.factor:g}{TIMES}",
+                grouped(each.images),
+                grouped(each.changed),
+                percent(each.changed / each.images, 2),
+                f"{percent(each.low, 2)} to {percent(each.high, 2)}",
+                DASH if each.worse is None else grouped(each.worse),
+                DASH if each.better is None else grouped(each.better),
+                *(f"{points(each.metrics[e], 2)} pp" if e in each.metrics else DASH for e in names),
+            )
+
+
+def _checks_table(pair: PixelTolerance) -> Table | None:
+    rows = [
+        (
+            str(seed.seed),
+            f"{each.factor:g}{TIMES}",
+            count(each.images, "image"),
+            grouped(each.predicted),
+            grouped(each.measured),
+            grouped(each.only_predicted),
+            grouped(each.only_measured),
+            significant(each.p),
+        )
+        for seed in pair.seeds
+        for each in seed.checks
+    ]
+    heads = (
+        "Multiple", "Images", "Changed by the line", "By the network", "By the line alone",
+        "By the network alone", "p, adjusted",
+    )  # fmt: skip
+    return (
+        Table.of("The line beside the network", ("Seed", *numbers(*heads)), rows) if rows else None
+    )

@@ -1,0 +1,92 @@
+"""The page of `alignkit tolerance`: whole, the same each time, and every number in a table."""
+
+import re
+
+import html5lib
+import pytest
+
+from alignkit.progress import NoProgress
+from alignkit.record.stored import Estimate
+from alignkit.record.tolerance_facts import UNIT, ToleranceDocument
+from alignkit.report.tolerance_page import share_plot, tolerance_page, write_tolerance
+from alignkit.studies.tolerance import tolerance
+from tests.report.gold import compare_gold
+from tests.run_pair import write_small_run
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory) -> ToleranceDocument:
+    """A document of stored answers, with a stage and named differences as a check gives them."""
+    folder = write_small_run(tmp_path_factory.mktemp("run") / "run", flipped=range(7))
+    made = tolerance(
+        folder,
+        budget=0.05,
+        check=False,
+        alone=True,
+        command="alignkit tolerance reports/small/1",
+        progress=NoProgress(),
+    )
+    (pair,) = made.pixels
+    known = {"reason": "", "factor": 0.5, "seeds": pair.seeds, "size": 2.0, "borne": 1.0}
+    rates = {
+        "chroma upsampling": Estimate(1.0, None, None, UNIT),
+        "half pixel": Estimate(3.25, 1.5, 7.0),
+    }
+    named = tuple(
+        each.model_copy(update={**known, "rate": rates[each.difference]})
+        if each.difference in rates
+        else each
+        for each in made.exchange
+    )
+    stages = (pair.model_copy(update={"stage": "resize"}),)
+    return made.model_copy(update={"stages": stages, "exchange": named, "cpu": "a processor"})
+
+
+def test_the_page_is_the_stored_one(found):
+    page = tolerance_page(found)
+    _, style, rest = re.split(r"<style>(.*?)</style>", page, maxsplit=1, flags=re.DOTALL)
+    assert len(style) > 10_000
+    compare_gold("tolerance.html", re.sub(r"alignkit \d[\w.+-]*", "alignkit VERSION", rest))
+
+
+def test_the_page_is_whole_and_loads_nothing(found):
+    page = tolerance_page(found)
+    html5lib.HTMLParser(strict=True).parse(page)
+    assert "<script" not in page
+    assert not re.search(r'(src|href)="(?!#|data:,)', page)
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+
+
+def test_every_point_of_a_curve_stands_in_a_table_too(found):
+    page = tolerance_page(found)
+    for seed in found.pixels[0].seeds:
+        for each in seed.points:
+            cells = f'<td class="n">{each.factor:g}×</td><td class="n">{each.images}</td>'
+            assert f'{cells}<td class="n">{each.changed}</td>' in page
+    assert "1 level of chroma upsampling costs as much as 3.25 (1.5–7) levels of half pixel" in page
+    assert "which were not asked for" in page
+
+
+def test_a_band_holds_its_curve_and_the_budget_lies_at_its_height(found):
+    (pair,) = found.pixels
+    lines = [("seed", pair.seeds[0].points)]
+    plot = share_plot(lines, "id", "title", 0.05, limit=0.5)
+    spots = [[float(e) for e in spot.split(",")] for spot in plot.lines[0].points.split()]
+    band = [[float(e) for e in spot.split(",")] for spot in plot.bands[0].split()]
+    low, high = band[: len(spots)], band[len(spots) :][::-1]
+    for (x, y), below, above in zip(spots, low, high, strict=True):
+        assert below[0] == above[0] == x
+        assert above[1] <= y <= below[1]  # upwards in SVG is less
+    assert plot.limit == plot.frame.x(0.5) == spots[2][0]
+    assert plot.level == plot.frame.y(5.0)
+
+
+def test_it_is_written_as_one_file_or_beside_its_document(found, tmp_path):
+    one = write_tolerance(found, tmp_path / "page.html")
+    folder = write_tolerance(found, tmp_path / "page")
+    assert (one.name, folder.name) == ("page.html", "index.html")
+    assert one.read_text() == folder.read_text()
+    document = (tmp_path / "page" / "tolerance.json").read_text()
+    assert ToleranceDocument.model_validate_json(document) == found
