@@ -45,6 +45,8 @@ class Images(Dataset):
     def __post_init__(self) -> None:
         if not self.root and isinstance(self.root, tuple):
             raise ConfigError("root: name a folder or an image")
+        for root in (self.root,) if isinstance(self.root, Path) else self.root:
+            url_of(root)  # it refuses a URL with credentials
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit: {self.limit}; 1 or more, or none")
 
