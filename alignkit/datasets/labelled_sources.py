@@ -39,8 +39,8 @@ def source_dirs(
         return {"eval": evals[0]}
     if alone or train_dir in tops or eval_dir or train_dir != "train":
         raise DataError(
-            f"{source.place} has {'no' if evals else 'only'} {train_dir}/; name the folders of both "
-            "splits with 'train_dir' and 'eval_dir'"
+            f"{source.place} has {'no' if evals else 'only'} {train_dir}/; name the folders of "
+            "both splits with 'train_dir' and 'eval_dir'"
         )
     return None
 
@@ -82,7 +82,7 @@ def source_splits(
 
 
 def source_samples(source: OpenedSource, labelled: Labelled) -> Samples:
-    """Return the images of ``labelled`` as samples, as `labelled_samples` does those of a folder."""
+    """Return the images of ``labelled`` as samples, like `labelled_samples` of a folder."""
     names = names_of(labelled)
     hashed = source.hashed(names)
     key = content_key([[*labelled], labels_of(labelled), names, hashed.identities()])

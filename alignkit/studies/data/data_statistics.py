@@ -18,6 +18,7 @@ from statistics import median_low
 import numpy as np
 
 from alignkit.arrays import FloatArray, Pixels
+from alignkit.datasets import Dataset
 from alignkit.decoders import DECODERS, Decoded
 from alignkit.errors import ConfigError, DataError, MissingDependency, UnreadableImage
 from alignkit.plugins import did_you_mean
