@@ -97,10 +97,11 @@ class FolderStore:
 
     def listing(self) -> dict[str, StoredFile]:
         """List the regular files that lie in the folder itself."""
-        found = {
-            each.name: self.status(each.name) for each in self.root.iterdir() if each.is_file()
-        }
-        return dict(sorted(found.items()))
+        try:
+            names = sorted(each.name for each in self.root.iterdir() if each.is_file())
+        except OSError as error:
+            raise DataError(f"cannot list {self.root}: {error.strerror}") from error
+        return {name: self.status(name) for name in names}
 
     def status(self, name: str) -> StoredFile:
         """Look up one file."""

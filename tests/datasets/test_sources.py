@@ -281,10 +281,13 @@ def test_damaged_and_strange_archives_are_refused_with_the_next_step(tmp_path):
         ("missing.tar", "cannot read"),
         ("no-{3..1}.tar", "lower number first"),
         ("no-*.tar", "no file in"),
+        ("nowhere/*.tar", "cannot list .*nowhere: No such file"),
         ("{one,two}.tar", "cannot read"),
     ):
         with pytest.raises((DataError, ConfigError), match=message):
             Images(tmp_path / root).evaluation()
+    with pytest.raises(ConfigError, match="is one of 2 places; name it alone"):
+        Images((tmp_path / "one.tar", tmp_path / "two.tar")).evaluation()
     (tmp_path / "x.tar").unlink()
     with pytest.raises(DataError, match=r"is in one\.tar and in two.tar; give each image a key"):
         Images(tmp_path / "*.tar").evaluation()
