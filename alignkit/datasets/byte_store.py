@@ -35,7 +35,7 @@ from alignkit.stored_file import open_regular
 
 logger = logging.getLogger(__name__)
 
-Answer = TypeVar("Answer")
+_Answer = TypeVar("_Answer")
 
 # two letters or more: one letter is a drive of Windows
 _URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
@@ -290,13 +290,13 @@ def _read_seconds() -> float:
     raise ConfigError("ALIGNKIT_READ_SECONDS: a number of seconds, e.g. 60")
 
 
-def _within(seconds: float, call: Callable[[], Answer]) -> Answer:
+def _within(seconds: float, call: Callable[[], _Answer]) -> _Answer:
     """Call in a thread; raise `TimeoutError` if it takes longer.
 
     Not each file system has a limit of its own, and a thread that waits for a slow one cannot be
     ended: it is left behind, and does not keep the process alive.
     """
-    ended: queue.SimpleQueue[tuple[Answer | None, Exception | None]] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[tuple[_Answer | None, Exception | None]] = queue.SimpleQueue()
 
     def run() -> None:
         try:
