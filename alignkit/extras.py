@@ -17,6 +17,7 @@ from alignkit.errors import MissingDependency
 EXTRAS = {
     "aiohttp": "http-json",
     "faiss": "embedding",
+    "fsspec": "remote",
     "mlperf_loadgen": "mlperf",
     "nncf": "nncf",
     "omniback": "torchpipe",

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import ClassVar, NoReturn, TypeAlias
 
 from alignkit.datasets import Dataset
+from alignkit.datasets.byte_store import url_of
 from alignkit.datasets.image_files import image_files
-from alignkit.datasets.listed_images import ImageFile, list_files, read_image
+from alignkit.datasets.image_source import ARCHIVES, OpenedSource, open_source
+from alignkit.datasets.listed_images import FileReads, ImageFile, list_files
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import ConfigError, DataError, NothingCompared
-from alignkit.samples import Samples, Split, Truth, choose
+from alignkit.samples import HeldImages, JoinedReads, Samples, Split, Truth, choose
 from alignkit.stored_file import irregular
 from alignkit.workspace import content_key
 
@@ -33,7 +35,8 @@ class Images(Dataset):
     truth: ClassVar[Truth] = "none"
 
     root: Path | tuple[Path, ...]
-    """Folder or image file, or a list of them."""
+    """Folder or image file, or a list of them; or a URL such as s3://bucket/photos, tar shards
+    (shards-{000..099}.tar), or Parquet files (*.parquet)."""
     limit: int | None = None
     """Greatest number of images, chosen by ``seed``."""
     seed: int = 0
@@ -42,6 +45,8 @@ class Images(Dataset):
     def __post_init__(self) -> None:
         if not self.root and isinstance(self.root, tuple):
             raise ConfigError("root: name a folder or an image")
+        for root in (self.root,) if isinstance(self.root, Path) else self.root:
+            url_of(root)  # it refuses a URL with credentials
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit: {self.limit}; 1 or more, or none")
 
@@ -58,31 +63,56 @@ class Images(Dataset):
 
     def drawn(self) -> tuple[Samples, int]:
         """Return `evaluation`, and from how many images ``limit`` drew them."""
+        if source := self._source():
+            names, images = self._limited(source.images.names)
+            hashed = source.hashed(names)
+            key = content_key([names, hashed.identities()])
+            return Samples(tuple(map(escaped_name, names)), (), (), hashed, key), images
         folder, names, images = self._found()
         files = list_files(folder, names)
         samples = Samples(
             ids=tuple(map(escaped_name, names)),
             labels=(),
             classes=(),
-            read=lambda index: read_image(folder, names[index], files[index]),
+            read=FileReads(folder, names, files),
             fingerprint=_content_key(names, files),
         )
         return samples, images
 
     def counts(self) -> tuple[int, int]:
         """Return ``(0, images)``."""
-        return 0, len(self._found()[1])
+        source = self._source()
+        return 0, len(self._limited(source.images.names)[0] if source else self._found()[1])
 
     def fingerprint(self, split: Split) -> str:
         """Compute the SHA-256 hex over names and contents; unchanged files are not read again."""
         if split == "train":
             self.training()
+        if self._source():
+            return self.evaluation().fingerprint
         folder, names, _ = self._found()
         return _content_key(names, list_files(folder, names))
 
     def version(self) -> str:
         """Say that the files alone decide the samples."""
         return "the files as they are"
+
+    def _source(self) -> OpenedSource | None:
+        """Open a root that is a URL or an archive; `ConfigError` if there are others beside it."""
+        roots = (self.root,) if isinstance(self.root, Path) else self.root
+        if len(roots) == 1:
+            return open_source(roots[0])
+        for root in roots:
+            if url_of(root) or root.suffix in ARCHIVES:
+                name = url_of(root) or root
+                raise ConfigError(f"{name} is one of {len(roots)} places; name it alone")
+        return None
+
+    def _limited(self, names: Sequence[str]) -> tuple[tuple[str, ...], int]:
+        """Draw ``limit`` names; return them sorted, and the number of all."""
+        if self.limit is None:
+            return tuple(names), len(names)
+        return tuple(sorted(choose(names, self.limit, self.seed))), len(names)
 
     def _found(self) -> tuple[Path, tuple[str, ...], int]:
         """Return the folder of all images, the paths of the drawn ones, and the number of all."""
@@ -96,10 +126,7 @@ class Images(Dataset):
             names = [file.relative_to(folder).as_posix() for file in files]
         if not names:
             raise NothingCompared(f"no images in {', '.join(str(root) for root in roots)}")
-        images = len(names)
-        if self.limit is not None:
-            names = sorted(choose(names, self.limit, self.seed))
-        return folder, tuple(names), images
+        return folder, *self._limited(names)
 
 
 def images_from(source: ImageSource) -> Samples:
@@ -131,23 +158,25 @@ def _mixed(listed: Sequence[str | Path | bytes]) -> Samples:
     paths = [each for each in found.values() if isinstance(each, Path)]
     folder = _common_folder(paths)
     below = [each.relative_to(folder).as_posix() for each in paths]
-    listed_files = list_files(folder, below)
-    files = {
-        str(path): (name, file) for path, name, file in zip(paths, below, listed_files, strict=True)
-    }
-    keys = [*found]
-
-    def read(index: int) -> bytes:
-        held = found[keys[index]]
-        return held if isinstance(held, bytes) else read_image(folder, *files[keys[index]])
-
-    names = [files[key][0] if key in files else key for key in keys]
-    identities = [
-        hashlib.sha256(held).hexdigest() if isinstance(held, bytes) else files[key][1].identity
-        for key, held in found.items()
-    ]
+    files = list_files(folder, below)
+    held: list[bytes] = []
+    names, identities, places = [], [], []
+    for key, each in found.items():
+        if isinstance(each, bytes):
+            places.append((0, len(held)))
+            held.append(each)
+            names.append(key)
+            identities.append(hashlib.sha256(each).hexdigest())
+        else:
+            row = len(places) - len(held)
+            places.append((1, row))
+            names.append(below[row])
+            identities.append(files[row].identity)
+    reads = JoinedReads(
+        (HeldImages(tuple(held)), FileReads(folder, tuple(below), files)), tuple(places)
+    )
     fingerprint = content_key([names, identities])
-    return Samples(tuple(map(escaped_name, names)), (), (), read, fingerprint)
+    return Samples(tuple(map(escaped_name, names)), (), (), reads, fingerprint)
 
 
 def _common_folder(files: Sequence[Path]) -> Path:

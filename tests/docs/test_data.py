@@ -22,6 +22,7 @@ def test_every_block_is_a_data_set():
     shown = [plugin_from(DATASETS, yaml.safe_load(block)["data"]) for block in BLOCKS]
     assert {type(each).__name__ for each in shown} == {
         "Coco", "Voc", "Yolo", "Masks", "LabelTable", "ObjectsOnPhotos", "DigitIdentities", "Identities",
+        "Folder",
     }  # fmt: skip
 
 
