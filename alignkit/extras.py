@@ -16,6 +16,7 @@ from alignkit.errors import MissingDependency
 
 EXTRAS = {
     "aiohttp": "http-json",
+    "distributed": "dask",
     "faiss": "embedding",
     "nncf": "nncf",
     "omniback": "torchpipe",
@@ -25,6 +26,7 @@ EXTRAS = {
     "pandas": "train",
     "pycocotools": "detection",
     "pytorch_metric_learning": "embedding",
+    "ray": "ray",
     "scipy": "train",
     "sklearn": "train",
     "tensorboard": "tensorboard",

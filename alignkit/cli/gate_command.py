@@ -89,7 +89,7 @@ def gate(
     fails on that, 130 interrupted, 143 terminated.
     """
     from alignkit.gate.gate_run import GateRun, run_gate
-    from alignkit.gate.gate_shard import Shard
+    from alignkit.lots import Shard
 
     # first: a misspelt output must not cost the hours of a measurement
     to = _outputs(out, as_json=as_json)

@@ -18,10 +18,11 @@ from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.yaml_source import parse
 from alignkit.gate.gate_check import Checked, check
 from alignkit.gate.gate_merge import merge
-from alignkit.gate.gate_shard import Shard, check_shard
+from alignkit.gate.gate_shard import check_shard
 from alignkit.gate.outputs import GateResult
 from alignkit.gate.shard_document import read_part
 from alignkit.judge import informational_exit_code
+from alignkit.lots import Shard
 from alignkit.progress import Progress
 from alignkit.record import Finding, Verdict
 from alignkit.workspace import Context, Workspace
