@@ -86,8 +86,13 @@ class UnreadableImage(DataError):  # noqa: N818 - the field's word
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"cannot read {path}: {reason}")
+        self.path = path
         self.reason = reason
         """Without the path."""
+
+    def __reduce__(self) -> tuple[type[UnreadableImage], tuple[Path, str]]:
+        """Survive pickle, which would give the message as the only argument."""
+        return type(self), (self.path, self.reason)
 
 
 class ChangedImage(UnreadableImage):

@@ -6,8 +6,8 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 from alignkit.errors import DataError
 
@@ -25,6 +25,81 @@ UNLABELLED = f"{NO_LABELS}: no recall, precision or top-1 accuracy; {OUTPUTS_AS_
 """Remark on a run of given models on unlabelled images, on every surface."""
 
 
+class ImageReads(Protocol):
+    """The encoded images of `Samples`, read on demand: a value that survives pickle.
+
+    It holds places and no bytes, unless the images are in memory alone. Threads may share it.
+    """
+
+    def __call__(self, index: int, /) -> bytes:
+        """Return the bytes of an image.
+
+        Raise `UnreadableImage` if it cannot be read, and `ChangedImage` if it is not as listed.
+        """
+        ...
+
+    def only(self, indices: Sequence[int], /) -> ImageReads:
+        """Select images, in that order; the value holds no place of any other image."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HeldImages:
+    """Images that are in memory."""
+
+    images: tuple[bytes, ...]
+
+    def __call__(self, index: int, /) -> bytes:
+        """Return the bytes of an image."""
+        return self.images[index]
+
+    def only(self, indices: Sequence[int], /) -> Self:
+        """Select images, in that order."""
+        return replace(self, images=tuple(self.images[index] for index in indices))
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedReads:
+    """Images of several sources, in any order."""
+
+    parts: tuple[ImageReads, ...]
+    places: tuple[tuple[int, int], ...]
+    """Of each image: its part, and its index there."""
+
+    def __call__(self, index: int, /) -> bytes:
+        """Return the bytes of an image, from its part."""
+        part, row = self.places[index]
+        return self.parts[part](row)
+
+    def only(self, indices: Sequence[int], /) -> Self:
+        """Select images, in that order; each part keeps those alone."""
+        rows: list[list[int]] = [[] for _ in self.parts]
+        places = []
+        for part, row in (self.places[index] for index in indices):
+            places.append((part, len(rows[part])))
+            rows[part].append(row)
+        parts = tuple(each.only(chosen) for each, chosen in zip(self.parts, rows, strict=True))
+        return replace(self, parts=parts, places=tuple(places))
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionReads:
+    """Images that a function returns; the value survives pickle if the function does."""
+
+    function: Callable[[int], bytes]
+    rows: Sequence[int] | None = None
+    """The function's argument for each image; ``None`` if it is the image's index."""
+
+    def __call__(self, index: int, /) -> bytes:
+        """Call the function."""
+        return self.function(index if self.rows is None else self.rows[index])
+
+    def only(self, indices: Sequence[int], /) -> Self:
+        """Select images, in that order."""
+        rows = tuple(each if self.rows is None else self.rows[each] for each in indices)
+        return replace(self, rows=rows)
+
+
 @dataclass(frozen=True, slots=True)
 class Samples:
     """Encoded images with their labels, if any. Cheap to hold: bytes are read on demand."""
@@ -35,9 +110,8 @@ class Samples:
     """Index into ``classes`` of each sample; empty if its truth is not a class."""
     classes: tuple[str, ...]
     """Class names, in the order of the model's outputs; empty if the images are not labelled."""
-    read: Callable[[int], bytes]
-    """Function from an index to the sample's encoded bytes, or to an `UnreadableImage` that it
-    raises; may be called from threads."""
+    read: ImageReads
+    """Returns the encoded bytes of the sample with an index, or raises `UnreadableImage`."""
     fingerprint: str
     """SHA-256 hex over ids, labels, annotations, pairs and bytes."""
     annotations: tuple[Annotation, ...] = ()
@@ -46,6 +120,9 @@ class Samples:
     """Pairs for verification, if the data gives some."""
 
     def __post_init__(self) -> None:
+        # a plugin or a user's program may give a plain function
+        if not hasattr(self.read, "only"):
+            object.__setattr__(self, "read", FunctionReads(self.read))
         for known in (self.labels, self.annotations):
             if known and len(known) != len(self.ids):
                 raise DataError(f"{len(self.ids)} images but {len(known)} labels")
@@ -68,8 +145,8 @@ class Samples:
             labels=tuple(self.labels[i] for i in chosen) if self.labels else (),
             annotations=tuple(self.annotations[i] for i in chosen) if self.annotations else (),
             classes=self.classes,
-            # the bytes stay where they are; a selection of all images costs no memory
-            read=lambda index: self.read(chosen[index]),
+            # the bytes stay where they are
+            read=self.read.only(chosen),
             fingerprint=selection_fingerprint(self.fingerprint, chosen),
             pairs=self.pairs.take(chosen) if self.pairs is not None else None,
         )

@@ -10,7 +10,7 @@ from alignkit.preprocess import Colour, Crop, Orient, Preprocess, Quantise, Resi
 from alignkit.preprocess.normalise import Normalise
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.torch import TorchResizer
-from alignkit.samples import Samples
+from alignkit.samples import HeldImages, Samples
 from tests.photos import encoded, exif, photo
 
 REFERENCE = Preprocess(
@@ -59,6 +59,6 @@ def samples_of(files: list[bytes]) -> Samples:
         ids=tuple(f"{index}.jpg" for index in range(len(files))),
         labels=tuple(index % 3 for index in range(len(files))),
         classes=("a", "b", "c"),
-        read=files.__getitem__,
+        read=HeldImages(tuple(files)),
         fingerprint=hashlib.sha256(b"".join(files)).hexdigest(),
     )

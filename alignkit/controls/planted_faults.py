@@ -15,7 +15,7 @@ from alignkit.outcome import Measured, capture
 from alignkit.preprocess import Colour, Preprocess, StageName
 from alignkit.record import Control
 from alignkit.resizers import Resizer
-from alignkit.samples import Samples
+from alignkit.samples import HeldImages, JoinedReads, Samples
 from alignkit.workspace import content_key
 
 PHOTOGRAPHS = ("420", "444")
@@ -119,7 +119,10 @@ def check_pixels(preprocess: Preprocess, samples: Samples) -> tuple[Control, ...
         ids=(*(f"alignkit/{kind}.jpg" for kind in PHOTOGRAPHS), *samples.ids[:count]),
         labels=(),
         classes=(),
-        read=lambda index: _photograph(index) if index < own else samples.read(index - own),
+        read=JoinedReads(
+            (HeldImages(tuple(map(_photograph, PHOTOGRAPHS))), samples.read),
+            (*((0, row) for row in range(own)), *((1, row) for row in range(count))),
+        ),
         fingerprint=content_key([samples.fingerprint, PHOTOGRAPHS]),
     )
     swapped, shifted = swap_channels(preprocess), shift_half_pixel(preprocess)
@@ -159,6 +162,6 @@ def _in_words(stage: StageName | None) -> str:
 
 
 @cache
-def _photograph(index: int) -> bytes:
+def _photograph(kind: str) -> bytes:
     folder = resources.files("alignkit.decoders") / "jpegs"
-    return (folder / f"{PHOTOGRAPHS[index]}.jpg").read_bytes()
+    return (folder / f"{kind}.jpg").read_bytes()

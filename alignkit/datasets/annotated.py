@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from alignkit.datasets import Dataset
 from alignkit.datasets.image_files import image_files
 from alignkit.datasets.labelled import in_both_splits, listed
-from alignkit.datasets.listed_images import list_files, read_image
+from alignkit.datasets.listed_images import FileReads, list_files
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import ConfigError, DataError, NothingCompared
 from alignkit.workspace import content_key
@@ -200,7 +200,7 @@ class Annotated(Dataset):
             ids=tuple(map(escaped_name, part.names)),
             labels=(),
             classes=part.classes,
-            read=lambda index: read_image(folder, part.names[index], files[index]),
+            read=FileReads(folder, part.names, files),
             fingerprint=self._key(part),
             annotations=part.annotations,
         )

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from alignkit.datasets.identity_images import IdentityImages
 from alignkit.datasets.identity_list import IMAGE_FIRST, LONGEST_LABEL, gaps, text_of
@@ -94,7 +94,7 @@ def read_shards(source: Path, columns: Sequence[str] = IMAGE_FIRST) -> IdentityI
         names=tuple(f"{below[id(shard)]}:{shard.lines[row]}" for shard, row in places),
         identities=tuple(labels),
         contents=lambda: tuple(digest for shard in shards for digest in shard.digests()),
-        read=lambda index: _image(*places[index]),
+        reads=lambda: _reads(shards),
         notes=tuple(gaps(str(source), labels)),
     )
 
@@ -209,14 +209,49 @@ def _decoded(text: bytes, where: str) -> bytes:
         raise DataError(f"{where}: wrong Base64 ({error})") from None
 
 
-def _image(shard: _Shard, row: int) -> bytes:
-    where = f"line {shard.lines[row]}"
-    try:
-        with open_regular(shard.file) as opened:
-            if stamp_of(os.fstat(opened.fileno())) != shard.stamp:
-                raise ChangedImage(shard.file, "changed after it was listed")
-            opened.seek(shard.starts[row])
-            return _decoded(opened.read(shard.lengths[row]), f"{shard.file}, {where}")
-    except OSError as error:
-        reason = f"changed after it was listed: {error.strerror}"
-        raise ChangedImage(shard.file, reason) from None
+@dataclass(frozen=True, slots=True)
+class Base64Reads:
+    """Images of shards, by their places."""
+
+    shards: tuple[tuple[Path, Stamp], ...]
+    of: array[int]
+    """Index of each image's shard."""
+    starts: array[int]
+    lengths: array[int]
+    lines: array[int]
+
+    def __call__(self, index: int, /) -> bytes:
+        """Return the bytes of an image; raise `ChangedImage` if its shard is not as listed."""
+        file, stamp = self.shards[self.of[index]]
+        try:
+            with open_regular(file) as opened:
+                if stamp_of(os.fstat(opened.fileno())) != stamp:
+                    raise ChangedImage(file, "changed after it was listed")
+                opened.seek(self.starts[index])
+                text = opened.read(self.lengths[index])
+        except OSError as error:
+            reason = f"changed after it was listed: {error.strerror}"
+            raise ChangedImage(file, reason) from None
+        return _decoded(text, f"{file}, line {self.lines[index]}")
+
+    def only(self, indices: Sequence[int], /) -> Self:
+        """Select images, in that order."""
+        of, *rest = (
+            array("q", [each[index] for index in indices])
+            for each in (self.of, self.starts, self.lengths, self.lines)
+        )
+        used = sorted({*of})
+        place = {each: new for new, each in enumerate(used)}
+        shards = tuple(self.shards[each] for each in used)
+        return type(self)(shards, array("q", [place[each] for each in of]), *rest)
+
+
+def _reads(shards: Sequence[_Shard]) -> Base64Reads:
+    of, starts, lengths, lines = (array("q") for _ in range(4))
+    for number, shard in enumerate(shards):
+        of.extend([number] * len(shard.starts))
+        starts += shard.starts
+        lengths += shard.lengths
+        lines += shard.lines
+    listed = tuple((each.file, each.stamp) for each in shards)
+    return Base64Reads(listed, of, starts, lengths, lines)

@@ -25,7 +25,7 @@ from alignkit.datasets.digits_on_photos import (
     sources,
 )
 from alignkit.datasets.image_files import cache_root
-from alignkit.datasets.made_files import made_files, read_made
+from alignkit.datasets.made_files import MadeReads, made_files
 from alignkit.datasets.made_images import MOST_MADE, MadeImages
 from alignkit.errors import ConfigError
 from alignkit.workspace import content_key
@@ -108,7 +108,7 @@ class DigitIdentities(MadeImages):
             ids=tuple(f"{split}/{file}" for file in files),
             labels=tuple(index // self.images for index in range(len(files))),
             classes=names,
-            read=lambda index: read_made(folder / files[index]),
+            read=MadeReads(folder, tuple(files)),
             fingerprint=key,
         )
 

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from functools import cache, partial
-from pathlib import Path
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from alignkit.datasets.image_files import cache_root
-from alignkit.datasets.made_files import made_files, read_made
+from alignkit.datasets.made_files import MadeReads, made_files
 from alignkit.datasets.made_images import MadeImages
 from alignkit.extras import require_libraries
 
@@ -74,17 +73,14 @@ class DigitsOnPhotos(MadeImages):
             fingerprint,
             lambda: ((_file(i), compose(split, i, self.seed)) for i in range(count)),
         )
-        ids = tuple(f"{split}/{_file(index)}" for index in range(count))
+        names = tuple(map(_file, range(count)))
+        ids = tuple(f"{split}/{name}" for name in names)
         labels = tuple(index % len(CLASSES) for index in range(count))
-        return Samples(ids, labels, CLASSES, partial(_read, folder), fingerprint)
+        return Samples(ids, labels, CLASSES, MadeReads(folder, names), fingerprint)
 
 
 def _file(index: int) -> str:
     return f"{CLASSES[index % len(CLASSES)]}/{index:06d}.jpg"
-
-
-def _read(folder: Path, index: int) -> bytes:
-    return read_made(folder / _file(index))
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,7 +245,7 @@ class Identities(Dataset):
             ids=tuple(map(escaped_name, part.names)),
             labels=tuple(place[each] for each in part.identities),
             classes=tuple(map(escaped_name, classes)),
-            read=part.read,
+            read=part.reads(),
             fingerprint=_key(part),
             pairs=_pairs(part),
         )

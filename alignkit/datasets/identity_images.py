@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import DataError
+from alignkit.samples import ImageReads
 
 
 class ImagePair(NamedTuple):
@@ -31,8 +32,8 @@ class IdentityImages:
     """Of each image; empty if only pairs are known."""
     contents: Callable[[], tuple[str, ...]]
     """Returns the SHA-256 of each image's bytes, in hex, or the reason why they cannot be read."""
-    read: Callable[[int], bytes]
-    """Returns the bytes of an image, or raises `UnreadableImage`."""
+    reads: Callable[[], ImageReads]
+    """Returns the images' bytes, which are not listed or hashed before."""
     pairs: tuple[ImagePair, ...] = ()
     notes: tuple[str, ...] = field(default=(), compare=False)
 
@@ -48,7 +49,7 @@ class IdentityImages:
             names=tuple(self.names[index] for index in chosen),
             identities=tuple(self.identities[index] for index in chosen if self.identities),
             contents=lambda: tuple(map(self.contents().__getitem__, chosen)),
-            read=lambda index: self.read(chosen[index]),
+            reads=lambda: self.reads().only(chosen),
             pairs=tuple(
                 each._replace(first=place[each.first], second=place[each.second])
                 for each in self.pairs

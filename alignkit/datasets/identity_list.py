@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from alignkit.datasets.identity_images import IdentityImages, in_order, require_once
-from alignkit.datasets.listed_images import ImageFile, list_files, read_image
+from alignkit.datasets.listed_images import FileReads, ImageFile, list_files
 from alignkit.datasets.regular_file import escaped_name, read_text
 from alignkit.errors import DataError
 
@@ -74,7 +74,7 @@ def files_of(
         names=tuple(names),
         identities=tuple(identities),
         contents=lambda: tuple(each.identity for each in files()),
-        read=lambda index: read_image(folder, names[index], files()[index]),
+        reads=lambda: FileReads(folder, tuple(names), files()),
         notes=tuple(notes),
     )
 

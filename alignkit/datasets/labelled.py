@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from alignkit.datasets.image_files import check_name, image_files, is_image
-from alignkit.datasets.listed_images import ImageFile, list_files, read_image
+from alignkit.datasets.listed_images import FileReads, ImageFile, list_files
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import DataError
 from alignkit.samples import Samples, Split, choose
@@ -29,7 +29,7 @@ def labelled_samples(root: Path, labelled: Labelled) -> Samples:
         ids=tuple(map(escaped_name, names)),
         labels=tuple(labels_of(labelled)),
         classes=tuple(sorted(labelled)),
-        read=lambda index: read_image(root, names[index], files[index]),
+        read=FileReads(root, names, files),
         fingerprint=labelled_key(labelled, files),
     )
 

@@ -13,9 +13,9 @@ import logging
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, Self, TypeAlias
 
 from alignkit.datasets.image_files import cache_root
 from alignkit.datasets.regular_file import escaped_name, is_utf8
@@ -58,6 +58,30 @@ class ImageFile:
     def identity(self) -> str:
         """Return its part of a fingerprint: an image that cannot be read belongs to the data."""
         return f"unreadable: {self.fault}" if self.fault else self.sha256
+
+
+@dataclass(frozen=True, slots=True)
+class FileReads:
+    """Files below a folder, read as they were listed."""
+
+    root: Path
+    names: tuple[str, ...]
+    """Paths relative to ``root``, with ``/``."""
+    files: tuple[ImageFile, ...]
+
+    def __call__(self, index: int, /) -> bytes:
+        """Return the bytes of a file, or raise as `read_image`."""
+        return read_image(self.root, self.names[index], self.files[index])
+
+    def only(self, indices: Sequence[int], /) -> Self:
+        """Select files, in that order."""
+        return replace(
+            self,
+            # it may be read in a process of another working folder
+            root=Path(os.path.abspath(self.root)),  # noqa: PTH100 - resolve() would rename links
+            names=tuple(self.names[index] for index in indices),
+            files=tuple(self.files[index] for index in indices),
+        )
 
 
 def read_image(root: Path, name: str, listed: ImageFile) -> bytes:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from alignkit.datasets.image_files import explained_cache, made_once
 from alignkit.errors import DataError
@@ -27,6 +28,22 @@ def made_files(folder: Path, fingerprint: str, contents: Contents) -> Path:
         damage=partial(_damage, fingerprint=fingerprint),
         make=partial(_make, fingerprint, contents),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class MadeReads:
+    """Images that were made in a folder of the cache."""
+
+    folder: Path
+    names: tuple[str, ...]
+
+    def __call__(self, index: int, /) -> bytes:
+        """Return the bytes of an image, or raise as `read_made`."""
+        return read_made(self.folder / self.names[index])
+
+    def only(self, indices: Sequence[int], /) -> Self:
+        """Select images, in that order."""
+        return replace(self, names=tuple(self.names[index] for index in indices))
 
 
 def read_made(file: Path) -> bytes:

@@ -29,7 +29,7 @@ from alignkit.datasets.digits_on_photos import (
     stroke,
 )
 from alignkit.datasets.image_files import cache_root
-from alignkit.datasets.made_files import made_files, read_made
+from alignkit.datasets.made_files import MadeReads, made_files, read_made
 from alignkit.datasets.made_images import MadeImages
 from alignkit.workspace import content_key
 
@@ -100,7 +100,7 @@ class ObjectsOnPhotos(MadeImages):
             ids=tuple(f"{split}/{index:06d}.jpg" for index in range(count)),
             labels=(),
             classes=self.class_names(),
-            read=lambda index: read_made(folder / f"{index:06d}.jpg"),
+            read=MadeReads(folder, tuple(f"{index:06d}.jpg" for index in range(count))),
             fingerprint=self.fingerprint(split),
             annotations=tuple(
                 self._annotation(folder / f"{index:06d}.png", [Object(*each) for each in found])

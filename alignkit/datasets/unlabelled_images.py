@@ -11,10 +11,10 @@ from typing import ClassVar, NoReturn, TypeAlias
 
 from alignkit.datasets import Dataset
 from alignkit.datasets.image_files import image_files
-from alignkit.datasets.listed_images import ImageFile, list_files, read_image
+from alignkit.datasets.listed_images import FileReads, ImageFile, list_files
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import ConfigError, DataError, NothingCompared
-from alignkit.samples import Samples, Split, Truth, choose
+from alignkit.samples import HeldImages, JoinedReads, Samples, Split, Truth, choose
 from alignkit.stored_file import irregular
 from alignkit.workspace import content_key
 
@@ -64,7 +64,7 @@ class Images(Dataset):
             ids=tuple(map(escaped_name, names)),
             labels=(),
             classes=(),
-            read=lambda index: read_image(folder, names[index], files[index]),
+            read=FileReads(folder, names, files),
             fingerprint=_content_key(names, files),
         )
         return samples, images
@@ -131,23 +131,25 @@ def _mixed(listed: Sequence[str | Path | bytes]) -> Samples:
     paths = [each for each in found.values() if isinstance(each, Path)]
     folder = _common_folder(paths)
     below = [each.relative_to(folder).as_posix() for each in paths]
-    listed_files = list_files(folder, below)
-    files = {
-        str(path): (name, file) for path, name, file in zip(paths, below, listed_files, strict=True)
-    }
-    keys = [*found]
-
-    def read(index: int) -> bytes:
-        held = found[keys[index]]
-        return held if isinstance(held, bytes) else read_image(folder, *files[keys[index]])
-
-    names = [files[key][0] if key in files else key for key in keys]
-    identities = [
-        hashlib.sha256(held).hexdigest() if isinstance(held, bytes) else files[key][1].identity
-        for key, held in found.items()
-    ]
+    files = list_files(folder, below)
+    held: list[bytes] = []
+    names, identities, places = [], [], []
+    for key, each in found.items():
+        if isinstance(each, bytes):
+            places.append((0, len(held)))
+            held.append(each)
+            names.append(key)
+            identities.append(hashlib.sha256(each).hexdigest())
+        else:
+            row = len(places) - len(held)
+            places.append((1, row))
+            names.append(below[row])
+            identities.append(files[row].identity)
+    reads = JoinedReads(
+        (HeldImages(tuple(held)), FileReads(folder, tuple(below), files)), tuple(places)
+    )
     fingerprint = content_key([names, identities])
-    return Samples(tuple(map(escaped_name, names)), (), (), read, fingerprint)
+    return Samples(tuple(map(escaped_name, names)), (), (), reads, fingerprint)
 
 
 def _common_folder(files: Sequence[Path]) -> Path:

@@ -10,10 +10,11 @@ import hashlib
 import os
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 from alignkit.datasets.identity_images import IdentityImages, ImagePair, folds_in_order
 from alignkit.datasets.listed_images import Stamp, stamp_of
@@ -53,7 +54,7 @@ def read_bin(file: Path) -> IdentityImages:
         names=tuple(f"{file.name}:{index:06d}" for index in kept),
         identities=(),
         contents=lambda: tuple(digests[index] for index in kept),
-        read=lambda index: _image(file, stamp, images[kept[index]]),
+        reads=lambda: BinReads(file, stamp, tuple(images[index] for index in kept)),
         pairs=tuple(
             ImagePair(row[place[2 * at]], row[place[2 * at + 1]], known, fold)
             for at, (known, fold) in enumerate(zip(same, folds_in_order(len(same)), strict=True))
@@ -125,14 +126,28 @@ def _listed(same: Any, reader: PickledReader) -> Any:
     return [each != 0 for each in reader.bytes_at(same.data)]
 
 
-def _image(file: Path, stamp: Stamp, place: PickledBytes) -> bytes:
-    try:
-        with open_regular(file) as opened:
-            if stamp_of(os.fstat(opened.fileno())) != stamp:
-                raise ChangedImage(file, "changed after it was listed")
-            return PickledReader(opened, stamp[0]).bytes_at(place)
-    except OSError as error:
-        raise ChangedImage(file, f"changed after it was listed: {error.strerror}") from None
+@dataclass(frozen=True, slots=True)
+class BinReads:
+    """Images of a verification set, by their places in the file."""
+
+    file: Path
+    stamp: Stamp
+    places: tuple[PickledBytes, ...]
+
+    def __call__(self, index: int, /) -> bytes:
+        """Return the bytes of an image; raise `ChangedImage` if the file is not as listed."""
+        try:
+            with open_regular(self.file) as opened:
+                if stamp_of(os.fstat(opened.fileno())) != self.stamp:
+                    raise ChangedImage(self.file, "changed after it was listed")
+                return PickledReader(opened, self.stamp[0]).bytes_at(self.places[index])
+        except OSError as error:
+            reason = f"changed after it was listed: {error.strerror}"
+            raise ChangedImage(self.file, reason) from None
+
+    def only(self, indices: Sequence[int], /) -> Self:
+        """Select images, in that order."""
+        return replace(self, places=tuple(self.places[index] for index in indices))
 
 
 def write_bin(file: BinaryIO, images: Iterable[bytes], same: Sequence[bool]) -> None:

@@ -96,4 +96,6 @@ def inputs(samples: Samples, pixels: Callable[[int], Pixels]) -> Samples:
         np.save(file, np.ascontiguousarray(pixels(row)))
         return encoded + file.getvalue() + len(encoded).to_bytes(_LENGTH, "little")
 
-    return replace(samples, read=read)
+    from alignkit.samples import FunctionReads
+
+    return replace(samples, read=FunctionReads(read))

@@ -9,7 +9,7 @@ from alignkit.annotations import Boxes, LabelSet, Mask
 from alignkit.datasets import DATASETS, Dataset
 from alignkit.experiment.option import plugin_from
 from alignkit.progress import NoProgress
-from alignkit.samples import Samples
+from alignkit.samples import HeldImages, Samples
 from alignkit.studies.conformance import conformance, dataset_checks, made
 from alignkit.studies.data.data_statistics import _decoding, describe
 from tests.datasets.annotated_case import SIZES, coco, jpeg, masks, voc, write_images, yolo
@@ -69,9 +69,7 @@ class Given(Dataset):
         return 0, 1
 
     def evaluation(self):
-        def read(_):
-            return jpeg((40, 30))
-
+        read = HeldImages((jpeg((40, 30)),))
         return Samples(("a",), (), ("x", "y"), read, "0", (self.annotation,))
 
     def fingerprint(self, split):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from dataclasses import astuple, replace
 from functools import partial
@@ -14,7 +15,7 @@ from alignkit.datasets import Dataset
 from alignkit.preprocess.exif import exif_orientation
 from alignkit.preprocess.image_header import declared_size
 from alignkit.samples import Samples, Split
-from alignkit.studies.conformance import Check, NotApplicable, require
+from alignkit.studies.conformance import Check, Nonconforming, NotApplicable, require
 
 _READ = 20
 """Images whose bytes are read."""
@@ -28,6 +29,7 @@ def checks(dataset: Dataset) -> Iterator[Check]:
     yield Check("shares classes and no sample between its splits", lambda: disjoint(dataset))
     yield Check("gives the same samples twice", lambda: twice(dataset))
     yield Check("reads every image as bytes", lambda: readable(dataset.evaluation()))
+    yield Check("reads the same bytes in another process", lambda: sent(dataset.evaluation()))
     yield Check("counts as many samples as it gives", partial(counts, dataset))
     yield Check("knows the fingerprint of its samples", partial(fingerprints, dataset))
 
@@ -117,6 +119,20 @@ def twice(dataset: Dataset) -> str:
     require(same, "the annotations differ the second time")
     require(first.fingerprint == again.fingerprint, "the fingerprint differs the second time")
     return f"{len(first)} samples, fingerprint {first.fingerprint[:12]}"
+
+
+def sent(samples: Samples) -> str:
+    """Check that images are read as the same bytes in another process, by a part of the places."""
+    order = range(min(_READ, len(samples)))[::-1]
+    reads = samples.read.only(order)
+    try:
+        part = pickle.loads(pickle.dumps(reads))  # noqa: S301 - pickled here
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise Nonconforming(f"'read' cannot be sent to another process: {error}") from error
+    for place, index in enumerate(order):
+        same = part(place) == samples.read(index)
+        require(same, f"{samples.ids[index]} is read as other bytes after it was pickled")
+    return f"{len(order)} images"
 
 
 def readable(samples: Samples) -> str:

@@ -19,7 +19,7 @@ from alignkit.compare.answers import Answers
 from alignkit.errors import ConfigError
 from alignkit.predict.decoder import KeptRecords
 from alignkit.preprocess.geometry import Geometry
-from alignkit.samples import Samples, Truth
+from alignkit.samples import HeldImages, Samples, Truth
 from alignkit.studies.conformance import Check, NotApplicable, require
 from alignkit.tasks import ClassMap, OutputShape, Task
 from alignkit.text.task_words import TaskWords
@@ -151,7 +151,7 @@ def samples_of(kind: str) -> Samples:
         ids=tuple(f"{index}.jpg" for index in range(_IMAGES)),
         labels=tuple(index % len(_CLASSES) for index in range(_IMAGES)) if kind == "class" else (),
         classes=_CLASSES if kind != "none" else (),
-        read=lambda _: b"",
+        read=HeldImages((b"",) * _IMAGES),
         fingerprint="",
         annotations=tuple(make() for _ in range(_IMAGES)) if make else (),
     )

@@ -304,10 +304,11 @@ def _write(
 ) -> _Written:
     written, images = _Written(whole), content.images
     seen = bytearray(len(images))  # a .bin file repeats images
+    reads = images.reads()
     with progress.stage("copy", len(images)) as stage:
 
         def read(index: int) -> bytes:
-            data = images.read(index)
+            data = reads(index)
             if not seen[index]:
                 seen[index] = 1
                 written.bytes += len(data)

@@ -100,10 +100,10 @@ class FolderWriter:
             chosen = short if len({*zip(labels, short, strict=True)}) == len(labels) else below
             names = [f"{label}/{name}" for label, name in zip(labels, chosen, strict=True)]
         else:
-            names, counts = [], Counter[str]()
+            names, counts, read = [], Counter[str](), content.images.reads()
             for index, label in enumerate(labels):
                 counts[label] += 1
-                suffix = _suffix(content.images.read(index))
+                suffix = _suffix(read(index))
                 names.append(f"{label}/{label}_{counts[label]:04d}{suffix}")
         _refuse(names, "folder", _unseen, "'--to list' or '--to base64' holds them")
         return names
@@ -129,8 +129,9 @@ class ListWriter:
             kept = all(name.startswith("images/") for name in below)
             names = below if kept else [f"images/{name}" for name in below]
         else:
+            read = content.images.reads()
             names = [
-                f"images/{index // 1000:04d}/{index:07d}{_suffix(content.images.read(index))}"
+                f"images/{index // 1000:04d}/{index:07d}{_suffix(read(index))}"
                 for index in range(len(content.images))
             ]
         _refuse(names, "list", _not_in_a_line, "rename the files, or '--to base64' holds them")
