@@ -91,7 +91,7 @@ def open_dask(address: str, workers: int) -> Iterator[DaskCluster]:
     with dask.config.set(settings):
         try:
             if address:
-                own, client = None, client_of(address, timeout=START_SECONDS, set_as_default=False)
+                own, client = None, client_of(address, timeout=START_SECONDS)
             else:
                 own = cluster_of(
                     n_workers=workers,
@@ -101,7 +101,7 @@ def open_dask(address: str, workers: int) -> Iterator[DaskCluster]:
                     # images are decoded in processes of alignkit, which limit their own memory
                     memory_limit=0,
                 )
-                client = client_of(own, timeout=START_SECONDS, set_as_default=False)
+                client = client_of(own, timeout=START_SECONDS)
         except (OSError, TimeoutError, ValueError, RuntimeError) as error:
             where = f"no scheduler answers at {address}" if address else "no scheduler starts here"
             first = (str(error) or type(error).__name__).splitlines()[0]
