@@ -13,6 +13,8 @@ from alignkit.lots import Lot, LotWork
 from alignkit.lots.remote import LostLot, makers_of, worked
 
 START_SECONDS = 60.0
+ANSWER_SECONDS = 20.0
+"""Limit for a scheduler with an address to answer."""
 _LOST = ("KilledWorker", "CancelledError", "FutureCancelledError", "FuturesCancelledError")
 
 
@@ -91,7 +93,7 @@ def open_dask(address: str, workers: int) -> Iterator[DaskCluster]:
     with dask.config.set(settings):
         try:
             if address:
-                own, client = None, client_of(address, timeout=START_SECONDS)
+                own, client = None, client_of(address, timeout=ANSWER_SECONDS)
             else:
                 own = cluster_of(
                     n_workers=workers,
