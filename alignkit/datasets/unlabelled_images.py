@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import ClassVar, NoReturn, TypeAlias
 
 from alignkit.datasets import Dataset
+from alignkit.datasets.byte_store import url_of
 from alignkit.datasets.image_files import image_files
+from alignkit.datasets.image_source import OpenedSource, open_source
 from alignkit.datasets.listed_images import FileReads, ImageFile, list_files
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import ConfigError, DataError, NothingCompared
@@ -33,7 +35,8 @@ class Images(Dataset):
     truth: ClassVar[Truth] = "none"
 
     root: Path | tuple[Path, ...]
-    """Folder or image file, or a list of them."""
+    """Folder or image file, or a list of them; or a URL such as s3://bucket/photos, tar shards
+    (shards-{000..099}.tar), or Parquet files (*.parquet)."""
     limit: int | None = None
     """Greatest number of images, chosen by ``seed``."""
     seed: int = 0
@@ -58,6 +61,11 @@ class Images(Dataset):
 
     def drawn(self) -> tuple[Samples, int]:
         """Return `evaluation`, and from how many images ``limit`` drew them."""
+        if source := self._source():
+            names, images = self._limited(source.images.names)
+            hashed = source.hashed(names)
+            key = content_key([names, hashed.identities()])
+            return Samples(tuple(map(escaped_name, names)), (), (), hashed, key), images
         folder, names, images = self._found()
         files = list_files(folder, names)
         samples = Samples(
@@ -71,18 +79,36 @@ class Images(Dataset):
 
     def counts(self) -> tuple[int, int]:
         """Return ``(0, images)``."""
-        return 0, len(self._found()[1])
+        source = self._source()
+        return 0, len(self._limited(source.images.names)[0] if source else self._found()[1])
 
     def fingerprint(self, split: Split) -> str:
         """Compute the SHA-256 hex over names and contents; unchanged files are not read again."""
         if split == "train":
             self.training()
+        if self._source():
+            return self.evaluation().fingerprint
         folder, names, _ = self._found()
         return _content_key(names, list_files(folder, names))
 
     def version(self) -> str:
         """Say that the files alone decide the samples."""
         return "the files as they are"
+
+    def _source(self) -> OpenedSource | None:
+        """Open a root that is a URL or an archive; `ConfigError` if there are others beside it."""
+        roots = (self.root,) if isinstance(self.root, Path) else self.root
+        if len(roots) == 1:
+            return open_source(roots[0])
+        if url := next(filter(None, map(url_of, roots)), None):
+            raise ConfigError(f"{url} is one of {len(roots)} roots; name a URL alone")
+        return None
+
+    def _limited(self, names: Sequence[str]) -> tuple[tuple[str, ...], int]:
+        """Draw ``limit`` names; return them sorted, and the number of all."""
+        if self.limit is None:
+            return tuple(names), len(names)
+        return tuple(sorted(choose(names, self.limit, self.seed))), len(names)
 
     def _found(self) -> tuple[Path, tuple[str, ...], int]:
         """Return the folder of all images, the paths of the drawn ones, and the number of all."""
@@ -96,10 +122,7 @@ class Images(Dataset):
             names = [file.relative_to(folder).as_posix() for file in files]
         if not names:
             raise NothingCompared(f"no images in {', '.join(str(root) for root in roots)}")
-        images = len(names)
-        if self.limit is not None:
-            names = sorted(choose(names, self.limit, self.seed))
-        return folder, tuple(names), images
+        return folder, *self._limited(names)
 
 
 def images_from(source: ImageSource) -> Samples:

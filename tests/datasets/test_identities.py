@@ -385,7 +385,7 @@ def test_a_file_that_changes_after_it_was_listed_is_noticed(tmp_path):
 def test_content_is_that_of_the_bytes(source):
     data = Identities(root=source, eval_share=1)
     part = data._parts()["eval"]
-    expected = [hashlib.sha256(part.read(index)).hexdigest() for index in range(len(part))]
+    expected = [hashlib.sha256(part.reads()(index)).hexdigest() for index in range(len(part))]
     assert [*part.contents()] == expected
 
 

@@ -66,8 +66,8 @@ def test_reads_give_the_same_bytes_in_another_process_and_working_folder(
         assert len(samples) > 3
         assert {*expected} <= {*IMAGES}
         assert in_another_process(part.read, len(part), elsewhere) == expected
-        again = part.take([2, 2, 0])
-        assert [again.read(index) for index in range(3)] == [expected[place] for place in (2, 2, 0)]
+        again = part.take([2, 0])
+        assert [again.read(index) for index in range(2)] == [expected[2], expected[0]]
 
 
 def test_a_part_holds_the_places_of_its_images_alone(folder, tmp_path):

@@ -86,8 +86,8 @@ def test_images_and_pairs_are_those_that_pickle_reads(tmp_path, form):
     found = read_bin(file)
     assert len(found) == len({bytes(each) for each in images}) == sum(case.PEOPLE.values())
     for at, pair in enumerate(found.pairs):
-        assert found.read(pair.first) == bytes(images[2 * at])
-        assert found.read(pair.second) == bytes(images[2 * at + 1])
+        assert found.reads()(pair.first) == bytes(images[2 * at])
+        assert found.reads()(pair.second) == bytes(images[2 * at + 1])
         assert pair.same == bool(same[at])
 
 
@@ -101,7 +101,7 @@ def test_what_is_written_is_what_the_standard_library_reads(tmp_path, count):
     pickletools.dis(data, io.StringIO())  # it raises for a memo or a stack that is not in order
     (tmp_path / "x.bin").write_bytes(data)
     found = read_bin(tmp_path / "x.bin")
-    assert [(found.read(each.first), found.read(each.second)) for each in found.pairs] == [
+    assert [(found.reads()(each.first), found.reads()(each.second)) for each in found.pairs] == [
         *zip(images[::2], images[1::2], strict=True)
     ]
 
@@ -123,7 +123,7 @@ def test_a_pair_of_one_image_with_itself_keeps_both_and_is_noted(tmp_path):
     file.write_bytes(ours(([b"a", b"a", b"a", b"b"], [True, False])))
     found = read_bin(file)
     assert len(found) == 3
-    assert [found.read(each.first) + found.read(each.second) for each in found.pairs] == [
+    assert [found.reads()(each.first) + found.reads()(each.second) for each in found.pairs] == [
         b"aa",
         b"ab",
     ]
@@ -276,4 +276,4 @@ def test_a_file_that_changes_after_it_was_read_is_noticed(tmp_path):
     found = read_bin(file)
     file.write_bytes(file.read_bytes() + b"x")
     with pytest.raises(ChangedImage):
-        found.read(0)
+        found.reads()(0)

@@ -1,0 +1,118 @@
+"""Roots that are no folder of image files: a URL, tar shards, or Parquet files."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from alignkit.datasets.byte_store import ByteStore, FolderStore, stored_images, url_of
+from alignkit.datasets.image_files import image_files
+from alignkit.datasets.stored_objects import stored_objects
+from alignkit.datasets.stored_places import HashedReads, ImageSource, hashed, store_of
+from alignkit.datasets.tar_shards import tar_shards
+from alignkit.errors import ConfigError, DataError, NothingCompared
+
+_ARCHIVES = (".tar", ".parquet")
+_RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+_MOST_SHARDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSource:
+    """The images of a root, and its name."""
+
+    images: ImageSource
+    place: str
+    """Name of the root, in messages and as the key of kept hashes."""
+
+    def hashed(self, names: Sequence[str] | None = None) -> HashedReads:
+        """Hash the named images, by default all, in the order of ``names``."""
+        if names is None:
+            return hashed(self.images, self.place, range(len(self.images.names)))
+        row = {name: row for row, name in enumerate(self.images.names)}
+        return hashed(self.images, self.place, [row[name] for name in names])
+
+
+def open_source(root: Path) -> OpenedSource | None:
+    """List the images of a URL, tar shards or Parquet files; return ``None`` for other roots.
+
+    Raise `DataError` for a source that is not there or is damaged, and `ConfigError` for a URL with
+    credentials.
+    """
+    url = url_of(root)
+    text = url or os.fspath(root.expanduser())
+    folder, _, name = text.rpartition("/")
+    if name.endswith((".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")):
+        raise DataError(f"{text} is compressed, so that no image of it can be read alone; unpack it")
+    if name.endswith(_ARCHIVES):
+        if url is None and Path(text).is_dir():
+            return None
+        store = store_of(folder or ("/" if text.startswith("/") else "."))
+        return _archives(store, _expanded(store, name), f"{store.name}/{name}")
+    if url:
+        return _below_url(store_of(url))
+    return _in_folder(Path(text))
+
+
+def _below_url(store: ByteStore) -> OpenedSource:
+    listing = store.listing()
+    archives = [name for name in listing if name.endswith(_ARCHIVES)]
+    if archives and not stored_images(listing):
+        return _archives(store, archives, store.name)
+    return OpenedSource(stored_objects(store, listing), store.name)
+
+
+def _in_folder(folder: Path) -> OpenedSource | None:
+    """Open the archives of a folder that has no image files."""
+    if not folder.is_dir():
+        return None
+    store = FolderStore(folder)
+    try:
+        files = sorted(os.listdir(folder))  # noqa: PTH208 - a Path for each would cost more
+    except OSError as error:
+        raise DataError(f"cannot list {folder}: {error.strerror}") from error
+    archives = [name for name in files if name.endswith(_ARCHIVES) and not name.startswith(".")]
+    if not archives and "dataset_info.json" in files and any(e.endswith(".arrow") for e in files):
+        raise DataError(
+            f"{folder} holds Arrow files of Hugging Face datasets; write them as Parquet with "
+            "Dataset.to_parquet, and name that file"
+        )
+    if not archives or image_files(folder):
+        return None
+    return _archives(store, archives, store.name)
+
+
+def _archives(store: ByteStore, files: Sequence[str], place: str) -> OpenedSource:
+    kinds = {os.path.splitext(each)[1] for each in files}  # noqa: PTH122 - names of a store
+    if len(kinds) > 1:
+        raise DataError(f"{place} holds .tar and .parquet files; name those of one kind")
+    images: ImageSource
+    if kinds == {".tar"}:
+        images = tar_shards(store, files)
+    else:
+        from alignkit.datasets.parquet_images import parquet_images
+
+        images = parquet_images(store, files)
+    if not images.names:
+        raise NothingCompared(f"no images in {place}")
+    return OpenedSource(images, place)
+
+
+def _expanded(store: ByteStore, name: str) -> list[str]:
+    """Return the files of ``shard-{000..099}.tar`` or of ``*.parquet``, in order."""
+    if found := _RANGE.search(name):
+        first, last = found.groups()
+        if not int(first) <= int(last) < int(first) + _MOST_SHARDS:
+            raise ConfigError(f"root: {name}: write the lower number first, as in {{000..099}}")
+        numbers = (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
+        return [name[: found.start()] + each + name[found.end() :] for each in numbers]
+    if "*" in name or "?" in name:
+        files = [each for each in store.listing() if fnmatch.fnmatchcase(each, name)]
+        if not files:
+            raise DataError(f"no file in {store.name} is named like {name}")
+        return files
+    return [name]
