@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from alignkit.cli.arguments import (
+    Address,
     Baselines,
+    EngineNames,
     ExitZero,
     GateFile,
     Json,
@@ -22,6 +24,7 @@ from alignkit.cli.arguments import (
     ProgressOption,
     Quiet,
     Reports,
+    Workers,
     display,
     open_page,
 )
@@ -69,6 +72,9 @@ def gate(
             "`alignkit report merge`.",
         ),
     ] = None,
+    engine: EngineNames = "local",
+    address: Address = "",
+    workers: Workers = None,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -90,6 +96,7 @@ def gate(
     """
     from alignkit.gate.gate_run import GateRun, run_gate
     from alignkit.lots import Shard
+    from alignkit.lots.engines import EngineOption
 
     # first: a misspelt output must not cost the hours of a measurement
     to = _outputs(out, as_json=as_json)
@@ -108,6 +115,7 @@ def gate(
         shard=Shard.parse(shard) if shard else None,
         fail_fast=fail_fast,
         against=against.parent if against and against.is_file() else against,
+        engine=EngineOption(engine, address, workers),
     )
     result = run_gate(run, display(progress, quiet=quiet))
     _deliver(result, to, open_)

@@ -96,7 +96,9 @@ class FolderStore:
 
     def listing(self) -> dict[str, StoredFile]:
         """List the regular files that lie in the folder itself."""
-        found = {each.name: self.status(each.name) for each in self.root.iterdir() if each.is_file()}
+        found = {
+            each.name: self.status(each.name) for each in self.root.iterdir() if each.is_file()
+        }
         return dict(sorted(found.items()))
 
     def status(self, name: str) -> StoredFile:

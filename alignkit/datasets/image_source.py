@@ -47,7 +47,9 @@ def open_source(root: Path) -> OpenedSource | None:
     text = url or os.fspath(root.expanduser())
     folder, _, name = text.rpartition("/")
     if name.endswith((".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")):
-        raise DataError(f"{text} is compressed, so that no image of it can be read alone; unpack it")
+        raise DataError(
+            f"{text} is compressed, so that no image of it can be read alone; unpack it"
+        )
     if name.endswith(_ARCHIVES):
         if url is None and Path(text).is_dir():
             return None

@@ -223,7 +223,9 @@ def _group(store: ByteStore, file: str, leaf: str, group: int) -> Any:
     except DataError as error:
         if isinstance(error, UnreadableImage):
             raise
-        raise ChangedImage(Path(store.name) / file, f"changed after it was listed: {error}") from None
+        raise ChangedImage(
+            Path(store.name) / file, f"changed after it was listed: {error}"
+        ) from None
 
 
 def _opened(store: ByteStore, file: str, size: int | None) -> Any:

@@ -131,7 +131,9 @@ def hashed(source: ImageSource, place: str, rows: Sequence[int]) -> HashedReads:
                 faults[new] = fault
             else:
                 digests[new] = found
-    fresh = {names[new]: (stamps[new], digests[new]) for new in stale if new in digests and stamps[new]}
+    fresh = {
+        names[new]: (stamps[new], digests[new]) for new in stale if new in digests and stamps[new]
+    }
     if fresh:
         _keep(kept, place, known | fresh)
     joined = b"".join(bytes.fromhex(digests.get(new, "00" * 32)) for new in range(len(names)))

@@ -155,7 +155,9 @@ def _index(store: ByteStore, shard: str, status: StoredFile) -> list[_Member]:
         if status.size - end < _BLOCK or store.read(shard, end, _BLOCK).strip(b"\0"):
             raise DataError(_cut_off(where, status.size, "its end"))
     except tarfile.TarError as error:
-        raise DataError(f"{where} is no tar archive, or is cut off ({error}); copy it again") from None
+        raise DataError(
+            f"{where} is no tar archive, or is cut off ({error}); copy it again"
+        ) from None
     except UnreadableImage as error:
         raise DataError(f"cannot read the headers of {where}: {error.reason}") from None
     return [_member(each, labels) for each in images]

@@ -41,6 +41,13 @@ class EngineOption:
                 f"the cluster at {self.address} has workers of its own; leave --workers out"
             )
 
+    def words(self) -> list[str]:
+        """Return the words that name it on a command line; none for the default."""
+        address = ["--address", self.address] if self.address else []
+        workers = ["--workers", str(self.workers)] if self.workers else []
+        engine = ["--engine", self.name] if self.name != "local" else []
+        return [*engine, *address, *workers]
+
     @contextmanager
     def open(self) -> Iterator[Engine]:
         """Start or join the engine; end what was started here.
