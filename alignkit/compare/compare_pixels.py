@@ -80,15 +80,14 @@ def compare_preprocess(
 
     ``threads`` are worker processes, by default one for each CPU this process may use. ``ssim`` is
     measured on the pixels that the normalise stage receives. ``spatial`` locates the differences.
-    ``progress`` is called with (images done, images). ``engine`` works on lots of images, by default
-    in the processes of this one; ``store`` keeps them. Memory is constant except for one `ImageRow`
-    per image. Raise `NothingCompared` if there is no image that both paths decode.
+    ``progress`` is called with (images done, images). ``engine`` works on lots of images, which
+    ``store`` keeps; by default they run here. Memory is constant except for one `ImageRow` per
+    image. Raise `NothingCompared` if there is no image that both paths decode.
     """
     drawn = drawn_images(samples) if spatial else None
     work = CompareStages((reference, candidate), ("colour",) if ssim else (), drawn)
-    lots = CompareLots(
-        work, work.paths, (work.ssim, None if drawn is None else tuple(sorted(drawn)))
-    )
+    names = None if drawn is None else tuple(sorted(drawn))
+    lots = CompareLots(work, work.paths, (work.ssim, names))
     diffs, rows, places = joined(()), list[ImageRow](), Spatial()
     done = 0
 

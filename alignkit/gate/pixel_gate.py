@@ -21,7 +21,7 @@ from alignkit.findings.provenance import paths_facts
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
 from alignkit.judge.standing_rules import JudgedRule
-from alignkit.lots.engines import EngineOption
+from alignkit.lots.engines import LOCAL, EngineOption
 from alignkit.plan import CHANGED, data_fingerprint, images_of
 from alignkit.plugins import name_of
 from alignkit.preprocess import Preprocess, stage_identity
@@ -43,7 +43,7 @@ def compare_pixels(
     preprocesses: Sequence[Preprocess],
     samples: Samples,
     context: Context,
-    option: EngineOption,
+    option: EngineOption = LOCAL,
 ) -> tuple[Comparison, ...]:
     """Compare every path that can run here with the reference, or read what is stored."""
     with option.open() as engine:
