@@ -16,6 +16,7 @@ from alignkit.errors import MissingDependency
 
 EXTRAS = {
     "aiohttp": "http-json",
+    "dask": "dask",
     "distributed": "dask",
     "faiss": "embedding",
     "nncf": "nncf",

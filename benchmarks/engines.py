@@ -29,7 +29,7 @@ from typing import Any, overload
 from alignkit.datasets.unlabelled_images import Images
 from alignkit.experiment.yaml_argument import named_paths
 from alignkit.isolation import Limits
-from alignkit.lots import IMAGES_A_LOT, Engine, Lot, LotWork, lot_of, lot_parts
+from alignkit.lots import IMAGES_A_LOT, Lot, LotEngine, LotWork, lot_of, lot_parts
 from alignkit.lots.engines import EngineOption
 from alignkit.lots.kept_lots import KeptLots
 from alignkit.lots.local import LocalEngine
@@ -106,7 +106,7 @@ class Done:
         return [(self.handles.pop(), self.text)]
 
 
-def summed(samples: Samples, engine: Engine, store: KeptLots | None = None) -> DiffTally:
+def summed(samples: Samples, engine: LotEngine, store: KeptLots | None = None) -> DiffTally:
     """Add up all lots, as the command does."""
     tally = DiffTally(work().paths)
     for part in lot_parts(work(), samples, engine, store=store, changed="fail"):
@@ -162,7 +162,7 @@ def memory(folder: Path, number: int, *, decoded: bool) -> dict[str, float]:
     """Return the driver's RSS in MB before, and after every tenth of the lots."""
     samples = Images(folder).evaluation()
     (part,) = lot_parts(work(), samples.take(range(min(64, len(samples)))), LocalEngine(1))
-    engine: Engine = LocalEngine() if decoded else RemoteEngine(Done(work().text(part)))
+    engine: LotEngine = LocalEngine() if decoded else RemoteEngine(Done(work().text(part)))
     tally, seen, images = DiffTally(work().paths), [resident()], 0
     total = repeated(samples, number)
     began = time.perf_counter()

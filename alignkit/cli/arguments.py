@@ -52,7 +52,7 @@ EngineNames = Annotated[
         "--engine", help="Where lots of 512 images are worked on; the result is the same."
     ),
 ]
-Address = Annotated[
+ClusterAddress = Annotated[
     str,
     typer.Option(
         metavar="URL",

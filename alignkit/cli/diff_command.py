@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from alignkit.cli.arguments import (
-    Address,
+    ClusterAddress,
     EngineNames,
     Json,
     Overrides,
@@ -103,7 +103,7 @@ def diff(
         ),
     ] = None,
     engine: EngineNames = "local",
-    address: Address = "",
+    address: ClusterAddress = "",
     workers: Workers = None,
     shard: Annotated[
         str | None,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from alignkit.cli.arguments import (
-    Address,
     Baselines,
+    ClusterAddress,
     EngineNames,
     ExitZero,
     GateFile,
@@ -73,7 +73,7 @@ def gate(
         ),
     ] = None,
     engine: EngineNames = "local",
-    address: Address = "",
+    address: ClusterAddress = "",
     workers: Workers = None,
     against: Annotated[
         Path | None,

@@ -14,7 +14,7 @@ from alignkit.compare.spatial_facts import spatial_facts
 from alignkit.compare.spatial_sums import Spatial, joined_spatial
 from alignkit.errors import NothingCompared
 from alignkit.isolation.worker import Begin, Encoded
-from alignkit.lots import Engine, LotStore, lot_parts
+from alignkit.lots import LotEngine, LotStore, lot_parts
 from alignkit.lots.local import LocalEngine
 from alignkit.preprocess import Preprocess, StageName
 from alignkit.preprocess.image_taps import (
@@ -73,7 +73,7 @@ def compare_preprocess(
     spatial: bool = False,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-    engine: Engine | None = None,
+    engine: LotEngine | None = None,
     store: LotStore | None = None,
 ) -> StageDiffs:
     """Compare every stage of two paths over all samples; results do not depend on ``threads``.

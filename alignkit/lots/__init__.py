@@ -20,9 +20,8 @@ from alignkit.samples import Samples
 IMAGES_A_LOT = 64 * IMAGES_A_TASK
 """A multiple of a task, so that tasks are the same in every lot, however lots are handed out."""
 
-Part = TypeVar("Part")
-Part_co = TypeVar("Part_co", covariant=True)
-Advance = Callable[[int], None]
+LotPart = TypeVar("LotPart")
+ImagesDone = Callable[[int], None]
 """Function called with the number of images done since the last call."""
 
 
@@ -49,7 +48,7 @@ class Lot:
         return encoded_images(self.samples, changed=self.changed)
 
 
-class LotWork(Protocol[Part]):
+class LotWork(Protocol[LotPart]):
     """Work on lots, a pure function of a lot; can be pickled."""
 
     @property
@@ -75,19 +74,19 @@ class LotWork(Protocol[Part]):
         """Count the images of a result of ``work``."""
         ...
 
-    def empty(self, begin: int) -> Part:
+    def empty(self, begin: int) -> LotPart:
         """Return the part of no image, of a lot that begins at this place."""
         ...
 
-    def add(self, part: Part, results: Sequence[Any]) -> Part:
+    def add(self, part: LotPart, results: Sequence[Any]) -> LotPart:
         """Add the results of one task to a part; return it."""
         ...
 
-    def text(self, part: Part) -> str:
+    def text(self, part: LotPart) -> str:
         """Return the stored form of a part."""
         ...
 
-    def parsed(self, text: str) -> Part:
+    def parsed(self, text: str) -> LotPart:
         """Return the part of a stored form; raises `ValueError` if it is none."""
         ...
 
@@ -102,10 +101,12 @@ class DoneLot:
     """The stored form, if it came from another process."""
 
 
-class Engine(Protocol):
+class LotEngine(Protocol):
     """A way to call a `LotWork` on lots; see `alignkit.lots.engines`."""
 
-    def parts(self, work: LotWork[Any], lots: Iterator[Lot], advance: Advance) -> Iterator[DoneLot]:
+    def parts(
+        self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone
+    ) -> Iterator[DoneLot]:
         """Work on the lots, a bounded number of them at a time; yield them as they are done.
 
         A lot is taken only if those between it and the oldest that is not done are few. Raises
@@ -118,7 +119,7 @@ class Engine(Protocol):
 class LotStore(Protocol):
     """Stored parts."""
 
-    def find(self, work: LotWork[Part], lot: Lot, data: str) -> Part | None:
+    def find(self, work: LotWork[LotPart], lot: Lot, data: str) -> LotPart | None:
         """Return a lot's part; ``None`` if there is none, or a damaged one."""
         ...
 
@@ -167,19 +168,19 @@ def lot_of(samples: Samples, number: int, changed: Literal["raise", "fail"] = "r
 
 
 def lot_parts(
-    work: LotWork[Part],
+    work: LotWork[LotPart],
     samples: Samples,
-    engine: Engine,
+    engine: LotEngine,
     *,
     store: LotStore | None = None,
     shard: Shard = ALL_LOTS,
     changed: Literal["raise", "fail"] = "raise",
-    advance: Advance = lambda _: None,
-) -> Iterator[Part]:
+    advance: ImagesDone = lambda _: None,
+) -> Iterator[LotPart]:
     """Yield the part of every lot in their order, or of every lot of a ``shard``.
 
     Parts found in the ``store`` are not made again; others are stored as they are done. Few parts
-    are held at a time. Raises as `Engine.parts` does.
+    are held at a time. Raises as `LotEngine.parts` does.
     """
     numbers = shard.positions(lot_count(len(samples)))
     stored = set()
@@ -191,7 +192,7 @@ def lot_parts(
             advance(len(lot.samples))
     lots = (lot_of(samples, number, changed) for number in numbers if number not in stored)
     made = engine.parts(work, lots, advance)
-    ahead: dict[int, Part] = {}
+    ahead: dict[int, LotPart] = {}
     for number in numbers:
         if number in stored and store:
             known = store.find(work, lot_of(samples, number, changed), samples.fingerprint)
@@ -207,12 +208,12 @@ def lot_parts(
 
 
 def _again(
-    work: LotWork[Part],
+    work: LotWork[LotPart],
     samples: Samples,
-    engine: Engine,
+    engine: LotEngine,
     number: int,
     changed: Literal["raise", "fail"],
-) -> Part:
+) -> LotPart:
     (done,) = engine.parts(work, iter([lot_of(samples, number, changed)]), lambda _: None)
-    part: Part = done.part
+    part: LotPart = done.part
     return part

@@ -1,4 +1,4 @@
-"""The table of engines: ``--engine``, ``--address``, ``--workers`` → an `Engine` that is ready."""
+"""The table of engines: ``--engine``, ``--address``, ``--workers`` → a `LotEngine`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from alignkit.errors import ConfigError
-from alignkit.lots import Engine
+from alignkit.lots import LotEngine
 from alignkit.lots.local import LocalEngine
 from alignkit.lots.remote import RemoteEngine
 from alignkit.torch_settings import usable_cpus
@@ -49,7 +49,7 @@ class EngineOption:
         return [*engine, *address, *workers]
 
     @contextmanager
-    def open(self) -> Iterator[Engine]:
+    def open(self) -> Iterator[LotEngine]:
         """Start or join the engine; end what was started here.
 
         Raises `MissingDependency` if it is not installed, or cannot start or be reached.

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from alignkit.lots import Lot, LotWork, Part
+from alignkit.lots import Lot, LotPart, LotWork
 from alignkit.workspace import Workspace, content_key
 
 _FILE = "part.json.gz"
@@ -20,7 +20,7 @@ class KeptLots:
 
     workspace: Workspace
 
-    def find(self, work: LotWork[Part], lot: Lot, data: str) -> Part | None:
+    def find(self, work: LotWork[LotPart], lot: Lot, data: str) -> LotPart | None:
         """See `LotStore.find`."""
         read = partial(_part, work=work)
         return self.workspace.recall("lots", content_key(_parts(work, lot, data)), str(lot), read)
@@ -33,7 +33,7 @@ class KeptLots:
             (folder / _FILE).write_bytes(gzip.compress(text.encode(), 5, mtime=0))
 
 
-def _part(folder: Path, work: LotWork[Part]) -> Part:
+def _part(folder: Path, work: LotWork[LotPart]) -> LotPart:
     try:
         return work.parsed(gzip.decompress((folder / _FILE).read_bytes()).decode())
     except (EOFError, gzip.BadGzipFile) as error:

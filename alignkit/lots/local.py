@@ -9,7 +9,7 @@ from typing import Any
 
 from alignkit.isolation import IMAGES_A_TASK
 from alignkit.isolation.worker import Encoded
-from alignkit.lots import Advance, DoneLot, Lot, LotWork
+from alignkit.lots import DoneLot, ImagesDone, Lot, LotWork
 from alignkit.preprocess.image_taps import run_isolated
 
 
@@ -20,8 +20,10 @@ class LocalEngine:
     processes: int | None = None
     """Worker processes; by default one for each CPU."""
 
-    def parts(self, work: LotWork[Any], lots: Iterator[Lot], advance: Advance) -> Iterator[DoneLot]:
-        """Work on the lots in their order; see `Engine.parts`."""
+    def parts(
+        self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone
+    ) -> Iterator[DoneLot]:
+        """Work on the lots in their order; see `LotEngine.parts`."""
         begun: deque[Lot] = deque()
 
         def images() -> Iterator[Encoded]:

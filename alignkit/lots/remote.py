@@ -14,13 +14,13 @@ from importlib import metadata
 from typing import Any, Protocol
 
 from alignkit.errors import BackendError, MissingDependency
-from alignkit.lots import Advance, DoneLot, Lot, LotWork
+from alignkit.lots import DoneLot, ImagesDone, Lot, LotWork
 from alignkit.lots.local import LocalEngine
 from alignkit.version import PIXEL_LAYERS, __version__, code_version
 
 logger = logging.getLogger(__name__)
 
-TRIES = 3
+MOST_LOST = 3
 """Workers that a lot may lose before the command ends."""
 UNDER_WAY = 3
 """Lots handed out for each worker, so that none waits for the driver."""
@@ -94,7 +94,7 @@ def makers_of(work: LotWork[Any]) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class RemoteEngine:
-    """An `Engine` of a cluster's workers."""
+    """An `LotEngine` of a cluster's workers."""
 
     cluster: Cluster
     processes: int = 1
@@ -102,8 +102,10 @@ class RemoteEngine:
     lost: int = field(default=0, init=False)
     """Workers that were lost with a lot so far."""
 
-    def parts(self, work: LotWork[Any], lots: Iterator[Lot], advance: Advance) -> Iterator[DoneLot]:
-        """Work on the lots; see `Engine.parts`."""
+    def parts(
+        self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone
+    ) -> Iterator[DoneLot]:
+        """Work on the lots; see `LotEngine.parts`."""
         under_way: dict[Hashable, Lot] = {}
         tries: dict[int, int] = {}
         taken: list[Lot] = []
@@ -143,7 +145,7 @@ class RemoteEngine:
 
     def _lost(self, lot: Lot, tries: int, outcome: LostLot) -> None:
         self.lost += 1
-        if tries >= TRIES:
+        if tries >= MOST_LOST:
             raise BackendError(
                 f"{self.cluster.name}: {lot} ended its worker {tries} times ({outcome.reason}); "
                 f"the first of its images is {lot.samples.ids[0]}. Run the same command again: "
@@ -151,5 +153,5 @@ class RemoteEngine:
             )
         logger.warning(
             "%s: a worker ended with %s (%s); it is tried again, %d of %d",
-            self.cluster.name, lot, outcome.reason, tries + 1, TRIES,
+            self.cluster.name, lot, outcome.reason, tries + 1, MOST_LOST,
         )  # fmt: skip

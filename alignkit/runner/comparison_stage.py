@@ -16,7 +16,7 @@ from alignkit.compare.compare_pixels import (
     spatial_stages,
 )
 from alignkit.compare.image_table import write_image_table
-from alignkit.lots import Engine, lot_count
+from alignkit.lots import LotEngine, lot_count
 from alignkit.lots.kept_lots import KeptLots
 from alignkit.plan.work import PixelComparison
 from alignkit.prepare.prepared_sets import Sets
@@ -55,7 +55,7 @@ def compare_stored(
     samples: Samples,
     workspace: Workspace,
     progress: Callable[[int, int], None],
-    engine: Engine | None = None,
+    engine: LotEngine | None = None,
 ) -> Comparison:
     """Compare two paths over ``samples``, or read the stored comparison.
 

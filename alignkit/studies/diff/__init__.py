@@ -18,7 +18,7 @@ from alignkit.errors import ConfigError, ExitCode, MissingDependency, NothingCom
 from alignkit.experiment.yaml_argument import NamedPath
 from alignkit.isolation import Limits
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
-from alignkit.lots import ALL_LOTS, IMAGES_A_LOT, Engine, LotStore, Shard, lot_count, lot_parts
+from alignkit.lots import ALL_LOTS, IMAGES_A_LOT, LotEngine, LotStore, Shard, lot_count, lot_parts
 from alignkit.lots.engines import LOCAL, EngineOption
 from alignkit.preprocess import StageName
 from alignkit.preprocess.image_taps import run_isolated
@@ -200,7 +200,7 @@ def exit_code(record: DiffRecord, *, fail_on_coverage: bool = False) -> ExitCode
 
 def _tally(
     request: DiffRequest,
-    engine: Engine,
+    engine: LotEngine,
     progress: Progress,
     stress: Stress | None,
     shard: Shard = ALL_LOTS,
