@@ -19,6 +19,7 @@ EXTRAS = {
     "dask": "dask",
     "distributed": "dask",
     "faiss": "embedding",
+    "fsspec": "remote",
     "nncf": "nncf",
     "omniback": "torchpipe",
     "onnx": "onnx",

@@ -14,9 +14,10 @@ import queue
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -62,7 +63,7 @@ class StoredFile(NamedTuple):
     """Text that changes with the content; empty if the store gives neither an ETag nor a time."""
 
 
-class ByteStore(Protocol):
+class ByteStore(Hashable, Protocol):
     """Files below one place, by their paths relative to it."""
 
     @property
@@ -96,10 +97,11 @@ class FolderStore:
 
     def listing(self) -> dict[str, StoredFile]:
         """List the regular files that lie in the folder itself."""
-        found = {
-            each.name: self.status(each.name) for each in self.root.iterdir() if each.is_file()
-        }
-        return dict(sorted(found.items()))
+        try:
+            names = sorted(each.name for each in self.root.iterdir() if each.is_file())
+        except OSError as error:
+            raise DataError(f"cannot list {self.root}: {error.strerror}") from error
+        return {name: self.status(name) for name in names}
 
     def status(self, name: str) -> StoredFile:
         """Look up one file."""
@@ -158,19 +160,18 @@ class UrlStore:
         except Exception as error:
             raise self._not_listed(error, name) from error
 
-    def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:
+    def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:  # noqa: C901 - a line for each way to fail
         """Read an object, or a part of it; try again after a failure that may pass."""
         path = Path(f"{self.url}/{name}")
         end = None if length is None else start + length
-        reason = ""
+        reason, cut = "", -1
         for number in range(TRIES):
             if number:
                 time.sleep(FIRST_WAIT * 2 ** (number - 1))
             try:
                 system, root = self._opened()
-                data: bytes = _within(
-                    _read_seconds(), lambda: system.cat_file(f"{root}/{name}", start=start, end=end)
-                )
+                call = partial(system.cat_file, f"{root}/{name}", start=start, end=end)
+                data: bytes = _within(_read_seconds(), call)
             except FileNotFoundError:
                 raise ChangedImage(
                     path, "changed after it was listed: it is not there any more"
@@ -182,11 +183,14 @@ class UrlStore:
             except Exception as error:  # noqa: BLE001 - each file system has errors of its own
                 reason = _told(error)
             else:
-                if length is None or len(data) == length:
+                if length in (None, len(data)):
                     if number:
                         logger.info("%s was read at try %d", path.name, number + 1)
                     return data
                 reason = f"{len(data):,} of {length:,} bytes came"
+                cut = len(data)
+        if not start and cut >= 0 and self.status(name).size == cut:
+            raise ChangedImage(path, "changed after it was listed")
         raise UnreadableImage(path, f"{reason}; tried {TRIES} times")
 
     def _opened(self) -> tuple[Any, str]:

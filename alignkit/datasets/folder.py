@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.datasets import Dataset
+from alignkit.datasets.byte_store import url_of
+from alignkit.datasets.image_source import OpenedSource, open_source
 from alignkit.datasets.labelled import (
     Labelled,
     class_folders,
@@ -27,6 +29,13 @@ from alignkit.datasets.labelled import (
     split_dirs,
     strays,
 )
+from alignkit.datasets.labelled_sources import (
+    source_classes,
+    source_dirs,
+    source_notes,
+    source_samples,
+    source_splits,
+)
 from alignkit.datasets.listed_images import list_files
 from alignkit.errors import ConfigError
 
@@ -39,7 +48,8 @@ class Folder(Dataset):
     """Images below ``root``; class names are those of their folders, in sorted order."""
 
     root: Path
-    """Folder with one folder per class, or with train and eval folders that hold them."""
+    """Folder with one folder per class, or with train and eval folders that hold them; or a URL of
+    one, tar shards with .cls or .json, or Parquet files with a column 'label'."""
     train_dir: str = "train"
     """Folder below ``root`` with the training images."""
     eval_dir: str = ""
@@ -54,6 +64,7 @@ class Folder(Dataset):
     def __post_init__(self) -> None:
         if not 0 < self.eval_share < 1:
             raise ConfigError(f"eval_share: {self.eval_share}; between 0 and 1, e.g. 0.25")
+        url_of(self.root)  # it refuses a URL with credentials
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit: {self.limit}; 1 or more, or none")
 
@@ -72,11 +83,15 @@ class Folder(Dataset):
     def choice(self) -> str:
         """Name the evaluation folder, or the share."""
         if dirs := self._dirs():
-            return f"those of {self._root / dirs['eval']}"
+            return f"those of {self._place()}/{dirs['eval']}"
         return f"{self.eval_share:g} of each class, drawn by seed {self.seed}"
 
     def class_names(self) -> tuple[str, ...]:
         """List the class folders; nothing if the root is not on this machine."""
+        source = open_source(self.root)
+        if source:
+            dirs = self._dirs(source)
+            return tuple(source_classes(source, dirs["eval"] if dirs else ""))
         if not self._root.exists():
             return ()
         dirs = self._dirs()
@@ -89,6 +104,9 @@ class Folder(Dataset):
 
     def fingerprint(self, split: Split) -> str:
         """Compute the SHA-256 hex over paths, labels and contents; reread only changed files."""
+        source = open_source(self.root)
+        if source:
+            return source_samples(source, self._splits(source)[split]).fingerprint
         labelled = self._splits()[split]
         return labelled_key(labelled, list_files(self._root, names_of(labelled)))
 
@@ -98,6 +116,9 @@ class Folder(Dataset):
 
     def notes(self) -> Iterator[str]:
         """Name content that is in both splits, and images that lie in no class folder."""
+        if source := open_source(self.root):
+            yield from source_notes(source, self._splits(source))
+            return
         splits = self._splits()
         train, evaluation = names_of(splits["train"]), names_of(splits["eval"])
         yield from in_both_splits(self._root, train, evaluation)
@@ -107,11 +128,19 @@ class Folder(Dataset):
     def _root(self) -> Path:
         return self.root.expanduser()
 
-    def _dirs(self) -> dict[Split, str] | None:
+    def _place(self) -> str:
+        return url_of(self.root) or str(self._root)
+
+    def _dirs(self, source: OpenedSource | None = None) -> dict[Split, str] | None:
+        if source := source or open_source(self.root):
+            return source_dirs(source, self.train_dir, self.eval_dir)
         return split_dirs(self._root, self.train_dir, self.eval_dir)
 
-    def _splits(self) -> dict[Split, Labelled]:
-        dirs = self._dirs()
+    def _splits(self, source: OpenedSource | None = None) -> dict[Split, Labelled]:
+        source = source or open_source(self.root)
+        dirs = self._dirs(source)
+        if source:
+            return source_splits(source, dirs, self.eval_share, self.seed, self.limit)
         splits: dict[Split, Labelled]
         if dirs is None:
             splits = divide(images_by_class(self._root), self.eval_share, self.seed)
@@ -121,6 +150,8 @@ class Folder(Dataset):
         return {split: limited(each, self.limit, self.seed) for split, each in splits.items()}
 
     def _samples(self, split: Split) -> Samples:
+        if source := open_source(self.root):
+            return source_samples(source, self._splits(source)[split])
         return labelled_samples(self._root, self._splits()[split])
 
 
@@ -131,13 +162,21 @@ class UndividedFolder(Folder):
     def choice(self) -> str:
         """Name the folder whose images are all evaluated."""
         directory = (self._dirs() or {"eval": ""})["eval"]
-        return f"all of {self._root / directory}, as nothing is trained"
+        place = f"{self._place()}/{directory}".rstrip("/")
+        return f"all of {place}, as nothing is trained"
 
-    def _dirs(self) -> dict[Split, str] | None:
+    def _dirs(self, source: OpenedSource | None = None) -> dict[Split, str] | None:
+        if source := source or open_source(self.root):
+            dirs = source_dirs(source, self.train_dir, self.eval_dir, trains=False)
+            return {"eval": dirs["eval"]} if dirs else None
         dirs = split_dirs(self._root, self.train_dir, self.eval_dir, trains=False)
         return {"eval": dirs["eval"]} if dirs else None
 
-    def _splits(self) -> dict[Split, Labelled]:
-        dirs = self._dirs()
-        whole = images_by_class(self._root, dirs["eval"] if dirs else "")
+    def _splits(self, source: OpenedSource | None = None) -> dict[Split, Labelled]:
+        source = source or open_source(self.root)
+        dirs = self._dirs(source)
+        directory = dirs["eval"] if dirs else ""
+        whole = (
+            source_classes(source, directory) if source else images_by_class(self._root, directory)
+        )
         return {"train": {}, "eval": limited(whole, self.limit, self.seed)}

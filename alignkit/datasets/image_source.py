@@ -16,7 +16,7 @@ from alignkit.datasets.stored_places import HashedReads, ImageSource, hashed, st
 from alignkit.datasets.tar_shards import tar_shards
 from alignkit.errors import ConfigError, DataError, NothingCompared
 
-_ARCHIVES = (".tar", ".parquet")
+ARCHIVES = (".tar", ".parquet")
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 _MOST_SHARDS = 1_000_000
 
@@ -50,7 +50,7 @@ def open_source(root: Path) -> OpenedSource | None:
         raise DataError(
             f"{text} is compressed, so that no image of it can be read alone; unpack it"
         )
-    if name.endswith(_ARCHIVES):
+    if name.endswith(ARCHIVES):
         if url is None and Path(text).is_dir():
             return None
         store = store_of(folder or ("/" if text.startswith("/") else "."))
@@ -62,7 +62,7 @@ def open_source(root: Path) -> OpenedSource | None:
 
 def _below_url(store: ByteStore) -> OpenedSource:
     listing = store.listing()
-    archives = [name for name in listing if name.endswith(_ARCHIVES)]
+    archives = [name for name in listing if name.endswith(ARCHIVES)]
     if archives and not stored_images(listing):
         return _archives(store, archives, store.name)
     return OpenedSource(stored_objects(store, listing), store.name)
@@ -77,7 +77,7 @@ def _in_folder(folder: Path) -> OpenedSource | None:
         files = sorted(os.listdir(folder))  # noqa: PTH208 - a Path for each would cost more
     except OSError as error:
         raise DataError(f"cannot list {folder}: {error.strerror}") from error
-    archives = [name for name in files if name.endswith(_ARCHIVES) and not name.startswith(".")]
+    archives = [name for name in files if name.endswith(ARCHIVES) and not name.startswith(".")]
     if not archives and "dataset_info.json" in files and any(e.endswith(".arrow") for e in files):
         raise DataError(
             f"{folder} holds Arrow files of Hugging Face datasets; write them as Parquet with "

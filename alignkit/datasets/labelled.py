@@ -18,7 +18,7 @@ EVAL_DIRS = ("eval", "val", "validation", "test")
 _LISTED = 5
 """Images in both splits that a note names; of more it names the first."""
 Labelled: TypeAlias = dict[str, list[str]]
-"""Class → paths of its images, relative to the data set's root, sorted."""
+"""Class → paths of its images, relative to the data set's root, sorted; classes in their order."""
 
 
 def labelled_samples(root: Path, labelled: Labelled) -> Samples:
@@ -28,7 +28,7 @@ def labelled_samples(root: Path, labelled: Labelled) -> Samples:
     return Samples(
         ids=tuple(map(escaped_name, names)),
         labels=tuple(labels_of(labelled)),
-        classes=tuple(sorted(labelled)),
+        classes=tuple(labelled),
         read=FileReads(root, names, files),
         fingerprint=labelled_key(labelled, files),
     )
@@ -37,7 +37,7 @@ def labelled_samples(root: Path, labelled: Labelled) -> Samples:
 def labelled_key(labelled: Labelled, files: Sequence[ImageFile]) -> str:
     """Compute the fingerprint of images as they were listed, in the order of `names_of`."""
     identities = [each.identity for each in files]
-    return content_key([sorted(labelled), labels_of(labelled), names_of(labelled), identities])
+    return content_key([[*labelled], labels_of(labelled), names_of(labelled), identities])
 
 
 def split_dirs(
@@ -151,22 +151,29 @@ def limited(whole: Labelled, limit: int | None, seed: int) -> Labelled:
 
 def names_of(labelled: Labelled) -> list[str]:
     """List the samples in order: class by class."""
-    return [name for label in sorted(labelled) for name in labelled[label]]
+    return [name for label in labelled for name in labelled[label]]
 
 
 def labels_of(labelled: Labelled) -> list[int]:
     """List the labels of the samples in the order of `names_of`."""
-    return [index for index, label in enumerate(sorted(labelled)) for _ in labelled[label]]
+    return [index for index, label in enumerate(labelled) for _ in labelled[label]]
 
 
 def in_both_splits(root: Path, train: Sequence[str], evaluation: Sequence[str]) -> Iterator[str]:
     """Report evaluation images whose content is a training image's too."""
     hashes = [each.sha256 for each in list_files(root, [*train, *evaluation])]
+    yield from same_content(train, evaluation, hashes)
+
+
+def same_content(
+    train: Sequence[str], evaluation: Sequence[str], hashes: Sequence[str]
+) -> Iterator[str]:
+    """Report images of equal hashes; those of training images come first in ``hashes``."""
     trained = dict(zip(hashes[: len(train)], train, strict=True))
     both = [
         f"{escaped_name(name)} = {escaped_name(trained[digest])}"
         for name, digest in zip(evaluation, hashes[len(train) :], strict=True)
-        if digest and digest in trained  # a file that cannot be read has no content
+        if len(digest) == 64 and digest in trained  # a file that cannot be read has no content
     ]
     if both:
         some = listed(both) if len(both) <= _LISTED else f"such as {both[0]}"

@@ -92,7 +92,7 @@ def parquet_images(store: ByteStore, files: Sequence[str]) -> ParquetImages:
     with _reading:
         _group.cache_clear()  # a file may have changed
     rows: list[tuple[str, str | None, str, str, tuple[int, int, int]]] = []
-    column, classes = "", ()
+    column, classes = "", tuple[str, ...]()
     for number, file in enumerate(files):
         status = store.status(file)
         opened = _opened(store, file, status.size)
@@ -156,7 +156,7 @@ def _image_column(where: str, schema: Any) -> tuple[str, str]:
     import pyarrow as pa
 
     def binary(kind: Any) -> bool:
-        return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+        return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
     def order(name: str) -> int:
         return IMAGE_COLUMNS.index(name) if name in IMAGE_COLUMNS else len(IMAGE_COLUMNS)

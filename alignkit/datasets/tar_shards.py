@@ -13,6 +13,7 @@ import tarfile
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from alignkit.datasets.byte_store import ByteStore, StoredFile, StoreFile, too_large
@@ -81,7 +82,7 @@ def tar_shards(store: ByteStore, shards: Sequence[str]) -> TarShards:
         found += [(each, number, f"{status.stamp} {each.start}" * bool(status.stamp))
                   for each in members]  # fmt: skip
     found.sort(key=lambda each: each[0].name)
-    for (one, first, _), (two, second, _) in zip(found, found[1:], strict=False):
+    for (one, first, _), (two, second, _) in pairwise(found):
         if one.name == two.name:
             raise DataError(
                 f"{escaped_name(one.name)} is in {shards[first]} and in {shards[second]}; give "
@@ -141,16 +142,10 @@ def _index(store: ByteStore, shard: str, status: StoredFile) -> list[_Member]:
                 end = member.offset_data + -(-member.size // _BLOCK) * _BLOCK * member.isreg()
                 if end > status.size:
                     raise DataError(_cut_off(where, status.size, member.name))
-                key, _, suffix = member.name.rpartition("/")[2].partition(".")
-                key = f"{member.name.rpartition('/')[0]}/{key}"
-                if member.isdir() or key.rpartition("/")[2] == "":
-                    continue
-                if is_image(member.name.rpartition("/")[2]):
+                if is_image(member.name.rpartition("/")[2]) and not member.isdir():
                     images.append(member)
-                elif suffix in ("cls", "json") and member.isreg():
-                    label = _label(store, shard, member, suffix)
-                    if label is not None and (suffix == "cls" or key not in labels):
-                        labels[key] = label
+                elif (key := _key(member.name))[1] in ("cls", "json") and member.isreg():
+                    _add_label(labels, key, _label(store, shard, member, key[1]))
         # an archive ends with blocks of zeros; without them its rest may be lost at a boundary
         if status.size - end < _BLOCK or store.read(shard, end, _BLOCK).strip(b"\0"):
             raise DataError(_cut_off(where, status.size, "its end"))
@@ -164,16 +159,23 @@ def _index(store: ByteStore, shard: str, status: StoredFile) -> list[_Member]:
 
 
 def _member(member: tarfile.TarInfo, labels: dict[str, str]) -> _Member:
-    folder, _, file = member.name.rpartition("/")
     fault = too_large(member.size)
     if not member.isreg():
         fault = "it is a link or a special file in the archive, not an image"
-    label = labels.get(f"{folder}/{file.partition('.')[0]}")
-    return _Member(_clean(member.name), member.offset_data, member.size, label, fault)
+    name, label = member.name.removeprefix("./"), labels.get(_key(member.name)[0])
+    return _Member(name, member.offset_data, member.size, label, fault)
 
 
-def _clean(name: str) -> str:
-    return name.removeprefix("./")
+def _key(name: str) -> tuple[str, str]:
+    """Divide a member's name at the first dot of its last part, as webdataset does."""
+    folder, _, file = name.rpartition("/")
+    key, _, suffix = file.partition(".")
+    return f"{folder}/{key}", suffix
+
+
+def _add_label(labels: dict[str, str], key: tuple[str, str], label: str | None) -> None:
+    if label is not None and (key[1] == "cls" or key[0] not in labels):
+        labels[key[0]] = label
 
 
 def _label(store: ByteStore, shard: str, member: tarfile.TarInfo, suffix: str) -> str | None:
@@ -203,6 +205,6 @@ def _require_inside(where: str, name: str) -> None:
 
 def _cut_off(where: str, size: int, member: str) -> str:
     return (
-        f"{where} is cut off: it ends after {size:,} bytes, before {escaped_name(member)} is whole; "
-        "copy it again"
+        f"{where} is cut off: it ends after {size:,} bytes, before {escaped_name(member)} is "
+        "whole; copy it again"
     )

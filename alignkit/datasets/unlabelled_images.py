@@ -12,7 +12,7 @@ from typing import ClassVar, NoReturn, TypeAlias
 from alignkit.datasets import Dataset
 from alignkit.datasets.byte_store import url_of
 from alignkit.datasets.image_files import image_files
-from alignkit.datasets.image_source import OpenedSource, open_source
+from alignkit.datasets.image_source import ARCHIVES, OpenedSource, open_source
 from alignkit.datasets.listed_images import FileReads, ImageFile, list_files
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import ConfigError, DataError, NothingCompared
@@ -45,6 +45,8 @@ class Images(Dataset):
     def __post_init__(self) -> None:
         if not self.root and isinstance(self.root, tuple):
             raise ConfigError("root: name a folder or an image")
+        for root in (self.root,) if isinstance(self.root, Path) else self.root:
+            url_of(root)  # it refuses a URL with credentials
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit: {self.limit}; 1 or more, or none")
 
@@ -100,8 +102,10 @@ class Images(Dataset):
         roots = (self.root,) if isinstance(self.root, Path) else self.root
         if len(roots) == 1:
             return open_source(roots[0])
-        if url := next(filter(None, map(url_of, roots)), None):
-            raise ConfigError(f"{url} is one of {len(roots)} roots; name a URL alone")
+        for root in roots:
+            if url_of(root) or root.suffix in ARCHIVES:
+                name = url_of(root) or root
+                raise ConfigError(f"{name} is one of {len(roots)} places; name it alone")
         return None
 
     def _limited(self, names: Sequence[str]) -> tuple[tuple[str, ...], int]:

@@ -18,6 +18,7 @@ from statistics import median_low
 import numpy as np
 
 from alignkit.arrays import FloatArray, Pixels
+from alignkit.datasets import Dataset
 from alignkit.decoders import DECODERS, Decoded
 from alignkit.errors import ConfigError, DataError, MissingDependency, UnreadableImage
 from alignkit.plugins import did_you_mean
@@ -52,14 +53,18 @@ def described(
     Raises `ConfigError` for an unknown name, `MissingDependency` for a missing library, `DataError`
     if no image could be decoded.
     """
+    from alignkit.datasets.byte_store import url_of
+    from alignkit.datasets.image_source import ARCHIVES
     from alignkit.experiment import load_experiment
 
-    if source.is_dir():
+    if source.is_dir() or url_of(source) or source.suffix in ARCHIVES:
         if preprocess or overrides:
-            raise ConfigError(f"{source} is a folder; --preprocess and --set need a file")
+            raise ConfigError(f"{source} is a place of images; --preprocess and --set need a file")
         how = f"as decoded by {decoder}; 1 is the value 255"
         look, (sets, notes) = _decoding(decoder), _sets_of_folder(source)
-        return Described(str(source), how, "", None, _measured(sets, look, progress), notes)
+        return Described(
+            url_of(source) or str(source), how, "", None, _measured(sets, look, progress), notes
+        )
     experiment = load_experiment(source, overrides)
     paths = {path.name: path for path in experiment.paths}
     path = paths.get(preprocess or experiment.reference.name)
@@ -118,6 +123,7 @@ def _decoding(name: str) -> Look:
 def _sets_of_folder(root: Path) -> tuple[dict[str, Samples], tuple[str, ...]]:
     """Return the folder's two splits, or all of its images as ``all``; and notes on them."""
     from alignkit.datasets.folder import Folder
+    from alignkit.datasets.image_source import open_source
     from alignkit.datasets.labelled import (
         has_classes,
         images_by_class,
@@ -127,6 +133,11 @@ def _sets_of_folder(root: Path) -> tuple[dict[str, Samples], tuple[str, ...]]:
     )
     from alignkit.datasets.unlabelled_images import Images
 
+    if source := open_source(root):
+        folders = {name.partition("/")[0] for name in source.images.names if "/" in name}
+        labelled = source.images.labels or len(folders) > 1
+        data: Dataset = Folder(root).undivided() if labelled else Images(root)
+        return {"all": data.evaluation()}, tuple(data.notes()) if labelled else ()
     if split_dirs(root, "train", ""):  # as `data: {name: folder}` reads it
         folder = Folder(root)
         sets = {"train": folder.training(), "eval": folder.evaluation()}

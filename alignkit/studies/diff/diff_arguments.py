@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alignkit.datasets.byte_store import url_of
 from alignkit.datasets.regular_file import escaped_name, read_text
 from alignkit.errors import ConfigError, DataError
 from alignkit.experiment.experiment import Experiment
@@ -51,7 +52,7 @@ def samples_of(
     if given:
         roots = tuple(path for each in given for path in _expanded(each))
         images = Images(roots[0] if len(roots) == 1 else roots, limit=limit)
-        words = ", ".join(escaped_name(os.fspath(each)) for each in given[:_NAMED])
+        words = ", ".join(escaped_name(url_of(each) or os.fspath(each)) for each in given[:_NAMED])
         if len(given) > _NAMED:
             words += f" and {len(given) - _NAMED} more"
         samples, total = images.drawn()
