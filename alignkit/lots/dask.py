@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -75,6 +76,17 @@ class DaskCluster:
 
 
 @contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Keep Ctrl-C for the driver, which ends its workers: processes started here do not get it."""
+    # a mask is inherited by the threads and processes that begin meanwhile
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+@contextmanager
 def open_dask(address: str, workers: int) -> Iterator[DaskCluster]:
     """Connect to a scheduler, or start one with so many workers if there is no address.
 
@@ -95,14 +107,15 @@ def open_dask(address: str, workers: int) -> Iterator[DaskCluster]:
             if address:
                 own, client = None, client_of(address, timeout=ANSWER_SECONDS)
             else:
-                own = cluster_of(
-                    n_workers=workers,
-                    threads_per_worker=1,
-                    dashboard_address=None,
-                    silence_logs=logging.CRITICAL,
-                    # images are decoded in processes of alignkit, which limit their own memory
-                    memory_limit=0,
-                )
+                with _interrupts_held():
+                    own = cluster_of(
+                        n_workers=workers,
+                        threads_per_worker=1,
+                        dashboard_address=None,
+                        silence_logs=logging.CRITICAL,
+                        # images are decoded in processes of alignkit, which limit their own memory
+                        memory_limit=0,
+                    )
                 client = client_of(own, timeout=START_SECONDS)
         except (OSError, TimeoutError, ValueError, RuntimeError) as error:
             where = f"no scheduler answers at {address}" if address else "no scheduler starts here"
