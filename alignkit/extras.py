@@ -16,6 +16,8 @@ from alignkit.errors import MissingDependency
 
 EXTRAS = {
     "aiohttp": "http-json",
+    "dask": "dask",
+    "distributed": "dask",
     "faiss": "embedding",
     "fsspec": "remote",
     "mlperf_loadgen": "mlperf",
@@ -27,6 +29,7 @@ EXTRAS = {
     "pandas": "train",
     "pycocotools": "detection",
     "pytorch_metric_learning": "embedding",
+    "ray": "ray",
     "scipy": "train",
     "sklearn": "train",
     "tensorboard": "tensorboard",

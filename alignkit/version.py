@@ -18,7 +18,7 @@ GROUND = ("arrays.py", "machine.py", "rank.py", "samples.py", "torch_settings.py
 # images that are read from files depend on no code of ours
 DATA_LAYERS = ("samples.py", "datasets")
 """Layers that decide generated images."""
-PIXEL_LAYERS = (*GROUND, "decoders", "resizers", "preprocess", "isolation", "prepare")
+PIXEL_LAYERS = (*GROUND, "decoders", "resizers", "preprocess", "isolation", "lots", "prepare")
 # a task names a model's outputs, and the names are parts of the keys; it decides no weight
 WEIGHT_LAYERS = (*PIXEL_LAYERS, "compare/metrics.py", "models", "train")
 ENGINE_LAYERS = (*PIXEL_LAYERS, "models", "backends", "engines")

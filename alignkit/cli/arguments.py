@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -45,6 +45,24 @@ Quick = Annotated[
 ]
 Reports = Annotated[
     Path, typer.Option("--reports", metavar="DIR", help="Folder for runs and finished work.")
+]
+EngineNames = Annotated[
+    Literal["local", "dask", "ray"],
+    typer.Option(
+        "--engine", help="Where lots of 512 images are worked on; the result is the same."
+    ),
+]
+ClusterAddress = Annotated[
+    str,
+    typer.Option(
+        metavar="URL",
+        help="Cluster of --engine: tcp://HOST:8786 for dask, ray://HOST:10001 or auto for ray; by "
+        "default workers are started here.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="Workers that --engine starts here; by default one per CPU."),
 ]
 Baselines = Annotated[
     Path | None,

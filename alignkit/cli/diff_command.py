@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from alignkit.cli.arguments import (
+    ClusterAddress,
+    EngineNames,
     Json,
     Overrides,
     PageOut,
     ProgressOption,
     Quiet,
+    Workers,
     display,
     listed,
 )
 from alignkit.errors import ConfigError
+from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -93,7 +97,29 @@ def diff(
         str, typer.Option(metavar="420:q90,…", help="Also compare re-encoded images, e.g. 420:q90.")
     ] = "",
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes; by default one per CPU.")
+        int | None,
+        typer.Option(
+            min=1, help="Processes that decode; by default one per CPU. Of an engine: per worker."
+        ),
+    ] = None,
+    engine: EngineNames = "local",
+    address: ClusterAddress = "",
+    workers: Workers = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N",
+            help="Compare only every N-th lot of 512 images and store it in --reports; the same "
+            "command without --shard then adds up all.",
+        ),
+    ] = None,
+    reports: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Store finished lots below this folder, so that the same command goes on where a "
+            "killed one stopped, with any engine; by default none is stored.",
+        ),
     ] = None,
     limit: Annotated[
         int | None,
@@ -123,15 +149,24 @@ def diff(
     """
     from alignkit.experiment.yaml_argument import named_paths
     from alignkit.isolation import Limits
+    from alignkit.lots import Shard, lot_count
+    from alignkit.lots.engines import EngineOption
+    from alignkit.lots.kept_lots import KeptLots
     from alignkit.preprocess.stress import parse_stress
     from alignkit.record.document import document_text
     from alignkit.stored_file import output_paths
-    from alignkit.studies.diff import DiffRequest, exit_code
+    from alignkit.studies.diff import DiffRequest, diff_shard, exit_code
     from alignkit.studies.diff import diff as compare
     from alignkit.studies.diff.diff_arguments import model_and_side, samples_of, write_outputs
     from alignkit.studies.diff.diff_summary import diff_summary
 
     outputs = output_paths(out, ("json", "html"), folders=("html",))
+    part = Shard.parse(shard) if shard else None
+    if part and (outputs or as_json):
+        raise ConfigError(
+            "--shard has no result of its own; leave --out and --json to the last diff"
+        )
+    chosen = EngineOption(engine, address, workers, threads)
     # `alignkit diff experiment.yaml` should do what every other command does with a file
     if config is None and images and [path.suffix for path in images] in YAML:
         config, images = images[0], None
@@ -152,7 +187,16 @@ def diff(
         stress=parse_stress(stress),
         threads=threads,
         limits=Limits(timeout, int(max_memory * 2**30), lossy=True),
+        engine=chosen,
+        store=KeptLots(Workspace(reports)) if reports else None,
     )
+    if part:
+        lots = diff_shard(request, part, display(progress, quiet=quiet))
+        print(
+            f"{lots} of {lot_count(len(samples))} lots are stored below {reports}; when all shards "
+            "are, run the same command without --shard"
+        )
+        return
     record = compare(request, display(progress, quiet=quiet))
     written = write_outputs(outputs, record, request)
     print(document_text(record) if as_json else diff_summary(record))

@@ -12,6 +12,8 @@ import typer
 
 from alignkit.cli.arguments import (
     Baselines,
+    ClusterAddress,
+    EngineNames,
     ExitZero,
     GateFile,
     Json,
@@ -22,6 +24,7 @@ from alignkit.cli.arguments import (
     ProgressOption,
     Quiet,
     Reports,
+    Workers,
     display,
     open_page,
 )
@@ -70,6 +73,9 @@ def gate(
             "`alignkit report merge`.",
         ),
     ] = None,
+    engine: EngineNames = "local",
+    address: ClusterAddress = "",
+    workers: Workers = None,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -90,7 +96,8 @@ def gate(
     fails on that, 130 interrupted, 143 terminated.
     """
     from alignkit.gate.gate_run import GateRun, run_gate
-    from alignkit.gate.gate_shard import Shard
+    from alignkit.lots import Shard
+    from alignkit.lots.engines import EngineOption
 
     # first: a misspelt output must not cost the hours of a measurement
     to = _outputs(out, as_json=as_json)
@@ -109,6 +116,7 @@ def gate(
         shard=Shard.parse(shard) if shard else None,
         fail_fast=fail_fast,
         against=against.parent if against and against.is_file() else against,
+        engine=EngineOption(engine, address, workers),
     )
     result = run_gate(run, display(progress, quiet=quiet))
     _deliver(result, to, open_)

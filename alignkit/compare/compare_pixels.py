@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
 
+from alignkit.compare.compare_lots import ComparedLot, CompareLots
 from alignkit.compare.coverage_tally import CoverageTally
 from alignkit.compare.image_diff import DECODED, ImageDiff, SpatialExtent, diff_taps
 from alignkit.compare.pixel_diff import ImageRow, PixelDiff, StageDiffs, diffs_of, joined, row_of
@@ -14,12 +14,12 @@ from alignkit.compare.spatial_facts import spatial_facts
 from alignkit.compare.spatial_sums import Spatial, joined_spatial
 from alignkit.errors import NothingCompared
 from alignkit.isolation.worker import Begin, Encoded
+from alignkit.lots import LotEngine, LotStore, lot_parts
+from alignkit.lots.local import LocalEngine
 from alignkit.preprocess import Preprocess, StageName
 from alignkit.preprocess.image_taps import (
     Started,
-    encoded_images,
     result_or_reason,
-    run_isolated,
     taps_of,
     warm_up,
 )
@@ -31,8 +31,6 @@ _LEVELS = (1, 2, 4, 8)
 
 _DRAWN = 24
 """Images of which spectrum, displacement and mechanisms are computed."""
-
-_Part: TypeAlias = tuple[tuple[PixelDiff, ...], list[ImageRow], Spatial]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class CompareStages:
         """Run both paths once."""
         warm_up(self.paths, begin)
 
-    def __call__(self, images: Sequence[Encoded], begin: Begin) -> _Part:
+    def __call__(self, images: Sequence[Encoded], begin: Begin) -> ComparedLot:
         """Add up the differences of some images, with a row for each."""
         diffs = [self._image(image, partial(begin, place)) for place, image in enumerate(images)]
         rows = [row_of(image.id, diff) for image, diff in zip(images, diffs, strict=True)]
@@ -75,24 +73,35 @@ def compare_preprocess(
     spatial: bool = False,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    engine: LotEngine | None = None,
+    store: LotStore | None = None,
 ) -> StageDiffs:
     """Compare every stage of two paths over all samples; results do not depend on ``threads``.
 
     ``threads`` are worker processes, by default one for each CPU this process may use. ``ssim`` is
     measured on the pixels that the normalise stage receives. ``spatial`` locates the differences.
-    ``progress`` is called with (images done, images). Memory is constant except for one `ImageRow`
-    per image. Raise `NothingCompared` if there is no image that both paths decode.
+    ``progress`` is called with (images done, images). ``engine`` works on lots of images, which
+    ``store`` keeps; by default they run here. Memory is constant except for one `ImageRow` per
+    image. Raise `NothingCompared` if there is no image that both paths decode.
     """
     drawn = drawn_images(samples) if spatial else None
     work = CompareStages((reference, candidate), ("colour",) if ssim else (), drawn)
+    names = None if drawn is None else tuple(sorted(drawn))
+    lots = CompareLots(work, work.paths, (work.ssim, names))
     diffs, rows, places = joined(()), list[ImageRow](), Spatial()
-    parts = run_isolated(work, work.paths, encoded_images(samples), processes=threads)
-    for part, some, located in parts:
+    done = 0
+
+    def advance(images: int) -> None:
+        nonlocal done
+        done += images
+        if progress:
+            progress(done, len(samples))
+
+    engine = engine or LocalEngine(threads)
+    for part, some, located in lot_parts(lots, samples, engine, store=store, advance=advance):
         diffs = joined((diffs, part))  # as they arrive: all parts would not fit into memory
         places = joined_spatial((places, located))
         rows += some
-        if progress:
-            progress(len(rows), len(samples))
     levels = 255 * sum(reference.normalise.std) / 3
     compared = StageDiffs(reference.name, candidate.name, diffs, tuple(rows), levels, places)
     if not compared.compared:  # zeros over no image would look like equal paths

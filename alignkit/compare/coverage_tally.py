@@ -50,14 +50,18 @@ class CoverageTally:
         """Add up the counts of one pair of paths on different images, in the order given."""
         total = CoverageTally()
         for part in parts:
-            for each in fields(total):
-                so_far, more = getattr(total, each.name), getattr(part, each.name)
-                if isinstance(so_far, list):
-                    # as many as one tally of all images would name
-                    so_far += more[: COVERAGE_EXAMPLES - len(so_far)]
-                else:
-                    setattr(total, each.name, so_far + more)
+            total.join(part)
         return total.diff(parts[0].reference, parts[0].candidate)
+
+    def join(self, later: CoverageTally | CoverageDiff) -> None:
+        """Add the counts of images that come later."""
+        for each in fields(self):
+            so_far, more = getattr(self, each.name), getattr(later, each.name)
+            if isinstance(so_far, list):
+                # as many as one tally of all images would name
+                so_far += more[: COVERAGE_EXAMPLES - len(so_far)]
+            else:
+                setattr(self, each.name, so_far + more)
 
     def diff(self, reference: str, candidate: str) -> CoverageDiff:
         """Return the counts with the names of the two sides."""

@@ -15,8 +15,9 @@ from alignkit.controls.planted_faults import PIXEL_CONTROLS
 from alignkit.errors import ConfigError
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.gate_check import Checked, approved_baseline, conclude
-from alignkit.gate.gate_shard import PairSums, Shard, ShardResult
+from alignkit.gate.gate_shard import PairSums, ShardResult
 from alignkit.gate.gate_taps import judged_taps
+from alignkit.lots import Shard
 from alignkit.samples import selection_fingerprint
 from alignkit.workspace import Workspace, content_key
 

@@ -18,10 +18,12 @@ from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.yaml_source import parse
 from alignkit.gate.gate_check import Checked, check
 from alignkit.gate.gate_merge import merge
-from alignkit.gate.gate_shard import Shard, check_shard
+from alignkit.gate.gate_shard import check_shard
 from alignkit.gate.outputs import GateResult
 from alignkit.gate.shard_document import read_part
 from alignkit.judge import informational_exit_code
+from alignkit.lots import Shard
+from alignkit.lots.engines import LOCAL, EngineOption
 from alignkit.progress import Progress
 from alignkit.record import Finding, Verdict
 from alignkit.workspace import Context, Workspace
@@ -48,6 +50,8 @@ class GateRun:
     fail_fast: bool = False
     parts: Sequence[Path] = ()
     """Files of the shards to merge."""
+    engine: EngineOption = LOCAL
+    """Where the images of a gate without models are compared."""
 
     @property
     def command(self) -> str:
@@ -57,7 +61,8 @@ class GateRun:
         fast = ["--fail-fast"] if self.fail_fast else []
         changed = ["--changed-only"] if self.changed_only else []
         zero = ["--exit-zero"] if self.exit_zero else []
-        chosen = [*self._sets, *shard, *against, *fast, *changed, *zero, *self._folders]
+        engine = self.engine.words()
+        chosen = [*self._sets, *shard, *engine, *against, *fast, *changed, *zero, *self._folders]
         command = ["report", "merge"] if self.parts else ["gate"]
         return shlex.join(["alignkit", *command, str(self.file), *map(str, self.parts), *chosen])
 
@@ -86,6 +91,11 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
     context = Context(run.workspace, progress)
 
     def measure(experiment: Experiment) -> Checked:
+        if experiment.predicts and run.engine != LOCAL:
+            raise ConfigError(
+                f"--engine {run.engine.name} compares images alone, and {experiment.file} has "
+                "models: torchrun divides these (docs/large-sets.md)"
+            )
         if run.shard is None:
             return check(
                 experiment,
@@ -94,7 +104,10 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
                 changed_only=run.changed_only,
                 against=run.against,
                 fail_fast=run.fail_fast,
+                engine=run.engine,
             )
+        if run.engine != LOCAL:
+            raise ConfigError("--shard and --engine divide the same work; leave one of them out")
         if run.against is not None:
             raise ConfigError("--shard is judged against recorded baselines, not against runs")
         # a shard that stopped early could not be added to the others

@@ -19,33 +19,10 @@ from alignkit.experiment.experiment import Experiment
 from alignkit.gate.gate_check import Checked, approved_baseline, conclude
 from alignkit.gate.gate_taps import judged_taps
 from alignkit.gate.pixel_gate import Advance, for_each_pair, pixel_record
+from alignkit.lots import Shard
 from alignkit.preprocess import Preprocess
 from alignkit.record import CoverageDiff, PixelStage, RunRecord
 from alignkit.workspace import Context
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """Every ``count``-th image, beginning with the ``index``-th."""
-
-    index: int
-    """From 1."""
-    count: int
-
-    @classmethod
-    def parse(cls, text: str) -> Shard:
-        """Parse ``2/5``; raises `ConfigError` for anything else."""
-        index, slash, count = text.partition("/")
-        if not (slash and index.isdecimal() and count.isdecimal()):
-            raise ConfigError(f"--shard {text}: write it as i/n, for example 2/5")
-        shard = cls(int(index), int(count))
-        if not 1 <= shard.index <= shard.count:
-            raise ConfigError(f"--shard {text}: i counts from 1 to n")
-        return shard
-
-    def positions(self, total: int) -> range:
-        """Return the positions of its images among ``total``."""
-        return range(self.index - 1, total, self.count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from alignkit.compare.compare_pixels import (
     spatial_stages,
 )
 from alignkit.compare.image_table import write_image_table
+from alignkit.lots import LotEngine, lot_count
+from alignkit.lots.kept_lots import KeptLots
 from alignkit.plan.work import PixelComparison
 from alignkit.prepare.prepared_sets import Sets
 from alignkit.preprocess import Preprocess
@@ -53,11 +55,19 @@ def compare_stored(
     samples: Samples,
     workspace: Workspace,
     progress: Callable[[int, int], None],
+    engine: LotEngine | None = None,
 ) -> Comparison:
-    """Compare two paths over ``samples``, or read the stored comparison."""
+    """Compare two paths over ``samples``, or read the stored comparison.
+
+    Its lots are stored too where there are several, so that a killed comparison is continued.
+    """
+    store = KeptLots(workspace) if lot_count(len(samples)) > 1 else None
 
     def compare(folder: Path) -> None:
-        diffs = compare_preprocess(reference, candidate, samples, spatial=True, progress=progress)
+        diffs = compare_preprocess(
+            reference, candidate, samples, spatial=True, progress=progress, engine=engine,
+            store=store,
+        )  # fmt: skip
         write_image_table(diffs.rows, folder / _IMAGES)
         content = {
             "stages": [stage.model_dump(mode="json") for stage in pixel_stages(diffs)],

@@ -1,7 +1,7 @@
 """Compare preprocessing paths stage by stage, without labels: paths, images → `DiffRecord`.
 
-Every image runs in worker processes (`alignkit.preprocess.image_taps`), once on every path. Workers
-return sums, so that memory does not depend on the number of images.
+Every image runs in worker processes (`alignkit.preprocess.image_taps`), once on every path. Lots of
+images are reduced to sums (`alignkit.lots`), so that memory does not depend on their number.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from alignkit.compare.compare_pixels import drawn_images
-from alignkit.errors import ExitCode, MissingDependency, worst
+from alignkit.errors import ConfigError, ExitCode, MissingDependency, NothingCompared, worst
 from alignkit.experiment.yaml_argument import NamedPath
 from alignkit.isolation import Limits
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
+from alignkit.lots import ALL_LOTS, IMAGES_A_LOT, LotEngine, LotStore, Shard, lot_count, lot_parts
+from alignkit.lots.engines import LOCAL, EngineOption
 from alignkit.preprocess import StageName
-from alignkit.preprocess.image_taps import encoded_images, run_isolated
+from alignkit.preprocess.image_taps import run_isolated
 from alignkit.preprocess.preset_names import in_place_of
 from alignkit.preprocess.stress import Stress
 from alignkit.progress import Progress
@@ -28,6 +30,7 @@ from alignkit.record.diff_document import DiffRecord, ImageSet, PairDiff, Stress
 from alignkit.samples import Samples
 from alignkit.studies.diff.diff_cause import given_model_facts, with_causes
 from alignkit.studies.diff.diff_images import DiffImages
+from alignkit.studies.diff.diff_lots import DiffLots
 from alignkit.studies.diff.diff_tally import (
     DiffTally,
     census,
@@ -71,6 +74,10 @@ class DiffRequest:
     threads: int | None = None
     """Worker processes, each with one thread; by default one for each CPU."""
     limits: Limits = field(default_factory=lambda: Limits(lossy=True))
+    engine: EngineOption = LOCAL
+    """Where lots of images are compared; predictions are made in this process."""
+    store: LotStore | None = None
+    """Finished lots, which are not compared again."""
 
     @property
     def usable(self) -> tuple[NamedPath, ...]:
@@ -101,6 +108,28 @@ def diff(request: DiffRequest, progress: Progress) -> DiffRecord:
         return _diff(request, model, progress)
 
 
+def diff_shard(request: DiffRequest, shard: Shard, progress: Progress) -> int:
+    """Compare the lots of a shard and store them; return how many it has.
+
+    `diff` with the same store reads them. Raises as `diff` does, `ConfigError` without a store,
+    and `NothingCompared` for a shard without a lot.
+    """
+    if request.store is None:
+        raise ConfigError(
+            "--shard stores its lots for a later diff of all: name a folder with --reports DIR"
+        )
+    total = lot_count(len(request.samples))
+    if not (lots := len(shard.positions(total))):
+        raise NothingCompared(
+            f"shard {shard.index} of {shard.count} has none of the {total} lots of {IMAGES_A_LOT} "
+            "images; take fewer shards"
+        )
+    with request.engine.open() as engine:
+        for stress in (None, *request.stress):
+            _tally(request, engine, progress, stress, shard)
+    return lots
+
+
 @contextmanager
 def _opened(request: DiffRequest) -> Iterator[Opened | None]:
     """Open the request's model for the size of its paths; ``None`` without one."""
@@ -116,8 +145,9 @@ def _opened(request: DiffRequest) -> Iterator[Opened | None]:
 
 def _diff(request: DiffRequest, model: Opened | None, progress: Progress) -> DiffRecord:
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
-    tally = _tally(request, progress, None)
-    stressed = [(each, _tally(request, progress, each)) for each in request.stress]
+    with request.engine.open() as engine:
+        tally = _tally(request, engine, progress, None)
+        stressed = [(each, _tally(request, engine, progress, each)) for each in request.stress]
     usable = [each.preprocess for each in request.usable]
     # one empty image: `Describe` looks at none
     ((paths, environment),) = run_isolated(
@@ -168,22 +198,29 @@ def exit_code(record: DiffRecord, *, fail_on_coverage: bool = False) -> ExitCode
     return worst(codes)
 
 
-def _tally(request: DiffRequest, progress: Progress, stress: Stress | None) -> DiffTally:
+def _tally(
+    request: DiffRequest,
+    engine: LotEngine,
+    progress: Progress,
+    stress: Stress | None,
+    shard: Shard = ALL_LOTS,
+) -> DiffTally:
     paths = tuple(each.preprocess for each in request.usable)
     # the images as they are show where paths differ; re-encoding them changes how much
     drawn = None if stress else drawn_images(request.samples)
     work = DiffImages(paths, EXTENTS[request.ssim], EXTENTS[request.planes], drawn, stress)
     tally = DiffTally(paths)
     with progress.stage("compare", len(request.samples), stress.name if stress else "") as stage:
-        for part in run_isolated(
-            work,
-            paths,
-            encoded_images(request.samples, changed="fail"),
-            processes=request.threads,
-            limits=request.limits,
+        for part in lot_parts(
+            DiffLots(work, request.limits),
+            request.samples,
+            engine,
+            store=request.store,
+            shard=shard,
+            changed="fail",
+            advance=stage.advance,
         ):
-            tally.add(part)
-            stage.advance(len(part.facts))
+            tally.join(part)
     return tally
 
 

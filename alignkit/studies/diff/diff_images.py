@@ -117,6 +117,21 @@ class DiffPart:
     """One for each candidate."""
     facts: tuple[ImageFacts, ...]
 
+    @classmethod
+    def joined(cls, parts: Sequence[DiffPart]) -> DiffPart:
+        """Add up the parts of one task, in the order of its images."""
+        if len(parts) == 1:
+            return parts[0]
+        planes: list[Planes] = [{} for _ in parts[0].planes]
+        for part in parts:
+            planes = [added_planes(*both) for both in zip(planes, part.planes, strict=True)]
+        return cls(
+            tuple(map(joined, zip(*(each.diffs for each in parts), strict=True))),
+            tuple(planes),
+            tuple(map(joined_spatial, zip(*(each.spatial for each in parts), strict=True))),
+            tuple(fact for each in parts for fact in each.facts),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class DiffImages:

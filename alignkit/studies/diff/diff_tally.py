@@ -1,4 +1,4 @@
-"""`DiffTally`: the sums of all parts that workers send, in constant memory → a `DiffRecord`."""
+"""`DiffTally`: the sums of a lot or of all lots, in constant memory → a `DiffRecord`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias, get_args
+from typing import NamedTuple, TypeAlias, get_args
 
 from alignkit.compare.compare_pixels import pixel_stages, spatial_stages
 from alignkit.compare.coverage_tally import CoverageTally
@@ -29,6 +29,14 @@ _RANKED = 20
 
 KindKey: TypeAlias = tuple[str, str]
 """Dimension and kind."""
+
+
+class WorstImage(NamedTuple):
+    """One of the images that differ most."""
+
+    id: str
+    kinds: ImageKinds
+    distance: ImageDistance
 
 
 @dataclass(slots=True)
@@ -55,7 +63,7 @@ class PairTally:
     """Sums at decode, and at the input of ``normalise``."""
     begun: Counter[str] = field(default_factory=Counter)
     """Stage → images that it is the first to change."""
-    ranked: list[tuple[float, int, ImageFacts, ImageDistance]] = field(default_factory=list)
+    ranked: list[tuple[float, int, WorstImage]] = field(default_factory=list)
     """A heap: (mean difference, minus the image's place, …)."""
 
     def totals(self) -> dict[KindKey, tuple[PixelTotals, PixelTotals]]:
@@ -67,9 +75,31 @@ class PairTally:
                 found[key] = before[0].plus(decode), before[1].plus(last)
         return found
 
-    def worst(self) -> list[tuple[ImageFacts, ImageDistance]]:
+    def worst(self) -> list[WorstImage]:
         """Return the worst images, greatest mean difference first; ties in the images' order."""
-        return [(facts, distance) for *_, facts, distance in sorted(self.ranked, reverse=True)]
+        return [image for *_, image in sorted(self.ranked, reverse=True)]
+
+    def join(self, later: PairTally) -> None:
+        """Add the sums of images that come later."""
+        self.diffs = joined((self.diffs, later.diffs))
+        self.planes = added_planes(self.planes, later.planes)
+        self.spatial = joined_spatial((self.spatial, later.spatial))
+        self.compared += later.compared
+        self.coverage.join(later.coverage)
+        for kinds, (decode, last) in later.kinds.items():
+            before = self.kinds[kinds]
+            self.kinds[kinds] = before[0].plus(decode), before[1].plus(last)
+        self.begun.update(later.begun)
+        for entry in later.ranked:
+            self.rank(*entry)
+
+    def rank(self, mean: float, place: int, image: WorstImage) -> None:
+        """Keep an image if it is one of the worst; ``place`` is minus its place."""
+        # of equal means the first image is kept; places differ, so that images are never compared
+        if len(self.ranked) < _RANKED:
+            heapq.heappush(self.ranked, (mean, place, image))
+        else:
+            heapq.heappushpop(self.ranked, (mean, place, image))
 
 
 @dataclass(slots=True)
@@ -78,6 +108,8 @@ class DiffTally:
 
     paths: tuple[Preprocess, ...]
     """Reference first."""
+    begin: int = 0
+    """Place of the first image among all."""
     images: int = 0
     kinds: Counter[ImageKinds] = field(default_factory=Counter)
     of_path: list[PathTally] = field(init=False)
@@ -98,6 +130,16 @@ class DiffTally:
         for facts in part.facts:
             self._add_image(facts)
             self.images += 1
+
+    def join(self, later: DiffTally) -> None:
+        """Add the tally of images that come later."""
+        self.images += later.images
+        self.kinds.update(later.kinds)
+        for path, more in zip(self.of_path, later.of_path, strict=True):
+            path.outcomes.update(more.outcomes)
+            path.examples += more.examples[: _EXAMPLES - len(path.examples)]
+        for pair, others in zip(self.of_pair, later.of_pair, strict=True):
+            pair.join(others)
 
     def census(self) -> list[tuple[KindKey, int]]:
         """Count the images of each kind, in the order of `DIMENSIONS` and `kinds_order`."""
@@ -122,7 +164,7 @@ class DiffTally:
             pair.compared += reference and candidate
             pair.coverage.add(facts.id, reference, candidate)
             if distance:
-                _add_distance(pair, facts, distance, place=self.images)
+                _add_distance(pair, facts, distance, place=self.begin + self.images)
 
 
 def _add_distance(
@@ -132,15 +174,8 @@ def _add_distance(
     pair.kinds[facts.kinds] = decode.plus(distance.decode), last.plus(distance.last)
     if distance.begun:
         pair.begun[distance.begun] += 1
-    mean = distance.last.mean_abs
-    if not mean:
-        return
-    # of equal means the first image is kept; places differ, so that facts are never compared
-    entry = (mean, -place, facts, distance)
-    if len(pair.ranked) < _RANKED:
-        heapq.heappush(pair.ranked, entry)
-    else:
-        heapq.heappushpop(pair.ranked, entry)
+    if mean := distance.last.mean_abs:
+        pair.rank(mean, -place, WorstImage(facts.id, facts.kinds, distance))
 
 
 def coverage(tally: DiffTally) -> tuple[Coverage, ...]:
@@ -194,14 +229,14 @@ def pair_diffs(tally: DiffTally) -> Iterator[PairDiff]:
             kinds=_kinds(tally, pair),
             worst=tuple(
                 ImageDrift(
-                    id=facts.id,
-                    mean_abs=distance.last.mean_abs or 0.0,
-                    max_abs=distance.last.max_abs,
-                    decode_mean_abs=distance.decode.mean_abs,
-                    ssim=distance.ssim,
-                    kinds=facts.kinds._asdict(),
+                    id=image.id,
+                    mean_abs=image.distance.last.mean_abs or 0.0,
+                    max_abs=image.distance.last.max_abs,
+                    decode_mean_abs=image.distance.decode.mean_abs,
+                    ssim=image.distance.ssim,
+                    kinds=image.kinds._asdict(),
                 )
-                for facts, distance in pair.worst()
+                for image in pair.worst()
             ),
         )
 

@@ -1,0 +1,219 @@
+"""Lots of 512 consecutive images: the unit that is stored, tried again and handed to an engine.
+
+A `LotWork` reduces each lot to a part, which is small and additive. Parts are added up in the order
+of the lots, so that the sum does not depend on the engine, on the workers, or on what was stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeVar
+
+from alignkit.errors import ConfigError
+from alignkit.isolation import IMAGES_A_TASK, Limits
+from alignkit.isolation.worker import Encoded, Work
+from alignkit.preprocess import Preprocess
+from alignkit.preprocess.image_taps import encoded_images
+from alignkit.samples import Samples
+
+IMAGES_A_LOT = 64 * IMAGES_A_TASK
+"""A multiple of a task, so that tasks are the same in every lot, however lots are handed out."""
+
+LotPart = TypeVar("LotPart")
+ImagesDone = Callable[[int], None]
+"""Function called with the number of images done since the last call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lot:
+    """Consecutive images of a data set; can be pickled if their reader can."""
+
+    number: int
+    """From 0."""
+    begin: int
+    """Place of its first image among all."""
+    samples: Samples
+    """Its images alone."""
+    changed: Literal["raise", "fail"]
+    """See `encoded_images`."""
+
+    def __str__(self) -> str:
+        """Name the lot and its images, counted from 1."""
+        first, last = self.begin + 1, self.begin + len(self.samples)
+        return f"lot {self.number + 1} (images {first} to {last})"
+
+    def images(self) -> Iterator[Encoded]:
+        """Read its images one by one, in the process that calls."""
+        return encoded_images(self.samples, changed=self.changed)
+
+
+class LotWork(Protocol[LotPart]):
+    """Work on lots, a pure function of a lot; can be pickled."""
+
+    @property
+    def work(self) -> Work[Any]:
+        """The work on the images of a task, in worker processes that an image may kill."""
+        ...
+
+    @property
+    def paths(self) -> Sequence[Preprocess]:
+        """The paths that run, whose libraries are loaded."""
+        ...
+
+    @property
+    def limits(self) -> Limits | None:
+        """Time and memory that one image may take on one path."""
+        ...
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return everything but the images that a part depends on, as JSON."""
+        ...
+
+    def images(self, result: Any) -> int:
+        """Count the images of a result of ``work``."""
+        ...
+
+    def empty(self, begin: int) -> LotPart:
+        """Return the part of no image, of a lot that begins at this place."""
+        ...
+
+    def add(self, part: LotPart, results: Sequence[Any]) -> LotPart:
+        """Add the results of one task to a part; return it."""
+        ...
+
+    def text(self, part: LotPart) -> str:
+        """Return the stored form of a part."""
+        ...
+
+    def parsed(self, text: str) -> LotPart:
+        """Return the part of a stored form; raises `ValueError` if it is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DoneLot:
+    """A lot that an engine has worked on."""
+
+    lot: Lot
+    part: Any
+    text: str | None = None
+    """The stored form, if it came from another process."""
+
+
+class LotEngine(Protocol):
+    """A way to call a `LotWork` on lots; see `alignkit.lots.engines`."""
+
+    def parts(
+        self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone
+    ) -> Iterator[DoneLot]:
+        """Work on the lots, a bounded number of them at a time; yield them as they are done.
+
+        A lot is taken only if those between it and the oldest that is not done are few. Raises
+        `BackendError` if a lot ends its workers again and again, or if no worker is left, and any
+        `AlignkitError` that the work raises.
+        """
+        ...
+
+
+class LotStore(Protocol):
+    """Stored parts."""
+
+    def find(self, work: LotWork[LotPart], lot: Lot, data: str) -> LotPart | None:
+        """Return a lot's part; ``None`` if there is none, or a damaged one."""
+        ...
+
+    def keep(self, work: LotWork[Any], lot: Lot, data: str, text: str) -> None:
+        """Store the text of a lot's part. ``data`` is the fingerprint of all images."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Every ``count``-th lot or image, beginning with the ``index``-th."""
+
+    index: int
+    """From 1."""
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Parse ``2/5``; raises `ConfigError` for anything else."""
+        index, slash, count = text.partition("/")
+        if not (slash and index.isdecimal() and count.isdecimal()):
+            raise ConfigError(f"--shard {text}: write it as i/n, for example 2/5")
+        shard = cls(int(index), int(count))
+        if not 1 <= shard.index <= shard.count:
+            raise ConfigError(f"--shard {text}: i counts from 1 to n")
+        return shard
+
+    def positions(self, total: int) -> range:
+        """Return the positions of its lots, or images, among ``total``."""
+        return range(self.index - 1, total, self.count)
+
+
+ALL_LOTS = Shard(1, 1)
+
+
+def lot_count(images: int) -> int:
+    """Count the lots of so many images."""
+    return -(-images // IMAGES_A_LOT)
+
+
+def lot_of(samples: Samples, number: int, changed: Literal["raise", "fail"] = "raise") -> Lot:
+    """Return a lot of some images by its number."""
+    begin = number * IMAGES_A_LOT
+    places = range(begin, min(begin + IMAGES_A_LOT, len(samples)))
+    return Lot(number, begin, samples.take(places), changed)
+
+
+def lot_parts(
+    work: LotWork[LotPart],
+    samples: Samples,
+    engine: LotEngine,
+    *,
+    store: LotStore | None = None,
+    shard: Shard = ALL_LOTS,
+    changed: Literal["raise", "fail"] = "raise",
+    advance: ImagesDone = lambda _: None,
+) -> Iterator[LotPart]:
+    """Yield the part of every lot in their order, or of every lot of a ``shard``.
+
+    Parts found in the ``store`` are not made again; others are stored as they are done. Few parts
+    are held at a time. Raises as `LotEngine.parts` does.
+    """
+    numbers = shard.positions(lot_count(len(samples)))
+    stored = set()
+    for number in numbers if store else ():
+        lot = lot_of(samples, number, changed)
+        assert store is not None
+        if store.find(work, lot, samples.fingerprint) is not None:
+            stored.add(number)
+            advance(len(lot.samples))
+    lots = (lot_of(samples, number, changed) for number in numbers if number not in stored)
+    made = engine.parts(work, lots, advance)
+    ahead: dict[int, LotPart] = {}
+    for number in numbers:
+        if number in stored and store:
+            known = store.find(work, lot_of(samples, number, changed), samples.fingerprint)
+            # damaged since it was found
+            yield _again(work, samples, engine, number, changed) if known is None else known
+            continue
+        while number not in ahead:
+            done = next(made)
+            if store:
+                store.keep(work, done.lot, samples.fingerprint, done.text or work.text(done.part))
+            ahead[done.lot.number] = done.part
+        yield ahead.pop(number)
+
+
+def _again(
+    work: LotWork[LotPart],
+    samples: Samples,
+    engine: LotEngine,
+    number: int,
+    changed: Literal["raise", "fail"],
+) -> LotPart:
+    (done,) = engine.parts(work, iter([lot_of(samples, number, changed)]), lambda _: None)
+    part: LotPart = done.part
+    return part

@@ -1,0 +1,51 @@
+"""`LocalEngine`: lots in the worker processes of this one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from alignkit.isolation import IMAGES_A_TASK
+from alignkit.isolation.worker import Encoded
+from alignkit.lots import DoneLot, ImagesDone, Lot, LotWork
+from alignkit.preprocess.image_taps import run_isolated
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEngine:
+    """A pool that works on the images of one lot after the other without a pause between them."""
+
+    processes: int | None = None
+    """Worker processes; by default one for each CPU."""
+
+    def parts(
+        self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone
+    ) -> Iterator[DoneLot]:
+        """Work on the lots in their order; see `LotEngine.parts`."""
+        begun: deque[Lot] = deque()
+
+        def images() -> Iterator[Encoded]:
+            for lot in lots:
+                begun.append(lot)
+                yield from lot.images()
+
+        results = run_isolated(
+            work.work, work.paths, images(), processes=self.processes, limits=work.limits
+        )
+        for first in results:
+            lot = begun.popleft()
+            part, done, held = work.empty(lot.begin), 0, [first]
+            while True:
+                counted = sum(map(work.images, held))
+                # images of a task that killed its worker come one by one, and are added up as one
+                # task, in whose order float sums are rounded
+                if counted == min(IMAGES_A_TASK, len(lot.samples) - done):
+                    part, held = work.add(part, held), []
+                    done += counted
+                    advance(counted)
+                    if done == len(lot.samples):
+                        break
+                held.append(next(results))
+            yield DoneLot(lot, part)

@@ -1,0 +1,289 @@
+"""Lots: equal sums however they are cut, stored, lost and handed out."""
+
+import os
+import signal
+import threading
+from dataclasses import replace
+
+import pytest
+
+import alignkit.lots
+from alignkit.compare.compare_pixels import drawn_images
+from alignkit.errors import BackendError, ConfigError, MissingDependency, NothingCompared
+from alignkit.experiment.yaml_argument import named_paths
+from alignkit.isolation import Limits
+from alignkit.lots import Shard, lot_parts
+from alignkit.lots.engines import EngineOption
+from alignkit.lots.kept_lots import KeptLots
+from alignkit.lots.local import LocalEngine
+from alignkit.lots.remote import LostLot, RemoteEngine, makers_of, worked
+from alignkit.progress import NoProgress
+from alignkit.samples import Samples
+from alignkit.studies.diff import DiffRequest, diff, diff_shard
+from alignkit.studies.diff.diff_images import DiffImages
+from alignkit.studies.diff.diff_lots import DiffLots
+from alignkit.studies.diff.diff_tally import DiffTally
+from alignkit.workspace import Workspace
+from tests.fatal_decoders import MARK, FatalDecoder
+from tests.photos import encoded, photo
+
+PATHS = named_paths(["opencv-train", "tensorflow-surrogate"], size=32)
+SUBSAMPLINGS = ("4:2:0", "4:4:4", "4:2:2")
+
+
+def images(number=40) -> Samples:
+    """Photographs of several sizes and kinds, and files that are none."""
+    files = {
+        f"{place:03}.jpg": encoded(
+            photo(height=40 + place % 7, width=60 + place % 5),
+            subsampling=SUBSAMPLINGS[place % 3], quality=70 + place % 25,
+        )
+        for place in range(number)
+    }  # fmt: skip
+    files["005.jpg"] = files["005.jpg"][:300]
+    files["030.jpg"] = b"no image"
+    return Samples(tuple(files), (), (), list(files.values()).__getitem__, f"of {number}")
+
+
+SAMPLES = images()
+
+
+@pytest.fixture(autouse=True)
+def small_lots(monkeypatch):
+    monkeypatch.setattr(alignkit.lots, "IMAGES_A_LOT", 16)
+
+
+def lots(paths=PATHS) -> DiffLots:
+    work = DiffImages(
+        tuple(each.preprocess for each in paths), ("colour",), ("colour",), drawn_images(SAMPLES)
+    )
+    return DiffLots(work, Limits(lossy=True))
+
+
+def texts(engine, work=None, **options):
+    work = work or lots()
+    return [work.text(part) for part in lot_parts(work, SAMPLES, engine, **options)]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alignkit.lots, "IMAGES_A_LOT", 16)
+        return texts(LocalEngine(2))
+
+
+def without_times(record):
+    return record.model_copy(update={"started": "", "seconds": 0.0, "command": ""})
+
+
+def request(**options):
+    return DiffRequest(PATHS, SAMPLES, "files", threads=2, **options)
+
+
+def test_a_stored_part_is_the_part_bit_by_bit(expected):
+    work = lots()
+    assert [work.text(work.parsed(text)) for text in expected] == expected
+    assert len(expected) == 3
+
+
+def test_parts_do_not_depend_on_the_processes(expected):
+    assert texts(LocalEngine(1)) == expected
+
+
+def test_lots_add_up_to_the_whole(monkeypatch, expected):
+    work = lots()
+    joined = DiffTally(work.paths)
+    for text in expected:
+        joined.join(work.parsed(text))
+    monkeypatch.setattr(alignkit.lots, "IMAGES_A_LOT", 1 << 20)
+    (whole,) = lot_parts(work, SAMPLES, LocalEngine(2))
+    assert (joined.images, joined.kinds) == (whole.images, whole.kinds)
+    assert joined.of_path == whole.of_path
+    (one,), (other,) = joined.of_pair, whole.of_pair
+    assert (one.compared, one.coverage, one.begun) == (other.compared, other.coverage, other.begun)
+    assert one.worst() == other.worst()
+    for a, b in zip(one.diffs, other.diffs, strict=True):
+        assert (a.images, a.shape_mismatches) == (b.images, b.shape_mismatches)
+        assert a.sums.histogram.tolist() == b.sums.histogram.tolist()
+        # in another order, so that the last digits of unrounded floats may differ
+        assert a.sums.sum_abs == pytest.approx(b.sums.sum_abs, rel=1e-12)
+        assert a.sums.sums == pytest.approx(b.sums.sums, rel=1e-9, abs=1e-6)
+
+
+def test_an_image_that_kills_its_worker_leaves_the_other_sums_as_they_are():
+    files = [SAMPLES.read(place) for place in range(16)]
+    killing = [*files[:3], files[3] + MARK, *files[4:]]
+    fatal = replace(
+        PATHS[1], preprocess=replace(PATHS[1].preprocess, decode=FatalDecoder("segfault"))
+    )
+    work = lots((PATHS[0], fatal))
+    first, second = (
+        replace(SAMPLES, ids=SAMPLES.ids[:16], read=each.__getitem__, fingerprint=str(len(each)))
+        for each in (files, killing)
+    )
+    (whole,) = lot_parts(work, first, LocalEngine(2))
+    (lacking,) = lot_parts(work, second, LocalEngine(2))
+    assert lacking.of_path[1].outcomes["failed"] == whole.of_path[1].outcomes["failed"] + 1
+    (again,) = lot_parts(work, second, LocalEngine(1))
+    assert work.text(lacking) == work.text(again)
+
+
+def test_stored_lots_are_not_worked_on_again(tmp_path, expected):
+    class NoEngine:
+        def parts(self, work, lots, advance):
+            assert list(lots) == []
+            return iter(())
+
+    store = KeptLots(Workspace(tmp_path))
+    assert texts(LocalEngine(2), store=store) == expected
+    assert texts(NoEngine(), store=store) == expected
+
+
+def test_a_damaged_part_is_made_again(tmp_path, expected):
+    store = KeptLots(Workspace(tmp_path))
+    texts(LocalEngine(2), store=store)
+    file = sorted(tmp_path.rglob("part.json.gz"))[1]
+    file.write_bytes(file.read_bytes()[:-20])
+    assert texts(LocalEngine(2), store=KeptLots(Workspace(tmp_path))) == expected
+
+
+@pytest.mark.parametrize("change", ["path", "ssim", "limits", "data"])
+def test_a_part_is_stored_under_everything_that_it_depends_on(tmp_path, change):
+    store, work, samples = KeptLots(Workspace(tmp_path)), lots(), SAMPLES
+    texts(LocalEngine(2), store=store)
+    if change == "path":
+        work = lots(named_paths(["opencv-train", "tensorflow-surrogate"], size=33))
+    if change == "ssim":
+        work = replace(work, work=replace(work.work, ssim=()))
+    if change == "limits":
+        work = replace(work, limits=Limits(seconds=9, lossy=True))
+    if change == "data":
+        samples = replace(SAMPLES, fingerprint="other")
+    lot = alignkit.lots.lot_of(samples, 0)
+    assert store.find(lots(), alignkit.lots.lot_of(SAMPLES, 0), SAMPLES.fingerprint)
+    assert store.find(work, lot, samples.fingerprint) is None
+
+
+def test_shards_and_engines_give_one_record(tmp_path):
+    whole = diff(request(), NoProgress())
+    store = KeptLots(Workspace(tmp_path))
+    assert diff_shard(request(store=store), Shard(2, 2), NoProgress()) == 1
+    assert diff_shard(request(store=store), Shard(1, 2), NoProgress()) == 2
+    assert without_times(diff(request(store=store), NoProgress())) == without_times(whole)
+    with pytest.raises(NothingCompared, match="none of the 3 lots"):
+        diff_shard(request(store=store), Shard(4, 4), NoProgress())
+    with pytest.raises(ConfigError, match="--reports"):
+        diff_shard(request(), Shard(1, 2), NoProgress())
+
+
+class Threads:
+    """A cluster of threads, which loses some lots and is done with the first one last."""
+
+    name = "threads"
+
+    def __init__(self, lose=0):
+        self.lose = lose
+        self.under_way = []
+        self.most = 0
+
+    def workers(self):
+        return 1
+
+    def submit(self, work, lot, processes):
+        handle = object()
+        self.under_way.append((handle, work, lot, processes))
+        self.most = max(self.most, len(self.under_way))
+        return handle
+
+    def wait(self, _seconds):
+        handle, work, lot, processes = self.under_way.pop()
+        if self.lose:
+            self.lose -= 1
+            return [(handle, LostLot("it was killed"))]
+        found = []
+        thread = threading.Thread(
+            target=lambda: found.append(worked(work, lot, processes, makers_of(work)))
+        )
+        thread.start()
+        thread.join()
+        return [(handle, found[0])]
+
+
+def test_lots_that_are_done_out_of_order_or_lost_give_the_same_parts(expected, caplog):
+    cluster = Threads(lose=2)
+    engine = RemoteEngine(cluster)
+    assert texts(engine) == expected
+    assert engine.lost == 2
+    assert "lot 3 (images 33 to 40) (it was killed); it is tried again, 2 of 3" in caplog.text
+
+
+def test_few_lots_are_under_way(monkeypatch, expected):
+    monkeypatch.setattr("alignkit.lots.remote.UNDER_WAY", 2)
+    cluster = Threads()
+    assert texts(RemoteEngine(cluster)) == expected
+    assert cluster.most == 2
+
+
+def test_a_lot_that_ends_every_worker_ends_the_command():
+    with pytest.raises(BackendError, match=r"lot 3 .*033|ended its worker 3 times"):
+        texts(RemoteEngine(Threads(lose=9)))
+
+
+def test_a_cluster_without_workers_ends_the_command(monkeypatch):
+    monkeypatch.setattr("alignkit.lots.remote.WITHOUT_WORKER", 0.0)
+    cluster = Threads()
+    cluster.workers = lambda: 0
+    cluster.wait = lambda _: ()
+    with pytest.raises(BackendError, match="no worker for 0 s"):
+        texts(RemoteEngine(cluster))
+
+
+def test_a_worker_with_other_libraries_is_refused():
+    work = lots()
+    other = ("alignkit 0.0 of code x", *makers_of(work)[1:])
+    with pytest.raises(MissingDependency, match=r"alignkit 0\.0"):
+        worked(work, alignkit.lots.lot_of(SAMPLES, 0), 1, other)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"workers": 2}, "--workers belongs to"),
+        ({"address": "tcp://x"}, "--address belongs to"),
+        ({"name": "dask", "address": "tcp://x", "workers": 2}, "leave --workers out"),
+        ({"name": "spark"}, "local, dask or ray"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, words):
+    with pytest.raises(ConfigError, match=words):
+        EngineOption(**options)
+
+
+def test_dask_gives_the_same_parts_when_a_worker_is_killed(expected):
+    pytest.importorskip("distributed")
+    with EngineOption("dask", workers=2).open() as engine:
+        client = engine.cluster._client
+        victim = next(iter(client.run(os.getpid).values()))
+        made = lot_parts(lots(), SAMPLES, engine)
+        first = next(made)
+        os.kill(victim, signal.SIGKILL)
+        work = lots()
+        assert [work.text(each) for each in (first, *made)] == expected
+
+
+def test_a_scheduler_that_does_not_answer_is_one_line(monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("alignkit.lots.dask.ANSWER_SECONDS", 1.0)
+    option = EngineOption("dask", address="tcp://127.0.0.1:9")
+    with pytest.raises(MissingDependency, match="no scheduler answers at tcp://127"), option.open():
+        pass
+
+
+@pytest.mark.slow
+def test_ray_gives_the_same_parts(expected):
+    pytest.importorskip("ray")
+    try:
+        with EngineOption("ray", workers=1).open() as engine:
+            assert texts(engine) == expected
+    except MissingDependency as error:
+        pytest.skip(str(error))
