@@ -83,11 +83,11 @@ COMMANDS = {
     ),
     "bench": Late(
         "bench_command:bench",
-        "Time every serving option under a closed loop of clients, beside its drift.",
+        "Time every serving option under load, beside its drift.",
     ),
     "bench-loaders": Late(
         "bench_loaders_command:bench_loaders",
-        "Time data loaders on every path: speed, growth of memory, drift of their pixels.",
+        "Time torch's DataLoader, MixedLoader and DALI on every path of a file.",
     ),
     "build": Late(
         "build_command:build",
@@ -124,7 +124,9 @@ COMMANDS = {
     "baseline": Late(
         "baseline_command:app", "Record, show, review and approve the baseline of a gate."
     ),
-    "report": Late("report_command:app", "Render the report of a run again from its record."),
+    "report": Late(
+        "report_command:app", "Render the report of a run or bench again from its record."
+    ),
     "data": Late(
         "data_command:app",
         "Describe a data set (`stats`), split it (`split`), or change its form (`convert`).",

@@ -46,7 +46,7 @@ def test_an_experiment_shows_what_it_normalises_with(alignkit, file):
     ("words", "said"),
     [
         (["--decoder", "pilow"], "no decoder 'pilow'; did you mean 'pillow'?"),
-        (["--preprocess", "x"], "is a folder; --preprocess and --set need a file"),
+        (["--preprocess", "x"], "is a place of images; --preprocess and --set need a file"),
     ],
 )
 def test_a_wrong_option_is_told(alignkit, root, words, said):
