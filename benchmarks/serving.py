@@ -41,6 +41,7 @@ sys.path.insert(0, str(ROOT))  # for the starter of MLServer, which the tests ha
 
 from alignkit.record.bench_facts import BenchRecord, ServedLoad, ServingOption  # noqa: E402
 from alignkit.record.document import stored_document  # noqa: E402
+from alignkit.serve.rounds import ROUNDS, Load  # noqa: E402
 from alignkit.text.bench_words import (  # noqa: E402
     BenchWords,
     bounded,
@@ -305,6 +306,8 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=1000)
     parser.add_argument("--write", action="store_true", help="put the tables into docs/bench.md")
     given = parser.parse_args()
+    if Load(CLIENTS, given.requests).each_round < max(CLIENTS):
+        sys.exit(f"--requests {given.requests}: give at least {ROUNDS * max(CLIENTS)}")
     for tool in (given.mlserver, "wrk"):
         if not shutil.which(tool):
             sys.exit(f"{tool} is not installed: the first lines of this file say how")

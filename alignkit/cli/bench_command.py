@@ -24,11 +24,11 @@ from alignkit.cli.arguments import (
     open_page,
 )
 from alignkit.cli.bench_scenario import (
+    AnsweringWorkers,
     Duration,
     LatencyBound,
     ScenarioChoice,
     TargetQps,
-    Workers,
     run_scenario,
     scenario_load,
 )
@@ -64,7 +64,7 @@ def bench(
     target_qps: TargetQps = None,
     latency_bound: LatencyBound = None,
     duration: Duration = None,
-    workers: Workers = None,
+    workers: AnsweringWorkers = None,
     reports: Reports = Path("reports"),
     as_json: Json = False,
     out: PageOut = [],  # noqa: B006

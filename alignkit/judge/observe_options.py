@@ -97,9 +97,8 @@ def paired_ratio(field: str, reference: ServedLoad, candidate: ServedLoad) -> Pe
 
 
 def _of_rounds(field: str, load: ServedLoad) -> list[float]:
-    if field == "throughput":
-        return [each.requests / each.seconds for each in load.rounds]
-    return [each.tp99_ms for each in load.rounds if each.tp99_ms is not None]
+    values = (each.throughput if field == "throughput" else each.tp99_ms for each in load.rounds)
+    return [each for each in values if each is not None]
 
 
 def _slowest(before: ServedLoad, after: ServedLoad) -> str:

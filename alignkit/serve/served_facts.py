@@ -176,6 +176,7 @@ def _round(timed: TimedRound) -> ServedRound:
     return ServedRound(
         requests=len(timed.times.requests),
         seconds=timed.times.seconds,
+        throughput=timed.times.throughput(),
         watched_seconds=timed.seconds,
         tp50_ms=_tp50_ms(timed),
         tp99_ms=percentile(_taken(timed), 99).value,

@@ -12,6 +12,7 @@ from alignkit.record.bench_facts import (
     ServedOption,
     ServingOption,
 )
+from alignkit.record.loader_facts import TimedLoader
 from alignkit.record.open_loop_facts import GeneratedRun, ScenarioRecord
 from alignkit.text.names import Names
 from alignkit.text.numbers import (
@@ -114,7 +115,7 @@ def price_words(price: Estimate, unit: str = "") -> str:
     return f"{signed(100 * price.value, 1)} %{unit} {interval(price, 1)}".rstrip()
 
 
-def machine_words(load: ServedLoad | GeneratedRun) -> str:
+def machine_words(load: ServedLoad | GeneratedRun | TimedLoader) -> str:
     """Say that a figure is of a busy machine, or may be; empty for one that is not."""
     if load.contended:
         return f"{CONTENDED}: {load.contended}"

@@ -31,8 +31,9 @@ PATHS = tuple(PathFacts(name=name, stages=()) for name in ("training", "serving"
 def load(speeds=QUIET, tp99=10.0, clients=1, requests=112, **facts):
     rounds = tuple(
         ServedRound(
-            requests=requests, seconds=requests / speed, tp50_ms=5, tp99_ms=tp99 * 100 / speed,
-            cpu_seconds=1,
+            # the clients drain at the end of a round, which is no part of requests/s
+            requests=requests, seconds=1 + requests / speed, throughput=speed, tp50_ms=5,
+            tp99_ms=tp99 * 100 / speed, cpu_seconds=1,
         )
         for speed in speeds
     )  # fmt: skip

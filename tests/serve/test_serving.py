@@ -72,7 +72,7 @@ def test_requests_are_run_in_the_order_of_their_arrival(served):
 
     def client(number):
         try:
-            found[number] = server._answer(number)
+            found[number] = server.answer([number])
         except ValueError as error:
             faults.append(str(error))
 

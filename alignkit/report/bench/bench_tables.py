@@ -208,4 +208,5 @@ def _price(load: ServedLoad, placed: Mapping[str, int], notes: Notes) -> Shown:
     if place is None or place.price is None:
         return Shown(DASH, tone="muted")
     shown = notes.worded(place.price, price_words(place.price))
-    return replace(shown, tag=f"over {placed[place.since]}") if place.price.value else shown
+    missing = place.price.value is None
+    return shown if missing else replace(shown, tag=f"over {placed[place.since]}")

@@ -8,17 +8,16 @@ from pathlib import Path
 from alignkit.record import Estimate
 from alignkit.record.loader_facts import LargestBatch, LoaderMemory, LoaderRecord, TimedLoader
 from alignkit.text import columns
+from alignkit.text.bench_words import bounded, gain_words, machine_words
 from alignkit.text.names import Names, quick_words, surrogate_lines
 from alignkit.text.numbers import (
     DASH,
     grouped,
-    interval,
     megabytes,
     percent,
     plain,
     signed,
     significant,
-    written,
 )
 
 _MEGABYTE = 10**6
@@ -71,36 +70,16 @@ _Timed = Sequence[tuple[str, TimedLoader]]
 def _speed(timed: _Timed) -> list[str]:
     rows = [("", "images/s", "gain", "CPU ms an image", "machine")]
     for title, each in timed:
-        unwatched = f"not known to be quiet: {each.unwatched}" * bool(each.unwatched)
         rows.append(
             (
                 title,
-                _number(each.throughput),
-                _gain(each.gain) if each.gain else "reference",
+                bounded(each.throughput) if each.throughput else DASH,
+                gain_words(each.gain) if each.gain else "reference",
                 DASH if each.cpu_ms is None else significant(each.cpu_ms),
-                f"contended: {each.contended}" if each.contended else unwatched,
+                machine_words(each),
             )
         )
     return [columns(rows, indent="  ")]
-
-
-def _number(estimate: Estimate | None) -> str:
-    if estimate is None or estimate.value is None:
-        return DASH
-    ends = ""
-    if estimate.low is not None and estimate.high is not None:
-        ends = f" [{_figure(estimate.low)}, {_figure(estimate.high)}]"
-    return f"{_figure(estimate.value)}{ends}"
-
-
-def _figure(value: float) -> str:
-    return written(value, ".0f") if value >= 100 else significant(value)
-
-
-def _gain(gain: Estimate) -> str:
-    if gain.value is None:
-        return f"{DASH} ({gain.reason})"
-    return f"{signed(100 * gain.value, 1)} % {interval(gain, 1)}".strip()
 
 
 def _pixels(timed: _Timed, reference: str) -> list[str]:
