@@ -71,7 +71,7 @@ class DaskCluster:
         except Exception as error:
             if type(error).__name__ not in _LOST:
                 raise
-            return LostLot("Dask restarted its worker more often than it allows")
+            return LostLot("Dask: its worker is gone")
         return text
 
 
@@ -101,7 +101,12 @@ def open_dask(address: str, workers: int) -> Iterator[DaskCluster]:
     cluster_of: Any = distributed.LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    settings = {"distributed.comm.timeouts.connect": START_SECONDS}
+    settings = {
+        "distributed.comm.timeouts.connect": START_SECONDS,
+        # lots are tried again by `RemoteEngine`, which counts and warns; Dask would in silence.
+        # A scheduler with an address keeps its own setting.
+        "distributed.scheduler.allowed-failures": 0,
+    }
     with dask.config.set(settings):
         try:
             if address:
