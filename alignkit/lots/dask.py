@@ -117,6 +117,8 @@ def open_dask(address: str, workers: int) -> Iterator[DaskCluster]:
                         n_workers=workers,
                         threads_per_worker=1,
                         dashboard_address=None,
+                        # any free port: 8787 may be another cluster's, which Dask warns of
+                        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
                         silence_logs=logging.CRITICAL,
                         # images are decoded in processes of alignkit, which limit their own memory
                         memory_limit=0,
