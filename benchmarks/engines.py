@@ -22,6 +22,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from html import escape
@@ -212,10 +213,10 @@ def picture(lines: Mapping[str, Sequence[tuple[int, float]]]) -> str:
         return round(300 - 240 * mb / top, 1)
 
     drawn = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 370" font-family="sans-serif">',
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 400" font-family="sans-serif">',
         "<style>text { font-size: 12px }</style>",
         "<title>Memory of the driver over images</title>",
-        '<rect width="660" height="370" fill="#fff"/>',
+        '<rect width="660" height="400" fill="#fff"/>',
         '<text x="60" y="20">RSS of the driver, MB</text>',
     ]
     for mb in range(0, top + 1, 50):
@@ -232,7 +233,8 @@ def picture(lines: Mapping[str, Sequence[tuple[int, float]]]) -> str:
         path = " ".join(f"{x(images)},{y(mb)}" for images, mb in line)
         drawn.append(f'<polyline points="{path}" fill="none" stroke="{colour}"/>')
         drawn.append(f'<text x="{60 + 145 * number}" y="40" fill="{colour}">{name}</text>')
-    drawn.append(f'<text x="60" y="358" style="font-size: 9px">{escape(machine_in_words())}</text>')
+    for number, words in enumerate(textwrap.wrap(machine_in_words(), 95)):
+        drawn.append(f'<text x="60" y="{356 + 14 * number}">{escape(words)}</text>')
     return "\n".join([*drawn, "</svg>", ""])
 
 

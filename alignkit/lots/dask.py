@@ -106,6 +106,8 @@ def open_dask(address: str, workers: int) -> Iterator[DaskCluster]:
         # lots are tried again by `RemoteEngine`, which counts and warns; Dask would in silence.
         # A scheduler with an address keeps its own setting.
         "distributed.scheduler.allowed-failures": 0,
+        # Dask would set MKL_NUM_THREADS and others in this process too, whose record holds them
+        "distributed.nanny.pre-spawn-environ": {},
     }
     with dask.config.set(settings):
         try:
