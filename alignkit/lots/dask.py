@@ -71,7 +71,7 @@ class DaskCluster:
         except Exception as error:
             if type(error).__name__ not in _LOST:
                 raise
-            return LostLot("Dask restarted its worker more often than it allows")
+            return LostLot("Dask: its worker is gone")
         return text
 
 
@@ -101,7 +101,14 @@ def open_dask(address: str, workers: int) -> Iterator[DaskCluster]:
     cluster_of: Any = distributed.LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    settings = {"distributed.comm.timeouts.connect": START_SECONDS}
+    settings = {
+        "distributed.comm.timeouts.connect": START_SECONDS,
+        # lots are tried again by `RemoteEngine`, which counts and warns; Dask would in silence.
+        # A scheduler with an address keeps its own setting.
+        "distributed.scheduler.allowed-failures": 0,
+        # Dask would set MKL_NUM_THREADS and others in this process too, whose record holds them
+        "distributed.nanny.pre-spawn-environ": {},
+    }
     with dask.config.set(settings):
         try:
             if address:
@@ -112,6 +119,8 @@ def open_dask(address: str, workers: int) -> Iterator[DaskCluster]:
                         n_workers=workers,
                         threads_per_worker=1,
                         dashboard_address=None,
+                        # any free port: 8787 may be another cluster's, which Dask warns of
+                        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
                         silence_logs=logging.CRITICAL,
                         # images are decoded in processes of alignkit, which limit their own memory
                         memory_limit=0,

@@ -71,6 +71,8 @@ def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
     # a busy machine takes longer than the 30 s that Ray gives its node; neither does it call home
     os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # the priority of the other engines' workers; Ray's own 15 starves on a busy machine
+    os.environ.setdefault("RAY_worker_niceness", "0")
     import ray
 
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}

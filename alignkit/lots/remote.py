@@ -147,7 +147,7 @@ class RemoteEngine:
         self.lost += 1
         if tries >= MOST_LOST:
             raise BackendError(
-                f"{self.cluster.name}: {lot} ended its worker {tries} times ({outcome.reason}); "
+                f"{self.cluster.name}: {lot} lost its worker {tries} times ({outcome.reason}); "
                 f"the first of its images is {lot.samples.ids[0]}. Run the same command again: "
                 "with --reports it goes on where it stopped"
             )

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from alignkit.compare.compare_pixels import (
     compare_preprocess,
@@ -25,9 +24,6 @@ from alignkit.progress import advancing
 from alignkit.record import CoverageDiff, PixelStage, SpatialFacts
 from alignkit.samples import Samples
 from alignkit.workspace import Context, Workspace
-
-if TYPE_CHECKING:
-    pass
 
 _IMAGES = "images.parquet"
 _RANKED = 200

@@ -297,6 +297,16 @@ def test_pixels_of_opencv_and_pillow_need_no_torch(folder, tmp_path):
     assert "opencv-train" in done.stdout
 
 
+def test_a_scheduler_that_does_not_answer_is_one_line_and_exit_4(alignkit, folder, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("alignkit.lots.dask.ANSWER_SECONDS", 0.5)
+    shown = alignkit("diff", folder, *PAIR, "--engine", "dask", "--address", "tcp://127.0.0.1:9")
+    assert shown.code == 4
+    assert shown.out == ""
+    assert len(shown.err.strip().splitlines()) == 1
+    assert "--engine dask: no scheduler answers at tcp://127.0.0.1:9" in shown.err
+
+
 def test_an_option_that_other_tools_have_leads_to_ours(alignkit):
     told = alignkit("diff", "--paths", "a,b")
     assert told.code == 2
