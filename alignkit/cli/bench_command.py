@@ -24,11 +24,11 @@ from alignkit.cli.arguments import (
     open_page,
 )
 from alignkit.cli.bench_scenario import (
+    AnsweringThreads,
     Duration,
     LatencyBound,
     ScenarioChoice,
     TargetQps,
-    Workers,
     run_scenario,
     scenario_load,
 )
@@ -64,7 +64,7 @@ def bench(
     target_qps: TargetQps = None,
     latency_bound: LatencyBound = None,
     duration: Duration = None,
-    workers: Workers = None,
+    workers: AnsweringThreads = None,
     reports: Reports = Path("reports"),
     as_json: Json = False,
     out: PageOut = [],  # noqa: B006

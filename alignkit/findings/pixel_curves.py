@@ -31,6 +31,7 @@ from alignkit.findings.stored_row import StoredRow
 from alignkit.outcome import Measured, capture
 from alignkit.record import Cell, RunRecord
 from alignkit.record.tolerance_facts import (
+    MOST_CHECKED,
     MOST_FACTOR,
     CurveSource,
     PixelTolerance,
@@ -171,11 +172,11 @@ def _bent_curve(
     if (bent := checked.bent) is None:
         return None
     home, sides = bent.reference, (bent.reference, bent.middle, bent.candidate)
-    limit = limit_of(bent_turning_points(*sides), budget, max(CHECK_AT))
+    limit = limit_of(bent_turning_points(*sides), budget, MOST_CHECKED)
     exceeded = [each for each in checked.points if each.changed > budget * each.images]
     if any(each.factor <= (limit.value or 0) for each in exceeded):
         return None
-    factors = [each for each in POINTS if each <= max(CHECK_AT)]
+    factors = [each for each in POINTS if each <= MOST_CHECKED]
     return SeedCurve(
         seed=seed,
         images=len(home),
