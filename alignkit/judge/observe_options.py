@@ -178,7 +178,7 @@ def headroom_bounds(seeds: Sequence[SeedCurve], budget: float) -> tuple[float | 
 
     Each at 95 % for all seeds together; ``None`` where none is shown.
     """
-    lows = [low for each in seeds if (low := _least(each)) is not None]
+    lows = [low for each in seeds if (low := _least(each, budget)) is not None]
     highs = [high for each in seeds if (high := _exceeded(each, budget, len(seeds))) is not None]
     return min(lows) if len(lows) == len(seeds) else None, min(highs, default=None)
 
@@ -187,13 +187,19 @@ def _sources(seeds: Sequence[SeedCurve]) -> str:
     return ", ".join(dict.fromkeys(each.source for each in seeds))
 
 
-def _least(curve: SeedCurve) -> float | None:
+def _least(curve: SeedCurve, budget: float) -> float | None:
     """Return the multiple that is shown to be within the budget, where networks were run."""
+    from alignkit.compare.statistics import greatest_share
+
     value = curve.limit.value
-    if value is None or curve.source != _UNCHECKED:
-        return None if value is None else min(value, MOST_CHECKED)
-    # the run itself measured the path at 1, and nothing was measured below it
-    return 1.0 if value >= 1 else None
+    if value is None or value < 1:
+        # a line that no network confirmed was measured at its ends alone
+        return None if curve.source == _UNCHECKED else value
+    # beyond the path a curve is continued, and a bend that the check misses would add to the
+    # errors: only the network's own answers show more than 1
+    last = next((each for each in curve.checks if each.factor == MOST_CHECKED), None)
+    shown = last is not None and greatest_share(last.measured, last.images) <= budget
+    return MOST_CHECKED if shown and value >= MOST_CHECKED else 1.0
 
 
 def _exceeded(curve: SeedCurve, budget: float, seeds: int) -> float | None:
