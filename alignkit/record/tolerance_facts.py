@@ -173,6 +173,12 @@ class RowTolerance(Stored):
         return is_open([each.limit for each in self.seeds])
 
 
+def least_value(limits: Sequence[Limit]) -> float | None:
+    """Return the least of the seeds' limits; ``None`` if one of them has none."""
+    known = [each.value for each in limits if each.value is not None]
+    return min(known) if known and len(known) == len(limits) else None
+
+
 def is_open(limits: Sequence[Limit]) -> bool:
     """Return whether the least of some limits is one beyond which nothing was looked at."""
     known = [(each.value, each.more) for each in limits if each.value is not None]
