@@ -24,7 +24,7 @@ from alignkit.cli.arguments import (
     open_page,
 )
 from alignkit.cli.bench_scenario import (
-    AnsweringWorkers,
+    AnsweringThreads,
     Duration,
     LatencyBound,
     ScenarioChoice,
@@ -64,7 +64,7 @@ def bench(
     target_qps: TargetQps = None,
     latency_bound: LatencyBound = None,
     duration: Duration = None,
-    workers: AnsweringWorkers = None,
+    workers: AnsweringThreads = None,
     reports: Reports = Path("reports"),
     as_json: Json = False,
     out: PageOut = [],  # noqa: B006

@@ -41,7 +41,7 @@ Duration = Annotated[
     str | None,
     typer.Option("--duration", metavar="10s", help="Least duration of a scenario's run."),
 ]
-AnsweringWorkers = Annotated[
+AnsweringThreads = Annotated[
     int | None,
     typer.Option(
         "--workers", min=1, help="server, offline: threads that answer; by default one a CPU."

@@ -33,9 +33,9 @@ _RATIO = 1e6
 """More than two options of one model differ."""
 _MEGABYTES = 1e9
 """More than any machine has."""
-MOST_HEADROOM = 3.0
+MOST_HEADROOM = 2.0
 """Greatest multiple of a difference that is looked at:
-`alignkit.record.tolerance_facts.MOST_FACTOR`, which takes longer to import."""
+`alignkit.record.tolerance_facts.MOST_CHECKED`, which takes longer to import."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from alignkit.compare.answers import plain_metrics
 from alignkit.compare.linear_answers import LinearAnswers, through
 from alignkit.compare.statistics import exact_interval, holm, mcnemar
 from alignkit.record.cell_facts import ALPHA
-from alignkit.record.tolerance_facts import CurvePoint, LineCheck
+from alignkit.record.tolerance_facts import MOST_CHECKED, CurvePoint, LineCheck
 
-CHECK_AT = (0.25, 0.5, 2.0)
+CHECK_AT = (0.25, 0.5, MOST_CHECKED)
 """Multiples of the difference at which the network is run; at 0 and 1 the line is exact."""
 _CHECK_IMAGES = 1000
 

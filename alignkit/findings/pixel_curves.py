@@ -6,7 +6,7 @@ network is then run at other t; where it contradicts the line, only its own poin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from alignkit.compare.answers import aligned
@@ -31,10 +31,14 @@ from alignkit.findings.stored_row import StoredRow
 from alignkit.outcome import Measured, capture
 from alignkit.record import Cell, RunRecord
 from alignkit.record.tolerance_facts import (
+    MOST_CHECKED,
     MOST_FACTOR,
+    CurvePoint,
     CurveSource,
+    Limit,
     PixelTolerance,
     SeedCurve,
+    least_value,
 )
 
 POINTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, MOST_FACTOR)
@@ -131,11 +135,7 @@ def curve(
     limit = limit_of(turns, budget, MOST_FACTOR)
     wrong = set() if isinstance(checked, str) else set(checked.contradicted)
     # few images show no contradiction, and a limit must not lie beyond a point that exceeds it
-    wrong |= {
-        each.factor
-        for each in ran.values()
-        if each.factor <= (limit.value or 0) and each.changed > budget * each.images
-    }
+    wrong |= _exceeding(ran.values(), limit, budget)
     if wrong and not isinstance(checked, str):
         bent = _bent_curve(seed, checked, budget, metrics)
         if bent is not None:
@@ -164,6 +164,15 @@ def curve(
     )
 
 
+def _exceeding(points: Iterable[CurvePoint], limit: Limit, budget: float) -> set[float]:
+    """Return the multiples up to a limit at which more answers change than the budget."""
+    return {
+        each.factor
+        for each in points
+        if each.factor <= (limit.value or 0) and each.changed > budget * each.images
+    }
+
+
 def _bent_curve(
     seed: int, checked: CheckedLine, budget: float, metrics: Sequence[str]
 ) -> SeedCurve | None:
@@ -171,11 +180,10 @@ def _bent_curve(
     if (bent := checked.bent) is None:
         return None
     home, sides = bent.reference, (bent.reference, bent.middle, bent.candidate)
-    limit = limit_of(bent_turning_points(*sides), budget, max(CHECK_AT))
-    exceeded = [each for each in checked.points if each.changed > budget * each.images]
-    if any(each.factor <= (limit.value or 0) for each in exceeded):
+    limit = limit_of(bent_turning_points(*sides), budget, MOST_CHECKED)
+    if _exceeding(checked.points, limit, budget):
         return None
-    factors = [each for each in POINTS if each <= max(CHECK_AT)]
+    factors = [each for each in POINTS if each <= MOST_CHECKED]
     return SeedCurve(
         seed=seed,
         images=len(home),
@@ -197,8 +205,7 @@ def _joined(
     mean, why = mean_levels(row.record, own.preprocess, name)
     if mean is None and models is not None and curves:
         mean, why = _prepared_levels(row, name, models)
-    known = [each.limit.value for each in curves if each.limit.value is not None]
-    factor = min(known) if known and len(known) == len(curves) else None
+    factor = least_value([each.limit for each in curves])
     return PixelTolerance(
         trained_with=str(row.place.row),
         backend=own.backend,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from alignkit.errors import NothingCompared
 from alignkit.findings.line_models import LineModels, line_models
-from alignkit.findings.pixel_curves import pixel_tolerances
+from alignkit.findings.pixel_curves import pair_passes, pixel_tolerances
 from alignkit.findings.stored_row import StoredRow, stored_rows
 from alignkit.record import HeadroomFacts, RunRecord
 
@@ -47,6 +47,7 @@ def _of_budget(
     rows: tuple[StoredRow, ...], budget: float, models: LineModels, progress: Progress
 ) -> HeadroomFacts:
     """Draw the curves for one budget."""
-    with progress.stage("headroom", sum(len(row.homes) for row in rows)) as stage:
+    passes = sum(map(pair_passes, rows))
+    with progress.stage("headroom", passes, "passes of a network") as stage:
         found = [pixel_tolerances(row, budget, models, stage.advance) for row in rows]
     return HeadroomFacts(budget=budget, pixels=tuple(each for some in found for each in some))

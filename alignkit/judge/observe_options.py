@@ -11,13 +11,15 @@ from alignkit.errors import ExitCode
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import Evidence, Observed
 from alignkit.record.bench_facts import ServedLoad, ServingOption
-from alignkit.record.tolerance_facts import PixelTolerance, SeedCurve
+from alignkit.record.tolerance_facts import MOST_CHECKED, PixelTolerance, SeedCurve
 from alignkit.text.numbers import count, significant
 
 if TYPE_CHECKING:
     from alignkit.compare.order_statistics import Percentile
 
 _ENDPOINT = "an endpoint's memory is that of another process"
+_UNCHECKED = "line, not checked"
+_LINES = (_UNCHECKED, "line, checked")
 _UNTOLD = "this system does not tell how much memory a process holds"
 
 
@@ -160,23 +162,23 @@ def _headroom(path: PixelTolerance, budget: float) -> Observed:
     if not path.seeds:
         return Observed(*at, reason=path.reason, missing=ExitCode.NOTHING_COMPARED)
     low, high = headroom_bounds(path.seeds, budget)
-    unchecked = [each.reason for each in path.seeds if each.reason]
+    unchecked = [each.reason for each in path.seeds if each.source == _UNCHECKED]
     reasons = [each.limit.reason for each in path.seeds if each.limit.reason]
-    said = [f"beyond 1 × nothing was looked at: {each}" for each in unchecked[:1]]
+    said = [f"the network was run at 1 × alone: {each}" for each in unchecked[:1]]
     return Observed(
         *at, value=low, low=low, high=high, n=min(e.images for e in path.seeds),
         cause="; ".join([f"the curve is: {_sources(path.seeds)}", *said]),
-        reason=reasons[0] if reasons else "",
+        reason=(reasons or said or [""])[0],
     )  # fmt: skip
 
 
 def headroom_bounds(seeds: Sequence[SeedCurve], budget: float) -> tuple[float | None, float | None]:
     """Return the multiple that is within the budget for every seed, and one that is not for some.
 
-    Each at 95 %; ``None`` where none is shown.
+    Each at 95 % for all seeds together; ``None`` where none is shown.
     """
-    lows = [low for each in seeds if (low := _least(each)) is not None]
-    highs = [high for each in seeds if (high := _exceeded(each, budget)) is not None]
+    lows = [low for each in seeds if (low := _least(each, budget)) is not None]
+    highs = [high for each in seeds if (high := _exceeded(each, budget, len(seeds))) is not None]
     return min(lows) if len(lows) == len(seeds) else None, min(highs, default=None)
 
 
@@ -184,16 +186,30 @@ def _sources(seeds: Sequence[SeedCurve]) -> str:
     return ", ".join(dict.fromkeys(each.source for each in seeds))
 
 
-def _least(curve: SeedCurve) -> float | None:
-    """Return the multiple that is shown to be within the budget."""
+def _least(curve: SeedCurve, budget: float) -> float | None:
+    """Return the multiple that is shown to be within the budget, where networks were run."""
+    from alignkit.compare.statistics import greatest_share
+
     value = curve.limit.value
-    # a line that no network confirmed ends where both of its ends were measured
-    return min(value, 1.0) if value is not None and curve.source == "line, not checked" else value
+    if value is None or value < 1:
+        # a line that no network confirmed was measured at its ends alone
+        return None if curve.source == _UNCHECKED else value
+    # beyond the path a curve is continued, and a bend that the check misses would add to the
+    # errors: only the network's own answers show more than 1
+    last = next((each for each in curve.checks if each.factor == MOST_CHECKED), None)
+    shown = last is not None and greatest_share(last.measured, last.images) <= budget
+    return MOST_CHECKED if shown and value >= MOST_CHECKED else 1.0
 
 
-def _exceeded(curve: SeedCurve, budget: float) -> float | None:
+def _exceeded(curve: SeedCurve, budget: float, seeds: int) -> float | None:
     """Return the least multiple of the curve's points that is shown to exceed the budget."""
-    most = 1.0 if curve.source == "line, not checked" else math.inf
-    beyond = (e.factor for e in curve.points if e.low > budget and e.factor <= most)
+    from alignkit.compare.statistics import exceeds
+
+    first, last = (1.0, 1.0) if curve.source == _UNCHECKED else (0.0, MOST_CHECKED)
+    points = [each for each in curve.points if first <= each.factor <= last]
+    # one of several seeds is enough, and one of several points that need not rise in order; on a
+    # line what changed stays changed, so that its points err together
+    chances = seeds * (1 if curve.source in _LINES else max(1, len(points)))
+    beyond = (e.factor for e in points if exceeds(e.changed, e.images, budget, chances))
     # the budget holds below it alone
     return math.nextafter(least, 0.0) if (least := min(beyond, default=None)) else None

@@ -6,6 +6,7 @@ share of answers changes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +16,8 @@ from alignkit.task_facts import TaskFacts
 
 MOST_FACTOR = 3.0
 """Greatest multiple of a pixel difference that is looked at."""
+MOST_CHECKED = 2.0
+"""Greatest multiple at which a network is run; beyond it a line is continued."""
 UNIT = "it is the unit"
 """Reason for which the costliest difference of a row has no interval of its rate."""
 OPEN_END = "at least: greater multiples were not looked at"
@@ -163,6 +166,24 @@ class RowTolerance(Stored):
     seeds: tuple[SeedCurve, ...]
     reason: str = ""
     """Why all seeds, or the size of the difference, are missing."""
+
+    @property
+    def open_end(self) -> bool:
+        """Whether ``factor`` is a lower bound: no seed's limit was found there."""
+        return is_open([each.limit for each in self.seeds])
+
+
+def least_value(limits: Sequence[Limit]) -> float | None:
+    """Return the least of the seeds' limits; ``None`` if one of them has none."""
+    known = [each.value for each in limits if each.value is not None]
+    return min(known) if known and len(known) == len(limits) else None
+
+
+def is_open(limits: Sequence[Limit]) -> bool:
+    """Return whether the least of some limits is one beyond which nothing was looked at."""
+    known = [(each.value, each.more) for each in limits if each.value is not None]
+    # of equal limits one that was found decides: False comes before True
+    return min(known)[1] if known else False
 
 
 class PixelTolerance(RowTolerance):

@@ -11,6 +11,7 @@ from alignkit.compare.statistics import exact_interval
 from alignkit.record.artifacts import write_inside
 from alignkit.record.tolerance_facts import (
     CurvePoint,
+    CurveSource,
     LogitTolerance,
     NamedTolerance,
     PixelTolerance,
@@ -36,6 +37,7 @@ from alignkit.text.tolerance_words import (
     why_no_atol,
 )
 
+_BENT: CurveSource = "quadratic, checked"
 _MARKS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 
 
@@ -347,10 +349,16 @@ def _checks_table(pair: PixelTolerance) -> Table | None:
         for seed in pair.seeds
         for each in seed.checks
     ]
+    if not rows:
+        return None
     heads = (
-        "Multiple", "Images", "Changed by the line", "By the network", "By the line alone",
+        "Multiple", "Images", "Changed by the curve", "By the network", "By the curve alone",
         "By the network alone", "p, adjusted",
     )  # fmt: skip
-    return (
-        Table.of("The line beside the network", ("Seed", *numbers(*heads)), rows) if rows else None
+    # where the quadratic took the line's place, the images that did not choose it check it
+    bent = {each.source == _BENT for each in pair.seeds}
+    curve = {True: "quadratic", False: "line"}
+    title = " or ".join(f"the {curve[each]}" for each in sorted(bent))
+    return Table.of(
+        f"{title[:1].upper()}{title[1:]} beside the network", ("Seed", *numbers(*heads)), rows
     )

@@ -225,9 +225,7 @@ def factor_words(pair: RowTolerance) -> str:
     """Write the multiple within the budget, rounded down, as ``≥ 3.000×``."""
     if pair.factor is None:
         return "none shown"
-    # the least limit is open only if every seed's is
-    more = all(each.limit.more for each in pair.seeds)
-    return f"{'≥ ' if more else ''}{rounded_words(pair.factor)}{TIMES}"
+    return f"{'≥ ' if pair.open_end else ''}{rounded_words(pair.factor)}{TIMES}"
 
 
 def rounded_words(value: float) -> str:

@@ -92,7 +92,7 @@ def _costliest(made: Mapping[DifferenceName, LineCurves]) -> DifferenceName | No
     known: dict[DifferenceName | None, float] = {
         name: each.factor * each.size
         for name, each in made.items()
-        if each.factor and each.size and not all(c.limit.more for c in each.curves)
+        if each.factor and each.size and not each.open_end
     }
     return min(known, key=lambda name: known[name], default=None)
 
@@ -108,7 +108,7 @@ def exchange_rate(base: LineCurves, other: LineCurves) -> Estimate | None:
     value = (other.factor * other.size) / (base.factor * base.size)
     if base is other:
         return Estimate(1.0, None, None, UNIT)
-    if any(each.limit.more for each in other.curves):
+    if other.open_end:
         return Estimate(value, None, None, OPEN_END)
     reason = _no_interval(base, other)
     if reason:

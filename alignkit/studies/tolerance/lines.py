@@ -16,7 +16,7 @@ from alignkit.findings.line_models import LineModels, LineSession, PixelLine
 from alignkit.findings.pixel_curves import curve
 from alignkit.findings.stored_row import StoredRow
 from alignkit.outcome import Measured, capture
-from alignkit.record.tolerance_facts import SeedCurve
+from alignkit.record.tolerance_facts import SeedCurve, is_open, least_value
 
 PASSES = 1 + len(CHECK_AT)
 """Times that a network is run on the images of a line: at its far end, and for the check."""
@@ -39,8 +39,12 @@ class LineCurves:
     @property
     def factor(self) -> float | None:
         """The least limit of the seeds; ``None`` if one has none."""
-        known = [each.limit.value for each in self.curves if each.limit.value is not None]
-        return min(known) if known and len(known) == len(self.curves) else None
+        return least_value([each.limit for each in self.curves])
+
+    @property
+    def open_end(self) -> bool:
+        """Whether ``factor`` is a lower bound."""
+        return is_open([each.limit for each in self.curves])
 
 
 def drawn_ids(row: StoredRow) -> tuple[str, ...]:

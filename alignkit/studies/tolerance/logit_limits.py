@@ -14,14 +14,14 @@ from alignkit.errors import NothingCompared
 from alignkit.findings.answer_limits import limit_of, rounded_down
 from alignkit.findings.stored_row import StoredRow
 from alignkit.record import Cell
-from alignkit.record.tolerance_facts import CellReach, LogitTolerance, SeedLimit
+from alignkit.record.tolerance_facts import CellReach, LogitTolerance, SeedLimit, least_value
 
 
 def logit_tolerance(row: StoredRow, budget: float) -> LogitTolerance:
     """Find the tolerance of a row's models, and compare its other cells with it."""
     limits = tuple(_seed_limit(row, seed, budget) for seed in row.homes)
-    known = [each.limit.value for each in limits if each.limit.value is not None]
-    atol = rounded_down(min(known)) if len(known) == len(limits) else None
+    least = least_value([each.limit for each in limits])
+    atol = None if least is None else rounded_down(least)
     return LogitTolerance(
         **row.place.fields,
         atol=atol,

@@ -17,7 +17,7 @@ from alignkit.findings.checked_lines import CHECK_AT, checked_line
 from alignkit.findings.pixel_curves import curve, mean_levels
 from alignkit.progress import NoProgress
 from alignkit.record.document import read_record, write_record
-from alignkit.record.tolerance_facts import MOST_FACTOR, ToleranceDocument
+from alignkit.record.tolerance_facts import MOST_FACTOR, Limit, ToleranceDocument, is_open
 from alignkit.studies.tolerance import tolerance
 from alignkit.tasks.detection import Detection
 from tests.run_pair import artifact, write_small_run
@@ -90,6 +90,14 @@ def test_a_limit_beyond_all_that_was_looked_at_is_open():
     assert (found.value, found.more) == (MOST_FACTOR, True)
     none = limit_of(np.full(700, np.inf), 0.005)
     assert (none.value, none.reason) == (None, "no change of the outputs changes more")
+
+
+def test_the_least_limit_is_open_only_if_none_was_found_there():
+    open_end, found, more = Limit(2.0, 1, 0.01, more=True), Limit(2.0, 1, 0.01), Limit(2.5, 1, 0.01)
+    assert is_open([open_end, more])
+    assert not is_open([open_end, found])
+    assert not is_open([Limit(3.0, 1, 0.01, more=True), more])
+    assert not is_open([Limit(None, None, None)])
 
 
 def test_rounding_down_stays_below_with_three_digits():
