@@ -60,9 +60,9 @@ ClusterAddress = Annotated[
         "default workers are started here.",
     ),
 ]
-Workers = Annotated[
+EngineWorkers = Annotated[
     int | None,
-    typer.Option(min=1, help="Workers that --engine starts here; by default one per CPU."),
+    typer.Option(min=1, help="EngineWorkers that --engine starts here; by default one per CPU."),
 ]
 Baselines = Annotated[
     Path | None,
