@@ -62,7 +62,7 @@ ClusterAddress = Annotated[
 ]
 EngineWorkers = Annotated[
     int | None,
-    typer.Option(min=1, help="EngineWorkers that --engine starts here; by default one per CPU."),
+    typer.Option(min=1, help="Workers that --engine starts here; by default one per CPU."),
 ]
 Baselines = Annotated[
     Path | None,
