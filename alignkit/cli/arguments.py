@@ -60,7 +60,7 @@ ClusterAddress = Annotated[
         "default workers are started here.",
     ),
 ]
-Workers = Annotated[
+EngineWorkers = Annotated[
     int | None,
     typer.Option(min=1, help="Workers that --engine starts here; by default one per CPU."),
 ]

@@ -12,12 +12,12 @@ import typer
 from alignkit.cli.arguments import (
     ClusterAddress,
     EngineNames,
+    EngineWorkers,
     Json,
     Overrides,
     PageOut,
     ProgressOption,
     Quiet,
-    Workers,
     display,
     listed,
 )
@@ -104,7 +104,7 @@ def diff(
     ] = None,
     engine: EngineNames = "local",
     address: ClusterAddress = "",
-    workers: Workers = None,
+    workers: EngineWorkers = None,
     shard: Annotated[
         str | None,
         typer.Option(

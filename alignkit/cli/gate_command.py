@@ -14,6 +14,7 @@ from alignkit.cli.arguments import (
     Baselines,
     ClusterAddress,
     EngineNames,
+    EngineWorkers,
     ExitZero,
     GateFile,
     Json,
@@ -24,7 +25,6 @@ from alignkit.cli.arguments import (
     ProgressOption,
     Quiet,
     Reports,
-    Workers,
     display,
     open_page,
 )
@@ -75,7 +75,7 @@ def gate(
     ] = None,
     engine: EngineNames = "local",
     address: ClusterAddress = "",
-    workers: Workers = None,
+    workers: EngineWorkers = None,
     against: Annotated[
         Path | None,
         typer.Option(
