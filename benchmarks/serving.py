@@ -229,7 +229,17 @@ def wrk_script(work: Path, root: Path, images: int) -> Path:
 
 def wrk_throughput(script: Path, url: str, clients: int) -> float:
     """Return wrk's requests a second of so many connections that stay open."""
-    words = ["wrk", "-t1", f"-c{clients}", f"-d{WRK_SECONDS}s", "-s", str(script), url]
+    words = [
+        "wrk",
+        "-t1",
+        f"-c{clients}",
+        f"-d{WRK_SECONDS}s",
+        "--timeout",
+        "60s",
+        "-s",
+        str(script),
+        url,
+    ]
     ran = subprocess.run(words, capture_output=True, text=True, check=False)
     if ran.returncode:
         sys.exit(f"wrk failed: {ran.stdout}{ran.stderr}")
