@@ -225,9 +225,19 @@ def wrk_script(work: Path, root: Path, images: int) -> Path:
     return script
 
 
-def wrk_throughput(script: Path, url: str, clients: int, seconds: int) -> float:
+def wrk_throughput(script: Path, url: str, clients: int) -> float:
     """Return wrk's requests a second of so many connections that stay open."""
-    words = ["wrk", "-t1", f"-c{clients}", f"-d{seconds}s", "-s", str(script), url]
+    words = [
+        "wrk",
+        "-t1",
+        f"-c{clients}",
+        f"-d{WRK_SECONDS}s",
+        "--timeout",
+        "60s",
+        "-s",
+        str(script),
+        url,
+    ]
     ran = subprocess.run(words, capture_output=True, text=True, check=False)
     if ran.returncode:
         sys.exit(f"wrk failed: {ran.stdout}{ran.stderr}")
@@ -235,10 +245,14 @@ def wrk_throughput(script: Path, url: str, clients: int, seconds: int) -> float:
     requests, microseconds, errors = map(int, found)
     if errors:
         sys.exit(f"wrk met {errors} errors:\n{ran.stdout}")
+    if not requests:
+        sys.exit(
+            f"wrk had no answer within {WRK_SECONDS} s: the machine is too busy, try again later"
+        )
     return requests / microseconds * 1e6
 
 
-def second_tool(record: BenchRecord, work: Path, root: Path, endpoint: str, seconds: int) -> str:
+def second_tool(record: BenchRecord, work: Path, root: Path, endpoint: str) -> str:
     """Drive the bench's endpoint by wrk; return the lines of a table with the ratios."""
     lines = ["| clients | alignkit bench, requests/s | wrk, requests/s | alignkit / wrk |",
              "|---:|---:|---:|---:|"]  # fmt: skip
@@ -246,7 +260,7 @@ def second_tool(record: BenchRecord, work: Path, root: Path, endpoint: str, seco
     script = wrk_script(work, root, record.images)
     for option, load in loads(record):
         if option.live and load.throughput.value is not None:
-            found = [wrk_throughput(script, url, load.clients, seconds) for _ in range(WRK_ROUNDS)]
+            found = [wrk_throughput(script, url, load.clients) for _ in range(WRK_ROUNDS)]
             middle = sorted(found)[WRK_ROUNDS // 2]
             spread = (
                 f"{three_digits(middle)} ({three_digits(min(found))} to {three_digits(max(found))})"
@@ -325,8 +339,7 @@ def main() -> None:
         record = stored_document(
             folder / "bench.json", BenchRecord, missing="no bench was stored", again="bench again"
         )
-        seconds = WRK_SECONDS if given.requests >= 1000 else 1
-        by_wrk = second_tool(record, work, root, endpoint, seconds)
+        by_wrk = second_tool(record, work, root, endpoint)
     pairs = recomputed(record, pd.read_parquet(folder / record.requests.path))
     wrong = [each for each in pairs if not np.isclose(each[1], each[2], rtol=1e-9, atol=1e-12)]
     agreed = (f"{len(pairs) - len(wrong)} of {len(pairs)} figures (mean, percentiles, requests/s, "
