@@ -16,7 +16,7 @@ from alignkit.text.bench_words import (
     loads_by_clients,
     three_digits,
 )
-from alignkit.text.numbers import count, estimated, listed, percent
+from alignkit.text.numbers import DASH, count, estimated, listed, percent
 
 _NAMED = 6
 """Most figures of a busy machine that a sentence names."""
@@ -143,7 +143,7 @@ def _rivals(
 
 
 def _rate(load: ServedLoad) -> str:
-    value = "–" if load.throughput.value is None else three_digits(load.throughput.value)
+    value = DASH if load.throughput.value is None else three_digits(load.throughput.value)
     return f"{value} ({CONTENDED})" if load.contended else value
 
 
@@ -176,4 +176,4 @@ def shown_churn(option: ServingOption) -> str:
     """Write a churn with the interval that decided standings; it covers what n images hide."""
     if option.reference:
         return "0 by definition"
-    return estimated(_as_compared(option), share=True) if option.drift else "–"
+    return estimated(_as_compared(option), share=True) if option.drift else DASH
