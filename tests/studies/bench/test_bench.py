@@ -2,7 +2,6 @@
 
 import html
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -24,12 +23,11 @@ from alignkit.serve.rounds import Load
 from alignkit.stored_file import file_sha256
 from alignkit.studies.bench import bench
 from alignkit.workspace import Context, Workspace
-from tests import outside
 from tests.backends.model import trained_model
 from tests.endpoint.faulty import faulty
+from tests.planted_decoder import environment_with_it
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[3]
 EXPERIMENT = """\
 name: served
 data: {{name: digits-on-photos, train: 10, eval: 40, seed: 0}}
@@ -47,43 +45,10 @@ preprocess:
   plain: {{decode: planted, resize: {{name: opencv, size: 32}}}}
   twin: {{decode: {{name: planted, note: 1}}, resize: {{name: opencv, size: 32}}}}
   late: {{decode: {{name: planted, milliseconds: 5}}, resize: {{name: opencv, size: 32}}}}
-  dies: {{decode: {{name: planted, dies_after: 100}}, resize: {{name: opencv, size: 32}}}}
+  dies: {{decode: {{name: planted, dies: 101}}, resize: {{name: opencv, size: 32}}}}
 models: [{{name: mine, onnx: {onnx}, preprocess: plain}}]
 evaluate: {{backends: [onnxruntime]}}
 """
-DECODER = '''\
-import os
-import time
-from dataclasses import dataclass
-from typing import ClassVar
-
-from alignkit.decoders import Decoded
-from alignkit.decoders.opencv import OpenCVDecoder
-
-DECODED = []
-
-
-@dataclass(frozen=True, slots=True)
-class Planted:
-    """OpenCV, with a delay or a death."""
-
-    orients: ClassVar[bool] = False
-    milliseconds: float = 0.0
-    note: int = 0
-    dies_after: int = 0
-
-    def decode(self, encoded: bytes) -> Decoded:
-        until = time.perf_counter() + self.milliseconds / 1000
-        while time.perf_counter() < until:  # a sleep ends late, and caches go cold meanwhile
-            pass
-        DECODED.append(1)
-        if 0 < self.dies_after < len(DECODED):
-            os.abort()
-        return OpenCVDecoder().decode(encoded)
-
-    def version(self) -> str:
-        return OpenCVDecoder().version()
-'''
 
 
 def served(tmp_path, *backends):
@@ -199,12 +164,8 @@ def test_an_endpoint_that_is_gone_fails_alone(tmp_path):
 @pytest.fixture
 def planted(tmp_path):
     """A folder with the experiment, and the environment in which its decoder is installed."""
-    site = tmp_path / "site"
-    site.mkdir()
-    (site / "planted.py").write_text(DECODER)
-    outside.installed(site, "alignkit-planted", {"planted": "planted:Planted"})
     (tmp_path / "planted.yaml").write_text(PLANTED.format(onnx=trained_model().onnx))
-    return tmp_path, os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
+    return tmp_path, environment_with_it(tmp_path)
 
 
 def command(*words: object) -> list[str]:

@@ -1,7 +1,6 @@
 """Whole scenarios: processes, endpoints, faults, Ctrl-C, and a stall that is planted in a decoder."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -22,12 +21,11 @@ from alignkit.serve.generated_load import WORKERS_OF_ENDPOINT, ScenarioLoad
 from alignkit.stored_file import file_sha256
 from alignkit.studies.bench.open_loop import open_loop
 from alignkit.workspace import Context, Workspace
-from tests import outside
 from tests.backends.model import trained_model
 from tests.endpoint.faulty import faulty
+from tests.planted_decoder import environment_with_it
 from tests.studies.bench.test_bench import children_of, served
 
-ROOT = Path(__file__).parents[3]
 SERVER = ScenarioLoad("server", 100.0, 500.0, min_seconds=1, min_queries=200)
 loadgen = pytest.mark.skipif(
     bool(extras.missing_library("mlperf_loadgen")), reason="needs the extra mlperf"
@@ -41,44 +39,6 @@ preprocess:
 models: [{{name: mine, onnx: {onnx}, preprocess: plain}}]
 evaluate: {{backends: [onnxruntime]}}
 """
-DECODER = '''\
-import os
-import threading
-import time
-from dataclasses import dataclass
-from typing import ClassVar
-
-from alignkit.decoders import Decoded
-from alignkit.decoders.opencv import OpenCVDecoder
-
-DECODED = []
-LOCK = threading.Lock()
-
-
-@dataclass(frozen=True, slots=True)
-class Planted:
-    """OpenCV; the image of a number stalls everybody for a second, or ends the process."""
-
-    orients: ClassVar[bool] = False
-    stalls: int = 0
-    dies: int = 0
-    hangs: int = 0
-
-    def decode(self, encoded: bytes) -> Decoded:
-        with LOCK:
-            DECODED.append(1)
-            number = len(DECODED)
-            if number == self.stalls:
-                time.sleep(1)
-            if number == self.dies:
-                os.abort()
-        if number == self.hangs:
-            threading.Event().wait()
-        return OpenCVDecoder().decode(encoded)
-
-    def version(self) -> str:
-        return OpenCVDecoder().version()
-'''
 
 
 def ran(experiment, tmp_path, load, cpus=1):
@@ -157,11 +117,7 @@ def test_a_live_endpoint_answers_loadgen_too(tmp_path):
 @pytest.fixture
 def planted(tmp_path):
     """Writes the experiment with a fault; its decoder is installed in the environment."""
-    site = tmp_path / "site"
-    site.mkdir()
-    (site / "planted.py").write_text(DECODER)
-    outside.installed(site, "alignkit-planted", {"planted": "planted:Planted"})
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
+    environment = environment_with_it(tmp_path)
 
     def write(fault):
         (tmp_path / "planted.yaml").write_text(
