@@ -12,6 +12,7 @@ from alignkit.compare.spatial_sums import Spatial, joined_spatial
 from alignkit.compare.stored_sums import StoredDiff, StoredSpatial
 from alignkit.isolation import Limits
 from alignkit.isolation.worker import Work
+from alignkit.lots import EachImageOnce, Lot
 from alignkit.preprocess import Preprocess, StageName
 from alignkit.record import Stored
 from alignkit.version import DIFFERENCE_LAYERS, code_version
@@ -29,7 +30,7 @@ def joined_lots(parts: Sequence[ComparedLot]) -> ComparedLot:
 
 
 @dataclass(frozen=True, slots=True)
-class CompareLots:
+class CompareLots(EachImageOnce):
     """The `LotWork` of a comparison of two paths."""
 
     work: Work[ComparedLot]
@@ -53,7 +54,7 @@ class CompareLots:
         """See `LotWork.images`."""
         return len(result[1])
 
-    def empty(self, begin: int) -> ComparedLot:  # noqa: ARG002 - rows know their images
+    def empty(self, lot: Lot) -> ComparedLot:  # noqa: ARG002 - rows know their images
         """See `LotWork.empty`."""
         return joined_lots(())
 

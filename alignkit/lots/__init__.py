@@ -22,7 +22,7 @@ IMAGES_A_LOT = 64 * IMAGES_A_TASK
 
 LotPart = TypeVar("LotPart")
 ImagesDone = Callable[[int], None]
-"""Function called with the number of images done since the last call."""
+"""Function called with the number of images done since the last call, see `LotWork.groups`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,11 @@ class Lot:
         """Read its images one by one, in the process that calls."""
         return encoded_images(self.samples, changed=self.changed)
 
+    def groups_of(self, size: int) -> list[int]:
+        """Cut its images into groups of a size; the last may be smaller."""
+        images = len(self.samples)
+        return [min(size, images - start) for start in range(0, images, size)]
+
 
 class LotWork(Protocol[LotPart]):
     """Work on lots, a pure function of a lot; can be pickled."""
@@ -70,16 +75,32 @@ class LotWork(Protocol[LotPart]):
         """Return everything but the images that a part depends on, as JSON."""
         ...
 
+    @property
+    def images_a_task(self) -> int:
+        """The images that a worker process is given at a time."""
+        ...
+
+    def encoded(self, lot: Lot) -> Iterator[Encoded]:
+        """Read the images of a lot, in the process that calls; each may come more than once."""
+        ...
+
+    def groups(self, lot: Lot) -> Sequence[int]:
+        """Count the images whose results are added together, group by group of `encoded`.
+
+        They decide the order of sums, and do not depend on the engine.
+        """
+        ...
+
     def images(self, result: Any) -> int:
         """Count the images of a result of ``work``."""
         ...
 
-    def empty(self, begin: int) -> LotPart:
-        """Return the part of no image, of a lot that begins at this place."""
+    def empty(self, lot: Lot) -> LotPart:
+        """Return the part of no image of a lot."""
         ...
 
     def add(self, part: LotPart, results: Sequence[Any]) -> LotPart:
-        """Add the results of one task to a part; return it."""
+        """Add the results of one group to a part, in the engine's process; return it."""
         ...
 
     def text(self, part: LotPart) -> str:
@@ -89,6 +110,21 @@ class LotWork(Protocol[LotPart]):
     def parsed(self, text: str) -> LotPart:
         """Return the part of a stored form; raises `ValueError` if it is none."""
         ...
+
+
+class EachImageOnce:
+    """Members of a `LotWork` that takes each image once, in tasks whose results it adds up."""
+
+    __slots__ = ()
+    images_a_task = IMAGES_A_TASK
+
+    def encoded(self, lot: Lot) -> Iterator[Encoded]:
+        """See `LotWork.encoded`."""
+        return lot.images()
+
+    def groups(self, lot: Lot) -> Sequence[int]:
+        """See `LotWork.groups`."""
+        return lot.groups_of(IMAGES_A_TASK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +225,7 @@ def lot_parts(
         assert store is not None
         if store.find(work, lot, samples.fingerprint) is not None:
             stored.add(number)
-            advance(len(lot.samples))
+            advance(sum(work.groups(lot)))
     lots = (lot_of(samples, number, changed) for number in numbers if number not in stored)
     made = engine.parts(work, lots, advance)
     ahead: dict[int, LotPart] = {}

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from alignkit.isolation import IMAGES_A_TASK
 from alignkit.isolation.worker import Encoded
 from alignkit.lots import DoneLot, ImagesDone, Lot, LotWork
 from alignkit.preprocess.image_taps import run_isolated
@@ -29,23 +28,27 @@ class LocalEngine:
         def images() -> Iterator[Encoded]:
             for lot in lots:
                 begun.append(lot)
-                yield from lot.images()
+                yield from work.encoded(lot)
 
         results = run_isolated(
-            work.work, work.paths, images(), processes=self.processes, limits=work.limits
+            work.work,
+            work.paths,
+            images(),
+            processes=self.processes,
+            limits=work.limits,
+            images_a_task=work.images_a_task,
         )
         for first in results:
             lot = begun.popleft()
-            part, done, held = work.empty(lot.begin), 0, [first]
+            part, held, groups = work.empty(lot), [first], deque(work.groups(lot))
             while True:
                 counted = sum(map(work.images, held))
                 # images of a task that killed its worker come one by one, and are added up as one
-                # task, in whose order float sums are rounded
-                if counted == min(IMAGES_A_TASK, len(lot.samples) - done):
+                # group, in whose order float sums are rounded
+                if counted == groups[0]:
                     part, held = work.add(part, held), []
-                    done += counted
-                    advance(counted)
-                    if done == len(lot.samples):
+                    advance(groups.popleft())
+                    if not groups:
                         break
                 held.append(next(results))
             yield DoneLot(lot, part)

@@ -133,7 +133,7 @@ class RemoteEngine:
                 done.add(lot.number)
                 while taken and taken[0].number in done:
                     done.remove(taken.pop(0).number)
-                advance(len(lot.samples))
+                advance(sum(work.groups(lot)))
                 yield DoneLot(lot, work.parsed(outcome), outcome)
             if self.cluster.workers():
                 seen = time.monotonic()

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from alignkit.compare.coverage_tally import CoverageTally
 from alignkit.compare.stored_sums import StoredDiff, StoredPlanes, StoredSpatial
 from alignkit.isolation import Limits
+from alignkit.lots import EachImageOnce, Lot
 from alignkit.preprocess import Preprocess, StageName
 from alignkit.preprocess.image_kinds import ImageKinds
 from alignkit.record import Count, CoverageDiff, NotDecoded, Stored
@@ -20,7 +21,7 @@ from alignkit.version import DIFFERENCE_LAYERS, code_version
 
 
 @dataclass(frozen=True, slots=True)
-class DiffLots:
+class DiffLots(EachImageOnce):
     """The `LotWork` of a diff."""
 
     work: DiffImages
@@ -51,9 +52,9 @@ class DiffLots:
         """See `LotWork.images`."""
         return len(result.facts)
 
-    def empty(self, begin: int) -> DiffTally:
+    def empty(self, lot: Lot) -> DiffTally:
         """See `LotWork.empty`."""
-        return DiffTally(self.work.paths, begin)
+        return DiffTally(self.work.paths, lot.begin)
 
     def add(self, part: DiffTally, results: Sequence[DiffPart]) -> DiffTally:
         """See `LotWork.add`."""
