@@ -166,6 +166,16 @@ class BackendError(AlignkitError):
     exit_code = ExitCode.CRASHED
 
 
+class EngineError(BackendError):
+    """Workers of an engine that are gone, so that no lot can be worked on."""
+
+
+class EngineMissing(EngineError, MissingDependency):  # noqa: N818 - as its second base
+    """An engine that cannot start or be reached, or a worker unlike this process."""
+
+    exit_code = ExitCode.MISSING
+
+
 class ConfigWarning(UserWarning):
     """A setting that had no effect or that the user should confirm; shown on stderr."""
 

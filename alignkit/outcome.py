@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
-from alignkit.errors import AlignkitError, RankError, WorkspaceError
+from alignkit.errors import AlignkitError, EngineError, RankError, WorkspaceError
 from alignkit.extras import missing_dependency
 from alignkit.workspace import WorkKind, content_key
 
@@ -75,13 +75,13 @@ Outcome: TypeAlias = Measured[_T] | Skipped | Failed
 def capture(work: Callable[[], _T]) -> Measured[_T] | Failed:
     """Run ``work`` and return its value, or the error that ended it.
 
-    Raise `WorkspaceError` and `RankError`: when nothing can be stored, or another process of the
-    group has ended, no other cell can succeed.
+    Raise `WorkspaceError`, `RankError` and `EngineError`: when nothing can be stored, or another
+    process of the group or an engine has ended, no other cell can succeed.
     """
     try:
         return Measured(work())
-    # before `AlignkitError`, of which both are kinds
-    except (WorkspaceError, RankError):
+    # before `AlignkitError`, of which all are kinds
+    except (WorkspaceError, RankError, EngineError):
         raise
     except AlignkitError as error:
         # no traceback: its message is written for the user

@@ -287,6 +287,9 @@ class Context:
     workspace: Workspace
     progress: Progress
     rank: Rank = ALONE
+    engine: Any = None
+    """The `alignkit.lots.LotEngine` of a cluster, a type that the ground cannot know; ``None`` for
+    the processes of this machine."""
 
 
 def _files(folder: Path) -> list[str]:

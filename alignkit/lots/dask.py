@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from alignkit.errors import AlignkitError, BackendError, MissingDependency
+from alignkit.errors import AlignkitError, EngineError, EngineMissing
 from alignkit.extras import require_libraries
 from alignkit.lots import Lot, LotWork
 from alignkit.lots.remote import LostLot, makers_of, worked
@@ -31,7 +31,7 @@ class DaskCluster:
     def workers(self) -> int:
         """See `Cluster.workers`."""
         if self._client.status not in ("running", "connecting"):
-            raise BackendError(
+            raise EngineError(
                 "dask: the scheduler is gone; run the same command again: with --reports it goes "
                 "on where it stopped"
             )
@@ -60,6 +60,13 @@ class DaskCluster:
             del self._futures[future.key]
             found.append((str(future.key), self._outcome(future)))
         return found
+
+    def cancel(self) -> None:
+        """See `Cluster.cancel`."""
+        left = list(self._futures.values())
+        self._futures.clear()
+        if left and self._client.status == "running":
+            self._client.cancel(left)
 
     def _outcome(self, future: Any) -> str | LostLot:
         if future.status in ("cancelled", "lost"):
@@ -90,7 +97,7 @@ def _interrupts_held() -> Iterator[None]:
 def open_dask(address: str, workers: int) -> Iterator[DaskCluster]:
     """Connect to a scheduler, or start one with so many workers if there is no address.
 
-    Raises `MissingDependency` if Dask is not installed, or no scheduler answers.
+    Raises `EngineMissing` if Dask is not installed, or no scheduler answers.
     """
     require_libraries("distributed")
     import dask
@@ -129,7 +136,7 @@ def open_dask(address: str, workers: int) -> Iterator[DaskCluster]:
         except (OSError, TimeoutError, ValueError, RuntimeError) as error:
             where = f"no scheduler answers at {address}" if address else "no scheduler starts here"
             first = (str(error) or type(error).__name__).splitlines()[0]
-            raise MissingDependency(f"--engine dask: {where}: {first}") from None
+            raise EngineMissing(f"--engine dask: {where}: {first}") from None
         try:
             yield DaskCluster(client)
         finally:

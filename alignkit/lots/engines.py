@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from alignkit.errors import ConfigError
-from alignkit.lots import LotEngine
+from alignkit.extras import require_libraries
+from alignkit.lots import DoneLot, ImagesDone, Lot, LotEngine, LotWork
 from alignkit.lots.local import LocalEngine
 from alignkit.lots.remote import RemoteEngine
 from alignkit.torch_settings import usable_cpus
@@ -71,6 +72,38 @@ class EngineOption:
 
             with open_ray(self.address, workers) as ray:
                 yield RemoteEngine(ray, processes)
+
+    @contextmanager
+    def when_used(self) -> Iterator[LotEngine | None]:
+        """Give an engine that starts with its first lot, so that stored work starts none.
+
+        ``None`` for the processes of this machine. Raises `MissingDependency` if it is not
+        installed; its use raises as `open` does.
+        """
+        if self.name == "local":
+            yield None
+            return
+        require_libraries(_LIBRARIES[self.name])
+        with ExitStack() as stack:
+            yield _LateEngine(self, stack)
+
+
+_LIBRARIES = {"dask": "distributed", "ray": "ray"}
+
+
+@dataclass(slots=True)
+class _LateEngine:
+    option: EngineOption
+    stack: ExitStack
+    engine: LotEngine | None = None
+
+    def parts(
+        self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone
+    ) -> Iterator[DoneLot]:
+        """See `LotEngine.parts`."""
+        if self.engine is None:
+            self.engine = self.stack.enter_context(self.option.open())
+        return self.engine.parts(work, lots, advance)
 
 
 LOCAL = EngineOption()

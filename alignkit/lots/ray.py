@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from alignkit.errors import AlignkitError, MissingDependency
+from alignkit.errors import AlignkitError, EngineMissing
 from alignkit.extras import require_libraries
 from alignkit.lots import Lot, LotWork
 from alignkit.lots.remote import LostLot, makers_of, worked
@@ -46,6 +46,12 @@ class RayCluster:
             del self._references[reference]
         return [(reference, self._outcome(reference)) for reference in ended]
 
+    def cancel(self) -> None:
+        """See `Cluster.cancel`."""
+        for reference in self._references:
+            self._ray.cancel(reference)
+        self._references.clear()
+
     def _outcome(self, reference: Any) -> str | LostLot:
         from ray.exceptions import RayError, RayTaskError
 
@@ -65,7 +71,7 @@ class RayCluster:
 def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
     """Connect to a cluster (``auto``, ``ray://…``), or start a head with so many CPUs here.
 
-    Raises `MissingDependency` if Ray is not installed, or no head answers or starts.
+    Raises `EngineMissing` if Ray is not installed, or no head answers or starts.
     """
     require_libraries("ray")
     # a busy machine takes longer than the 30 s that Ray gives its node; neither does it call home
@@ -91,7 +97,7 @@ def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
             ray.shutdown()
         where = f"no cluster answers at {address}" if address else "no head starts here"
         first = (str(error) or type(error).__name__).strip().splitlines()[0]
-        raise MissingDependency(f"--engine ray: {where}: {first}") from None
+        raise EngineMissing(f"--engine ray: {where}: {first}") from None
     try:
         yield RayCluster(ray)
     finally:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any, Protocol
 
-from alignkit.errors import BackendError, MissingDependency
+from alignkit.errors import EngineError, EngineMissing
 from alignkit.lots import DoneLot, ImagesDone, Lot, LotWork
 from alignkit.lots.local import LocalEngine
-from alignkit.version import PIXEL_LAYERS, __version__, code_version
+from alignkit.version import ALL_LAYERS, __version__, code_version
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Cluster(Protocol):
     def workers(self) -> int:
         """Count the lots that can run at a time now; 0 if no worker is left.
 
-        Raises `BackendError` if the cluster is gone.
+        Raises `EngineError` if the cluster is gone.
         """
         ...
 
@@ -59,17 +59,21 @@ class Cluster(Protocol):
         """
         ...
 
+    def cancel(self) -> None:
+        """Give up all lots that are not done, if there are any."""
+        ...
+
 
 def worked(work: LotWork[Any], lot: Lot, processes: int, makers: Sequence[str]) -> str:
     """Work on one lot in a worker of a cluster, in so many processes; return its part as text.
 
-    Raises `MissingDependency` if the worker has other libraries than the driver, whose ``makers``
+    Raises `EngineMissing` if the worker has other libraries than the driver, whose ``makers``
     are given.
     """
     own = makers_of(work)
     if tuple(makers) != own:
         there, here = next((a, b) for a, b in zip(own, makers, strict=True) if a != b)
-        raise MissingDependency(
+        raise EngineMissing(
             f"a worker has {there}, and this process has {here}; install the same in both"
         )
     (done,) = LocalEngine(processes).parts(work, iter([lot]), lambda _: None)
@@ -85,7 +89,7 @@ def makers_of(work: LotWork[Any]) -> tuple[str, ...]:
         if not path.missing()
         for stage, version in sorted(path.versions().items())
     ]
-    code = code_version((*PIXEL_LAYERS, "compare", "lots"))[:12]
+    code = code_version(ALL_LAYERS)[:12]
     libraries = [f"{name} {metadata.version(name)}" for name in ("numpy", "pillow")]
     own = [f"alignkit {__version__} of code {code}", *libraries, *missing, *stages]
     # as many where a path is missing, so that they can be compared one by one
@@ -106,6 +110,15 @@ class RemoteEngine:
         self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone
     ) -> Iterator[DoneLot]:
         """Work on the lots; see `LotEngine.parts`."""
+        try:
+            yield from self._parts(work, lots, advance)
+        finally:
+            # lots of a call that ended early must not be taken for those of the next one
+            self.cluster.cancel()
+
+    def _parts(
+        self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone
+    ) -> Iterator[DoneLot]:
         under_way: dict[Hashable, Lot] = {}
         tries: dict[int, int] = {}
         taken: list[Lot] = []
@@ -138,7 +151,7 @@ class RemoteEngine:
             if self.cluster.workers():
                 seen = time.monotonic()
             elif time.monotonic() - seen > WITHOUT_WORKER:
-                raise BackendError(
+                raise EngineError(
                     f"{self.cluster.name}: no worker for {WITHOUT_WORKER:g} s; start one, and run "
                     "the same command again: with --reports it goes on where it stopped"
                 )
@@ -146,7 +159,7 @@ class RemoteEngine:
     def _lost(self, lot: Lot, tries: int, outcome: LostLot) -> None:
         self.lost += 1
         if tries >= MOST_LOST:
-            raise BackendError(
+            raise EngineError(
                 f"{self.cluster.name}: {lot} lost its worker {tries} times ({outcome.reason}); "
                 f"the first of its images is {lot.samples.ids[0]}. Run the same command again: "
                 "with --reports it goes on where it stopped"

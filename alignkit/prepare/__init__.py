@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from alignkit.decoders import DecodeOutcome
 from alignkit.errors import MissingDependency, NothingCompared, WorkspaceError
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from alignkit.arrays import Batch, Pixels
+    from alignkit.lots import LotEngine
     from alignkit.preprocess.geometry import Geometry
     from alignkit.preprocess.image_taps import FinalPixels
 
@@ -40,6 +41,8 @@ _STEP = 16
 _PIXELS = "pixels.npy"
 OUTCOMES = "outcomes.json"
 """The file that `stored_rows` reads."""
+PreparedImage: TypeAlias = "tuple[list[Any], Pixels | None]"
+"""The `facts_of` an image, and its pixels if it has any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,21 +201,30 @@ def prepare(
     *,
     split: str,
     threads: int | None = None,
+    engine: LotEngine | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Prepared:
     """Decode and resize every sample, or read the stored pixels.
 
     ``threads`` are worker processes, by default one for each CPU this process may use; the result
-    does not depend on them. ``progress`` is called with (done, total). Raises `NothingCompared` if
-    no image has pixels, `MissingDependency` if the path cannot run here, `ChangedImage` if a file
-    changed since it was listed.
+    does not depend on them, nor on an ``engine`` whose workers prepare lots and that goes on with
+    those of a command that was killed. ``progress`` is called with (done, total). Raises
+    `NothingCompared` if no image has pixels, `MissingDependency` if the path cannot run here,
+    `ChangedImage` if a file changed since it was listed, and as `LotEngine.parts` does.
     """
     import numpy as np
 
     def fill(folder: Path) -> dict[str, str]:
         if reason := preprocess.missing():
             raise MissingDependency(f"preprocess.{preprocess.name}: {reason}")
-        return _fill(folder, samples, preprocess, threads, progress)
+        if engine is None:
+            return _fill(folder, samples, preprocess, _here(samples, preprocess, threads), progress)
+        from alignkit.prepare.prepare_lots import by_workers
+
+        unfinished = workspace.unfinished(work.kind, work.key)
+        with workspace.lock(unfinished):
+            images = by_workers(samples, preprocess, unfinished, engine)
+            return _fill(folder, samples, preprocess, images, progress)
 
     work = Preparation(preprocess, split, samples.fingerprint)
     keep = partial(workspace.keep, work.kind, work.parts, work.label, fill, images=len(samples))
@@ -227,7 +239,7 @@ def prepare(
 
 
 def _outcomes(folder: Path, ids: Sequence[str]) -> tuple[list[Any], str]:
-    """Read the entry of each sample, as `_entry` makes it, and the hash of all."""
+    """Read the entry of each sample, as `_fill` makes it, and the hash of all."""
     stored = json.loads((folder / OUTCOMES).read_text())
     if [each[0] for each in stored] != [*ids]:
         raise DamagedError("it holds other samples")
@@ -255,24 +267,29 @@ def stored_rows(folder: Path) -> dict[str, int]:
     return {each[0]: each[3] for each in stored}
 
 
+def _here(samples: Samples, preprocess: Preprocess, threads: int | None) -> Iterator[PreparedImage]:
+    from alignkit.preprocess.image_taps import encoded_images, take_pixels
+
+    # in worker processes: an image may crash a decoder
+    for (found,) in take_pixels([preprocess], encoded_images(samples), processes=threads):
+        yield facts_of(found), found.pixels
+
+
 def _fill(
     folder: Path,
     samples: Samples,
     preprocess: Preprocess,
-    threads: int | None,
+    images: Iterable[PreparedImage],
     progress: Callable[[int, int], None] | None,
 ) -> dict[str, str]:
     """Fill a folder; return the SHA-256 of its files that are known already."""
-    from alignkit.preprocess.image_taps import encoded_images, take_pixels
-
     total = len(samples)
     outcomes: list[list[Any]] = []
-    # in worker processes: an image may crash a decoder
-    taken = take_pixels([preprocess], encoded_images(samples), processes=threads)
     with PixelFile(folder / _PIXELS, preprocess.size, total, varies=preprocess.varies) as file:
-        for name, (found,) in zip(samples.ids, taken, strict=True):
-            row = -1 if found.pixels is None else file.append(found.pixels)
-            outcomes.append(_entry(name, found, row))
+        for name, (facts, pixels) in zip(samples.ids, images, strict=True):
+            row = -1 if pixels is None else file.append(pixels)
+            outcome, reason, source, size = facts
+            outcomes.append([name, outcome, reason, row, source, size])
             if progress and (len(outcomes) % _STEP == 0 or len(outcomes) == total):
                 progress(len(outcomes), total)
     if not outcomes:
@@ -287,12 +304,14 @@ def _fill(
     return {_PIXELS: file.sha256} if file.sha256 else {}
 
 
-def _entry(name: str, found: FinalPixels, row: int) -> list[Any]:
-    """Return a sample's line of `OUTCOMES`: outcome, row in the pixels, source, size."""
+def facts_of(found: FinalPixels) -> list[Any]:
+    """Return what is kept of an image beside its pixels, as JSON.
+
+    Its outcome, the reason, the source and, last, its height and width; -1 without pixels.
+    """
     # every library reads its own header: the size of the source is that of the decoded pixels
     size = (-1, -1) if found.pixels is None else found.pixels.shape[:2]
-    source = found.source or (-1, -1, -1)
-    return [name, found.outcome, found.reason, row, source, size]
+    return [found.outcome, found.reason, found.source or (-1, -1, -1), size]
 
 
 def prepare_one(

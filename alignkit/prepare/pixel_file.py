@@ -26,6 +26,7 @@ class PixelFile:
     def __init__(
         self, path: Path, size: tuple[int, int], expected: int, *, varies: bool = False
     ) -> None:
+        self.path = path
         self.rows = 0
         """Images written so far."""
         self.sha256 = ""
@@ -84,8 +85,15 @@ class PixelFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._file.close()
+
+    def close(self) -> None:
+        """Complete the file."""
         with self._file:
-            if kind is not None or self._dtype is None:
+            if self._dtype is None:
                 return
             if self.rows == self._expected:
                 self.sha256 = self._hash.hexdigest()

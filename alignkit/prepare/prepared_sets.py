@@ -87,5 +87,12 @@ def _prepare(
     with context.progress.stage("prepare", len(samples), title) as stage:
         report = advancing(stage)
         return capture(
-            lambda: prepare(samples, preprocess, context.workspace, split=split, progress=report)
+            lambda: prepare(
+                samples,
+                preprocess,
+                context.workspace,
+                split=split,
+                engine=context.engine,
+                progress=report,
+            )
         )

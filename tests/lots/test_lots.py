@@ -2,7 +2,7 @@
 
 import os
 import signal
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -200,13 +200,12 @@ class Threads:
         if self.lose:
             self.lose -= 1
             return [(handle, LostLot("it was killed"))]
-        found = []
-        thread = threading.Thread(
-            target=lambda: found.append(worked(work, lot, processes, makers_of(work)))
-        )
-        thread.start()
-        thread.join()
-        return [(handle, found[0])]
+        with ThreadPoolExecutor(1) as pool:
+            text = pool.submit(worked, work, lot, processes, makers_of(work)).result()
+        return [(handle, text)]
+
+    def cancel(self):
+        self.under_way.clear()
 
 
 def test_lots_that_are_done_out_of_order_or_lost_give_the_same_parts(expected, caplog):
