@@ -184,7 +184,7 @@ def rate_words(rate: Estimate) -> str:
     least = "≥ " if rate.reason == OPEN_END else ""
     ends = ""
     if rate.low is not None and rate.high is not None:
-        ends = f" ({significant(rate.low)}–{significant(rate.high)})"
+        ends = f" ({significant(rate.low)}{DASH}{significant(rate.high)})"
     return f"{least}{significant(rate.value)}{ends}"
 
 

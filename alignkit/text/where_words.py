@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from alignkit.record import SpatialFacts
 from alignkit.record.spatial_facts import DisplacementFacts, MechanismName, ShownBy
 from alignkit.record.stored import Estimate
-from alignkit.text.numbers import count, grouped, listed, percent, plain, signed, written
+from alignkit.text.numbers import DASH, count, grouped, listed, percent, plain, signed, written
 
 _SOMETHING = 0.01
 """Share of the difference below which scale and shift are called none, with their bounds."""
@@ -114,7 +114,7 @@ def _moves(found: DisplacementFacts) -> bool:
 
 def _range(estimate: Estimate, decimals: int, *, sign: bool = False) -> str:
     if estimate.value is None or estimate.high is None:
-        return "–"
+        return DASH
     form = signed if sign else (lambda value, digits: written(value, f".{digits}f"))
     return f"{form(estimate.value, decimals)} ± {plain(estimate.high - estimate.value, decimals)}"
 

@@ -22,7 +22,7 @@ from alignkit.record.study_documents import Bisection, LayerDrift
 from alignkit.studies.bisect.layer_graph import Activations, Layer, Values
 from alignkit.studies.bisect.layer_sides import ONNXSide, TorchSide
 from alignkit.text import columns
-from alignkit.text.numbers import count, significant
+from alignkit.text.numbers import DASH, count, significant
 
 _HEAD = ("", "layer", "operator", "shape", "max |Δ|", "mean |Δ|", "relative", "alone", "non-finite")
 _ZERO = "the reference is zero everywhere: nothing to relate to"
@@ -169,7 +169,7 @@ def as_text(found: Bisection) -> str:
 
 def _row(each: LayerDrift) -> tuple[str, ...]:
     def number(value: float | None) -> str:
-        return "–" if value is None else significant(value)
+        return DASH if value is None else significant(value)
 
     return (
         ">" if each.exceeds_tolerance else "",
