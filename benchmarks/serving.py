@@ -345,7 +345,10 @@ def main() -> None:
     agreed = (f"{len(pairs) - len(wrong)} of {len(pairs)} figures (mean, percentiles, requests/s, "
               "gain, and the ends of their intervals) equal those that pandas and SciPy compute "
               "from the raw log.")  # fmt: skip
-    text = "\n\n".join([service_table(record), f"{machine_in_words(state)}. {agreed}", by_wrk])
+    timed = Load(CLIENTS, given.requests)
+    rounds = f"{timed.rounds} rounds of {timed.each_round} requests"
+    facts = f"{machine_in_words(state)}; {rounds}. {agreed}"
+    text = "\n\n".join([service_table(record), facts, by_wrk])
     print(text)
     for name, told, ours in wrong:
         print(f"{name}: {told} in the bench, {ours} from the log", file=sys.stderr)

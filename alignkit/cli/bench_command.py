@@ -35,7 +35,7 @@ from alignkit.cli.bench_scenario import (
 from alignkit.errors import ConfigError, ExitCode
 from alignkit.stored_file import output_paths
 
-_CLIENTS, _ROUNDS = "1,5,10", 9
+_CLIENTS, _ROUNDS = "1,5,10", 12
 
 
 def bench(

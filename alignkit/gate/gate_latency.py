@@ -3,7 +3,7 @@
 All sides take turns, round by round, on the same images and in one thread, so that a slowdown of
 the machine slows all of them. A side is compared with the reference within each round. The value
 is the median over rounds; its interval is that of the sign test: the median lies between the
-second least and the second greatest of nine rounds with 96 % confidence, whatever the distribution
+third least and the third greatest of twelve rounds with 96 % confidence, whatever the distribution
 of the noise (David and Nagaraja, Order Statistics, 7.1). A first round warms up and is not counted.
 """
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from alignkit.errors import ConfigError
 from alignkit.plan.plan_keys import keyed_plan
 from alignkit.serve.cpu_use import chosen_cpus
-from alignkit.serve.rounds import ROUNDS, Load, time_options
+from alignkit.serve.rounds import Load, time_options
 from alignkit.serve.served_facts import served_facts
 from alignkit.serve.serving_options import chosen_evaluations, ready_options
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from alignkit.plan import Plan
     from alignkit.record.bench_facts import ServingOption
     from alignkit.workspace import Context, Workspace
-
-GROWTH_ROUNDS = 12
-"""Rounds, each half of which tells a slope of memory: see `alignkit.serve.memory_growth`."""
 
 
 def measure_served(experiment: Experiment, context: Context) -> tuple[ServingOption, ...]:
@@ -74,10 +71,5 @@ def _narrowed(plan: Plan, rules: Sequence[Rule]) -> Plan:
 
 def load_of(gate: Gate) -> Load:
     """Return the load that all rules of a gate need together."""
-    rules = gate.of_options
-    growth = any(rule.measured.kind == "growth" for rule in rules)
-    return Load(
-        clients=tuple(sorted({rule.load for rule in rules})),
-        requests=gate.bench.requests,
-        rounds=GROWTH_ROUNDS if growth else ROUNDS,
-    )
+    clients = tuple(sorted({rule.load for rule in gate.of_options}))
+    return Load(clients, gate.bench.requests)

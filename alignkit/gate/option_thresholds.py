@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from alignkit.experiment.rule_option import USUAL_BUDGET
 from alignkit.gate.gate_headroom import headroom_facts
-from alignkit.gate.gate_served import GROWTH_ROUNDS
 from alignkit.gate.gate_thresholds import SLACK, Proposal, rounded_up
 from alignkit.judge.observe_options import headroom_bounds, paired_ratio
 from alignkit.plan.plan_keys import keyed_plan
@@ -37,7 +36,7 @@ def propose_speed(experiment: Experiment, context: Context) -> list[Proposal]:
     machine. Raises as `alignkit.gate.gate_served.measure_served` does.
     """
     bench = experiment.gate.bench
-    load = Load((_CLIENTS,), bench.requests, GROWTH_ROUNDS)
+    load = Load((_CLIENTS,), bench.requests)
     cpus = chosen_cpus(bench.cpus, "gate.bench.cpus:")
     options, _ = ready_options(keyed_plan(experiment, context.workspace), context, load.batch)
     references = [each for each in options if each.reference]

@@ -19,7 +19,7 @@ preprocess:
     (("--clients", "1,none"), "--clients none: give whole numbers above 0, for example 1,5,10"),
     (("--clients", "0"), "--clients 0: give whole numbers above 0"),
     (("--clients", ","), "give whole numbers above 0"),
-    (("--requests", "20"), "a round has 3, too few for 10 clients; give at least 90"),
+    (("--requests", "20"), "a round has 2, too few for 10 clients; give at least 120"),
     (("--cpus", "9999"), "--cpus 9999: this process may use"),
     (("--cell", "opencv/*/toch/*"), "--cell opencv/*/toch/*: no such cell"),
     (("--out", "xml=x"), "no kind 'xml'"),

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from alignkit.experiment import load_experiment
-from alignkit.gate.gate_served import GROWTH_ROUNDS, load_of, require_options
+from alignkit.gate.gate_served import load_of, require_options
 from alignkit.serve.rounds import ROUNDS
 from alignkit.workspace import Workspace
 from tests.backends.model import trained_model
@@ -62,8 +62,6 @@ def test_all_rules_share_a_load(tmp_path):
     speed = "{metric: throughput.ratio, fail: 0.9, clients: %d}"
     load = load_of(small(tmp_path, speed % 5, speed % 2).gate)
     assert (load.clients, load.requests, load.rounds) == ((2, 5), 1000, ROUNDS)
-    growth = "{metric: memory.growth, fail: 1}"
-    assert load_of(small(tmp_path, speed % 5, growth).gate).rounds == GROWTH_ROUNDS
 
 
 def test_a_rule_about_the_reference_alone_is_refused_before_any_work(tmp_path):

@@ -16,7 +16,13 @@ from alignkit.report.bench.frontier_view import _churn_marks, frontier_plot
 from alignkit.report.bench.headline import cautions, fastest_words, shown_churn
 from alignkit.report.bench.published_service import PUBLISHED_ROWS
 from alignkit.report.bench.stage_bars import stage_plot
-from alignkit.text.bench_words import BenchWords, bounded, gain_words, loads_by_clients
+from alignkit.text.bench_words import (
+    BenchWords,
+    bounded,
+    gain_words,
+    growth_cells,
+    loads_by_clients,
+)
 from tests.report.bench_records import rich_bench
 from tests.report.gold import compare_gold
 from tests.report.test_report import elements, parse, text_of
@@ -87,6 +93,7 @@ def test_the_tables_have_every_number_of_every_option(page):
             figures = [load.throughput, load.tp50_ms, load.tp90_ms, load.tp99_ms]
             assert all(bounded(each) in text for each in figures)
             assert load.gain is None or gain_words(load.gain) in text
+        assert all(each in text for each in growth_cells(option.growth)[:1])
         assert shown_churn(option).replace("\N{NO-BREAK SPACE}", " ") in text
     for option in RICH.options[len(TIMED) :]:
         assert option.reason in text

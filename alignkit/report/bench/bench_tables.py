@@ -17,6 +17,7 @@ from alignkit.text.bench_words import (
     bounded,
     clients_words,
     gain_words,
+    growth_cells,
     listed_rounds,
     machine_words,
     price_words,
@@ -41,6 +42,7 @@ def service_table(loads: TimedLoads, words: BenchWords) -> Table:
             *(_bounded(each, notes) for each in (load.tp50_ms, load.tp90_ms, load.tp99_ms)),
             notes.number(load.cpu_ms, three_digits, "an endpoint computes, in another process"),
             _memory(option, notes),
+            _growth(option, notes),
         )
         for option, load in loads
     ]
@@ -48,9 +50,10 @@ def service_table(loads: TimedLoads, words: BenchWords) -> Table:
         Group("", 1),
         Group("throughput", 2),
         Group("milliseconds of a request", len(_LATENCY)),
-        Group("resources", 2),
+        Group("resources", 3),
     )
-    measured = numbers("Requests/s", "Gain", *_LATENCY, "CPU ms an image", "Peak memory")
+    resources = ("CPU ms an image", "Peak memory", "Growth a round")
+    measured = numbers("Requests/s", "Gain", *_LATENCY, *resources)
     caption = f"Service, {clients_words(loads[0][1].clients)}: {listed_rounds(loads)}"
     return Table.of(caption, ("Option", *measured), rows, groups, notes=notes)
 
@@ -180,8 +183,23 @@ def _gain(load: ServedLoad, notes: Notes) -> Shown:
 
 
 def _memory(option: ServingOption, notes: Notes) -> Shown:
+    return notes.number(option.peak_bytes, megabytes, _untold(option))
+
+
+def _untold(option: ServingOption) -> str:
     reason = "of an endpoint's process" if option.live else "the system does not tell it"
-    return notes.number(option.peak_bytes, megabytes, f"not known: {reason}")
+    return f"not known: {reason}"
+
+
+def _growth(option: ServingOption, notes: Notes) -> Shown:
+    """Return the slope of the memory over rounds; a note says whether it is a leak, and why."""
+    growth = option.growth
+    if growth is None:
+        control = "the others are compared with the reference's growth"
+        return notes.missing(control if option.reference else _untold(option))
+    slope, leak = growth_cells(growth)
+    tag = "leak" if growth.leak else ""
+    return Shown(slope, mark=notes.mark(f"leak {leak}: {growth.reason}"), tag=tag)
 
 
 def _drifted(option: ServingOption, notes: Notes, text: str) -> Shown:

@@ -16,6 +16,7 @@ from alignkit.text.bench_words import (
     bounded,
     churn_words,
     gain_words,
+    growth_cells,
     loads_by_clients,
     machine_words,
     price_words,
@@ -31,6 +32,7 @@ gain: requests/s over those of the reference in the same round, minus 1
 resize: everything from the orientation to the tensor; wait: until the model's one instance is free
 frontier: nothing is better in requests/s and in churn; dominated: shown to be worse in the one in
 brackets, and no better in the other; not separable: worse by its values, and not shown to be
+leak: memory grows steadily over the rounds, and by more than that of the reference
 """
 _SPEED = ("", "requests/s", "gain", "mean", "TP50", "TP90", "TP99", "machine")
 
@@ -116,7 +118,8 @@ def _prices(shown: TimedLoads, words: BenchWords) -> list[str]:
 
 def _stages(options: Sequence[ServingOption], words: BenchWords) -> str:
     """Show mean times of the stages, CPU time and memory."""
-    rows = [("mean ms a request", "clients", *STAGES_SERVED, "CPU ms an image", "peak memory")]
+    heads = ("mean ms a request", "clients", *STAGES_SERVED, "CPU ms an image", "peak memory")
+    rows = [(*heads, "growth a round", "leak")]
     for each in options:
         for load in each.loads:
             stages = (load.stages_ms.get(stage) for stage in STAGES_SERVED)
@@ -127,6 +130,7 @@ def _stages(options: Sequence[ServingOption], words: BenchWords) -> str:
                     *(DASH if value is None else three_digits(value) for value in stages),
                     DASH if load.cpu_ms is None else three_digits(load.cpu_ms),
                     DASH if each.peak_bytes is None else megabytes(each.peak_bytes),
+                    *growth_cells(each.growth),
                 )
             )
     return columns(rows, indent="  ")

@@ -14,6 +14,7 @@ from alignkit.record.bench_facts import (
     ServedLoad,
     ServingOption,
 )
+from alignkit.record.memory_facts import MemoryGrowth
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.studies.bench.bench_text import bench_text
 from alignkit.task_facts import MetricFacts, TaskFacts
@@ -47,8 +48,12 @@ DRIFT = ServedDrift(
     images=1000, churn=Estimate(0.02, 0.012, 0.03), metric="recall.macro",
     change=Estimate(-0.004, -0.01, 0.002),
 )  # fmt: skip
+SLOPE = Estimate(1e6, 0.5e6, 1.2e6)
+GROWTH = MemoryGrowth(
+    held=(1, 2), slope=SLOPE, halves=(SLOPE, SLOPE), floor=9e4, leak=True, reason="steady"
+)
 INT8 = option(
-    "onnxruntime", "int8", drift=DRIFT,
+    "onnxruntime", "int8", drift=DRIFT, growth=GROWTH,
     loads=(load(Estimate(0.5, 0.4, 0.6), FASTER, "other programs took 9 % of the CPU time", 187),),
 )  # fmt: skip
 ABSENT = option("tensorrt", "fp16", state="skipped", reason="no NVIDIA GPU", drift_reason="no GPU")
@@ -88,7 +93,8 @@ def test_speed_drift_and_price_stand_beside_one_another():
         "−0.40 [−1.00, +0.20]",
         "frontier, contended",
     ]
-    assert stages[1:] == ["5", "10", "2.25", "8", "19.8", "30.5", "–"]
+    growth = ["+1.00 MB [+0.50, +1.20]", "leak"]
+    assert stages[1:] == ["5", "10", "2.25", "8", "19.8", "30.5", "–", *growth]
     first, own, _ = cells(lines, "opencv ▸ torch fp32", 3)
     assert first[1:3] == ["125 [123, 128]", "reference"]
     assert own[1:] == ["0 by definition", "–", "frontier"]

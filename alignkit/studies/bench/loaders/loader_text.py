@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from alignkit.record import Estimate
 from alignkit.record.loader_facts import LargestBatch, LoaderMemory, LoaderRecord, TimedLoader
 from alignkit.text import columns
-from alignkit.text.bench_words import bounded, gain_words, machine_words
+from alignkit.text.bench_words import bounded, gain_words, growth_cells, growth_words, machine_words
 from alignkit.text.names import Names, quick_words, surrogate_lines
 from alignkit.text.numbers import (
     DASH,
@@ -16,11 +15,8 @@ from alignkit.text.numbers import (
     megabytes,
     percent,
     plain,
-    signed,
     significant,
 )
-
-_MEGABYTE = 10**6
 
 
 def loader_text(record: LoaderRecord, folder: Path) -> str:
@@ -117,20 +113,19 @@ def _memory(timed: _Timed, record: LoaderRecord) -> list[str]:
         if memory is None:
             rows.append((title, *[DASH] * 4, f"{DASH} ({each.memory_reason})"))
             continue
-        growth = memory.growth
-        shown = {True: "leak", False: "none shown", None: DASH}[growth.leak]
+        slope, leak = growth_cells(memory.growth)
         rows.append(
             (
                 title,
                 megabytes(memory.rest),
                 f"{megabytes(memory.peak)} ({_above(memory)})",
                 megabytes(memory.planned),
-                _growth(growth.slope),
-                f"{shown}: {growth.reason}",
+                slope,
+                f"{leak}: {memory.growth.reason}",
             )
         )
     if record.control is not None:
-        control = _growth(record.control.slope)
+        control = growth_words(record.control.slope)
         reasons.append(f"  a process that reads the files and keeps nothing grows by {control}")
     return [columns(rows, indent="  "), *reasons]
 
@@ -138,15 +133,6 @@ def _memory(timed: _Timed, record: LoaderRecord) -> list[str]:
 def _above(memory: LoaderMemory) -> str:
     above = memory.peak - memory.rest
     return f"+{megabytes(above)}" if above >= 0 else DASH
-
-
-def _growth(slope: Estimate) -> str:
-    if slope.value is None:
-        return f"{DASH} ({slope.reason})"
-    ends = ""
-    if slope.low is not None and slope.high is not None:
-        ends = f" [{signed(slope.low / _MEGABYTE, 2)}, {signed(slope.high / _MEGABYTE, 2)}]"
-    return f"{signed(slope.value / _MEGABYTE, 2)} MB{ends}"
 
 
 def _largest(timed: _Timed) -> list[str]:
