@@ -46,25 +46,33 @@ POINTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, MOST_FACTOR)
 
 _Served: TypeAlias = Mapping[str, Mapping[int, Cell]]
 """Path → seed → its cell in the row's runtime."""
+CheckedPairs: TypeAlias = Mapping[int, Mapping[str, CheckedLine | str]]
+"""Seed → path → its network run on the way there; a reason where that is impossible."""
 
 
 def pair_passes(row: StoredRow) -> int:
-    """Count the passes of networks with which `pixel_tolerances` checks a row."""
+    """Count the passes of networks with which `checked_pairs` checks a row."""
     return len(CHECK_AT) * sum(len(cells) for cells in row.served.values())
 
 
-def pixel_tolerances(
-    row: StoredRow, budget: float, models: LineModels | None, advance: Callable[[int], None]
-) -> tuple[PixelTolerance, ...]:
-    """Draw the curve of each other path in the row's runtime; check it if ``models`` are given.
+def checked_pairs(
+    row: StoredRow, models: LineModels | None, advance: Callable[[int], None]
+) -> CheckedPairs:
+    """Run each seed's network between the row's path and each other one, for any budget.
 
     ``advance`` is called with the passes of the networks that are done.
     """
+    return {seed: _seed_checked(models, row, seed, row.served, advance) for seed in row.homes}
+
+
+def pixel_tolerances(
+    row: StoredRow, budget: float, models: LineModels | None, checked: CheckedPairs
+) -> tuple[PixelTolerance, ...]:
+    """Draw the curve of each other path in the row's runtime; check it if ``models`` are given."""
     served = row.served
     curves: dict[str, list[SeedCurve]] = {name: [] for name in served}
     reasons: dict[str, str] = {}
     for seed in row.homes:
-        checked = _seed_checked(models, row, seed, served, advance)
         for name, cells in served.items():
             if seed not in cells:
                 continue
@@ -74,7 +82,7 @@ def pixel_tolerances(
                 reasons[name] = str(error)
             else:
                 names = row.record.task.matrices
-                curves[name].append(curve(seed, home, other, budget, checked[name], names))
+                curves[name].append(curve(seed, home, other, budget, checked[seed][name], names))
     return tuple(_joined(row, name, curves[name], reasons.get(name, ""), models) for name in served)
 
 

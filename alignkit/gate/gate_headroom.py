@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.errors import NothingCompared
-from alignkit.findings.line_models import LineModels, line_models
-from alignkit.findings.pixel_curves import pair_passes, pixel_tolerances
-from alignkit.findings.stored_row import StoredRow, stored_rows
+from alignkit.findings.line_models import line_models
+from alignkit.findings.pixel_curves import checked_pairs, pair_passes, pixel_tolerances
+from alignkit.findings.stored_row import stored_rows
 from alignkit.record import HeadroomFacts, RunRecord
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
-    from alignkit.progress import Progress
+    from alignkit.record.tolerance_facts import PixelTolerance
     from alignkit.workspace import Context
 
 
@@ -40,14 +40,12 @@ def headroom_facts(
     except NothingCompared as error:
         return tuple(HeadroomFacts(budget=each, reason=str(error)) for each in budgets)
     models = line_models(run, record, context.progress)
-    return tuple(_of_budget(rows, each, models, context.progress) for each in budgets)
-
-
-def _of_budget(
-    rows: tuple[StoredRow, ...], budget: float, models: LineModels, progress: Progress
-) -> HeadroomFacts:
-    """Draw the curves for one budget."""
     passes = sum(map(pair_passes, rows))
-    with progress.stage("headroom", passes, "passes of a network") as stage:
-        found = [pixel_tolerances(row, budget, models, stage.advance) for row in rows]
-    return HeadroomFacts(budget=budget, pixels=tuple(each for some in found for each in some))
+    with context.progress.stage("headroom", passes, "passes of a network") as stage:
+        checked = [checked_pairs(row, models, stage.advance) for row in rows]
+
+    def drawn(budget: float) -> Iterator[PixelTolerance]:
+        for row, own in zip(rows, checked, strict=True):
+            yield from pixel_tolerances(row, budget, models, own)
+
+    return tuple(HeadroomFacts(budget=each, pixels=tuple(drawn(each))) for each in budgets)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from alignkit.findings.line_models import LineModels, line_models
-from alignkit.findings.pixel_curves import pair_passes, pixel_tolerances
+from alignkit.findings.pixel_curves import checked_pairs, pair_passes, pixel_tolerances
 from alignkit.findings.stored_row import StoredRow, stored_rows
 from alignkit.machine import cpu_name
 from alignkit.progress import NoProgress, Progress
@@ -54,7 +54,9 @@ def tolerance(
     shown = progress if passes else NoProgress()
     with shown.stage("tolerance", passes, f"{record.name}, passes of a network") as stage:
         for each in rows:
-            pixels += pixel_tolerances(each, budget, models, stage.advance)
+            pixels += pixel_tolerances(
+                each, budget, models, checked_pairs(each, models, stage.advance)
+            )
             if lone is not None:
                 stages += stage_tolerances(each, budget, lone, stage.advance)
             named += exchange(each, budget, lone, stage.advance)
