@@ -65,7 +65,7 @@ def record_baseline(
         approved=approved,
         keep=golden,
         samples=judged_images(experiment, record) if record else None,
-        context=context,
+        progress=context.progress,
     ).as_baseline()
     if not any(line.sha256 for line in now.lines.values()):
         first = next(iter(now.lines.values()), None)
