@@ -54,6 +54,8 @@ class DaskCluster:
             wait(list(self._futures.values()), seconds, return_when="FIRST_COMPLETED")
         except TimeoutError:
             return ()
+        except distributed.CancelledError:  # some of them: a lost lot each, see below
+            pass
         ended = [future for future in self._futures.values() if future.status != "pending"]
         found: list[tuple[Hashable, str | LostLot]] = []
         for future in ended:
