@@ -76,7 +76,7 @@ def worked(work: LotWork[Any], lot: Lot, processes: int, makers: Sequence[str]) 
         raise EngineMissing(
             f"a worker has {there}, and this process has {here}; install the same in both"
         )
-    (done,) = LocalEngine(processes).parts(work, iter([lot]), lambda _: None)
+    (done,) = LocalEngine(processes, keep=True).parts(work, iter([lot]), lambda _: None)
     return work.text(done.part)
 
 
