@@ -24,6 +24,9 @@ MOST_LOST = 3
 """Workers that a lot may lose before the command ends."""
 UNDER_WAY = 3
 """Lots handed out for each worker, so that none waits for the driver."""
+SILENT = 60.0
+"""Seconds without a sign of life after which a worker counts as lost. Workers give one every few
+seconds, whatever they work on."""
 WITHOUT_WORKER = 120.0
 """Seconds after which a cluster without any worker ends the command."""
 _TICK = 5.0
@@ -55,7 +58,8 @@ class Cluster(Protocol):
     def wait(self, seconds: float) -> Sequence[tuple[Hashable, str | LostLot]]:
         """Return the handles that are done, with the texts of their parts, in any order.
 
-        None if that takes more than ``seconds``. Raises the exceptions of the work.
+        None if that takes more than ``seconds``. Raises the exceptions of the work, and
+        `EngineError` if the cluster is gone.
         """
         ...
 

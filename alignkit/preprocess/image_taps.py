@@ -59,8 +59,8 @@ def run_isolated(
     """Yield the results of ``work`` on a few images at a time, in the order of the images.
 
     ``processes`` are by default the CPUs this process may use; results do not depend on them.
-    ``keep``: see `Isolation.run`. Raise `BackendError` if a path crashes or hangs on a harmless image, or, unless the limits are
-    ``lossy``, if an image needs more memory than is available.
+    ``keep``: see `Isolation.run`. Raise `BackendError` if a path crashes or hangs on a harmless
+    image, or, unless the limits are ``lossy``, if an image needs more memory than is available.
     """
     plugins = [plugin for path in paths for plugin in path.plugins()]
     gpu = any(plugin.gpu for plugin in plugins)

@@ -220,8 +220,8 @@ def test_no_process_is_left_behind():
     assert {state_of(pid) for pid in (worker, zygote)} <= {"gone", "Z"}
 
 
-def kept(isolation, work=Pids()):
-    return list(isolation.run(work, images(1), processes=1, keep=True))
+def kept(isolation, work=None):
+    return list(isolation.run(work or Pids(), images(1), processes=1, keep=True))
 
 
 def test_kept_workers_serve_the_same_work_again_and_no_other():
