@@ -112,6 +112,9 @@ class Done:
     def wait(self, seconds: float) -> Sequence[tuple[Hashable, str | LostLot]]:  # noqa: ARG002
         return [(self.handles.pop(), self.text)]
 
+    def cancel(self) -> None:
+        self.handles.clear()
+
 
 def summed(samples: Samples, engine: LotEngine, store: KeptLots | None = None) -> DiffTally:
     """Add up all lots, as the command does."""

@@ -71,6 +71,9 @@ class GoldenStore:
             raise _damaged(path, "it holds another array than its name says")
         return array
 
+    def __contains__(self, sha256: str) -> bool:
+        return self._path(sha256).exists()
+
     def _path(self, sha256: str) -> Path:
         return self.root / f"{sha256}.npz"
 

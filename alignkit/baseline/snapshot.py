@@ -1,20 +1,11 @@
-"""`Snapshot`: the array of every stage of every image now, as lines of a baseline.
-
-A stage that does not change an image has no line: its array is that of the stage before, and so is
-its golden tensor. Worker processes tap the images, and measure the distance to the golden tensor of
-the approved array where one is kept.
-"""
+"""`Snapshot`: the array of every stage of every image now, as lines of a baseline."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from alignkit.arrays import Batch, Pixels
 from alignkit.baseline import (
     Baseline,
     BaselineHead,
@@ -24,16 +15,18 @@ from alignkit.baseline import (
     StageLine,
     baseline_environment,
 )
-from alignkit.baseline.golden import GoldenStore, array_sha256
-from alignkit.compare.pixel_sums import PixelSums, pixel_sums
+from alignkit.baseline.golden import GoldenStore
+from alignkit.baseline.tapped_lots import TapImages, TapLots, TappedStage
+from alignkit.compare.pixel_sums import PixelSums
 from alignkit.experiment.experiment import Experiment
-from alignkit.isolation.worker import Begin, Encoded
+from alignkit.lots import LotEngine, lot_parts, unseen_folder
+from alignkit.lots.local import LocalEngine
 from alignkit.place import Place
-from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
-from alignkit.preprocess.image_taps import Started, encoded_images, run_isolated, taps_of, warm_up
-from alignkit.progress import Progress, advancing
+from alignkit.preprocess import STAGES, Preprocess, StageName
+from alignkit.progress import advancing
 from alignkit.record import RunRecord
 from alignkit.samples import Samples
+from alignkit.workspace import Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +56,33 @@ def take_snapshot(
     keep: Collection[StageName] = (),
     first_changed: FirstChanged | None = None,
     threads: int | None = None,
+    engine: LotEngine | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Snapshot:
-    """Tap every path on every image.
+    """Tap every path on every image; an ``engine`` does it by lots, with equal results.
 
     ``keep`` names the stages whose arrays go into ``golden``. Stages before those of
     ``first_changed`` keep their approved lines. Raises `MissingDependency` if a path cannot run
-    here, `DataError` if a file cannot be read.
+    here, `EngineMissing` if a worker does not see ``golden``, `DataError` if a file cannot be read.
     """
     snapshot = Snapshot(head_now(name, paths, samples))
-    work = _TapImages(tuple(paths), approved, golden, tuple(keep), first_changed or {})
+    if not paths:
+        return snapshot
+    work = TapLots(TapImages(tuple(paths), approved, golden, tuple(keep), first_changed or {}))
     done = 0
-    for part in run_isolated(work, paths, encoded_images(samples), processes=threads):
-        for found in part:
-            for tapped in found:
-                _add(snapshot, tapped)
-        done += len(part)
+
+    def advance(images: int) -> None:
+        nonlocal done
+        done += images
         if progress:
             progress(done, len(samples))
+
+    for part in lot_parts(work, samples, engine or LocalEngine(threads), advance=advance):
+        for tapped in part:
+            _add(snapshot, tapped)
+            kept = tapped.line.sha256 if tapped.stage in keep else None
+            if golden and kept and kept not in golden:
+                raise unseen_folder(golden.root, "--baselines")
     return snapshot
 
 
@@ -94,7 +96,7 @@ def snapshot_of(
     keep: Collection[StageName] = (),
     first_changed: FirstChanged | None = None,
     samples: Samples | None = None,
-    progress: Progress,
+    context: Context,
 ) -> Snapshot:
     """Tap the paths of an experiment that can run here on its evaluation images, or on ``samples``.
 
@@ -105,7 +107,7 @@ def snapshot_of(
     first_changed = first_changed or {}
     begins = {path.name: first_changed.get(path.name, STAGES[0]) for path in experiment.paths}
     usable = [path for path in experiment.paths if begins[path.name] and not path.missing()]
-    with progress.stage("snapshot", len(samples), "every path") as stage:
+    with context.progress.stage("snapshot", len(samples), "every path") as stage:
         snapshot = take_snapshot(
             experiment.name,
             usable,
@@ -114,6 +116,7 @@ def snapshot_of(
             golden=GoldenStore(folder / "golden"),
             keep=keep,
             first_changed=first_changed,
+            engine=context.engine,
             progress=advancing(stage),
         )
     if record is not None and run is not None:
@@ -123,7 +126,7 @@ def snapshot_of(
     return snapshot
 
 
-def _add(snapshot: Snapshot, tapped: _Tapped) -> None:
+def _add(snapshot: Snapshot, tapped: TappedStage) -> None:
     line = tapped.line
     if line.stage == tapped.stage:
         snapshot.lines[line.key] = line
@@ -157,127 +160,3 @@ def head_now(name: str, paths: Sequence[Preprocess], samples: Samples) -> Baseli
         code=code_version(PIXEL_LAYERS),
         lines=0,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Tapped:
-    """One stage of one image."""
-
-    stage: StageName
-    line: StageLine
-    """Line of its array; the line of an earlier stage if this one does nothing."""
-    old: StageLine | None = None
-    """Approved line of its array, by the same rule."""
-    array: Pixels | Batch | None = None
-    """``None`` if the image was not decoded, or the stage not tapped."""
-    distance: PixelSums | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _TapImages:
-    """Tap every path on each image; a `Work` of `alignkit.isolation`."""
-
-    paths: tuple[Preprocess, ...]
-    approved: Baseline | None
-    golden: GoldenStore | None
-    keep: tuple[StageName, ...]
-    first_changed: FirstChanged
-
-    def warm_up(self, begin: Begin) -> None:
-        warm_up(self.paths, begin)
-
-    def __call__(self, images: Sequence[Encoded], begin: Begin) -> list[list[_Tapped]]:
-        return [
-            list(self._image(image, partial(begin, position)))
-            for position, image in enumerate(images)
-        ]
-
-    def _image(self, image: Encoded, begin: Started) -> Iterator[_Tapped]:
-        source = hashlib.sha256(image.data).hexdigest()[:16]
-        for number, path in enumerate(self.paths):
-            taps = taps_of(path, image, number, begin)
-            if taps.last is None:
-                decoded = taps.decoded
-                line = StageLine(
-                    path=path.name, image=image.id, stage="decode", sha256=None, source=source,
-                    outcome=decoded.outcome, reason=decoded.reason,
-                )  # fmt: skip
-                yield _Tapped("decode", line)
-                continue
-            first, before = self.first_changed.get(path.name) or STAGES[0], None
-            for tapped in _stage_lines(path, image.id, taps, source, self.approved, first):
-                if self.golden and tapped.array is not None and tapped.stage in self.keep:
-                    self.golden.put(tapped.array)
-                distance = _distance(tapped, before, self.golden) if self.golden else None
-                before = replace(tapped, distance=distance)
-                # the pixels stay in the worker, and only their line is sent
-                yield replace(before, array=None)
-
-
-def _stage_lines(
-    path: Preprocess,
-    image: str,
-    taps: Taps,
-    source: str,
-    approved: Baseline | None,
-    begin: StageName,
-) -> Iterator[_Tapped]:
-    """Yield approved lines before ``begin``, then every stage; an idle stage has no new line."""
-    assert taps.last is not None
-    arrays: dict[StageName, Pixels | Batch] = {**taps.pixels}
-    arrays["normalise"] = path.normalise(taps.last)
-    line, old, before, previous = None, None, "", None
-    for stage in STAGES:
-        known = approved.lines.get((path.name, image, stage)) if approved else None
-        old = known or old
-        array = arrays.get(stage)
-        if array is None:
-            continue
-        if STAGES.index(stage) < STAGES.index(begin):
-            if known and known.sha256:
-                line, before = known, known.sha256
-                yield _Tapped(stage, line)
-            continue
-        sha256 = before if array is previous else array_sha256(array)
-        # a stage that does nothing has a line only to replace an approved one
-        if line is None or sha256 != before or known:
-            facts = _statistics(array, stage)
-            if stage == "decode":
-                facts |= {"outcome": taps.decoded.outcome, "source": source}
-            line = StageLine(path=path.name, image=image, stage=stage, sha256=sha256, **facts)
-        yield _Tapped(stage, line, old, array)
-        before, previous = sha256, array
-
-
-def _statistics(array: Pixels | Batch, stage: StageName) -> dict[str, Any]:
-    """Return the fields of a line that describe its array, of which no pixels are kept."""
-    import cv2
-    import numpy as np
-
-    # an image (height, width, 3), or the three planes of a tensor
-    parts = array if stage == "normalise" else [array]
-    # one pass, in exact integers for bytes; numpy's mean along two axes takes ten times as long
-    found = [cv2.meanStdDev(np.ascontiguousarray(part)) for part in parts]
-    means = np.concatenate([mean for mean, _ in found]).ravel()
-    variances = np.concatenate([std for _, std in found]) ** 2
-    return {
-        "dtype": str(array.dtype),
-        "shape": array.shape,
-        "mean": tuple(round(float(each), 6) for each in means),
-        # of all values together, hence the spread of the channels' means
-        "std": round(float(np.sqrt(variances.mean() + means.var())), 6),
-        "least": float(array.min()),
-        "greatest": float(array.max()),
-    }
-
-
-def _distance(tapped: _Tapped, before: _Tapped | None, golden: GoldenStore) -> PixelSums | None:
-    array, old = tapped.array, tapped.old
-    if array is None or old is None or old.sha256 is None or old.sha256 == tapped.line.sha256:
-        return None
-    if before and (before.line, before.old) == (tapped.line, old):
-        return before.distance  # neither side does anything here
-    kept = golden.get(old.sha256)
-    if kept is None or kept.shape != array.shape:
-        return None
-    return pixel_sums(kept, array, channels="first" if tapped.stage == "normalise" else "last")

@@ -49,7 +49,8 @@ Reports = Annotated[
 EngineNames = Annotated[
     Literal["local", "dask", "ray"],
     typer.Option(
-        "--engine", help="Where lots of 512 images are worked on; the result is the same."
+        "--engine",
+        help="Where lots of 512 images are prepared and compared; the result is the same.",
     ),
 ]
 ClusterAddress = Annotated[

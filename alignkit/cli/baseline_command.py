@@ -12,6 +12,9 @@ import typer
 
 from alignkit.cli.arguments import (
     Baselines,
+    ClusterAddress,
+    EngineNames,
+    EngineWorkers,
     Json,
     Overrides,
     ProgressOption,
@@ -54,6 +57,9 @@ def record(
         ),
     ] = [],  # noqa: B006 - typer copies it
     reason: Reason = "recorded",
+    engine: EngineNames = "local",
+    address: ClusterAddress = "",
+    workers: EngineWorkers = None,
     baselines: Baselines = None,
     reports: Reports = Path("reports"),
     as_json: Json = False,
@@ -67,16 +73,19 @@ def record(
     """
     from alignkit.experiment import load_experiment
     from alignkit.gate.baseline_recording import record_baseline
+    from alignkit.lots.engines import EngineOption
     from alignkit.text.names import facts_of_paths, surrogate_lines
 
+    chosen = EngineOption(engine, address, workers)
     experiment = load_experiment(file, overrides)
-    done = record_baseline(
-        experiment,
-        Context(Workspace(reports), display(progress, quiet=quiet)),
-        baselines=baselines,
-        golden=[_stage(name) for name in listed(golden)],
-        reason=reason,
-    )
+    with chosen.when_used() as opened:
+        done = record_baseline(
+            experiment,
+            Context(Workspace(reports), display(progress, quiet=quiet), engine=opened),
+            baselines=baselines,
+            golden=[_stage(name) for name in listed(golden)],
+            reason=reason,
+        )
     if as_json:
         print(json.dumps({**asdict(done), "file": str(done.file)}, indent=1))
         return

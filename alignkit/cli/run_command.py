@@ -12,6 +12,9 @@ import typer
 
 from alignkit.cli.arguments import (
     Cells,
+    ClusterAddress,
+    EngineNames,
+    EngineWorkers,
     Files,
     ImagesOption,
     Json,
@@ -50,6 +53,9 @@ def run(
             help="Rerun every step in `alignkit plan`; exported models and engines are kept.",
         ),
     ] = False,
+    engine: EngineNames = "local",
+    address: ClusterAddress = "",
+    workers: EngineWorkers = None,
     single_file: SingleFile = False,
     images: ImagesOption = "",
     max_report_size: MaxReportSize = "",
@@ -65,11 +71,14 @@ def run(
     1, 7, 0. Finished work is kept: the same command continues an interrupted run. --json prints a
     list of results, one for each file that ran.
 
-    Use torchrun --nproc-per-node N -m alignkit run to train and predict with several processes.
+    Use torchrun --nproc-per-node N -m alignkit run to train and predict with several processes;
+    --engine divides the preparation and comparison of images.
     """
+    from alignkit.lots.engines import EngineOption
     from alignkit.rank import this_rank
     from alignkit.report.write_report import form
 
+    chosen = EngineOption(engine, address, workers)
     wanted = form(single_file=single_file, images=images, max_report_size=max_report_size)
     rank = this_rank()
     with rank.joined():
@@ -77,10 +86,12 @@ def run(
             rank.serve_calls()
             raise typer.Exit(ExitCode.PASS)
         experiments, codes = load_files(files, overrides, quick=quick)
-        context = Context(Workspace(reports), display(progress, quiet=quiet), rank)
-        job = _Job(context, fresh, cells, wanted, open_, [] if as_json else None)
-        for experiment in experiments:
-            codes.append(_run_one(experiment, job))
+        with chosen.when_used() as opened:
+            shown = display(progress, quiet=quiet)
+            context = Context(Workspace(reports), shown, rank, opened)
+            job = _Job(context, fresh, cells, wanted, open_, [] if as_json else None)
+            for experiment in experiments:
+                codes.append(_run_one(experiment, job))
         # only at the end: all experiments share the group
         rank.stop_followers()
     if job.documents is not None:

@@ -65,7 +65,7 @@ def record_baseline(
         approved=approved,
         keep=golden,
         samples=judged_images(experiment, record) if record else None,
-        progress=context.progress,
+        context=context,
     ).as_baseline()
     if not any(line.sha256 for line in now.lines.values()):
         first = next(iter(now.lines.values()), None)

@@ -45,7 +45,6 @@ from alignkit.gate.rule_lines import rule_lines
 from alignkit.judge import judge
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.standing_rules import JudgedRule
-from alignkit.lots.engines import LOCAL, EngineOption
 from alignkit.preprocess import STAGES
 from alignkit.record import Artifact, BaselineFacts, RunRecord
 from alignkit.record.cell_table import with_cell_table
@@ -85,7 +84,6 @@ def check(
     against: Path | None = None,
     as_run: bool = False,
     fail_fast: bool = False,
-    engine: EngineOption = LOCAL,
 ) -> Checked:
     """Measure everything the rules need, with the self-test, and judge it.
 
@@ -94,7 +92,7 @@ def check(
     ``against`` is the folder of a run that replaces the baseline. ``as_run`` leaves rules against a
     baseline to the gate and keeps the stages that a later ``against`` needs for them.
     ``fail_fast`` ends with a recorded stage that fails, or the first path whose pixels do, before
-    models and baselines. ``engine`` compares the images of a gate without models.
+    models and baselines.
     Raises `BaselineError` if a rule needs a baseline that does not exist, `NothingCompared` if no
     image was left, `DataError` if the images changed meanwhile, and whatever a run raises.
     """
@@ -104,7 +102,7 @@ def check(
     taps, golden = judged_taps(experiment), golden_vectors(experiment)
     require_options(experiment, context.workspace)
     if fail_fast:
-        early = first_failure(experiment, rule_lines(experiment), taps, context, engine)
+        early = first_failure(experiment, rule_lines(experiment), taps, context)
         if early is not None:
             record, run = with_cell_table(*early), early[1]
             record = with_pictures(record, experiment, run, context.workspace)
@@ -113,7 +111,7 @@ def check(
     if experiment.predicts:
         record, run = run_experiment(experiment, context)
     else:
-        record, run = _measured_pixels(experiment, context, engine)
+        record, run = _measured_pixels(experiment, context)
     # a run returns its folder's record; a pixel gate has just made one
     left = record if experiment.predicts else _record_of(run, record)
     if against is not None:
@@ -137,12 +135,12 @@ def check(
             approved=approved,
             first_changed=first_changed if approved.lines else no_stages,
             samples=samples,
-            progress=context.progress,
+            context=context,
         )
         facts = compare_with_baseline(approved, now, first_changed=first_changed)
     elif as_run and _baseline_rules(experiment):
         samples = judged_images(experiment, record)
-        now = snapshot_of(experiment, folder, samples=samples, progress=context.progress)
+        now = snapshot_of(experiment, folder, samples=samples, context=context)
         # for a later `--against` this run; it is compared with nothing itself
         write_atomically(run / STAGES_FILE, baseline_text(now.as_baseline()))
         stages = Artifact(path=STAGES_FILE, sha256=file_sha256(run / STAGES_FILE))
@@ -255,11 +253,9 @@ def _first_changed(experiment: Experiment, approved: Baseline, samples: Samples)
     }
 
 
-def _measured_pixels(
-    experiment: Experiment, context: Context, engine: EngineOption
-) -> tuple[RunRecord, Path]:
+def _measured_pixels(experiment: Experiment, context: Context) -> tuple[RunRecord, Path]:
     samples = experiment.data.evaluation()
-    compared = compare_pixels(experiment.paths, samples, context, engine)
+    compared = compare_pixels(experiment.paths, samples, context)
     record = pixel_record(experiment, samples, compared, context.workspace)
     return record, context.workspace.run_folder(experiment.name, record.key)
 

@@ -51,7 +51,7 @@ class GateRun:
     parts: Sequence[Path] = ()
     """Files of the shards to merge."""
     engine: EngineOption = LOCAL
-    """Where the images of a gate without models are compared."""
+    """Where lots of images are worked on."""
 
     @property
     def command(self) -> str:
@@ -88,24 +88,18 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
 
     Outside CI, changes against a baseline become pending.
     """
-    context = Context(run.workspace, progress)
 
     def measure(experiment: Experiment) -> Checked:
-        if experiment.predicts and run.engine != LOCAL:
-            raise ConfigError(
-                f"--engine {run.engine.name} compares images alone, and {experiment.file} has "
-                "models: torchrun divides these (docs/large-sets.md)"
-            )
         if run.shard is None:
-            return check(
-                experiment,
-                context,
-                baselines=run.baselines,
-                changed_only=run.changed_only,
-                against=run.against,
-                fail_fast=run.fail_fast,
-                engine=run.engine,
-            )
+            with run.engine.when_used() as engine:
+                return check(
+                    experiment,
+                    Context(run.workspace, progress, engine=engine),
+                    baselines=run.baselines,
+                    changed_only=run.changed_only,
+                    against=run.against,
+                    fail_fast=run.fail_fast,
+                )
         if run.engine != LOCAL:
             raise ConfigError("--shard and --engine divide the same work; leave one of them out")
         if run.against is not None:
@@ -115,6 +109,7 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
             raise ConfigError(
                 "--shard measures all of its images; leave --fail-fast and --changed-only out"
             )
+        context = Context(run.workspace, progress)
         return check_shard(experiment, context, run.shard, baselines=run.baselines)
 
     return _result_or_failure(run, measure)

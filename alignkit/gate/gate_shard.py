@@ -90,9 +90,7 @@ def check_shard(
     record = pixel_record(experiment, samples, pairs, context.workspace)
     now, facts = None, None
     if approved is not None:
-        now = snapshot_of(
-            experiment, folder, approved=approved, samples=samples, progress=context.progress
-        )
+        now = snapshot_of(experiment, folder, approved=approved, samples=samples, context=context)
         # the images of the other shards are not here, and not gone either
         ids = frozenset(samples.ids)
         own = {key: line for key, line in approved.lines.items() if key[1] in ids}

@@ -21,7 +21,6 @@ from alignkit.findings.provenance import paths_facts
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
 from alignkit.judge.standing_rules import JudgedRule
-from alignkit.lots.engines import LOCAL, EngineOption
 from alignkit.plan import CHANGED, data_fingerprint, images_of
 from alignkit.plugins import name_of
 from alignkit.preprocess import Preprocess, stage_identity
@@ -40,18 +39,16 @@ Advance: TypeAlias = Callable[[int, int], None]
 
 
 def compare_pixels(
-    preprocesses: Sequence[Preprocess],
-    samples: Samples,
-    context: Context,
-    option: EngineOption = LOCAL,
+    preprocesses: Sequence[Preprocess], samples: Samples, context: Context
 ) -> tuple[Comparison, ...]:
     """Compare every path that can run here with the reference, or read what is stored."""
-    with option.open() as engine:
 
-        def compare(reference: Preprocess, candidate: Preprocess, advance: Advance) -> Comparison:
-            return compare_stored(reference, candidate, samples, context.workspace, advance, engine)
+    def compare(reference: Preprocess, candidate: Preprocess, advance: Advance) -> Comparison:
+        return compare_stored(
+            reference, candidate, samples, context.workspace, advance, context.engine
+        )
 
-        return for_each_pair(preprocesses, len(samples), context.progress, compare)
+    return for_each_pair(preprocesses, len(samples), context.progress, compare)
 
 
 def for_each_pair(
@@ -155,7 +152,6 @@ def first_failure(
     rule_lines: tuple[int, ...],
     taps: Sequence[JudgedRule],
     context: Context,
-    option: EngineOption,
 ) -> tuple[RunRecord, Path] | None:
     """Return the record of the first path whose pixels fail a rule, and the folder for it.
 
@@ -178,7 +174,7 @@ def first_failure(
             continue
         names = (experiment.reference.name, candidate.name)
         pair = experiment.narrowed(names, [rule for rule, _ in decided])
-        compared = compare_pixels(pair.paths, samples, context, option)
+        compared = compare_pixels(pair.paths, samples, context)
         record = pixel_record(pair, samples, compared, context.workspace)
         lines, left = tuple(line for _, line in decided), len(rules) - len(decided)
         ended = _ended(experiment, pair, record, lines, taps, left, context.workspace)

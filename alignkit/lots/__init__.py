@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self, TypeVar
 
-from alignkit.errors import ConfigError
+from alignkit.errors import ConfigError, EngineMissing
 from alignkit.isolation import IMAGES_A_TASK, Limits
 from alignkit.isolation.worker import Encoded, Work
 from alignkit.preprocess import Preprocess
@@ -75,6 +76,10 @@ class LotWork(Protocol[LotPart]):
         """Return everything but the images that a part depends on, as JSON."""
         ...
 
+    def only(self, lot: Lot) -> Self:
+        """Return the work with what it needs for this lot alone, to be sent to a worker."""
+        ...
+
     @property
     def images_a_task(self) -> int:
         """The images that a worker process is given at a time."""
@@ -117,6 +122,10 @@ class EachImageOnce:
 
     __slots__ = ()
     images_a_task = IMAGES_A_TASK
+
+    def only(self, lot: Lot) -> Self:  # noqa: ARG002 - it needs the same for every lot
+        """See `LotWork.only`."""
+        return self
 
     def encoded(self, lot: Lot) -> Iterator[Encoded]:
         """See `LotWork.encoded`."""
@@ -189,6 +198,14 @@ class Shard:
 
 
 ALL_LOTS = Shard(1, 1)
+
+
+def unseen_folder(folder: Path, option: str, worker: str = "a worker") -> EngineMissing:
+    """Return the error of a worker that has not the folder in which it should write or read."""
+    return EngineMissing(
+        f"{worker} does not see {folder}; give {option} a folder that all machines share at one "
+        "path"
+    )
 
 
 def lot_count(images: int) -> int:

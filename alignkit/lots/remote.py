@@ -137,7 +137,7 @@ class RemoteEngine:
                 more = lot is not None
                 if lot is not None:
                     taken.append(lot)
-                    under_way[self.cluster.submit(work, lot, self.processes)] = lot
+                    under_way[self.cluster.submit(work.only(lot), lot, self.processes)] = lot
             if not under_way:
                 return
             for handle, outcome in self.cluster.wait(_TICK):
@@ -145,7 +145,7 @@ class RemoteEngine:
                 if isinstance(outcome, LostLot):
                     tries[lot.number] = tries.get(lot.number, 0) + 1
                     self._lost(lot, tries[lot.number], outcome)
-                    under_way[self.cluster.submit(work, lot, self.processes)] = lot
+                    under_way[self.cluster.submit(work.only(lot), lot, self.processes)] = lot
                     continue
                 done.add(lot.number)
                 while taken and taken[0].number in done:

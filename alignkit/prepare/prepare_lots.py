@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignkit.errors import EngineMissing, WorkspaceError
-from alignkit.lots import EachImageOnce, Lot, LotEngine, LotWork, lot_parts
+from alignkit.errors import WorkspaceError
+from alignkit.lots import EachImageOnce, Lot, LotEngine, LotWork, lot_parts, unseen_folder
 from alignkit.prepare import PreparedImage, facts_of, pixel_identity
 from alignkit.prepare.pixel_file import PixelFile
 from alignkit.preprocess import Preprocess
@@ -111,10 +111,7 @@ class PrepareLots(EachImageOnce):
         with suppress(OSError):
             seen = (self.folder / _MARK).read_text()
         if seen != self.mark:
-            raise EngineMissing(
-                f"the worker on {platform.node()} does not see {self.folder}, where the pixels of "
-                "its lot belong; give --reports DIR a folder that all machines share at one path"
-            )
+            raise unseen_folder(self.folder, "--reports", f"the worker on {platform.node()}")
         part = PreparedLot(f"lot-{lot.begin}.npy")
         # a lot whose worker was thought dead may be written twice at a time
         path = self.folder / f".{part.file}.{uuid.uuid4().hex}"

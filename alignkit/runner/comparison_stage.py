@@ -102,9 +102,8 @@ def compare_paths(
             detail = f"{reference.title} with {candidate.title}"
             images = sets.evaluation
             with context.progress.stage("compare", len(images), detail) as stage:
+                report, engine = advancing(stage), context.engine
                 compared.append(
-                    compare_stored(
-                        reference, candidate, images, context.workspace, advancing(stage)
-                    )
+                    compare_stored(reference, candidate, images, context.workspace, report, engine)
                 )
     return tuple(compared)

@@ -139,7 +139,9 @@ def test_a_worker_without_the_folder_is_one_message(workspace, tmp_path, there):
         other.mkdir()
     if there == "the folder of another command":
         (other / "driver").write_text("another mark")
-    with pytest.raises(EngineMissing, match=r"does not see .*elsewhere.*--reports DIR") as raised:
+    with pytest.raises(
+        EngineMissing, match=r"does not see .*elsewhere.*give --reports a folder"
+    ) as raised:
         stored(workspace, PATHS["uint8"], RemoteEngine(Elsewhere(other)))
     assert raised.value.exit_code == ExitCode.MISSING
     assert workspace.finished("prepared") == []

@@ -1,0 +1,97 @@
+"""A snapshot by workers of an engine is that of this process."""
+
+import pickle
+from dataclasses import replace
+
+import pytest
+
+import alignkit.lots
+from alignkit.baseline.golden import GoldenStore
+from alignkit.baseline.snapshot import take_snapshot
+from alignkit.compare.stored_sums import StoredSums
+from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
+from alignkit.errors import EngineMissing, ExitCode
+from alignkit.lots.remote import RemoteEngine
+from tests.lots.test_lots import Threads
+from tests.photos import encoded, photo
+from tests.stacks import REFERENCE, opencv, samples_of
+
+FILES = [encoded(photo("flower", 50 + n % 3, 60 - n % 4), quality=85) for n in range(20)]
+SAMPLES = samples_of([*FILES[:5], b"no image", *FILES[5:]])
+PATHS = [opencv(name="serving"), replace(REFERENCE, name="float32")]
+CHANGED = [replace(each, decode=SimpleJPEGDecoder(chroma="nearest")) for each in PATHS]
+
+
+class Elsewhere(Threads):
+    """Workers that are sent pickles, and see other folders of golden tensors than the driver."""
+
+    def __init__(self, root=None):
+        super().__init__()
+        self.root = root
+        self.most_lines = 0
+
+    def submit(self, work, lot, processes):
+        work, lot = pickle.loads(pickle.dumps((work, lot)))
+        own = work.work
+        self.most_lines = max(self.most_lines, len(own.approved.lines) if own.approved else 0)
+        if self.root and own.golden:
+            work = replace(work, work=replace(own, golden=GoldenStore(self.root)))
+        return super().submit(work, lot, processes)
+
+
+@pytest.fixture(autouse=True)
+def small_lots(monkeypatch):
+    monkeypatch.setattr(alignkit.lots, "IMAGES_A_LOT", 8)
+
+
+@pytest.fixture(scope="module")
+def golden(tmp_path_factory):
+    return GoldenStore(tmp_path_factory.mktemp("golden"))
+
+
+@pytest.fixture(scope="module")
+def approved(golden):
+    return take_snapshot("small", PATHS, SAMPLES, golden=golden, keep=["decode"]).as_baseline()
+
+
+@pytest.mark.parametrize("first_changed", [{}, {"serving": "resize", "float32": "decode"}])
+def test_workers_take_the_snapshot_of_this_process(approved, golden, first_changed):
+    options = {"approved": approved, "golden": golden, "first_changed": first_changed}
+    here = take_snapshot("small", CHANGED, SAMPLES, **options)
+    cluster = Elsewhere()
+    there = take_snapshot("small", CHANGED, SAMPLES, **options, engine=RemoteEngine(cluster))
+    assert list(there.lines.items()) == list(here.lines.items())
+    assert (there.head, there.measured) == (here.head, here.measured)
+    assert there.golden.keys() == here.golden.keys() != set()
+    for place, sums in here.golden.items():
+        found = StoredSums.of(there.golden[place]).model_dump_json()
+        assert found == StoredSums.of(sums).model_dump_json()
+    # no lot is sent the lines of other images
+    assert 0 < cluster.most_lines < len(approved.lines) / 2
+
+
+def test_workers_keep_golden_tensors(approved, golden, tmp_path):
+    store = GoldenStore(tmp_path)
+    engine = RemoteEngine(Elsewhere())
+    made = take_snapshot("small", PATHS, SAMPLES, golden=store, keep=["decode"], engine=engine)
+    assert made.as_baseline() == approved
+    names = [{file.name for file in each.root.iterdir()} for each in (store, golden)]
+    assert names[0] == names[1]
+
+
+def test_a_worker_that_does_not_see_golden_tensors_is_one_message(approved, golden, tmp_path):
+    engine = RemoteEngine(Elsewhere(tmp_path / "elsewhere"))
+    with pytest.raises(EngineMissing, match="give --baselines a folder") as raised:
+        take_snapshot("small", CHANGED, SAMPLES, approved=approved, golden=golden, engine=engine)
+    assert raised.value.exit_code == ExitCode.MISSING
+    store = GoldenStore(tmp_path / "here")
+    with pytest.raises(EngineMissing, match="a worker does not see"):
+        take_snapshot("small", PATHS, SAMPLES, golden=store, keep=["decode"], engine=engine)
+
+
+def test_without_a_path_no_engine_is_asked():
+    class NoEngine:
+        def parts(self, work, lots, advance):
+            raise AssertionError("nothing is to be tapped")
+
+    assert take_snapshot("small", [], SAMPLES, engine=NoEngine()).lines == {}
