@@ -142,6 +142,10 @@ class PredictLots:
             "code": code_version((*SHARE_LAYERS, "studies/diff")),
         }
 
+    def only(self, lot: Lot) -> PredictLots:  # noqa: ARG002 - it needs the same for every lot
+        """See `LotWork.only`."""
+        return self
+
     def encoded(self, lot: Lot) -> Iterator[Encoded]:
         """See `LotWork.encoded`: each batch once for each candidate."""
         images = lot.images()
