@@ -149,6 +149,10 @@ class DoneLot:
 class LotEngine(Protocol):
     """A way to call a `LotWork` on lots; see `alignkit.lots.engines`."""
 
+    def facts(self) -> dict[str, Any] | None:
+        """See `alignkit.workspace.EngineRun`."""
+        ...
+
     def parts(
         self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone
     ) -> Iterator[DoneLot]:
