@@ -5,6 +5,7 @@ Anything else that is raised is a defect of alignkit and keeps its traceback.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from enum import IntEnum
 from pathlib import Path
@@ -60,6 +61,19 @@ class Terminated(KeyboardInterrupt):
 def interruption_code(error: KeyboardInterrupt) -> ExitCode:
     """Return the exit code of an interruption, 128 plus the number of its signal."""
     return ExitCode.TERMINATED if isinstance(error, Terminated) else ExitCode.INTERRUPTED
+
+
+_USER = re.compile(r"(?<=:/)(/*)[^/\s@]*:[^/\s@]*@")
+_QUERY = re.compile(r"(?<=:/)([^\s?'\"]+)\?[^\s'\",})>]+")
+
+
+def without_credentials(text: str) -> str:
+    """Return a text without the passwords and queries of the URLs in it.
+
+    >>> without_credentials("s3://me:open-sesame@box/a and https://host/a?sig=abc")
+    's3://…@box/a and https://host/a?…'
+    """
+    return _QUERY.sub(r"\1?…", _USER.sub(r"\1…@", text))
 
 
 class AlignkitError(Exception):

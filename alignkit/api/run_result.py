@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.api.frames import fact_frame, figure_frame, frame_of, image_frame, pixel_frame
+from alignkit.datasets import listed_once
 from alignkit.errors import ConfigError, RecordError
 from alignkit.progress import ProgressMode, progress_for
 from alignkit.record import RunRecord
@@ -99,6 +100,7 @@ class RunResult:
         return run_html(self.record)
 
 
+@listed_once()
 def run(
     experiment: str | Path | Mapping[str, Any],
     *,

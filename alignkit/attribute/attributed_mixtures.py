@@ -144,7 +144,7 @@ def observe(
     parts: list[Any] = []
     left_out: list[tuple[str, str]] = []
     kept: list[int] = []
-    needed = dict.fromkeys(taken & stages for taken in wanted)
+    needed = {taken & stages for taken in wanted}
     all_made = mix_stages(mixed, needed, encoded_images(samples), processes=_PROCESSES)
     for made in _together(all_made, models):
         whole = {index: each for index, each in made.items() if not isinstance(each, LeftOut)}
@@ -203,8 +203,7 @@ class MixStages:
     """Make the wanted mixtures of each image; a `Work` of `alignkit.isolation`."""
 
     mixtures: StageMixtures
-    wanted: tuple[FromCandidate, ...]
-    """In an order that decides which failure of an image is its reason, in every process."""
+    wanted: frozenset[FromCandidate]
 
     def warm_up(self, begin: Begin) -> None:
         """Run both paths once."""
@@ -228,7 +227,7 @@ def mix_stages(
     processes: int | None = None,
 ) -> Iterator[Mixed]:
     """Yield each image in every wanted mixture, or why it is left out."""
-    work = MixStages(mixtures, tuple(wanted))
+    work = MixStages(mixtures, frozenset(wanted))
     # one image a task: its tensors may take ten megabytes
     parts = run_isolated(work, mixtures.paths, images, processes=processes, images_a_task=1)
     for (mixed,) in parts:

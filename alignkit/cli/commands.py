@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 import typer
 from typer.core import TyperGroup
 
+from alignkit.datasets import listed_once
 from alignkit.errors import ExitCode, interruption_code
 from alignkit.rank import this_rank
 
@@ -184,7 +185,8 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; name the command that continues if Ctrl-C or SIGTERM ends it."""
         try:
-            return super().invoke(ctx)
+            with listed_once():
+                return super().invoke(ctx)
         except KeyboardInterrupt as error:
             rank = this_rank()
             if not rank.number:  # the first of the processes of torchrun speaks for all

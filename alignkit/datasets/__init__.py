@@ -14,8 +14,11 @@ The contract that every data set keeps and the conformance tests check:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from alignkit.plugins import Plugin, PluginTable
 
@@ -91,6 +94,37 @@ class Dataset(Protocol):
     def notes(self) -> Iterable[str]:
         """Return remarks on the data that are no errors; the report shows them."""
         return ()
+
+
+LISTED: ContextVar[dict[Path, Any] | None] = ContextVar("LISTED", default=None)
+"""The roots that were listed within `listed_once`."""
+
+
+@contextmanager
+def listed_once() -> Iterator[None]:
+    """List each URL and archive once within the block, however often a data set is asked.
+
+    A command is such a block. An image that changes meanwhile is noticed when it is read.
+    """
+    token = LISTED.set({})
+    try:
+        yield
+    finally:
+        LISTED.reset(token)
+
+
+def recorded_options(data: Dataset) -> dict[str, Any]:
+    """Return the options of a data set as a record holds them: places as their user names them."""
+    from alignkit.datasets.byte_store import place_text
+    from alignkit.preprocess.stages import stage_identity
+
+    def told(value: Any) -> Any:
+        if isinstance(value, list):
+            return [told(each) for each in value]
+        return place_text(value) if isinstance(value, Path) else value
+
+    options = stage_identity(data)
+    return {name: told(value) for name, value in options.items() if name != "stage"}
 
 
 DATASETS = PluginTable(

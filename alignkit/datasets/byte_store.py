@@ -1,57 +1,29 @@
-"""Stores of files: a folder of this machine, or a URL that `fsspec` opens.
+"""Stores of files: a folder of this machine, or the URL of `alignkit.datasets.url_store`.
 
-A read is tried again after a failure that may pass. A URL's credentials come from the environment
-and never from the URL: one that holds some is refused before it can reach a record or a log.
+A URL's credentials come from the environment and never from the URL: one that holds some is refused
+before it can reach a record or a log.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-import logging
 import os
-import queue
 import re
-import threading
 import time
-from collections.abc import Callable, Hashable
-from contextlib import suppress
+from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from alignkit.datasets.image_files import is_image
 from alignkit.datasets.listed_images import LARGEST, SETTLED_SECONDS, stamp_of
-from alignkit.errors import (
-    ChangedImage,
-    ConfigError,
-    DataError,
-    MissingDependency,
-    UnreadableImage,
-)
-from alignkit.extras import missing_library
+from alignkit.errors import ChangedImage, ConfigError, DataError
 from alignkit.stored_file import open_regular
-
-logger = logging.getLogger(__name__)
-
-_Answer = TypeVar("_Answer")
 
 # two letters or more: one letter is a drive of Windows
 _URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
 _CREDENTIALS = re.compile(r"[^/]*:[^/]*@")
-_QUERY = re.compile(r"(?<=[^\s?])\?[^\s'\")>]+")
-_USER = re.compile(r"(?<=://)[^/\s@]*:[^/\s@]*@")
-_LONGEST_REASON = 200
-
-TRIES = 5
-"""Times that a read is tried."""
-FIRST_WAIT = 0.2
-"""Seconds before the second try; each further wait is twice as long."""
-READ_SECONDS = 60.0
-"""Seconds that one try may take; ``ALIGNKIT_READ_SECONDS`` sets others."""
-_ETAGS = ("VersionId", "ETag", "etag", "generation", "md5Hash", "md5", "content_md5")
-_TIMES = ("LastModified", "last_modified", "modificationTime", "mtime", "updated", "created")
 
 
 class StoredFile(NamedTuple):
@@ -124,104 +96,6 @@ class FolderStore:
             raise ChangedImage(path, f"changed after it was listed: {error.strerror}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class UrlStore:
-    """A place that `fsspec` opens; its options come from the environment of fsspec."""
-
-    url: str
-    """Without credentials and without a final ``/``."""
-
-    @property
-    def name(self) -> str:
-        """The URL."""
-        return self.url
-
-    def listing(self) -> dict[str, StoredFile]:
-        """List all files below the URL."""
-        system, root = self._opened()
-        try:
-            found = system.find(root, detail=True)
-        except Exception as error:
-            raise self._not_listed(error) from error
-        files = {
-            path.removeprefix(root).lstrip("/"): _stored(info)
-            for path, info in found.items()
-            if info.get("type", "file") == "file"
-        }
-        if not files:
-            raise self._not_listed(FileNotFoundError("nothing is there"))
-        return dict(sorted(files.items()))
-
-    def status(self, name: str) -> StoredFile:
-        """Look up one file."""
-        system, root = self._opened()
-        try:
-            return _stored(system.info(f"{root}/{name}"))
-        except Exception as error:
-            raise self._not_listed(error, name) from error
-
-    def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:  # noqa: C901 - a line for each way to fail
-        """Read an object, or a part of it; try again after a failure that may pass."""
-        path = Path(f"{self.url}/{name}")
-        end = None if length is None else start + length
-        reason, cut = "", -1
-        for number in range(TRIES):
-            if number:
-                time.sleep(FIRST_WAIT * 2 ** (number - 1))
-            try:
-                system, root = self._opened()
-                call = partial(system.cat_file, f"{root}/{name}", start=start, end=end)
-                data: bytes = _within(_read_seconds(), call)
-            except FileNotFoundError:
-                raise ChangedImage(
-                    path, "changed after it was listed: it is not there any more"
-                ) from None
-            except PermissionError as error:
-                raise UnreadableImage(path, f"refused: {_told(error)}") from None
-            except (ImportError, MissingDependency):
-                raise
-            except Exception as error:  # noqa: BLE001 - each file system has errors of its own
-                reason = _told(error)
-            else:
-                if length in (None, len(data)):
-                    if number:
-                        logger.info("%s was read at try %d", path.name, number + 1)
-                    return data
-                reason = f"{len(data):,} of {length:,} bytes came"
-                cut = len(data)
-        if not start and cut >= 0 and self.status(name).size == cut:
-            raise ChangedImage(path, "changed after it was listed")
-        raise UnreadableImage(path, f"{reason}; tried {TRIES} times")
-
-    def _opened(self) -> tuple[Any, str]:
-        if missing := missing_library("fsspec", extra="remote"):
-            raise MissingDependency(missing)
-        import fsspec
-
-        protocol = self.url.partition(":")[0]
-        try:
-            # without a cache of listings: a million entries would stay in memory
-            system, root = fsspec.core.url_to_fs(self.url, use_listings_cache=False)
-        except ImportError as error:
-            raise MissingDependency(f"{protocol}:// needs another package: {error}") from error
-        except ValueError as error:
-            known = ", ".join(f"{each}://" for each in ("s3", "gs", "hdfs", "webhdfs", "https"))
-            raise ConfigError(f"{self.url}: {_told(error)}; fsspec knows e.g. {known}") from None
-        return system, root.rstrip("/")
-
-    def _not_listed(self, error: Exception, name: str = "") -> DataError:
-        place = f"{self.url}/{name}" if name else self.url
-        if isinstance(error, FileNotFoundError):
-            return DataError(
-                f"{place} is not there, or holds nothing; check the name, and the endpoint and "
-                "credentials in the environment (FSSPEC_<PROTOCOL>_<OPTION>; for S3 AWS_…)"
-            )
-        return DataError(
-            f"cannot list {place}: {_told(error)}; check the endpoint and the credentials in the "
-            "environment (FSSPEC_<PROTOCOL>_<OPTION>; for S3 AWS_…)"
-        )
-
-
 def url_of(root: Path | str) -> str | None:
     """Return the URL that a root names, without a final ``/``; ``None`` for a path.
 
@@ -246,6 +120,11 @@ def url_of(root: Path | str) -> str | None:
     return f"{protocol}://{rest.rstrip('/')}"
 
 
+def place_text(root: Path) -> str:
+    """Return a root as its user names it: a URL, or a path."""
+    return url_of(root) or os.fspath(root)
+
+
 def stored_images(listing: dict[str, StoredFile]) -> list[str]:
     """Return the names of images, as `image_files` takes them: hidden ones are left out."""
     return [
@@ -265,53 +144,6 @@ def too_large(size: int | None) -> str:
 def sha256(data: bytes) -> str:
     """Return the SHA-256 of bytes, in hex."""
     return hashlib.sha256(data).hexdigest()
-
-
-def _stored(info: dict[str, Any]) -> StoredFile:
-    size = info.get("size")
-    marks = [str(info[key]) for keys in (_ETAGS, _TIMES) for key in keys if info.get(key)]
-    return StoredFile(size, " ".join([str(size), *marks]) if marks else "")
-
-
-def _told(error: BaseException) -> str:
-    """Return the message of a library in one line, without credentials."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    text = _USER.sub("…@", _QUERY.sub("?…", text))
-    for name, value in os.environ.items():
-        secret = re.search(r"SECRET|TOKEN|PASSW|CREDENTIAL|_KEY|SAS", name, re.IGNORECASE)
-        if secret and len(value) >= 6:
-            text = text.replace(value, "…")
-    return f"{type(error).__name__}: {text[:_LONGEST_REASON]}"
-
-
-def _read_seconds() -> float:
-    with suppress(ValueError):
-        return float(os.environ.get("ALIGNKIT_READ_SECONDS", READ_SECONDS))
-    raise ConfigError("ALIGNKIT_READ_SECONDS: a number of seconds, e.g. 60")
-
-
-def _within(seconds: float, call: Callable[[], _Answer]) -> _Answer:
-    """Call in a thread; raise `TimeoutError` if it takes longer.
-
-    Not each file system has a limit of its own, and a thread that waits for a slow one cannot be
-    ended: it is left behind, and does not keep the process alive.
-    """
-    ended: queue.SimpleQueue[tuple[_Answer | None, Exception | None]] = queue.SimpleQueue()
-
-    def run() -> None:
-        try:
-            ended.put((call(), None))
-        except Exception as error:  # noqa: BLE001 - it is raised below
-            ended.put((None, error))
-
-    threading.Thread(target=run, daemon=True, name="alignkit-read").start()
-    try:
-        result, error = ended.get(timeout=seconds)
-    except queue.Empty:
-        raise TimeoutError(f"no answer within {seconds:g} seconds") from None
-    if error is not None:
-        raise error
-    return result  # type: ignore[return-value]  # there is a result without an error
 
 
 class StoreFile(io.RawIOBase):

@@ -5,14 +5,29 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
-from alignkit.datasets.byte_store import ByteStore, FolderStore, stored_images, url_of
+from alignkit.datasets import LISTED
+from alignkit.datasets.byte_store import (
+    ByteStore,
+    FolderStore,
+    StoredFile,
+    stored_images,
+    url_of,
+)
 from alignkit.datasets.image_files import image_files
 from alignkit.datasets.stored_objects import stored_objects
-from alignkit.datasets.stored_places import HashedReads, ImageSource, hashed, store_of
+from alignkit.datasets.stored_places import (
+    THREADS,
+    HashedReads,
+    ImageSource,
+    Taken,
+    hashed,
+    store_of,
+)
 from alignkit.datasets.tar_shards import tar_shards
 from alignkit.errors import ConfigError, DataError, NothingCompared
 
@@ -28,21 +43,31 @@ class OpenedSource:
     images: ImageSource
     place: str
     """Name of the root, in messages and as the key of kept hashes."""
+    taken: Taken
 
     def hashed(self, names: Sequence[str] | None = None) -> HashedReads:
-        """Hash the named images, by default all, in the order of ``names``."""
+        """Hash the named images, by default all, in the order of ``names``; each is hashed once."""
         if names is None:
-            return hashed(self.images, self.place, range(len(self.images.names)))
+            return hashed(self.images, self.place, range(len(self.images.names)), self.taken)
         row = {name: row for row, name in enumerate(self.images.names)}
-        return hashed(self.images, self.place, [row[name] for name in names])
+        return hashed(self.images, self.place, [row[name] for name in names], self.taken)
 
 
 def open_source(root: Path) -> OpenedSource | None:
     """List the images of a URL, tar shards or Parquet files; return ``None`` for other roots.
 
-    Raise `DataError` for a source that is not there or is damaged, and `ConfigError` for a URL with
-    credentials.
+    A command lists each root once: see `alignkit.datasets.listed_once`. Raise `DataError` for a
+    source that is not there or is damaged, and `ConfigError` for a URL with credentials.
     """
+    opened = LISTED.get()
+    if opened is None:
+        return _opened(root)
+    if not (known := opened.get(root)) and (known := _opened(root)):
+        opened[root] = known
+    return cast("OpenedSource | None", known)
+
+
+def _opened(root: Path) -> OpenedSource | None:
     url = url_of(root)
     text = url or os.fspath(root.expanduser())
     folder, _, name = text.rpartition("/")
@@ -62,10 +87,16 @@ def open_source(root: Path) -> OpenedSource | None:
 
 def _below_url(store: ByteStore) -> OpenedSource:
     listing = store.listing()
-    archives = [name for name in listing if name.endswith(ARCHIVES)]
+    archives = {name: file for name, file in listing.items() if name.endswith(ARCHIVES)}
     if archives and not stored_images(listing):
         return _archives(store, archives, store.name)
-    return OpenedSource(stored_objects(store, listing), store.name)
+    return _source(stored_objects(store, listing), store.name)
+
+
+def _source(images: ImageSource, place: str) -> OpenedSource:
+    if not images.names:
+        raise NothingCompared(f"no images in {place}")
+    return OpenedSource(images, place, Taken(len(images.names)))
 
 
 def _in_folder(folder: Path) -> OpenedSource | None:
@@ -85,10 +116,10 @@ def _in_folder(folder: Path) -> OpenedSource | None:
         )
     if not archives or image_files(folder):
         return None
-    return _archives(store, archives, store.name)
+    return _archives(store, {name: store.status(name) for name in archives}, store.name)
 
 
-def _archives(store: ByteStore, files: Sequence[str], place: str) -> OpenedSource:
+def _archives(store: ByteStore, files: Mapping[str, StoredFile], place: str) -> OpenedSource:
     kinds = {os.path.splitext(each)[1] for each in files}  # noqa: PTH122 - names of a store
     if len(kinds) > 1:
         raise DataError(f"{place} holds .tar and .parquet files; name those of one kind")
@@ -99,22 +130,25 @@ def _archives(store: ByteStore, files: Sequence[str], place: str) -> OpenedSourc
         from alignkit.datasets.parquet_images import parquet_images
 
         images = parquet_images(store, files)
-    if not images.names:
-        raise NothingCompared(f"no images in {place}")
-    return OpenedSource(images, place)
+    return _source(images, place)
 
 
-def _expanded(store: ByteStore, name: str) -> list[str]:
-    """Return the files of ``shard-{000..099}.tar`` or of ``*.parquet``, in order."""
+def _expanded(store: ByteStore, name: str) -> dict[str, StoredFile]:
+    """Look up the files of ``shard-{000..099}.tar`` or of ``*.parquet``, in order."""
+    from concurrent.futures import ThreadPoolExecutor
+
     if found := _RANGE.search(name):
         first, last = found.groups()
         if not int(first) <= int(last) < int(first) + _MOST_SHARDS:
             raise ConfigError(f"root: {name}: write the lower number first, as in {{000..099}}")
         numbers = (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
-        return [name[: found.start()] + each + name[found.end() :] for each in numbers]
+        names = [name[: found.start()] + each + name[found.end() :] for each in numbers]
+        with ThreadPoolExecutor(THREADS) as pool:
+            return dict(zip(names, pool.map(store.status, names), strict=True))
     if "*" in name or "?" in name:
-        files = [each for each in store.listing() if fnmatch.fnmatchcase(each, name)]
+        listed = store.listing().items()
+        files = {each: file for each, file in listed if fnmatch.fnmatchcase(each, name)}
         if not files:
             raise DataError(f"no file in {store.name} is named like {name}")
         return files
-    return [name]
+    return {name: store.status(name)}

@@ -11,13 +11,13 @@ import json
 import os
 import threading
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
-from alignkit.datasets.byte_store import ByteStore, FolderStore, StoreFile
+from alignkit.datasets.byte_store import ByteStore, FolderStore, StoredFile, StoreFile
 from alignkit.datasets.identity_images import in_order
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import ChangedImage, DataError, UnreadableImage
@@ -84,7 +84,7 @@ class ParquetImages:
         return self.places
 
 
-def parquet_images(store: ByteStore, files: Sequence[str]) -> ParquetImages:
+def parquet_images(store: ByteStore, found: Mapping[str, StoredFile]) -> ParquetImages:
     """Find the images of Parquet files, which have the same columns.
 
     Names are the paths of the images if each has one of its own, else the file and the row.
@@ -93,8 +93,8 @@ def parquet_images(store: ByteStore, files: Sequence[str]) -> ParquetImages:
         _group.cache_clear()  # a file may have changed
     rows: list[tuple[str, str | None, str, str, tuple[int, int, int]]] = []
     column, classes = "", tuple[str, ...]()
-    for number, file in enumerate(files):
-        status = store.status(file)
+    files = tuple(found)
+    for number, (file, status) in enumerate(found.items()):
         opened = _opened(store, file, status.size)
         schema = opened.schema_arrow
         leaf, path = _image_column(f"{store.name}/{file}", schema)
@@ -136,7 +136,7 @@ def parquet_images(store: ByteStore, files: Sequence[str]) -> ParquetImages:
         stamps=tuple(each[3] for each in rows),
         faults={index: each[2] for index, each in enumerate(rows) if each[2]},
         places=ParquetReads(
-            store, tuple(files), column, array("q", of), array("q", groups), array("q", at_row)
+            store, files, column, array("q", of), array("q", groups), array("q", at_row)
         ),
     )
 

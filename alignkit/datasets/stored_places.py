@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, Self
 
-from alignkit.datasets.byte_store import ByteStore, FolderStore, UrlStore, sha256, url_of
+from alignkit.datasets.byte_store import ByteStore, FolderStore, sha256, url_of
 from alignkit.datasets.image_files import cache_root
+from alignkit.datasets.url_store import UrlStore
 from alignkit.errors import ChangedImage, UnreadableImage, WorkspaceError
 from alignkit.samples import ImageReads
 from alignkit.stored_file import DamagedError, read_sealed, sealed, write_atomically
@@ -20,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 THREADS = 16
 """Images that are read at a time to be hashed: a store answers many at once."""
+_KEPT_AT_ONCE = 50_000
+"""Images after whose hashing the hashes are kept, so that a killed command loses no more."""
 
 
 class ImageSource(Protocol):
@@ -99,45 +102,76 @@ class HashedReads:
         ]
 
 
-def hashed(source: ImageSource, place: str, rows: Sequence[int]) -> HashedReads:
-    """Hash the images at ``rows``; one whose stamp is unchanged is not read again.
+class Taken:
+    """The SHA-256 of a source's images as far as it was taken, or the reason why it was not."""
+
+    def __init__(self, images: int) -> None:
+        self.done = bytearray(images)
+        self.digests = bytearray(32 * images)
+        self.faults: dict[int, str] = {}
+
+    def put(self, row: int, digest: str, fault: str = "") -> None:
+        """Note the digest in hex of an image, or why it has none."""
+        self.done[row] = 1
+        if fault:
+            self.faults[row] = fault
+        else:
+            self.digests[32 * row : 32 * row + 32] = bytes.fromhex(digest)
+
+    def of(self, row: int) -> bytes:
+        """Return the 32 bytes of an image, zeros if it has a fault."""
+        return bytes(self.digests[32 * row : 32 * row + 32])
+
+
+def hashed(source: ImageSource, place: str, rows: Sequence[int], taken: Taken) -> HashedReads:
+    """Hash the images at ``rows``; one that was ``taken`` or whose stamp is kept is not read again.
 
     An image that the store does not give has its reason in place of a hash.
     """
+    missing = [row for row in rows if not taken.done[row]]
+    if missing:
+        _take(source, place, missing, taken)
+    return HashedReads(
+        place,
+        tuple(source.names[row] for row in rows),
+        source.reads().only(rows),
+        b"".join(map(taken.of, rows)),
+        {new: taken.faults[row] for new, row in enumerate(rows) if row in taken.faults},
+    )
+
+
+def _take(source: ImageSource, place: str, rows: Sequence[int], taken: Taken) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     kept = cache_root() / "hashes" / f"{content_key(place)[:32]}.json"
-    known = _known(kept)
-    names = tuple(source.names[row] for row in rows)
-    stamps = [source.stamps[row] for row in rows]
-    faults = {new: source.faults[row] for new, row in enumerate(rows) if row in source.faults}
-    digests = {
-        new: known[name][1]
-        for new, name in enumerate(names)
-        if stamps[new] and known.get(name, ("", ""))[0] == stamps[new] and new not in faults
-    }
-    stale = [new for new in range(len(names)) if new not in digests and new not in faults]
-    inner = source.reads().only(rows)
+    known, reads = _known(kept), source.reads()
+    stale = []
+    for row in rows:
+        stamp, digest = known.get(source.names[row], ("", ""))
+        if fault := source.faults.get(row):
+            taken.put(row, "", fault)
+        elif stamp and stamp == source.stamps[row]:
+            taken.put(row, digest)
+        else:
+            stale.append(row)
 
-    def digest(new: int) -> tuple[str, str]:
+    def digest_of(row: int) -> tuple[str, str]:
         try:
-            return sha256(inner(new)), ""
+            return sha256(reads(row)), ""
         except UnreadableImage as error:
             return "", error.reason
 
     with ThreadPoolExecutor(THREADS) as pool:
-        for new, (found, fault) in zip(stale, pool.map(digest, stale), strict=True):
-            if fault:
-                faults[new] = fault
-            else:
-                digests[new] = found
-    fresh = {
-        names[new]: (stamps[new], digests[new]) for new in stale if new in digests and stamps[new]
-    }
-    if fresh:
-        _keep(kept, place, known | fresh)
-    joined = b"".join(bytes.fromhex(digests.get(new, "00" * 32)) for new in range(len(names)))
-    return HashedReads(place, names, inner, joined, faults)
+        for begin in range(0, len(stale), _KEPT_AT_ONCE):
+            part = stale[begin : begin + _KEPT_AT_ONCE]
+            fresh = {}
+            for row, (digest, fault) in zip(part, pool.map(digest_of, part), strict=True):
+                taken.put(row, digest, fault)
+                if source.stamps[row] and not fault:
+                    fresh[source.names[row]] = (source.stamps[row], digest)
+            if fresh:
+                known |= fresh
+                _keep(kept, place, known)
 
 
 def _known(kept: Path) -> dict[str, tuple[str, str]]:

@@ -11,7 +11,7 @@ import json
 import logging
 import tarfile
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -73,11 +73,11 @@ class TarShards:
         return PlaceReads(self.store, self.shards, self.of, self.starts, self.lengths)
 
 
-def tar_shards(store: ByteStore, shards: Sequence[str]) -> TarShards:
+def tar_shards(store: ByteStore, files: Mapping[str, StoredFile]) -> TarShards:
     """Find the images of shards; raise `DataError` for one that is cut off or damaged."""
     found: list[tuple[_Member, int, str]] = []
-    for number, shard in enumerate(shards):
-        status = store.status(shard)
+    shards = tuple(files)
+    for number, (shard, status) in enumerate(files.items()):
         members = _indexed(store, shard, status)
         found += [(each, number, f"{status.stamp} {each.start}" * bool(status.stamp))
                   for each in members]  # fmt: skip
@@ -96,7 +96,7 @@ def tar_shards(store: ByteStore, shards: Sequence[str]) -> TarShards:
             f"such as {escaped_name(bare)}; label all or none"
         )
     return TarShards(
-        store, tuple(shards),
+        store, shards,
         names=tuple(each.name for each, _, _ in found),
         labels=tuple(known),
         stamps=tuple(stamp for _, _, stamp in found),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, NoReturn, TypeAlias
 
 from alignkit.datasets import Dataset
-from alignkit.datasets.byte_store import url_of
+from alignkit.datasets.byte_store import place_text, url_of
 from alignkit.datasets.image_files import image_files
 from alignkit.datasets.image_source import ARCHIVES, OpenedSource, open_source
 from alignkit.datasets.listed_images import FileReads, ImageFile, list_files
@@ -104,8 +104,9 @@ class Images(Dataset):
             return open_source(roots[0])
         for root in roots:
             if url_of(root) or root.suffix in ARCHIVES:
-                name = url_of(root) or root
-                raise ConfigError(f"{name} is one of {len(roots)} places; name it alone")
+                raise ConfigError(
+                    f"{place_text(root)} is one of {len(roots)} places; name it alone"
+                )
         return None
 
     def _limited(self, names: Sequence[str]) -> tuple[tuple[str, ...], int]:

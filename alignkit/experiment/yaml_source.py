@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
+from alignkit.errors import without_credentials
 from alignkit.experiment.yaml_loader import CoreLoader
 
 _SHOWN = 200
@@ -44,8 +45,9 @@ class TextPlace:
 
         Of a long line the part around the place.
         """
-        before = max(0, self.column - _SHOWN // 2) if len(self.text) > _SHOWN else 0
-        shown = self.text[before : before + _SHOWN].replace("\t", " ")
+        text = without_credentials(self.text)
+        before = max(0, self.column - _SHOWN // 2) if len(text) > _SHOWN else 0
+        shown = text[before : before + _SHOWN].replace("\t", " ")
         column = self.column - before
         width = max(1, min(self.width, len(shown) - column))
         return f"    {shown}\n    {' ' * column}{'^' * width}"

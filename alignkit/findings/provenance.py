@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from alignkit.datasets import recorded_options
 from alignkit.findings.stage_yaml import stage_line
 from alignkit.outcome import Failed, Measured, Skipped
 from alignkit.predict.predict_cells import Built
@@ -178,10 +179,9 @@ def training_facts(trained: Trained, folder: Path) -> TrainingFacts:
 def data_facts(plan: Plan, sets: Sets) -> DataFacts:
     """Describe the data set as it was used."""
     data = plan.data
-    options = stage_identity(data)
     return DataFacts(
         name=plan.experiment.data_name,
-        options={key: value for key, value in options.items() if key != "stage"},
+        options=recorded_options(data),
         train=len(sets.train),
         eval=len(sets.evaluation),
         classes=sets.evaluation.classes,

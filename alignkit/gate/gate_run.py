@@ -12,7 +12,13 @@ from pathlib import Path
 
 from alignkit.baseline.approval import in_ci
 from alignkit.baseline.pending import pending_changes, pending_file, write_pending
-from alignkit.errors import AlignkitError, ConfigError, ExitCode, interruption_code
+from alignkit.errors import (
+    AlignkitError,
+    ConfigError,
+    ExitCode,
+    interruption_code,
+    without_credentials,
+)
 from alignkit.experiment import load_experiment
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.yaml_source import parse
@@ -64,7 +70,9 @@ class GateRun:
         engine = self.engine.words()
         chosen = [*self._sets, *shard, *engine, *against, *fast, *changed, *zero, *self._folders]
         command = ["report", "merge"] if self.parts else ["gate"]
-        return shlex.join(["alignkit", *command, str(self.file), *map(str, self.parts), *chosen])
+        words = ["alignkit", *command, str(self.file), *map(str, self.parts), *chosen]
+        # an override that is refused may hold a password
+        return without_credentials(shlex.join(words))
 
     @property
     def review(self) -> str:

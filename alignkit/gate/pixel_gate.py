@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from alignkit.controls.planted_faults import check_pixels
-from alignkit.datasets import DATASETS
+from alignkit.datasets import DATASETS, recorded_options
 from alignkit.decoders import DECODERS
 from alignkit.errors import DataError
 from alignkit.experiment.experiment import Experiment
@@ -23,7 +23,7 @@ from alignkit.judge.evidence import Evidence
 from alignkit.judge.standing_rules import JudgedRule
 from alignkit.plan import CHANGED, data_fingerprint, images_of
 from alignkit.plugins import name_of
-from alignkit.preprocess import Preprocess, stage_identity
+from alignkit.preprocess import Preprocess
 from alignkit.progress import Progress, advancing
 from alignkit.record import DataFacts, RunRecord, Verdict
 from alignkit.runner.comparison_stage import Comparison, compare_stored
@@ -122,11 +122,9 @@ def pixel_record(
 
 def _data_facts(experiment: Experiment, samples: Samples) -> DataFacts:
     data = experiment.data
-    # as text, since the roots of a data set are paths
-    options = {key: str(value) for key, value in stage_identity(data).items() if key != "stage"}
     return DataFacts(
         name=name_of(data, DATASETS),
-        options=options,
+        options=recorded_options(data),
         train=0,
         eval=len(samples),
         classes=samples.classes,

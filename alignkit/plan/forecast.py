@@ -28,19 +28,6 @@ KINDS = {
 """Field of a `Forecast` → the work in words."""
 
 
-DIVIDED: tuple[WorkKind, ...] = ("prepared", "comparisons")
-"""Kinds of work that the workers of an engine share by lots."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shareable:
-    """Work to run that the workers of an engine may share."""
-
-    kind: WorkKind
-    cost: Cost
-    images: int
-
-
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """One unit of work, and whether a run would do it."""
@@ -65,7 +52,6 @@ class Forecast:
     """Cost of the work that is to run, by the name of its field here."""
     prepared: tuple[Outlook, ...] = ()
     """One for each path and split."""
-    shareable: tuple[Shareable, ...] = ()
 
     @property
     def known(self) -> Cost:
@@ -110,12 +96,7 @@ def forecast(plan: Plan, workspace: Workspace) -> Forecast:
     }
     rates = Rates(finished, *plan.data.counts())
     costs = {name: sum(map(rates.cost, _to_run(each)), NOTHING) for name, each in found.items()}
-    shareable = (
-        Shareable(work.kind, rates.cost(work), rates.images(work))
-        for kind in DIVIDED
-        for work in _to_run(found[kind])
-    )
-    return Forecast(**found, costs=costs, shareable=tuple(shareable))
+    return Forecast(**found, costs=costs)
 
 
 def _outlooks(

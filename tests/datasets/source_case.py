@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -14,11 +15,12 @@ SERVER = '''
 import json, os, sys, urllib.parse
 from http.server import ThreadingHTTPServer, SimpleHTTPRequestHandler
 import time
-root, kind, fault = sys.argv[1:4]
+root, kind, fault, log = sys.argv[1:5]
 seen = {}
 
 class Handler(SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and body are two packets
     def __init__(self, *args): super().__init__(*args, directory=root)
     def log_message(self, *args): pass
     def answer(self, status, body, length=None, kind="application/json"):
@@ -43,8 +45,23 @@ class Handler(SimpleHTTPRequestHandler):
             return False
         return True
     def do_GET(self):
+        if log:
+            with open(log, "a") as file: print("GET", self.path, file=file)
         url = urllib.parse.urlparse(self.path)
         path = urllib.parse.unquote(url.path)
+        read = os.path.splitext(path)[1] in (".jpg", ".tar") and "LISTSTATUS" not in url.query
+        asked = "read" if read else "list"
+        seen[asked] = seen.get(asked, 0) + 1
+        if fault in ("denied", f"{asked}-denied"):
+            return self.answer(403, b"<Error><Code>AccessDenied</Code></Error>", kind="text/xml")
+        if path.rstrip("/").endswith("/a") and fault == "a-503":
+            return self.answer(503, b"busy")
+        if fault == f"{asked}-503" or fault == f"{asked}-503-once" and seen[asked] == 1:
+            return self.answer(503, b"<Error><Code>SlowDown</Code></Error>", kind="text/xml")
+        if fault == f"{asked}-hangs":
+            return time.sleep(60)
+        if kind == "s3":
+            return self.s3(path, urllib.parse.parse_qs(url.query))
         if kind == "http":
             if path.endswith(".jpg") and self.faulty(path): return
             return super().do_GET()
@@ -74,6 +91,30 @@ class Handler(SimpleHTTPRequestHandler):
             if "length" in query: data = data[:int(query["length"])]
             return self.answer(200, data, kind="application/octet-stream")
         self.answer(400, b"{}")
+    def s3(self, path, query):
+        """Answer for a bucket called photos as S3 does, without looking at signatures."""
+        bucket, _, name = path.lstrip("/").partition("/")
+        if bucket != "photos":
+            return self.answer(404, b"<Error><Code>NoSuchBucket</Code></Error>", kind="text/xml")
+        file = os.path.join(root, name)
+        if name and os.path.isfile(file):
+            if self.faulty(path): return
+            data = open(file, "rb").read()
+            first, _, last = self.headers.get("Range", "bytes=0-").removeprefix("bytes=").partition("-")
+            part = data[int(first):int(last or len(data)) + 1]
+            return self.answer(206, part, kind="image/jpeg")
+        if "list-type" not in query:
+            return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>", kind="text/xml")
+        rows = []
+        for folder, _, names in os.walk(root):
+            for each in names:
+                place = os.path.join(folder, each)
+                key = os.path.relpath(place, root)
+                if key.startswith(query.get("prefix", [""])[0]):
+                    rows.append(f"<Contents><Key>{key}</Key><Size>{os.path.getsize(place)}</Size>"
+                                f"<ETag>{os.stat(place).st_mtime_ns}</ETag></Contents>")
+        text = "<ListBucketResult><IsTruncated>false</IsTruncated>" + "".join(rows)
+        self.answer(200, (text + "</ListBucketResult>").encode(), kind="text/xml")
 
 server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 print(server.server_address[1], flush=True)
@@ -82,29 +123,47 @@ server.serve_forever()
 
 
 @contextlib.contextmanager
-def served(folder: Path, kind="http", fault="none"):
-    """Serve a folder by another process; give the URL of its root."""
-    command = [sys.executable, "-c", SERVER, os.fspath(folder), kind, fault]
+def served(folder: Path, kind="http", fault="none", log: Path | str = ""):
+    """Serve a folder by another process, which notes its requests in ``log``; give its URL.
+
+    That of ``s3`` is an endpoint, whose bucket is ``s3://photos``.
+    """
+    command = [sys.executable, "-c", SERVER, os.fspath(folder), kind, fault, os.fspath(log)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             port = int(server.stdout.readline())
-            yield f"{kind}://127.0.0.1:{port}"
+            yield f"{'http' if kind == 's3' else kind}://127.0.0.1:{port}"
         finally:
             server.kill()
 
 
 @contextlib.contextmanager
-def moto_server():
-    """Run moto's S3 as a process of its own; give its address."""
-    with subprocess.Popen(
-        [sys.executable, "-c", "from moto.server import main; main(['-H', '127.0.0.1', '-p', '0'])"],
-        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
-    ) as server:  # fmt: skip
+def moto_server(log: Path):
+    """Run moto's S3 as a process of its own; give its address.
+
+    It writes a line for each request into ``log``: a pipe that nobody reads fills after some 700
+    requests, and the server stops.
+    """
+    code = "from moto.server import main; main(['-H', '127.0.0.1', '-p', '0'])"
+    with (
+        log.open("w") as file,
+        subprocess.Popen([sys.executable, "-c", code], stderr=file, stdout=file) as server,
+    ):
         try:
-            line = next(line for line in server.stderr if "Running on http" in line)
-            yield line.split("Running on ")[1].split()[0].strip()
+            end = time.monotonic() + 60
+            while not (found := re.search(r"Running on (http://[0-9.:]+)", log.read_text())):
+                assert time.monotonic() < end, log.read_text()
+                assert server.poll() is None, log.read_text()
+                time.sleep(0.1)
+            yield found[1]
         finally:
             server.kill()
+
+
+def requests_of(log: Path, pattern: str) -> list[str]:
+    """The requests in a log of a server that match a pattern."""
+    found = re.findall(r"(?:GET|HEAD) \S+", log.read_text())
+    return [each for each in found if re.search(pattern, each)]
 
 
 def write_tar(file: Path, images: dict[str, bytes], labels=None, links=(), extra=()):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from alignkit.datasets import byte_store
+from alignkit.datasets import url_store
 from alignkit.datasets.byte_store import url_of
 from alignkit.datasets.folder import Folder
 from alignkit.datasets.unlabelled_images import Images
@@ -27,7 +27,7 @@ LABELS = {name: name[0] for name in IMAGES}
 
 @pytest.fixture(autouse=True)
 def quick(tmp_path, monkeypatch):
-    monkeypatch.setattr(byte_store, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(url_store, "FIRST_WAIT", 0.001)
     monkeypatch.setenv("ALIGNKIT_CACHE_DIR", os.fspath(tmp_path / "cache"))
 
 
@@ -95,7 +95,7 @@ def test_s3_gives_the_same_images_and_no_secret(folder, tmp_path, monkeypatch, c
     pytest.importorskip("moto.server", reason="moto[server] is not installed")
     caplog.set_level(logging.DEBUG, "alignkit")
     tars = shards(tmp_path / "tars")
-    with moto_server() as address:
+    with moto_server(tmp_path / "server.log") as address:
         for name, value in (
             ("AWS_ACCESS_KEY_ID", "AKIDNOSUCHKEY"),
             ("AWS_SECRET_ACCESS_KEY", "sesame-open-sesame"),
@@ -149,7 +149,7 @@ def test_a_failure_that_passes_costs_nothing(folder, kind, caplog):
 def test_an_image_that_never_comes_is_one_failed_image(folder, fault, monkeypatch):
     pytest.importorskip("aiohttp")
     monkeypatch.setenv("ALIGNKIT_READ_SECONDS", "0.5" if fault == "slow" else "20")
-    monkeypatch.setattr(byte_store, "TRIES", 2)
+    monkeypatch.setattr(url_store, "TRIES", 2)
     with served(folder, "http", fault) as url:
         samples = Images(Path(url)).evaluation()
         found = reasons(samples)
@@ -307,12 +307,34 @@ def test_a_url_with_credentials_is_refused_without_repeating_them(url):
         assert "environment" in str(caught.value)
 
 
+def test_a_file_with_credentials_in_a_url_is_shown_without_them(tmp_path):
+    from alignkit.experiment import load_experiment
+
+    file = tmp_path / "gate.yaml"
+    file.write_text(
+        "name: gate\ndata: {name: images, root: 's3://AKIA:sesame@bucket/set'}\n"
+        "preprocess: {a: {preset: opencv-train, size: 32}, b: {preset: pillow-train, size: 32}}\n"
+    )
+    for overrides in ((), ("data.root=https://host/set?sig=sesame",)):
+        with pytest.raises(ConfigError, match="holds a password or a query") as caught:
+            load_experiment(file, overrides)
+        assert "sesame" not in str(caught.value)
+
+
+def test_a_record_names_a_url_as_its_user_does():
+    from alignkit.datasets import recorded_options
+
+    both = (Path("a/b.jpg"), Path("c.jpg"))
+    assert recorded_options(Images(Path("s3://bucket/set/")))["root"] == "s3://bucket/set"
+    assert recorded_options(Images(both))["root"] == ["a/b.jpg", "c.jpg"]
+
+
 def test_a_message_of_a_library_loses_its_secrets(monkeypatch):
     monkeypatch.setenv("MY_SECRET_KEY", "open-sesame")
     error = OSError(
         "503 for url 'https://me:open-sesame@host/a?X-Amz-Signature=abc' with open-sesame"
     )
-    told = byte_store._told(error)
+    told = url_store._told(error)
     assert "sesame" not in told
     assert "abc" not in told
     assert "503 for url" in told

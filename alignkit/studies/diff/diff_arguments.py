@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alignkit.datasets.byte_store import url_of
+from alignkit.datasets.byte_store import place_text
 from alignkit.datasets.regular_file import escaped_name, read_text
 from alignkit.errors import ConfigError, DataError
 from alignkit.experiment.experiment import Experiment
@@ -52,7 +51,7 @@ def samples_of(
     if given:
         roots = tuple(path for each in given for path in _expanded(each))
         images = Images(roots[0] if len(roots) == 1 else roots, limit=limit)
-        words = ", ".join(escaped_name(url_of(each) or os.fspath(each)) for each in given[:_NAMED])
+        words = ", ".join(escaped_name(place_text(each)) for each in given[:_NAMED])
         if len(given) > _NAMED:
             words += f" and {len(given) - _NAMED} more"
         samples, total = images.drawn()

@@ -79,6 +79,9 @@ def _lines(record: DiffRecord, detail: Detail) -> list[str]:
     return lines
 
 
+_MOST_FAILED = 3
+
+
 def _coverage(record: DiffRecord) -> list[str]:
     head = ("coverage", "ok", "corrupt", "failed", "unsupported")
     rows = [
@@ -92,7 +95,17 @@ def _coverage(record: DiffRecord) -> list[str]:
             f"{shorten(', '.join(side.examples), 60)}"
             for side in each.one_sided
         ]
-    return lines
+    return lines + _unread(record)
+
+
+def _unread(record: DiffRecord) -> list[str]:
+    """Name some images that fail on every path for one reason, as those that are not read do."""
+    failed = [
+        {(each.id, each.reason) for each in path.examples if each.outcome == "failed"}
+        for path in record.coverage
+    ]
+    both = sorted(set.intersection(*failed)) if failed else []
+    return [f"failed: {name}: {shorten(reason, 120)}" for name, reason in both[:_MOST_FAILED]]
 
 
 def _pair(pair: PairDiff, detail: Detail, record: DiffRecord) -> list[str]:

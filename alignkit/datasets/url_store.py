@@ -1,0 +1,326 @@
+"""`UrlStore`: a place that `fsspec` opens, with limits of its own for time and for repetition.
+
+The libraries below try again as they please, or never, and wait as long as they please, or for
+ever. Here each read is one request that ends in a stated time, and is repeated by one rule.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from alignkit.datasets.byte_store import StoredFile
+from alignkit.errors import (
+    AlignkitError,
+    ChangedImage,
+    ConfigError,
+    DataError,
+    MissingDependency,
+    UnreadableImage,
+    without_credentials,
+)
+from alignkit.extras import missing_library
+
+logger = logging.getLogger(__name__)
+
+_Answer = TypeVar("_Answer")
+
+TRIES = 5
+"""Times that a request is made."""
+FIRST_WAIT = 0.2
+"""Seconds before the second try; each further wait is twice as long."""
+READ_SECONDS = 60.0
+"""Seconds that one try may take; ``ALIGNKIT_READ_SECONDS`` sets others."""
+MOST_LATE = 2
+"""Tries of a read that may take that long."""
+MOST_SILENT = 8
+"""Reads in succession that get no answer before the command ends: the store is down."""
+_PAGE_TRIES = 3
+_LONGEST_REASON = 200
+_QUERY = re.compile(r"(?<=[^\s?])\?[^\s'\")>]+")
+_SECRET = re.compile(r"SECRET|TOKEN|PASSW|CREDENTIAL|KEY$|KEY_ID|SAS", re.IGNORECASE)
+_ETAGS = ("VersionId", "ETag", "etag", "generation", "md5Hash", "md5", "content_md5")
+_TIMES = ("LastModified", "last_modified", "modificationTime", "mtime", "updated", "created")
+_ENVIRONMENT = (
+    "check the endpoint and the credentials in the environment (FSSPEC_<PROTOCOL>_<OPTION>; for "
+    "S3 AWS_…)"
+)
+
+_silent: dict[str, int] = {}
+"""Of each URL, its last reads in succession that got no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class UrlStore:
+    """A place that `fsspec` opens; its options come from the environment of fsspec."""
+
+    url: str
+    """Without credentials and without a final ``/``."""
+
+    @property
+    def name(self) -> str:
+        """The URL."""
+        return self.url
+
+    def listing(self) -> dict[str, StoredFile]:
+        """List all files below the URL."""
+
+        def find(system: Any, root: str) -> dict[str, StoredFile]:
+            found = system.find(root, detail=True) if _finds(system) else _walked(system, root)
+            return {
+                path.removeprefix(root).lstrip("/"): _stored(info)
+                for path, info in found.items()
+                if info.get("type", "file") == "file"
+            }
+
+        files = self._asked("list", self.url, find)
+        if not files:
+            raise self._absent(self.url)
+        return dict(sorted(files.items()))
+
+    def status(self, name: str) -> StoredFile:
+        """Look up one file."""
+        return self._asked(
+            "read",
+            f"{self.url}/{name}",
+            lambda system, root: _stored(system.info(f"{root}/{name}")),
+        )
+
+    def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:  # noqa: C901 - a line for each way to fail
+        """Read an object, or a part of it; try again after a failure that may pass.
+
+        Raise `DataError` if the store answers nothing any more.
+        """
+        path = Path(f"{self.url}/{name}")
+        end = None if length is None else start + length
+        reason, cut, number, silent, late = "", -1, 0, False, 0
+        for number in _tries():
+            if _silent.get(self.url, 0) >= MOST_SILENT:
+                raise self._down("as other reads found")
+            try:
+                system, root = _opened(self.url)
+                call = partial(system.cat_file, f"{root}/{name}", start=start, end=end)
+                data: bytes = _within(_read_seconds(), call)
+            except FileNotFoundError:
+                raise ChangedImage(
+                    path, "changed after it was listed: it is not there any more"
+                ) from None
+            except AlignkitError:
+                raise
+            except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+                reason, silent = _told(error), _is_silent(error)
+                if _is_refusal(error):
+                    raise UnreadableImage(path, f"refused: {reason}") from None
+                if (late := late + _is_late(error)) == MOST_LATE:
+                    break
+            else:
+                _silent[self.url] = 0
+                if length in (None, len(data)):
+                    if number > 1:
+                        logger.info("%s was read at try %d", path.name, number)
+                    return data
+                reason, silent = f"{len(data):,} of {length:,} bytes came", False
+                cut = len(data)
+        if not start and cut >= 0 and self.status(name).size == cut:
+            raise ChangedImage(path, "changed after it was listed")
+        _silent[self.url] = _silent.get(self.url, 0) + 1 if silent else 0
+        if _silent[self.url] >= MOST_SILENT:
+            raise self._down(reason)
+        raise UnreadableImage(path, f"{reason}; tried {number} times")
+
+    def _asked(self, verb: str, place: str, call: Callable[[Any, str], _Answer]) -> _Answer:
+        """Call for a listing or a look-up; raise `DataError` if it fails each time."""
+        reason = ""
+        for _ in _tries():
+            try:
+                answer = call(*_opened(self.url, page_tries=_PAGE_TRIES))
+            except FileNotFoundError:
+                raise self._absent(place) from None
+            except AlignkitError:
+                raise
+            except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+                reason = _told(error)
+                # an answer was waited for long enough, and one that is refused stays so
+                if _is_silent(error) or _is_refusal(error):
+                    break
+            else:
+                _silent[self.url] = 0
+                return answer
+        raise DataError(f"cannot {verb} {place}: {reason}; {_ENVIRONMENT}")
+
+    def _absent(self, place: str) -> DataError:
+        return DataError(f"{place} is not there, or holds nothing; check the name; {_ENVIRONMENT}")
+
+    def _down(self, reason: str) -> DataError:
+        return DataError(
+            f"{self.url} does not answer any more ({reason}); see whether it is up, and run the "
+            "same command again"
+        )
+
+
+def _opened(url: str, page_tries: int = 1) -> tuple[Any, str]:
+    """Return the file system of a URL and the path in it.
+
+    A listing of many pages repeats each of them ``page_tries`` times before it begins again.
+    """
+    if missing := missing_library("fsspec", extra="remote"):
+        raise MissingDependency(missing)
+    import fsspec
+
+    protocol = url.partition(":")[0]
+    try:
+        # without a cache of listings: a million entries would stay in memory
+        system, root = fsspec.core.url_to_fs(
+            url, use_listings_cache=False, **_limits(protocol, page_tries)
+        )
+    except ImportError as error:
+        raise MissingDependency(f"{protocol}:// needs another package: {error}") from error
+    except ValueError as error:
+        known = ", ".join(f"{each}://" for each in ("s3", "gs", "hdfs", "webhdfs", "https"))
+        raise ConfigError(f"{url}: {_told(error)}; fsspec knows e.g. {known}") from None
+    if protocol == "s3":
+        system.retries = 1
+    if protocol == "webhdfs" and not isinstance(system.session.request, partial):
+        system.session.request = partial(system.session.request, timeout=_read_seconds())
+    return system, root.rstrip("/")
+
+
+def _limits(protocol: str, page_tries: int) -> dict[str, Any]:
+    """Return the options that limit a request's time; the user's own go before them."""
+    import fsspec
+
+    seconds = _read_seconds()
+    own = fsspec.config.conf.get(protocol, {})
+    if protocol == "s3":
+        config = {
+            "connect_timeout": seconds / page_tries,
+            "read_timeout": seconds / page_tries,
+            "retries": {"total_max_attempts": page_tries},
+        }
+        return {"config_kwargs": config | own.get("config_kwargs", {})}
+    if protocol in ("http", "https"):
+        import aiohttp
+
+        limit = aiohttp.ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds)
+        return {"client_kwargs": {"timeout": limit} | own.get("client_kwargs", {})}
+    return {}
+
+
+def _finds(system: Any) -> bool:
+    """Whether a file system lists all files in a way of its own, as object stores do.
+
+    The way that fsspec gives to others leaves out each folder that cannot be listed.
+    """
+    from fsspec.asyn import AsyncFileSystem
+    from fsspec.spec import AbstractFileSystem
+
+    if isinstance(system, AsyncFileSystem):
+        return type(system)._find is not AsyncFileSystem._find  # noqa: SLF001 - `find` calls it
+    return type(system).find is not AbstractFileSystem.find
+
+
+def _walked(system: Any, root: str) -> dict[str, Any]:
+    """List one folder after the other; raise if one of them cannot be listed."""
+    found: dict[str, Any] = {}
+    folders, seen = [root], {root}
+    while folders:
+        for info in system.ls(folders.pop(), detail=True):
+            path = info["name"].rstrip("/")
+            if info["type"] != "directory":
+                found[path] = info
+            elif path not in seen:
+                seen.add(path)
+                folders.append(path)
+    return found
+
+
+def _tries() -> Iterator[int]:
+    """Count the tries from 1, with the waits between them."""
+    for number in range(TRIES):
+        if number:
+            time.sleep(FIRST_WAIT * 2 ** (number - 1))
+        yield number + 1
+
+
+def _is_late(error: Exception) -> bool:
+    return isinstance(error, TimeoutError) or "Timeout" in type(error).__name__
+
+
+def _is_silent(error: Exception) -> bool:
+    """Whether no answer came, as opposed to a bad one."""
+    return _is_late(error) or "Connect" in type(error).__name__
+
+
+def _is_refusal(error: Exception) -> bool:
+    return isinstance(error, PermissionError) or "Credentials" in type(error).__name__
+
+
+def _stored(info: dict[str, Any]) -> StoredFile:
+    size = info.get("size")
+    marks = [str(info[key]) for keys in (_ETAGS, _TIMES) for key in keys if info.get(key)]
+    return StoredFile(size, " ".join([str(size), *marks]) if marks else "")
+
+
+def _told(error: BaseException) -> str:
+    """Return the message of a library in one line, without credentials."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    text = _QUERY.sub("?…", without_credentials(text))
+    for value in sorted(_secrets(), key=len, reverse=True):
+        text = text.replace(value, "…")
+    return f"{type(error).__name__}: {text[:_LONGEST_REASON]}"
+
+
+def _secrets() -> Iterator[str]:
+    """Yield the values of the environment and of fsspec's options that look like secrets."""
+    import fsspec
+
+    def inside(name: str, value: Any) -> Iterator[str]:
+        if isinstance(value, dict):
+            for key, each in value.items():
+                yield from inside(str(key), each)
+        elif isinstance(value, str) and len(value) >= 6 and _SECRET.search(name):
+            yield value
+
+    yield from inside("", dict(os.environ))
+    yield from inside("", fsspec.config.conf)
+
+
+def _read_seconds() -> float:
+    with suppress(ValueError):
+        if (seconds := float(os.environ.get("ALIGNKIT_READ_SECONDS", READ_SECONDS))) > 0:
+            return seconds
+    raise ConfigError("ALIGNKIT_READ_SECONDS: a number of seconds, e.g. 60")
+
+
+def _within(seconds: float, call: Callable[[], _Answer]) -> _Answer:
+    """Call in a thread; raise `TimeoutError` if it takes longer.
+
+    Not each file system has a limit of its own, and a thread that waits for a slow one cannot be
+    ended: it is left behind, and does not keep the process alive.
+    """
+    ended: queue.SimpleQueue[tuple[_Answer | None, Exception | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            ended.put((call(), None))
+        except Exception as error:  # noqa: BLE001 - it is raised below
+            ended.put((None, error))
+
+    threading.Thread(target=run, daemon=True, name="alignkit-read").start()
+    try:
+        result, error = ended.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"no answer within {seconds:g} seconds") from None
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]  # there is a result without an error
