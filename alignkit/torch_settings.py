@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal
 
 from alignkit.errors import MissingDependency
@@ -74,15 +75,33 @@ def usable_cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+_ASKED: ContextVar[int] = ContextVar("threads")
+
+
+@contextmanager
+def threads_of(number: int) -> Iterator[None]:
+    """Give the sessions that open in the block so many threads, those of another process.
+
+    Sums depend on their number, so that a worker computes with the driver's.
+    """
+    before = _ASKED.set(number)
+    try:
+        yield
+    finally:
+        _ASKED.reset(before)
+
+
 def available_threads() -> int:
     """Return torch's number of CPU threads, which every runtime gets and the record names.
 
     The default is one for each core this process may use; ``OMP_NUM_THREADS`` lowers it. Without
-    torch the two numbers are read here.
+    torch the two numbers are read here. Inside `threads_of` it is the number given there.
     """
+    if asked := _ASKED.get(0):
+        return asked
     if missing_library("torch"):
-        asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-        return min(usable_cpus(), int(asked)) if asked.isdecimal() else usable_cpus()
+        limit = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+        return min(usable_cpus(), int(limit)) if limit.isdecimal() else usable_cpus()
     import torch
 
     return torch.get_num_threads()

@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from alignkit.errors import WorkspaceError
 from alignkit.progress import Progress
@@ -52,6 +52,17 @@ def content_key(parts: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+class EngineRun(Protocol):
+    """An engine that may work on what is stored."""
+
+    def facts(self) -> dict[str, Any] | None:
+        """Return its name, and the workers and seconds of its start if that was here.
+
+        ``None`` if it has not worked, or is the processes of this machine.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
     """A stored artefact, as its ``key.json`` describes it."""
@@ -69,6 +80,8 @@ class Finished:
     """POSIX time at which it was stored."""
     images: int | None = None
     """Images that the work took, where its time depends on them."""
+    engine: dict[str, Any] | None = None
+    """The engine whose workers did it, see `EngineRun`; ``None`` for processes of this machine."""
 
     @classmethod
     def read(cls, folder: Path) -> Finished:
@@ -163,6 +176,7 @@ class Workspace:
         files: Collection[str] | None = None,
         *,
         images: int | None = None,
+        engine: EngineRun | None = None,
     ) -> _T:
         """Recall the artefact that ``parts`` is the key of; ``make`` fills its folder if need be.
 
@@ -172,7 +186,7 @@ class Workspace:
         key = content_key(parts)
         if (known := self.recall(kind, key, label, read, files)) is None:
             hashes: dict[str, str] = {}
-            with self.store(kind, parts, label, hashes, images=images) as filling:
+            with self.store(kind, parts, label, hashes, images=images, engine=engine) as filling:
                 hashes.update(make(filling) or {})
             known = self.recall(kind, key, label, read, files)
         if known is None:
@@ -204,13 +218,14 @@ class Workspace:
         known: Mapping[str, str] = {},
         *,
         images: int | None = None,
+        engine: EngineRun | None = None,
     ) -> Iterator[Path]:
         """Give an empty folder to fill; it becomes an artefact at once, or not at all.
 
         ``parts`` is everything that the work depends on; ``label`` names the work in words, the
         same for every key that a changed option gives it. ``known`` are hashes of files by name,
         asked for when the folder is full; the others are computed. ``images`` is their number if
-        the time depends on it: a forecast scales the time by it.
+        the time depends on it: a forecast scales the time by it. ``engine`` may have done it.
         """
         key = content_key(parts)
         folder = self._folder(kind, key)
@@ -224,6 +239,8 @@ class Workspace:
             }
             content = {"label": label, "parts": parts, "seconds": seconds, "files": hashes}
             content |= {} if images is None else {"images": images}
+            facts = engine.facts() if engine else None
+            content |= {"engine": facts} if facts else {}
             (filling / _KEY).write_text(sealed(json.dumps(content, indent=1, sort_keys=True)))
             try:
                 filling.rename(folder)

@@ -115,6 +115,7 @@ def diff(
     the reference, or every candidate, cannot run here, and `NothingCompared` if there is no image.
     """
     from alignkit.isolation import Limits
+    from alignkit.lots.engines import EngineOption
     from alignkit.preprocess.stress import parse_stress
     from alignkit.studies.diff import DiffRequest
     from alignkit.studies.diff import diff as compare
@@ -144,6 +145,7 @@ def diff(
         stress=parse_stress(stress),
         threads=threads,
         limits=Limits(timeout, int(max_memory * 2**30), lossy=True),
+        engine=EngineOption(processes=threads),
     )
     record = compare(request, progress_for(progress))
     if page is None:

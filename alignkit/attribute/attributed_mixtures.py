@@ -144,7 +144,7 @@ def observe(
     parts: list[Any] = []
     left_out: list[tuple[str, str]] = []
     kept: list[int] = []
-    needed = {taken & stages for taken in wanted}
+    needed = dict.fromkeys(taken & stages for taken in wanted)
     all_made = mix_stages(mixed, needed, encoded_images(samples), processes=_PROCESSES)
     for made in _together(all_made, models):
         whole = {index: each for index, each in made.items() if not isinstance(each, LeftOut)}
@@ -203,7 +203,8 @@ class MixStages:
     """Make the wanted mixtures of each image; a `Work` of `alignkit.isolation`."""
 
     mixtures: StageMixtures
-    wanted: frozenset[FromCandidate]
+    wanted: tuple[FromCandidate, ...]
+    """In an order that decides which failure of an image is its reason, in every process."""
 
     def warm_up(self, begin: Begin) -> None:
         """Run both paths once."""
@@ -227,7 +228,7 @@ def mix_stages(
     processes: int | None = None,
 ) -> Iterator[Mixed]:
     """Yield each image in every wanted mixture, or why it is left out."""
-    work = MixStages(mixtures, frozenset(wanted))
+    work = MixStages(mixtures, tuple(wanted))
     # one image a task: its tensors may take ten megabytes
     parts = run_isolated(work, mixtures.paths, images, processes=processes, images_a_task=1)
     for (mixed,) in parts:

@@ -13,6 +13,8 @@ import typer
 
 from alignkit.cli.arguments import (
     Cells,
+    EngineNames,
+    EngineWorkers,
     Files,
     Json,
     Overrides,
@@ -23,19 +25,25 @@ from alignkit.cli.arguments import (
     display,
     print_error,
 )
+from alignkit.cli.plan_costs import (
+    NOT_MEASURED,
+    cores_of,
+    disk_of,
+    divided_by,
+    identities_of,
+    memory_of,
+    time_of,
+)
 from alignkit.errors import AlignkitError, worst
-from alignkit.progress import duration
 from alignkit.text import columns
-from alignkit.torch_settings import usable_cpus
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
     from alignkit.place import Place
     from alignkit.plan import Plan
-    from alignkit.plan.forecast import Forecast, Memory, Outlook
-
-NOT_MEASURED = "not measured yet on this machine"
+    from alignkit.plan.engine_forecast import EngineForecast
+    from alignkit.plan.forecast import Forecast, Outlook
 
 
 def plan(
@@ -53,6 +61,8 @@ def plan(
             help="First do the work on N images, which tells how long all of them take.",
         ),
     ] = None,
+    engine: EngineNames = "local",
+    workers: EngineWorkers = None,
     as_json: Json = False,
     progress: ProgressOption = "auto",
     quiet: Quiet = False,
@@ -61,11 +71,16 @@ def plan(
 
     Lists every preparation, training, cell, attribution and pixel comparison as cached, to run (and
     why) or impossible (and why). --probe N does the work of a small part first, as `run --quick`
-    does, and stores it.
+    does, and stores it. --engine also shows the time with --workers, each on a CPU of its own, and
+    starts none.
     """
     from alignkit.experiment import load_experiment
+    from alignkit.lots.engines import LOCAL, EngineOption
+    from alignkit.plan.engine_forecast import engine_forecast
     from alignkit.plan.forecast import forecast
     from alignkit.plan.plan_keys import keyed_plan
+
+    option = EngineOption(engine, workers=workers)
 
     # a mistake in one file does not hide the plans of the others
     codes = []
@@ -78,7 +93,9 @@ def plan(
             if probe is not None:
                 _probe(experiment, probe, Context(workspace, display(progress, quiet=quiet)), cells)
             planned = keyed_plan(experiment, workspace, cells=cells)
-            planned_files.append((planned, forecast(planned, workspace)))
+            expected = forecast(planned, workspace)
+            divided = None if option == LOCAL else engine_forecast(expected, option, workspace)
+            planned_files.append((planned, expected, divided))
         except AlignkitError as error:
             codes.append(print_error(error, file))
     if as_json:
@@ -100,7 +117,7 @@ def _probe(experiment: Experiment, images: int, context: Context, cells: Sequenc
         run_or_check(first_look(experiment, part), context, cells=cells)
 
 
-def _as_text(planned: Plan, expected: Forecast) -> str:
+def _as_text(planned: Plan, expected: Forecast, divided: EngineForecast | None) -> str:
     experiment = planned.experiment
     compared = [("pixels", "state", ""), *map(_row, expected.comparisons)]
     from alignkit.text.names import quick_words
@@ -114,6 +131,7 @@ def _as_text(planned: Plan, expected: Forecast) -> str:
             *(f"{name}: {note}" for name, note in {**surrogates, **simulations}.items()),
             *(["", columns(compared, indent="  ")] if expected.comparisons else []),
             *(_models(planned, expected) if planned.evaluations else _pixels(planned, expected)),
+            *(divided_by(divided) if divided else []),
         ]
     )
 
@@ -141,9 +159,9 @@ def _pixels(planned: Plan, expected: Forecast) -> list[str]:
         "",
         f"images     {images}",
         f"rules      {rules}",
-        f"time       {_time(planned, expected)}",
-        *_cores(expected),
-        f"disk       {_disk(expected)}",
+        f"time       {time_of(planned, expected)}",
+        *cores_of(expected),
+        f"disk       {disk_of(expected)}",
     ]
 
 
@@ -172,22 +190,12 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         *attributed,
         *_advice(planned),
         *(f"gate       {each}" for each in gate_alone(planned)),
-        f"time       {_time(planned, expected)}",
-        *_cores(expected),
-        f"disk       {_disk(expected)}",
-        *_identities(needed := memory(planned)),
-        f"memory     {_memory(needed)}",
+        f"time       {time_of(planned, expected)}",
+        *cores_of(expected),
+        f"disk       {disk_of(expected)}",
+        *identities_of(needed := memory(planned)),
+        f"memory     {memory_of(needed)}",
     ]
-
-
-def _identities(needed: Memory) -> list[str]:
-    """Say how large the classifier of the training identities is, if there is one."""
-    if (found := needed.identities) is None:
-        return []
-    of = "" if found.shards == 1 else f" on each of {found.shards} processes"
-    size = f"{_megabytes(found.weights)}{of}, {_megabytes(found.training)}"
-    line = f"classifier {found.count:,} identities of {found.embedding}: {size}"
-    return [f"{line} with gradient and moments"]
 
 
 def _given(planned: Plan) -> dict[str, str]:
@@ -288,61 +296,7 @@ def _counted(outlooks: Sequence[Outlook]) -> str:
     return ", ".join(f"{number} {state}" for state, number in counts.items())
 
 
-def _time(planned: Plan, expected: Forecast) -> str:
-    """Say how long the work takes by the pace of similar work here, and of which there is none."""
-    from alignkit.plan.forecast import KINDS
-
-    costs = {name: each.seconds for name, each in expected.costs.items() if each.seconds}
-    parts = ", ".join(f"{KINDS[name]} {duration(each)}" for name, each in costs.items())
-    if not expected.unknown:
-        if not costs:
-            return "none"
-        pace = ", at the pace of earlier work here"
-        if expected.known.of_others:
-            pace = ", at the pace of other images here"
-        elif expected.known.scaled_up:
-            # the start of smaller work, which is in its time, is not repeated for each image
-            pace = " or less, scaled up from smaller work here"
-        return f"about {duration(sum(costs.values()))}{pace}: {parts}"
-    missing = f"{NOT_MEASURED}: {', '.join(KINDS[each] for each in expected.unknown)}"
-    if costs:
-        return f"more than {duration(sum(costs.values()))} ({parts}); {missing}"
-    # a part of the work is no larger than a first look
-    small = planned.experiment.quick or planned.cells
-    return missing + ("" if small else "; `alignkit run --quick` measures it in a first look")
-
-
-def _cores(expected: Forecast) -> list[str]:
-    """Give the time in core-hours, which machines are paid by; empty where it is not known."""
-    if not (found := expected.core_seconds):
-        return []
-    hours = f"{found / 3600:.2g}" if found < 360_000 else f"{found / 3600:,.0f}"
-    return [f"cores      about {hours} core-hours: {usable_cpus()} CPUs for that time"]
-
-
-def _disk(expected: Forecast) -> str:
-    size = f"{(expected.known.bytes or 0) / 1e6:.1f} MB"
-    if not expected.unknown:
-        return f"about {size}" if expected.known.bytes else "none"
-    return f"more than {size}" if expected.known.bytes else NOT_MEASURED
-
-
-def _memory(needed: Memory) -> str:
-    parts = (
-        f"at most {_megabytes(needed.workers)} in workers, {_megabytes(needed.batch)} per batch, "
-        f"{_megabytes(needed.caches)} of prepared pixels (files, mapped)"
-    )
-    if needed.available is None:
-        return f"{parts}; this system does not report the available memory"
-    memory = f"{parts}; {_megabytes(needed.available)} available"
-    return memory if needed.fits else f"{memory}: every epoch reads the pixels from disk again"
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB"
-
-
-def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
+def _as_json(planned: Plan, expected: Forecast, divided: EngineForecast | None) -> dict[str, Any]:
     from alignkit.plan import gate_alone
     from alignkit.plan.forecast import memory
 
@@ -363,6 +317,7 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "seconds": None if expected.unknown else expected.known.seconds,
         "core_seconds": expected.core_seconds,
         "bytes": None if expected.unknown else expected.known.bytes,
+        "engine": divided and {**asdict(divided), "seconds": divided.seconds},
         "costs": {name: asdict(each) for name, each in expected.costs.items()},
         "gate": gate_alone(planned),
         "memory": asdict(memory(planned)),

@@ -122,3 +122,17 @@ def percentile_of(counts: Histogram, percent: float, depth: Depth) -> float:
     cumulative = np.cumsum(counts)
     wanted = max(1, math.ceil(percent / 100 * int(cumulative[-1])))
     return edge(int(np.searchsorted(cumulative, wanted)), depth)
+
+
+def quantile_of(counts: Histogram, share: float) -> float:
+    """Interpolate between two ``float32`` differences as `numpy.quantile` does, from their edges.
+
+    There must be one difference or more.
+    """
+    cumulative = np.cumsum(counts)
+    place = share * (int(cumulative[-1]) - 1)
+    below, above = (
+        edge(int(np.searchsorted(cumulative, rank + 1)), "float32")
+        for rank in (math.floor(place), math.ceil(place))
+    )
+    return below + (above - below) * (place % 1)

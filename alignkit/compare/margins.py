@@ -7,19 +7,21 @@ where the prediction changes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels, Logits
 from alignkit.compare.predictions import Predictions, class_name
 from alignkit.record import MarginDrift, MovedImage
 
-_MOST = 20
+MOST_MOVED = 20
 """Images that are kept of a comparison."""
 _QUANTILES = (0.5, 0.99)
 _Pairs = Sequence[tuple[Predictions, Predictions]]
-_Rank = tuple[bool, float]
+RankedChange = tuple[tuple[bool, float], MovedImage]
+"""Whether an image changed its class and the share of its margin that it lost, and the image."""
 
 
 def margins_of(logits: Logits, predicted: Labels) -> FloatArray:
@@ -39,7 +41,7 @@ def margins_of(logits: Logits, predicted: Labels) -> FloatArray:
     return margins
 
 
-def _margins(pair: tuple[Predictions, Predictions]) -> tuple[FloatArray, FloatArray]:
+def margins_lost(pair: tuple[Predictions, Predictions]) -> tuple[FloatArray, FloatArray]:
     """Return the reference's margins, and the share of each that the candidate loses, (n,) each.
 
     The share is NaN without a margin above 0 on finite logits.
@@ -52,8 +54,12 @@ def _margins(pair: tuple[Predictions, Predictions]) -> tuple[FloatArray, FloatAr
 
 def margin_drift(pairs: _Pairs) -> MarginDrift:
     """Measure how much of their margins images lose, over all pairs (reference, candidate)."""
-    lost = np.concatenate([_margins(pair)[1] for pair in pairs])
-    kept = np.concatenate([a.predicted == b.predicted for a, b in pairs])
+    lost = np.concatenate([margins_lost(pair)[1] for pair in pairs])
+    return drift_of_lost(lost, np.concatenate([a.predicted == b.predicted for a, b in pairs]))
+
+
+def drift_of_lost(lost: FloatArray, kept: npt.NDArray[np.bool_]) -> MarginDrift:
+    """Reduce the shares of `margins_lost`, (n,), of images that may have ``kept`` their class."""
     known = np.isfinite(lost)
     if not known.any():
         reason = "no image has finite logits on both sides and a margin above 0"
@@ -69,19 +75,24 @@ def moved_most(pairs: _Pairs) -> tuple[MovedImage, ...]:
     The pairs are of the same images, one a seed. An image whose class changed stands before one
     that keeps it; images whose logits are equal are left out.
     """
-    found: dict[str, tuple[_Rank, MovedImage]] = {}
+    found: dict[str, RankedChange] = {}
     for pair in pairs:
-        for rank, change in _changes(pair):
+        for rank, change in changes(pair):
             if change.id not in found or rank > found[change.id][0]:
                 found[change.id] = rank, change
+    return tuple(change for _, change in worst(found.values()))
+
+
+def worst(found: Iterable[RankedChange]) -> list[RankedChange]:
+    """Keep the worst changes of different images, the worst first."""
     # stable: equal ones stay in the order of the data
-    ordered = sorted(found.values(), key=lambda each: each[0], reverse=True)
-    return tuple(change for _, change in ordered[:_MOST])
+    return sorted(found, key=lambda each: each[0], reverse=True)[:MOST_MOVED]
 
 
-def _changes(pair: tuple[Predictions, Predictions]) -> list[tuple[_Rank, MovedImage]]:
+def changes(pair: tuple[Predictions, Predictions]) -> list[RankedChange]:
+    """List the images of one pair of answers that moved most, the worst first."""
     a, b = pair
-    margins, lost = _margins(pair)
+    margins, lost = margins_lost(pair)
     with np.errstate(invalid="ignore"):  # infinite on both sides
         apart = np.abs(b.logits.astype(np.float64) - a.logits).max(axis=1)
     changed = a.predicted != b.predicted
@@ -103,7 +114,7 @@ def _changes(pair: tuple[Predictions, Predictions]) -> list[tuple[_Rank, MovedIm
                 lost=_finite(lost[i]),
             ),
         )
-        for i in order[moved[order]][:_MOST]
+        for i in order[moved[order]][:MOST_MOVED]
     ]
 
 

@@ -1,4 +1,4 @@
-"""Classification metrics and logit distances: pure array functions.
+"""Classification metrics: pure array functions.
 
 Counts are kept, and ratios derived from them. A ratio without a denominator is undefined and is
 ``None``, never 0: the *recall* of a class without a sample, the *precision* of a class that is
@@ -12,14 +12,12 @@ data's classes; churn and flips compare it like any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels, Logits
-from alignkit.record import LogitDistance
 
 NO_PREDICTION = -1
 _AVERAGES = ("macro", "micro", "weighted")
@@ -29,12 +27,7 @@ METRICS = (
 )
 """The names of `averages`: ``top1``, ``recall.macro``, ``recall.micro``, …"""
 
-_TOLERANCES = (1e-5, 1e-3, 1e-2)
-"""Limits of |Δ logit| for which samples inside are counted."""
-_TOP = (1, 5)
-_QUANTILES = (0.5, 0.99, 0.999)
 _ROWS_APART = 128
-_ROWS = 4096  # of logits at a time: bounds the float64 copies at 1,000 classes to some 100 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,48 +130,6 @@ def flips(labels: Labels, reference: Labels, candidate: Labels) -> dict[str, int
     return {name: int(np.count_nonzero(changed)) for name, changed in changes.items()}
 
 
-def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
-    """Compare two (samples, classes) arrays; sums are kept in float64, quantiles in float32.
-
-    Samples with a NaN or infinite logit on either side are left out.
-    """
-    classes = reference.shape[1]
-    # all are kept for the quantiles, in half the memory of float64
-    distances = np.empty(reference.shape, np.float32)
-    similar, directed, absolute, compared = 0.0, 0, 0.0, 0
-    inside = dict.fromkeys(_TOLERANCES, 0)
-    same_top = {k: 0 for k in _TOP if k < classes}
-    for left, right in _finite_blocks(reference, candidate):
-        distance = np.abs(right - left)
-        distances[compared : compared + len(left)] = distance
-        absolute += float(distance.sum())
-        for tolerance in inside:
-            inside[tolerance] += int((distance.max(axis=1) <= tolerance).sum())
-        for k in same_top:
-            same_top[k] += int((top_classes(left, k) == top_classes(right, k)).all(axis=1).sum())
-        cosines = _cosines(left, right)
-        similar += float(cosines.sum())
-        directed += len(cosines)
-        compared += len(left)
-    if not compared:
-        return LogitDistance(None, None, None, "no sample has finite logits on both sides")
-    largest = float(distances[:compared].max())
-    # in place: the array is large and not used again
-    quantiles = np.quantile(distances[:compared], _QUANTILES, overwrite_input=True).tolist()
-    return LogitDistance(
-        max_abs=largest,
-        mean_abs=absolute / (compared * classes),
-        cosine=similar / directed if directed else None,
-        compared=compared,
-        reason="" if directed else "the logits of every sample are zero: no direction to compare",
-        p50=quantiles[0],
-        p99=quantiles[1],
-        p99_9=quantiles[2],
-        inside={f"{tolerance:.0e}": count for tolerance, count in inside.items()},
-        same_top={str(k): count for k, count in same_top.items()},
-    )
-
-
 def mean_apart(reference: Logits, candidate: Logits) -> FloatArray:
     """Compute each sample's mean |Δ logit|, (samples, classes) twice → (samples,) float64.
 
@@ -214,18 +165,3 @@ def softmax_margin(logits: Logits) -> FloatArray:
     two = np.partition(probabilities, -2, axis=1)[:, -2:]
     margin: FloatArray = two[:, 1] - two[:, 0]
     return margin
-
-
-def _finite_blocks(reference: Logits, candidate: Logits) -> Iterator[tuple[FloatArray, FloatArray]]:
-    for start in range(0, len(reference), _ROWS):
-        left, right = reference[start : start + _ROWS], candidate[start : start + _ROWS]
-        finite = np.isfinite(left).all(axis=1) & np.isfinite(right).all(axis=1)
-        yield left[finite].astype(np.float64), right[finite].astype(np.float64)
-
-
-def _cosines(left: FloatArray, right: FloatArray) -> FloatArray:
-    products = np.einsum("ij,ij->i", left, right)
-    # one root of the product, not a product of roots: equal vectors then give exactly 1
-    norms = np.sqrt(np.einsum("ij,ij->i", left, left) * np.einsum("ij,ij->i", right, right))
-    cosines: FloatArray = products[norms > 0] / norms[norms > 0]
-    return cosines

@@ -15,12 +15,12 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray, Labels, Logits
 from alignkit.compare.class_tallies import ClassTallies
 from alignkit.compare.linear_answers import LinearAnswers, between
+from alignkit.compare.logit_sums import logit_distance
 from alignkit.compare.metrics import (
     METRICS,
     NO_PREDICTION,
     ClassCountArrays,
     class_counts,
-    logit_distance,
     mean_apart,
     predicted_classes,
     softmax_margin,
@@ -172,7 +172,7 @@ class Predictions(LinearAnswers):
 
     @classmethod
     def distance(cls, pairs: Sequence[tuple[Predictions, Predictions]]) -> LogitDistance:
-        """Compare the logits of all pairs; see `alignkit.compare.metrics.logit_distance`."""
+        """Compare the logits of all pairs; see `alignkit.compare.logit_sums.logit_distance`."""
         both = (np.concatenate([pair[side].logits for pair in pairs]) for side in (0, 1))
         return logit_distance(*both)
 

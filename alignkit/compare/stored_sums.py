@@ -68,12 +68,12 @@ class StoredSums(Stored):
     def of(cls, sums: PixelSums) -> StoredSums:
         """Return the stored form."""
         content = {each.name: getattr(sums, each.name) for each in fields(sums)}
-        return cls(**content | {"histogram": _bins(sums.histogram)})
+        return cls(**content | {"histogram": stored_bins(sums.histogram)})
 
     def sums_again(self) -> PixelSums:
         """Return the sums that were stored."""
         content = {name: getattr(self, name) for name in type(self).model_fields}
-        return PixelSums(**content | {"histogram": _histogram(self.histogram)})
+        return PixelSums(**content | {"histogram": bins_again(self.histogram)})
 
 
 class StoredDiff(Stored):
@@ -101,7 +101,7 @@ class StoredDiff(Stored):
 class StoredArray(Stored):
     """An array of numbers, bit by bit."""
 
-    dtype: Literal["<f8", "<f4"]
+    dtype: Literal["<f8", "<f4", "<i4", "|b1"]
     shape: tuple[Count, ...]
     data: str
     """Base64 of its values in C order."""
@@ -118,7 +118,7 @@ class StoredArray(Stored):
 
     @classmethod
     def of(cls, array: npt.NDArray[Any]) -> StoredArray:
-        """Return the stored form of an array of float32 or float64."""
+        """Return the stored form of an array of one of these types."""
         data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
         return cls.model_validate({"dtype": array.dtype.str, "shape": array.shape, "data": data})
 
@@ -151,13 +151,13 @@ class StoredPlanes(Stored):
     def of(cls, sums: PlaneSums) -> StoredPlanes:
         """Return the stored form."""
         arrays = {name: StoredArray.of(getattr(sums, name)) for name in _PLANE_SUMS}
-        bins = tuple(map(_bins, sums.histograms))
+        bins = tuple(map(stored_bins, sums.histograms))
         return cls(histograms=bins, images=sums.images, pixels=sums.pixels, **arrays)
 
     def sums_again(self) -> PlaneSums:
         """Return the sums that were stored."""
         arrays = {name: getattr(self, name).array_again() for name in _PLANE_SUMS}
-        counts = tuple(map(_histogram, self.histograms))
+        counts = tuple(map(bins_again, self.histograms))
         return PlaneSums(histograms=counts, images=self.images, pixels=self.pixels, **arrays)
 
 
@@ -241,12 +241,14 @@ def _again(stored: StoredArray | None) -> npt.NDArray[Any] | None:
     return None if stored is None else stored.array_again()
 
 
-def _bins(histogram: npt.NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
+def stored_bins(histogram: npt.NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
+    """Return the bins of a histogram that are not empty, each with its number."""
     bins = np.flatnonzero(histogram).tolist()
     return tuple((each, int(histogram[each])) for each in bins)
 
 
-def _histogram(bins: tuple[tuple[int, int], ...]) -> npt.NDArray[np.int64]:
+def bins_again(bins: tuple[tuple[int, int], ...]) -> npt.NDArray[np.int64]:
+    """Return the histogram of `stored_bins`."""
     histogram = np.zeros(max((index for index, _ in bins), default=0) + 1, np.int64)
     for index, number in bins:
         histogram[index] = number

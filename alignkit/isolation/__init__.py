@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import pickle
 import sys
 import threading
 import time
@@ -25,6 +26,7 @@ from multiprocessing.connection import wait
 from typing import Any, Generic, TypeVar
 
 from alignkit.errors import AlignkitError
+from alignkit.isolation.rested_workers import RestedWorkers
 from alignkit.isolation.task import ImageTask, ImageWorker, next_images
 from alignkit.isolation.worker import (
     EVERYTHING,
@@ -76,12 +78,14 @@ class Isolation(AbstractContextManager["Isolation"]):
     def __init__(self) -> None:
         self._zygote: Zygote | None = None
         self._starting = threading.Lock()
+        self._rested = RestedWorkers()
 
     def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:
         """End every process."""
+        self._rested.dismiss()
         if self._zygote:
             self._zygote.close()
             self._zygote = None
@@ -95,17 +99,24 @@ class Isolation(AbstractContextManager["Isolation"]):
         limits: Limits = Limits(),
         modules: Sequence[str] = (),
         images_a_task: int = IMAGES_A_TASK,
+        keep: bool = False,
     ) -> Iterator[_Result]:
         """Do ``work`` on all ``images``; yield a result for each task, in order.
 
-        ``modules`` are imported once, before any worker is forked. Raises `WarmUpDied` or
-        `WorkFailed` for failures that no image caused, `BackendError` if a module cannot be
-        imported, and any `AlignkitError` or `ImportError` that the work raises.
+        ``modules`` are imported once, before any worker is forked. ``keep``: workers are kept for
+        the next call that keeps them with the same work, for `REST_SECONDS` at most. Raises
+        `WarmUpDied` or `WorkFailed` for failures that no image caused, `BackendError` if a module
+        cannot be imported, and any `AlignkitError` or `ImportError` that the work raises.
         """
         together = limits.together or (available_bytes() or 2 * limits.memory) // 2
         crew = _Crew(work, processes, limits, self._started(), modules, images_a_task, together)
+        known = pickle.dumps((work, modules)) if keep else b""
+        if keep:
+            crew.workers += self._rested.take(known, processes)
         try:
             yield from crew.results(iter(images))
+            if keep:
+                self._rested.keep(known, crew.workers)
         finally:
             crew.dismiss()
 
@@ -179,8 +190,7 @@ class _Crew(Generic[_Result]):
 
     def _retire(self, worker: ImageWorker[_Result]) -> None:
         self.workers.remove(worker)
-        worker.process.kill()
-        worker.process.close()
+        worker.end()
 
     def _hand_out(self) -> None:
         needed = sum(worker.need for worker in self.workers)

@@ -65,3 +65,8 @@ class ImageWorker(Generic[_Result]):
     def need(self) -> int:
         """Bytes for its tasks, which it works on one after the other."""
         return max((task.need for task in self.tasks), default=0)
+
+    def end(self) -> None:
+        """Kill its process, and release what belongs to this one."""
+        self.process.kill()
+        self.process.close()

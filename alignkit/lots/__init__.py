@@ -6,7 +6,7 @@ of the lots, so that the sum does not depend on the engine, on the workers, or o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeVar
@@ -149,6 +149,10 @@ class DoneLot:
 class LotEngine(Protocol):
     """A way to call a `LotWork` on lots; see `alignkit.lots.engines`."""
 
+    def facts(self) -> dict[str, Any] | None:
+        """See `alignkit.workspace.EngineRun`."""
+        ...
+
     def parts(
         self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone
     ) -> Iterator[DoneLot]:
@@ -243,30 +247,26 @@ def lot_parts(
         if store.find(work, lot, samples.fingerprint) is not None:
             stored.add(number)
             advance(sum(work.groups(lot)))
-    lots = (lot_of(samples, number, changed) for number in numbers if number not in stored)
-    made = engine.parts(work, lots, advance)
+
+    def made(numbers: Iterable[int], advance: ImagesDone) -> Iterator[DoneLot]:
+        for done in engine.parts(work, (lot_of(samples, n, changed) for n in numbers), advance):
+            if store:
+                store.keep(work, done.lot, samples.fingerprint, done.text or work.text(done.part))
+            yield done
+
+    making = made([number for number in numbers if number not in stored], advance)
     ahead: dict[int, LotPart] = {}
     for number in numbers:
         if number in stored and store:
             known = store.find(work, lot_of(samples, number, changed), samples.fingerprint)
-            # damaged since it was found
-            yield _again(work, samples, engine, number, changed) if known is None else known
-            continue
+            if known is not None:
+                yield known
+                continue
+            # damaged since it was found: an engine does one thing at a time, so the others come
+            # first, and are read again
+            stored.update(done.lot.number for done in making)
+            making = made([number], lambda _: None)
         while number not in ahead:
-            done = next(made)
-            if store:
-                store.keep(work, done.lot, samples.fingerprint, done.text or work.text(done.part))
+            done = next(making)
             ahead[done.lot.number] = done.part
         yield ahead.pop(number)
-
-
-def _again(
-    work: LotWork[LotPart],
-    samples: Samples,
-    engine: LotEngine,
-    number: int,
-    changed: Literal["raise", "fail"],
-) -> LotPart:
-    (done,) = engine.parts(work, iter([lot_of(samples, number, changed)]), lambda _: None)
-    part: LotPart = done.part
-    return part

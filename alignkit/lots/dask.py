@@ -11,7 +11,7 @@ from typing import Any
 from alignkit.errors import AlignkitError, EngineError, EngineMissing
 from alignkit.extras import require_libraries
 from alignkit.lots import Lot, LotWork
-from alignkit.lots.remote import LostLot, makers_of, worked
+from alignkit.lots.remote import SILENT, LostLot, makers_of, worked
 
 START_SECONDS = 60.0
 ANSWER_SECONDS = 20.0
@@ -54,6 +54,8 @@ class DaskCluster:
             wait(list(self._futures.values()), seconds, return_when="FIRST_COMPLETED")
         except TimeoutError:
             return ()
+        except distributed.CancelledError:  # some of them: a lost lot each, see below
+            pass
         ended = [future for future in self._futures.values() if future.status != "pending"]
         found: list[tuple[Hashable, str | LostLot]] = []
         for future in ended:
@@ -111,8 +113,9 @@ def open_dask(address: str, workers: int) -> Iterator[DaskCluster]:
     settings = {
         "distributed.comm.timeouts.connect": START_SECONDS,
         # lots are tried again by `RemoteEngine`, which counts and warns; Dask would in silence.
-        # A scheduler with an address keeps its own setting.
+        # A scheduler with an address keeps its own settings, of silent workers too.
         "distributed.scheduler.allowed-failures": 0,
+        "distributed.scheduler.worker-ttl": SILENT,
         # Dask would set MKL_NUM_THREADS and others in this process too, whose record holds them
         "distributed.nanny.pre-spawn-environ": {},
     }

@@ -18,6 +18,11 @@ class LocalEngine:
 
     processes: int | None = None
     """Worker processes; by default one for each CPU."""
+    keep: bool = False
+    """Whether to keep them for the next call, see `alignkit.isolation`."""
+
+    def facts(self) -> None:
+        """See `EngineRun.facts`."""
 
     def parts(
         self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone
@@ -37,6 +42,7 @@ class LocalEngine:
             processes=self.processes,
             limits=work.limits,
             images_a_task=work.images_a_task,
+            keep=self.keep,
         )
         for first in results:
             lot = begun.popleft()

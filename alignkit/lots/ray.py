@@ -1,21 +1,62 @@
-"""`RayCluster`: lots as tasks of Ray."""
+"""`RayCluster`: lots in actors of Ray, one for each CPU."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
-from collections.abc import Hashable, Iterator, Sequence
+import time
+from collections import deque
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
-from alignkit.errors import AlignkitError, EngineMissing
+from alignkit.errors import AlignkitError, EngineError, EngineMissing
 from alignkit.extras import require_libraries
 from alignkit.lots import Lot, LotWork
-from alignkit.lots.remote import LostLot, makers_of, worked
+from alignkit.lots.remote import MOST_LOST, SILENT, LostLot, makers_of, worked
 
 _OBJECTS = 128 << 20
 """Bytes of Ray's object store, which holds no image."""
+_AHEAD = 2
+"""Lots that lie with a worker: the one it works on, and one so that it need not wait."""
+_TICK = 1.0
+"""Seconds between two looks at the workers."""
+_SIGN = 5.0
+"""Seconds between two signs of life."""
+
+
+class Worker:
+    """An actor, which works on one lot after the other and meanwhile gives signs of life."""
+
+    def worked(self, *given: Any) -> str:
+        """Work on one lot, see `worked`."""
+        return worked(*given)
+
+    def sign(self) -> None:
+        """Return; a process that stands still does not."""
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    given: tuple[Any, ...]
+    reference: Any = None
+
+
+@dataclass(slots=True, eq=False)
+class _Actor:
+    handle: Any
+    sign: Any
+    """A call whose return is a sign of life; ``None`` for a while after one."""
+    ready: bool = False
+    """Whether there was a sign of life."""
+    silent: float = 0.0
+    """Seconds since a sign of life was asked for."""
+    heard: float = 0.0
+    """When it gave the last one."""
+    calls: deque[_Call] = field(default_factory=deque)
+    """The lot that it works on, and those that lie ready."""
 
 
 class RayCluster:
@@ -26,8 +67,13 @@ class RayCluster:
     def __init__(self, ray: Any) -> None:
         self._ray = ray
         # lots are tried again by `RemoteEngine`, which counts; Ray would without end
-        self._call = ray.remote(num_cpus=1, max_retries=0)(worked)
-        self._references: dict[Any, None] = {}
+        once = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0}
+        self._worker = ray.remote(**once, concurrency_groups={"signs": 1})(Worker)
+        self._actors: list[_Actor] = []
+        self._waiting: deque[_Call] = deque()
+        self._looked = time.monotonic()
+        self._stillborn = 0
+        """Workers in a row that ended as they started."""
 
     def workers(self) -> int:
         """See `Cluster.workers`."""
@@ -35,36 +81,99 @@ class RayCluster:
 
     def submit(self, work: LotWork[Any], lot: Lot, processes: int) -> Hashable:
         """See `Cluster.submit`."""
-        reference: Hashable = self._call.remote(work, lot, processes, makers_of(work))
-        self._references[reference] = None
-        return reference
-
-    def wait(self, seconds: float) -> Sequence[tuple[Hashable, str | LostLot]]:
-        """See `Cluster.wait`."""
-        ended, _ = self._ray.wait(list(self._references), num_returns=1, timeout=seconds)
-        for reference in ended:
-            del self._references[reference]
-        return [(reference, self._outcome(reference)) for reference in ended]
+        self._waiting.append(call := _Call((work, lot, processes, makers_of(work))))
+        return call
 
     def cancel(self) -> None:
         """See `Cluster.cancel`."""
-        for reference in self._references:
-            self._ray.cancel(reference)
-        self._references.clear()
+        self._waiting.clear()
+        for actor in [each for each in self._actors if each.calls]:
+            self._end(actor)
 
-    def _outcome(self, reference: Any) -> str | LostLot:
+    def wait(self, seconds: float) -> Sequence[tuple[Hashable, str | LostLot]]:
+        """See `Cluster.wait`."""
+        end = time.monotonic() + seconds
+        while True:
+            self._hand_out()
+            lots = [each.reference for actor in self._actors for each in actor.calls]
+            starting = [each.sign for each in self._actors if not each.ready]
+            signs = [each.sign for each in self._actors if each.ready and each.sign]
+            self._ray.wait([*lots, *starting], num_returns=1, timeout=_TICK)
+            every = [*lots, *starting, *signs]
+            returned, _ = self._ray.wait(every, num_returns=len(every), timeout=0)
+            now = time.monotonic()
+            # of a longer pause, this process itself may have stood still
+            passed, self._looked = min(now - self._looked, 2 * _TICK), now
+            found = [
+                each
+                for actor in tuple(self._actors)
+                for each in self._news(actor, set(returned), passed)
+            ]
+            if found or now > end:
+                return found
+
+    def _hand_out(self) -> None:
+        most = min(self.workers(), len(self._waiting) + sum(bool(a.calls) for a in self._actors))
+        while len(self._actors) < most:
+            handle = self._worker.remote()
+            self._actors.append(_Actor(handle, _sign(handle)))
+        for depth in range(1, _AHEAD + 1):
+            for actor in self._actors:
+                if self._waiting and actor.ready and len(actor.calls) < depth:
+                    call = self._waiting.popleft()
+                    call.reference = actor.handle.worked.remote(*call.given)
+                    actor.calls.append(call)
+
+    def _news(
+        self, actor: _Actor, returned: Collection[Any], passed: float
+    ) -> list[tuple[Hashable, str | LostLot]]:
+        """Return the lots that a worker has done, and one that was lost with it."""
         from ray.exceptions import RayError, RayTaskError
 
+        found: list[tuple[Hashable, str | LostLot]] = []
         try:
-            text: str = self._ray.get(reference)
+            while actor.calls and actor.calls[0].reference in returned:
+                text = self._ray.get(actor.calls[0].reference)
+                found.append((actor.calls.popleft(), text))
+            self._listen(actor, returned, passed)
         except RayTaskError as error:
             cause = error.cause
             if isinstance(cause, AlignkitError):
                 raise cause from None
             raise
         except RayError as error:
-            return LostLot(str(error).splitlines()[0])
-        return text
+            reason = str(error).strip().splitlines()[0]
+        else:
+            if actor.silent < SILENT:
+                return found
+            reason = f"no sign of life for {SILENT:g} s"
+        if actor.calls:
+            found.append((actor.calls.popleft(), LostLot(reason)))
+        self._waiting.extendleft(reversed(actor.calls))
+        self._end(actor)
+        self._stillborn += not actor.ready
+        if self._stillborn == MOST_LOST:
+            raise EngineError(f"ray: {MOST_LOST} workers ended as they started: {reason}")
+        return found
+
+    def _listen(self, actor: _Actor, returned: Collection[Any], passed: float) -> None:
+        if actor.sign is None:
+            if self._looked - actor.heard > _SIGN:
+                actor.sign = _sign(actor.handle)
+        elif actor.sign in returned:
+            self._ray.get(actor.sign)
+            actor.sign, actor.silent, actor.heard = None, 0.0, self._looked
+            actor.ready, self._stillborn = True, 0
+        elif actor.ready:
+            actor.silent += passed
+
+    def _end(self, actor: _Actor) -> None:
+        self._ray.kill(actor.handle)
+        self._actors.remove(actor)
+
+
+def _sign(handle: Any) -> Any:
+    return handle.sign.options(concurrency_group="signs").remote()
 
 
 @contextmanager

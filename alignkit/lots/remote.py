@@ -24,6 +24,9 @@ MOST_LOST = 3
 """Workers that a lot may lose before the command ends."""
 UNDER_WAY = 3
 """Lots handed out for each worker, so that none waits for the driver."""
+SILENT = 60.0
+"""Seconds without a sign of life after which a worker counts as lost. Workers give one every few
+seconds, whatever they work on."""
 WITHOUT_WORKER = 120.0
 """Seconds after which a cluster without any worker ends the command."""
 _TICK = 5.0
@@ -55,7 +58,8 @@ class Cluster(Protocol):
     def wait(self, seconds: float) -> Sequence[tuple[Hashable, str | LostLot]]:
         """Return the handles that are done, with the texts of their parts, in any order.
 
-        None if that takes more than ``seconds``. Raises the exceptions of the work.
+        None if that takes more than ``seconds``. Raises the exceptions of the work, and
+        `EngineError` if the cluster is gone.
         """
         ...
 
@@ -76,7 +80,7 @@ def worked(work: LotWork[Any], lot: Lot, processes: int, makers: Sequence[str]) 
         raise EngineMissing(
             f"a worker has {there}, and this process has {here}; install the same in both"
         )
-    (done,) = LocalEngine(processes).parts(work, iter([lot]), lambda _: None)
+    (done,) = LocalEngine(processes, keep=True).parts(work, iter([lot]), lambda _: None)
     return work.text(done.part)
 
 
@@ -105,6 +109,10 @@ class RemoteEngine:
     """Worker processes in each worker."""
     lost: int = field(default=0, init=False)
     """Workers that were lost with a lot so far."""
+
+    def facts(self) -> dict[str, Any]:
+        """See `EngineRun.facts`."""
+        return {"name": self.cluster.name}
 
     def parts(
         self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone

@@ -28,6 +28,19 @@ KINDS = {
 """Field of a `Forecast` → the work in words."""
 
 
+DIVIDED: tuple[WorkKind, ...] = ("prepared", "comparisons")
+"""Kinds of work that the workers of an engine share by lots."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shareable:
+    """Work to run that the workers of an engine may share."""
+
+    kind: WorkKind
+    cost: Cost
+    images: int
+
+
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """One unit of work, and whether a run would do it."""
@@ -52,6 +65,7 @@ class Forecast:
     """Cost of the work that is to run, by the name of its field here."""
     prepared: tuple[Outlook, ...] = ()
     """One for each path and split."""
+    shareable: tuple[Shareable, ...] = ()
 
     @property
     def known(self) -> Cost:
@@ -96,7 +110,12 @@ def forecast(plan: Plan, workspace: Workspace) -> Forecast:
     }
     rates = Rates(finished, *plan.data.counts())
     costs = {name: sum(map(rates.cost, _to_run(each)), NOTHING) for name, each in found.items()}
-    return Forecast(**found, costs=costs)
+    shareable = (
+        Shareable(work.kind, rates.cost(work), rates.images(work))
+        for kind in DIVIDED
+        for work in _to_run(found[kind])
+    )
+    return Forecast(**found, costs=costs, shareable=tuple(shareable))
 
 
 def _outlooks(

@@ -1,7 +1,7 @@
 """The pace of work that is stored here, in seconds an image, and the cost of planned work.
 
-Every pace was measured on this machine, in this or an earlier run of any experiment; there is none
-where nothing similar is stored.
+Every pace was measured on this machine, in this or an earlier run of any experiment, by its own
+processes; there is none where nothing similar is stored.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class Rates:
 
     def _alike(self, kind: WorkKind, *similar: Callable[[Finished], bool]) -> list[Finished]:
         """Return the newest works that meet a condition: the first that any work meets."""
-        timed = [each for each in self.finished[kind] if each.images]
+        # the workers of an engine are others, and more or fewer
+        timed = [each for each in self.finished[kind] if each.images and not each.engine]
         found: Iterable[list[Finished]] = ([w for w in timed if like(w)] for like in similar)
         return next(filter(None, found), [])[-_NEWEST:]
 
@@ -103,8 +104,13 @@ class Rates:
         def same_images(each: Finished) -> bool:
             return same_path(each) and _of(samples, each)
 
-        images = self.train if work.split == "train" else self.evaluation
-        return _of_images(samples, self._alike("prepared", same_images, same_path), images)
+        alike = self._alike("prepared", same_images, same_path)
+        return _of_images(samples, alike, self.images(work))
+
+    def images(self, work: PlannedWork) -> int:
+        """Count the images of a preparation or a comparison."""
+        trained = isinstance(work, Preparation) and work.split == "train"
+        return self.train if trained else self.evaluation
 
     @cached_property
     def _trained(self) -> dict[str, dict[str, Any]]:

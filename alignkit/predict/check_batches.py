@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.compare.metrics import logit_distance
+from alignkit.compare.logit_sums import logit_distance
 from alignkit.predict.session_inputs import KEPT, Inputs, Raw, batch_outputs
 from alignkit.record import BatchCheck
 

@@ -7,12 +7,12 @@ of classes; ``--task`` says how the outputs of anything but a classifier are rea
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -30,6 +30,7 @@ from alignkit.models.onnx_header import onnx_faults, read_onnx_header
 from alignkit.models.pretrained import default_tag, timm_size
 from alignkit.models.user_model import UserModel
 from alignkit.models.weights_header import read_weights_header
+from alignkit.plan.planned_runtime import Runtime
 from alignkit.predict.decoder import AnswerDecoder
 from alignkit.tasks import TASKS, ClassMap, Task, usual_task
 from alignkit.workspace import Workspace
@@ -64,6 +65,8 @@ class Opened:
     session: Session
     runtime: str
     """Library and version with the precision."""
+    parts: Mapping[str, Any]
+    """Runtime, options, versions and processor, as JSON: they decide the outputs."""
     outputs: tuple[str, ...]
     """The name of each class: its own, or ``output 7``; empty for a task without classes."""
     size: tuple[int, int] | None
@@ -186,8 +189,9 @@ def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
         else:
             outputs, recognised = checkpoint.outside, model.recognised(())
         decoder = AnswerDecoder(model.task, ClassMap((), outputs, checkpoint.order))
-        runtime = f"{backend.version()}, fp32"
-        yield Opened(model.name, sha256, session, runtime, outputs, own, decoder, recognised)
+        parts = Runtime(runtime, backend, "fp32", backend.version()).parts
+        words = f"{backend.version()}, fp32"
+        yield Opened(model.name, sha256, session, words, parts, outputs, own, decoder, recognised)
 
 
 def _checkpoint(model: UserModel, size: tuple[int, int], sha256: str) -> Checkpoint:

@@ -227,7 +227,9 @@ def prepare(
             return _fill(folder, samples, preprocess, images, progress)
 
     work = Preparation(preprocess, split, samples.fingerprint)
-    keep = partial(workspace.keep, work.kind, work.parts, work.label, fill, images=len(samples))
+    keep = partial(
+        workspace.keep, work.kind, work.parts, work.label, fill, images=len(samples), engine=engine
+    )
     stored, digest = keep(partial(_outcomes, ids=samples.ids), files=[OUTCOMES])
     return Prepared(
         lambda: keep(partial(_map, label=work.label, outcomes=digest)),

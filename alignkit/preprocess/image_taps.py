@@ -54,12 +54,13 @@ def run_isolated(
     processes: int | None = None,
     limits: Limits | None = None,
     images_a_task: int = IMAGES_A_TASK,
+    keep: bool = False,
 ) -> Iterator[Result]:
     """Yield the results of ``work`` on a few images at a time, in the order of the images.
 
     ``processes`` are by default the CPUs this process may use; results do not depend on them.
-    Raise `BackendError` if a path crashes or hangs on a harmless image, or, unless the limits are
-    ``lossy``, if an image needs more memory than is available.
+    ``keep``: see `Isolation.run`. Raise `BackendError` if a path crashes or hangs on a harmless
+    image, or, unless the limits are ``lossy``, if an image needs more memory than is available.
     """
     plugins = [plugin for path in paths for plugin in path.plugins()]
     gpu = any(plugin.gpu for plugin in plugins)
@@ -84,6 +85,7 @@ def run_isolated(
             limits=limits,
             modules=tuple(dict.fromkeys((*ALWAYS, *libraries, *classes))),
             images_a_task=images_a_task,
+            keep=keep,
         )
     except WarmUpDied as death:
         raise BackendError(

@@ -69,7 +69,7 @@ class StageMixtures:
         from alignkit.preprocess.image_taps import result_or_reason
 
         try:
-            made = result_or_reason(lambda: self._image(encoded, frozenset(wanted)))
+            made = result_or_reason(lambda: self._image(encoded, tuple(wanted)))
         except _NotDecodedError as undecoded:
             return LeftOut(str(undecoded))
         return LeftOut(made) if isinstance(made, str) else made

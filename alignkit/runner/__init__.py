@@ -58,14 +58,16 @@ def run_experiment(
         # before the first minute of work: an emulated precision may take most of the run
         for slow in emulations(each for each in plan.evaluations if not _stored(each, workspace)):
             context.progress.note(slow)
-        timed = TimedProgress(
-            context.progress,
-            # images that a path does not decode change the keys of models as the run goes on
-            lambda: forecast(rekey_from_store(plan, workspace), workspace),
-            at_least=plan.advise is not None and not plan.cells,
-        )
-        timed.estimate()
-        record = carry_out(plan, folder, replace(context, progress=timed))
+        if context.engine is None:  # the pace of its workers is not that of this machine
+            timed = TimedProgress(
+                context.progress,
+                # images that a path does not decode change the keys of models as the run goes on
+                lambda: forecast(rekey_from_store(plan, workspace), workspace),
+                at_least=plan.advise is not None and not plan.cells,
+            )
+            timed.estimate()
+            context = replace(context, progress=timed)
+        record = carry_out(plan, folder, context)
         write_record(record, folder)
     return record, folder
 

@@ -129,6 +129,17 @@ def test_a_gate_without_models_plans_its_comparisons(alignkit, tmp_path, monkeyp
     (changed, _) = document["comparisons"]
     assert (changed["state"], changed["reason"]) == ("to run", "candidate changed")
     assert document["seconds"] > 0
+    assert document["engine"] is None
+
+    dask = (*area, "--reports", case.reports, "--engine", "dask", "--workers", "4")
+    (document,) = json.loads(alignkit("plan", file, *dask, "--json").out)
+    # one lot, which one of the workers takes
+    assert document["engine"]["seconds"] == pytest.approx(document["core_seconds"])
+    said = " ".join(alignkit("plan", file, *dask).out.split())
+    assert "with dask about " in said
+    assert "on 4 workers with a CPU each start of dask: not measured yet, and not in" in said
+    refused = alignkit("plan", file, "--workers", "4")
+    assert (refused.code, "--workers belongs to --engine" in refused.err) == (2, True)
 
 
 def test_several_files_are_planned_even_if_one_is_wrong(alignkit, file, tmp_path):

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from sklearn import metrics as sklearn_metrics
 
+from alignkit.compare.logit_sums import logit_distance
 from alignkit.compare.metrics import (
     METRICS,
     NO_PREDICTION,
     class_counts,
     flips,
-    logit_distance,
     mean_apart,
     predicted_classes,
     ratio,

@@ -220,6 +220,46 @@ def test_no_process_is_left_behind():
     assert {state_of(pid) for pid in (worker, zygote)} <= {"gone", "Z"}
 
 
+def kept(isolation, work=None):
+    return list(isolation.run(work or Pids(), images(1), processes=1, keep=True))
+
+
+def test_kept_workers_serve_the_same_work_again_and_no_other():
+    with Isolation() as isolation:
+        ((first, *_),) = kept(isolation)
+        ((again, *_),) = kept(isolation)
+        assert again == first
+        assert next(isolation.run(Pids(), images(1), processes=1))[0] != first
+        kept(isolation, LostPaths())
+        assert waited(first) in ("gone", "Z")
+        ((other, *_),) = kept(isolation)
+        assert other != first
+    assert waited(other) == "gone"
+
+
+def waited(pid):
+    """The state of a process, after a moment to end in."""
+    end = time.monotonic() + 10
+    while (state := state_of(pid)) not in ("gone", "Z") and time.monotonic() < end:
+        time.sleep(0.05)
+    return state
+
+
+def test_kept_workers_end_after_a_while_without_images(monkeypatch):
+    monkeypatch.setattr("alignkit.isolation.rested_workers.REST_SECONDS", 0.1)
+    with Isolation() as isolation:
+        ((pid, *_),) = kept(isolation)
+        assert waited(pid) in ("gone", "Z")
+
+
+def test_the_death_of_a_kept_worker_at_rest_is_no_fault_of_its_next_image():
+    with Isolation() as isolation:
+        kept(isolation, LostPaths())
+        (worker,) = isolation._rested._workers
+        os.kill(worker.process.pid, signal.SIGKILL)
+        assert kept(isolation, LostPaths()) == [[()]]
+
+
 def test_images_are_read_a_few_ahead_only():
     read = []
 

@@ -1,6 +1,7 @@
 """Lots: equal sums however they are cut, stored, lost and handed out."""
 
 import os
+import shutil
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -70,6 +71,12 @@ def expected():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(alignkit.lots, "IMAGES_A_LOT", 16)
         return texts(LocalEngine(2))
+
+
+def part_file(store, number):
+    place = [number * 16, min(16, len(SAMPLES) - number * 16)]
+    keys = (each for each in store.workspace.finished("lots") if each.parts["lot"] == place)
+    return next(keys).folder / "part.json.gz"
 
 
 def without_times(record):
@@ -147,6 +154,20 @@ def test_a_damaged_part_is_made_again(tmp_path, expected):
     assert texts(LocalEngine(2), store=KeptLots(Workspace(tmp_path))) == expected
 
 
+@pytest.mark.parametrize("remote", [False, True])
+def test_a_part_that_is_damaged_while_others_are_made_is_made_again(tmp_path, remote, expected):
+    engine = RemoteEngine(Threads(place=0)) if remote else LocalEngine(2)
+    texts(LocalEngine(2), store=KeptLots(Workspace(tmp_path)))
+    store, work = KeptLots(Workspace(tmp_path)), lots()
+    for number in (0, 2):  # work for the engine before and after
+        shutil.rmtree(part_file(store, number).parent)
+    parts = lot_parts(work, SAMPLES, engine, store=store)
+    found = [next(parts)]
+    file = part_file(store, 1)
+    file.write_bytes(file.read_bytes()[:-20])
+    assert [work.text(each) for each in (*found, *parts)] == expected
+
+
 @pytest.mark.parametrize("change", ["path", "ssim", "limits", "data"])
 def test_a_part_is_stored_under_everything_that_it_depends_on(tmp_path, change):
     store, work, samples = KeptLots(Workspace(tmp_path)), lots(), SAMPLES
@@ -177,12 +198,13 @@ def test_shards_and_engines_give_one_record(tmp_path):
 
 
 class Threads:
-    """A cluster of threads, which loses some lots and is done with the first one last."""
+    """A cluster of threads, which loses some lots and by default is done with the first one last."""
 
     name = "threads"
 
-    def __init__(self, lose=0):
+    def __init__(self, lose=0, place=-1):
         self.lose = lose
+        self.place = place
         self.under_way = []
         self.most = 0
 
@@ -196,7 +218,7 @@ class Threads:
         return handle
 
     def wait(self, _seconds):
-        handle, work, lot, processes = self.under_way.pop()
+        handle, work, lot, processes = self.under_way.pop(self.place)
         if self.lose:
             self.lose -= 1
             return [(handle, LostLot("it was killed"))]
@@ -274,6 +296,19 @@ def test_dask_gives_the_same_parts_when_a_worker_is_killed(expected):
         os.kill(victim, signal.SIGKILL)
         work = lots()
         assert [work.text(each) for each in (first, *made)] == expected
+
+
+@pytest.mark.slow
+def test_a_cancelled_future_is_a_lost_lot(expected):
+    pytest.importorskip("distributed")
+    with EngineOption("dask", workers=1).open() as engine:
+        made = lot_parts(lots(), SAMPLES, engine)
+        first = next(made)
+        # as a scheduler does when it restarts
+        engine.cluster._client.cancel(list(engine.cluster._futures.values()), force=True)
+        work = lots()
+        assert [work.text(each) for each in (first, *made)] == expected
+        assert engine.lost == 2
 
 
 def test_a_scheduler_that_does_not_answer_is_one_line(monkeypatch):

@@ -26,7 +26,13 @@ from alignkit.preprocess.preset_names import in_place_of
 from alignkit.preprocess.stress import Stress
 from alignkit.progress import Progress
 from alignkit.record import Environment, PathFacts
-from alignkit.record.diff_document import DiffRecord, ImageSet, PairDiff, StressDiff
+from alignkit.record.diff_document import (
+    DiffRecord,
+    ImageSet,
+    PairDiff,
+    PredictionDrift,
+    StressDiff,
+)
 from alignkit.samples import Samples
 from alignkit.studies.diff.diff_cause import given_model_facts, with_causes
 from alignkit.studies.diff.diff_images import DiffImages
@@ -44,6 +50,7 @@ from alignkit.version import __version__
 if TYPE_CHECKING:
     from alignkit.models.user_model import UserModel
     from alignkit.predict.given_model import Opened
+    from alignkit.predict.kept_session import GivenSession
 
 StageExtent = Literal["none", "size", "full"]
 """Stages that a measure covers: none, the input of ``normalise``, or that and the decoded image."""
@@ -75,7 +82,7 @@ class DiffRequest:
     """Worker processes, each with one thread; by default one for each CPU."""
     limits: Limits = field(default_factory=lambda: Limits(lossy=True))
     engine: EngineOption = LOCAL
-    """Where lots of images are compared; predictions are made in this process."""
+    """Where lots of images are compared and predicted."""
     store: LotStore | None = None
     """Finished lots, which are not compared again."""
 
@@ -124,37 +131,46 @@ def diff_shard(request: DiffRequest, shard: Shard, progress: Progress) -> int:
             f"shard {shard.index} of {shard.count} has none of the {total} lots of {IMAGES_A_LOT} "
             "images; take fewer shards"
         )
-    with request.engine.open() as engine:
+    with _opened(request) as model, request.engine.open() as engine:
         for stress in (None, *request.stress):
             _tally(request, engine, progress, stress, shard)
+        if model:
+            _predicted(request, model, engine, progress, shard)
     return lots
 
 
 @contextmanager
-def _opened(request: DiffRequest) -> Iterator[Opened | None]:
+def _opened(request: DiffRequest) -> Iterator[tuple[GivenSession, Opened] | None]:
     """Open the request's model for the size of its paths; ``None`` without one."""
     size = request.usable[0].preprocess.size  # a path that cannot run is named first
     if request.model is None:
         yield None
         return
-    from alignkit.predict.given_model import open_given  # pixels alone need no runtime
+    from alignkit.predict.kept_session import kept_session  # pixels alone need no runtime
 
-    with open_given(request.model, size) as opened:
+    with kept_session(request.model, size) as opened:
         yield opened
 
 
-def _diff(request: DiffRequest, model: Opened | None, progress: Progress) -> DiffRecord:
+def _diff(
+    request: DiffRequest, model: tuple[GivenSession, Opened] | None, progress: Progress
+) -> DiffRecord:
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
+    usable = [each.preprocess for each in request.usable]
     with request.engine.open() as engine:
         tally = _tally(request, engine, progress, None)
         stressed = [(each, _tally(request, engine, progress, each)) for each in request.stress]
-    usable = [each.preprocess for each in request.usable]
+        drifts: dict[str, PredictionDrift] = {}
+        if model:
+            compared = [pair.compared > 0 for pair in tally.of_pair]
+            drifts = _predicted(request, model, engine, progress, compared=compared)
     # one empty image: `Describe` looks at none
     ((paths, environment),) = run_isolated(
         Describe(request.paths), usable, [Encoded("", b"")], processes=1, limits=request.limits
     )
     begun = {path.name: pair.begun for path, pair in zip(usable[1:], tally.of_pair, strict=True)}
-    pairs = with_causes(_pairs(request, tally), begun, paths, request, model, progress)
+    opened = model and model[1]
+    pairs = with_causes(_pairs(request, tally), begun, paths, request, opened, drifts)
     return DiffRecord(
         alignkit=__version__,
         command=request.command,
@@ -177,8 +193,8 @@ def _diff(request: DiffRequest, model: Opened | None, progress: Progress) -> Dif
         coverage_diffs=coverage_diffs(tally),
         census=census(tally),
         pairs=pairs,
-        model=model and given_model_facts(model),
-        task=model.decoder.task.facts() if model else CLASSIFICATION,
+        model=opened and given_model_facts(opened),
+        task=opened.decoder.task.facts() if opened else CLASSIFICATION,
         stress=tuple(
             StressDiff(name=each.name, encoder=each.encoder(), pairs=_pairs(request, counted))
             for each, counted in stressed
@@ -222,6 +238,43 @@ def _tally(
         ):
             tally.join(part)
     return tally
+
+
+def _predicted(
+    request: DiffRequest,
+    model: tuple[GivenSession, Opened],
+    engine: LotEngine,
+    progress: Progress,
+    shard: Shard = ALL_LOTS,
+    compared: Sequence[bool] = (),
+) -> dict[str, PredictionDrift]:
+    """Predict along all paths; reduce the candidates of which images were ``compared``, by name."""
+    from alignkit.studies.diff.predict_lots import PredictedPair, PredictLots
+
+    given, opened = model
+    paths = tuple(each.preprocess for each in request.usable)
+    work = PredictLots.of(paths, given, request.limits)
+    tallies = [PredictedPair() for _ in work.pairs]
+    images = len(request.samples) * len(work.pairs)
+    with progress.stage("predict", images, opened.name) as stage:
+        for part in lot_parts(
+            work,
+            request.samples,
+            engine,
+            store=request.store,
+            shard=shard,
+            changed="fail",
+            advance=stage.advance,
+        ):
+            for tally, more in zip(tallies, part.of_pair, strict=True):
+                tally.join(more)
+    return {
+        path.name: tally.drift(pair, opened)
+        for path, tally, pair, measured in zip(
+            paths[1:], tallies, work.pairs, compared, strict=False
+        )
+        if measured
+    }
 
 
 def _pairs(request: DiffRequest, tally: DiffTally) -> tuple[PairDiff, ...]:

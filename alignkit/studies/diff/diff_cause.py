@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from alignkit.preprocess import STAGES
-from alignkit.progress import Progress
 from alignkit.record import KnownEffect, Mechanism, PathFacts
 from alignkit.record.diff_document import (
     GivenModel,
@@ -22,9 +21,7 @@ from alignkit.text.stage_changes import stage_change
 
 if TYPE_CHECKING:
     from alignkit.predict.given_model import Opened
-    from alignkit.preprocess import Preprocess
     from alignkit.studies.diff import DiffRequest
-    from alignkit.studies.diff.diff_predictions import KnownRecords
 
 
 def with_causes(
@@ -33,15 +30,15 @@ def with_causes(
     paths: Sequence[PathFacts],
     request: DiffRequest,
     model: Opened | None,
-    progress: Progress,
+    drifts: Mapping[str, PredictionDrift],
 ) -> tuple[PairDiff, ...]:
     """Add causes, mechanism, predictions and their meaning to each measured pair.
 
-    ``begun`` maps candidate to stage → images that it is the first to change.
+    ``begun`` maps candidate to stage → images that it is the first to change; ``drifts`` candidate
+    to the predictions of the model.
     """
     known = {each.preprocess.name: each.preprocess for each in request.usable}
     facts = {each.name: each for each in paths}
-    on_reference: KnownRecords = {}
     found = []
     for pair in pairs:
         if not pair.compared:
@@ -52,7 +49,7 @@ def with_causes(
         mechanism = None
         if causes:
             mechanism = main_mechanism(*both, request.samples, request.limits, request.threads)
-        drift = _predicted(both, request, model, on_reference, progress) if model else None
+        drift = drifts.get(pair.candidate)
         effects = () if drift or not causes else _effects(pair, causes, mechanism)
         found.append(
             pair.model_copy(
@@ -78,33 +75,6 @@ def given_model_facts(model: Opened) -> GivenModel:
         size=model.size,
         recognised=model.recognised,
     )
-
-
-def _predicted(
-    both: tuple[Preprocess, Preprocess],
-    request: DiffRequest,
-    model: Opened,
-    on_reference: KnownRecords,
-    progress: Progress,
-) -> PredictionDrift:
-    from alignkit.attribute.mixture_records import TaskSession
-    from alignkit.studies.diff.diff_answers import answer_drift
-    from alignkit.studies.diff.diff_predictions import predict_mixtures, prediction_drift
-
-    title = f"{model.name}, {both[1].title}"
-    with progress.stage("predict", len(request.samples), title) as stage:
-        predicted = predict_mixtures(
-            *both,
-            request.samples,
-            TaskSession(model.session, model.decoder),
-            limits=request.limits,
-            threads=request.threads,
-            known=on_reference,
-            advance=stage.advance,
-        )
-    if model.decoder.task.facts().class_scores:
-        return prediction_drift(predicted, model.outputs)
-    return answer_drift(predicted, model.decoder, request.samples)
 
 
 def _causes(

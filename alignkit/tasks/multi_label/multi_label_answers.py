@@ -15,7 +15,8 @@ from alignkit.annotations import LabelSet
 from alignkit.arrays import FloatArray, Labels, Logits
 from alignkit.compare.answers import RatioOfSums, Weights
 from alignkit.compare.linear_answers import LinearAnswers, between
-from alignkit.compare.metrics import ClassCountArrays, logit_distance, mean_apart
+from alignkit.compare.logit_sums import logit_distance
+from alignkit.compare.metrics import ClassCountArrays, mean_apart
 from alignkit.compare.parquet_file import ids_of, numbers_of
 from alignkit.errors import DataError
 from alignkit.record import LogitDistance

@@ -1,0 +1,236 @@
+"""`ClassifierTally`: a classifier's predictions along two paths and their mixtures, added up.
+
+Of an image stay its class, margin and greatest logits on both paths, some hundred bytes; of the
+logits stay sums. Quantiles of |Δ logit| are those of a histogram, up to 0.8 % too great.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.arrays import FloatArray, Logits
+from alignkit.compare.histogram import added, histogram_of, quantile_of
+from alignkit.compare.logit_sums import QUANTILES, LogitSums
+from alignkit.compare.margins import RankedChange, changes, drift_of_lost, margins_lost, worst
+from alignkit.compare.metrics import predicted_classes
+from alignkit.compare.predictions import Predictions, class_name
+from alignkit.compare.stored_sums import StoredArray, bins_again, stored_bins
+from alignkit.compare.top_rows import TopRows
+from alignkit.predict.given_model import Opened
+from alignkit.record import Count, Stored
+from alignkit.record.diff_document import ClassFlips, PredictionDrift, StageFlips
+from alignkit.record.numeric_facts import MovedImage
+from alignkit.record.stored import Real
+from alignkit.samples import Samples
+from alignkit.studies.diff.diff_predictions import MixedPair, churn
+
+if TYPE_CHECKING:
+    from alignkit.tasks import Records
+
+_RANKED = 20
+"""Pairs of classes that the record names."""
+
+
+@dataclass(slots=True, eq=False)
+class _Alone:
+    """The reference with one part of the candidate."""
+
+    flipped: npt.NDArray[np.bool_]
+    """Of each image with finite outputs in both."""
+    sums: LogitSums
+
+
+@dataclass(slots=True, eq=False)
+class ClassifierTally:
+    """Predictions of images, in their order."""
+
+    before: TopRows
+    after: TopRows
+    lost: FloatArray
+    """(n,), see `alignkit.compare.margins`; NaN of an image that is not judged."""
+    sums: LogitSums
+    histogram: npt.NDArray[np.int64]
+    """Of |Δ logit|, see `alignkit.compare.histogram`."""
+    alone: tuple[_Alone, ...]
+    moved: list[RankedChange]
+
+    @classmethod
+    def of(
+        cls, samples: Samples, found: Sequence[Records], pair: MixedPair, opened: Opened
+    ) -> ClassifierTally:
+        """Reduce the logits of some images, one array for each mixture of the ``pair``."""
+        logits = [np.asarray(each) for each in found]
+        before, after = logits[0], logits[pair.candidate]
+        # NaN on both paths would look like the same class
+        judged = _finite(before, after)
+        both = (
+            _unlabelled(samples.ids, before[judged], opened.outputs, judged),
+            _unlabelled(samples.ids, after[judged], opened.outputs, judged),
+        )
+        lost = np.full(len(before), np.nan)
+        lost[judged] = margins_lost(both)[1]
+        left, right = (each[judged].astype(np.float64) for each in (before, after))
+        distance = np.abs(right - left).astype(np.float32)
+        return cls(
+            TopRows.of(before),
+            TopRows.of(after),
+            lost,
+            LogitSums.of(left, right),
+            histogram_of(distance) if distance.size else np.zeros(1, np.int64),
+            tuple(_alone(before, logits[each]) for each in pair.alone),
+            changes(both),
+        )
+
+    @classmethod
+    def joined(cls, tallies: Sequence[ClassifierTally]) -> ClassifierTally:
+        """Add up those of different images, in the order given."""
+        first, *others = tallies
+        sums, histogram = first.sums, first.histogram
+        for each in others:
+            sums, histogram = sums.plus(each.sums), added(histogram, each.histogram)
+        return cls(
+            TopRows.joined([each.before for each in tallies]),
+            TopRows.joined([each.after for each in tallies]),
+            np.concatenate([each.lost for each in tallies]),
+            sums,
+            histogram,
+            tuple(map(_joined, zip(*(each.alone for each in tallies), strict=True))),
+            worst(change for each in tallies for change in each.moved),
+        )
+
+    def drift(
+        self, pair: MixedPair, left_out: Mapping[str, Any], opened: Opened
+    ) -> PredictionDrift:
+        """Reduce them to churn, distances, margins, flips and the images that moved most."""
+        judged = self.before.finite & self.after.finite
+        one, other = self.before.predicted[judged], self.after.predicted[judged]
+        flipped = one != other
+        pairs = Counter(zip(one[flipped].tolist(), other[flipped].tolist(), strict=True))
+        return PredictionDrift(
+            n=len(one),
+            non_finite=len(judged) - len(one),
+            **left_out,
+            flips=int(flipped.sum()),
+            churn=churn(flipped),
+            logits=self.sums.distance(self._quantiles()),
+            margins=drift_of_lost(self.lost[judged], ~flipped),
+            stages=tuple(
+                StageFlips(
+                    factor=factor,
+                    flips=int(each.flipped.sum()),
+                    churn=churn(each.flipped),
+                    mean_abs=each.sums.mean_abs,
+                )
+                for factor, each in zip(pair.factors_alone, self.alone, strict=True)
+            ),
+            classes=tuple(
+                ClassFlips(
+                    before=class_name(opened.outputs, was),
+                    after=class_name(opened.outputs, now),
+                    images=images,
+                )
+                for (was, now), images in pairs.most_common(_RANKED)
+            ),
+            moved=tuple(image for _, image in self.moved),
+        )
+
+    def _quantiles(self) -> tuple[float, ...]:
+        if not self.sums.compared:
+            return ()
+        greatest = self.sums.max_abs
+        return tuple(min(quantile_of(self.histogram, each), greatest) for each in QUANTILES)
+
+
+class _StoredRows(Stored):
+    predicted: StoredArray
+    classes: StoredArray
+    logits: StoredArray
+    finite: StoredArray
+
+    @classmethod
+    def of(cls, rows: TopRows) -> _StoredRows:
+        return cls(**{each.name: StoredArray.of(getattr(rows, each.name)) for each in fields(rows)})
+
+    def rows_again(self) -> TopRows:
+        return TopRows(*(getattr(self, each.name).array_again() for each in fields(TopRows)))
+
+
+class _StoredAlone(Stored):
+    flipped: StoredArray
+    sums: LogitSums
+
+
+class StoredClassifier(Stored):
+    """The stored form of a `ClassifierTally`."""
+
+    before: _StoredRows
+    after: _StoredRows
+    lost: StoredArray
+    sums: LogitSums
+    histogram: tuple[tuple[Count, Count], ...]
+    """Bin, and the number of differences in it."""
+    alone: tuple[_StoredAlone, ...]
+    moved: tuple[tuple[bool, Real, MovedImage], ...]
+
+    @classmethod
+    def of(cls, tally: ClassifierTally) -> StoredClassifier:
+        """Return the stored form."""
+        return cls(
+            before=_StoredRows.of(tally.before),
+            after=_StoredRows.of(tally.after),
+            lost=StoredArray.of(tally.lost),
+            sums=tally.sums,
+            histogram=stored_bins(tally.histogram),
+            alone=tuple(
+                _StoredAlone(flipped=StoredArray.of(each.flipped), sums=each.sums)
+                for each in tally.alone
+            ),
+            moved=tuple((*rank, image) for rank, image in tally.moved),
+        )
+
+    def tally_again(self) -> ClassifierTally:
+        """Return the tally that was stored."""
+        return ClassifierTally(
+            self.before.rows_again(),
+            self.after.rows_again(),
+            self.lost.array_again(),
+            self.sums,
+            bins_again(self.histogram),
+            tuple(_Alone(each.flipped.array_again(), each.sums) for each in self.alone),
+            [((changed, share), image) for changed, share, image in self.moved],
+        )
+
+
+def _finite(before: Logits, after: Logits) -> npt.NDArray[np.bool_]:
+    """Mark the images, (n,), whose outputs are finite on both sides."""
+    return np.asarray((np.isfinite(before) & np.isfinite(after)).all(axis=1))
+
+
+def _alone(before: Logits, after: Logits) -> _Alone:
+    judged = _finite(before, after)
+    left, right = before[judged], after[judged]
+    flipped = predicted_classes(left) != predicted_classes(right)
+    return _Alone(flipped, LogitSums.of(left.astype(np.float64), right.astype(np.float64)))
+
+
+def _joined(parts: Sequence[_Alone]) -> _Alone:
+    sums = parts[0].sums
+    for each in parts[1:]:
+        sums = sums.plus(each.sums)
+    return _Alone(np.concatenate([each.flipped for each in parts]), sums)
+
+
+def _unlabelled(
+    ids: Sequence[str],
+    logits: Logits,
+    outputs: Sequence[str],
+    judged: npt.NDArray[np.bool_],
+) -> Predictions:
+    kept = tuple(name for name, judges in zip(ids, judged, strict=True) if judges)
+    return Predictions(kept, np.zeros(0, np.int64), logits, (), tuple(outputs))
