@@ -30,7 +30,7 @@ Distances = npt.NDArray[np.float32]
 Flipped = npt.NDArray[np.bool_]
 """(n,)."""
 MOST = 2_000
-"""Images that did not flip and are drawn; those that flipped are all drawn."""
+"""Images that are drawn of those that flipped, and of the others."""
 _KNOTS = 200
 """Points of a distribution's line."""
 
@@ -248,8 +248,8 @@ def scatter(
     ``images``: of each its place in an address, and its name. ``most`` ends the axis of the drift.
     """
     known = np.isfinite(drift) & np.isfinite(margin)
-    stayed, lost = np.flatnonzero(known & ~flipped), np.flatnonzero(known & flipped)
-    drawn = stayed[np.linspace(0, len(stayed) - 1, min(MOST, len(stayed))).astype(int)]
+    stayed, stayed_words = _thinned(known & ~flipped, "kept their class")
+    lost, lost_words = _thinned(known & flipped, "flipped")
     frame = Frame(
         id,
         title,
@@ -263,20 +263,27 @@ def scatter(
         spots = zip(margin[which].tolist(), drift[which].tolist(), strict=True)
         return [(frame.x(x), frame.y(y)) for x, y in spots]
 
-    of = f", {grouped(len(drawn))} of them drawn" if len(drawn) < len(stayed) else ""
     return Scatter(
         frame,
         # one path for all: thousands of elements would make the page large and slow
-        "".join(f"M{x:g} {y:g}h0" for x, y in placed(drawn)),
+        "".join(f"M{x:g} {y:g}h0" for x, y in placed(stayed)),
         tuple(
             FlippedSpot(
                 x, y, f"#/image/{images[at][0]}", _spot_words(images[at][1], drift[at], margin[at])
             )
             for at, (x, y) in zip(lost.tolist(), placed(lost), strict=True)
         ),
-        f"{grouped(len(stayed))} kept their class{of}",
-        f"{grouped(len(lost))} flipped",
+        stayed_words,
+        lost_words,
     )
+
+
+def _thinned(which: Flipped, did: str) -> tuple[npt.NDArray[np.intp], str]:
+    """Choose at most `MOST` of some images, evenly; say how many there are, and are drawn."""
+    places = np.flatnonzero(which)
+    drawn = places[np.linspace(0, len(places) - 1, min(MOST, len(places))).astype(int)]
+    of = f", {grouped(len(drawn))} of them drawn" if len(drawn) < len(places) else ""
+    return drawn, f"{grouped(len(places))} {did}{of}"
 
 
 def _spot_words(name: str, drift: float, margin: float) -> str:

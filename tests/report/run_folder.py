@@ -147,6 +147,6 @@ def write_long_run(folder, *, images):
     ]
     table = artifact(folder, "data/images.parquet", lambda path: write_image_table(rows, path))
     facts = ImageTableFacts(reference="opencv", candidate="torchpipe-gpu", table=table)
-    write_record(
-        record.model_copy(update={"cells": tuple(cells), "images": (facts,), "shown": ()}), folder
-    )
+    whole = record.model_copy(update={"cells": tuple(cells), "images": (facts,), "shown": ()})
+    write_record(whole, folder)
+    return whole

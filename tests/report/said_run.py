@@ -27,7 +27,11 @@ def labels_of(found):
 
 def write_said_run(folder):
     """A whole run's folder, without its page; returns the record."""
-    record = write_run(folder)
+    return with_labels(write_run(folder), folder)
+
+
+def with_labels(record, folder):
+    """The record of a run whose answers are the labels of those of ``record``, written there."""
     cells = []
     for cell in record.cells:
         if cell.predictions:

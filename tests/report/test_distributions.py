@@ -59,12 +59,15 @@ def test_the_distribution_rises_from_nothing_to_all():
 
 def test_many_images_are_thinned_and_the_chart_says_so():
     n = 10 * MOST
+    flipped = np.arange(n) % 2 == 0
     made = scatter(
-        np.ones(n, np.float32), np.ones(n, np.float32), np.zeros(n, bool), id="a", title="b",
-        images=[("p/x", "x")] * n, most=1.0,
+        np.ones(n, np.float32), np.ones(n, np.float32), flipped, id="a", title="b",
+        images=[(f"p/{place}", "x") for place in range(n)], most=1.0,
     )  # fmt: skip
-    assert made.stayed.count("M") == MOST
-    assert "2\u00a0000 of them drawn" in made.stayed_words
+    assert made.stayed.count("M") == len(made.flipped) == MOST
+    assert all(int(each.href.split("/")[-1]) % 2 == 0 for each in made.flipped)
+    for words, did in ((made.stayed_words, "kept their class"), (made.flipped_words, "flipped")):
+        assert words == f"10\u00a0000 {did}, 2\u00a0000 of them drawn"
 
 
 def test_images_without_a_number_are_not_drawn():
