@@ -96,7 +96,7 @@ class Dataset(Protocol):
         return ()
 
 
-LISTED: ContextVar[dict[Path, Any] | None] = ContextVar("LISTED", default=None)
+LISTED: ContextVar[dict[tuple[Path, str], Any] | None] = ContextVar("LISTED", default=None)
 """The roots that were listed within `listed_once`."""
 
 

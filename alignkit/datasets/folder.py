@@ -37,7 +37,9 @@ from alignkit.datasets.labelled_sources import (
     source_splits,
 )
 from alignkit.datasets.listed_images import list_files
+from alignkit.datasets.url_store import Storage, require_public
 from alignkit.errors import ConfigError
+from alignkit.preprocess.stages import option_added_later
 
 if TYPE_CHECKING:
     from alignkit.samples import Samples, Split
@@ -60,11 +62,13 @@ class Folder(Dataset):
     """Seed of the division, and of the choice by ``limit``."""
     limit: int | None = None
     """Greatest number of images of each split, spread evenly over the classes."""
+    storage: Storage | None = option_added_later(default=None)  # noqa: RUF009 - it is a field
+    """Options of the URL's file system in fsspec, as ``endpoint_url`` or ``anon``; no secret."""
 
     def __post_init__(self) -> None:
         if not 0 < self.eval_share < 1:
             raise ConfigError(f"eval_share: {self.eval_share}; between 0 and 1, e.g. 0.25")
-        url_of(self.root)  # it refuses a URL with credentials
+        require_public(url_of(self.root), self.storage)
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit: {self.limit}; 1 or more, or none")
 
@@ -88,7 +92,7 @@ class Folder(Dataset):
 
     def class_names(self) -> tuple[str, ...]:
         """List the class folders; nothing if the root is not on this machine."""
-        source = open_source(self.root)
+        source = open_source(self.root, self.storage)
         if source:
             dirs = self._dirs(source)
             return tuple(source_classes(source, dirs["eval"] if dirs else ""))
@@ -104,7 +108,7 @@ class Folder(Dataset):
 
     def fingerprint(self, split: Split) -> str:
         """Compute the SHA-256 hex over paths, labels and contents; reread only changed files."""
-        source = open_source(self.root)
+        source = open_source(self.root, self.storage)
         if source:
             return source_samples(source, self._splits(source)[split]).fingerprint
         labelled = self._splits()[split]
@@ -116,7 +120,7 @@ class Folder(Dataset):
 
     def notes(self) -> Iterator[str]:
         """Name content that is in both splits, and images that lie in no class folder."""
-        if source := open_source(self.root):
+        if source := open_source(self.root, self.storage):
             yield from source_notes(source, self._splits(source))
             return
         splits = self._splits()
@@ -132,12 +136,12 @@ class Folder(Dataset):
         return url_of(self.root) or str(self._root)
 
     def _dirs(self, source: OpenedSource | None = None) -> dict[Split, str] | None:
-        if source := source or open_source(self.root):
+        if source := source or open_source(self.root, self.storage):
             return source_dirs(source, self.train_dir, self.eval_dir)
         return split_dirs(self._root, self.train_dir, self.eval_dir)
 
     def _splits(self, source: OpenedSource | None = None) -> dict[Split, Labelled]:
-        source = source or open_source(self.root)
+        source = source or open_source(self.root, self.storage)
         dirs = self._dirs(source)
         if source:
             return source_splits(source, dirs, self.eval_share, self.seed, self.limit)
@@ -150,7 +154,7 @@ class Folder(Dataset):
         return {split: limited(each, self.limit, self.seed) for split, each in splits.items()}
 
     def _samples(self, split: Split) -> Samples:
-        if source := open_source(self.root):
+        if source := open_source(self.root, self.storage):
             return source_samples(source, self._splits(source)[split])
         return labelled_samples(self._root, self._splits()[split])
 
@@ -166,14 +170,14 @@ class UndividedFolder(Folder):
         return f"all of {place}, as nothing is trained"
 
     def _dirs(self, source: OpenedSource | None = None) -> dict[Split, str] | None:
-        if source := source or open_source(self.root):
+        if source := source or open_source(self.root, self.storage):
             dirs = source_dirs(source, self.train_dir, self.eval_dir, trains=False)
             return {"eval": dirs["eval"]} if dirs else None
         dirs = split_dirs(self._root, self.train_dir, self.eval_dir, trains=False)
         return {"eval": dirs["eval"]} if dirs else None
 
     def _splits(self, source: OpenedSource | None = None) -> dict[Split, Labelled]:
-        source = source or open_source(self.root)
+        source = source or open_source(self.root, self.storage)
         dirs = self._dirs(source)
         directory = dirs["eval"] if dirs else ""
         whole = (

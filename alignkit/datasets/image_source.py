@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,7 @@ from alignkit.datasets.stored_places import (
     store_of,
 )
 from alignkit.datasets.tar_shards import tar_shards
+from alignkit.datasets.url_store import Storage
 from alignkit.errors import ConfigError, DataError, NothingCompared
 
 ARCHIVES = (".tar", ".parquet")
@@ -53,21 +55,23 @@ class OpenedSource:
         return hashed(self.images, self.place, [row[name] for name in names], self.taken)
 
 
-def open_source(root: Path) -> OpenedSource | None:
+def open_source(root: Path, storage: Storage | None = None) -> OpenedSource | None:
     """List the images of a URL, tar shards or Parquet files; return ``None`` for other roots.
 
+    ``storage`` are options of the URL's file system.
     A command lists each root once: see `alignkit.datasets.listed_once`. Raise `DataError` for a
     source that is not there or is damaged, and `ConfigError` for a URL with credentials.
     """
     opened = LISTED.get()
+    options = json.dumps(storage or {}, sort_keys=True)
     if opened is None:
-        return _opened(root)
-    if not (known := opened.get(root)) and (known := _opened(root)):
-        opened[root] = known
+        return _opened(root, options)
+    if not (known := opened.get((root, options))) and (known := _opened(root, options)):
+        opened[root, options] = known
     return cast("OpenedSource | None", known)
 
 
-def _opened(root: Path) -> OpenedSource | None:
+def _opened(root: Path, options: str) -> OpenedSource | None:
     url = url_of(root)
     text = url or os.fspath(root.expanduser())
     folder, _, name = text.rpartition("/")
@@ -78,10 +82,10 @@ def _opened(root: Path) -> OpenedSource | None:
     if name.endswith(ARCHIVES):
         if url is None and Path(text).is_dir():
             return None
-        store = store_of(folder or ("/" if text.startswith("/") else "."))
+        store = store_of(folder or ("/" if text.startswith("/") else "."), options)
         return _archives(store, _expanded(store, name), f"{store.name}/{name}")
     if url:
-        return _below_url(store_of(url))
+        return _below_url(store_of(url, options))
     return _in_folder(Path(text))
 
 

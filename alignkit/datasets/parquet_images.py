@@ -89,8 +89,9 @@ def parquet_images(store: ByteStore, found: Mapping[str, StoredFile]) -> Parquet
 
     Names are the paths of the images if each has one of its own, else the file and the row.
     """
-    with _reading:
-        _group.cache_clear()  # a file may have changed
+    with _reading:  # a file may have changed
+        _group.cache_clear()
+        _reopened.cache_clear()
     rows: list[tuple[str, str | None, str, str, tuple[int, int, int]]] = []
     column, classes = "", tuple[str, ...]()
     files = tuple(found)
@@ -218,14 +219,22 @@ def _column(opened: Any, group: int, leaf: str) -> Any:
 @lru_cache(maxsize=4)
 def _group(store: ByteStore, file: str, leaf: str, group: int) -> Any:
     """Read the images of a row group; the last ones are kept."""
+    import pyarrow as pa
+
     try:
-        return _column(_opened(store, file, store.status(file).size), group, leaf)
-    except DataError as error:
-        if isinstance(error, UnreadableImage):
-            raise
+        return _column(_reopened(store, file), group, leaf)
+    except UnreadableImage:
+        raise
+    except (DataError, pa.ArrowException, OSError) as error:
         raise ChangedImage(
             Path(store.name) / file, f"changed after it was listed: {error}"
         ) from None
+
+
+@lru_cache(maxsize=16)
+def _reopened(store: ByteStore, file: str) -> Any:
+    """Open a file to read images of several of its row groups; its directory is read once."""
+    return _opened(store, file, store.status(file).size)
 
 
 def _opened(store: ByteStore, file: str, size: int | None) -> Any:

@@ -192,7 +192,7 @@ def _keep(kept: Path, place: str, known: dict[str, tuple[str, str]]) -> None:
         logger.warning("hashes cannot be kept in %s; every image is hashed each time", kept.parent)
 
 
-def store_of(place: Path | str) -> ByteStore:
-    """Return the store of a URL or of a folder."""
+def store_of(place: Path | str, storage: str = "{}") -> ByteStore:
+    """Return the store of a URL, with its options as JSON, or of a folder."""
     url = url_of(place)
-    return UrlStore(url) if url else FolderStore(Path(place).expanduser())
+    return UrlStore(url, storage) if url else FolderStore(Path(place).expanduser())

@@ -15,7 +15,9 @@ from alignkit.datasets.image_files import image_files
 from alignkit.datasets.image_source import ARCHIVES, OpenedSource, open_source
 from alignkit.datasets.listed_images import FileReads, ImageFile, list_files
 from alignkit.datasets.regular_file import escaped_name
+from alignkit.datasets.url_store import Storage, require_public
 from alignkit.errors import ConfigError, DataError, NothingCompared
+from alignkit.preprocess.stages import option_added_later
 from alignkit.samples import HeldImages, JoinedReads, Samples, Split, Truth, choose
 from alignkit.stored_file import irregular
 from alignkit.workspace import content_key
@@ -41,12 +43,14 @@ class Images(Dataset):
     """Greatest number of images, chosen by ``seed``."""
     seed: int = 0
     """Seed of the choice by ``limit``."""
+    storage: Storage | None = option_added_later(default=None)  # noqa: RUF009 - it is a field
+    """Options of the URL's file system in fsspec, as ``endpoint_url`` or ``anon``; no secret."""
 
     def __post_init__(self) -> None:
         if not self.root and isinstance(self.root, tuple):
             raise ConfigError("root: name a folder or an image")
         for root in (self.root,) if isinstance(self.root, Path) else self.root:
-            url_of(root)  # it refuses a URL with credentials
+            require_public(url_of(root), self.storage)
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit: {self.limit}; 1 or more, or none")
 
@@ -101,7 +105,7 @@ class Images(Dataset):
         """Open a root that is a URL or an archive; `ConfigError` if there are others beside it."""
         roots = (self.root,) if isinstance(self.root, Path) else self.root
         if len(roots) == 1:
-            return open_source(roots[0])
+            return open_source(roots[0], self.storage)
         for root in roots:
             if url_of(root) or root.suffix in ARCHIVES:
                 raise ConfigError(

@@ -6,18 +6,19 @@ ever. Here each read is one request that ends in a stated time, and is repeated 
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import queue
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from alignkit.datasets.byte_store import StoredFile
 from alignkit.errors import (
@@ -47,6 +48,7 @@ MOST_SILENT = 8
 """Reads in succession that get no answer before the command ends: the store is down."""
 _PAGE_TRIES = 3
 _LONGEST_REASON = 200
+_SHORTEST_SECRET = 6
 _QUERY = re.compile(r"(?<=[^\s?])\?[^\s'\")>]+")
 _SECRET = re.compile(r"SECRET|TOKEN|PASSW|CREDENTIAL|KEY$|KEY_ID|SAS", re.IGNORECASE)
 _ETAGS = ("VersionId", "ETag", "etag", "generation", "md5Hash", "md5", "content_md5")
@@ -60,12 +62,18 @@ _silent: dict[str, int] = {}
 """Of each URL, its last reads in succession that got no answer."""
 
 
+Storage: TypeAlias = Mapping[str, str | bool | int | Mapping[str, str | bool | int]]
+"""Options of a file system of fsspec."""
+
+
 @dataclass(frozen=True, slots=True)
 class UrlStore:
-    """A place that `fsspec` opens; its options come from the environment of fsspec."""
+    """A place that `fsspec` opens; further options come from the environment of fsspec."""
 
     url: str
     """Without credentials and without a final ``/``."""
+    storage: str = "{}"
+    """Options without secrets, as JSON."""
 
     @property
     def name(self) -> str:
@@ -108,7 +116,7 @@ class UrlStore:
             if _silent.get(self.url, 0) >= MOST_SILENT:
                 raise self._down("as other reads found")
             try:
-                system, root = _opened(self.url)
+                system, root = _opened(self)
                 call = partial(system.cat_file, f"{root}/{name}", start=start, end=end)
                 data: bytes = _within(_read_seconds(), call)
             except FileNotFoundError:
@@ -143,7 +151,7 @@ class UrlStore:
         reason = ""
         for _ in _tries():
             try:
-                answer = call(*_opened(self.url, page_tries=_PAGE_TRIES))
+                answer = call(*_opened(self, page_tries=_PAGE_TRIES))
             except FileNotFoundError:
                 raise self._absent(place) from None
             except AlignkitError:
@@ -168,7 +176,21 @@ class UrlStore:
         )
 
 
-def _opened(url: str, page_tries: int = 1) -> tuple[Any, str]:
+def require_public(url: str | None, storage: Storage | None) -> None:
+    """Raise `ConfigError` for options without a URL, and for secrets among them."""
+    if storage and url is None:
+        raise ConfigError("storage: these are options of a URL, and root is a path; leave them out")
+    named = next((name for name, _ in _secret_items("", storage or {})), "")
+    if not named and without_credentials(text := json.dumps(storage)) != text:
+        named = "a URL"
+    if named:
+        raise ConfigError(
+            f"storage: {named} is a secret or holds one, which would reach records; name it in the "
+            "environment, as fsspec reads it (FSSPEC_<PROTOCOL>_<OPTION>; for S3 AWS_…)"
+        )
+
+
+def _opened(store: UrlStore, page_tries: int = 1) -> tuple[Any, str]:
     """Return the file system of a URL and the path in it.
 
     A listing of many pages repeats each of them ``page_tries`` times before it begins again.
@@ -177,11 +199,12 @@ def _opened(url: str, page_tries: int = 1) -> tuple[Any, str]:
         raise MissingDependency(missing)
     import fsspec
 
+    url, given = store.url, json.loads(store.storage)
     protocol = url.partition(":")[0]
     try:
         # without a cache of listings: a million entries would stay in memory
         system, root = fsspec.core.url_to_fs(
-            url, use_listings_cache=False, **_limits(protocol, page_tries)
+            url, use_listings_cache=False, **_options(protocol, given, page_tries)
         )
     except ImportError as error:
         raise MissingDependency(f"{protocol}:// needs another package: {error}") from error
@@ -195,25 +218,28 @@ def _opened(url: str, page_tries: int = 1) -> tuple[Any, str]:
     return system, root.rstrip("/")
 
 
-def _limits(protocol: str, page_tries: int) -> dict[str, Any]:
-    """Return the options that limit a request's time; the user's own go before them."""
+def _options(protocol: str, given: dict[str, Any], page_tries: int) -> dict[str, Any]:
+    """Return the given options, and those that limit a request's time; the user's own win."""
     import fsspec
 
     seconds = _read_seconds()
-    own = fsspec.config.conf.get(protocol, {})
     if protocol == "s3":
-        config = {
+        name = "config_kwargs"
+        limits: dict[str, Any] = {
             "connect_timeout": seconds / page_tries,
             "read_timeout": seconds / page_tries,
             "retries": {"total_max_attempts": page_tries},
         }
-        return {"config_kwargs": config | own.get("config_kwargs", {})}
-    if protocol in ("http", "https"):
+    elif protocol in ("http", "https"):
         import aiohttp
 
+        name = "client_kwargs"
         limit = aiohttp.ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds)
-        return {"client_kwargs": {"timeout": limit} | own.get("client_kwargs", {})}
-    return {}
+        limits = {"timeout": limit}
+    else:
+        return given
+    own = fsspec.config.conf.get(protocol, {}).get(name, {})
+    return given | {name: limits | own | given.get(name, {})}
 
 
 def _finds(system: Any) -> bool:
@@ -284,15 +310,19 @@ def _secrets() -> Iterator[str]:
     """Yield the values of the environment and of fsspec's options that look like secrets."""
     import fsspec
 
-    def inside(name: str, value: Any) -> Iterator[str]:
-        if isinstance(value, dict):
-            for key, each in value.items():
-                yield from inside(str(key), each)
-        elif isinstance(value, str) and len(value) >= 6 and _SECRET.search(name):
-            yield value
+    for whole in (dict(os.environ), fsspec.config.conf):
+        for _, value in _secret_items("", whole):
+            if isinstance(value, str) and len(value) >= _SHORTEST_SECRET:
+                yield value
 
-    yield from inside("", dict(os.environ))
-    yield from inside("", fsspec.config.conf)
+
+def _secret_items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the entries whose names are those of secrets."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _secret_items(str(key), each)
+    elif _SECRET.search(name):
+        yield name, value
 
 
 def _read_seconds() -> float:

@@ -1,18 +1,26 @@
 """Stores that fail: one line with the next step, in a stated time, and never a secret."""
 
 import os
+import pickle
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from alignkit.datasets import listed_once, url_store
 from alignkit.datasets.folder import Folder
 from alignkit.datasets.unlabelled_images import Images
-from alignkit.errors import DataError
-from tests.datasets.source_case import requests_of, served, write_folder, write_tar
+from alignkit.errors import ConfigError, DataError
+from tests.datasets.source_case import (
+    requests_of,
+    served,
+    write_folder,
+    write_parquet,
+    write_tar,
+)
 from tests.photos import encoded, photo
 
 SECRET = "sesame-open-sesame"
@@ -171,3 +179,74 @@ def test_a_tenth_of_the_reads_that_fails_is_read_again_or_counted(folder, tmp_pa
         failed = [line for line in done.stdout.splitlines() if line.startswith("failed: ")]
         assert [line.split(":")[1] for line in failed] == [" b/003.jpg", " b/013.jpg"]
         assert all(line.endswith("tried 5 times") for line in failed)
+
+
+def test_options_of_a_url_reach_its_file_system(folder):
+    import fsspec
+
+    class Renamed(fsspec.get_filesystem_class("memory")):
+        protocol = "renamed"
+        store: ClassVar = {}
+        given: ClassVar = []
+
+        def __init__(self, **options):
+            self.given.append(options.pop("anon", None))
+            super().__init__(**options)
+
+    fsspec.register_implementation("renamed", Renamed, clobber=True)
+    for name, data in IMAGES.items():
+        Renamed(anon=True).pipe(f"renamed://set/{name}", data)
+    Renamed.given.clear()
+    samples = Images(Path("renamed://set"), storage={"anon": True}).evaluation()
+    again = pickle.loads(pickle.dumps(samples))
+    assert again.read(0) == IMAGES["a/000.jpg"]
+    assert again.fingerprint == Images(folder).evaluation().fingerprint
+    assert {*Renamed.given} == {True}
+
+
+@pytest.mark.parametrize(
+    ("root", "storage", "said"),
+    [
+        ("s3://box/set", {"secret": SECRET}, "storage: secret is a secret"),
+        ("s3://box/set", {"client_kwargs": {"aws_session_token": SECRET}}, "aws_session_token"),
+        ("s3://box/set", {"endpoint_url": f"https://me:{SECRET}@host"}, "a URL is a secret"),
+        ("set", {"anon": True}, "options of a URL, and root is a path"),
+    ],
+)
+def test_options_with_a_secret_or_of_a_path_are_refused(root, storage, said):
+    for make in (Images, Folder):
+        with pytest.raises(ConfigError, match=said) as caught:
+            make(Path(root), storage=storage)
+        assert SECRET not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_gate_takes_the_endpoint_from_its_file(folder, tmp_path):
+    needed("s3")
+    file = tmp_path / "gate.yaml"
+    with served(folder, "s3") as endpoint:
+        file.write_text(
+            "name: gate\ndata:\n  name: images\n  root: s3://photos\n"
+            f"  storage: {{endpoint_url: '{endpoint}', anon: true, client_kwargs: {{region_name: x}}}}\n"
+            "preprocess:\n  a: {preset: opencv-train, size: 32}\n  b: {preset: pillow-train, size: 32}\n"
+            "gate: {rules: [{metric: resize.mean_abs, fail: 99}]}\n"
+        )
+        done = command("", tmp_path, "gate", file, secret="")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "images     20" in done.stdout
+
+
+def test_a_parquet_file_is_opened_once_to_be_read(folder, tmp_path):
+    needed("webhdfs")
+    (tmp_path / "rows").mkdir()
+    write_parquet(tmp_path / "rows" / "p.parquet", IMAGES, group=5)
+    log = tmp_path / "requests"
+    with served(tmp_path / "rows", "webhdfs", log=log) as url:
+        samples = Images(Path(f"{url}/p.parquet")).evaluation()
+        assert [*map(samples.read, range(20))] == [IMAGES[each] for each in samples.ids]
+    opened = [
+        int(each.partition("offset=")[2].partition("&")[0]) for each in requests_of(log, "OPEN")
+    ]
+    size = (tmp_path / "rows" / "p.parquet").stat().st_size
+    # its last bytes are the directory: once to find the rows, and once to read them
+    assert len([each for each in opened if each >= size - 8]) <= 2, opened
