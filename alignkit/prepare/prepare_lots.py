@@ -156,7 +156,8 @@ class LotFiles:
     """A `LotStore` beside the files of pixels, which are verified when they are found."""
 
     folder: Path
-    found: dict[int, PreparedLot] = field(default_factory=dict)
+    verified: set[int] = field(default_factory=set)
+    """Numbers of lots; the driver verifies each again as it uses it."""
 
     def _text_file(self, lot: Lot) -> Path:
         return self.folder / f"lot-{lot.begin}.json"
@@ -164,16 +165,17 @@ class LotFiles:
     def find(self, work: LotWork[Any], lot: Lot, data: str) -> Any:  # noqa: ARG002
         """See `LotStore.find`; the folder is that of one data set."""
         file = self._text_file(lot)
-        if lot.number in self.found or not file.exists():
-            return self.found.get(lot.number)
+        if not file.exists():
+            return None
         try:
             part: PreparedLot = work.parsed(json.loads(read_sealed(file))["part"])
-            part.verify(self.folder)
+            if lot.number not in self.verified:
+                part.verify(self.folder)
         except DamagedError as damage:
             file = damage.file or file
             logger.warning("%s: %s is damaged and is made again (%s)", lot, file, damage)
             return None
-        self.found[lot.number] = part
+        self.verified.add(lot.number)
         return part
 
     def keep(self, work: LotWork[Any], lot: Lot, data: str, text: str) -> None:  # noqa: ARG002
