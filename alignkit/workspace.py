@@ -52,8 +52,14 @@ def content_key(parts: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class EngineRun(Protocol):
-    """An engine that may work on what is stored."""
+class Engine(Protocol):
+    """An `alignkit.lots.LotEngine`, whose work and lots the ground does not know."""
+
+    def parts(
+        self, work: Any, lots: Iterator[Any], advance: Callable[[int], None]
+    ) -> Iterator[Any]:
+        """See `LotEngine.parts`."""
+        ...
 
     def facts(self) -> dict[str, Any] | None:
         """Return its name, and the workers and seconds of its start if that was here.
@@ -81,7 +87,7 @@ class Finished:
     images: int | None = None
     """Images that the work took, where its time depends on them."""
     engine: dict[str, Any] | None = None
-    """The engine whose workers did it, see `EngineRun`; ``None`` for processes of this machine."""
+    """The engine whose workers did it, see `Engine`; ``None`` for processes of this machine."""
 
     @classmethod
     def read(cls, folder: Path) -> Finished:
@@ -176,7 +182,7 @@ class Workspace:
         files: Collection[str] | None = None,
         *,
         images: int | None = None,
-        engine: EngineRun | None = None,
+        engine: Engine | None = None,
     ) -> _T:
         """Recall the artefact that ``parts`` is the key of; ``make`` fills its folder if need be.
 
@@ -203,7 +209,7 @@ class Workspace:
 
     def unfinished(self, kind: WorkKind, key: str) -> Path:
         """Make a folder for parts of unfinished work (checkpoints by epoch); it survives a kill."""
-        folder = self.root / ".cache" / "unfinished" / f"{kind}-{key}"
+        folder = self._unfinished(kind, key)
         with explained(folder):
             self.keep_out_of_git()
             folder.mkdir(parents=True, exist_ok=True)
@@ -218,7 +224,7 @@ class Workspace:
         known: Mapping[str, str] = {},
         *,
         images: int | None = None,
-        engine: EngineRun | None = None,
+        engine: Engine | None = None,
     ) -> Iterator[Path]:
         """Give an empty folder to fill; it becomes an artefact at once, or not at all.
 
@@ -249,7 +255,14 @@ class Workspace:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
                 # another process finished the same work first, and its result stands
-        shutil.rmtree(self.root / ".cache" / "unfinished" / f"{kind}-{key}", ignore_errors=True)
+        self.discard_unfinished(kind, key)
+
+    def discard_unfinished(self, kind: WorkKind, key: str) -> None:
+        """Forget the parts of unfinished work, if there are any."""
+        shutil.rmtree(self._unfinished(kind, key), ignore_errors=True)
+
+    def _unfinished(self, kind: WorkKind, key: str) -> Path:
+        return self.root / ".cache" / "unfinished" / f"{kind}-{key}"
 
     def keep_out_of_git(self) -> None:
         """Keep all that is stored here out of git; whoever commits a report edits the file."""
@@ -304,9 +317,8 @@ class Context:
     workspace: Workspace
     progress: Progress
     rank: Rank = ALONE
-    engine: Any = None
-    """The `alignkit.lots.LotEngine` of a cluster, a type that the ground cannot know; ``None`` for
-    the processes of this machine."""
+    engine: Engine | None = None
+    """The workers of a cluster; ``None`` for the processes of this machine."""
 
 
 def _files(folder: Path) -> list[str]:

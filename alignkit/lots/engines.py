@@ -101,7 +101,7 @@ class _LateEngine:
     """Time of its start."""
 
     def facts(self) -> dict[str, Any] | None:
-        """See `EngineRun.facts`."""
+        """See `Engine.facts`."""
         if self.engine is None:
             return None
         if self.option.address:

@@ -22,7 +22,7 @@ class LocalEngine:
     """Whether to keep them for the next call, see `alignkit.isolation`."""
 
     def facts(self) -> None:
-        """See `EngineRun.facts`."""
+        """See `Engine.facts`."""
 
     def parts(
         self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone

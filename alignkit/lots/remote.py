@@ -111,7 +111,7 @@ class RemoteEngine:
     """Workers that were lost with a lot so far."""
 
     def facts(self) -> dict[str, Any]:
-        """See `EngineRun.facts`."""
+        """See `Engine.facts`."""
         return {"name": self.cluster.name}
 
     def parts(

@@ -185,3 +185,7 @@ def forget(plan: Plan, workspace: Workspace) -> None:
     for works in planned_work(plan).values():
         for each in works:
             workspace.discard(each.kind, each.key)
+            workspace.discard_unfinished(each.kind, each.key)
+    for lot in workspace.finished("lots"):
+        if lot.parts["work"] == "comparison" and lot.parts["data"] == plan.images["eval"]:
+            workspace.discard("lots", lot.folder.name)
