@@ -51,7 +51,7 @@ class Folder(Dataset):
 
     root: Path
     """Folder with one folder per class, or with train and eval folders that hold them; or a URL of
-    one, tar shards with .cls or .json, or Parquet files with a column 'label'."""
+    one, tar shards with .cls or .json, Parquet or save_to_disk with a column 'label'."""
     train_dir: str = "train"
     """Folder below ``root`` with the training images."""
     eval_dir: str = ""

@@ -33,7 +33,7 @@ from alignkit.datasets.tar_shards import tar_shards
 from alignkit.datasets.url_store import Storage
 from alignkit.errors import ConfigError, DataError, NothingCompared
 
-ARCHIVES = (".tar", ".parquet")
+ARCHIVES = (".tar", ".parquet", ".arrow")
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 _MOST_SHARDS = 1_000_000
 
@@ -112,12 +112,9 @@ def _in_folder(folder: Path) -> OpenedSource | None:
         files = sorted(os.listdir(folder))  # noqa: PTH208 - a Path for each would cost more
     except OSError as error:
         raise DataError(f"cannot list {folder}: {error.strerror}") from error
+    if "dataset_dict.json" in files:
+        raise DataError(f"{folder} holds splits of Hugging Face datasets; name the folder of one")
     archives = [name for name in files if name.endswith(ARCHIVES) and not name.startswith(".")]
-    if not archives and "dataset_info.json" in files and any(e.endswith(".arrow") for e in files):
-        raise DataError(
-            f"{folder} holds Arrow files of Hugging Face datasets; write them as Parquet with "
-            "Dataset.to_parquet, and name that file"
-        )
     if not archives or image_files(folder):
         return None
     return _archives(store, {name: store.status(name) for name in archives}, store.name)
@@ -126,7 +123,9 @@ def _in_folder(folder: Path) -> OpenedSource | None:
 def _archives(store: ByteStore, files: Mapping[str, StoredFile], place: str) -> OpenedSource:
     kinds = {os.path.splitext(each)[1] for each in files}  # noqa: PTH122 - names of a store
     if len(kinds) > 1:
-        raise DataError(f"{place} holds .tar and .parquet files; name those of one kind")
+        raise DataError(
+            f"{place} holds {' and '.join(sorted(kinds))} files; name those of one kind"
+        )
     images: ImageSource
     if kinds == {".tar"}:
         images = tar_shards(store, files)

@@ -1,4 +1,4 @@
-"""Parquet files with a column of images, as Hugging Face ``datasets`` writes them.
+"""Parquet and Arrow files with a column of images, as Hugging Face ``datasets`` writes them.
 
 An image is a struct of ``bytes`` and ``path``, or binary. Row groups are read one at a time, and
 names of classes are those of the ``ClassLabel`` in the file's metadata.
@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
+from alignkit.datasets.arrow_stream import ArrowStream
 from alignkit.datasets.byte_store import ByteStore, FolderStore, StoredFile, StoreFile
 from alignkit.datasets.identity_images import in_order
 from alignkit.datasets.regular_file import escaped_name
@@ -107,7 +108,7 @@ def parquet_images(store: ByteStore, found: Mapping[str, StoredFile]) -> Parquet
             table = opened.read_row_group(group, columns=wanted).flatten()
             paths = table.column(path).to_pylist() if path else []
             labels = table.column(label).to_pylist() if label else []
-            count = opened.metadata.row_group(group).num_rows
+            count = _rows(opened, group)
             empty = _nulls(opened, group, leaf, count)
             for at in range(count):
                 name = paths[at] if paths and paths[at] else ""
@@ -198,22 +199,31 @@ def _class(value: Any, classes: tuple[str, ...]) -> str | None:
     return str(value)
 
 
+def _rows(opened: Any, group: int) -> int:
+    if isinstance(opened, ArrowStream):
+        return int(opened.read_row_group(group, opened.schema_arrow.names).num_rows)
+    return int(opened.metadata.row_group(group).num_rows)
+
+
 def _nulls(opened: Any, group: int, leaf: str, count: int) -> list[bool]:
-    statistics = next(
-        column.statistics
-        for each in range(opened.metadata.num_columns)
-        if (column := opened.metadata.row_group(group).column(each)).path_in_schema == leaf
-    )
-    if statistics is not None and statistics.has_null_count and not statistics.null_count:
-        return [False] * count
+    if not isinstance(opened, ArrowStream):
+        statistics = next(
+            column.statistics
+            for each in range(opened.metadata.num_columns)
+            if (column := opened.metadata.row_group(group).column(each)).path_in_schema == leaf
+        )
+        if statistics is not None and statistics.has_null_count and not statistics.null_count:
+            return [False] * count
     found: list[bool] = _column(opened, group, leaf).is_null().to_pylist()
     return found
 
 
 def _column(opened: Any, group: int, leaf: str) -> Any:
-    table = opened.read_row_group(group, columns=[leaf])
-    column = table.column(0)
-    return column.combine_chunks().field("bytes") if "." in leaf else column.combine_chunks()
+    import pyarrow.compute as pc
+
+    column = opened.read_row_group(group, columns=[leaf]).column(0).combine_chunks()
+    # `field` of the array would take no notice of rows that are null as a whole
+    return pc.struct_field(column, "bytes") if "." in leaf else column
 
 
 @lru_cache(maxsize=4)
@@ -244,6 +254,8 @@ def _opened(store: ByteStore, file: str, size: int | None) -> Any:
     where = f"{store.name}/{file}"
     if size is None:
         raise DataError(f"{where}: the store does not tell its size, so no part of it can be read")
+    if file.endswith(".arrow"):
+        return ArrowStream(where, io.BufferedReader(StoreFile(store, file, size), 1 << 16), size)
     try:
         return pq.ParquetFile(_file(store, file, size))
     except (pa.ArrowException, OSError) as error:

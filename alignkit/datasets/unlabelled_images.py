@@ -38,7 +38,7 @@ class Images(Dataset):
 
     root: Path | tuple[Path, ...]
     """Folder or image file, or a list of them; or a URL such as s3://bucket/photos, tar shards
-    (shards-{000..099}.tar), or Parquet files (*.parquet)."""
+    (shards-{000..099}.tar), Parquet files (*.parquet), or a folder of Dataset.save_to_disk."""
     limit: int | None = None
     """Greatest number of images, chosen by ``seed``."""
     seed: int = 0

@@ -209,6 +209,10 @@ def write_parquet(file: Path, images: dict[str, bytes | None], labels=None, name
         table = table.replace_schema_metadata(
             {"huggingface": json.dumps({"info": {"features": features}})}
         )
+    if file.suffix == ".arrow":  # as Dataset.save_to_disk writes
+        with pa.ipc.new_stream(file, table.schema) as stream:
+            stream.write_table(table, max_chunksize=group)
+        return file
     pq.write_table(table, file, row_group_size=group)
     return file
 

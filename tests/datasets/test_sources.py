@@ -67,6 +67,7 @@ def test_the_same_images_are_the_same_in_every_source(folder, tmp_path):
         tars / "s-*.tar",
         tars,
         write_parquet(tmp_path / "images.parquet", IMAGES),
+        write_parquet(tmp_path / "images.arrow", IMAGES),
         f"memory://{tmp_path.name}",
     ):
         same(root, folder)
@@ -84,9 +85,11 @@ def test_archives_are_read_by_ranges_from_a_server(folder, tmp_path):
     pytest.importorskip("requests")
     tars = shards(tmp_path / "tars")
     write_parquet(tars / "images.parquet", IMAGES)
+    write_parquet(tars / "images.arrow", IMAGES)
     with served(tars, "webhdfs") as url:
         same(f"{url}/s-{{000..002}}.tar", folder)
         same(f"{url}/images.parquet", folder)
+        same(f"{url}/images.arrow", folder)
 
 
 @pytest.mark.slow
@@ -188,6 +191,7 @@ def test_labels_are_those_of_folders_cls_json_and_columns(folder, tmp_path):
     for root in (
         shards(tmp_path / "tars"),
         write_parquet(tmp_path / "n.parquet", IMAGES, numbers, "ab"),
+        write_parquet(tmp_path / "n.arrow", IMAGES, numbers, "ab"),
         write_parquet(tmp_path / "t.parquet", IMAGES, LABELS),
     ):
         data = Folder(root)
@@ -257,13 +261,66 @@ def test_a_link_in_a_tar_is_a_failed_image(tmp_path):
     }
 
 
-def test_a_null_in_parquet_is_a_failed_image(tmp_path):
+@pytest.mark.parametrize("name", ["p.parquet", "p.arrow"])
+def test_a_null_is_a_failed_image(tmp_path, name):
     images = {**IMAGES, "a/000.jpg": None}
-    found = Images(write_parquet(tmp_path / "p.parquet", images)).evaluation()
+    found = Images(write_parquet(tmp_path / name, images)).evaluation()
     assert len(found) == 20
-    ((name, reason),) = reasons(found).items()
+    ((image, reason),) = reasons(found).items()
     assert reason == "the row has no image"
-    assert name.startswith("p.parquet:")
+    assert image.startswith(f"{name}:")
+
+
+def test_an_arrow_file_that_is_cut_off_or_damaged_is_refused(tmp_path):
+    import pyarrow as pa
+
+    file = write_parquet(tmp_path / "p.arrow", IMAGES)
+    data = file.read_bytes()
+    ends = []
+    for batch in range(1, 3):  # whole batches, and no end
+        write_parquet(tmp_path / "part.arrow", dict([*IMAGES.items()][: 7 * batch]))
+        ends.append((tmp_path / "part.arrow").stat().st_size - 8)
+    for end in (*ends, 4, len(data) // 3, len(data) - 9, len(data) - 8, len(data) - 3):
+        file.write_bytes(data[:end])
+        with pytest.raises(DataError, match=r"is cut off|is no stream of Arrow"):
+            Images(file).evaluation()
+    with pa.ipc.new_file(file, pa.schema([("image", pa.binary())])) as other:
+        other.write_table(pa.table({"image": [b"x"]}))
+    with pytest.raises(DataError, match=r"is no stream of Arrow.*to_parquet"):
+        Images(file).evaluation()
+    write_parquet(tmp_path / "part.parquet", IMAGES)
+    with pytest.raises(
+        DataError, match=r"holds \.arrow and \.parquet files; name those of one kind"
+    ):
+        Images(tmp_path).evaluation()
+
+
+@pytest.mark.slow
+def test_the_library_s_own_folder_is_read(folder, tmp_path):
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    from tests.photos import encoded, photo
+
+    images = {f"{'ab'[n % 2]}/{n}.jpg": encoded(photo(height=40 + n, width=50)) for n in range(8)}
+    files = write_folder(tmp_path / "photos", images)
+    table = datasets.Dataset.from_dict(
+        {
+            "image": [os.fspath(files / name) for name in images],
+            "label": [name[0] for name in images],
+        }
+    )
+    table = table.cast_column("image", datasets.Image()).class_encode_column("label")
+    both = datasets.DatasetDict({"train": table})
+    both.save_to_disk(tmp_path / "both", num_shards={"train": 2})
+    found = Folder(tmp_path / "both" / "train").undivided().evaluation()
+    assert found.classes == ("a", "b")
+    assert {found.ids[i]: found.read(i) for i in range(8)} == {
+        name[2:]: data for name, data in images.items()
+    }
+    assert [found.classes[each] for each in found.labels] == [
+        "ab"[int(name[0]) % 2] for name in found.ids
+    ]
+    with pytest.raises(DataError, match="splits of Hugging Face datasets; name the folder of one"):
+        Folder(tmp_path / "both").training()
 
 
 def test_damaged_and_strange_archives_are_refused_with_the_next_step(tmp_path):
