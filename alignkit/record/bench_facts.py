@@ -144,7 +144,7 @@ class ServingOption(ServedOption):
     loads: tuple[ServedLoad, ...] = ()
 
 
-class ServingStudy(Stored):
+class TimedStudy(Stored):
     """The origin of a bench: command, machine, data; every document of a bench has it."""
 
     alignkit: str
@@ -152,25 +152,30 @@ class ServingStudy(Stored):
     command: Command
     name: str
     key: str
-    """Content hash of the plan; a run with this key has the drift."""
+    """Content hash of the plan; a run with this key has the drift of its serving options."""
     quick: tuple[str, ...] = ()
     """Each value that ``--quick`` made smaller, in words."""
     started: str
     """UTC, ISO 8601."""
     seconds: Real
     environment: Environment
-    task: TaskFacts = CLASSIFICATION
     paths: tuple[PathFacts, ...]
     cpus: tuple[int, ...]
-    """CPUs that every option's process was held to; empty where the system cannot."""
+    """CPUs that every process was held to; empty where the system cannot."""
     cpu_quota: Real | None = None
     """CPUs that the control group allows; ``None`` without a limit."""
     load_before: tuple[Real, ...] = ()
     """Load of the machine before, over 1, 5 and 15 minutes."""
     images: Count
-    """Evaluation images that the requests take in turn."""
+    """Evaluation images, that requests take in turn, or of an epoch."""
     batch: Count
-    """Images of a request."""
+    """Images of a request, or of a batch."""
+
+
+class ServingStudy(TimedStudy):
+    """The origin of a bench of serving options."""
+
+    task: TaskFacts = CLASSIFICATION
     drift_from: str = ""
     """Folder of the run that has the drift, below the reports' folder; empty if there is none."""
 

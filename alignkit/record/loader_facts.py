@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from alignkit.record.bench_facts import TimedStudy
 from alignkit.record.memory_facts import MemoryGrowth
-from alignkit.record.path_facts import Environment, PathFacts
-from alignkit.record.stored import Command, Count, Estimate, Real, Stored
+from alignkit.record.stored import Count, Estimate, Real, Stored
 
 LoaderKind = Literal["DataLoader", "MixedLoader", "DALI", "control"]
 """``control`` reads the files, fills batches of the same shape, and keeps nothing."""
@@ -108,33 +108,12 @@ class TimedLoader(Stored):
     rounds: tuple[LoaderRound, ...] = ()
 
 
-class LoaderRecord(Stored):
-    """Loaders of every path of an experiment."""
+class LoaderRecord(TimedStudy):
+    """Loaders of every path of an experiment; ``images`` of an epoch are spread evenly."""
 
     format: Literal[1] = 1
     # 1: 2026-11, first format.
     kind: Literal["loaders"] = "loaders"
-    alignkit: str
-    """Version that wrote it."""
-    command: Command
-    name: str
-    key: str
-    """Content hash of the plan."""
-    quick: tuple[str, ...] = ()
-    """Each value that ``--quick`` made smaller, in words."""
-    started: str
-    """UTC, ISO 8601."""
-    seconds: Real
-    environment: Environment
-    paths: tuple[PathFacts, ...]
-    cpus: tuple[int, ...]
-    """CPUs that every loader was held to; empty where the system cannot."""
-    cpu_quota: Real | None = None
-    load_before: tuple[Real, ...] = ()
-    """Load of the machine before, over 1, 5 and 15 minutes."""
-    images: Count
-    """Images of an epoch, spread evenly over the evaluation images that every path decodes."""
-    batch: Count
     workers: Count
     epochs: Count
     """Epochs that count, each a round."""

@@ -13,6 +13,8 @@ from typing import Literal
 from alignkit.record.bench_facts import ServedOption, ServedStage, ServingStudy
 from alignkit.record.stored import STRICT, Artifact, Count, Real, Stored
 
+LOGS = "loadgen"
+"""Folder of LoadGen's logs beside the document."""
 Scenario = Literal["server", "offline", "single-stream"]
 """``server``: queries arrive as a Poisson process, one image each. ``offline``: all images at once.
 ``single-stream``: the next image after the last answer."""

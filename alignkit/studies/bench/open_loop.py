@@ -6,10 +6,7 @@ its latencies are stored as it gives them; drift is that of the run of the same 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignkit.extras import require_libraries
-from alignkit.plan.plan_keys import keyed_plan, narrow_to_cells
 from alignkit.record.document import document_text
-from alignkit.record.open_loop_facts import GeneratedRun, ScenarioOption, ScenarioRecord
-from alignkit.serve.cpu_use import chosen_cpus, contention, load_average
+from alignkit.record.open_loop_facts import LOGS, GeneratedRun, ScenarioOption, ScenarioRecord
+from alignkit.serve.cpu_use import contention
 from alignkit.serve.generated_load import (
     GeneratedOption,
     ScenarioLoad,
@@ -28,10 +24,11 @@ from alignkit.serve.generated_load import (
     generate_loads,
 )
 from alignkit.serve.load_generator import DETAIL, QUERY_COLUMNS, STAGES_GENERATED, SUMMARY
-from alignkit.serve.serving_options import ReadyOption, ready_options
+from alignkit.serve.serving_options import ReadyOption
 from alignkit.stored_file import write_atomically
-from alignkit.studies.bench import stored_artifact, stored_table, study_facts
-from alignkit.studies.bench.bench_drift import KnownDrift, known_drift
+from alignkit.studies.bench import stored_artifact, stored_table
+from alignkit.studies.bench.begun_bench import BegunBench, BenchResult
+from alignkit.studies.bench.bench_drift import KnownDrift
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -50,17 +47,7 @@ _RATES = (
     "result_samples_per_second",
     "result_qps_with_loadgen_overhead",
 )
-LOGS = "loadgen"
-"""Folder of LoadGen's logs beside the record."""
 _PERCENTILES = ("50", "90", "95", "97", "99", "99.9")
-
-
-@dataclass(frozen=True, slots=True)
-class ScenarioResult:
-    """A scenario's record and the folder that it is stored in."""
-
-    record: ScenarioRecord
-    folder: Path
 
 
 def open_loop(
@@ -71,37 +58,28 @@ def open_loop(
     cpus: int | None,
     words: Sequence[str],
     cells: Sequence[str] = (),
-) -> ScenarioResult:
+) -> BenchResult[ScenarioRecord]:
     """Run a scenario against every serving option, or those of some cells; store the record.
 
     ``words`` are the command as it was called. Models are prepared as in `bench`. Raises
     `MissingDependency` without LoadGen, before anything is prepared, and as `bench` does.
     """
     require_libraries("mlperf_loadgen")
-    started, clock = datetime.now(UTC), time.monotonic()
-    held, before = chosen_cpus(cpus), load_average()
-    whole = keyed_plan(experiment, context.workspace)
-    narrowed = narrow_to_cells(whole, cells)
-    drift = known_drift(experiment, [whole.key, narrowed.key], context.workspace, cells)
-    options, images = ready_options(narrowed, context, load.batch)
-    servings = [each.serving for each in options]
-    generated = generate_loads(servings, load, held, context.progress)
-    stamp = started.strftime("%Y%m%dT%H%M%SZ")
-    folder = context.workspace.run_folder(experiment.name, whole.key) / f"bench-{stamp}"
+    begun = BegunBench.of(experiment, context, cpus=cpus, words=words)
+    ready, folder = begun.ready(cells, load.batch), begun.folder()
+    servings = [each.serving for each in ready.options]
+    generated = generate_loads(servings, load, begun.cpus, context.progress)
     record = ScenarioRecord(
-        **study_facts(experiment, whole, drift, started, clock, words),
-        cpus=held,
-        load_before=before,
-        images=len(images),
-        batch=load.batch,
+        **begun.facts(),
+        **ready.facts,
         scenario=load.scenario,
         searched=load.searched,
         loadgen=metadata.version("mlcommons-loadgen"),
-        options=tuple(_facts(options, generated, drift, len(held), folder)),
-        requests=_stored(options, generated, folder),
+        options=tuple(_facts(ready.options, generated, ready.drift, len(begun.cpus), folder)),
+        requests=_stored(ready.options, generated, folder),
     )
     write_atomically(folder / "scenario.json", document_text(record))
-    return ScenarioResult(record, folder)
+    return BenchResult(record, folder)
 
 
 def _facts(

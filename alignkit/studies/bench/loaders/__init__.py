@@ -6,23 +6,17 @@ a process of its own on the same CPUs; they take turns, epoch by epoch. No model
 
 from __future__ import annotations
 
-import shlex
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.compare.order_statistics import percentile
 from alignkit.errors import ConfigError
-from alignkit.findings.environment import environment
-from alignkit.findings.provenance import paths_facts
 from alignkit.machine import available_bytes
 from alignkit.outcome import Failed, Skipped
 from alignkit.plan.forecast import worker_bytes
-from alignkit.plan.plan_keys import keyed_plan
 from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.record import Estimate
 from alignkit.record.document import document_text
@@ -34,11 +28,12 @@ from alignkit.record.loader_facts import (
     LoaderRecord,
     TimedLoader,
 )
-from alignkit.serve.cpu_use import chosen_cpus, contention, cpu_quota, load_average
+from alignkit.serve.cpu_use import contention
 from alignkit.serve.memory_growth import memory_growth
 from alignkit.serve.served_facts import gain_over, over_rounds
 from alignkit.serve.serving_options import shared_images
 from alignkit.stored_file import write_atomically
+from alignkit.studies.bench.begun_bench import BegunBench, BenchResult
 from alignkit.studies.bench.loaders.largest_batch import (
     TrialFailed,
     attempt_in_process,
@@ -48,7 +43,6 @@ from alignkit.studies.bench.loaders.loader_kinds import LoaderOption
 from alignkit.studies.bench.loaders.loader_rounds import WARM_UP, RunLoader, run_loaders
 from alignkit.text.numbers import megabytes
 from alignkit.torch_settings import usable_cpus
-from alignkit.version import __version__
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -78,14 +72,6 @@ class LoaderLoad:
     """Bytes in which the largest batch is searched; ``None`` for no search."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoaderResult:
-    """A bench of loaders and the folder that it is stored in."""
-
-    record: LoaderRecord
-    folder: Path
-
-
 def bench_loaders(
     experiment: Experiment,
     context: Context,
@@ -93,23 +79,20 @@ def bench_loaders(
     *,
     cpus: int | None,
     words: Sequence[str],
-) -> LoaderResult:
+) -> BenchResult[LoaderRecord]:
     """Time the loaders of every path of an experiment; store the record.
 
     ``words`` are the command as it was called. Raises `ConfigError` for more CPUs or memory than
     there are and for too few images, `NothingCompared` without an image that every path decodes.
     """
-    started, clock = datetime.now(UTC), time.monotonic()
-    held, before = chosen_cpus(cpus), load_average()
     _require_memory(load)
+    begun = BegunBench.of(experiment, context, cpus=cpus, words=words)
+    plan, held, folder = begun.plan, begun.cpus, begun.folder("loaders")
     workers = load.workers or len(held) or usable_cpus()
-    plan = keyed_plan(experiment, context.workspace)
     sets = prepare_sets(
         plan.preprocesses, plan.samples("train"), plan.samples("eval"), context, trains=False
     )
     chosen = shared_images(sets, {each.name for each in plan.preprocesses}, load.images)
-    stamp = started.strftime("%Y%m%dT%H%M%SZ")
-    folder = context.workspace.run_folder(experiment.name, plan.key) / f"loaders-{stamp}"
     with tempfile.TemporaryDirectory(prefix="alignkit-loaders-") as scratch:
         files = _written(sets, chosen, Path(scratch))
         reference = _reference(sets, plan.reference, chosen, Path(scratch))
@@ -130,18 +113,7 @@ def bench_loaders(
             searched, why = _searched(own, load, held, context)
             facts.append(_facts(own, first, ran[0], len(held), searched, why))
     record = LoaderRecord(
-        alignkit=__version__,
-        command=shlex.join(words),
-        name=experiment.name,
-        key=plan.key,
-        quick=experiment.quick,
-        started=started.isoformat(timespec="milliseconds"),
-        seconds=round(time.monotonic() - clock, 1),
-        environment=environment(),
-        paths=paths_facts(plan.preprocesses, experiment.entries),
-        cpus=held,
-        cpu_quota=cpu_quota(),
-        load_before=before,
+        **begun.facts(),
         images=len(files),
         batch=load.batch,
         workers=workers,
@@ -151,7 +123,7 @@ def bench_loaders(
         control=_growth(ran[0], ran[0]),
     )
     write_atomically(folder / "loaders.json", document_text(record))
-    return LoaderResult(record, folder)
+    return BenchResult(record, folder)
 
 
 def _require_memory(load: LoaderLoad) -> None:

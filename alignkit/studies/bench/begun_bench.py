@@ -1,0 +1,102 @@
+"""A bench that has begun, of serving options or of loaders, and its origin as documents have it."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
+
+from alignkit.findings.environment import environment
+from alignkit.findings.provenance import paths_facts
+from alignkit.plan.plan_keys import keyed_plan, narrow_to_cells
+from alignkit.serve.cpu_use import chosen_cpus, cpu_quota, load_average
+from alignkit.serve.serving_options import ReadyOption, ready_options
+from alignkit.studies.bench.bench_drift import KnownDrift, known_drift
+from alignkit.version import __version__
+
+if TYPE_CHECKING:
+    from alignkit.experiment.experiment import Experiment
+    from alignkit.plan import Plan
+    from alignkit.record.stored import Stored
+    from alignkit.workspace import Context
+
+_Record = TypeVar("_Record", bound="Stored")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchResult(Generic[_Record]):
+    """A bench and the folder that it is stored in."""
+
+    record: _Record
+    folder: Path
+
+
+class ReadyBench(NamedTuple):
+    """Serving options that are ready to be timed, with what is known of them before."""
+
+    options: list[ReadyOption]
+    drift: KnownDrift
+    facts: dict[str, Any]
+    """Fields of `ServingStudy`, besides those of `BegunBench.facts`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BegunBench:
+    """A plan of which something will be timed on some CPUs, from now on."""
+
+    experiment: Experiment
+    context: Context
+    plan: Plan
+    words: Sequence[str]
+    """The command as it was called."""
+    cpus: tuple[int, ...]
+    load_before: tuple[float, ...]
+    started: datetime
+    clock: float
+    """Of `time.monotonic`, at the same moment."""
+
+    @classmethod
+    def of(
+        cls, experiment: Experiment, context: Context, *, cpus: int | None, words: Sequence[str]
+    ) -> Self:
+        """Begin one; raise `ConfigError` for more CPUs than there are."""
+        started, clock = datetime.now(UTC), time.monotonic()
+        held, before = chosen_cpus(cpus), load_average()
+        plan = keyed_plan(experiment, context.workspace)
+        return cls(experiment, context, plan, words, held, before, started, clock)
+
+    def ready(self, cells: Sequence[str], batch: int) -> ReadyBench:
+        """Make the serving options of some cells, or all, ready; raises as `ready_options`."""
+        narrowed = narrow_to_cells(self.plan, cells)
+        keys, workspace = [self.plan.key, narrowed.key], self.context.workspace
+        drift = known_drift(self.experiment, keys, workspace, cells)
+        options, images = ready_options(narrowed, self.context, batch)
+        task, count = self.experiment.task.facts(), len(images)
+        facts = {"task": task, "images": count, "batch": batch, "drift_from": drift.folder}
+        return ReadyBench(options, drift, facts)
+
+    def folder(self, kind: str = "bench") -> Path:
+        """Return the folder that the bench is stored in."""
+        run = self.context.workspace.run_folder(self.experiment.name, self.plan.key)
+        return run / f"{kind}-{self.started:%Y%m%dT%H%M%SZ}"
+
+    def facts(self) -> dict[str, Any]:
+        """Return fields of every bench's document, of one that ends now."""
+        return {
+            "alignkit": __version__,
+            "command": shlex.join(self.words),
+            "name": self.experiment.name,
+            "key": self.plan.key,
+            "quick": self.experiment.quick,
+            "started": self.started.isoformat(timespec="milliseconds"),
+            "seconds": round(time.monotonic() - self.clock, 1),
+            "environment": environment(),
+            "paths": paths_facts(self.plan.preprocesses, self.experiment.entries),
+            "cpus": self.cpus,
+            "cpu_quota": cpu_quota(),
+            "load_before": self.load_before,
+        }
