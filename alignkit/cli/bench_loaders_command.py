@@ -60,7 +60,7 @@ def bench_loaders(
     from alignkit.stored_file import write_output
     from alignkit.studies.bench.loaders import LoaderLoad
     from alignkit.studies.bench.loaders import bench_loaders as time_loaders
-    from alignkit.studies.bench.loaders.loader_text import loader_text
+    from alignkit.text.loader_words import loader_text
     from alignkit.workspace import Context, Workspace
 
     experiment = load_experiment(file, overrides, quick=quick)

@@ -122,7 +122,7 @@ def run_scenario(
     """Run a scenario as `alignkit.studies.bench.open_loop` does."""
     from alignkit.record.document import document_text
     from alignkit.studies.bench.open_loop import open_loop
-    from alignkit.studies.bench.open_loop_text import scenario_text
+    from alignkit.text.scenario_words import scenario_text
 
     found = open_loop(experiment, context, load, cpus=cpus, words=words, cells=cells)
     text = scenario_text(found.record, found.folder)

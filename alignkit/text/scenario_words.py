@@ -1,14 +1,20 @@
-"""A scenario of MLPerf as text: LoadGen's verdict and latencies, drift, stages and memory."""
+"""A scenario of MLPerf in words: LoadGen's verdict and latencies, drift, stages and memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
-from alignkit.record.open_loop_facts import GeneratedRun, Scenario, ScenarioOption, ScenarioRecord
-from alignkit.serve.load_generator import STAGES_GENERATED
-from alignkit.studies.bench.open_loop import LOGS
-from alignkit.text import columns
+from alignkit.record.open_loop_facts import (
+    LOGS,
+    GeneratedRun,
+    GeneratedStage,
+    Scenario,
+    ScenarioOption,
+    ScenarioRecord,
+)
+from alignkit.text import TextTable, columns
 from alignkit.text.bench_words import (
     BenchWords,
     bench_conditions,
@@ -20,7 +26,8 @@ from alignkit.text.bench_words import (
 from alignkit.text.names import quick_words, surrogate_lines
 from alignkit.text.numbers import DASH, count, grouped, megabytes
 
-_NO_SUBMISSION = "No submission to MLPerf, whose rules ask for 600 s a run, its models and a review"
+NO_SUBMISSION = "No submission to MLPerf, whose rules ask for 600 s a run, its models and a review"
+STAGES: tuple[GeneratedStage, ...] = get_args(GeneratedStage)
 _SAID: dict[Scenario, str] = {
     "server": "server: Poisson arrivals, whatever the answers take",
     "offline": "offline: all images at once",
@@ -31,24 +38,23 @@ _SINCE: dict[Scenario, str] = {
     "offline": "from the begin of the run to an image's answer",
     "single-stream": "of a query",
 }
-_Shown = Sequence[tuple[ScenarioOption, GeneratedRun]]
+ShownRuns = Sequence[tuple[ScenarioOption, GeneratedRun]]
+"""Options that ran, each with the run to report."""
 
 
 def scenario_text(record: ScenarioRecord, folder: Path) -> str:
     """Show a scenario that is stored in ``folder``."""
-    words = BenchWords(record)
-    shown = [(each, run) for each in record.options if (run := each.result) is not None]
-    loop = (
-        f"MLPerf's load generator {record.loadgen}, {_SAID[record.scenario]}; each option in its "
-        "own process after the others"
-    )
+    words, shown = BenchWords(record), shown_runs(record)
     lines = [
         *([quick_words(record.quick)] if record.quick else []),
         *surrogate_lines(record.paths),
-        bench_conditions(record, loop, "images"),
+        scenario_conditions(record),
     ]
     if shown:
-        lines += ["", *_results(record, shown, words), "", _stages(record, shown, words)]
+        drift = drift_table(shown, words)
+        lines += ["", *result_table(record, shown, words).lines()]
+        lines += [f"  {NO_SUBMISSION}", *(drift.lines() if drift else [])]
+        lines += ["", *stage_table(record, shown, words).lines()]
     absent = [each for each in record.options if each.state != "measured"]
     if absent:
         rows = [(words.title(each), each.state, each.reason) for each in absent]
@@ -62,28 +68,44 @@ def scenario_text(record: ScenarioRecord, folder: Path) -> str:
     return "\n".join(lines)
 
 
-def _results(record: ScenarioRecord, shown: _Shown, words: BenchWords) -> list[str]:
-    settings = shown[0][1].settings
+def shown_runs(record: ScenarioRecord) -> ShownRuns:
+    """Return the options that ran, each with the run to report."""
+    return [(each, run) for each in record.options if (run := each.result) is not None]
+
+
+def scenario_conditions(record: ScenarioRecord) -> str:
+    """Say how the options were run."""
+    loop = (
+        f"MLPerf's load generator {record.loadgen}, {_SAID[record.scenario]}; each option in its "
+        "own process after the others"
+    )
+    return bench_conditions(record, loop, "images")
+
+
+def result_table(record: ScenarioRecord, shown: ShownRuns, words: BenchWords) -> TextTable:
+    """Return LoadGen's verdicts and latencies; its reasons and the search follow."""
+    settings, percentiles = shown[0][1].settings, shown[0][1].percentiles_ms
     queries = count(settings.min_queries, "query", "queries")
-    least = f"at least {settings.min_seconds:g} s and {queries}"
     bound = settings.latency_bound_ms
     within = "" if bound is None else f"99 % within {bound:g} ms, "
-    heads, percentiles = _heads(record.scenario, bound), shown[0][1].percentiles_ms
-    rows: list[tuple[str, ...]] = [
-        ("", "result", *heads, "mean", *(f"TP{each}" for each in percentiles), "machine")
-    ]
-    rows += [(words.title(option), *_numbers(record.scenario, run)) for option, run in shown]
+    least = f"{within}at least {settings.min_seconds:g} s and {queries}"
+    heads = (*_heads(record.scenario, bound), "mean", *(f"TP{each}" for each in percentiles))
+    return TextTable(
+        ("", "result", *heads, "machine"),
+        tuple((words.title(each), *_numbers(record.scenario, run)) for each, run in shown),
+        (
+            *(_verdict(option, run, words) for option, run in shown if not run.valid),
+            *(_search(option, words) for option, _ in shown if record.searched),
+        ),
+        f"{least}; times in ms {_SINCE[record.scenario]}",
+    )
+
+
+def drift_table(shown: ShownRuns, words: BenchWords) -> TextTable | None:
+    """Return the drift of the options; ``None`` if no drift is known."""
     head = next((words.task.header(each.drift.metric) for each, _ in shown if each.drift), "")
-    drift = [("", "churn", head)]
-    drift += [(words.title(each), churn_words(each), words.change(each)) for each, _ in shown]
-    return [
-        f"{within}{least}; times in ms {_SINCE[record.scenario]}",
-        columns(rows, indent="  "),
-        *(_verdict(option, run, words) for option, run in shown if not run.valid),
-        *(_search(option, words) for option, _ in shown if record.searched),
-        f"  {_NO_SUBMISSION}",
-        *([columns(drift, indent="  ")] if head else []),
-    ]
+    rows = ((words.title(each), churn_words(each), words.change(each)) for each, _ in shown)
+    return TextTable(("", "churn", head), tuple(rows)) if head else None
 
 
 def _heads(scenario: Scenario, bound: float | None) -> tuple[str, ...]:
@@ -123,7 +145,7 @@ def _verdict(option: ScenarioOption, run: GeneratedRun, words: BenchWords) -> st
     """Give LoadGen's reasons for INVALID in its own words."""
     missed = [name for name, met in run.checks.items() if not met]
     said = " ".join((*run.advice, *run.errors))
-    return f"  {words.title(option)}: INVALID ({', '.join(missed)} not met). LoadGen: {said}"
+    return f"{words.title(option)}: INVALID ({', '.join(missed)} not met). LoadGen: {said}"
 
 
 def _search(option: ScenarioOption, words: BenchWords) -> str:
@@ -132,23 +154,21 @@ def _search(option: ScenarioOption, words: BenchWords) -> str:
     above = [each.settings.rate for each in option.runs if not each.valid]
     found = f"VALID at {three_digits(max(valid))} a second" if valid else "no rate VALID"
     missed = f"INVALID at {three_digits(min(above))}" if above else "none of them INVALID"
-    return f"  {words.title(option)}: {found}, {missed}, in {count(len(option.runs), 'run')}"
+    return f"{words.title(option)}: {found}, {missed}, in {count(len(option.runs), 'run')}"
 
 
-def _stages(record: ScenarioRecord, shown: _Shown, words: BenchWords) -> str:
-    """Show mean times of the stages, CPU time and memory."""
+def stage_table(record: ScenarioRecord, shown: ShownRuns, words: BenchWords) -> TextTable:
+    """Return mean times of the stages, CPU time and memory."""
     of = "batch" if record.batch > 1 else "query"
-    heads = (f"mean ms a {of}", *STAGES_GENERATED, "workers", "CPU ms an image", "peak memory")
-    rows = [heads]
-    for option, run in shown:
-        stages = (run.stages_ms.get(stage) for stage in STAGES_GENERATED)
-        rows.append(
-            (
-                words.title(option),
-                *(DASH if value is None else three_digits(value) for value in stages),
-                str(run.settings.workers),
-                DASH if run.cpu_ms is None else three_digits(run.cpu_ms),
-                DASH if option.peak_bytes is None else megabytes(option.peak_bytes),
-            )
+    heads = (f"mean ms a {of}", *STAGES, "workers", "CPU ms an image", "peak memory")
+    rows = (
+        (
+            words.title(option),
+            *(DASH if e is None else three_digits(e) for e in map(run.stages_ms.get, STAGES)),
+            str(run.settings.workers),
+            DASH if run.cpu_ms is None else three_digits(run.cpu_ms),
+            DASH if option.peak_bytes is None else megabytes(option.peak_bytes),
         )
-    return columns(rows, indent="  ")
+        for option, run in shown
+    )
+    return TextTable(heads, tuple(rows))

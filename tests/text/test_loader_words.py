@@ -17,7 +17,7 @@ from alignkit.record.loader_facts import (
 )
 from alignkit.record.memory_facts import MemoryGrowth
 from alignkit.resizers.opencv import OpenCVResizer
-from alignkit.studies.bench.loaders.loader_text import loader_text
+from alignkit.text.loader_words import loader_text
 from alignkit.text.numbers import DASH
 
 PATH = Preprocess("opencv", OpenCVDecoder(), Resize(OpenCVResizer(), (32, 32)))

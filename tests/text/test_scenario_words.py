@@ -18,7 +18,7 @@ from alignkit.record.open_loop_facts import (
     ScenarioRecord,
 )
 from alignkit.resizers.opencv import OpenCVResizer
-from alignkit.studies.bench.open_loop_text import scenario_text
+from alignkit.text.scenario_words import scenario_text
 
 LOG = Artifact(path="loadgen/option-0/run-0/mlperf_log_summary.txt", sha256="0" * 64)
 ADVICE = ("Reduce target QPS to improve latency.", "Run unsuccessful.")
