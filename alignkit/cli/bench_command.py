@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,11 +29,13 @@ from alignkit.cli.bench_scenario import (
     LatencyBound,
     ScenarioChoice,
     TargetQps,
-    run_scenario,
     scenario_load,
 )
 from alignkit.errors import ConfigError, ExitCode
 from alignkit.stored_file import output_paths
+
+if TYPE_CHECKING:
+    from alignkit.studies.bench.begun_bench import BenchResult, Record
 
 _CLIENTS, _ROUNDS = "1,5,10", 12
 
@@ -90,13 +92,9 @@ def bench(
         batch=batch,
         closed=clients != [_CLIENTS] or rounds != _ROUNDS,
     )
-    kinds = ("html", "json") if generated is None else ("json",)
-    files = output_paths(out, kinds, folders=("html",))
+    files = output_paths(out, ("html", "json"), folders=("html",))
     from alignkit.experiment import load_experiment
-    from alignkit.record.document import document_text
-    from alignkit.report.bench.bench_page import render_bench
     from alignkit.serve.rounds import Load
-    from alignkit.stored_file import write_output
     from alignkit.studies.bench import bench as time_options
     from alignkit.studies.bench.bench_text import bench_text
     from alignkit.workspace import Context, Workspace
@@ -105,11 +103,12 @@ def bench(
     context = Context(Workspace(reports), display(progress, quiet=quiet))
     words = ["alignkit", *sys.argv[1:]]
     if generated is not None:
-        ran = run_scenario(experiment, context, generated, cpus=cpus, words=words, cells=cells)
-        print(ran.document if as_json else ran.text)
-        for _, path in files:
-            write_output(path, ran.document)
-        raise typer.Exit(timed_code(each.state for each in ran.options))
+        from alignkit.studies.bench.open_loop import open_loop
+        from alignkit.text.scenario_words import scenario_text
+
+        ran = open_loop(experiment, context, generated, cpus=cpus, words=words, cells=cells)
+        tell_bench(ran, scenario_text, files, as_json=as_json, open_=open_)
+        raise typer.Exit(timed_code(each.state for each in ran.record.options))
     load = Load(counts, requests, rounds, batch)
     if load.each_round < max(counts):
         raise ConfigError(
@@ -117,16 +116,31 @@ def bench(
             f"clients; give at least {rounds * max(counts)}"
         )
     found = time_options(experiment, context, load, cpus=cpus, words=words, cells=cells)
-    document = document_text(found.record)
-    page = render_bench(found.folder)
-    print(document if as_json else f"{bench_text(found.record, found.folder)}\nreport     {page}")
+    tell_bench(found, bench_text, files, as_json=as_json, open_=open_)
+    raise typer.Exit(timed_code(each.state for each in found.record.options))
+
+
+def tell_bench(
+    found: BenchResult[Record],
+    text: Callable[[Record, Path], str],
+    files: Sequence[tuple[str, Path]],
+    *,
+    as_json: bool,
+    open_: bool | None,
+) -> None:
+    """Render the page of a bench that is stored, print it, and write the ``files`` of ``--out``."""
+    from alignkit.record.document import document_text
+    from alignkit.report.bench.write_bench import render_bench
+    from alignkit.stored_file import write_output
+
+    document, page = document_text(found.record), render_bench(found.folder)
+    print(document if as_json else f"{text(found.record, found.folder)}\nreport     {page}")
     for kind, path in files:
         if kind == "json":
             write_output(path, document)
         else:
             render_bench(found.folder, path)
     open_page(page, wanted=open_)
-    raise typer.Exit(timed_code(each.state for each in found.record.options))
 
 
 def _counts(texts: list[str]) -> tuple[int, ...]:

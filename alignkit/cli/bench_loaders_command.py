@@ -10,17 +10,18 @@ import typer
 
 from alignkit.cli.arguments import (
     Json,
-    JsonOut,
+    Open,
     Overrides,
+    PageOut,
     ProgressOption,
     Quick,
     Quiet,
     Reports,
     display,
-    json_paths,
 )
-from alignkit.cli.bench_command import timed_code
+from alignkit.cli.bench_command import tell_bench, timed_code
 from alignkit.errors import ConfigError
+from alignkit.stored_file import output_paths
 from alignkit.text.numbers import byte_count
 
 
@@ -44,9 +45,10 @@ def bench_loaders(
     ] = None,
     reports: Reports = Path("reports"),
     as_json: Json = False,
-    out: JsonOut = [],  # noqa: B006
+    out: PageOut = [],  # noqa: B006
     progress: ProgressOption = "auto",
     quiet: Quiet = False,
+    open_: Open = None,
 ) -> None:
     """Time torch's DataLoader, MixedLoader and DALI on every path of a file.
 
@@ -54,10 +56,8 @@ def bench_loaders(
     no model is needed. Exit codes: 0 all loaders that can run here were timed · 2 usage · 3 one
     failed · 4 none can run here · 5 no image.
     """
-    limit, files = _memory(memory), json_paths(out)
+    limit, files = _memory(memory), output_paths(out, ("html", "json"), folders=("html",))
     from alignkit.experiment import load_experiment
-    from alignkit.record.document import document_text
-    from alignkit.stored_file import write_output
     from alignkit.studies.bench.loaders import LoaderLoad
     from alignkit.studies.bench.loaders import bench_loaders as time_loaders
     from alignkit.text.loader_words import loader_text
@@ -68,10 +68,7 @@ def bench_loaders(
     load = LoaderLoad(images, batch, epochs, workers, limit)
     words = ["alignkit", *sys.argv[1:]]
     found = time_loaders(experiment, context, load, cpus=cpus, words=words)
-    document = document_text(found.record)
-    print(document if as_json else loader_text(found.record, found.folder))
-    for path in files:
-        write_output(path, document)
+    tell_bench(found, loader_text, files, as_json=as_json, open_=open_)
     raise typer.Exit(timed_code(each.state for each in found.record.loaders))
 
 

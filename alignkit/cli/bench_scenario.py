@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from alignkit.errors import ConfigError
 
 if TYPE_CHECKING:
-    from alignkit.experiment.experiment import Experiment
-    from alignkit.record.bench_facts import ServedOption
     from alignkit.serve.generated_load import ScenarioLoad
-    from alignkit.workspace import Context
 
 LoadChoice = Literal["closed", "server", "offline", "single-stream"]
 ScenarioChoice = Annotated[
@@ -99,34 +95,6 @@ def scenario_load(
         batch=batch,
         workers=workers,
     )
-
-
-class RanScenario(NamedTuple):
-    """A scenario that ran and was stored."""
-
-    options: Sequence[ServedOption]
-    document: str
-    """As JSON."""
-    text: str
-
-
-def run_scenario(
-    experiment: Experiment,
-    context: Context,
-    load: ScenarioLoad,
-    *,
-    cpus: int | None,
-    words: Sequence[str],
-    cells: Sequence[str],
-) -> RanScenario:
-    """Run a scenario as `alignkit.studies.bench.open_loop` does."""
-    from alignkit.record.document import document_text
-    from alignkit.studies.bench.open_loop import open_loop
-    from alignkit.text.scenario_words import scenario_text
-
-    found = open_loop(experiment, context, load, cpus=cpus, words=words, cells=cells)
-    text = scenario_text(found.record, found.folder)
-    return RanScenario(found.record.options, document_text(found.record), text)
 
 
 def _seconds(option: str, text: str) -> float:

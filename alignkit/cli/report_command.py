@@ -55,9 +55,10 @@ def report(
     open_: Open = None,
 ) -> None:
     """Render the report of a run or bench again from its record."""
+    from alignkit.report.bench.write_bench import bench_file
     from alignkit.report.write_report import form, write_report
 
-    if _is_bench(folder):
+    if not (folder / "record.json").exists() and bench_file(folder):
         if single_file or images or max_report_size:
             raise ConfigError("the page of a bench has no images and no other form; use --out html")
         _bench_page(folder, out, as_json=as_json, open_=open_)
@@ -90,15 +91,8 @@ def report(
         print(json.dumps(documents, indent=1))
 
 
-def _is_bench(folder: Path) -> bool:
-    """Tell whether a path is that of a bench or of its record."""
-    return folder.name == "bench.json" or (
-        (folder / "bench.json").exists() and not (folder / "record.json").exists()
-    )
-
-
 def _bench_page(folder: Path, out: list[str], *, as_json: bool, open_: bool | None) -> None:
-    from alignkit.report.bench.bench_page import render_bench
+    from alignkit.report.bench.write_bench import render_bench
 
     targets = output_paths(out, ("html",), folders=("html",))
     copies: list[Path | None] = [path for _, path in targets]

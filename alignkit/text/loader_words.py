@@ -88,11 +88,13 @@ def _speed(timed: TimedLoaders) -> TextTable:
         )
         for title, each in timed
     )
-    return TextTable(("speed", "images/s", "gain", "CPU ms an image", "machine"), tuple(rows))
+    return TextTable(
+        ("median over epochs", "images/s", "gain", "CPU ms an image", "machine"), tuple(rows)
+    )
 
 
 def _pixels(timed: TimedLoaders, reference: str) -> TextTable:
-    notes = ["in grey levels, normalisation undone"]
+    notes = ["In grey levels, normalisation undone"]
     if any(each.kind == "DALI" for _, each in timed):
         notes.append(
             "DALI decodes and resizes by itself; it takes a path's size, crop, normalisation and "
@@ -119,7 +121,7 @@ def _memory(timed: TimedLoaders, record: LoaderRecord) -> TextTable:
     notes = []
     if record.control is not None:
         control = growth_words(record.control.slope)
-        notes.append(f"a process that reads the files and keeps nothing grows by {control}")
+        notes.append(f"A process that reads the files and keeps nothing grows by {control}")
     rows = tuple((title, *_held(each)) for title, each in timed)
     return TextTable((*heads, "growth an epoch", "leak"), rows, tuple(notes))
 
@@ -146,7 +148,7 @@ def _largest(timed: TimedLoaders) -> TextTable:
     limits = [each.largest.limit for _, each in timed if each.largest]
     if not limits:
         reasons = dict.fromkeys(each.largest_reason for _, each in timed)
-        return TextTable((), (), tuple(f"largest batch: {each}" for each in reasons))
+        return TextTable((), (), tuple(f"Largest batch: {each}" for each in reasons))
     rows = (
         (title, *(_found(each.largest) if each.largest else (DASH, f"({each.largest_reason})")))
         for title, each in timed

@@ -105,7 +105,7 @@ def drift_table(shown: ShownRuns, words: BenchWords) -> TextTable | None:
     """Return the drift of the options; ``None`` if no drift is known."""
     head = next((words.task.header(each.drift.metric) for each, _ in shown if each.drift), "")
     rows = ((words.title(each), churn_words(each), words.change(each)) for each, _ in shown)
-    return TextTable(("", "churn", head), tuple(rows)) if head else None
+    return TextTable(("drift", "churn", head), tuple(rows)) if head else None
 
 
 def _heads(scenario: Scenario, bound: float | None) -> tuple[str, ...]:

@@ -3,11 +3,12 @@
 import pytest
 
 from alignkit.record.document import document_text
-from alignkit.report.bench.bench_page import render_bench
+from alignkit.report.bench.write_bench import render_bench
 from tests.browser.conftest import Browser
 from tests.browser.test_figures import OUTSIDE, OVERLAPS, SMALL, TOO_WIDE
 from tests.browser.test_page import AXE
 from tests.report.bench_records import rich_bench
+from tests.report.plain_records import PLAIN
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -22,14 +23,29 @@ def bench_folder(tmp_path_factory):
 
 @pytest.fixture
 def page(driver, bench_folder):
+    return opened(driver, bench_folder)
+
+
+@pytest.fixture(params=["bench", "server", "loaders"])
+def any_page(request, driver, bench_folder, tmp_path):
+    if request.param == "bench":
+        return opened(driver, bench_folder)
+    file, record = PLAIN[request.param]
+    (tmp_path / file).write_text(document_text(record))
+    render_bench(tmp_path)
+    return opened(driver, tmp_path)
+
+
+def opened(driver, folder):
     driver.get_log("browser")
-    browser = Browser(driver, bench_folder)
-    browser.open("", "return !!document.querySelector('#service table')")
+    browser = Browser(driver, folder)
+    browser.open("", "return !!document.querySelector('#machine table')")
     return browser
 
 
 @pytest.mark.parametrize("width", [1440, 1024, 768, 390])
-def test_nothing_leaves_the_page_and_all_text_is_legible(page, width):
+def test_nothing_leaves_the_page_and_all_text_is_legible(any_page, width):
+    page = any_page
     page.size(width, 900)
     assert page.run("return document.documentElement.scrollWidth") <= width
     # a command scrolls by itself
@@ -39,7 +55,8 @@ def test_nothing_leaves_the_page_and_all_text_is_legible(page, width):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_passes_an_accessibility_audit(page, scheme):
+def test_it_passes_an_accessibility_audit(any_page, scheme):
+    page = any_page
     if not AXE.exists():
         pytest.skip("axe-core is not installed: npm ci in alignkit/report/assets/src")
     page.scheme(scheme)
@@ -71,6 +88,6 @@ def test_the_printed_page_has_every_chart_and_table(page):
             "return [...document.querySelectorAll('#frontier svg.chart, #service svg.chart,"
             " #frontier table, #service table, #published table')].map(e => e.getClientRects().length)"
         )
-        assert drawn == [1] * (3 + 3 + 3 + 6 + 2)
+        assert drawn == [1] * (3 + 3 + 3 + 7 + 2)
     finally:
         page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

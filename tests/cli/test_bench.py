@@ -44,7 +44,6 @@ SERVER = ("--scenario", "server", "--latency-bound", "50ms")
     ((*SERVER, "--duration", "-1s"), "--duration -1s: give a duration"),
     ((*SERVER, "--batch", "4"), "--batch 4: a query of --scenario server is one image"),
     ((*SERVER, "--clients", "1,2"), "--clients and --rounds are options of the closed loop"),
-    ((*SERVER, "--out", "html=x"), "no kind 'html'"),
     (("--target-qps", "50"), "--target-qps is an option of --scenario server"),
     (("--scenario", "offline", "--latency-bound", "5ms"),
      "--latency-bound is an option of --scenario server"),

@@ -11,11 +11,13 @@ from alignkit.errors import DamagedRecord, RecordError
 from alignkit.record import Estimate
 from alignkit.record.bench_facts import BenchRecord
 from alignkit.record.document import document_text
-from alignkit.report.bench.bench_page import read_bench, render_bench
+from alignkit.report.bench.bench_page import bench_view
 from alignkit.report.bench.frontier_view import _churn_marks, frontier_plot
-from alignkit.report.bench.headline import cautions, fastest_words, shown_churn
+from alignkit.report.bench.headline import fastest_words, shown_churn
 from alignkit.report.bench.published_service import PUBLISHED_ROWS
-from alignkit.report.bench.stage_bars import stage_plot
+from alignkit.report.bench.stage_bars import Amounts, stage_plot
+from alignkit.report.bench.write_bench import read_bench, render_bench
+from alignkit.serve.serving import STAGES_SERVED
 from alignkit.text.bench_words import (
     BenchWords,
     bounded,
@@ -102,7 +104,8 @@ def test_the_tables_have_every_number_of_every_option(page):
 def test_busy_rounds_are_said_before_any_figure(page):
     text = text_of(parse(page))
     said = "Contended, not to be used: 1 of 36 timings: pillow ▸ torch fp32 with 5 clients"
-    assert cautions(RICH, WORDS)[0].replace("\N{NO-BREAK SPACE}", " ").startswith(said)
+    view = bench_view(RICH)
+    assert view["cautions"][0].replace("\N{NO-BREAK SPACE}", " ").startswith(said)
     assert text.index("Contended, not to be used") < text.index("is the fastest")
 
 
@@ -111,9 +114,8 @@ def test_unwatched_rounds_are_counted_by_their_reason():
     record = RICH.model_copy(
         update={"options": (TIMED[0].model_copy(update={"loads": (load,)}), *TIMED[1:])}
     )
-    assert "not known to be of a quiet machine: the system does not say." in "".join(
-        cautions(record, BenchWords(record))
-    )
+    said = "".join(bench_view(record)["cautions"])
+    assert "not known to be of a quiet machine: the system does not say." in said
 
 
 def said_of(options):
@@ -244,7 +246,8 @@ def test_marks_of_churn_begin_at_zero_and_reach_the_greatest(most):
 
 def test_bars_are_as_long_as_their_stages():
     loads = loads_by_clients(TIMED)[10]
-    plot = stage_plot(loads, WORDS, id="s")
+    rows = [Amounts("x", load.stages_ms, "") for _, load in loads]
+    plot = stage_plot(rows, STAGES_SERVED, "title", id="s")
     zero = plot.frame.x(0)
     for bar, (_, load) in zip(plot.bars, loads, strict=True):
         total = sum(part.width for part in bar.parts)

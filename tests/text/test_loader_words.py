@@ -73,7 +73,7 @@ def test_every_number_stands_in_its_table():
     assert "410.0 MB (+110.0 MB)" in text
     assert "48.0 MB" in text
     assert "none shown: the interval holds 0" in text
-    assert "largest batch: not searched: --memory 4GB" in text
+    assert "Largest batch: not searched: --memory 4GB" in text
     assert len(lines) == 2
 
 

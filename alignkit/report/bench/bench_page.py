@@ -1,40 +1,38 @@
-"""The page of `alignkit bench`, from ``bench.json`` alone; whole without a script or a network."""
+"""What the page of `alignkit bench` shows: the frontier, the service table, published rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from alignkit.progress import duration
-from alignkit.record.artifacts import write_inside
 from alignkit.record.bench_facts import BenchRecord, ServedLoad, ServingOption
-from alignkit.record.document import document_text, stored_document
 from alignkit.report.bench.bench_tables import (
     absent_table,
-    bench_facts_table,
+    bench_facts,
+    conditions_table,
     frontier_table,
+    memory_table,
     own_table,
     service_table,
+    shared_view,
     stage_table,
 )
 from alignkit.report.bench.frontier_view import FrontierPlot, frontier_plot
 from alignkit.report.bench.headline import cautions, fastest, fastest_words
 from alignkit.report.bench.published_service import CONDITIONS, LABEL, published_service
-from alignkit.report.bench.stage_bars import StagePlot, stage_plot
-from alignkit.report.run_view import machine_tables, paths_table
+from alignkit.report.bench.stage_bars import Amounts, StagePlot, stage_plot
 from alignkit.report.table import Table
-from alignkit.report.templates import PAGE_ASSETS, asset, html
+from alignkit.serve.serving import STAGES_SERVED
 from alignkit.text.bench_words import (
     BenchWords,
+    TimedLoads,
     bench_conditions,
+    clients_words,
     loads_by_clients,
+    three_digits,
     unknown_drift,
 )
-from alignkit.text.names import quick_words
-
-BENCH_FILE = "bench.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,65 +54,33 @@ class ServiceSection:
     stages: Table
 
 
-def render_bench(folder: Path, out: Path | None = None) -> Path:
-    """Write ``index.html`` and ``assets/`` beside a folder's ``bench.json``; return the page.
-
-    With ``out`` they are written there, with a copy of ``bench.json``. Raises `RecordError` if the
-    record is missing or newer than this alignkit, `DamagedRecord` if it is not whole.
-    """
-    record = read_bench(folder)
-    target = out or (folder.parent if folder.is_file() else folder)
-    for name in PAGE_ASSETS:
-        write_inside(target, f"assets/{name}", asset(name))
-    if out is not None:
-        write_inside(target, BENCH_FILE, document_text(record))
-    page = html("bench.html.j2", report=_page(record), away=out is not None)
-    write_inside(target, "index.html", page)
-    return target / "index.html"
-
-
-def read_bench(folder: Path) -> BenchRecord:
-    """Read a bench's record, by its folder or its own path; raises as `render_bench` does."""
-    path = folder if folder.is_file() else folder / BENCH_FILE
-    missing = f"no {BENCH_FILE} in {folder}; give the folder of a finished bench"
-    again = "time it again: alignkit bench FILE"
-    return stored_document(path, BenchRecord, missing=missing, again=again)
-
-
-def _page(record: BenchRecord) -> dict[str, Any]:
+def bench_view(record: BenchRecord) -> dict[str, Any]:
     """Return everything that the template reads."""
     words = BenchWords(record)
     timed = [each for each in record.options if each.loads]
     rows = list(dict.fromkeys(each.trained_with for each in timed))
     of_rows = [[each for each in timed if each.trained_with == row] for row in rows]
-    served = list(dict.fromkeys(each.evaluated_with for each in record.options))
-    run = {
-        "alignkit": record.alignkit,
-        "Started (UTC)": record.started,
-        "Duration": duration(record.seconds),
-        "Plan (content hash)": record.key,
-    }
-    return {
-        "alignkit": record.alignkit,
-        "name": record.name,
+    busy = [
+        (f"{words.title(each)} with {clients_words(load.clients)}", load)
+        for each in timed
+        for load in each.loads
+    ]
+    return shared_view(record, words.names, "bench") | {
         "title": f"{record.name}: speed and drift of serving options",
-        "started": record.started.replace("T", " ").split(".")[0],
-        "duration": duration(record.seconds),
         "conditions": bench_conditions(record),
-        "quick": quick_words(record.quick),
-        "cautions": cautions(record, words),
-        "fastest": [sentence for options in of_rows for sentence in fastest_words(options, words)],
+        "cautions": cautions(busy),
+        "sentences": [said for options in of_rows for said in fastest_words(options, words)],
         "unknown_drift": unknown_drift(timed),
-        "paths": [words.names.of(each) for each in served],
         "frontiers": [_frontiers(options, words, at) for at, options in enumerate(of_rows)],
         "service": [
             ServiceSection(
                 service_table(loads, words),
-                stage_plot(loads, words, id=f"stages-{clients}"),
+                _bars(loads, words, clients),
                 stage_table(loads, words),
             )
             for clients, loads in loads_by_clients(timed).items()
         ],
+        "memory": memory_table(timed, words),
         "absent": absent_table(record.options, words),
         "published": published_service(),
         "published_label": LABEL,
@@ -122,12 +88,18 @@ def _page(record: BenchRecord) -> dict[str, Any]:
         "own": own_table([each for options in of_rows for each in _chosen(options)], words)
         if timed
         else None,
-        "conditions_table": bench_facts_table(record),
-        "paths_table": paths_table(record.paths, words.names),
-        "environment": machine_tables(run, record.environment),
-        "command": record.command,
+        "conditions_table": conditions_table(record, bench_facts(record)),
         "requests": record.requests.path,
     }
+
+
+def _bars(loads: TimedLoads, words: BenchWords, clients: int) -> StagePlot:
+    rows = [
+        Amounts(words.title(each), load.stages_ms, three_digits(load.mean_ms))
+        for each, load in loads
+    ]
+    title = f"Mean time of a request by stage, {clients_words(clients)}"
+    return stage_plot(rows, STAGES_SERVED, title, id=f"stages-{clients}")
 
 
 def _frontiers(options: Sequence[ServingOption], words: BenchWords, at: int) -> FrontierSection:

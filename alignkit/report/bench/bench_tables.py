@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from alignkit.progress import duration
 from alignkit.record import Estimate
-from alignkit.record.bench_facts import BenchRecord, ServedLoad, ServingOption
+from alignkit.record.bench_facts import (
+    BenchRecord,
+    ServedLoad,
+    ServedOption,
+    ServingOption,
+    TimedStudy,
+)
+from alignkit.record.loader_facts import TimedLoader
 from alignkit.report.bench.headline import shown_churn
+from alignkit.report.run_view import machine_tables, paths_table
 from alignkit.report.table import Group, Notes, RowCells, Shown, Table, facts, numbers
 from alignkit.serve.serving import STAGES_SERVED
 from alignkit.text.bench_words import (
@@ -24,6 +34,7 @@ from alignkit.text.bench_words import (
     standing_words,
     three_digits,
 )
+from alignkit.text.names import Names, quick_words
 from alignkit.text.numbers import DASH, count, grouped, listed, megabytes
 
 _LATENCY = ("Mean", "TP50", "TP90", "TP99")
@@ -31,7 +42,7 @@ _REFERENCE = Shown("reference", tone="muted")
 
 
 def service_table(loads: TimedLoads, words: BenchWords) -> Table:
-    """Return throughput, latency and resources of options under equally many clients."""
+    """Return throughput, latency and CPU time of options under equally many clients."""
     notes = Notes()
     rows: list[RowCells] = [
         (
@@ -41,8 +52,6 @@ def service_table(loads: TimedLoads, words: BenchWords) -> Table:
             three_digits(load.mean_ms),
             *(_bounded(each, notes) for each in (load.tp50_ms, load.tp90_ms, load.tp99_ms)),
             notes.number(load.cpu_ms, three_digits, "an endpoint computes, in another process"),
-            _memory(option, notes),
-            _growth(option, notes),
         )
         for option, load in loads
     ]
@@ -50,10 +59,9 @@ def service_table(loads: TimedLoads, words: BenchWords) -> Table:
         Group("", 1),
         Group("throughput", 2),
         Group("milliseconds of a request", len(_LATENCY)),
-        Group("resources", 3),
+        Group("", 1),
     )
-    resources = ("CPU ms an image", "Peak memory", "Growth a round")
-    measured = numbers("Requests/s", "Gain", *_LATENCY, *resources)
+    measured = numbers("Requests/s", "Gain", *_LATENCY, "CPU ms an image")
     caption = f"Service, {clients_words(loads[0][1].clients)}: {listed_rounds(loads)}"
     return Table.of(caption, ("Option", *measured), rows, groups, notes=notes)
 
@@ -83,6 +91,16 @@ def frontier_table(loads: TimedLoads, words: BenchWords, placed: Mapping[str, in
     return Table.of(caption, columns, rows, notes=notes)
 
 
+def memory_table(options: Sequence[ServingOption], words: BenchWords) -> Table:
+    """Return the memory of each option's process, and its growth over the rounds."""
+    notes = Notes()
+    rows: list[RowCells] = [
+        (words.title(each), _memory(each, notes), _growth(each, notes)) for each in options
+    ]
+    heads = ("Option", *numbers("Peak", "Growth a round"))
+    return Table.of("Memory of each process", heads, rows, notes=notes)
+
+
 def stage_table(loads: TimedLoads, words: BenchWords) -> Table:
     """Return the mean time of each stage."""
     notes = Notes()
@@ -101,19 +119,26 @@ def stage_table(loads: TimedLoads, words: BenchWords) -> Table:
     return Table.of(caption, ("Option", *numbers(*STAGES_SERVED)), rows, notes=notes)
 
 
-def absent_table(options: Sequence[ServingOption], words: BenchWords) -> Table | None:
+def absent_table(options: Sequence[ServedOption], words: BenchWords) -> Table | None:
     """Return each option that was not timed, or not to the end, with its reason."""
+    return reasons_table([(words.title(each), each) for each in options], "Option")
+
+
+def reasons_table(
+    named: Sequence[tuple[str, ServedOption | TimedLoader]], head: str
+) -> Table | None:
+    """Return what was not timed, or not to the end, with its reason; ``None`` if all was."""
     rows: list[RowCells] = [
         (
-            words.title(each),
+            title,
             Shown(each.state, tone="fail" if each.state == "failed" else "muted"),
             each.reason,
         )
-        for each in options
+        for title, each in named
         if each.state != "measured"
     ]
     caption = "Not timed, or not to the end"
-    return Table.of(caption, ("Option", "State", "Reason"), rows) if rows else None
+    return Table.of(caption, (head, "State", "Reason"), rows) if rows else None
 
 
 def own_table(chosen: Sequence[tuple[ServingOption, ServedLoad]], words: BenchWords) -> Table:
@@ -137,28 +162,58 @@ def own_table(chosen: Sequence[tuple[ServingOption, ServedLoad]], words: BenchWo
     return Table.of(caption, ("Option", *figures), rows, groups, notes=notes)
 
 
-def bench_facts_table(record: BenchRecord) -> Table:
-    """Return the conditions of the bench and of the machine before it."""
-    rounds = sorted({len(load.rounds) for each in record.options for load in each.loads})
-    threads = sorted({each.effective.get("threads", "") for each in record.options} - {""})
+def shared_view(record: TimedStudy, names: Names, kind: str) -> dict[str, Any]:
+    """Return what the pages of all benches say of their origin."""
+    run = {
+        "alignkit": record.alignkit,
+        "Started (UTC)": record.started,
+        "Duration": duration(record.seconds),
+        "Plan (content hash)": record.key,
+    }
+    return {
+        "alignkit": record.alignkit,
+        "kind": kind,
+        "name": record.name,
+        "started": record.started.replace("T", " ").split(".")[0],
+        "duration": duration(record.seconds),
+        "quick": quick_words(record.quick),
+        "paths": [names.of(each.name) for each in record.paths],
+        "paths_table": paths_table(record.paths, names),
+        "environment": machine_tables(run, record.environment),
+        "command": record.command,
+        "unknown_drift": [],
+        "requests": "",
+    }
+
+
+def conditions_table(record: TimedStudy, pairs: dict[str, str]) -> Table:
+    """Return the conditions of a bench, some of them its own, and of the machine before it."""
     load = " ".join(f"{each:.2f}" for each in record.load_before)
     quota = "no limit" if record.cpu_quota is None else f"{record.cpu_quota:g} CPUs"
     machine = record.environment
     extensions = f" ({machine.extensions})" if machine.extensions else ""
-    pairs = {
+    of_machine = {
         "Processor": f"{machine.cpu}{extensions}, {count(machine.cores, 'core')}",
-        "Loop": "closed: each client waits for its answer before it sends the next request",
-        "Processes": "one for each option, started afresh",
         "CPUs held": ", ".join(map(str, record.cpus)) or "not held to CPUs",
         "Limit of the control group": quota,
-        "Threads of a session": listed(threads),
         "Load before, over 1, 5 and 15 minutes": load or "the system does not tell it",
+    }
+    return facts("How it was timed", of_machine | pairs)
+
+
+def bench_facts(record: BenchRecord) -> dict[str, str]:
+    """Return the conditions of a closed loop."""
+    rounds = sorted({len(load.rounds) for each in record.options for load in each.loads})
+    threads = sorted({each.effective.get("threads", "") for each in record.options} - {""})
+    return {
+        "Loop": "closed: each client waits for its answer before it sends the next request",
+        "Processes": "one for each option, started afresh",
+        "Threads of a session": listed(threads),
         "Images": f"{grouped(record.images)}, taken in turn",
         "Images of a request": grouped(record.batch),
         "Rounds": listed([str(each) for each in rounds]),
         "Drift from": record.drift_from or "no run of this plan",
     }
-    return facts("How it was timed", pairs)
 
 
 def _speed(load: ServedLoad, notes: Notes) -> Shown:

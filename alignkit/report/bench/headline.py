@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from alignkit.compare.statistics import with_unseen
 from alignkit.record import Estimate
-from alignkit.record.bench_facts import BenchRecord, ServedLoad, ServingOption
+from alignkit.record.bench_facts import ServedLoad, ServingOption
+from alignkit.record.loader_facts import TimedLoader
+from alignkit.record.open_loop_facts import GeneratedRun
 from alignkit.text.bench_words import (
     CONTENDED,
     BenchWords,
     TimedLoads,
-    clients_words,
     gain_words,
     loads_by_clients,
     three_digits,
@@ -22,16 +23,15 @@ _NAMED = 6
 """Most figures of a busy machine that a sentence names."""
 
 
-def cautions(record: BenchRecord, words: BenchWords) -> list[str]:
-    """Say which figures are of a busy machine, and which may be: before any of them is read."""
-    timed = [(each, load) for each in record.options for load in each.loads]
-    busy = [(each, load) for each, load in timed if load.contended]
+def cautions(timed: Sequence[tuple[str, ServedLoad | GeneratedRun | TimedLoader]]) -> list[str]:
+    """Say which figures are of a busy machine, and which may be: before any of them is read.
+
+    Each stands behind its name.
+    """
+    busy = [(name, load) for name, load in timed if load.contended]
     lines = []
     if busy:
-        named = [
-            f"{words.title(each)} with {clients_words(load.clients)} ({load.contended})"
-            for each, load in busy[:_NAMED]
-        ]
+        named = [f"{name} ({load.contended})" for name, load in busy[:_NAMED]]
         more = f"; and {len(busy) - _NAMED} more" if len(busy) > _NAMED else ""
         lines.append(
             f"Contended, not to be used: {len(busy)} of {count(len(timed), 'timing')}: "

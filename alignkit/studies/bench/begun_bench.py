@@ -21,17 +21,17 @@ from alignkit.version import __version__
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
     from alignkit.plan import Plan
-    from alignkit.record.stored import Stored
+    from alignkit.record.bench_facts import TimedStudy
     from alignkit.workspace import Context
 
-_Record = TypeVar("_Record", bound="Stored")
+Record = TypeVar("Record", bound="TimedStudy")
 
 
 @dataclass(frozen=True, slots=True)
-class BenchResult(Generic[_Record]):
+class BenchResult(Generic[Record]):
     """A bench and the folder that it is stored in."""
 
-    record: _Record
+    record: Record
     folder: Path
 
 

@@ -1,0 +1,65 @@
+"""The page of a bench, from its document alone; whole without a script or a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from alignkit.record.artifacts import write_inside
+from alignkit.record.bench_facts import BenchRecord, TimedStudy
+from alignkit.record.document import document_text, stored_document
+from alignkit.record.loader_facts import LoaderRecord
+from alignkit.record.open_loop_facts import ScenarioRecord
+from alignkit.report.bench.bench_page import bench_view
+from alignkit.report.bench.plain_pages import loaders_view, scenario_view
+from alignkit.report.templates import PAGE_ASSETS, asset, html
+
+
+class _Kind(NamedTuple):
+    record: type[TimedStudy]
+    view: Callable[[Any], dict[str, Any]]
+    template: str
+    command: str
+
+
+_KINDS = {
+    "bench.json": _Kind(BenchRecord, bench_view, "bench.html.j2", "bench FILE"),
+    "scenario.json": _Kind(
+        ScenarioRecord, scenario_view, "plain_bench.html.j2", "bench FILE --scenario NAME"
+    ),
+    "loaders.json": _Kind(LoaderRecord, loaders_view, "plain_bench.html.j2", "bench-loaders FILE"),
+}
+
+
+def bench_file(folder: Path) -> Path | None:
+    """Return the document of a bench, by its folder or its own path; ``None`` if it is no bench."""
+    if folder.name in _KINDS:
+        return folder
+    return next((folder / each for each in _KINDS if (folder / each).exists()), None)
+
+
+def render_bench(folder: Path, out: Path | None = None) -> Path:
+    """Write ``index.html`` and ``assets/`` beside the document of a bench; return the page.
+
+    With ``out`` they are written there, with a copy of the document. Raises `RecordError` if the
+    document is missing or newer than this alignkit, `DamagedRecord` if it is not whole.
+    """
+    path = bench_file(folder) or folder / "bench.json"
+    kind, record = _KINDS[path.name], read_bench(folder)
+    target = out or path.parent
+    for name in PAGE_ASSETS:
+        write_inside(target, f"assets/{name}", asset(name))
+    if out is not None:
+        write_inside(target, path.name, document_text(record))
+    report = kind.view(record) | {"document": path.name, "away": out is not None}
+    write_inside(target, "index.html", html(kind.template, report=report))
+    return target / "index.html"
+
+
+def read_bench(folder: Path) -> TimedStudy:
+    """Read a bench's record, by its folder or its own path; raises as `render_bench` does."""
+    path = bench_file(folder) or folder / "bench.json"
+    missing = f"no {path.name} in {path.parent}; give the folder of a finished bench"
+    again = f"time it again: alignkit {_KINDS[path.name].command}"
+    return stored_document(path, _KINDS[path.name].record, missing=missing, again=again)
