@@ -48,6 +48,8 @@ class TextTable:
     notes: tuple[str, ...] = ()
     """Sentences below it."""
     caption: str = ""
+    missing: str = ""
+    """Why a number is not known, where a dash stands."""
 
     def lines(self) -> list[str]:
         """Return the lines of a terminal."""

@@ -88,9 +88,8 @@ def _speed(timed: TimedLoaders) -> TextTable:
         )
         for title, each in timed
     )
-    return TextTable(
-        ("median over epochs", "images/s", "gain", "CPU ms an image", "machine"), tuple(rows)
-    )
+    heads = ("median over epochs", "images/s", "gain", "CPU ms an image", "machine")
+    return TextTable(heads, tuple(rows), missing="the system does not tell it")
 
 
 def _pixels(timed: TimedLoaders, reference: str) -> TextTable:

@@ -171,4 +171,5 @@ def stage_table(record: ScenarioRecord, shown: ShownRuns, words: BenchWords) -> 
         )
         for option, run in shown
     )
-    return TextTable(heads, tuple(rows))
+    missing = "the option's process does not see it, or the system does not tell it"
+    return TextTable(heads, tuple(rows), missing=missing)

@@ -16,7 +16,7 @@ from alignkit.report.bench.bench_tables import (
 )
 from alignkit.report.bench.headline import cautions
 from alignkit.report.bench.stage_bars import Amounts, StagePlot, stage_plot
-from alignkit.report.table import Header, Shown, Table
+from alignkit.report.table import Header, Notes, Shown, Table
 from alignkit.text import TextTable
 from alignkit.text.bench_words import (
     CONTENDED,
@@ -32,7 +32,7 @@ from alignkit.text.loader_words import (
     timed_loaders,
 )
 from alignkit.text.names import Names
-from alignkit.text.numbers import count, grouped, listed
+from alignkit.text.numbers import DASH, count, grouped, listed
 from alignkit.text.scenario_words import (
     NO_SUBMISSION,
     STAGES,
@@ -162,10 +162,14 @@ def _table(table: TextTable, title: str, named: str) -> Table:
     """Show a terminal's table, whose rows are named so; a column without a text is left out."""
     kept = [0, *(at for at in range(1, len(table.heads)) if any(row[at] for row in table.rows))]
     heads = [Header(capital(table.heads[at]), table.heads[at] not in _WORDS) for at in kept[1:]]
-    rows = [[_cell(row[at]) for at in kept] for row in table.rows]
-    return Table.of(capital(table.caption or table.heads[0] or title), (named, *heads), rows)
+    notes = Notes()
+    rows = [[_cell(row[at], table.missing, notes) for at in kept] for row in table.rows]
+    caption = capital(table.caption or table.heads[0] or title)
+    return Table.of(caption, (named, *heads), rows, notes=notes)
 
 
-def _cell(text: str) -> Shown:
+def _cell(text: str, missing: str, notes: Notes) -> Shown:
+    if text == DASH and missing:
+        return notes.missing(missing)
     word = text.partition(":")[0]
     return Shown(text, tone=_TONES.get(word, ""))
