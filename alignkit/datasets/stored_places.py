@@ -69,6 +69,8 @@ class HashedReads:
     digests: bytes
     """32 bytes of each image."""
     faults: dict[int, str]
+    ahead: int = 0
+    """Images that are worth asking for at a time; 0 if they lie on this machine."""
 
     def __call__(self, index: int, /) -> bytes:
         """Return the bytes of an image; raise `ChangedImage` if they are others."""
@@ -137,6 +139,7 @@ def hashed(source: ImageSource, place: str, rows: Sequence[int], taken: Taken) -
         source.reads().only(rows),
         b"".join(map(taken.of, rows)),
         {new: taken.faults[row] for new, row in enumerate(rows) if row in taken.faults},
+        THREADS if url_of(place) else 0,
     )
 
 

@@ -6,6 +6,7 @@ Every command decodes through here, except that latencies, `alignkit data` and t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -42,6 +43,8 @@ _HEADER = 1 << 18
 """Bytes in which the size is looked for; a hostile file could keep the search busy for minutes."""
 ALWAYS = ("numpy", "cv2", "PIL.Image", "alignkit.preprocess.image_taps")
 """Modules that every worker needs, whatever the paths are."""
+_AHEAD_BYTES = 256 << 20
+"""Bytes of encoded images that are asked for ahead, by the largest image so far."""
 GPU_WORKERS = 2
 """Most workers for a path on a GPU: each holds a CUDA context of half a gigabyte."""
 
@@ -131,13 +134,42 @@ def encoded_images(
     where that is to ``fail``; else `ChangedImage` is raised, as a result that is stored under the
     fingerprint of the data must be one of that data.
     """
-    for index in range(len(samples)) if indices is None else indices:
+    for index, read in _read(samples, range(len(samples)) if indices is None else indices):
         try:
-            yield Encoded(samples.ids[index], samples.read(index))
+            yield Encoded(samples.ids[index], read())
         except UnreadableImage as error:
             if isinstance(error, ChangedImage) and changed == "raise":
                 raise
             yield Encoded(samples.ids[index], b"", lost=((EVERYTHING, error.reason),))
+
+
+def _read(samples: Samples, indices: Iterable[int]) -> Iterator[tuple[int, Callable[[], bytes]]]:
+    """Yield the samples in their order; those of a store are asked for some at a time.
+
+    A store takes long for an image, and answers many at once. Few large ones are held.
+    """
+    ahead: int = getattr(samples.read, "ahead", 0)
+    if not ahead:
+        yield from ((index, partial(samples.read, index)) for index in indices)
+        return
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    asked: deque[tuple[int, Future[bytes]]] = deque()
+    largest = 1
+    pool = ThreadPoolExecutor(ahead)
+    try:
+        for index in indices:
+            while len(asked) >= max(1, min(ahead, _AHEAD_BYTES // largest)):
+                place, future = asked.popleft()
+                yield place, future.result
+                if not future.exception():
+                    largest = max(largest, len(future.result()))
+            asked.append((index, pool.submit(samples.read, index)))
+        while asked:
+            place, future = asked.popleft()
+            yield place, future.result
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def warm_up(paths: Sequence[Preprocess], begin: Begin) -> None:

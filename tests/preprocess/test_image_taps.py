@@ -1,6 +1,8 @@
 """Images on their way to the workers: the memory they may need, and those that cannot be read."""
 
 import io
+import threading
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -8,6 +10,7 @@ from PIL import Image
 from alignkit.errors import BackendError, ChangedImage, UnreadableImage
 from alignkit.isolation import Limits
 from alignkit.isolation.worker import EVERYTHING, Encoded
+from alignkit.preprocess import image_taps
 from alignkit.preprocess.image_taps import BYTES_A_PIXEL, encoded_images, weighed
 from alignkit.samples import Samples
 
@@ -75,3 +78,53 @@ def test_a_changed_file_ends_work_that_is_stored_and_fails_in_a_diff():
         list(encoded_images(samples(None, ChangedImage)))
     *_, last = encoded_images(samples(None, ChangedImage), changed="fail")
     assert last.lost == ((EVERYTHING, "a reason"),)
+
+
+class _Store:
+    """Reads of a store that answers two images at a time, and none alone."""
+
+    ahead = 4
+
+    def __init__(self, images):
+        self.images, self.both = images, threading.Barrier(2, timeout=20)
+        self.asked, self.most, self.lock = 0, 0, threading.Lock()
+
+    def __call__(self, index):
+        with self.lock:
+            self.asked += 1
+            self.most = max(self.most, self.asked)
+        self.both.wait()
+        with self.lock:
+            self.asked -= 1
+        if index == 3:
+            raise UnreadableImage(Path("3"), "gone")
+        return self.images[index]
+
+    def only(self, indices):
+        raise AssertionError(indices)
+
+
+def test_images_of_a_store_are_asked_for_ahead_and_come_in_their_order():
+    images = [b"%d" % number for number in range(12)]
+    store = _Store(images)
+    samples = Samples(tuple(map(str, range(12))), (), (), store, "f")
+    found = [*encoded_images(samples)]
+    assert [each.id for each in found] == [*samples.ids]
+    assert [each.data for each in found] == [b"" if n == 3 else images[n] for n in range(12)]
+    assert [bool(each.lost) for each in found] == [n == 3 for n in range(12)]
+    assert 2 <= store.most <= store.ahead
+
+
+def test_few_large_images_are_held(monkeypatch):
+    monkeypatch.setattr(image_taps, "_AHEAD_BYTES", 100)
+    begun = []
+
+    class Reads(_Store):
+        def __call__(self, index):
+            begun.append(index)
+            return b"x" * 100
+
+    samples = Samples(tuple(map(str, range(12))), (), (), Reads([]), "f")
+    for number, _ in enumerate(encoded_images(samples)):
+        if number > 4:  # those that were asked for before the first came are used up
+            assert len(begun) <= number + 2
