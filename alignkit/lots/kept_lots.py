@@ -32,6 +32,10 @@ class KeptLots:
             # without a date, so that equal parts are equal files
             (folder / _FILE).write_bytes(gzip.compress(text.encode(), 5, mtime=0))
 
+    def forget(self, work: LotWork[Any], lot: Lot, data: str) -> None:
+        """Delete a part that nobody needs any more."""
+        self.workspace.discard("lots", content_key(_parts(work, lot, data)))
+
 
 def _part(folder: Path, work: LotWork[LotPart]) -> LotPart:
     try:

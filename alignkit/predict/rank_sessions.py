@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -53,6 +53,39 @@ class CellImages:
     """As `Prepared.sizes`, of these images."""
     decoder: AnswerDecoder
     batch_size: int
+    begin: int = 0
+    """Place of its first image among those of the cell."""
+
+    @classmethod
+    def of(cls, inputs: Tensors, decoder: AnswerDecoder, batch_size: int) -> CellImages:
+        """Describe all images of a cell."""
+        import numpy as np
+
+        pixels = inputs.prepared.pixels
+        # its file name travels, not its gigabytes
+        assert isinstance(pixels, np.memmap)
+        prepared, chosen = inputs.prepared, inputs.indices
+        return cls(
+            str(Path(str(pixels.filename)).resolve()),
+            prepared.rows[chosen],
+            inputs.preprocess,
+            inputs.shape,
+            None if prepared.sources is None else prepared.sources[chosen],
+            None if prepared.sizes is None else prepared.sizes[chosen],
+            decoder,
+            batch_size,
+        )
+
+    def only(self, begin: int, count: int) -> CellImages:
+        """Describe some of them; ``begin`` is a place among those of the cell."""
+        part = slice(begin - self.begin, begin - self.begin + count)
+        return replace(
+            self,
+            rows=self.rows[part],
+            sources=None if self.sources is None else self.sources[part],
+            sizes=None if self.sizes is None else self.sizes[part],
+            begin=begin,
+        )
 
     @cached_property
     def inputs(self) -> Tensors:
@@ -141,22 +174,7 @@ def shared_records(
     batch_size: int,
 ) -> Raw:
     """Predict with every rank and gather on rank 0; raise `BackendError` if any rank failed."""
-    import numpy as np
-
-    pixels = inputs.prepared.pixels
-    # its file name travels, not its gigabytes
-    assert isinstance(pixels, np.memmap)
-    prepared, chosen = inputs.prepared, inputs.indices
-    images = CellImages(
-        str(pixels.filename),
-        prepared.rows[chosen],
-        inputs.preprocess,
-        inputs.shape,
-        None if prepared.sources is None else prepared.sources[chosen],
-        None if prepared.sizes is None else prepared.sizes[chosen],
-        decoder,
-        batch_size,
-    )
+    images = CellImages.of(inputs, decoder, batch_size)
     rank.broadcast(images)
     leader = _Leader(session, inputs, decoder, samples)
     for spans in images.rounds(rank.world):

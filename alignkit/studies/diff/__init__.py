@@ -269,7 +269,7 @@ def _predicted(
             for tally, more in zip(tallies, part.of_pair, strict=True):
                 tally.join(more)
     return {
-        path.name: tally.drift(pair, opened)
+        path.name: tally.drift(pair, opened, request.samples)
         for path, tally, pair, measured in zip(
             paths[1:], tallies, work.pairs, compared, strict=False
         )

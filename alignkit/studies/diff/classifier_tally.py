@@ -105,7 +105,11 @@ class ClassifierTally:
         )
 
     def drift(
-        self, pair: MixedPair, left_out: Mapping[str, Any], opened: Opened
+        self,
+        pair: MixedPair,
+        left_out: Mapping[str, Any],
+        opened: Opened,
+        samples: Samples,  # noqa: ARG002 - nothing is asked about the images
     ) -> PredictionDrift:
         """Reduce them to churn, distances, margins, flips and the images that moved most."""
         judged = self.before.finite & self.after.finite

@@ -7,11 +7,8 @@ travel and are stored as the task's own Parquet files.
 from __future__ import annotations
 
 import base64
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +16,7 @@ import numpy as np
 from alignkit.compare import drift
 from alignkit.compare.answers import Answers
 from alignkit.compare.margins import MOST_MOVED
-from alignkit.predict.decoder import AnswerDecoder
+from alignkit.predict.answer_bytes import joined, packed, unpacked
 from alignkit.predict.given_model import Opened
 from alignkit.record import Stored
 from alignkit.record.diff_document import PredictionDrift, StageFlips
@@ -28,15 +25,16 @@ from alignkit.samples import Samples
 from alignkit.studies.diff.diff_predictions import MixedPair, churn
 
 if TYPE_CHECKING:
-    from alignkit.tasks import Records, Task
+    from alignkit.tasks import Records
 
 
 @dataclass(slots=True, eq=False)
 class AnswersTally:
     """Answers to images, in their order."""
 
-    files: list[list[bytes]]
-    """Of each mixture, Parquet files of some images each."""
+    ids: tuple[str, ...]
+    files: list[bytes]
+    """Of each mixture, see `alignkit.predict.answer_bytes`."""
 
     @classmethod
     def of(
@@ -44,20 +42,25 @@ class AnswersTally:
     ) -> AnswersTally:
         """Keep the records of some images, one list for each mixture."""
         assert len(found) == len(pair.wanted)
-        return cls([[_written(opened.decoder, samples, records)] for records in found])
+        answers_of = opened.decoder.unlabelled
+        return cls(samples.ids, [packed(answers_of, samples, _in_array(each)) for each in found])
 
     @classmethod
     def joined(cls, tallies: Sequence[AnswersTally]) -> AnswersTally:
         """Join those of different images, in the order given."""
         own = zip(*(each.files for each in tallies), strict=True)
-        return cls([[_in_one(file for files in each for file in files)] for each in own])
+        ids = tuple(sample for each in tallies for sample in each.ids)
+        return cls(ids, [joined(each) for each in own])
 
     def drift(
-        self, pair: MixedPair, left_out: Mapping[str, Any], opened: Opened
+        self, pair: MixedPair, left_out: Mapping[str, Any], opened: Opened, samples: Samples
     ) -> PredictionDrift:
         """Reduce them to the answers that change, the task's measures and the images moved most."""
-        task = opened.decoder.task
-        before, *others = (_read(task, _in_one(each)) for each in self.files)
+        decoder = opened.decoder
+        before, *others = (
+            unpacked(decoder.unlabelled, decoder.task, self.ids, samples, each)
+            for each in self.files
+        )
         after = others[-1] if others else before
         judged, other = _judged(before, after)
         changed = judged.changed(other)
@@ -82,49 +85,27 @@ class AnswersTally:
 class StoredFiles(Stored):
     """The stored form of an `AnswersTally`."""
 
+    ids: tuple[str, ...]
     files: tuple[str, ...]
     """Of each mixture, Base64."""
 
     @classmethod
     def of(cls, tally: AnswersTally) -> StoredFiles:
         """Return the stored form."""
-        files = (_in_one(each) for each in tally.files)
-        return cls(files=tuple(base64.b64encode(each).decode() for each in files))
+        files = tuple(base64.b64encode(each).decode() for each in tally.files)
+        return cls(ids=tally.ids, files=files)
 
     def tally_again(self) -> AnswersTally:
         """Return the tally that was stored."""
-        return AnswersTally([[base64.b64decode(each, validate=True)] for each in self.files])
+        return AnswersTally(
+            self.ids, [base64.b64decode(each, validate=True) for each in self.files]
+        )
 
 
-def _written(decoder: AnswerDecoder, samples: Samples, records: Records) -> bytes:
-    with TemporaryDirectory(prefix="alignkit-") as folder:
-        file = Path(folder) / "answers.parquet"
-        decoder.unlabelled(samples.ids, records, samples).to_parquet(file)
-        return file.read_bytes()
-
-
-def _in_one(files: Any) -> bytes:
-    """Join the rows of Parquet files of one form."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    several = list(files)
-    if len(several) == 1:
-        return bytes(several[0])
-    tables = []
-    for each in several:
-        with parquet.ParquetFile(io.BytesIO(each)) as file:
-            tables.append(file.read())
-    out = io.BytesIO()
-    parquet.write_table(pa.concat_tables(tables).combine_chunks(), out)
-    return out.getvalue()
-
-
-def _read(task: Task, content: bytes) -> Answers:
-    with TemporaryDirectory(prefix="alignkit-") as folder:
-        file = Path(folder) / "answers.parquet"
-        file.write_bytes(content)
-        return task.adopt(task.read(file))
+def _in_array(records: Any) -> Records:
+    """Stack the rows of an array that were predicted one batch for each size."""
+    rows = len(records) > 0 and all(isinstance(each, np.ndarray) for each in records)
+    return np.stack(records) if rows else records
 
 
 def _judged(before: Answers, after: Answers) -> tuple[Answers, Answers]:

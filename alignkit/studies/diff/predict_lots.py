@@ -25,6 +25,7 @@ from alignkit.preprocess import Preprocess
 from alignkit.preprocess.stage_mixtures import LeftOut
 from alignkit.record import Count, Stored
 from alignkit.record.diff_document import PredictionDrift
+from alignkit.samples import Samples
 from alignkit.studies.diff.classifier_tally import ClassifierTally, StoredClassifier
 from alignkit.studies.diff.diff_answers import AnswersTally, StoredFiles
 from alignkit.studies.diff.diff_predictions import KnownRecords, MixedPair, predicted_batch
@@ -60,14 +61,17 @@ class PredictedPair:
         if self.parts:
             self.parts = [type(self.parts[0]).joined(self.parts)]
 
-    def drift(self, pair: MixedPair, opened: Opened) -> PredictionDrift:
-        """Reduce it; raise `NothingCompared` if no image could be prepared by all mixtures."""
+    def drift(self, pair: MixedPair, opened: Opened, samples: Samples) -> PredictionDrift:
+        """Reduce it; ``samples`` are all images.
+
+        Raise `NothingCompared` if no image could be prepared by all mixtures.
+        """
         self.summed()
         if not self.parts:
             first = f"; the first, {self.reason}" if self.reason else ""
             raise NothingCompared(f"no image could be prepared for the model{first}")
         left_out = {"left_out": self.left_out, "left_out_reason": self.reason}
-        drift: PredictionDrift = self.parts[0].drift(pair, left_out, opened)
+        drift: PredictionDrift = self.parts[0].drift(pair, left_out, opened, samples)
         return drift
 
 
