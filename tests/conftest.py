@@ -1,5 +1,7 @@
 """Fixtures every test file may use."""
 
+import gc
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +12,22 @@ from alignkit.extras import missing_library
 from alignkit.plugins import gpu_present
 from tests.photos import make_jpegs
 
+gc.disable()  # thousands of tests are collected, none is garbage: looking for it took a quarter
+# for the processes that tests start: without bytecode each would compile torch again, for seconds
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # a job in a shell's background inherits that interrupts are ignored, and so would what tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if not missing_library("torch"):  # the core's tests run without it
     import torch
 
     torch.set_num_threads(1)  # tests are small; threads only fight each other
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again, and seldom among the million objects of modules and tests."""
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
