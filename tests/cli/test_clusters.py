@@ -40,7 +40,12 @@ def record(reports):
 def dask_cluster():
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0
+        n_workers=2,
+        threads_per_worker=1,
+        dashboard_address=None,
+        # any free port: Dask warns if another cluster has 8787
+        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
+        memory_limit=0,
     ) as cluster:
         yield cluster.scheduler_address
 
