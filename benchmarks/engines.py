@@ -1,16 +1,19 @@
-"""Lots and engines: the driver's share of the work, engines relative to the local pool, and memory.
+"""Engines: equal records and speed over many files, the driver's share, and its memory.
 
-    python benchmarks/engines.py [--images FOLDER] [--rounds N] [--workers N] [--engines dask,ray]
-                                 [--lots N] [--memory 10000,100000,1000000] [--decodes 20000]
+    python benchmarks/engines.py [--images FOLDER]... [--number 20000] [--engines dask,ray]
+                                 [--workers 2] [--rounds 1] [--memory 10000,100000,1000000]
                                  [--picture docs/pictures/memory.svg]
 
-*share*: the driver's time for one lot (hand out, read, store, recall and add up its part) over the
-time that one process works on it. *ratio*: images per second of each engine with so many workers
-over those of the local pool with as many processes, in one round; workers start beforehand.
-*memory*: the driver's RSS after so many images of made lots, whose part is real and whose work
-takes no time: dispatch and merge alone. The ids and places that a list of files holds are not in
-it. *decodes*: the same of real images, decoded again and again by the local pool. ``--picture``
-draws both. Targets: share at most 0.05, ratio at least 0.85, memory flat within 5 %.
+So many files with names of their own are made of the images of the folders, as links or copies.
+``alignkit diff`` and a gate without a model compare them by the local pool, by each engine with so
+many workers, each with one process that decodes, and in four shards. Records must be equal, byte by
+byte, except for command and times; a merged gate may differ in the last digits of means. *ratio*:
+images per second of a diff over those of the local pool with as many processes, from the tenth part
+of the lots on, so that the start of workers is apart. *share*: the driver's time for one lot (hand
+out, read, store, recall and add up its part) over the time that one process works on it. *memory*:
+the driver's RSS over the images done, of these diffs and of made lots, whose part is real and whose
+work takes no time: dispatch and merge alone. Targets: ratio at least 0.85, share at most 0.05,
+memory flat within 5 %.
 """
 
 from __future__ import annotations
@@ -18,115 +21,179 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
-from collections.abc import Hashable, Mapping, Sequence
-from html import escape
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
+from engine_memory import NAMES, made, picture, resident, work
 from figures import Figure, machine_in_words, show
 
 from alignkit.datasets.digits_on_photos import DigitsOnPhotos
 from alignkit.datasets.unlabelled_images import Images
-from alignkit.experiment.yaml_argument import named_paths
-from alignkit.isolation import Limits
-from alignkit.lots import IMAGES_A_LOT, Lot, LotEngine, LotWork, lot_count, lot_of, lot_parts
-from alignkit.lots.engines import EngineOption
+from alignkit.lots import IMAGES_A_LOT, lot_count, lot_of
 from alignkit.lots.kept_lots import KeptLots
 from alignkit.lots.local import LocalEngine
-from alignkit.lots.remote import LostLot, RemoteEngine
 from alignkit.samples import Samples
-from alignkit.studies.diff.diff_images import DiffImages
-from alignkit.studies.diff.diff_lots import DiffLots
 from alignkit.studies.diff.diff_tally import DiffTally
 from alignkit.workspace import Workspace
 
-COLOURS = ("#1b6ca8", "#a8501b", "#3b7a2a", "#7a2a6b")
-PATHS = named_paths(["opencv-train", "pillow-train"], size=224)
+SHARDS = 4
+DIFFER = ("command", "started", "seconds", "sha256")
+"""Keys of a record that are not the same: when and how it was made, and the seal of its text."""
+GATE = """\
+name: engines
+data: {{name: images, root: {root}}}
+preprocess:
+  training: {{preset: opencv-train, size: 224}}
+  serving: {{preset: pillow-train, size: 224}}
+"""
 
 
-def work() -> DiffLots:
-    """Return the work of ``alignkit diff`` with its default options."""
-    return DiffLots(DiffImages(tuple(each.preprocess for each in PATHS)), Limits(lossy=True))
+def files_in(folders: Sequence[str]) -> list[Path]:
+    """List the images of the folders, or those of the bundled data."""
+    if folders:
+        return [
+            each
+            for folder in folders
+            for each in sorted(Path(folder).rglob("*"))
+            if each.suffix.lower() in (".jpg", ".jpeg")
+        ]
+    samples, folder = DigitsOnPhotos().evaluation(), Path(tempfile.mkdtemp())
+    for number in range(len(samples)):
+        (folder / f"{number:06}.jpg").write_bytes(samples.read(number))
+    return sorted(folder.iterdir())
 
 
-class Repeated(Sequence[str]):
-    """Ids that take no memory."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __len__(self) -> int:
-        return self.number
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        assert isinstance(index, int)
-        return f"folder/image-{index:012}.jpg"
+def many(images: Sequence[Path], number: int, folder: Path) -> None:
+    """Fill a folder with so many files of these images."""
+    folder.mkdir()
+    for place in range(number):
+        image, file = images[place % len(images)], folder / f"{place:07}.jpg"
+        try:
+            os.link(image, file)
+        except OSError:  # another file system, or too many links
+            shutil.copy(image, file)
 
 
-class Again:
-    """The images of a folder, again and again."""
+@dataclass(frozen=True)
+class Ran:
+    """A command that ended."""
 
-    def __init__(self, samples: Samples, rows: Sequence[int]) -> None:
-        self.samples, self.rows = samples, rows
-
-    def __call__(self, index: int, /) -> bytes:
-        return self.samples.read(self.rows[index] % len(self.samples))
-
-    def only(self, indices: Sequence[int], /) -> Again:
-        return Again(self.samples, [self.rows[each] for each in indices])
-
-
-def repeated(samples: Samples, number: int) -> Samples:
-    """Return so many images, of which many are the same."""
-    reads = Again(samples, range(number))
-    return Samples(Repeated(number), (), (), reads, f"{number}")  # type: ignore[arg-type]
+    seconds: float
+    first: float
+    """Seconds until its first lot was stored."""
+    rate: float
+    """Images per second from the tenth part of the lots on."""
+    memory: list[tuple[int, float]]
+    """Images done → the driver's RSS in MB, at most."""
 
 
-class Done:
-    """A cluster whose lots are done at once, all with the same part."""
+def ran(words: Sequence[str], reports: Path, number: int) -> Ran:
+    """Run a command, and look at its stored lots and its memory meanwhile."""
+    lots, memory = reports / ".cache" / "lots", dict[int, float]()
+    before = {each.parent.name for each in lots.glob("[!.]*/key.json")}
+    command = [sys.executable, "-m", "alignkit", *words, "--reports", str(reports)]
+    began, said = time.time(), tempfile.TemporaryFile()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
+    while process.poll() is None:
+        stored = sum(1 for _ in lots.glob("[!.]*"))
+        if 0 < stored < lot_count(number):
+            done = stored * IMAGES_A_LOT
+            memory[done] = max(memory.get(done, 0.0), resident(process.pid))
+        time.sleep(0.1)
+    seconds = time.time() - began
+    if process.returncode not in (0, 1):  # 1: a gate found drift
+        said.seek(0)
+        sys.exit(f"{' '.join(words)} ended with {process.returncode}: {said.read().decode()}")
+    files = (each for each in lots.glob("[!.]*/key.json") if each.parent.name not in before)
+    stored_at = sorted(each.stat().st_mtime for each in files)
+    if len(stored_at) < 2:
+        return Ran(seconds, seconds, math.nan, [])
+    tenth = -(-len(stored_at) // 10) - 1
+    images = (len(stored_at) - 1 - tenth) * IMAGES_A_LOT
+    rate = images / (stored_at[-1] - stored_at[tenth])
+    return Ran(seconds, stored_at[0] - began, rate, sorted(memory.items()))
 
-    name = "made"
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.handles: list[Hashable] = []
-
-    def workers(self) -> int:
-        return 8
-
-    def submit(self, work: LotWork[Any], lot: Lot, processes: int) -> Hashable:
-        pickle.dumps((work, lot, processes))  # as it would be sent
-        self.handles.append(handle := object())
-        return handle
-
-    def wait(self, seconds: float) -> Sequence[tuple[Hashable, str | LostLot]]:  # noqa: ARG002
-        return [(self.handles.pop(), self.text)]
+def diffs(folder: Path, scratch: Path, name: str, options: list[str], number: int) -> Ran:
+    """Compare all files by one engine; its record is ``NAME.json``."""
+    out = f"json={scratch / name}.json"
+    words = ["diff", str(folder), "-p", ",".join(NAMES), *options, "--out", out]
+    return ran(words, Path(tempfile.mkdtemp(dir=scratch)), number)
 
     def cancel(self) -> None:
         self.handles.clear()
 
 
-def summed(samples: Samples, engine: LotEngine, store: KeptLots | None = None) -> DiffTally:
-    """Add up all lots, as the command does."""
-    tally = DiffTally(work().paths)
-    for part in lot_parts(work(), samples, engine, store=store, changed="fail"):
-        tally.join(part)
-    return tally
+def diff_in_shards(folder: Path, scratch: Path, workers: int, number: int) -> float:
+    """Compare every shard, and then read all; return the seconds."""
+    reports, began = scratch / "shards", time.time()
+    words = ["diff", str(folder), "-p", ",".join(NAMES), "--threads", str(workers)]
+    for each in range(1, SHARDS + 1):
+        ran([*words, "--shard", f"{each}/{SHARDS}"], reports, number)
+    ran([*words, "--out", f"json={scratch}/shards.json"], reports, number)
+    return time.time() - began
 
 
-def photographs(folder: str) -> Samples:
-    """Return the images of a folder, or the bundled ones."""
-    return (Images(Path(folder)) if folder else DigitsOnPhotos()).evaluation()
+def gates(scratch: Path, name: str, options: list[str], number: int) -> Ran:
+    """Judge all files by one engine; the record is ``gate-NAME.json``."""
+    reports = Path(tempfile.mkdtemp(dir=scratch))
+    words = ["gate", str(scratch / "gate.yaml"), *options, "--no-html"]
+    found = ran(words, reports, number)
+    (record,) = reports.glob("engines/*/record.json")
+    shutil.copy(record, scratch / f"gate-{name}.json")
+    return found
+
+
+def gate_in_shards(scratch: Path, number: int) -> float:
+    """Measure every shard of the gate, and merge them; return the seconds."""
+    reports, file, began = scratch / "merged", str(scratch / "gate.yaml"), time.time()
+    parts = [str(scratch / f"part-{each}.json") for each in range(1, SHARDS + 1)]
+    for each, part in enumerate(parts, 1):
+        words = ["gate", file, "--shard", f"{each}/{SHARDS}", "--out", f"shard={part}"]
+        ran([*words, "--no-html"], scratch / f"part-{each}", number)
+    ran(["report", "merge", file, *parts], reports, number)
+    (record,) = reports.glob("engines/*/record.json")
+    shutil.copy(record, scratch / "gate-shards.json")
+    return time.time() - began
+
+
+def facts(file: Path) -> dict[str, Any]:
+    """Return a record without its `DIFFER`."""
+    content = json.loads(file.read_text())
+    return {key: value for key, value in content.items() if key not in DIFFER}
+
+
+def differences(one: Any, other: Any, place: str = "") -> list[str]:
+    """Name the values that differ, floats by more than the order of their sum explains."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        return [each for key in one for each in differences(one[key], other[key], f"{place}.{key}")]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = enumerate(zip(one, other, strict=True))
+        return [each for n, (a, b) in pairs for each in differences(a, b, f"{place}.{n}")]
+    if isinstance(one, float) and isinstance(other, float) and math.isclose(one, other):
+        return []
+    return [] if one == other else [f"{place}: {one!r} and {other!r}"]
+
+
+def check_equal(scratch: Path, prefix: str, names: Sequence[str]) -> None:
+    """End the benchmark unless all records are that of the local pool."""
+    expected = facts(scratch / f"{prefix}local.json")
+    for name in names:
+        found = facts(scratch / f"{prefix}{name}.json")
+        equal = json.dumps(found) == json.dumps(expected)
+        if not equal and (wrong := differences(expected, found)):
+            sys.exit(f"{prefix}{name}: the record is another one: {'; '.join(wrong[:5])}")
+        how = "byte-equal" if equal else "equal but for the last digits of means"
+        print(f"record of {prefix}{name}: {how}", flush=True)
 
 
 def share(samples: Samples) -> float:
@@ -149,134 +216,71 @@ def share(samples: Samples) -> float:
     return driver / worked
 
 
-def ratios(samples: Samples, name: str, workers: int, rounds: int) -> list[float]:
-    """Return an engine's speed over the local pool's, of each round."""
-    found = []
-    with EngineOption(name, workers=workers, processes=1).open() as engine:  # type: ignore[arg-type]
-        # every worker has loaded its libraries before time is taken
-        summed(samples.take(range(min(len(samples), workers * IMAGES_A_LOT))), engine)
-        for _ in range(rounds):
-            taken = []
-            for each in (LocalEngine(workers), engine):
-                began = time.perf_counter()
-                summed(samples, each)
-                taken.append(time.perf_counter() - began)
-            found.append(taken[0] / taken[1])
-            speeds = [len(samples) / seconds for seconds in taken]
-            print(f"local {speeds[0]:.0f}, {name} {speeds[1]:.0f} images/s", flush=True)
-    return found
-
-
-def resident() -> float:
-    """Return this process's memory in MB."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
-
-
-def memory(folder: str, number: int, *, decoded: bool) -> list[tuple[int, float]]:
-    """Return numbers of images and the driver's RSS in MB after them, ten times."""
-    samples = photographs(folder)
-    (part,) = lot_parts(work(), samples.take(range(min(64, len(samples)))), LocalEngine(1))
-    engine: LotEngine = LocalEngine() if decoded else RemoteEngine(Done(work().text(part)))
-    tally, found = DiffTally(work().paths), []
-    total = repeated(samples, number)
-    lots = lot_count(number)
-    for place, each in enumerate(lot_parts(work(), total, engine, changed="fail"), 1):
-        tally.join(each)
-        if place % max(1, lots // 10) == 0 or place == lots:
-            found.append((min(number, place * IMAGES_A_LOT), resident()))
-    return found
-
-
-def in_a_process(folder: str, number: int, kind: str) -> list[tuple[int, float]]:
-    """Measure memory in a process of its own, as freed memory is not always returned."""
-    command = [sys.executable, __file__, "--images", folder, "--one", str(number), kind]
-    began = time.perf_counter()
-    found = [tuple(each) for each in json.loads(subprocess.check_output(command))]
-    seconds = time.perf_counter() - began
-    print(
-        f"{number:,} {kind} images: {found[0][1]:.1f} MB after {found[0][0]:,}, {found[-1][1]:.1f} "
-        f"at the end, {max(mb for _, mb in found):.1f} at most, {seconds:.0f} s",
-        flush=True,
-    )
-    return found
-
-
-def picture(lines: Mapping[str, Sequence[tuple[int, float]]]) -> str:
-    """Draw RSS over images, whose axis is logarithmic, as SVG."""
-    points = [point for line in lines.values() for point in line]
-    first = math.floor(math.log10(min(images for images, _ in points)))
-    last = math.ceil(math.log10(max(images for images, _ in points)))
-    top = 50 * math.ceil(max(mb for _, mb in points) / 50)
-
-    def x(images: float) -> float:
-        return round(60 + 560 * (math.log10(images) - first) / max(1, last - first), 1)
-
-    def y(mb: float) -> float:
-        return round(300 - 240 * mb / top, 1)
-
-    drawn = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 400" font-family="sans-serif">',
-        "<style>text { font-size: 12px }</style>",
-        "<title>Memory of the driver over images</title>",
-        '<rect width="660" height="400" fill="#fff"/>',
-        '<text x="60" y="20">RSS of the driver, MB</text>',
-    ]
-    for mb in range(0, top + 1, 50):
-        drawn.append(f'<path d="M60 {y(mb)}H620" stroke="#ccc"/>')
-        drawn.append(f'<text x="52" y="{y(mb) + 4}" text-anchor="end">{mb}</text>')
-    for power in range(first, last + 1):
-        at = x(10**power)
-        drawn.append(f'<text x="{at}" y="318" text-anchor="middle">{10**power:,}</text>')
-    drawn.append('<text x="620" y="336" text-anchor="end">images (logarithmic)</text>')
-    for number, (name, line) in enumerate(lines.items()):
-        colour = COLOURS[number % len(COLOURS)]
-        for images, mb in line:
-            drawn.append(f'<circle cx="{x(images)}" cy="{y(mb)}" r="3" fill="{colour}"/>')
-        path = " ".join(f"{x(images)},{y(mb)}" for images, mb in line)
-        drawn.append(f'<polyline points="{path}" fill="none" stroke="{colour}"/>')
-        drawn.append(f'<text x="{60 + 145 * number}" y="40" fill="{colour}">{name}</text>')
-    for number, words in enumerate(textwrap.wrap(machine_in_words(), 95)):
-        drawn.append(f'<text x="60" y="{356 + 14 * number}">{escape(words)}</text>')
-    return "\n".join([*drawn, "</svg>", ""])
+def compared(given: argparse.Namespace, scratch: Path) -> tuple[list[Figure], dict[str, Any]]:
+    """Compare the files by all engines; return the ratios, and the lines of the picture."""
+    folder, number, names = scratch / "files", given.number, list(filter(None, given.engines))
+    many(files_in(given.images), number, folder)
+    (scratch / "gate.yaml").write_text(GATE.format(root=folder))
+    engines = {"local": ["--threads", str(given.workers)]}
+    engines |= {
+        name: ["--engine", name, "--workers", str(given.workers), "--threads", "1"]
+        for name in names
+    }
+    rates, lines = {name: list[float]() for name in engines}, {}
+    for _ in range(given.rounds):
+        for name, options in engines.items():
+            found = diffs(folder, scratch, name, options, number)
+            rates[name].append(found.rate)
+            lines[f"diff, {name}"] = found.memory
+            start, whole, mb = found.first, found.seconds, found.memory[-1][1]
+            print(f"diff, {name}: {found.rate:.0f} images/s, first lot after {start:.1f} s, "
+                  f"{whole:.1f} s in all, {mb:.0f} MB", flush=True)  # fmt: skip
+    seconds = diff_in_shards(folder, scratch, given.workers, number)
+    print(f"diff, {SHARDS} shards: {seconds:.1f} s", flush=True)
+    check_equal(scratch, "", [*names, "shards"])
+    for name, options in engines.items():
+        found = gates(scratch, name, [] if name == "local" else options[:-2], number)
+        print(f"gate, {name}: {found.seconds:.1f} s", flush=True)
+    print(f"gate, {SHARDS} shards: {gate_in_shards(scratch, number):.1f} s", flush=True)
+    check_equal(scratch, "gate-", [*names, "shards"])
+    figures = []
+    for name in names:
+        ratios = [a / b for a, b in zip(rates[name], rates["local"], strict=True)]
+        what = f"images/s of {name} / local pool, {given.workers} workers, {number:,} images"
+        figures.append(Figure(what, ratios, at_least=0.85))
+    grown = [line[-1][1] / line[len(line) // 10][1] for line in lines.values()]
+    figures.append(Figure("driver's RSS at the end / after a tenth", grown, at_most=1.05))
+    return figures, lines
 
 
 def main() -> None:
     """Print all figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--images", default="", help="default: bundled photos")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--images", action="append", default=[], help="default: bundled photos")
+    parser.add_argument("--number", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--lots", type=int, default=4)
-    parser.add_argument("--engines", default="dask,ray")
+    parser.add_argument("--engines", type=lambda text: text.split(","), default=["dask", "ray"])
     parser.add_argument("--memory", default="10000,100000,1000000")
-    parser.add_argument("--decodes", type=int, default=20_000)
     parser.add_argument("--picture", type=Path, metavar="FILE.svg")
-    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.one:
-        number, kind = given.one
-        print(json.dumps(memory(given.images, int(number), decoded=kind == "decoded")))
-        return
-    some = repeated(photographs(given.images), given.lots * IMAGES_A_LOT)
-    found = [Figure("driver's time / work on a lot", [share(some)], at_most=0.05)]
-    for name in filter(None, given.engines.split(",")):
-        speeds = ratios(some, name, given.workers, given.rounds)
-        what = f"images/s of {name} / local pool, {given.workers} workers"
-        found.append(Figure(what, speeds, at_least=0.85))
-    numbers = [int(each) for each in given.memory.split(",") if each]
-    lines = {f"{each:,} made": in_a_process(given.images, each, "made") for each in numbers}
+    began = time.perf_counter()
+    print(machine_in_words(), flush=True)
+    with tempfile.TemporaryDirectory(prefix="alignkit-engines-") as scratch:
+        found, lines = compared(given, Path(scratch))
+        files = Path(scratch) / "files"
+        found.insert(0, Figure("driver's time / work on a lot", [share(Images(files).evaluation())],
+                               at_most=0.05))  # fmt: skip
+        numbers = [int(each) for each in given.memory.split(",") if each]
+        ends = {each: made(files, each) for each in numbers}
+    lines |= {f"{each:,} made": line for each, line in ends.items()}
     if len(numbers) > 1:
-        ends = [lines[f"{each:,} made"][-1][1] for each in (numbers[-1], numbers[0])]
-        what = f"driver's RSS after {numbers[-1]:,} / {numbers[0]:,} made images"
-        found.append(Figure(what, [ends[0] / ends[1]], at_most=1.05))
-    if given.decodes:
-        line = in_a_process(given.images, given.decodes, "decoded")
-        lines[f"{given.decodes:,} decoded"] = line
-        what = f"driver's RSS after {given.decodes:,} / {line[0][0]:,} decoded images"
-        found.append(Figure(what, [line[-1][1] / line[0][1]], at_most=1.05))
-    if given.picture and lines:
+        first, *_, last = numbers
+        what = f"driver's RSS after {last:,} / {first:,} made images"
+        found.append(Figure(what, [ends[last][-1][1] / ends[first][-1][1]], at_most=1.05))
+    if given.picture:
         given.picture.write_text(picture(lines), encoding="utf-8")
+    print(f"{time.perf_counter() - began:.0f} s in all")
     show(found)
 
 

@@ -1,0 +1,184 @@
+"""The driver's memory over images: of made lots, measured here, and of real ones, as a picture.
+
+    python benchmarks/engine_memory.py FOLDER NUMBER
+
+prints, as JSON, the driver's RSS in MB after so many images of made lots, ten times. The part of a
+made lot is that of real images of the folder, and its work takes no time. The ids and places that a
+list of files holds are not in it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Hashable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, overload
+
+from figures import machine_in_words
+
+from alignkit.datasets.unlabelled_images import Images
+from alignkit.experiment.yaml_argument import named_paths
+from alignkit.isolation import Limits
+from alignkit.lots import IMAGES_A_LOT, Lot, LotWork, lot_count, lot_parts
+from alignkit.lots.local import LocalEngine
+from alignkit.lots.remote import LostLot, RemoteEngine
+from alignkit.samples import Samples
+from alignkit.studies.diff.diff_images import DiffImages
+from alignkit.studies.diff.diff_lots import DiffLots
+from alignkit.studies.diff.diff_tally import DiffTally
+
+NAMES = ("opencv-train", "pillow-train")
+PATHS = named_paths(list(NAMES), size=224)
+COLOURS = ("#1b6ca8", "#a8501b", "#3b7a2a", "#7a2a6b", "#555", "#b8860b")
+
+
+def work() -> DiffLots:
+    """Return the work of ``alignkit diff`` with its default options."""
+    return DiffLots(DiffImages(tuple(each.preprocess for each in PATHS)), Limits(lossy=True))
+
+
+class Repeated(Sequence[str]):
+    """Ids that take no memory."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __len__(self) -> int:
+        return self.number
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        assert isinstance(index, int)
+        return f"folder/image-{index:012}.jpg"
+
+
+class Again:
+    """The images of a folder, again and again."""
+
+    def __init__(self, samples: Samples, rows: Sequence[int]) -> None:
+        self.samples, self.rows = samples, rows
+
+    def __call__(self, index: int, /) -> bytes:
+        return self.samples.read(self.rows[index] % len(self.samples))
+
+    def only(self, indices: Sequence[int], /) -> Again:
+        return Again(self.samples, [self.rows[each] for each in indices])
+
+
+def repeated(samples: Samples, number: int) -> Samples:
+    """Return so many images, of which many are the same."""
+    reads = Again(samples, range(number))
+    return Samples(Repeated(number), (), (), reads, f"{number}")  # type: ignore[arg-type]
+
+
+class Done:
+    """A cluster whose lots are done at once, all with the same part."""
+
+    name = "made"
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.handles: list[Hashable] = []
+
+    def workers(self) -> int:
+        return 8
+
+    def submit(self, work: LotWork[Any], lot: Lot, processes: int) -> Hashable:
+        pickle.dumps((work, lot, processes))  # as it would be sent
+        self.handles.append(handle := object())
+        return handle
+
+    def cancel(self) -> None:
+        self.handles.clear()
+
+    def wait(self, seconds: float) -> Sequence[tuple[Hashable, str | LostLot]]:  # noqa: ARG002
+        return [(self.handles.pop(), self.text)]
+
+
+def resident(process: int | str = "self") -> float:
+    """Return a process's memory in MB; 0 once it has ended."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    found = [int(line.split()[1]) for line in lines if line.startswith("VmRSS")]
+    return found[0] / 1024 if found else 0.0
+
+
+def memory(folder: str, number: int) -> list[tuple[int, float]]:
+    """Return numbers of made images and the driver's RSS in MB after them, ten times."""
+    samples = Images(Path(folder)).evaluation()
+    (part,) = lot_parts(work(), samples.take(range(min(64, len(samples)))), LocalEngine(1))
+    engine = RemoteEngine(Done(work().text(part)))
+    tally, found, lots = DiffTally(work().paths), [], lot_count(number)
+    parts = lot_parts(work(), repeated(samples, number), engine, changed="fail")
+    for place, each in enumerate(parts, 1):
+        tally.join(each)
+        if place % max(1, lots // 10) == 0 or place == lots:
+            found.append((min(number, place * IMAGES_A_LOT), resident()))
+    return found
+
+
+def made(folder: Path, number: int) -> list[tuple[int, float]]:
+    """Measure `memory` in a process of its own, as freed memory is not always returned."""
+    command = [sys.executable, __file__, str(folder), str(number)]
+    began = time.perf_counter()
+    found = [tuple(each) for each in json.loads(subprocess.check_output(command))]
+    seconds = time.perf_counter() - began
+    most = max(mb for _, mb in found)
+    print(f"{number:,} made images: {found[-1][1]:.1f} MB at the end, {most:.1f} at most, "
+          f"{seconds:.0f} s", flush=True)  # fmt: skip
+    return found
+
+
+def picture(lines: Mapping[str, Sequence[tuple[int, float]]]) -> str:
+    """Draw RSS over images, whose axis is logarithmic, as SVG."""
+    points = [point for line in lines.values() for point in line]
+    first = math.floor(math.log10(min(images for images, _ in points)))
+    last = math.ceil(math.log10(max(images for images, _ in points)))
+    top = 50 * math.ceil(max(mb for _, mb in points) / 50)
+
+    def x(images: float) -> float:
+        return round(60 + 560 * (math.log10(images) - first) / max(1, last - first), 1)
+
+    def y(mb: float) -> float:
+        return round(300 - 240 * mb / top, 1)
+
+    drawn = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 400" font-family="sans-serif">',
+        "<style>text { font-size: 12px }</style>",
+        "<title>Memory of the driver over images</title>",
+        '<rect width="660" height="400" fill="#fff"/>',
+        '<text x="60" y="20">RSS of the driver, MB</text>',
+    ]
+    for mb in range(0, top + 1, 50):
+        drawn.append(f'<path d="M60 {y(mb)}H620" stroke="#ccc"/>')
+        drawn.append(f'<text x="52" y="{y(mb) + 4}" text-anchor="end">{mb}</text>')
+    for power in range(first, last + 1):
+        at = x(10**power)
+        drawn.append(f'<text x="{at}" y="318" text-anchor="middle">{10**power:,}</text>')
+    drawn.append('<text x="620" y="336" text-anchor="end">images (logarithmic)</text>')
+    for number, (name, line) in enumerate(lines.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        for images, mb in line:
+            drawn.append(f'<circle cx="{x(images)}" cy="{y(mb)}" r="3" fill="{colour}"/>')
+        path = " ".join(f"{x(images)},{y(mb)}" for images, mb in line)
+        drawn.append(f'<polyline points="{path}" fill="none" stroke="{colour}"/>')
+        drawn.append(f'<text x="{60 + 95 * number}" y="40" fill="{colour}">{name}</text>')
+    for number, words in enumerate(textwrap.wrap(machine_in_words(), 95)):
+        drawn.append(f'<text x="60" y="{356 + 14 * number}">{escape(words)}</text>')
+    return "\n".join([*drawn, "</svg>", ""])
+
+
+if __name__ == "__main__":
+    print(json.dumps(memory(sys.argv[1], int(sys.argv[2]))))
