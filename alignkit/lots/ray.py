@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Sequence
@@ -17,12 +18,16 @@ from alignkit.extras import require_libraries
 from alignkit.lots import Lot, LotWork
 from alignkit.lots.remote import MOST_LOST, SILENT, LostLot, makers_of, worked
 
+logger = logging.getLogger(__name__)
+
 _OBJECTS = 128 << 20
 """Bytes of Ray's object store, which holds no image."""
 _AHEAD = 2
 """Lots that lie with a worker: the one it works on, and one so that it need not wait."""
 _TICK = 1.0
 """Seconds between two looks at the workers."""
+_HEAD_SILENT = 30.0
+"""Seconds without an answer after which the head is gone; Ray ends this process after 60."""
 _SIGN = 5.0
 """Seconds between two signs of life."""
 
@@ -71,13 +76,34 @@ class RayCluster:
         self._worker = ray.remote(**once, concurrency_groups={"signs": 1})(Worker)
         self._actors: list[_Actor] = []
         self._waiting: deque[_Call] = deque()
-        self._looked = time.monotonic()
+        self._looked = self._answered = time.monotonic()
+        self._cpus = 0
+        self._asking = threading.Thread(target=self._ask_head, daemon=True)
+        self._asking.start()
         self._stillborn = 0
         """Workers in a row that ended as they started."""
 
     def workers(self) -> int:
         """See `Cluster.workers`."""
-        return int(self._ray.cluster_resources().get("CPU", 0))
+        if time.monotonic() - self._answered > _HEAD_SILENT:
+            time.sleep(2 * _TICK)  # it answers at once if this process itself stood still
+        if time.monotonic() - self._answered > _HEAD_SILENT:
+            raise EngineError(
+                f"ray: the head does not answer for {_HEAD_SILENT:g} s; run the same command "
+                "again: with --reports it goes on where it stopped"
+            )
+        return self._cpus
+
+    def _ask_head(self) -> None:
+        """Ask for the CPUs again and again: without a head, the call waits for minutes."""
+        while self._ray.is_initialized():
+            try:
+                self._cpus = int(self._ray.cluster_resources().get("CPU", 0))
+            except Exception:  # noqa: BLE001 - `workers` says that there is no answer
+                logger.debug("the head of Ray does not answer", exc_info=True)
+            else:
+                self._answered = time.monotonic()
+            time.sleep(_TICK)
 
     def submit(self, work: LotWork[Any], lot: Lot, processes: int) -> Hashable:
         """See `Cluster.submit`."""

@@ -14,7 +14,15 @@ import pytest
 from alignkit.lots import IMAGES_A_LOT
 from tests.photos import encoded, photo
 
-TIMES = int(os.environ.get("ALIGNKIT_TEST_KILLS", "10"))
+TIMES = int(os.environ.get("ALIGNKIT_TEST_KILLS", "2"))
+ENGINES = {
+    "local": [],
+    "dask": ["--engine", "dask", "--workers", "2"],
+    "ray": ["--engine", "ray", "--workers", "2"],
+}
+LIBRARIES = {"local": "numpy", "dask": "distributed", "ray": "ray"}
+WORKERS = {"local": b"alignkit.isolation.zygote", "dask": b"spawn_main", "ray": b"ray::Worker"}
+"""What the command lines of workers hold; without an engine, they are forked by a zygote."""
 
 
 def children(of: int) -> list[int]:
@@ -30,11 +38,16 @@ def children(of: int) -> list[int]:
     return found
 
 
-def is_worker(pid: int) -> bool:
-    try:
-        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except FileNotFoundError:
-        return False
+def workers(driver: int, engine: str) -> list[int]:
+    found = []
+    for pid in children(driver):
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        found += [pid] * (WORKERS[engine] in line)
+    # the first is the zygote, which is not killed: it is no worker, and its end is that of all
+    return found[1:] if engine == "local" else found
 
 
 def facts(file: Path) -> dict:
@@ -49,8 +62,9 @@ def facts(file: Path) -> dict:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
-def test_a_killed_driver_and_killed_workers_change_no_number(tmp_path):
-    pytest.importorskip("distributed")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_killed_driver_and_killed_workers_change_no_number(engine, tmp_path):
+    pytest.importorskip(LIBRARIES[engine])
     folder = tmp_path / "images"
     folder.mkdir()
     for place in range(5 * IMAGES_A_LOT + 100):
@@ -61,20 +75,25 @@ def test_a_killed_driver_and_killed_workers_change_no_number(tmp_path):
     expected = tmp_path / "expected.json"
     subprocess.run([*command, "--out", f"json={expected}"], check=True, stdout=subprocess.DEVNULL)
     draw = random.Random(22)
+    killed = {"drivers": 0, "workers": 0}
     for time_of in range(TIMES):
         reports, out = tmp_path / f"reports-{time_of}", tmp_path / f"{time_of}.json"
-        again = [*command, "--engine", "dask", "--workers", "2", "--reports", str(reports),
-                 "--out", f"json={out}"]  # fmt: skip
+        again = [*command, *ENGINES[engine], "--reports", str(reports), "--out", f"json={out}"]
         driver = subprocess.Popen(again, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not any(map(is_worker, children(driver.pid))):
-            time.sleep(0.1)
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and not workers(driver.pid, engine):
+            time.sleep(0.02)
+        patience = 0.5 if engine == "local" else 3
         for _ in range(2):
-            time.sleep(draw.uniform(0, 4))
-            for victim in [each for each in children(driver.pid) if is_worker(each)][:1]:
+            time.sleep(draw.uniform(0, patience))
+            for victim in workers(driver.pid, engine)[:1]:
                 os.kill(victim, signal.SIGKILL)
-        time.sleep(draw.uniform(0, 4))
+                killed["workers"] += 1
+        time.sleep(draw.uniform(0, patience))
+        killed["drivers"] += driver.poll() is None
         driver.kill()
         driver.wait()
         subprocess.run(again, check=True, stdout=subprocess.DEVNULL, timeout=600)
         assert facts(out) == facts(expected)
+    print(f"{engine}: {TIMES} commands, killed {killed}")
+    assert killed["workers"]
