@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -12,7 +12,7 @@ from alignkit.errors import ConfigError
 from alignkit.extras import require_libraries
 from alignkit.lots import DoneLot, ImagesDone, Lot, LotEngine, LotWork
 from alignkit.lots.local import LocalEngine
-from alignkit.lots.remote import RemoteEngine
+from alignkit.lots.remote import Cluster, RemoteEngine
 from alignkit.torch_settings import usable_cpus
 
 EngineName = Literal["local", "dask", "ray"]
@@ -66,13 +66,15 @@ class EngineOption:
         if self.name == "dask":
             from alignkit.lots.dask import open_dask
 
-            with open_dask(self.address, workers) as dask:
-                yield RemoteEngine(dask, processes)
+            opened: AbstractContextManager[Cluster] = open_dask(self.address, workers)
         else:
             from alignkit.lots.ray import open_ray
 
-            with open_ray(self.address, workers) as ray:
-                yield RemoteEngine(ray, processes)
+            opened = open_ray(self.address, workers)
+        with opened as cluster:
+            engine = RemoteEngine(cluster, processes)
+            yield engine
+        engine.tell_lost()
 
     @contextmanager
     def when_used(self) -> Iterator[LotEngine | None]:

@@ -164,6 +164,15 @@ class RemoteEngine:
                     "the same command again: with --reports it goes on where it stopped"
                 )
 
+    def tell_lost(self) -> None:
+        """Warn of the lots that were tried again, once, if there were any."""
+        if self.lost:
+            times = "1 lot was" if self.lost == 1 else f"{self.lost} lots were"
+            logger.warning(
+                "%s: %s tried again, as a worker ended; no number depends on it",
+                self.cluster.name, times,
+            )  # fmt: skip
+
     def _lost(self, lot: Lot, tries: int, outcome: LostLot) -> None:
         self.lost += 1
         if tries >= MOST_LOST:

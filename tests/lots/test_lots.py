@@ -236,6 +236,8 @@ def test_lots_that_are_done_out_of_order_or_lost_give_the_same_parts(expected, c
     assert texts(engine) == expected
     assert engine.lost == 2
     assert "lot 3 (images 33 to 40) (it was killed); it is tried again, 2 of 3" in caplog.text
+    engine.tell_lost()
+    assert "threads: 2 lots were tried again, as a worker ended" in caplog.text
 
 
 def test_few_lots_are_under_way(monkeypatch, expected):
