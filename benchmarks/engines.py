@@ -38,7 +38,7 @@ from figures import Figure, machine_in_words, show
 
 from alignkit.datasets.digits_on_photos import DigitsOnPhotos
 from alignkit.datasets.unlabelled_images import Images
-from alignkit.lots import IMAGES_A_LOT, lot_count, lot_of
+from alignkit.lots import IMAGES_A_LOT, lot_of
 from alignkit.lots.kept_lots import KeptLots
 from alignkit.lots.local import LocalEngine
 from alignkit.samples import Samples
@@ -101,18 +101,18 @@ def ran(words: Sequence[str], reports: Path, number: int) -> Ran:
     lots, memory = reports / ".cache" / "lots", dict[int, float]()
     before = {each.parent.name for each in lots.glob("[!.]*/key.json")}
     command = [sys.executable, "-m", "alignkit", *words, "--reports", str(reports)]
-    began, said = time.time(), tempfile.TemporaryFile()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
-    while process.poll() is None:
-        stored = sum(1 for _ in lots.glob("[!.]*"))
-        if 0 < stored < lot_count(number):
-            done = stored * IMAGES_A_LOT
-            memory[done] = max(memory.get(done, 0.0), resident(process.pid))
-        time.sleep(0.1)
-    seconds = time.time() - began
-    if process.returncode not in (0, 1):  # 1: a gate found drift
-        said.seek(0)
-        sys.exit(f"{' '.join(words)} ended with {process.returncode}: {said.read().decode()}")
+    began = time.time()
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
+        while process.poll() is None:
+            done = sum(1 for _ in lots.glob("[!.]*")) * IMAGES_A_LOT
+            if 0 < done < number:
+                memory[done] = max(memory.get(done, 0.0), resident(process.pid))
+            time.sleep(0.1)
+        seconds = time.time() - began
+        if process.returncode not in (0, 1):  # 1: a gate found drift
+            said.seek(0)
+            sys.exit(f"{' '.join(words)} ended with {process.returncode}: {said.read().decode()}")
     files = (each for each in lots.glob("[!.]*/key.json") if each.parent.name not in before)
     stored_at = sorted(each.stat().st_mtime for each in files)
     if len(stored_at) < 2:
@@ -128,9 +128,6 @@ def diffs(folder: Path, scratch: Path, name: str, options: list[str], number: in
     out = f"json={scratch / name}.json"
     words = ["diff", str(folder), "-p", ",".join(NAMES), *options, "--out", out]
     return ran(words, Path(tempfile.mkdtemp(dir=scratch)), number)
-
-    def cancel(self) -> None:
-        self.handles.clear()
 
 
 def diff_in_shards(folder: Path, scratch: Path, workers: int, number: int) -> float:

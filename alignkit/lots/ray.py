@@ -99,7 +99,7 @@ class RayCluster:
         while self._ray.is_initialized():
             try:
                 self._cpus = int(self._ray.cluster_resources().get("CPU", 0))
-            except Exception:  # noqa: BLE001 - `workers` says that there is no answer
+            except Exception:
                 logger.debug("the head of Ray does not answer", exc_info=True)
             else:
                 self._answered = time.monotonic()
