@@ -30,13 +30,16 @@ class DaskCluster:
 
     def workers(self) -> int:
         """See `Cluster.workers`."""
+        gone = EngineError(
+            "dask: the scheduler is gone; run the same command again: with --reports it goes on "
+            "where it stopped"
+        )
         if self._client.status not in ("running", "connecting"):
-            raise EngineError(
-                "dask: the scheduler is gone; run the same command again: with --reports it goes "
-                "on where it stopped"
-            )
-        # a scheduler that does not answer raises below
-        return sum(self._client.nthreads().values())
+            raise gone
+        try:
+            return sum(self._client.nthreads(callback_timeout=SILENT).values())
+        except (OSError, TimeoutError):
+            raise gone from None
 
     def submit(self, work: LotWork[Any], lot: Lot, processes: int) -> Hashable:
         """See `Cluster.submit`."""
