@@ -77,7 +77,7 @@ class RayCluster:
         self._actors: list[_Actor] = []
         self._waiting: deque[_Call] = deque()
         self._looked = self._answered = time.monotonic()
-        self._cpus = 0
+        self._cpus = int(ray.cluster_resources().get("CPU", 0))
         self._asking = threading.Thread(target=self._ask_head, daemon=True)
         self._asking.start()
         self._stillborn = 0
@@ -124,8 +124,11 @@ class RayCluster:
             lots = [each.reference for actor in self._actors for each in actor.calls]
             starting = [each.sign for each in self._actors if not each.ready]
             signs = [each.sign for each in self._actors if each.ready and each.sign]
-            self._ray.wait([*lots, *starting], num_returns=1, timeout=_TICK)
-            every = [*lots, *starting, *signs]
+            if expected := [*lots, *starting]:
+                self._ray.wait(expected, num_returns=1, timeout=_TICK)
+            else:
+                time.sleep(_TICK)  # the cluster has no CPU now
+            every = [*expected, *signs]
             returned, _ = self._ray.wait(every, num_returns=len(every), timeout=0)
             now = time.monotonic()
             # of a longer pause, this process itself may have stood still
