@@ -7,7 +7,7 @@ where the prediction changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from alignkit.arrays import FloatArray, Labels, Logits
 from alignkit.compare.predictions import Predictions, class_name
 from alignkit.record import MarginDrift, MovedImage
 
+_ROWS = 4096
 MOST_MOVED = 20
 """Images that are kept of a comparison."""
 _QUANTILES = (0.5, 0.99)
@@ -30,15 +31,20 @@ def margins_of(logits: Logits, predicted: Labels) -> FloatArray:
     NaN where a logit is not finite, or there is no other output.
     """
     n, outputs = logits.shape
-    if outputs < 2:
-        return np.full(n, np.nan)
-    others = logits.astype(np.float64)
-    unknown = ~np.isfinite(others).all(axis=1)
-    rows = np.arange(n)
-    own = others[rows, predicted].copy()
-    others[rows, predicted] = -np.inf
-    margins: FloatArray = own - np.where(unknown, np.nan, others.max(axis=1))
+    margins = np.full(n, np.nan)
+    for part in _parts(n) if outputs > 1 else ():
+        others = logits[part].astype(np.float64)
+        unknown = ~np.isfinite(others).all(axis=1)
+        rows = np.arange(len(others))
+        own = others[rows, predicted[part]].copy()
+        others[rows, predicted[part]] = -np.inf
+        margins[part] = own - np.where(unknown, np.nan, others.max(axis=1))
     return margins
+
+
+def _parts(images: int) -> Iterator[slice]:
+    """Cut images into few at a time: a copy of all logits in float64 would take gigabytes."""
+    return (slice(start, start + _ROWS) for start in range(0, images, _ROWS))
 
 
 def margins_lost(pair: tuple[Predictions, Predictions]) -> tuple[FloatArray, FloatArray]:
@@ -93,12 +99,15 @@ def changes(pair: tuple[Predictions, Predictions]) -> list[RankedChange]:
     """List the images of one pair of answers that moved most, the worst first."""
     a, b = pair
     margins, lost = margins_lost(pair)
-    with np.errstate(invalid="ignore"):  # infinite on both sides
-        apart = np.abs(b.logits.astype(np.float64) - a.logits).max(axis=1)
     changed = a.predicted != b.predicted
-    # not ``apart``, which infinite logits leave unknown on equal rows too
-    same = (a.logits == b.logits) | (np.isnan(a.logits) & np.isnan(b.logits))
-    moved = changed | ~same.all(axis=1)
+    apart, moved = np.empty(len(a)), changed.copy()
+    for part in _parts(len(a)):
+        left, right = a.logits[part], b.logits[part]
+        with np.errstate(invalid="ignore"):  # infinite on both sides
+            apart[part] = np.abs(right.astype(np.float64) - left).max(axis=1)
+        # not ``apart``, which infinite logits leave unknown on equal rows too
+        same = (left == right) | (np.isnan(left) & np.isnan(right))
+        moved[part] |= ~same.all(axis=1)
     # an unknown share is none to sort by
     share = np.where(np.isfinite(lost), lost, 0.0)
     order = np.lexsort((-share, ~changed))

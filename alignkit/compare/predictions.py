@@ -173,6 +173,8 @@ class Predictions(LinearAnswers):
     @classmethod
     def distance(cls, pairs: Sequence[tuple[Predictions, Predictions]]) -> LogitDistance:
         """Compare the logits of all pairs; see `alignkit.compare.logit_sums.logit_distance`."""
+        if len(pairs) == 1:  # no copies: they are the largest arrays of a run
+            return logit_distance(pairs[0][0].logits, pairs[0][1].logits)
         both = (np.concatenate([pair[side].logits for pair in pairs]) for side in (0, 1))
         return logit_distance(*both)
 
