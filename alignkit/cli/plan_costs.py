@@ -61,7 +61,7 @@ def divided_by(found: EngineForecast) -> list[str]:
     workers = f"{found.workers} workers with a CPU each"
     parts = f"preparation and comparisons {duration(found.shared)} on {workers}"
     if found.rest:
-        parts += f", the rest here {duration(found.rest)}"
+        parts += f", the rest as here {duration(found.rest)}"
     total = "more than " + duration(found.shared)
     if found.seconds is not None:
         total = f"about {duration(found.seconds)}"

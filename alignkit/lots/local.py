@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,17 @@ class LocalEngine:
             images_a_task=work.images_a_task,
             keep=self.keep,
         )
+        # closed here and now, also by an error of `add`: later its workers may be others
+        with closing(results):
+            yield from self._parts(work, results, begun, advance)
+
+    def _parts(
+        self,
+        work: LotWork[Any],
+        results: Iterator[Any],
+        begun: deque[Lot],
+        advance: ImagesDone,
+    ) -> Iterator[DoneLot]:
         for first in results:
             lot = begun.popleft()
             part, held, groups = work.empty(lot), [first], deque(work.groups(lot))

@@ -24,7 +24,7 @@ class EngineForecast:
     shared: float | None
     """Seconds of the work that is divided; ``None`` if its pace is not known."""
     rest: float | None
-    """Seconds of the other work, on this machine; ``None`` if its pace is not known."""
+    """Seconds of the other work, as on this machine; ``None`` if its pace is not known."""
     core_seconds: float | None
     """Of the workers while they have lots, and of this machine's CPUs for the rest."""
     more_bytes: int | None

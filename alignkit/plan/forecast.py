@@ -29,7 +29,9 @@ KINDS = {
 
 
 DIVIDED: tuple[WorkKind, ...] = ("prepared", "comparisons")
-"""Kinds of work that the workers of an engine share by lots."""
+"""Kinds of work that the workers of an engine share by lots at the pace of processes here.
+
+They predict cells too, whose sessions have threads: no pace of one CPU is known for these."""
 
 
 @dataclass(frozen=True, slots=True)

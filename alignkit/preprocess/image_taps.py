@@ -7,7 +7,7 @@ Every command decodes through here, except that latencies, `alignkit data` and t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, cast
@@ -58,7 +58,7 @@ def run_isolated(
     limits: Limits | None = None,
     images_a_task: int = IMAGES_A_TASK,
     keep: bool = False,
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """Yield the results of ``work`` on a few images at a time, in the order of the images.
 
     ``processes`` are by default the CPUs this process may use; results do not depend on them.
