@@ -118,7 +118,9 @@ def resident(process: int | str = "self") -> float:
 def memory(folder: str, number: int) -> list[tuple[int, float]]:
     """Return numbers of made images and the driver's RSS in MB after them, ten times."""
     samples = Images(Path(folder)).evaluation()
-    (part,) = lot_parts(work(), samples.take(range(min(64, len(samples)))), LocalEngine(1))
+    # a few: they are sent with every made lot
+    samples = samples.take(range(min(64, len(samples))))
+    (part,) = lot_parts(work(), samples, LocalEngine(1))
     engine = RemoteEngine(Done(work().text(part)))
     tally, found, lots = DiffTally(work().paths), [], lot_count(number)
     parts = lot_parts(work(), repeated(samples, number), engine, changed="fail")
