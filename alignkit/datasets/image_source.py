@@ -6,7 +6,7 @@ import fnmatch
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -20,6 +20,7 @@ from alignkit.datasets.byte_store import (
     url_of,
 )
 from alignkit.datasets.image_files import image_files
+from alignkit.datasets.regular_file import escaped_name
 from alignkit.datasets.stored_objects import stored_objects
 from alignkit.datasets.stored_places import (
     THREADS,
@@ -31,9 +32,11 @@ from alignkit.datasets.stored_places import (
 )
 from alignkit.datasets.tar_shards import tar_shards
 from alignkit.datasets.url_store import Storage
-from alignkit.errors import ConfigError, DataError, NothingCompared
+from alignkit.errors import ConfigError, DataError, NothingCompared, UnreadableImage
 
 ARCHIVES = (".tar", ".parquet", ".arrow")
+_SPLITS, _STATE = "dataset_dict.json", "state.json"
+"""Files that `datasets` writes beside Arrow files."""
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 _MOST_SHARDS = 1_000_000
 
@@ -91,9 +94,8 @@ def _opened(root: Path, options: str) -> OpenedSource | None:
 
 def _below_url(store: ByteStore) -> OpenedSource:
     listing = store.listing()
-    archives = {name: file for name, file in listing.items() if name.endswith(ARCHIVES)}
-    if archives and not stored_images(listing):
-        return _archives(store, archives, store.name)
+    if not stored_images(listing) and (archives := _archive_names(store, listing)):
+        return _archives(store, {name: listing[name] for name in archives}, store.name)
     return _source(stored_objects(store, listing), store.name)
 
 
@@ -112,12 +114,37 @@ def _in_folder(folder: Path) -> OpenedSource | None:
         files = sorted(os.listdir(folder))  # noqa: PTH208 - a Path for each would cost more
     except OSError as error:
         raise DataError(f"cannot list {folder}: {error.strerror}") from error
-    if "dataset_dict.json" in files:
-        raise DataError(f"{folder} holds splits of Hugging Face datasets; name the folder of one")
-    archives = [name for name in files if name.endswith(ARCHIVES) and not name.startswith(".")]
+    archives = _archive_names(store, files)
     if not archives or image_files(folder):
         return None
     return _archives(store, {name: store.status(name) for name in archives}, store.name)
+
+
+def _archive_names(store: ByteStore, files: Collection[str]) -> list[str]:
+    """Name the archives among files; of a data set that was saved to disk, those of its state.
+
+    Other Arrow files there hold the same images: `datasets` keeps what ``map`` returns beside them.
+    """
+    if _SPLITS in files:
+        raise DataError(
+            f"{store.name} holds splits of Hugging Face datasets; name the folder of one"
+        )
+    archives = [name for name in files if name.endswith(ARCHIVES) and not name.startswith(".")]
+    if _STATE not in files or not any(name.endswith(".arrow") for name in archives):
+        return archives
+    try:
+        state = json.loads(store.read(_STATE))
+        named = [str(each["filename"]) for each in state["_data_files"]]
+    except (ValueError, KeyError, TypeError, UnreadableImage) as error:
+        raise DataError(
+            f"{store.name}/{_STATE} names no files ({error}); save the data set again"
+        ) from None
+    if absent := [name for name in named if name not in archives]:
+        raise DataError(
+            f"{store.name}/{_STATE} names {escaped_name(absent[0])}, which is not there; copy the "
+            "folder again"
+        )
+    return named
 
 
 def _archives(store: ByteStore, files: Mapping[str, StoredFile], place: str) -> OpenedSource:

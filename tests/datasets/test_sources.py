@@ -295,6 +295,31 @@ def test_an_arrow_file_that_is_cut_off_or_damaged_is_refused(tmp_path):
         Images(tmp_path).evaluation()
 
 
+def test_of_a_saved_data_set_only_the_files_of_its_state_are_read(folder, tmp_path):
+    import fsspec
+
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    state = saved / "state.json"
+    data = write_parquet(saved / "data-00000-of-00001.arrow", IMAGES)
+    # `datasets` leaves there what map and filter returned
+    write_parquet(saved / "cache-0123456789abcdef.arrow", IMAGES)
+    state.write_text(json.dumps({"_data_files": [{"filename": data.name}]}))
+    same(saved, folder)
+    memory, url = fsspec.filesystem("memory"), f"memory://{tmp_path.name}"
+    memory.put(os.fspath(saved), f"/{tmp_path.name}", recursive=True)
+    same(url, folder)
+    memory.pipe(f"/{tmp_path.name}/dataset_dict.json", b"{}")
+    with pytest.raises(DataError, match=r"holds splits .*name the folder of one"):
+        Images(Path(url)).evaluation()
+    data.rename(saved / "moved.arrow")
+    with pytest.raises(DataError, match=r"state.json names data-00000-of-00001.arrow, which is no"):
+        Images(saved).evaluation()
+    state.write_text("{}")
+    with pytest.raises(DataError, match=r"state.json names no files .*; save the data set again"):
+        Images(saved).evaluation()
+
+
 @pytest.mark.slow
 def test_the_library_s_own_folder_is_read(folder, tmp_path):
     datasets = pytest.importorskip("datasets", reason="datasets is not installed")
