@@ -51,17 +51,6 @@ BLOCK_BYTES = 32 << 20  # float32 weights multiplied at a time
 KEPT_BYTES = 112 << 20  # weights kept for the next comparison; more are drawn again
 
 
-def resampled_counts(
-    members: sparse.csr_matrix, *, resamples: int = RESAMPLES, seed: int = 0
-) -> FloatArray:
-    """Count, (groups, resamples), the members (groups, n) that each resample drew.
-
-    Float32 counts exactly up to 2²⁴ images.
-    """
-    blocks = [members @ weights for weights in resample_weights(members.shape[1], resamples, seed)]
-    return np.concatenate(blocks, axis=1).astype(np.float64)
-
-
 def indicators(group: Labels, groups: int, weights: npt.NDArray[np.bool_]) -> sparse.csr_matrix:
     """Mark, (groups, n), the group (n,) of each image where ``weights`` is true.
 
