@@ -86,7 +86,7 @@ class ParquetImages:
 
 
 def parquet_images(store: ByteStore, found: Mapping[str, StoredFile]) -> ParquetImages:
-    """Find the images of Parquet files, which have the same columns.
+    """Find the images of Parquet files; raise `DataError` if their columns or classes differ.
 
     Names are the paths of the images if each has one of its own, else the file and the row.
     """
@@ -101,7 +101,13 @@ def parquet_images(store: ByteStore, found: Mapping[str, StoredFile]) -> Parquet
         schema = opened.schema_arrow
         leaf, path = _image_column(f"{store.name}/{file}", schema)
         label = next((each for each in LABEL_COLUMNS if each in schema.names), None)
-        column, classes = leaf, _class_names(schema, label)
+        names = _class_names(schema, label)
+        if number and (leaf, names) != (column, classes):
+            raise DataError(
+                f"{store.name}: {files[0]} and {file} differ in the column of images or in the "
+                "names of classes; write them alike, or name one alone"
+            )
+        column, classes = leaf, names
         row = 0
         for group in range(opened.num_row_groups):
             wanted = [each for each in (path, label) if each]

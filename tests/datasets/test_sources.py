@@ -295,6 +295,21 @@ def test_an_arrow_file_that_is_cut_off_or_damaged_is_refused(tmp_path):
         Images(tmp_path).evaluation()
 
 
+@pytest.mark.parametrize("other", ["column", "classes"])
+def test_parquet_files_with_other_columns_or_classes_are_refused(tmp_path, other):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    numbers = dict.fromkeys(IMAGES, 0)
+    write_parquet(tmp_path / "0.parquet", IMAGES, numbers, ("cat", "dog"))
+    if other == "column":
+        pq.write_table(pa.table({"img": [b"x"], "label": [0]}), tmp_path / "1.parquet")
+    else:
+        write_parquet(tmp_path / "1.parquet", IMAGES, numbers, ("cow", "hen"))
+    with pytest.raises(DataError, match=r"0.parquet and 1.parquet differ in .*write them alike"):
+        Folder(tmp_path).undivided().evaluation()
+
+
 def test_of_a_saved_data_set_only_the_files_of_its_state_are_read(folder, tmp_path):
     import fsspec
 
