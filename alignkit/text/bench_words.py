@@ -179,8 +179,9 @@ def loads_by_clients(options: Sequence[ServingOption]) -> dict[int, TimedLoads]:
 
 
 def unknown_drift(options: Sequence[ServedOption]) -> list[str]:
-    """Return each reason why a drift is not known, once."""
-    return list(dict.fromkeys(each.drift_reason for each in options if each.drift_reason))
+    """Return each reason why a drift is not known, once; a skipped option has a reason itself."""
+    asked = (each for each in options if each.state != "skipped")
+    return list(dict.fromkeys(each.drift_reason for each in asked if each.drift_reason))
 
 
 def listed_rounds(loads: TimedLoads) -> str:
