@@ -101,13 +101,17 @@ def predict(
     from alignkit.predict.kept_session import TravellingSession
     from alignkit.predict.rank_sessions import CellImages, shared_records, shares
 
+    shared = shares(rank, evaluation.runtime)
+    if shared or evaluation.runtime.backend.own_path or evaluation.live:
+        engine = None  # its workers take no part, so that the time is that of this machine
+
     def fill(folder: Path) -> None:
         inputs = _inputs(evaluation, checkpoint, prepared, samples)
         decoder = AnswerDecoder.of(evaluation.task, checkpoint, samples.classes)
         divided: Answers | None = None
-        if isinstance(inputs, Tensors) and shares(rank, evaluation.runtime):
+        if isinstance(inputs, Tensors) and shared:
             raw = shared_records(rank, session, inputs, decoder, samples, batch_size)
-        elif isinstance(inputs, Tensors) and engine and not evaluation.live:
+        elif isinstance(inputs, Tensors) and engine:
             travelling = TravellingSession.of(evaluation.runtime, checkpoint, file)
             cell = CellImages.of(inputs, decoder, batch_size)
             work = CellLots(travelling, cell, parts)
@@ -125,7 +129,8 @@ def predict(
     parts = cell_parts(evaluation, checkpoint)
     images = len(prepared.decoded)
     read = partial(_read, task=evaluation.task)
-    return workspace.keep(evaluation.kind, parts, evaluation.label, fill, read, images=images)
+    keep = partial(workspace.keep, evaluation.kind, parts, evaluation.label, fill, read)
+    return keep(images=images, engine=engine)
 
 
 def _read(folder: Path, task: Task) -> Answer:
