@@ -44,7 +44,7 @@ DEFAULT = "default"
 
 
 _KEEPING = ("run", "build", "gate", "baseline record", "baseline review")
-"""Commands that keep finished work below ``--reports``."""
+"""Commands that keep finished work below ``--reports``, without the option too."""
 
 
 _OTHER_NAMES = {"--paths": "--preprocess", "--path": "--preprocess"}
@@ -192,6 +192,8 @@ class Commands(TyperGroup):
             if not rank.number:  # the first of the processes of torchrun speaks for all
                 words = " ".join(sys.argv[1:3])
                 kept = any(f"{words} ".startswith(f"{each} ") for each in _KEEPING)
+                if words.startswith("diff "):
+                    kept = any(each.partition("=")[0] == "--reports" for each in sys.argv)
                 message = (
                     "; finished work is kept. Continue with:" if kept else ". Begin again with:"
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import threading
 import time
 from collections import deque
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from alignkit.errors import AlignkitError, EngineError, EngineMissing
+from alignkit.errors import AlignkitError, EngineError, EngineMissing, Terminated
 from alignkit.extras import require_libraries
 from alignkit.lots import Lot, LotWork
 from alignkit.lots.remote import MOST_LOST, SILENT, LostLot, makers_of, worked
@@ -206,6 +207,19 @@ def _sign(handle: Any) -> Any:
 
 
 @contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Keep this process's handler of SIGTERM: Ray's exits with 1, which means drift."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    except SystemExit:
+        raise Terminated from None
+    finally:
+        if threading.current_thread() is threading.main_thread():  # Ray sets it nowhere else
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
     """Connect to a cluster (``auto``, ``ray://…``), or start a head with so many CPUs here.
 
@@ -229,7 +243,9 @@ def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
             "object_store_memory": _OBJECTS,
         }
     try:
-        ray.init(**options)
+        with _own_sigterm():
+            ray.init(**options)
+            cluster = RayCluster(ray)  # its first request sets the handler once more
     except Exception as error:  # noqa: BLE001 - whatever ends a head is why there is none
         with contextlib.suppress(Exception):
             ray.shutdown()
@@ -237,6 +253,6 @@ def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
         first = (str(error) or type(error).__name__).strip().splitlines()[0]
         raise EngineMissing(f"--engine ray: {where}: {first}") from None
     try:
-        yield RayCluster(ray)
+        yield cluster
     finally:
         ray.shutdown()

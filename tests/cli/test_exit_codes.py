@@ -108,14 +108,32 @@ def test_130_and_143_are_signals_while_images_are_compared(case, sent, code):
     assert not list(case.reports.rglob(".filling-*"))
 
 
-def test_143_ends_a_command_that_keeps_nothing_with_its_command_line(case):
-    paths = "{preset: opencv-train}", "{preset: pillow-train}"
-    job = signalled(
-        case, signal.SIGTERM, "diff", case.images, *(f"--preprocess={each}" for each in paths)
-    )
+DIFF = ("--preprocess=opencv-train", "--preprocess=pillow-train")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [((), ". Begin again with:"), (("--reports=kept",), "; finished work is kept. Continue with:")],
+)
+def test_143_ends_a_diff_with_its_command_line(case, options, said):
+    job = signalled(case, signal.SIGTERM, "diff", case.images, *DIFF, *options)
     assert job.returncode == ExitCode.TERMINATED
-    assert "interrupted. Begin again with:\n  alignkit diff " in job.stderr
+    assert f"interrupted{said}\n  alignkit diff " in job.stderr
     assert "Traceback" not in job.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(("engine", "library"), [("dask", "distributed"), ("ray", "ray")])
+def test_an_interrupted_engine_leaves_no_process_and_no_trace(case, sent, engine, library):
+    pytest.importorskip(library)
+    job = signalled(case, sent, "diff", case.images, *DIFF, f"--engine={engine}", "--workers=2")
+    # Ray turns SIGTERM into Ctrl-C while it waits; its own handler would exit with 1, a drift
+    ends = [ExitCode.INTERRUPTED, ExitCode.TERMINATED]
+    assert job.returncode in (ends if engine == "ray" else [128 + sent])
+    assert job.stderr.endswith(
+        f"interrupted. Begin again with:\n  alignkit {' '.join(job.args[3:])}\n"
+    )
 
 
 def signalled(case, sent, *command):
