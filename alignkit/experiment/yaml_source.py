@@ -46,9 +46,10 @@ class TextPlace:
         Of a long line the part around the place.
         """
         text = without_credentials(self.text)
-        before = max(0, self.column - _SHOWN // 2) if len(text) > _SHOWN else 0
+        place = len(without_credentials(self.text[: self.column]))
+        before = max(0, place - _SHOWN // 2) if len(text) > _SHOWN else 0
         shown = text[before : before + _SHOWN].replace("\t", " ")
-        column = self.column - before
+        column = place - before
         width = max(1, min(self.width, len(shown) - column))
         return f"    {shown}\n    {' ' * column}{'^' * width}"
 

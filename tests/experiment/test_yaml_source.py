@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from alignkit.experiment.yaml_loader import CoreLoader
-from alignkit.experiment.yaml_source import dotted, parse
+from alignkit.experiment.yaml_source import TextPlace, dotted, parse
 
 
 def problems(text: str) -> list[str]:
@@ -184,3 +184,10 @@ def test_a_scalar_that_does_not_fit_its_tag_is_refused_at_once(scalar, said):
         yaml.load(f"a: {scalar}", CoreLoader)
     (told,) = problems(f"a: {scalar}")
     assert said in told
+
+
+def test_the_mark_stands_below_its_word_behind_a_password_that_is_left_out():
+    line = 'data: {root: "s3://user:a-long-password@bucket", bogus: 1}'
+    shown, mark = TextPlace(1, line.index("bogus"), 5, "", line).underlined().splitlines()
+    assert "password" not in shown
+    assert mark.index("^") == shown.index("bogus")
