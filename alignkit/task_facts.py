@@ -6,7 +6,7 @@ record because reading a file's rules needs it, and the other types of a record 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 _STRICT: dict[str, Any] = {
@@ -81,6 +81,8 @@ class TaskFacts:
     """Name of the test whether as many answers are worse as are better."""
     class_scores: bool = False
     """Whether an answer is a score for each class, so that logits and margins are compared."""
+    no_logits: str = ""
+    """Why no distance of logits is known although answers are class scores."""
     labels: str = "labels"
     """The truth about the images in words: labels, boxes, masks."""
     counted: str = "images"
@@ -117,3 +119,9 @@ CLASSIFICATION = TaskFacts(
     class_scores=True,
 )
 """The task of records that name none."""
+
+TOP_LOGITS = replace(
+    CLASSIFICATION,
+    no_logits="the run stores five logits an image alone; leave 'logits: top5' out of its task",
+)
+"""Classification of which the five greatest logits of each image are stored."""

@@ -76,7 +76,7 @@ def cell_vectors(record: RunRecord, folder: Path, cell: Cell) -> tuple[Answers, 
     if rows is None:
         raise DataError(
             f"the task {record.task.name} keeps no raw outputs of its models, and golden vectors "
-            "are such; they suit embeddings and classifiers"
+            f"are such; they suit embeddings and classifiers ({answers.no_logits})"
         )
     return answers, rows.reshape(len(rows), -1)
 

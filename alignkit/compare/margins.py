@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels, Logits
-from alignkit.compare.predictions import Predictions, class_name
+from alignkit.compare.class_answers import ClassAnswers, class_name
 from alignkit.record import MarginDrift, MovedImage
 
 _ROWS = 4096
 MOST_MOVED = 20
 """Images that are kept of a comparison."""
 _QUANTILES = (0.5, 0.99)
-_Pairs = Sequence[tuple[Predictions, Predictions]]
+_Pairs = Sequence[tuple[ClassAnswers, ClassAnswers]]
 RankedChange = tuple[tuple[bool, float], MovedImage]
 """Whether an image changed its class and the share of its margin that it lost, and the image."""
 
@@ -47,12 +47,13 @@ def _parts(images: int) -> Iterator[slice]:
     return (slice(start, start + _ROWS) for start in range(0, images, _ROWS))
 
 
-def margins_lost(pair: tuple[Predictions, Predictions]) -> tuple[FloatArray, FloatArray]:
+def margins_lost(pair: tuple[ClassAnswers, ClassAnswers]) -> tuple[FloatArray, FloatArray]:
     """Return the reference's margins, and the share of each that the candidate loses, (n,) each.
 
-    The share is NaN without a margin above 0 on finite logits.
+    The share is NaN without a margin above 0 on finite logits, and infinite where the candidate
+    does not keep the logit of the class.
     """
-    before, after = (margins_of(each.logits, pair[0].predicted) for each in pair)
+    before, after = (each.margins_for(pair[0].predicted) for each in pair)
     lost = np.full(len(before), np.nan)
     np.divide(before - after, before, out=lost, where=before > 0)
     return before, lost
@@ -95,21 +96,15 @@ def worst(found: Iterable[RankedChange]) -> list[RankedChange]:
     return sorted(found, key=lambda each: each[0], reverse=True)[:MOST_MOVED]
 
 
-def changes(pair: tuple[Predictions, Predictions]) -> list[RankedChange]:
+def changes(pair: tuple[ClassAnswers, ClassAnswers]) -> list[RankedChange]:
     """List the images of one pair of answers that moved most, the worst first."""
     a, b = pair
     margins, lost = margins_lost(pair)
     changed = a.predicted != b.predicted
-    apart, moved = np.empty(len(a)), changed.copy()
-    for part in _parts(len(a)):
-        left, right = a.logits[part], b.logits[part]
-        with np.errstate(invalid="ignore"):  # infinite on both sides
-            apart[part] = np.abs(right.astype(np.float64) - left).max(axis=1)
-        # not ``apart``, which infinite logits leave unknown on equal rows too
-        same = (left == right) | (np.isnan(left) & np.isnan(right))
-        moved[part] |= ~same.all(axis=1)
+    apart, moved = a.moved_beside(b)
+    moved |= changed
     # an unknown share is none to sort by
-    share = np.where(np.isfinite(lost), lost, 0.0)
+    share = np.where(np.isnan(lost), 0.0, lost)
     order = np.lexsort((-share, ~changed))
     return [
         (
@@ -125,6 +120,22 @@ def changes(pair: tuple[Predictions, Predictions]) -> list[RankedChange]:
         )
         for i in order[moved[order]][:MOST_MOVED]
     ]
+
+
+def moves_of(before: Logits, after: Logits) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    """Compute each image's greatest |Δ logit|, (n,), NaN if unknown, and whether a logit differs.
+
+    Both are (n, outputs).
+    """
+    apart, moved = np.full(len(before), np.nan), np.zeros(len(before), np.bool_)
+    for part in _parts(len(before)):
+        left, right = before[part], after[part]
+        with np.errstate(invalid="ignore"):  # infinite on both sides
+            apart[part] = np.abs(right.astype(np.float64) - left).max(axis=1)
+        # not ``apart``, which infinite logits leave unknown on equal rows too
+        same = (left == right) | (np.isnan(left) & np.isnan(right))
+        moved[part] = ~same.all(axis=1)
+    return apart, moved
 
 
 def _finite(value: float) -> float | None:

@@ -157,11 +157,16 @@ def top_classes(logits: FloatArray, k: int) -> npt.NDArray[np.bool_]:
     return chosen
 
 
-def softmax_margin(logits: Logits) -> FloatArray:
-    """Subtract the second-best class's probability from the best: (samples, ≥ 2) → (samples,)."""
+def top_chances(logits: Logits) -> FloatArray:
+    """Compute the softmax of the two greatest logits, the greatest first: (samples, 2).
+
+    NaN where a logit is NaN or infinite; the second also where there is no second.
+    """
+    found = np.full((len(logits), 2), np.nan)
     # the greatest exponent is 0, so that none overflows
-    exponentials = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
+    with np.errstate(invalid="ignore"):  # inf less inf
+        exponentials = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
     probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
-    two = np.partition(probabilities, -2, axis=1)[:, -2:]
-    margin: FloatArray = two[:, 1] - two[:, 0]
-    return margin
+    kept = min(2, logits.shape[1])
+    found[:, :kept] = np.partition(probabilities, -kept, axis=1)[:, -kept:][:, ::-1]
+    return found

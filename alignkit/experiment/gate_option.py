@@ -271,5 +271,5 @@ def _mistakes(
 
 def _unlabelled(task: TaskFacts) -> str:
     """List the metrics of predictions that need no labels."""
-    logits = ["logits.*"] if task.class_scores else []
+    logits = ["logits.*"] if task.class_scores and not task.no_logits else []
     return listed(["churn", *logits, *(each.name for each in task.measures)])

@@ -164,6 +164,9 @@ def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
     Raise `ConfigError` if its input has another size or its task cannot read its outputs,
     `DataError` for a damaged file, `MissingDependency` without the runtime.
     """
+    if model.task.facts().no_logits:
+        # a comparison of its own stores sums of all logits
+        model = replace(model, task=usual_task())
     runtime = "onnxruntime" if model.format == "onnx" else "torch"
     if reason := BACKENDS[runtime].missing():
         raise MissingDependency(f"--model {model.name}: {reason}")

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.compare.image_table import LAST, ImageTable, read_image_table
-from alignkit.compare.margins import margins_of
-from alignkit.compare.predictions import Predictions
+from alignkit.compare.top_predictions import read_class_answers
 from alignkit.place import Column, Place
 from alignkit.record import Cell, RunRecord
 from alignkit.record.artifacts import artifact_file
@@ -163,11 +162,11 @@ def _margins(
     ``None`` if no margin is known.
     """
     home, cell = (
-        Predictions.from_parquet(artifact_file(folder, each.predictions))
+        read_class_answers(artifact_file(folder, each.predictions))
         for each in cells
         if each.predictions
     )
-    gaps = dict(zip(home.ids, margins_of(home.logits, home.predicted).tolist(), strict=True))
+    gaps = dict(zip(home.ids, home.margins().tolist(), strict=True))
     was = dict(zip(home.ids, home.predicted.tolist(), strict=True))
     now = dict(zip(cell.ids, cell.predicted.tolist(), strict=True))
     both = was.keys() & now.keys()

@@ -9,7 +9,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from alignkit.compare.answers import aligned
-from alignkit.compare.predictions import Predictions, class_name
+from alignkit.compare.class_answers import ClassAnswers, class_name
+from alignkit.compare.top_predictions import read_class_answers
 from alignkit.place import Place, Row
 from alignkit.record import Cell, ClassDrift, Estimate, FlippedFacts, MatrixEntry, RunRecord
 from alignkit.record.artifacts import artifact_file
@@ -247,9 +248,9 @@ def _counted(
     return found.most_common(MOST_FLOWS)
 
 
-def _predictions(cell: Cell, folder: Path) -> Predictions:
+def _predictions(cell: Cell, folder: Path) -> ClassAnswers:
     assert cell.predictions is not None
-    return Predictions.from_parquet(artifact_file(folder, cell.predictions))
+    return read_class_answers(artifact_file(folder, cell.predictions))
 
 
 def _list(index: int, label: str, now: str) -> str:

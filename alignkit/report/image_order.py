@@ -15,10 +15,9 @@ import numpy.typing as npt
 
 from alignkit.compare.answers import Answers
 from alignkit.compare.answers import aligned as shared
+from alignkit.compare.class_answers import ClassAnswers
 from alignkit.compare.image_table import LAST, ImageTable
-from alignkit.compare.margins import margins_of
 from alignkit.compare.metrics import NO_PREDICTION
-from alignkit.compare.predictions import Predictions
 from alignkit.errors import RecordError
 from alignkit.record import RunRecord
 from alignkit.record.picture_facts import pack
@@ -116,7 +115,7 @@ class ImageOrder:
         missing = int(np.iinfo(dtype).max)
         return np.where(values == NO_PREDICTION, missing - 1, values).astype(dtype), missing
 
-    def labels(self, read: Mapping[str, Predictions]) -> npt.NDArray[Any] | None:
+    def labels(self, read: Mapping[str, ClassAnswers]) -> npt.NDArray[Any] | None:
         """Return each image's label from any file that has it; ``None`` if no file has labels."""
         spread = None
         for each in (predictions for predictions in read.values() if predictions.labelled):
@@ -125,16 +124,16 @@ class ImageOrder:
             spread = own if spread is None else np.where(own == missing, spread, own)
         return spread
 
-    def predicted(self, predictions: Predictions) -> npt.NDArray[Any]:
+    def predicted(self, predictions: ClassAnswers) -> npt.NDArray[Any]:
         """Return the predicted class of each image."""
         # two models may have other outputs; the last entry is that of NO_PREDICTION, -1
         shown = np.array([*(self.classes[name] for name in predictions.outputs), NO_PREDICTION])
         values, missing = self._small(shown[predictions.predicted])
         return self.spread(predictions.ids, values, missing)
 
-    def margins(self, predictions: Predictions) -> npt.NDArray[Any]:
+    def margins(self, predictions: ClassAnswers) -> npt.NDArray[Any]:
         """Return the greatest logit less the second greatest; NaN for a single output."""
-        margins = margins_of(predictions.logits, predictions.predicted).astype(np.float32)
+        margins = predictions.margins().astype(np.float32)
         return self.spread(predictions.ids, margins, np.nan)
 
     def shifts(self, seeds: Sequence[Both]) -> npt.NDArray[np.uint8]:

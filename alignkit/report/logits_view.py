@@ -28,6 +28,7 @@ LEGEND = (
     "the class that the baseline predicts less the greatest other one; halved counts images "
     "that keep their class and lose half of it or more."
 )
+_FALLEN = ", or a class that is not among the other side's five greatest logits"
 _COMPARISONS = 12
 """Comparisons whose images the page shows."""
 
@@ -78,6 +79,8 @@ def logits_table(record: RunRecord, names: Names) -> Table | None:
     rows: list[RowCells] = []
     for entry in record.matrix:
         cells: RowCells = logit_cells(entry)
+        if entry.drift and (reason := record.task.no_logits):
+            cells = tuple(notes.missing(reason) if each == DASH else each for each in cells)
         lost: RowCells = (DASH, DASH)
         if entry.drift and (margins := entry.drift.margins):
             lost = tuple(
@@ -99,26 +102,26 @@ def moved_tables(record: RunRecord, names: Names) -> tuple[Table, ...]:
         return ()
     compared = [entry for entry in record.matrix if entry.drift and entry.drift.moved]
     compared.sort(key=lambda entry: -entry.churn)  # stable: equal ones stay in the record's order
-    return tuple(_moved(entry, names) for entry in compared[:_COMPARISONS])
+    return tuple(_moved(entry, names, record.task.no_logits) for entry in compared[:_COMPARISONS])
 
 
-def _moved(entry: MatrixEntry, names: Names) -> Table:
+def _moved(entry: MatrixEntry, names: Names, no_logits: str) -> Table:
     assert entry.drift is not None
     notes = Notes()
-    rows = [_image(each, notes) for each in entry.drift.moved]
+    rows = [_image(each, notes, no_logits) for each in entry.drift.moved]
     columns = ("Image", "Change", *numbers("Max |Δlogit|", "Margin", "Margin lost"))
     return Table.of(f"Images that moved most: {names.title(entry)}", columns, rows, notes=notes)
 
 
-def _image(each: MovedImage, notes: Notes) -> RowCells:
+def _image(each: MovedImage, notes: Notes, no_logits: str) -> RowCells:
     changed = each.before != each.after
     none = "no finite logits, or no margin above 0"
     return (
         each.id,
         f"{each.before} → {each.after}" if changed else f"stays {each.before}",
-        notes.number(each.max_abs, significant, none),
+        notes.number(each.max_abs, significant, no_logits or none),
         notes.number(each.margin, significant, none),
-        notes.number(each.lost, percent, none),
+        notes.number(each.lost, percent, f"{none}{_FALLEN if no_logits else ''}"),
     )
 
 

@@ -142,6 +142,7 @@ def page_view(record: RunRecord, *, single_file: bool = False) -> dict[str, Any]
         "random": other_groups(record, names, "random"),
         "turned": record.task.turned[0] if words.task.class_scores else "changed for the worse",
         "class_scores": record.task.class_scores,
+        "no_logits": record.task.no_logits,
         "changes_if": "" if record.task.class_scores else in_sentence(record.task.changed),
         "draws": legend(record.shown),
         "classes": class_sections(record, names),
@@ -259,7 +260,7 @@ def _largest_logit(record: RunRecord, names: Names) -> KeyFigure:
         if entry.drift and entry.drift.logits.max_abs is not None
     ]
     if not found:
-        return KeyFigure(name, DASH, "nothing was compared")
+        return KeyFigure(name, DASH, record.task.no_logits or "nothing was compared")
     most, index = max(found)
     entry = record.matrix[-index]
     margins = entry.drift.margins if entry.drift else None

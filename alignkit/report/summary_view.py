@@ -155,6 +155,8 @@ def _section(title: str, words: str, headers: Columns, rows: Sequence[tuple[str,
 def _logits_section(record: RunRecord, names: Names) -> Section:
     words, scores = TaskWords(record.task), record.task.class_scores
     said = [f"{capital(unlabelled(words))}.", *([LEGEND] if scores else [])]
+    if reason := record.task.no_logits:
+        said.append(f"No distance of logits: {reason}.")
     said += [f"{each}." for each in simulations(record.matrix)]
     said += [f"{warning}." for warning in warnings(record.matrix)]
     rows = [(*names.cells(each), *unlabelled_cells(each, words)) for each in record.matrix]

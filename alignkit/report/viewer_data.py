@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.compare.answers import Answers
+from alignkit.compare.class_answers import ClassAnswers
 from alignkit.compare.image_table import read_image_table
-from alignkit.compare.margins import margins_of
-from alignkit.compare.predictions import Predictions
+from alignkit.compare.top_predictions import read_class_answers
 from alignkit.judge.headline import headline_index
 from alignkit.place import Place
 from alignkit.record import RunRecord, ShownImage, ShownStage
@@ -103,7 +103,7 @@ def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
     cells = _compared(record, files)
     read: Mapping[str, Answers]
     if record.task.class_scores:
-        read = classes = {key: Predictions.from_parquet(file) for key, file in files.items()}
+        read = classes = {key: read_class_answers(file) for key, file in files.items()}
         order = ImageOrder.of(tables, read, record, [_pairs(read, each) for each in cells.values()])
         own = _classes(order, classes, record)
     else:
@@ -128,7 +128,9 @@ def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
     } | own
 
 
-def _classes(order: ImageOrder, read: dict[str, Predictions], record: RunRecord) -> dict[str, Any]:
+def _classes(
+    order: ImageOrder, read: Mapping[str, ClassAnswers], record: RunRecord
+) -> dict[str, Any]:
     labels = order.labels(read)
     aligned = [cell.key for cell in record.cells if cell.aligned and cell.key in read]
     return {
@@ -218,7 +220,7 @@ def _pair(trained: str, evaluated: str, measured: set[str]) -> str:
     return next((name for name in both if name in measured), "")
 
 
-def certainty(record: RunRecord, read: dict[str, Predictions]) -> dict[str, Any]:
+def certainty(record: RunRecord, read: Mapping[str, ClassAnswers]) -> dict[str, Any]:
     """Return each cell's probability and margin of its answers to the shown images, as shown.
 
     In the order in which the images first occur among the stored ones; see ``rows.js``.
@@ -229,12 +231,9 @@ def certainty(record: RunRecord, read: dict[str, Predictions]) -> dict[str, Any]
         places = {name: place for place, name in enumerate(each.ids)}
         known = [place for place, name in enumerate(ids) if name in places]
         at = [places[name] for name in ids if name in places]
-        logits = each.logits[at].astype(np.float64)
+        shown = each.rows(np.array(at, np.int64))
         chances, margins = np.full((2, len(ids)), np.nan, np.float32)
-        with np.errstate(invalid="ignore"):  # inf less inf
-            # softmax of the greatest logit
-            chances[known] = 1 / np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1)
-        margins[known] = margins_of(each.logits[at], each.predicted[at])
+        chances[known], margins[known] = shown.top_chances()[:, 0], shown.margins()
         found[key] = {"chance": _in_parts(chances, 1000), "margin": _in_parts(margins, 100)}
     return found
 

@@ -1,13 +1,13 @@
-"""One class an image: the greatest of the model's outputs; its answers are `Predictions`."""
+"""One class an image: the greatest of the model's outputs; `Predictions`, or `TopPredictions`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from alignkit.errors import BackendError, ConfigError
-from alignkit.task_facts import CLASSIFICATION, TaskFacts
+from alignkit.task_facts import CLASSIFICATION, TOP_LOGITS, TaskFacts
 from alignkit.tasks import Task
 from alignkit.tasks.one_output import described
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alignkit.arrays import Logits
-    from alignkit.compare.predictions import Predictions
+    from alignkit.compare.class_answers import ClassAnswers
     from alignkit.preprocess.geometry import Geometry
     from alignkit.samples import Samples
     from alignkit.tasks import ClassMap, Outputs, OutputShape, Records
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 class Classification(Task):
     """The class of the greatest output."""
 
+    logits: Literal["full", "top5"] = "full"
+    """Logits that are stored of an image: all, or the five greatest with the margin."""
+
     def facts(self) -> TaskFacts:
-        return CLASSIFICATION
+        return CLASSIFICATION if self.logits == "full" else TOP_LOGITS
 
     def refuses(self, samples_kind: str) -> str:
         if samples_kind in ("class", "none"):
@@ -80,23 +83,37 @@ class Classification(Task):
             )
         return logits[:, list(classes.order)] if classes.order else logits
 
+    def keep(self, records: Records, samples: Samples) -> Records:  # noqa: ARG002
+        if self.logits == "full":
+            return records
+        import numpy as np
+
+        from alignkit.compare.top_predictions import top_records
+
+        return top_records(np.asarray(records))
+
     def answers(
         self, ids: Sequence[str], records: Records, samples: Samples, classes: ClassMap
-    ) -> Predictions:
+    ) -> ClassAnswers:
         import numpy as np
 
         from alignkit.compare.predictions import Predictions
+        from alignkit.compare.top_predictions import TopPredictions, kept_type
 
         labels = np.zeros(0, np.int64)
         if samples.classes:
             known = dict(zip(samples.ids, samples.labels, strict=True))
             labels = np.array([known[each] for each in ids], np.int64)
         outputs = len(classes.classes) + len(classes.outside)
+        names = samples.classes, classes.outside
+        if self.logits == "top5":
+            rows = np.array(records, kept_type(outputs))
+            return TopPredictions(tuple(ids), labels, rows, *names)
         logits = np.asarray(records, np.float32).reshape(len(ids), outputs)
-        return Predictions(tuple(ids), labels, logits, samples.classes, classes.outside)
+        return Predictions(tuple(ids), labels, logits, *names)
 
     @staticmethod
-    def read(path: Path) -> Predictions:
-        from alignkit.compare.predictions import Predictions
+    def read(path: Path) -> ClassAnswers:
+        from alignkit.compare.top_predictions import read_class_answers
 
-        return Predictions.from_parquet(path)
+        return read_class_answers(path)

@@ -15,7 +15,7 @@ from alignkit.compare.metrics import (
     mean_apart,
     predicted_classes,
     ratio,
-    softmax_margin,
+    top_chances,
     top_classes,
 )
 
@@ -181,12 +181,12 @@ def test_zero_logits_have_no_direction():
     assert found.reason
 
 
-def test_softmax_margin_equals_scipy_and_does_not_overflow():
+def test_the_softmax_of_two_equals_scipy_and_does_not_overflow():
     from scipy.special import softmax
 
     logits = np.array([[1, 3, 2], [1000, 999, 0], [5, 5, 5]], np.float32)
     ordered = np.sort(softmax(logits.astype(np.float64), axis=1), axis=1)
-    assert softmax_margin(logits) == pytest.approx(ordered[:, -1] - ordered[:, -2], abs=1e-12)
+    assert top_chances(logits) == pytest.approx(ordered[:, :-3:-1], abs=1e-12)
 
 
 def test_mean_apart_is_numpy_s_in_float64_and_unknown_without_finite_logits():

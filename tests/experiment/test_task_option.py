@@ -29,6 +29,15 @@ def test_the_default_task_written_out_changes_no_key(tmp_path):
     assert first.key == again.key
 
 
+def test_the_logits_that_are_stored_are_part_of_the_keys_of_cells_alone(tmp_path):
+    first = make_plan(experiment(tmp_path))
+    again = make_plan(experiment(tmp_path, "task: {name: classification, logits: top5}"))
+    assert {each.key for each in first.evaluations}.isdisjoint(
+        each.key for each in again.evaluations
+    )
+    assert [each.key for each in first.trainings] == [each.key for each in again.trainings]
+
+
 def test_options_of_another_task_are_part_of_the_keys_of_its_cells(tmp_path):
     def keys(task):
         rest = f"task: {task}\nmodels: [{{name: m, onnx: m.onnx, preprocess: a}}]"

@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Logits
+from alignkit.compare.class_answers import class_name
 from alignkit.compare.histogram import added, histogram_of, quantile_of
 from alignkit.compare.logit_sums import QUANTILES, LogitSums
 from alignkit.compare.margins import RankedChange, changes, drift_of_lost, margins_lost, worst
 from alignkit.compare.metrics import predicted_classes
-from alignkit.compare.predictions import Predictions, class_name
+from alignkit.compare.predictions import Predictions
 from alignkit.compare.stored_sums import StoredArray, bins_again, stored_bins
 from alignkit.compare.top_rows import TopRows
 from alignkit.predict.given_model import Opened
