@@ -57,8 +57,9 @@ class PreparedLot:
     def __del__(self) -> None:
         """Delete the file of a lot whose work was given up."""
         if self.filling is not None:
-            with suppress(OSError):
+            with suppress(OSError, ValueError):  # the disk is full, or it is closed already
                 self.filling.close()
+            with suppress(OSError):
                 self.filling.path.unlink()
 
     def verify(self, folder: Path) -> None:
@@ -135,8 +136,7 @@ class PrepareLots(EachImageOnce):
 
     def text(self, part: PreparedLot) -> str:
         """Complete the file of a lot; see `LotWork.text`."""
-        if part.filling is not None:
-            written, part.filling = part.filling, None
+        if (written := part.filling) is not None:
             with explained(written.path):
                 written.close()
                 if written.rows:
@@ -144,6 +144,7 @@ class PrepareLots(EachImageOnce):
                     written.path.replace(self.folder / part.file)
                 else:
                     written.path.unlink()
+            part.filling = None
         return json.dumps({"file": part.file, "facts": part.facts, "sha256": part.sha256})
 
     def parsed(self, text: str) -> PreparedLot:

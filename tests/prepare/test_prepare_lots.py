@@ -1,5 +1,7 @@
 """Preparation by workers of an engine: the files of a local one, whatever is lost on the way."""
 
+import gc
+import resource
 from dataclasses import replace
 
 import pytest
@@ -15,7 +17,9 @@ from alignkit.errors import (
 )
 from alignkit.lots.remote import RemoteEngine
 from alignkit.prepare import Preparation, prepare
+from alignkit.prepare.prepare_lots import PrepareLots
 from alignkit.preprocess import Preprocess, Resize
+from alignkit.preprocess.image_taps import take_pixels
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.samples import Samples
 from alignkit.workspace import Workspace
@@ -163,6 +167,24 @@ def test_pixels_that_change_on_their_way_are_never_used(workspace, expected):
     with pytest.raises(WorkspaceError, match=r"lot-0\.npy: .* the same command makes it again"):
         stored(workspace, PATHS["uint8"], Damaging())
     assert stored(workspace, PATHS["uint8"], threads()) == expected["uint8"]
+
+
+def test_a_lot_that_found_no_room_leaves_no_file(tmp_path):
+    (tmp_path / "driver").write_text("mark")
+    samples, path = photos(2), PATHS["uint8"]
+    lot, work = alignkit.lots.lot_of(samples, 0), PrepareLots(path, tmp_path, "mark")
+    taken = [*take_pixels([path], lot.images())]
+    part = work.add(work.empty(lot), [taken])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # Python ignores the signal
+    try:
+        with pytest.raises(WorkspaceError, match="free some space"):
+            work.text(part)
+        del part
+        gc.collect()  # the test's frame is in the traceback
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [each.name for each in tmp_path.iterdir()] == ["driver"]
 
 
 def test_errors_of_the_work_are_those_of_a_local_preparation(workspace):
