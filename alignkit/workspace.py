@@ -258,8 +258,10 @@ class Workspace:
         self.discard_unfinished(kind, key)
 
     def discard_unfinished(self, kind: WorkKind, key: str) -> None:
-        """Forget the parts of unfinished work, if there are any."""
-        shutil.rmtree(self._unfinished(kind, key), ignore_errors=True)
+        """Forget the parts of unfinished work, unless another command works on it."""
+        if (folder := self._unfinished(kind, key)).exists():
+            with suppress(WorkspaceError), self.lock(folder):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _unfinished(self, kind: WorkKind, key: str) -> Path:
         return self.root / ".cache" / "unfinished" / f"{kind}-{key}"

@@ -203,3 +203,14 @@ def test_two_commands_do_not_prepare_the_same_at_a_time(workspace):
         pytest.raises(WorkspaceError, match="another alignkit is running"),
     ):
         stored(workspace, PATHS["uint8"], threads())
+
+
+def test_a_command_without_an_engine_leaves_the_lots_of_another_one(workspace, expected):
+    class Overtaken(Counted):
+        def parts(self, work, lots, advance):
+            made = super().parts(work, lots, advance)
+            yield next(made)
+            prepare(SAMPLES, PATHS["uint8"], Workspace(workspace.root), split="eval")
+            yield from made
+
+    assert stored(workspace, PATHS["uint8"], Overtaken()) == expected["uint8"]
