@@ -52,7 +52,7 @@ def content_key(parts: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class Engine(Protocol):
+class WorkEngine(Protocol):
     """An `alignkit.lots.LotEngine`, whose work and lots the ground does not know."""
 
     def parts(
@@ -87,7 +87,7 @@ class Finished:
     images: int | None = None
     """Images that the work took, where its time depends on them."""
     engine: dict[str, Any] | None = None
-    """The engine whose workers did it, see `Engine`; ``None`` for processes of this machine."""
+    """The engine whose workers did it, see `WorkEngine`; ``None`` for processes of this machine."""
 
     @classmethod
     def read(cls, folder: Path) -> Finished:
@@ -182,7 +182,7 @@ class Workspace:
         files: Collection[str] | None = None,
         *,
         images: int | None = None,
-        engine: Engine | None = None,
+        engine: WorkEngine | None = None,
     ) -> _T:
         """Recall the artefact that ``parts`` is the key of; ``make`` fills its folder if need be.
 
@@ -224,7 +224,7 @@ class Workspace:
         known: Mapping[str, str] = {},
         *,
         images: int | None = None,
-        engine: Engine | None = None,
+        engine: WorkEngine | None = None,
     ) -> Iterator[Path]:
         """Give an empty folder to fill; it becomes an artefact at once, or not at all.
 
@@ -319,7 +319,7 @@ class Context:
     workspace: Workspace
     progress: Progress
     rank: Rank = ALONE
-    engine: Engine | None = None
+    engine: WorkEngine | None = None
     """The workers of a cluster; ``None`` for the processes of this machine."""
 
 

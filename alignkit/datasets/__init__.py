@@ -96,7 +96,7 @@ class Dataset(Protocol):
         return ()
 
 
-LISTED: ContextVar[dict[tuple[Path, str], Any] | None] = ContextVar("LISTED", default=None)
+LISTINGS: ContextVar[dict[tuple[Path, str], Any] | None] = ContextVar("LISTINGS", default=None)
 """The roots that were listed within `listed_once`."""
 
 
@@ -106,11 +106,11 @@ def listed_once() -> Iterator[None]:
 
     A command is such a block. An image that changes meanwhile is noticed when it is read.
     """
-    token = LISTED.set({})
+    token = LISTINGS.set({})
     try:
         yield
     finally:
-        LISTED.reset(token)
+        LISTINGS.reset(token)
 
 
 def recorded_options(data: Dataset) -> dict[str, Any]:

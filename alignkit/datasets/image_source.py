@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from alignkit.datasets import LISTED
+from alignkit.datasets import LISTINGS
 from alignkit.datasets.byte_store import (
     ByteStore,
     FolderStore,
@@ -65,7 +65,7 @@ def open_source(root: Path, storage: Storage | None = None) -> OpenedSource | No
     A command lists each root once: see `alignkit.datasets.listed_once`. Raise `DataError` for a
     source that is not there or is damaged, and `ConfigError` for a URL with credentials.
     """
-    opened = LISTED.get()
+    opened = LISTINGS.get()
     options = json.dumps(storage or {}, sort_keys=True)
     if opened is None:
         return _opened(root, options)

@@ -150,7 +150,7 @@ class LotEngine(Protocol):
     """A way to call a `LotWork` on lots; see `alignkit.lots.engines`."""
 
     def facts(self) -> dict[str, Any] | None:
-        """See `alignkit.workspace.Engine`."""
+        """See `alignkit.workspace.WorkEngine`."""
         ...
 
     def parts(

@@ -103,7 +103,7 @@ class _LateEngine:
     """Time of its start."""
 
     def facts(self) -> dict[str, Any] | None:
-        """See `Engine.facts`."""
+        """See `WorkEngine.facts`."""
         if self.engine is None:
             return None
         if self.option.address:

@@ -23,7 +23,7 @@ class LocalEngine:
     """Whether to keep them for the next call, see `alignkit.isolation`."""
 
     def facts(self) -> None:
-        """See `Engine.facts`."""
+        """See `WorkEngine.facts`."""
 
     def parts(
         self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone

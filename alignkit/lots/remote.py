@@ -111,7 +111,7 @@ class RemoteEngine:
     """Workers that were lost with a lot so far."""
 
     def facts(self) -> dict[str, Any]:
-        """See `Engine.facts`."""
+        """See `WorkEngine.facts`."""
         return {"name": self.cluster.name}
 
     def parts(

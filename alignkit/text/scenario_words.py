@@ -27,7 +27,7 @@ from alignkit.text.names import quick_words, surrogate_lines
 from alignkit.text.numbers import DASH, count, grouped, megabytes
 
 NO_SUBMISSION = "No submission to MLPerf, whose rules ask for 600 s a run, its models and a review"
-STAGES: tuple[GeneratedStage, ...] = get_args(GeneratedStage)
+TIMED_STAGES: tuple[GeneratedStage, ...] = get_args(GeneratedStage)
 _SAID: dict[Scenario, str] = {
     "server": "server: Poisson arrivals, whatever the answers take",
     "offline": "offline: all images at once",
@@ -160,11 +160,11 @@ def _search(option: ScenarioOption, words: BenchWords) -> str:
 def stage_table(record: ScenarioRecord, shown: ShownRuns, words: BenchWords) -> TextTable:
     """Return mean times of the stages, CPU time and memory."""
     of = "batch" if record.batch > 1 else "query"
-    heads = (f"mean ms a {of}", *STAGES, "workers", "CPU ms an image", "peak memory")
+    heads = (f"mean ms a {of}", *TIMED_STAGES, "workers", "CPU ms an image", "peak memory")
     rows = (
         (
             words.title(option),
-            *(DASH if e is None else three_digits(e) for e in map(run.stages_ms.get, STAGES)),
+            *(DASH if e is None else three_digits(e) for e in map(run.stages_ms.get, TIMED_STAGES)),
             str(run.settings.workers),
             DASH if run.cpu_ms is None else three_digits(run.cpu_ms),
             DASH if option.peak_bytes is None else megabytes(option.peak_bytes),

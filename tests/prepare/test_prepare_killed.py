@@ -12,7 +12,7 @@ import pytest
 from alignkit.datasets.unlabelled_images import Images
 from alignkit.prepare import prepare
 from alignkit.workspace import Workspace
-from tests.lots.test_killed import children, is_worker
+from tests.lots.test_killed import workers
 from tests.photos import encoded, photo
 from tests.stacks import opencv
 
@@ -69,7 +69,7 @@ def test_a_killed_driver_and_a_killed_worker_change_no_byte(tmp_path):
     options = {"env": {**os.environ, "PYTHONPATH": str(ROOT)}, "stderr": subprocess.PIPE}
     driver = subprocess.Popen(command, **options)
     wait_for(there.root, 3)
-    os.kill(next(filter(is_worker, children(driver.pid))), signal.SIGKILL)
+    os.kill(workers(driver.pid, "dask")[0], signal.SIGKILL)
     wait_for(there.root, 9)
     driver.kill()
     driver.communicate()

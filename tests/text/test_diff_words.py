@@ -1,21 +1,31 @@
 """What a diff says about a model's predictions."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from alignkit.experiment.yaml_argument import named_paths
 from alignkit.record.diff_document import GivenModel
-from alignkit.studies.diff.diff_predictions import MixedRecords, flips_sentence, prediction_drift
+from alignkit.samples import Samples
+from alignkit.studies.diff.classifier_tally import ClassifierTally
+from alignkit.studies.diff.diff_predictions import MixedPair, flips_sentence
 from alignkit.task_facts import CLASSIFICATION
 from alignkit.text.diff_words import prediction_lines
 
 MODEL = GivenModel(name="m.onnx", sha256="", runtime="onnxruntime", outputs=3)
+PATHS = named_paths(["opencv-train", "pillow-train"], size=16)
+PAIR = MixedPair.of(*(each.preprocess for each in PATHS))
 LOGITS = np.array([[3, 1, 0], [0, 2, 1], [1, 0, 4], [5, 1, 1]], np.float32)
 
 
 def drifted(before, after):
     ids = tuple(f"{place}.png" for place in range(len(before)))
-    logits = {frozenset(): [*before], frozenset({"resize"}): [*after]}
-    return prediction_drift(MixedRecords(ids, logits, ()), ("a", "b", "c"))
+    samples = Samples(ids, (), (), lambda index: b"", "")
+    opened = SimpleNamespace(outputs=("a", "b", "c"))
+    found = [before, *[after] * PAIR.candidate]  # every part of the candidate alone moves them
+    tally = ClassifierTally.of(samples, found, PAIR, opened)
+    return tally.drift(PAIR, {"left_out": 0, "left_out_reason": ""}, opened, samples)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -35,7 +35,7 @@ from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, grouped, listed
 from alignkit.text.scenario_words import (
     NO_SUBMISSION,
-    STAGES,
+    TIMED_STAGES,
     drift_table,
     result_table,
     scenario_conditions,
@@ -79,7 +79,7 @@ def scenario_view(record: ScenarioRecord) -> dict[str, Any]:
             for each, run in shown
         ]
         caption = f"Mean time by stage, {stages.heads[0].removeprefix('mean ms ')}"
-        plot = stage_plot(rows, STAGES, caption, id="stages-plot")
+        plot = stage_plot(rows, TIMED_STAGES, caption, id="stages-plot")
         tables = [results, *([drift] if drift else [])]
         sections = [
             _section("Option", "Results", tables, lead=f"{NO_SUBMISSION}."),

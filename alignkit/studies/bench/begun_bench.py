@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from alignkit.record.bench_facts import TimedStudy
     from alignkit.workspace import Context
 
-Record = TypeVar("Record", bound="TimedStudy")
+TimedRecord = TypeVar("TimedRecord", bound="TimedStudy")
 
 
 @dataclass(frozen=True, slots=True)
-class BenchResult(Generic[Record]):
+class BenchResult(Generic[TimedRecord]):
     """A bench and the folder that it is stored in."""
 
-    record: Record
+    record: TimedRecord
     folder: Path
 
 
