@@ -9,6 +9,7 @@ list of files holds are not in it.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import pickle
@@ -183,4 +184,8 @@ def picture(lines: Mapping[str, Sequence[tuple[int, float]]]) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(memory(sys.argv[1], int(sys.argv[2]))))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder")
+    parser.add_argument("number", type=int)
+    given = parser.parse_args()
+    print(json.dumps(memory(given.folder, given.number)))
