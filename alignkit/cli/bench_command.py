@@ -35,7 +35,7 @@ from alignkit.errors import ConfigError, ExitCode
 from alignkit.stored_file import output_paths
 
 if TYPE_CHECKING:
-    from alignkit.studies.bench.begun_bench import BenchResult, Record
+    from alignkit.studies.bench.begun_bench import BenchResult, TimedRecord
 
 _CLIENTS, _ROUNDS = "1,5,10", 12
 
@@ -121,8 +121,8 @@ def bench(
 
 
 def tell_bench(
-    found: BenchResult[Record],
-    text: Callable[[Record, Path], str],
+    found: BenchResult[TimedRecord],
+    text: Callable[[TimedRecord, Path], str],
     files: Sequence[tuple[str, Path]],
     *,
     as_json: bool,
