@@ -201,7 +201,7 @@ def check_equal(scratch: Path, prefix: str, names: Sequence[str]) -> None:
         equal = json.dumps(found) == json.dumps(expected)
         if not equal and (wrong := differences(expected, found)):
             sys.exit(f"{prefix}{name}: the record is another one: {'; '.join(wrong[:5])}")
-        how = "byte-equal" if equal else "equal but for the last digits of means"
+        how = "byte-equal" if equal else "equal, except for the last digits of means"
         print(f"{what} of {prefix}{name}: {how}", flush=True)
 
 

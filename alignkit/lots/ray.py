@@ -101,6 +101,7 @@ class RayCluster:
             try:
                 self._cpus = int(self._ray.cluster_resources().get("CPU", 0))
             except Exception:
+                # whatever it raises is no answer; `workers` ends the command if none comes in time
                 logger.debug("the head of Ray does not answer", exc_info=True)
             else:
                 self._answered = time.monotonic()
