@@ -181,11 +181,10 @@ class SimulatedBackend(Backend):
 def _engine_kernels(
     typed: ModelProto, source: EngineSource
 ) -> tuple[list[tuple[str, ...]], dict[str, str]]:
-    """Build an engine; return the nodes of each of its kernels, and which engine it is."""
-    import hashlib
-
+    """Build an engine; return the nodes of each of its kernels, and which layers it has."""
     from alignkit.backends.tensorrt import TensorRTRTXBackend
     from alignkit.backends.tensorrt.tensorrt_build import EngineOptions, build_engine
+    from alignkit.backends.tensorrt.tensorrt_layers import fingerprint
 
     size = (source.checkpoint.height, source.checkpoint.width)
     # the options by which the backend of that name builds: it is the same engine
@@ -193,9 +192,8 @@ def _engine_kernels(
     built = build_engine(typed.SerializeToString(), options)
     # a kernel that only copies lists the node whose input it copies
     layers = sorted(built.layers, key=lambda layer: not layer.moves)
-    digest = hashlib.sha256(built.engine).hexdigest()
-    library = BACKENDS["tensorrt-rtx"].version()
-    facts = {"boundaries": f"{len(layers)} layers of engine {digest[:12]}, {library}"}
+    library, key = BACKENDS["tensorrt-rtx"].version(), fingerprint(built.layers)
+    facts = {"boundaries": f"{len(layers)} layers, fingerprint {key[:12]}, {library}"}
     return [layer.nodes for layer in layers], facts
 
 

@@ -116,10 +116,13 @@ class StronglyTyped(Backend):
         write_layers(folder, layers)
 
     def described(self, engine: Path) -> EngineFacts:
-        from alignkit.backends.tensorrt.tensorrt_layers import layers_by_type, read_layers
+        from alignkit.backends.tensorrt.tensorrt_layers import (
+            fingerprint,
+            layers_by_type,
+            read_layers,
+        )
         from alignkit.record import EngineFacts
         from alignkit.stored_file import file_sha256
-        from alignkit.workspace import content_key
 
         layers, file = read_layers(engine), engine / ENGINE
         counted = sorted(layers_by_type(layers).items())
@@ -129,7 +132,7 @@ class StronglyTyped(Backend):
             size=file.stat().st_size,
             layers={kind: dict(sorted(names.items())) for kind, names in counted},
             moving=sum(each.moves for each in layers),
-            fingerprint=content_key([each.anonymous for each in layers]),
+            fingerprint=fingerprint(layers),
         )
 
     def open(

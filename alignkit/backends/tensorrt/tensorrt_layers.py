@@ -189,6 +189,17 @@ def read_layers(folder: Path) -> tuple[EngineLayer, ...]:
     )
 
 
+def fingerprint(layers: Sequence[EngineLayer]) -> str:
+    """Hash everything of the layers but the names: two builds of a graph may differ in these.
+
+    TensorRT-RTX numbers inner tensors in the order in which its threads end, so that one build in
+    twenty or so has other bytes and the same layers.
+    """
+    from alignkit.workspace import content_key
+
+    return content_key([each.anonymous for each in layers])
+
+
 def layers_by_type(layers: Sequence[EngineLayer]) -> dict[str, Counter[str]]:
     """Count the kinds of layers that compute on each type; layers that only move are left out."""
     counted: dict[str, Counter[str]] = {}
