@@ -2,7 +2,7 @@
 
 One pass keeps a histogram of the absolute differences and a few sums; greatest and mean difference,
 any percentile, shares above a level, PSNR and SSIM follow from them, or are ``None`` without any
-value.
+value. Sums of floats are exact until they are divided, so that no order of adding changes a digit.
 """
 
 from __future__ import annotations
@@ -39,6 +39,19 @@ EQUAL = np.array([0, 0, 0, 255], np.uint8).view(np.uint32)
 ChannelAxis = Literal["last", "first"]
 STRIP_VALUES = 1 << 24
 """Values of two large images that are compared at a time, which bounds the memory for it."""
+_POINT = 1074
+"""Every finite float64 is a whole number of units of 2**-1074."""
+
+
+def exact(value: float) -> int:
+    """Return a finite number in units of 2**-1074."""
+    numerator, denominator = value.as_integer_ratio()  # a power of two
+    return numerator << (_POINT + 1 - denominator.bit_length())
+
+
+def divided(units: int, count: int = 1) -> float:
+    """Return the float nearest to a sum of `exact` numbers over ``count``."""
+    return units / (count << _POINT)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -58,16 +71,18 @@ class PixelSums:
     pixels: int = 0
     differing_pixels: int = 0
     """Pixels that differ in any channel."""
-    sum_abs: float = 0
-    """An exact integer for ``uint8``; otherwise summed in float64, like the next two."""
-    sum_squares: float = 0
-    sums: tuple[float, float, float] = (0, 0, 0)
+    sum_abs: int = 0
+    """See `exact`. An image's own sum is rounded to float64, if it is no whole number; like the
+    next two."""
+    sum_squares: int = 0
+    sums: tuple[int, int, int] = (0, 0, 0)
     """Signed, per channel R, G, B."""
     max_abs: float = 0
     non_finite: int = 0
     """Values of differing images whose difference is NaN or infinite; no other number has them."""
     ssim_images: int = 0
-    ssim_sum: float = 0
+    ssim_sum: int = 0
+    """See `exact`."""
     ssim_least: float = 1
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -110,7 +125,7 @@ class PixelSums:
     @property
     def mean_abs(self) -> float | None:
         """Compute the mean absolute difference of values."""
-        return self.sum_abs / self.values if self.values else None
+        return divided(self.sum_abs, self.values) if self.values else None
 
     @property
     def bias(self) -> tuple[float, float, float] | None:
@@ -120,7 +135,7 @@ class PixelSums:
         """
         if not self.pixels or self.non_finite:
             return None
-        red, green, blue = (each / self.pixels for each in self.sums)
+        red, green, blue = (divided(each, self.pixels) for each in self.sums)
         return red, green, blue
 
     @property
@@ -143,7 +158,7 @@ class PixelSums:
     @property
     def mse(self) -> float | None:
         """Compute the mean squared difference of values."""
-        return self.sum_squares / self.values if self.values else None
+        return divided(self.sum_squares, self.values) if self.values else None
 
     def psnr(self, peak: float = 255) -> float | None:
         """Compute ``10 log10(peak² / mse)`` in dB; ``None`` also where it is infinite."""
@@ -152,7 +167,7 @@ class PixelSums:
     @property
     def ssim(self) -> float | None:
         """Compute the mean SSIM of the images of 7 by 7 pixels or more that have one."""
-        return self.ssim_sum / self.ssim_images if self.ssim_images else None
+        return divided(self.ssim_sum, self.ssim_images) if self.ssim_images else None
 
 
 def pixel_sums(
@@ -186,11 +201,11 @@ def identical_sums(values: int, depth: Depth) -> PixelSums:
 
 
 def with_ssim(counted: PixelSums, reference: Pixels, candidate: Pixels) -> PixelSums:
-    """Add the SSIM of a pair of images in 0..255 to its sums, from 7 by 7 pixels on."""
-    if min(reference.shape[:2]) < WINDOW:
+    """Add the SSIM of a pair of finite images in 0..255 to its sums, from 7 by 7 pixels on."""
+    if counted.non_finite or min(reference.shape[:2]) < WINDOW:
         return counted
     value = 1.0 if counted.identical else ssim_of(reference, candidate)
-    return replace(counted, ssim_images=1, ssim_sum=value, ssim_least=value)
+    return replace(counted, ssim_images=1, ssim_sum=exact(value), ssim_least=value)
 
 
 def _rows(image: Pixels | Batch, depth: Depth) -> Rows:
@@ -248,8 +263,8 @@ def _differing(left: Rows, right: Rows, channels: ChannelAxis) -> PixelSums:
         images=1,
         pixels=difference.size // 3,
         differing_pixels=_differing_pixels(difference, channels),
-        sum_abs=cv2.norm(difference, cv2.NORM_L1),
-        sum_squares=cv2.norm(difference, cv2.NORM_L2SQR),
+        sum_abs=exact(cv2.norm(difference, cv2.NORM_L1)),
+        sum_squares=exact(cv2.norm(difference, cv2.NORM_L2SQR)),
         sums=_signed_sums(left, right, channels),
         max_abs=cv2.norm(difference, cv2.NORM_INF),
         non_finite=lost,
@@ -257,20 +272,19 @@ def _differing(left: Rows, right: Rows, channels: ChannelAxis) -> PixelSums:
 
 
 def _exact_sums(
-    counts: Histogram, values: int, differing_pixels: int, signed: tuple[float, ...]
+    counts: Histogram, values: int, differing_pixels: int, signed: tuple[int, int, int]
 ) -> PixelSums:
     """Derive the sums of ``uint8`` images from their exact histogram: whole numbers."""
     levels = np.arange(len(counts))
-    red, green, blue = signed
     return PixelSums(
         depth="uint8",
         histogram=counts,
         images=1,
         pixels=values // 3,
         differing_pixels=differing_pixels,
-        sum_abs=int(counts @ levels),
-        sum_squares=int(counts @ levels**2),
-        sums=(red, green, blue),
+        sum_abs=exact(int(counts @ levels)),
+        sum_squares=exact(int(counts @ levels**2)),
+        sums=signed,
         max_abs=float(len(counts) - 1),
     )
 
@@ -287,15 +301,16 @@ def _planes(rows: Rows) -> Sequence[Rows]:
     return rows[:third], rows[third : 2 * third], rows[2 * third :]
 
 
-def _signed_sums(left: Rows, right: Rows, channels: ChannelAxis) -> tuple[float, float, float]:
-    """Sum candidate minus reference by channel."""
+def _signed_sums(left: Rows, right: Rows, channels: ChannelAxis) -> tuple[int, int, int]:
+    """Sum candidate minus reference by channel; see `exact`."""
     sides: Sequence[Sequence[float]]
     if channels == "first":
         sides = [[cv2.sumElems(each)[0] for each in _planes(rows)] for rows in (left, right)]
     else:
         sides = [cv2.sumElems(rows.reshape(len(rows), -1, 3)) for rows in (left, right)]
     before, after = sides
-    return after[0] - before[0], after[1] - before[1], after[2] - before[2]
+    red, green, blue = (exact(after[place] - before[place]) for place in range(3))
+    return red, green, blue
 
 
 def _differing_pixels(difference: Rows, channels: ChannelAxis) -> int:

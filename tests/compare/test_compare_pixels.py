@@ -1,5 +1,6 @@
 """Two paths compared stage by stage, against a loop that recomputes everything in float64."""
 
+import random
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -8,13 +9,15 @@ import numpy as np
 import pytest
 from skimage.metrics import structural_similarity
 
-from alignkit.compare.compare_pixels import compare_preprocess
-from alignkit.compare.pixel_diff import COMPARISON_MODES
+from alignkit.compare.compare_pixels import compare_preprocess, pixel_stages
+from alignkit.compare.pixel_diff import COMPARISON_MODES, joined
+from alignkit.compare.stored_sums import StoredDiff
 from alignkit.decoders import Decoded
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.decoders.torchpipe import TorchpipeDecoder
 from alignkit.errors import NothingCompared
+from alignkit.lots import Shard
 from alignkit.preprocess import (
     STAGES,
     Colour,
@@ -29,9 +32,11 @@ from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.torch import TorchResizer
 from alignkit.samples import Samples
 from tests.photos import encoded, exif, photo
+from tests.stacks import REFERENCE, changed, turned_photos
 
 SERVED = Resize(OpenCVResizer(), (32, 32))
 TRAINED = Preprocess("train", OpenCVDecoder(), SERVED)
+PHOTOS = turned_photos(23)
 
 
 def samples_of(*files: bytes) -> Samples:
@@ -49,6 +54,11 @@ def photos() -> Samples:
             for index, size in enumerate(sizes)
         )
     )
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return compare_preprocess(REFERENCE, changed("decode", "resize"), PHOTOS, threads=2)
 
 
 def summary(diffs):
@@ -299,3 +309,19 @@ def test_real_photographs_agree_between_libjpeg_turbo_decoders(shared_data):
     files = [file.read_bytes() for file in sorted((shared_data / "photos").iterdir())[:20]]
     other = replace(TRAINED, name="served", decode=SimpleJPEGDecoder())
     assert compare_preprocess(TRAINED, other, samples_of(*files)).first_divergence is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_shards_in_any_order_add_up_to_every_digit_of_the_whole(whole, count):
+    """The paths round nothing before the end, so that all sums are of floats."""
+    shards = [Shard(index, count) for index in range(1, count + 1)]
+    random.Random(count).shuffle(shards)
+    parts = []
+    for shard in shards:
+        own = PHOTOS.take(shard.positions(len(PHOTOS)))
+        diffs = compare_preprocess(REFERENCE, changed("decode", "resize"), own, threads=2)
+        stored = [StoredDiff.of(each).model_dump_json() for each in diffs.diffs]
+        parts.append(tuple(StoredDiff.model_validate_json(each).diff_again() for each in stored))
+    found = replace(whole, diffs=joined(parts))
+    assert pixel_stages(found) == pixel_stages(whole)
+    assert summary(found) == summary(whole)

@@ -1,12 +1,25 @@
 """Pixel sums against NumPy in wide types, and scikit-image."""
 
+import math
+from functools import reduce
+from itertools import permutations
+from operator import add
+
 import numpy as np
 import pytest
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
 from alignkit.compare import pixel_sums as module
 from alignkit.compare.histogram import edge, histogram_of
-from alignkit.compare.pixel_sums import PixelSums, identical_sums, pixel_sums, with_ssim
+from alignkit.compare.pixel_sums import (
+    PixelSums,
+    divided,
+    exact,
+    identical_sums,
+    pixel_sums,
+    with_ssim,
+)
+from alignkit.compare.stored_sums import StoredSums
 
 
 def pair(seed=0, shape=(61, 47, 3), spread=9, dtype=np.uint8):
@@ -38,8 +51,8 @@ def test_integer_sums_equal_numpy_exactly(seed):
     left, right = pair(seed)
     found = pixel_sums(left, right)
     gap = check(found, left, right)
-    assert found.sum_abs == int(gap.sum())
-    assert found.sum_squares == int((gap**2).sum())
+    assert found.sum_abs == exact(int(gap.sum()))
+    assert found.sum_squares == exact(int((gap**2).sum()))
     for percent in (0, 1, 50, 90, 99, 99.9, 100):
         assert found.percentile(percent) == np.percentile(gap, percent, method="inverted_cdf")
 
@@ -59,7 +72,7 @@ def test_a_pixel_that_differs_in_one_channel_counts_once():
     right[1, 1, 2] = 3
     found = pixel_sums(left, right)
     assert found.differing_pixels == 2
-    assert found.sums == (1, 2, 3)
+    assert found.sums == tuple(map(exact, (1, 2, 3)))
     assert found.share_differing == 0.5
 
 
@@ -120,6 +133,39 @@ def test_sums_of_parts_equal_the_sum_of_the_whole():
     for name in ("pixels", "differing_pixels", "sum_abs", "sum_squares", "sums", "max_abs"):
         assert getattr(total, name) == getattr(whole, name)
     assert total.images == 6
+
+
+@pytest.mark.parametrize("value", [0.0, -0.1, 3, 5e-324, 1.7e308, -(2.0**-1074) * 3])
+def test_a_number_is_exact(value):
+    assert divided(exact(value)) == value
+
+
+def test_sums_of_floats_do_not_depend_on_their_order():
+    pairs = [pair(seed, (9, 8, 3), dtype=np.float32) for seed in range(4)]
+    pairs[1] = pairs[1][0] * np.float32(1e-20), pairs[1][1] * np.float32(1e-20)
+    pairs[2] = tuple(side.astype(np.uint8) for side in pairs[2])  # a mix of depths
+    each = [with_ssim(pixel_sums(*sides), *sides) for sides in pairs]
+    texts = set()
+    for order in permutations(each):
+        for place in range(1, len(order)):  # two parts, as two shards, added up in either order
+            total = reduce(add, order[:place]) + reduce(add, order[place:])
+            texts.add(StoredSums.of(total).model_dump_json())
+    assert len(texts) == 1
+    again = StoredSums.model_validate_json(texts.pop()).sums_again()
+    # math.fsum rounds the exact sum once
+    assert divided(again.sum_abs) == math.fsum(divided(one.sum_abs) for one in each)
+    assert divided(again.sum_squares) == math.fsum(divided(one.sum_squares) for one in each)
+    assert divided(again.ssim_sum) == math.fsum(one.ssim for one in each)
+    for channel in range(3):
+        signed = math.fsum(divided(one.sums[channel]) for one in each)
+        assert divided(again.sums[channel]) == signed
+
+
+def test_an_image_with_a_value_that_is_not_finite_has_no_ssim():
+    left, right = pair(dtype=np.float32)
+    right[3, 4, 1] = np.nan
+    found = with_ssim(pixel_sums(left, right), left, right)
+    assert (found.ssim_images, found.ssim, found.non_finite) == (0, None, 1)
 
 
 def test_integer_and_float_sums_join_without_loss():
