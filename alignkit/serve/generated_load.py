@@ -167,12 +167,17 @@ def _generated(
             warm: LoopTimes = value(process.round(clients, _WARM_UP, _WARM_UP), "in the warm-up")
             answered = load.batch * warm.throughput()
             rates = _rates(load, answered, option.runs)
+            # an endpoint may not bear so many
+            several = serving.runtime.backend.live and workers > 1
+            at_once = f", up to {workers} at once (--workers)" * several
             for number, rate in enumerate(rates):
                 settings = load.settings(rate, workers)
                 before, clock = cpu_times(cpus), time.perf_counter()
                 ended = process.generate(settings, Path(folder))
                 after, seconds = cpu_times(cpus), time.perf_counter() - clock
-                times: GeneratedTimes = value(ended, f"in run {number} at {rate:.4g} a second")
+                times: GeneratedTimes = value(
+                    ended, f"in run {number} at {rate:.4g} a second{at_once}"
+                )
                 used = after.since(before) if before and after else None
                 option.runs.append(TimedRun(settings, times, seconds, used, *logged(times.detail)))
                 advance()

@@ -126,6 +126,8 @@ class Handler(BaseHTTPRequestHandler):
 
 class Server(ThreadingHTTPServer):
     daemon_threads = True
+    # five by default: the system drops more that come at once, and they come again seconds later
+    request_queue_size = 1024
 
     def handle_error(self, *_: object) -> None:
         """Clients that give up are what is tested."""

@@ -105,6 +105,15 @@ def test_an_option_that_fails_leaves_the_others(step):
     assert ("a", "closed") in machine.log
 
 
+def test_a_failure_of_an_endpoint_names_how_many_requests_it_got():
+    machine = Machine(faults={("a", "generate"): "nothing came within 10 s"})
+    (found,) = generated(machine, SERVER, serving("a", live=True))
+    assert found.reason == (
+        f"failed in run 0 at 20 a second, up to {WORKERS_OF_ENDPOINT} at once (--workers): "
+        "nothing came within 10 s"
+    )
+
+
 def test_ctrl_c_ends_the_process():
     machine = Machine(faults={("a", "generate"): "Ctrl-C"})
     with pytest.raises(KeyboardInterrupt):
