@@ -4,16 +4,21 @@
                                  [--workers 2] [--rounds 1] [--memory 10000,100000,1000000]
                                  [--picture docs/pictures/memory.svg]
 
-So many files with names of their own are made of the images of the folders, as links or copies.
-``alignkit diff`` and a gate without a model compare them by the local pool, by each engine with so
-many workers, each with one process that decodes, and in four shards. Records must be equal, byte by
-byte, except for command and times; of a merged gate, the measured values must be, up to the last
-digits of means. *ratio*: images per second of a diff over those of the local pool with as many
-processes, from the tenth part of the lots on, so that the start of workers is apart. *share*: the
-driver's time for one lot (hand out, read, store, recall and add up its part) over the time that one
-process works on it. *memory*: the driver's RSS over the images done, of these diffs and of made
-lots, whose part is real and whose work takes no time: dispatch and merge alone. Targets: ratio at
-least 0.85, share at most 0.05, memory flat within 5 %.
+So many files with names of their own are made of the JPEG images of the folders, as links or
+copies. ``alignkit diff`` and a gate without a model compare them by the local pool, by each engine
+with so many workers, each with one process that decodes, and in four shards. Records must be equal,
+byte by byte, except for commands, times and the seal; of a gate in shards, whose means are added up
+in another order, the measured values must be, except for their last digits. The figures:
+
+- images/s of a diff by an engine over those of the local pool with as many processes. The first
+  tenth of the lots is left out, and with it the start of workers. At least 0.85.
+- The driver's time for a lot (hand out, read, store, recall and add up its part) over the time that
+  one process works on it, of 20 lots. At most 0.05.
+- The driver's RSS when all lots but the last are stored over that after a tenth, of each diff's
+  last round. The memory for the record's text, after the lots, is in the printed maximum alone. At
+  most 1.05.
+- The same of made lots, at the end of the most over that of the fewest: their part is real and
+  their work takes no time, so that dispatch and merge remain. At most 1.05.
 """
 
 from __future__ import annotations
@@ -47,8 +52,10 @@ from alignkit.workspace import Workspace
 
 SHARDS = 4
 LOTS_OF_SHARE = 20
+FEWEST = 10 * IMAGES_A_LOT
+"""Images of ten lots: the first tenth is left out."""
 DIFFER = ("started", "seconds", "sha256")
-"""Keys of a record that are not the same: when and how it was made, and the seal of its text."""
+"""Keys of a record that are not the same: when it was made, how long it took, the seal."""
 MEASURED = ("pixels", "coverage_diffs")
 """Keys of a record that hold what a gate measured: those of a merged gate that must be the same."""
 GATE = """\
@@ -60,24 +67,30 @@ preprocess:
 """
 
 
-def files_in(folders: Sequence[str]) -> list[Path]:
-    """List the images of the folders, or those of the bundled data."""
-    if folders:
-        return [
-            each
-            for folder in folders
-            for each in sorted(Path(folder).rglob("*"))
-            if each.suffix.lower() in (".jpg", ".jpeg")
-        ]
-    samples, folder = DigitsOnPhotos().evaluation(), Path(tempfile.mkdtemp())
-    for number in range(len(samples)):
-        (folder / f"{number:06}.jpg").write_bytes(samples.read(number))
-    return sorted(folder.iterdir())
+def files_in(folders: Sequence[str], scratch: Path) -> list[Path]:
+    """List the images of the folders, or those of the bundled data, written below ``scratch``."""
+    if not folders:
+        samples, folder = DigitsOnPhotos().evaluation(), scratch / "bundled"
+        folder.mkdir()
+        for number in range(len(samples)):
+            (folder / f"{number:06}.jpg").write_bytes(samples.read(number))
+        folders = [str(folder)]
+    found = [
+        each
+        for folder in folders
+        for each in sorted(Path(folder).rglob("*"))
+        if each.suffix.lower() in (".jpg", ".jpeg")
+    ]
+    if not found:
+        sys.exit(f"{', '.join(folders)}: no JPEG image; --images names a folder that has some")
+    return found
 
 
 def many(images: Sequence[Path], number: int, folder: Path) -> None:
-    """Fill a folder with so many files of these images."""
+    """Fill a folder with so many files of these images, which the system then has in memory."""
     folder.mkdir()
+    kilobytes = sum(len(each.read_bytes()) for each in images) / len(images) / 1000
+    print(f"{number:,} files of {len(images):,} images, {kilobytes:.0f} kB on average", flush=True)
     for place in range(number):
         image, file = images[place % len(images)], folder / f"{place:07}.jpg"
         try:
@@ -93,15 +106,23 @@ class Ran:
     seconds: float
     first: float
     """Seconds until its first lot was stored."""
-    rate: float
-    """Images per second from the tenth part of the lots on."""
+    stored_at: list[float]
+    """When each lot was stored, in order."""
     memory: list[tuple[int, float]]
-    """Images done → the driver's RSS in MB, at most."""
+    """Images done, before all are → the driver's RSS in MB, at most."""
+    most: float
+    """Greatest RSS of the driver that was seen from its start to its end, MB."""
+
+
+def rate(stored_at: Sequence[float], number: int) -> float:
+    """Return images per second without the first tenth of the lots; the last lot may be short."""
+    tenth = -(-len(stored_at) // 10)
+    return (number - tenth * IMAGES_A_LOT) / (stored_at[-1] - stored_at[tenth - 1])
 
 
 def ran(words: Sequence[str], reports: Path, number: int) -> Ran:
     """Run a command, and look at its stored lots and its memory meanwhile."""
-    lots, memory = reports / ".cache" / "lots", dict[int, float]()
+    lots, memory, most = reports / ".cache" / "lots", dict[int, float](), 0.0
     before = {each.parent.name for each in lots.glob("[!.]*/key.json")}
     command = [sys.executable, "-m", "alignkit", *words, "--reports", str(reports)]
     began = time.time()
@@ -109,8 +130,10 @@ def ran(words: Sequence[str], reports: Path, number: int) -> Ran:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
         while process.poll() is None:
             done = sum(1 for _ in lots.glob("[!.]*")) * IMAGES_A_LOT
+            held = resident(process.pid)
+            most = max(most, held)
             if 0 < done < number:
-                memory[done] = max(memory.get(done, 0.0), resident(process.pid))
+                memory[done] = max(memory.get(done, 0.0), held)
             time.sleep(0.1)
         seconds = time.time() - began
         if process.returncode not in (0, 1):  # 1: a gate found drift
@@ -118,12 +141,8 @@ def ran(words: Sequence[str], reports: Path, number: int) -> Ran:
             sys.exit(f"{' '.join(words)} ended with {process.returncode}: {said.read().decode()}")
     files = (each for each in lots.glob("[!.]*/key.json") if each.parent.name not in before)
     stored_at = sorted(each.stat().st_mtime for each in files)
-    if len(stored_at) < 2:
-        return Ran(seconds, seconds, math.nan, [])
-    tenth = -(-len(stored_at) // 10) - 1
-    images = (len(stored_at) - 1 - tenth) * IMAGES_A_LOT
-    rate = images / (stored_at[-1] - stored_at[tenth])
-    return Ran(seconds, stored_at[0] - began, rate, sorted(memory.items()))
+    first = stored_at[0] - began if stored_at else seconds
+    return Ran(seconds, first, stored_at, sorted(memory.items()), most)
 
 
 def diffs(folder: Path, scratch: Path, name: str, options: list[str], number: int) -> Ran:
@@ -192,20 +211,23 @@ def differences(one: Any, other: Any, place: str = "") -> list[str]:
 
 def check_equal(scratch: Path, prefix: str, names: Sequence[str]) -> None:
     """End the benchmark unless all records are that of the local pool."""
-    expected = facts(scratch / f"{prefix}local.json")
+    local = facts(scratch / f"{prefix}local.json")
     for name in names:
-        found, what = facts(scratch / f"{prefix}{name}.json"), "record"
-        if f"{prefix}{name}" == "gate-shards":  # each shard tested itself
+        found, expected = facts(scratch / f"{prefix}{name}.json"), local
+        what, merged = "record", f"{prefix}{name}" == "gate-shards"
+        if merged:  # each shard tested itself, and its means are added up in another order
             what = "measured values"
-            found, expected = ({key: each[key] for key in MEASURED} for each in (found, expected))
+            found, expected = ({key: each[key] for key in MEASURED} for each in (found, local))
         equal = json.dumps(found) == json.dumps(expected)
-        if not equal and (wrong := differences(expected, found)):
-            sys.exit(f"{prefix}{name}: the record is another one: {'; '.join(wrong[:5])}")
+        wrong = differences(expected, found)
+        if wrong or not (equal or merged):
+            named = "; ".join(wrong[:5]) or "the last digits of floats, or the order of keys"
+            sys.exit(f"{prefix}{name}: the record is another one: {named}")
         how = "byte-equal" if equal else "equal, except for the last digits of means"
         print(f"{what} of {prefix}{name}: {how}", flush=True)
 
 
-def share(samples: Samples) -> float:
+def share(samples: Samples) -> list[float]:
     """Measure lots: the driver's part over the work of one process, after the first of each."""
     lot, doing = lot_of(samples, 0, "fail"), work()
     for _ in range(2):  # the first time starts the process
@@ -224,16 +246,23 @@ def share(samples: Samples) -> float:
             store.find(doing, lot, data)
             tally.join(part)
             times.append(time.perf_counter() - began)
-    driver = sum(times[1:]) / LOTS_OF_SHARE
-    print(f"a lot of {len(lot.samples)} images: {worked:.2f} s of work, {1e3 * driver:.1f} ms of "
-          f"the driver (the first {1e3 * times[0]:.0f}), a part of {len(text):,} B")  # fmt: skip
-    return driver / worked
+    print(f"a lot of {len(lot.samples)} images: {worked:.2f} s of work; the driver's "
+          f"{LOTS_OF_SHARE} parts {1e3 * min(times[1:]):.1f} to {1e3 * max(times[1:]):.1f} ms, the "
+          f"one before them {1e3 * times[0]:.0f}; {len(text):,} B a part", flush=True)  # fmt: skip
+    return [each / worked for each in times[1:]]
+
+
+def grown(name: str, line: Sequence[tuple[int, float]], number: int) -> Figure:
+    """Return how much a driver's memory grew; each has a figure, so that none hides another."""
+    early = next(mb for images, mb in line if images >= number / 10)
+    what = f"driver's RSS before the last lot / after a tenth, {name}"
+    return Figure(what, [line[-1][1] / early], at_most=1.05)
 
 
 def compared(given: argparse.Namespace, scratch: Path) -> tuple[list[Figure], dict[str, Any]]:
     """Compare the files by all engines; return the ratios, and the lines of the picture."""
     folder, number, names = scratch / "files", given.number, list(filter(None, given.engines))
-    many(files_in(given.images), number, folder)
+    many(files_in(given.images, scratch), number, folder)
     (scratch / "gate.yaml").write_text(GATE.format(root=folder))
     engines = {"local": ["--threads", str(given.workers)]}
     engines |= {
@@ -244,11 +273,12 @@ def compared(given: argparse.Namespace, scratch: Path) -> tuple[list[Figure], di
     for _ in range(given.rounds):
         for name, options in engines.items():
             found = diffs(folder, scratch, name, options, number)
-            rates[name].append(found.rate)
+            rates[name].append(rate(found.stored_at, number))
             lines[f"diff, {name}"] = found.memory
             start, whole, mb = found.first, found.seconds, found.memory[-1][1]
-            print(f"diff, {name}: {found.rate:.0f} images/s, first lot after {start:.1f} s, "
-                  f"{whole:.1f} s in all, {mb:.0f} MB", flush=True)  # fmt: skip
+            print(f"diff, {name}: {rates[name][-1]:.0f} images/s, first lot after {start:.1f} s, "
+                  f"{whole:.1f} s in all; driver {mb:.0f} MB before the last lot, "
+                  f"{found.most:.0f} at most", flush=True)  # fmt: skip
     seconds = diff_in_shards(folder, scratch, given.workers, number)
     print(f"diff, {SHARDS} shards: {seconds:.1f} s", flush=True)
     check_equal(scratch, "", [*names, "shards"])
@@ -262,15 +292,19 @@ def compared(given: argparse.Namespace, scratch: Path) -> tuple[list[Figure], di
         ratios = [a / b for a, b in zip(rates[name], rates["local"], strict=True)]
         what = f"images/s of {name} / local pool, {given.workers} workers, {number:,} images"
         figures.append(Figure(what, ratios, at_least=0.85))
-    grown = [line[-1][1] / line[len(line) // 10][1] for line in lines.values()]
-    figures.append(Figure("driver's RSS at the end / after a tenth", grown, at_most=1.05))
+    figures += [grown(name, line, number) for name, line in lines.items()]
     return figures, lines
 
 
 def main() -> None:
     """Print all figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--images", action="append", default=[], help="default: bundled photos")
+    parser.add_argument(
+        "--images",
+        action="append",
+        default=[],
+        help="folders of JPEG images; default: the bundled ones, of 96 to 192 px",
+    )
     parser.add_argument("--number", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
@@ -278,13 +312,15 @@ def main() -> None:
     parser.add_argument("--memory", default="10000,100000,1000000")
     parser.add_argument("--picture", type=Path, metavar="FILE.svg")
     given = parser.parse_args()
+    if given.number < FEWEST:
+        parser.error(f"--number {given.number}: give at least {FEWEST:,}, ten lots")
     began = time.perf_counter()
     print(machine_in_words(), flush=True)
     with tempfile.TemporaryDirectory(prefix="alignkit-engines-") as scratch:
         found, lines = compared(given, Path(scratch))
         files = Path(scratch) / "files"
-        found.insert(0, Figure("driver's time / work on a lot", [share(Images(files).evaluation())],
-                               at_most=0.05))  # fmt: skip
+        shares = share(Images(files).evaluation())
+        found.insert(0, Figure("driver's time / work on a lot", shares, at_most=0.05))
         numbers = [int(each) for each in given.memory.split(",") if each]
         ends = {each: made(files, each) for each in numbers}
     lines |= {f"{each:,} made": line for each, line in ends.items()}

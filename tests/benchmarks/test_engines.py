@@ -1,0 +1,70 @@
+"""The benchmark of engines: its rate, its comparison of records, and its refusals."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+from alignkit.lots import IMAGES_A_LOT
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def engines(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return importlib.import_module("engines")
+
+
+@pytest.mark.parametrize("lots", [10, 11, 40])
+@pytest.mark.parametrize("short", [0, 500])
+def test_a_short_last_lot_counts_as_many_images_as_it_has(engines, lots, short):
+    # 100 images a second, after a start of a minute
+    number = lots * IMAGES_A_LOT - short
+    done = [min(number, place * IMAGES_A_LOT) for place in range(1, lots + 1)]
+    assert engines.rate([60 + each / 100 for each in done], number) == pytest.approx(100)
+
+
+def records(folder, name, mean, started="now", count=1):
+    pixels = [{"mean": mean, "count": count, "command": f"alignkit diff --reports {name}"}]
+    facts = {"started": started, "pixels": pixels, "coverage_diffs": [], "own": name}
+    for each in ("", "gate-"):
+        kept = facts if name in ("local", "shards") and each else {**facts, "own": ""}
+        (folder / f"{each}{name}.json").write_text(json.dumps(kept))
+
+
+def test_digits_of_means_are_excused_of_a_gate_in_shards_alone(engines, tmp_path, capsys):
+    mean, other = 0.1 + 0.2, 0.3
+    records(tmp_path, "local", mean)
+    records(tmp_path, "dask", mean, started="later")
+    records(tmp_path, "shards", other)
+    engines.check_equal(tmp_path, "", ["dask"])
+    engines.check_equal(tmp_path, "gate-", ["shards"])
+    assert capsys.readouterr().out.splitlines() == [
+        "record of dask: byte-equal",
+        "measured values of gate-shards: equal, except for the last digits of means",
+    ]
+    with pytest.raises(SystemExit, match="shards: the record is another one: the last digits"):
+        engines.check_equal(tmp_path, "", ["shards"])
+    records(tmp_path, "shards", other, count=2)
+    with pytest.raises(SystemExit, match=r"gate-shards: .*count: 1 and 2"):
+        engines.check_equal(tmp_path, "gate-", ["shards"])
+
+
+def test_the_driver_that_grows_has_a_figure_of_its_own(engines):
+    flat = [(each * IMAGES_A_LOT, 100.0) for each in range(1, 20)]
+    leaking = [(images, 100 + images / 100) for images, _ in flat]
+    found = [engines.grown(name, line, 20 * IMAGES_A_LOT) for name, line in (("a", flat), ("b", leaking))]  # fmt: skip
+    assert [each.met for each in found] == [True, False]
+    # 19 lots over 2: a tenth of 20
+    assert found[1].rounds == [pytest.approx((100 + 97.28) / (100 + 10.24))]
+
+
+def test_a_folder_without_images_and_too_few_files_are_refused(engines, tmp_path, monkeypatch):
+    (tmp_path / "one.png").write_bytes(b"")
+    with pytest.raises(SystemExit, match="no JPEG image"):
+        engines.files_in([str(tmp_path)], tmp_path)
+    monkeypatch.setattr("sys.argv", ["engines.py", "--number", "5119"])
+    with pytest.raises(SystemExit, match="2"):
+        engines.main()
