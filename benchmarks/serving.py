@@ -347,7 +347,7 @@ def main() -> None:
               "from the raw log.")  # fmt: skip
     timed = Load(CLIENTS, given.requests)
     rounds = f"{timed.rounds} rounds of {timed.each_round} requests"
-    facts = f"{machine_in_words(state)}; {rounds}. {agreed}"
+    facts = f"Measured on {record.started[:10]}: {machine_in_words(state)}; {rounds}. {agreed}"
     text = "\n\n".join([service_table(record), facts, by_wrk])
     print(text)
     for name, told, ours in wrong:
