@@ -20,9 +20,13 @@ from alignkit.samples import Samples
 if TYPE_CHECKING:
     import pandas as pd
 
+    from alignkit.lots.engines import EngineName
     from alignkit.studies.diff import StageExtent
 
-_DEFAULTS = {"--ssim": "size", "--planes": "none", "--timeout": 60.0, "--max-memory": 4.0}
+_DEFAULTS = {
+    "--ssim": "size", "--planes": "none", "--timeout": 60.0, "--max-memory": 4.0,
+    "--engine": "local",
+}  # fmt: skip
 """Options of `alignkit diff` with a default that is a value."""
 
 
@@ -100,6 +104,10 @@ def diff(
     max_pixels: int | None = None,
     timeout: float = 60.0,
     max_memory: float = 4.0,
+    reports: str | Path | None = None,
+    engine: EngineName = "local",
+    workers: int | None = None,
+    address: str = "",
     progress: ProgressMode = "none",
 ) -> DiffResult:
     """Compare preprocessing stacks on any images, stage by stage, as `alignkit diff` does.
@@ -111,18 +119,25 @@ def diff(
     counted; ``task`` is its task, by default classification: a name, or a mapping as under
     ``task:`` of an experiment file. ``limit`` and ``only`` choose among files; ``page`` is a folder
     for the HTML page. ``timeout`` is in seconds and ``max_memory`` in GiB, for an image on a path.
+    ``reports`` is a folder that keeps finished lots of images. ``engine`` ("local", "dask" or
+    "ray") divides the images among ``workers`` that it starts here, by default one for each CPU, or
+    among those of the cluster at ``address``; images in memory travel to them.
+
     Raises `ConfigError` for an unknown stack, or a model that does not fit, `MissingDependency` if
     the reference, or every candidate, cannot run here, and `NothingCompared` if there is no image.
     """
     from alignkit.isolation import Limits
     from alignkit.lots.engines import EngineOption
+    from alignkit.lots.kept_lots import KeptLots
     from alignkit.preprocess.stress import parse_stress
     from alignkit.studies.diff import DiffRequest
     from alignkit.studies.diff import diff as compare
     from alignkit.studies.diff.diff_arguments import model_and_side, write_outputs
+    from alignkit.workspace import Workspace
 
     if not candidates:
         raise ConfigError("there is no candidate; call diff(images, reference, candidate)")
+    chosen = EngineOption(engine, address, workers, threads)
     # an iterator gives its images once
     listed = images if isinstance(images, str | Path | bytes | Samples) else list(images)
     given, own = model_and_side(None if model is None else str(model), task_text(task))
@@ -133,6 +148,7 @@ def diff(
         "--size": size, "--model": model, "--task": task_text(task), "--limit": limit,
         "--only": only, "--ssim": ssim, "--planes": planes, "--stress": stress,
         "--max-pixels": max_pixels, "--timeout": timeout, "--max-memory": max_memory,
+        "--reports": reports, "--engine": engine, "--address": address, "--workers": workers,
     }  # fmt: skip
     request = DiffRequest(
         paths=paths,
@@ -145,7 +161,8 @@ def diff(
         stress=parse_stress(stress),
         threads=threads,
         limits=Limits(timeout, int(max_memory * 2**30), lossy=True),
-        engine=EngineOption(processes=threads),
+        engine=chosen,
+        store=KeptLots(Workspace(Path(reports))) if reports else None,
     )
     record = compare(request, progress_for(progress))
     if page is None:

@@ -24,6 +24,7 @@ from alignkit.workspace import Context, Workspace
 if TYPE_CHECKING:
     import pandas as pd
 
+    from alignkit.lots.engines import EngineName
     from alignkit.report.notebook import ShownVerdict
 
 
@@ -110,6 +111,9 @@ def run(
     quick: bool = False,
     reports: str | Path = "reports",
     page: bool = True,
+    engine: EngineName = "local",
+    workers: int | None = None,
+    address: str = "",
     progress: ProgressMode = "auto",
 ) -> RunResult:
     """Run an experiment as `alignkit run` does, or read its run if it is finished.
@@ -119,21 +123,27 @@ def run(
     ``{"train.epochs": 2}``. ``cells`` narrows the run to cells
     ``TRAINED/EVALUATED/BACKEND/PRECISION``, ``fresh`` repeats finished work, ``quick`` is a first
     look on fewer images and one seed, ``page`` writes the HTML report, ``progress`` goes to stderr.
+    ``engine`` ("local", "dask" or "ray") divides the images among ``workers`` that it starts here,
+    by default one for each CPU, or among those of the cluster at ``address``.
+
     Drift raises nothing: see ``verdict``. Raises `ConfigError` with every mistake of the file, and
     the other errors that the command reports.
     """
     from alignkit.experiment import load_experiment
     from alignkit.gate import run_or_check
+    from alignkit.lots.engines import EngineOption
     from alignkit.report.kept_report import kept_report
     from alignkit.report.write_report import form
 
+    chosen = EngineOption(engine, address, workers)
     workspace = Workspace(Path(reports))
     mapped = isinstance(experiment, Mapping)
     file = _written(experiment, workspace.root) if mapped else Path(experiment)  # type: ignore[arg-type]  # a file
     sets = [f"{key}={json.dumps(value, default=str)}" for key, value in (overrides or {}).items()]
     loaded = load_experiment(file, sets, quick=quick)
-    context = Context(workspace, progress_for(progress))
-    record, folder = run_or_check(loaded, context, fresh=fresh, cells=cells)
+    with chosen.when_used() as opened:
+        context = Context(workspace, progress_for(progress), engine=opened)
+        record, folder = run_or_check(loaded, context, fresh=fresh, cells=cells)
     if page:
         kept_report(folder, form(single_file=False, images="", max_report_size=""))
     return RunResult(folder, record)

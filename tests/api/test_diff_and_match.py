@@ -188,3 +188,20 @@ def test_recorded_stages_are_judged_as_by_the_command(images, tmp_path):
     assert (nearest.first, nearest.report.given) == (None, False)
     with pytest.raises(ConfigError, match="is no folder"):
         alignkit.match_taps(tmp_path / "absent", images)
+
+
+def test_workers_of_an_engine_and_stored_lots_give_the_same_numbers(found, images, tmp_path):
+    pytest.importorskip("distributed")
+    options = {"engine": "dask", "workers": 2, "reports": tmp_path / "work"}
+    files = sorted(images.iterdir())
+    given = [files[0].read_bytes(), *files[1:]]  # one of them travels to its worker
+    other = alignkit.diff(given, AREA, LINEAR, **options)
+    assert (
+        other.pixels.mean_abs.tolist()
+        == found.pixels.query("candidate == 'mine'").mean_abs.tolist()
+    )
+    words = shlex.split(other.record.command)
+    assert words[words.index("--engine") :] == ["--engine", "dask", "--workers", "2"]
+    assert len(list((tmp_path / "work/.cache/lots").glob("[!.]*/key.json"))) == 1
+    with pytest.raises(ConfigError, match="--workers belongs to --engine"):
+        alignkit.diff(images, AREA, LINEAR, workers=2)

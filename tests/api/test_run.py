@@ -9,6 +9,7 @@ import pytest
 import alignkit
 from alignkit.cli import app
 from alignkit.errors import ConfigError
+from alignkit.workspace import Workspace
 from tests.photos import encoded, photo
 
 PATHS = {
@@ -45,6 +46,18 @@ def test_a_mapping_runs_as_the_file_that_is_written_for_it(images, tmp_path, cap
     assert ended.value.code == 1
     (file,) = (tmp_path / "reports").glob("mine-*.yaml")
     assert str(file) in run.record.command
+
+
+def test_workers_of_an_engine_give_the_record_of_this_machine(images, tmp_path):
+    pytest.importorskip("distributed")
+    mapping = {"name": "mine", "data": {"name": "images", "root": images}, "preprocess": PATHS}
+    here, there = (
+        alignkit.run(mapping, reports=tmp_path / name, page=False, progress="none", **options)
+        for name, options in (("here", {}), ("there", {"engine": "dask", "workers": 2}))
+    )
+    assert there.record.pixels == here.record.pixels
+    (stored,) = Workspace(tmp_path / "there").finished("comparisons")
+    assert (stored.engine["name"], stored.engine["workers"]) == ("dask", 2)
 
 
 def test_mistakes_of_a_mapping_have_a_line(images, tmp_path):
