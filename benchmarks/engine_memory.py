@@ -1,10 +1,10 @@
 """The driver's memory over images: of made lots, measured here, and of real ones, as a picture.
 
-    python benchmarks/engine_memory.py FOLDER NUMBER
+    python benchmarks/engine_memory.py FOLDER NUMBER ENGINE WORKERS
 
 prints, as JSON, the driver's RSS in MB after so many images of made lots, ten times. The part of a
-made lot is that of real images of the folder, and its work takes no time. The ids and places that a
-list of files holds are not in it.
+made lot is that of real images of the folder; a worker of the engine returns it at once. The ids
+and places that a list of files holds are not in it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import pickle
+import os
 import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any, overload
@@ -27,9 +28,10 @@ from figures import machine_in_words
 from alignkit.datasets.unlabelled_images import Images
 from alignkit.experiment.yaml_argument import named_paths
 from alignkit.isolation import Limits
-from alignkit.lots import IMAGES_A_LOT, Lot, LotWork, lot_count, lot_parts
+from alignkit.isolation.worker import Begin, Encoded
+from alignkit.lots import IMAGES_A_LOT, Lot, lot_count, lot_parts
+from alignkit.lots.engines import EngineOption
 from alignkit.lots.local import LocalEngine
-from alignkit.lots.remote import LostLot, RemoteEngine
 from alignkit.samples import Samples
 from alignkit.studies.diff.diff_images import DiffImages
 from alignkit.studies.diff.diff_lots import DiffLots
@@ -82,28 +84,41 @@ def repeated(samples: Samples, number: int) -> Samples:
     return Samples(Repeated(number), (), (), reads, f"{number}")  # type: ignore[arg-type]
 
 
-class Done:
-    """A cluster whose lots are done at once, all with the same part."""
+class NoneDecoded(DiffImages):
+    """The work of a diff, which decodes no image."""
 
-    name = "made"
+    __slots__ = ()
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.handles: list[Hashable] = []
+    def warm_up(self, begin: Begin) -> None:
+        """See `Work.warm_up`."""
 
-    def workers(self) -> int:
-        return 8
+    def __call__(self, images: Sequence[Encoded], begin: Begin) -> Any:  # noqa: ARG002
+        """See `Work.__call__`."""
+        return len(images)
 
-    def submit(self, work: LotWork[Any], lot: Lot, processes: int) -> Hashable:
-        pickle.dumps((work, lot, processes))  # as it would be sent
-        self.handles.append(handle := object())
-        return handle
 
-    def cancel(self) -> None:
-        self.handles.clear()
+@dataclass(frozen=True, slots=True)
+class MadeLots(DiffLots):
+    """Lots that take no time: one empty image is read and none decoded, and all have one part."""
 
-    def wait(self, seconds: float) -> Sequence[tuple[Hashable, str | LostLot]]:  # noqa: ARG002
-        return [(self.handles.pop(), self.text)]
+    part: str = ""
+    images_a_task = 1
+
+    def encoded(self, lot: Lot) -> Iterator[Encoded]:
+        """See `LotWork.encoded`."""
+        yield Encoded(lot.samples.ids[0], b"")
+
+    def groups(self, lot: Lot) -> Sequence[int]:  # noqa: ARG002
+        """See `LotWork.groups`."""
+        return (1,)
+
+    def images(self, result: Any) -> int:
+        """See `LotWork.images`."""
+        return int(result)
+
+    def add(self, part: DiffTally, results: Sequence[Any]) -> DiffTally:  # noqa: ARG002
+        """See `LotWork.add`."""
+        return self.parsed(self.part)
 
 
 def resident(process: int | str = "self") -> float:
@@ -116,31 +131,35 @@ def resident(process: int | str = "self") -> float:
     return found[0] / 1024 if found else 0.0
 
 
-def memory(folder: str, number: int) -> list[tuple[int, float]]:
+def memory(folder: str, number: int, engine: EngineOption) -> list[tuple[int, float]]:
     """Return numbers of made images and the driver's RSS in MB after them, ten times."""
     samples = Images(Path(folder)).evaluation()
     # a few: they are sent with every made lot
     samples = samples.take(range(min(64, len(samples))))
     (part,) = lot_parts(work(), samples, LocalEngine(1))
-    engine = RemoteEngine(Done(work().text(part)))
-    tally, found, lots = DiffTally(work().paths), [], lot_count(number)
-    parts = lot_parts(work(), repeated(samples, number), engine, changed="fail")
-    for place, each in enumerate(parts, 1):
-        tally.join(each)
-        if place % max(1, lots // 10) == 0 or place == lots:
-            found.append((min(number, place * IMAGES_A_LOT), resident()))
+    lots = MadeLots(NoneDecoded(work().paths), work().limits, work().text(part))
+    tally, found, every = DiffTally(work().paths), [], max(1, lot_count(number) // 10)
+    with engine.open() as opened:
+        parts = lot_parts(lots, repeated(samples, number), opened, changed="fail")
+        for place, each in enumerate(parts, 1):
+            tally.join(each)
+            if place % every == 0 or place == lot_count(number):
+                found.append((min(number, place * IMAGES_A_LOT), resident()))
     return found
 
 
-def made(folder: Path, number: int) -> list[tuple[int, float]]:
+def made(folder: Path, number: int, engine: str, workers: int) -> list[tuple[int, float]]:
     """Measure `memory` in a process of its own, as freed memory is not always returned."""
-    command = [sys.executable, __file__, str(folder), str(number)]
+    command = [sys.executable, __file__, str(folder), str(number), engine, str(workers)]
+    # workers find this file
+    found_here = {"PYTHONPATH": os.pathsep.join(filter(None, [*sys.path]))}
     began = time.perf_counter()
-    found = [tuple(each) for each in json.loads(subprocess.check_output(command))]
+    output = subprocess.check_output(command, env=os.environ | found_here)
+    found = [tuple(each) for each in json.loads(output.splitlines()[-1])]
     seconds = time.perf_counter() - began
     most = max(mb for _, mb in found)
-    print(f"{number:,} made images: {found[-1][1]:.1f} MB at the end, {most:.1f} at most, "
-          f"{seconds:.0f} s", flush=True)  # fmt: skip
+    print(f"{number:,} made images, {engine}: {found[-1][1]:.1f} MB at the end, {most:.1f} at most,"
+          f" {seconds:.0f} s", flush=True)  # fmt: skip
     return found
 
 
@@ -184,8 +203,14 @@ def picture(lines: Mapping[str, Sequence[tuple[int, float]]]) -> str:
 
 
 if __name__ == "__main__":
+    import engine_memory  # workers do not know this module as __main__
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder")
     parser.add_argument("number", type=int)
+    parser.add_argument("engine", choices=("local", "dask", "ray"))
+    parser.add_argument("workers", type=int)
     given = parser.parse_args()
-    print(json.dumps(memory(given.folder, given.number)))
+    used = {"processes" if given.engine == "local" else "workers": given.workers}
+    option = EngineOption(given.engine, **used)
+    print(json.dumps(engine_memory.memory(given.folder, given.number, option)))

@@ -17,8 +17,8 @@ in another order, the measured values must be, except for their last digits. The
 - The driver's RSS when all lots but the last are stored over that after a tenth, of each diff's
   last round. The memory for the record's text, after the lots, is in the printed maximum alone. At
   most 1.05.
-- The same of made lots, at the end of the most over that of the fewest: their part is real and
-  their work takes no time, so that dispatch and merge remain. At most 1.05.
+- The driver's RSS at the end of the most made lots over that of the fewest, by each engine: their
+  part is real and their work takes no time, so that dispatch and merge remain. At most 1.05.
 """
 
 from __future__ import annotations
@@ -322,12 +322,13 @@ def main() -> None:
         shares = share(Images(files).evaluation())
         found.insert(0, Figure("driver's time / work on a lot", shares, at_most=0.05))
         numbers = [int(each) for each in given.memory.split(",") if each]
-        ends = {each: made(files, each) for each in numbers}
-    lines |= {f"{each:,} made": line for each, line in ends.items()}
-    if len(numbers) > 1:
-        first, *_, last = numbers
-        what = f"driver's RSS after {last:,} / {first:,} made images"
-        found.append(Figure(what, [ends[last][-1][1] / ends[first][-1][1]], at_most=1.05))
+        for name in ["local", *filter(None, given.engines)]:
+            ends = [made(files, each, name, given.workers)[-1] for each in numbers]
+            lines[f"made, {name}"] = ends
+            if len(numbers) > 1:
+                (first, before), *_, (last, after) = ends
+                what = f"driver's RSS after {last:,} / {first:,} made images, {name}"
+                found.append(Figure(what, [after / before], at_most=1.05))
     if given.picture:
         given.picture.write_text(picture(lines), encoding="utf-8")
     print(f"{time.perf_counter() - began:.0f} s in all")

@@ -119,6 +119,8 @@ def open_dask(address: str, workers: int) -> Iterator[DaskCluster]:
         # A scheduler with an address keeps its own settings, of silent workers too.
         "distributed.scheduler.allowed-failures": 0,
         "distributed.scheduler.worker-ttl": SILENT,
+        # Dask keeps the last 1,000 messages with all their content: 70 kB a lot in this process
+        "distributed.admin.low-level-log-length": 20,
         # Dask would set MKL_NUM_THREADS and others in this process too, whose record holds them
         "distributed.nanny.pre-spawn-environ": {},
     }

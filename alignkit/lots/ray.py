@@ -29,6 +29,8 @@ _TICK = 1.0
 """Seconds between two looks at the workers."""
 _HEAD_SILENT = 30.0
 """Seconds without an answer after which the head is gone; Ray ends this process after 60."""
+_PATIENCE = 20.0
+"""Seconds until a head that does not shut down counts as one that stands still."""
 _SIGN = 5.0
 """Seconds between two signs of life."""
 
@@ -230,6 +232,8 @@ def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
     # a busy machine takes longer than the 30 s that Ray gives its node; neither does it call home
     os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # events for Ray's dashboard wait in this process: 30 kB a lot
+    os.environ.setdefault("RAY_task_events_report_interval_ms", "0")
     # the priority of the other engines' workers; Ray's own 15 starves on a busy machine
     os.environ.setdefault("RAY_worker_niceness", "0")
     import ray
@@ -256,4 +260,18 @@ def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
     try:
         yield cluster
     finally:
-        ray.shutdown()
+        _leave(ray)
+
+
+def _leave(ray: Any) -> None:
+    """Shut Ray down; end the processes of a head that was started here and stands still."""
+    from ray._private import worker
+
+    node = worker._global_node
+    leaving = threading.Thread(target=ray.shutdown, daemon=True)
+    leaving.start()
+    leaving.join(_PATIENCE)
+    if leaving.is_alive() and node is not None and node.is_head():
+        # Ray has no other way, and would wait without end
+        node.kill_all_processes(check_alive=False)
+    leaving.join()
