@@ -33,21 +33,21 @@ PATHS = named_paths(["opencv-train", "tensorflow-surrogate"], size=32)
 SUBSAMPLINGS = ("4:2:0", "4:4:4", "4:2:2")
 
 
-def images(number=40) -> Samples:
-    """Photographs of several sizes and kinds, and files that are none."""
-    files = {
-        f"{place:03}.jpg": encoded(
-            photo(height=40 + place % 7, width=60 + place % 5),
-            subsampling=SUBSAMPLINGS[place % 3], quality=70 + place % 25,
-        )
-        for place in range(number)
-    }  # fmt: skip
-    files["005.jpg"] = files["005.jpg"][:300]
-    files["030.jpg"] = b"no image"
-    return Samples(tuple(files), (), (), list(files.values()).__getitem__, f"of {number}")
+def with_two_broken(files: list[bytes]) -> Samples:
+    """Return images without labels, of which the file at 5 is cut and that at 30 is no image."""
+    files[5], files[30] = files[5][:300], b"no image"
+    ids = tuple(f"{place:03}.jpg" for place in range(len(files)))
+    return Samples(ids, (), (), files.__getitem__, f"of {len(files)}")
 
 
-SAMPLES = images()
+# photographs of several sizes and kinds
+SAMPLES = with_two_broken([
+    encoded(
+        photo(height=40 + place % 7, width=60 + place % 5),
+        subsampling=SUBSAMPLINGS[place % 3], quality=70 + place % 25,
+    )
+    for place in range(40)
+])  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

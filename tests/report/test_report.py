@@ -30,6 +30,18 @@ def text_of(element):
     return " ".join("".join(element.itertext()).split())
 
 
+def check_whole(tree):
+    """Check that ids and named regions are unique, links lead somewhere, and no network is used."""
+    ids = [element.get("id") for element in tree.iter() if element.get("id")]
+    assert len(ids) == len(set(ids))
+    links = {a.get("href") for a in elements(tree, "a")}
+    assert {each[1:] for each in links if each.startswith("#")} <= set(ids)
+    regions = [e.get("aria-label") for e in tree.iter() if e.get("role") == "region"]
+    assert len(regions) == len(set(regions))
+    loads = [e.get(name) for e in tree.iter() for name in ("src", "href", "srcset") if e.get(name)]
+    assert not [load for load in loads if re.match(r"\s*(\w+:)?//|\s*https?:|\s*javascript:", load)]
+
+
 def test_page_is_the_gold_file(page):
     compare_gold("index.html", VOLATILE.sub("VOLATILE", page))
 
@@ -45,18 +57,9 @@ def test_page_is_valid_html(page):
     assert len(elements(tree, "h1")) == len(elements(tree, "main")) == 1
 
 
-def test_ids_are_unique_and_links_lead_somewhere(page):
+def test_page_is_whole_and_loads_nothing_from_a_network(page, record, rendered):
     tree = parse(page)
-    ids = [element.get("id") for element in tree.iter() if element.get("id")]
-    assert len(ids) == len(set(ids))
-    targets = {a.get("href")[1:] for a in elements(tree, "a") if a.get("href").startswith("#")}
-    assert targets <= set(ids)
-
-
-def test_page_loads_nothing_from_a_network(page, record, rendered):
-    tree = parse(page)
-    loads = [e.get(name) for e in tree.iter() for name in ("src", "href", "srcset") if e.get(name)]
-    assert not [load for load in loads if re.match(r"\s*(\w+:)?//|\s*https?:|\s*javascript:", load)]
+    check_whole(tree)
     assert [script.get("src") for script in elements(tree, "script")] == ["assets/report.js"]
     assert not [
         e for e in tree.iter() if e.get("style") or any(k.startswith("on") for k in e.attrib)

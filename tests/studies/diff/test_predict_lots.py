@@ -29,7 +29,7 @@ from alignkit.studies.diff.predict_lots import PredictedPair, PredictLots
 from alignkit.workspace import Workspace
 from tests.cli.test_match import linear_model
 from tests.fatal_decoders import MARK, FatalDecoder
-from tests.lots.test_lots import Threads, without_times
+from tests.lots.test_lots import Threads, with_two_broken, without_times
 from tests.photos import encoded, photo
 
 SIZE = 32
@@ -40,14 +40,12 @@ PATHS = named_paths(["pillow-train", NEAREST, "opencv-train"], size=SIZE)
 def images(number=40) -> Samples:
     """Photographs and noise, and two files that are no images."""
     draw = np.random.default_rng(0)
-    files = {}
+    files = []
     for place in range(number):
         noise = draw.integers(0, 256, (70 + place, 90, 3), np.uint8)
         pixels = noise if place % 2 else photo(height=40 + place, width=99)
-        files[f"{place:03}.jpg"] = encoded(pixels, quality=60 + place % 40)
-    files["005.jpg"] = files["005.jpg"][:300]
-    files["030.jpg"] = b"no image"
-    return Samples(tuple(files), (), (), list(files.values()).__getitem__, f"of {number}")
+        files.append(encoded(pixels, quality=60 + place % 40))
+    return with_two_broken(files)
 
 
 SAMPLES = images()
