@@ -119,7 +119,8 @@ class Rates:
 
     def _cell(self, cell: Evaluation) -> Cost:
         def same_runtime(each: Finished) -> bool:
-            return bool(each.parts["runtime"] == cell.parts["runtime"])
+            # a task's option may decide the size: five logits an image, or all
+            return all(each.parts.get(name) == cell.parts.get(name) for name in ("runtime", "task"))
 
         def same_model(each: Finished) -> bool:
             return same_runtime(each) and each.parts["training"] == cell.parts["training"]

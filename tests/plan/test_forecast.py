@@ -163,6 +163,15 @@ def test_cells_are_timed_by_those_of_the_same_runtime_and_model_scaled_to_the_im
     assert cost.bytes > 4 * 1000 * len(to_run)
 
 
+def test_cells_of_another_option_of_the_task_tell_nothing_of_the_disk(plan, workspace):
+    for training in plan.trainings:
+        keep_training(workspace, training)
+    runtimes = {(each.runtime.name, each.runtime.precision): each for each in plan.evaluations}
+    for cell in runtimes.values():
+        keep_cell(workspace, replace(cell, parts=cell.parts | {"task": ["top5", "1"]}))
+    assert "cells" in forecast(plan, workspace).unknown
+
+
 def test_pixels_are_timed_by_the_same_paths_on_other_images(plan, workspace):
     keep_pixels(workspace, plan, samples="others")
     timed(workspace, "prepared", 3.0)
