@@ -212,6 +212,8 @@ def _of_vectors(
     if not able.predicts:
         message = "needs a model, and this file has none; give 'models'"
         yield wrong("vectors", message, *place, given=option)
+    if able.task.no_logits:
+        yield wrong("vectors", f"needs all logits: {able.task.no_logits}", *place, given=option)
     for key, given, known in (("path", option.path, paths), ("backend", option.backend, backends)):
         if given is not None and given not in known:
             yield wrong("vectors", no_such(key, given, known), *place, key, given=given)
