@@ -28,6 +28,7 @@ from alignkit.tasks import answers_of, stored_answers
 
 if TYPE_CHECKING:
     from alignkit.compare.answers import Answers
+    from alignkit.compare.class_answers import ClassAnswers
     from alignkit.compare.predictions import Predictions
 
 _NO_LOGITS = "a baseline keeps classes, not logits"
@@ -111,7 +112,7 @@ def pack(answers: Any, task: TaskFacts = CLASSIFICATION) -> str:
     return task.name + _NAMED + base64.b85encode(zlib.compress(columns)).decode()
 
 
-def _packed_classes(predictions: Predictions) -> str:
+def _packed_classes(predictions: ClassAnswers) -> str:
     content = [
         predictions.classes,
         predictions.ids,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +16,7 @@ from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Answers
 from alignkit.compare.class_tallies import ClassTallies
 from alignkit.compare.metrics import METRICS, NO_PREDICTION, ClassCountArrays, class_counts
-from alignkit.compare.parquet_file import ids_of, numbers_of
+from alignkit.compare.parquet_file import ids_of, numbers_of, read_parquet
 from alignkit.errors import DataError
 
 _CLASSES_KEY, _OUTSIDE_KEY = b"classes", b"outside"  # metadata keys of the Parquet file
@@ -62,9 +62,13 @@ class ClassAnswers(Answers):
     def margins_for(self, classes: Labels) -> FloatArray:
         """Subtract the greatest other logit from that of each image's class in ``classes``, (n,).
 
-        NaN where a logit is not finite, or there is no other output. Minus infinity where the
-        class' logit is not kept, which are the least.
+        NaN where a logit is not finite, or there is no other output. Where `holds` is false, the
+        margin is no greater than this.
         """
+
+    def holds(self, classes: Labels) -> npt.NDArray[np.bool_]:
+        """Tell, (n,), whether the logit of each image's class in ``classes`` is kept."""
+        return np.ones(len(classes), np.bool_)
 
     @abstractmethod
     def top_chances(self) -> FloatArray:
@@ -171,22 +175,31 @@ class ClassAnswers(Answers):
             metadata[_OUTSIDE_KEY] = json.dumps(self.outside)
         parquet.write_table(pa.table(written).replace_schema_metadata(metadata), path)
 
+    @classmethod
+    def from_parquet(cls, path: Path) -> Self:
+        """Read a file of `to_parquet`, bit for bit; raise `DataError` for any other file."""
+        return cls.of_table(read_parquet(path), path)
 
-def stored_names(table: Any, path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Read the names of classes, and of outputs outside of them, from a table's metadata."""
-    metadata = table.schema.metadata or {}
-    classes = _names(metadata, _CLASSES_KEY, path)
-    return classes, _names(metadata, _OUTSIDE_KEY, path) if _OUTSIDE_KEY in metadata else ()
+    @classmethod
+    def of_table(cls, table: Any, path: Path) -> Self:
+        """Read the table of a file."""
+        metadata = table.schema.metadata or {}
+        classes = _names(metadata, _CLASSES_KEY, path)
+        outside = _names(metadata, _OUTSIDE_KEY, path) if _OUTSIDE_KEY in metadata else ()
+        logits = cls._stored_logits(table, path, len(classes) + len(outside))
+        labels = numbers_of(table, "label", path) if classes else np.zeros(0)
+        if not np.isfinite(labels).all():
+            raise DataError(f"{path} has images without a label")
+        made: Callable[..., Self] = cls  # a dataclass whose third field is what is kept of logits
+        try:
+            return made(ids_of(table, path), labels.astype(np.int64), logits, classes, outside)
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from None
 
-
-def stored_truth(
-    table: Any, path: Path, classes: Sequence[str]
-) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
-    """Read ids and labels of a table; raise `DataError` if one is missing."""
-    labels = numbers_of(table, "label", path) if classes else np.zeros(0)
-    if not np.isfinite(labels).all():
-        raise DataError(f"{path} has images without a label")
-    return ids_of(table, path), labels.astype(np.int64)
+    @classmethod
+    @abstractmethod
+    def _stored_logits(cls, table: Any, path: Path, outputs: int) -> npt.NDArray[Any]:
+        """Read what is kept of the logits, (n, …); raise `DataError` if a column is missing."""
 
 
 def _names(metadata: Mapping[bytes, bytes], key: bytes, path: Path) -> tuple[str, ...]:

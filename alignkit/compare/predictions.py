@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels, Logits
-from alignkit.compare.class_answers import ClassAnswers, stored_names, stored_truth
+from alignkit.compare.class_answers import ClassAnswers
 from alignkit.compare.linear_answers import LinearAnswers, between
 from alignkit.compare.logit_sums import logit_distance
 from alignkit.compare.metrics import (
@@ -21,7 +21,7 @@ from alignkit.compare.metrics import (
     predicted_classes,
     top_chances,
 )
-from alignkit.compare.parquet_file import numbers_of, read_parquet
+from alignkit.compare.parquet_file import numbers_of
 from alignkit.errors import DataError
 from alignkit.record import Estimate, LogitDistance
 
@@ -137,21 +137,10 @@ class Predictions(ClassAnswers, LinearAnswers):
         self._write(path, columns, besides)
 
     @classmethod
-    def from_parquet(cls, path: Path) -> Predictions:
-        """Read a file of `to_parquet`, bit for bit; raise `DataError` for any other file."""
-        return cls.of_table(read_parquet(path), path)
-
-    @classmethod
-    def of_table(cls, table: Any, path: Path) -> Predictions:
-        """Read the table of a file."""
-        classes, outside = stored_names(table, path)
-        outputs = len(classes) + len(outside)
+    def _stored_logits(cls, table: Any, path: Path, outputs: int) -> Logits:
         if sum(name.startswith("logit_") for name in table.column_names) != outputs:
             raise DataError(f"{path} has not one column of logits for each output of its model")
         logits = np.empty((table.num_rows, outputs), np.float32)
         for index in range(outputs):
             logits[:, index] = numbers_of(table, f"logit_{index}", path)
-        try:
-            return cls(*stored_truth(table, path, classes), logits, classes, outside)
-        except DataError as error:
-            raise DataError(f"{path}: {error}") from None
+        return logits

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels, Logits
-from alignkit.compare.class_answers import ClassAnswers, stored_names, stored_truth
-from alignkit.compare.logit_sums import TOP
+from alignkit.compare.class_answers import ClassAnswers
+from alignkit.compare.logit_sums import NONE_FINITE, TOP
 from alignkit.compare.margins import drift_of_lost, margins_lost, moved_most
 from alignkit.compare.metrics import top_chances
 from alignkit.compare.parquet_file import numbers_of, read_parquet
@@ -172,23 +172,13 @@ class TopPredictions(ClassAnswers):
         ]
 
     @classmethod
-    def from_parquet(cls, path: Path) -> TopPredictions:
-        """Read a file of `to_parquet`, bit for bit; raise `DataError` for any other file."""
-        return cls.of_table(read_parquet(path), path)
-
-    @classmethod
-    def of_table(cls, table: Any, path: Path) -> TopPredictions:
-        """Read the table of a file."""
-        classes, outside = stored_names(table, path)
-        kept = np.empty(table.num_rows, kept_type(len(classes) + len(outside)))
+    def _stored_logits(cls, table: Any, path: Path, outputs: int) -> npt.NDArray[Any]:
+        kept = np.empty(table.num_rows, kept_type(outputs))
         for name in ("predicted", "finite"):
             kept[name] = numbers_of(table, name, path)
         for name, field, place in cls._columns(kept):
             kept[field][:, place] = numbers_of(table, name, path)
-        try:
-            return cls(*stored_truth(table, path, classes), kept, classes, outside)
-        except DataError as error:
-            raise DataError(f"{path}: {error}") from None
+        return kept
 
 
 def read_class_answers(path: Path) -> Predictions | TopPredictions:
