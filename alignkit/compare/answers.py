@@ -225,11 +225,13 @@ class Answers(ABC):
         return ClassCountArrays((), (), ())
 
     def raw_rows(self) -> npt.NDArray[np.float32] | None:
-        """Return each image's record, (n, …), where it is the model's raw output; else ``None``.
-
-        Equal bits then prove that a prediction depends on nothing but its image.
-        """
+        """Return each image's record, (n, …), where it is the model's raw output; else ``None``."""
         return None
+
+    def bits(self) -> npt.NDArray[np.uint32] | None:
+        """Return the bits of the raw outputs that are kept, (n, …); ``None`` if none is."""
+        rows = self.raw_rows()
+        return None if rows is None else rows.view(np.uint32)
 
     @classmethod
     def kinds_of(cls, seeds: Sequence[Self]) -> dict[str, Sequence[str] | FloatArray]:  # noqa: ARG003

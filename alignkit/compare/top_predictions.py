@@ -93,6 +93,10 @@ class TopPredictions(ClassAnswers):
         return np.asarray(self.kept["finite"])
 
     def margins_for(self, classes: Labels) -> FloatArray:
+    def bits(self) -> npt.NDArray[np.uint32]:
+        """Return the bits of the logits that are kept, (n, 5)."""
+        return np.asarray(self.kept["logits"].view(np.uint32))
+
         """See `ClassAnswers.margins_for`."""
         if self.kept["logits"].shape[1] < 2:
             return np.full(len(self), np.nan)

@@ -251,12 +251,11 @@ def predict_again(
 def check_identity(first: Answers, second: Answers) -> Control:
     """Compare two evaluations of one model on one path bit by bit: the A/A control."""
     same_images = first.ids == second.ids
-    before, after = first.raw_rows(), second.raw_rows()
+    before, after = first.bits(), second.bits()
     if before is not None and after is not None:
         # bits: a NaN equals itself, and -0.0 is not 0.0
-        bits = before.view(np.uint32), after.view(np.uint32)
         compared, noun = before.size, "logits"
-        differing = int((bits[0] != bits[1]).sum()) if same_images else compared
+        differing = int((before != after).sum()) if same_images else compared
     else:
         compared, noun = len(first), "answers"
         differing = int(first.differs(second).sum()) if same_images else compared
