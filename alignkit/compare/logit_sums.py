@@ -16,6 +16,7 @@ from alignkit.record.stored import STRICT, Count, Real
 _TOLERANCES = (1e-5, 1e-3, 1e-2)
 """Limits of |Δ logit| for which samples inside are counted."""
 TOP = 5
+NONE_FINITE = "no sample has finite logits on both sides"
 _TOP = (1, TOP)
 QUANTILES = (0.5, 0.99, 0.999)
 _ROWS = 4096  # of logits at a time: bounds the float64 copies at 1,000 classes to some 100 MB
@@ -79,7 +80,7 @@ class LogitSums:
     def distance(self, quantiles: tuple[float, ...]) -> LogitDistance:
         """Describe the distance, with these `QUANTILES`, none without a sample."""
         if not self.compared:
-            return LogitDistance(None, None, None, "no sample has finite logits on both sides")
+            return LogitDistance(None, None, None, NONE_FINITE)
         p50, p99, p99_9 = quantiles
         return LogitDistance(
             max_abs=self.max_abs,

@@ -27,8 +27,9 @@ from alignkit.compare.top_rows import TopRows
 from alignkit.errors import DataError
 from alignkit.record import Estimate, LogitDistance, MarginDrift
 from alignkit.task_facts import TOP_LOGITS
+from alignkit.text.numbers import count
 
-_FALLEN = "the class of {} images is not among the other side's five greatest logits"
+_FALLEN = "is not among the other side's five greatest logits"
 
 
 def top_records(logits: Logits) -> npt.NDArray[Any]:
@@ -92,20 +93,24 @@ class TopPredictions(ClassAnswers):
         """Tell, (n,), whether every logit of an image was finite, also those not kept."""
         return np.asarray(self.kept["finite"])
 
-    def margins_for(self, classes: Labels) -> FloatArray:
     def bits(self) -> npt.NDArray[np.uint32]:
         """Return the bits of the logits that are kept, (n, 5)."""
         return np.asarray(self.kept["logits"].view(np.uint32))
 
-        """See `ClassAnswers.margins_for`."""
+    def margins_for(self, classes: Labels) -> FloatArray:
+        """See `ClassAnswers.margins_for`: the least kept logit replaces one that is not kept."""
         if self.kept["logits"].shape[1] < 2:
             return np.full(len(self), np.nan)
         logits = self.kept["logits"].astype(np.float64)
         own = self.kept["classes"] == classes[:, None]
         other = np.where(own[:, 0], logits[:, 1], logits[:, 0])
         with np.errstate(invalid="ignore"):  # infinite logits
-            margins: FloatArray = np.where(own, logits, -np.inf).max(axis=1) - other
+            margins: FloatArray = np.where(own, logits, logits[:, -1:]).max(axis=1) - other
         return np.where(self.kept["finite"], margins, np.nan)
+
+    def holds(self, classes: Labels) -> npt.NDArray[np.bool_]:
+        """See `ClassAnswers.holds`."""
+        return np.asarray((self.kept["classes"] == classes[:, None]).any(axis=1))
 
     def top_chances(self) -> FloatArray:
         """See `ClassAnswers.top_chances`."""
@@ -114,7 +119,7 @@ class TopPredictions(ClassAnswers):
     def apart(self, other: TopPredictions) -> FloatArray:
         """Compute how far each margin moved, to rank images; NaN where a logit is not kept."""
         before, after = self.margins(), other.margins_for(self.predicted)
-        moved: FloatArray = np.where(np.isinf(after), np.nan, np.abs(before - after))
+        moved: FloatArray = np.where(other.holds(self.predicted), np.abs(before - after), np.nan)
         return moved
 
     def moved_beside(self, other: TopPredictions) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
@@ -136,7 +141,9 @@ class TopPredictions(ClassAnswers):
             for k in same:
                 left, right = (np.sort(each.kept["classes"][finite, :k]) for each in (a, b))
                 same[k] += int((left == right).all(axis=1).sum())
-        counts = {str(k): count for k, count in same.items()}
+        if not compared:
+            return LogitDistance(None, None, None, NONE_FINITE)
+        counts = {str(k): n for k, n in same.items()}
         return LogitDistance(None, None, None, cls.no_logits, compared=compared, same_top=counts)
 
     @classmethod
@@ -193,18 +200,12 @@ def read_class_answers(path: Path) -> Predictions | TopPredictions:
 
 
 def _margin_drift(pairs: Sequence[tuple[TopPredictions, TopPredictions]]) -> MarginDrift:
-    """Measure the shares of margins lost; a quantile is given if the logits kept decide it.
-
-    Where the class of the reference is not among the five greatest logits, it lost at least as much
-    as if it came last of them.
-    """
+    """Measure the shares of margins lost; a quantile is given if the logits kept decide it."""
     bounds, kept, unknown = [], [], 0
     for a, b in pairs:
-        before, lost = margins_lost((a, b))
-        fallen = np.isposinf(lost)
-        logits = b.kept["logits"][fallen].astype(np.float64)
-        lost[fallen] = (before[fallen] - (logits[:, -1] - logits[:, 0])) / before[fallen]
-        bounds.append(np.stack([lost, np.where(fallen, 1e300, lost)]))
+        least = margins_lost((a, b))[1]
+        fallen = ~b.holds(a.predicted) & np.isfinite(least)
+        bounds.append(np.stack([least, np.where(fallen, 1e300, least)]))
         unknown += int(fallen.sum())
         kept.append(a.predicted == b.predicted)
     low, high = (drift_of_lost(each, np.concatenate(kept)) for each in np.concatenate(bounds, 1))
@@ -214,5 +215,5 @@ def _margin_drift(pairs: Sequence[tuple[TopPredictions, TopPredictions]]) -> Mar
         low,
         p50=low.p50 if low.p50 == high.p50 else None,
         p99=low.p99 if low.p99 == high.p99 else None,
-        reason=_FALLEN.format(unknown),
+        reason=f"the class of {count(unknown, 'image')} {_FALLEN}",
     )

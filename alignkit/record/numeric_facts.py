@@ -87,11 +87,11 @@ class MovedImage:
     """Name of the output that the reference predicts."""
     after: str
     max_abs: Real | None
-    """Greatest |Δlogit|; ``None`` if a logit is not finite."""
+    """Greatest |Δlogit|; ``None`` if a logit is not finite, or not kept."""
     margin: Real | None
     """In the reference, in logits; see `MarginDrift`."""
     lost: Real | None
-    """Share of the margin that is lost; ``None`` without a margin above 0."""
+    """Share of the margin that is lost; ``None`` without one above 0, or if a logit is not kept."""
 
 
 class BatchCheck(Stored):

@@ -14,6 +14,7 @@ from alignkit.record import (
 )
 from alignkit.report.entries_view import counted
 from alignkit.report.table import PLACE, Group, Notes, RowCells, Shown, Table, alarm, numbers
+from alignkit.task_facts import TaskFacts
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, grouped, percent, plain, significant
 from alignkit.text.task_words import TaskWords
@@ -22,15 +23,22 @@ LOGIT_COLUMNS = (
     "Churn", "Changed", "Mean |Δlogit|", "p99", "Max", "Cosine", "Margin halved",
 )  # fmt: skip
 """Headings of `logit_cells`."""
-LEGEND = (
-    "Churn is the share of images whose predicted class changes against the baseline of the "
-    "row. |Δlogit| is taken logit by logit, the cosine image by image. The margin is the logit of "
-    "the class that the baseline predicts less the greatest other one; halved counts images "
-    "that keep their class and lose half of it or more."
-)
 _FALLEN = ", or a class that is not among the other side's five greatest logits"
 _COMPARISONS = 12
 """Comparisons whose images the page shows."""
+
+
+def logits_legend(task: TaskFacts) -> str:
+    """Say what the columns of class scores without labels mean, and which are absent."""
+    distances = "|Δlogit| is taken logit by logit, the cosine image by image."
+    if task.no_logits:
+        distances = f"No distance of logits: {task.no_logits}."
+    return (
+        "Churn is the share of images whose predicted class changes against the baseline of the "
+        f"row. {distances} The margin is the logit of the class that the baseline predicts less "
+        "the greatest other one; halved counts images that keep their class and lose half of it "
+        "or more."
+    )
 
 
 def logit_cells(entry: MatrixEntry) -> tuple[str, ...]:
@@ -52,7 +60,7 @@ def logit_cells(entry: MatrixEntry) -> tuple[str, ...]:
 def unlabelled_columns(words: TaskWords) -> tuple[str, ...]:
     """Return the headings of `unlabelled_cells`."""
     if words.task.class_scores:
-        return LOGIT_COLUMNS
+        return _known(LOGIT_COLUMNS, words.task)
     return (*LOGIT_COLUMNS[:2], *(each.label for each in words.task.measures))
 
 
@@ -60,12 +68,17 @@ def unlabelled_cells(entry: MatrixEntry, words: TaskWords) -> tuple[str, ...]:
     """Write what an entry's drift shows without labels: of logits, or the task's measures."""
     cells = logit_cells(entry)
     if words.task.class_scores:
-        return cells
+        return _known(cells, words.task)
     found = entry.drift.measures if entry.drift else {}
     return cells[:2] + tuple(
         DASH if (known := found.get(each.name)) is None else words.estimated(each.name, known)
         for each in words.task.measures
     )
+
+
+def _known(cells: tuple[str, ...], task: TaskFacts) -> tuple[str, ...]:
+    """Leave out the distances that the task never has."""
+    return (*cells[:2], cells[-1]) if task.no_logits else cells
 
 
 def logits_table(record: RunRecord, names: Names) -> Table | None:
@@ -75,11 +88,11 @@ def logits_table(record: RunRecord, names: Names) -> Table | None:
     """
     if record.labelled or not record.matrix or not record.task.class_scores:
         return None
-    notes = Notes()
+    notes, words = Notes(), TaskWords(record.task)
     rows: list[RowCells] = []
     for entry in record.matrix:
-        cells: RowCells = logit_cells(entry)
-        if entry.drift and (reason := record.task.no_logits):
+        cells: RowCells = unlabelled_cells(entry, words)
+        if entry.drift and (reason := entry.drift.logits.reason):
             cells = tuple(notes.missing(reason) if each == DASH else each for each in cells)
         lost: RowCells = (DASH, DASH)
         if entry.drift and (margins := entry.drift.margins):
@@ -87,7 +100,7 @@ def logits_table(record: RunRecord, names: Names) -> Table | None:
                 notes.number(each, percent, margins.reason) for each in (margins.p50, margins.p99)
             )
         rows.append((*names.cells(entry), *cells, *lost))
-    columns = (*PLACE, *numbers(*LOGIT_COLUMNS, "Margin lost, median", "p99"))
+    columns = (*PLACE, *numbers(*unlabelled_columns(words), "Margin lost, median", "p99"))
     caption = "Drift of predictions without labels, against the baseline of the row"
     return Table.of(caption, columns, rows, notes=notes)
 
@@ -109,7 +122,8 @@ def _moved(entry: MatrixEntry, names: Names, no_logits: str) -> Table:
     assert entry.drift is not None
     notes = Notes()
     rows = [_image(each, notes, no_logits) for each in entry.drift.moved]
-    columns = ("Image", "Change", *numbers("Max |Δlogit|", "Margin", "Margin lost"))
+    moved = () if no_logits else ("Max |Δlogit|",)
+    columns = ("Image", "Change", *numbers(*moved, "Margin", "Margin lost"))
     return Table.of(f"Images that moved most: {names.title(entry)}", columns, rows, notes=notes)
 
 
@@ -119,7 +133,7 @@ def _image(each: MovedImage, notes: Notes, no_logits: str) -> RowCells:
     return (
         each.id,
         f"{each.before} → {each.after}" if changed else f"stays {each.before}",
-        notes.number(each.max_abs, significant, no_logits or none),
+        *([] if no_logits else [notes.number(each.max_abs, significant, none)]),
         notes.number(each.margin, significant, none),
         notes.number(each.lost, percent, f"{none}{_FALLEN if no_logits else ''}"),
     )
@@ -269,6 +283,7 @@ def _batch(check: BatchCheck | None, notes: Notes) -> RowCells:
 def _builds(spread: BuildSpread | None, notes: Notes) -> RowCells:
     if spread is None:  # not asked for: no gap that needs a reason
         return (DASH,) * 3
-    if spread.max_abs is None:
-        return (str(spread.builds), *(notes.missing(spread.reason),) * 2)
-    return str(spread.builds), significant(spread.max_abs), alarm(spread.flips)
+    apart = notes.number(spread.max_abs, significant, spread.reason)
+    # a failed build has none
+    flips = alarm(spread.flips) if spread.images else notes.missing(spread.reason)
+    return str(spread.builds), apart, flips

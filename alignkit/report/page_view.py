@@ -17,7 +17,7 @@ from alignkit.report.entries_view import entries_table, entry_view, failures, pe
 from alignkit.report.figures.figure_sections import figure_sections, leading_remarks
 from alignkit.report.flipped_view import class_sections, flipped_sections
 from alignkit.report.logits_view import (
-    LEGEND,
+    logits_legend,
     logits_table,
     moved_tables,
     numeric_table,
@@ -112,7 +112,9 @@ def page_view(record: RunRecord, *, single_file: bool = False) -> dict[str, Any]
         "moved": moved_tables(record, names),
         "answers": figure_sections(record, names, single_file=single_file),
         "remarks": leading_remarks(record),
-        "legend": LEGEND if words.task.class_scores else _CHURN.format(words.answer_changed),
+        "legend": logits_legend(words.task)
+        if words.task.class_scores
+        else _CHURN.format(words.answer_changed),
         "unlabelled": "" if record.labelled or not record.matrix else capital(unlabelled(words)),
         "measures": measures_tables(record, names),
         "meanings": meanings(record),
@@ -212,7 +214,9 @@ def _change_of_headline(record: RunRecord, names: Names) -> KeyFigure:
 def _limits(record: RunRecord, names: Names) -> list[KeyFigure]:
     if record.labelled:
         return [_resolution(record)]
-    return [_largest_logit(record, names)] if record.task.class_scores else []
+    if not record.task.class_scores:
+        return []
+    return [_halved(record, names) if record.task.no_logits else _largest_logit(record, names)]
 
 
 def _churn(record: RunRecord, names: Names) -> KeyFigure:
@@ -260,7 +264,7 @@ def _largest_logit(record: RunRecord, names: Names) -> KeyFigure:
         if entry.drift and entry.drift.logits.max_abs is not None
     ]
     if not found:
-        return KeyFigure(name, DASH, record.task.no_logits or "nothing was compared")
+        return KeyFigure(name, DASH, "nothing was compared")
     most, index = max(found)
     entry = record.matrix[-index]
     margins = entry.drift.margins if entry.drift else None
@@ -268,6 +272,18 @@ def _largest_logit(record: RunRecord, names: Names) -> KeyFigure:
     halved = count(margins.halved, "image") if margins and known else f"{DASH} images"
     detail = f"{halved} lost half of the margin · {names.title(entry)}"
     return KeyFigure(name, significant(most), detail, link=entry_id(-index))
+
+
+def _halved(record: RunRecord, names: Names) -> KeyFigure:
+    def value(entry: MatrixEntry) -> float | None:
+        margins = entry.drift.margins if entry.drift else None
+        return margins.halved if margins and margins.compared else None
+
+    def shown(entry: MatrixEntry, halved: float) -> tuple[str, str]:
+        assert entry.drift is not None
+        return grouped(int(halved)), f"of {grouped(entry.drift.n)}, with the same class"
+
+    return _figure("Images that lost half of their margin", record, names, value, shown)
 
 
 def _resolution(record: RunRecord) -> KeyFigure:

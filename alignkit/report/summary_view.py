@@ -21,7 +21,7 @@ from alignkit.report.figures.figure_sections import (
 )
 from alignkit.report.flipped_view import flipped_sentences
 from alignkit.report.logits_view import (
-    LEGEND,
+    logits_legend,
     moved_tables,
     quantised_table,
     unlabelled_cells,
@@ -154,9 +154,7 @@ def _section(title: str, words: str, headers: Columns, rows: Sequence[tuple[str,
 
 def _logits_section(record: RunRecord, names: Names) -> Section:
     words, scores = TaskWords(record.task), record.task.class_scores
-    said = [f"{capital(unlabelled(words))}.", *([LEGEND] if scores else [])]
-    if reason := record.task.no_logits:
-        said.append(f"No distance of logits: {reason}.")
+    said = [f"{capital(unlabelled(words))}.", *([logits_legend(record.task)] if scores else [])]
     said += [f"{each}." for each in simulations(record.matrix)]
     said += [f"{warning}." for warning in warnings(record.matrix)]
     rows = [(*names.cells(each), *unlabelled_cells(each, words)) for each in record.matrix]

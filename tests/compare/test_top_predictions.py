@@ -66,10 +66,19 @@ def test_a_quantile_that_lost_logits_decide_is_absent_with_the_reason():
     assert (found.p50, found.halved, found.compared) == (whole.p50, whole.halved, whole.compared)
     assert (found.p99, whole.reason) == (None, "")
     assert "not among the other side's five greatest logits" in found.reason
+    assert found.reason.startswith("the class of ")
+    before, after = (dict(zip(each.ids, each.logits.astype(float), strict=True)) for each in full)
     moved = drift([top(full[0])], [top(full[1])]).moved
-    # they moved most, by an unknown share
-    assert moved[0].lost is None
-    assert moved[0].before != moved[0].after
+    assert None in [each.lost for each in moved]
+    # those of an unknown share are in the order of the least that they lost
+    least = []
+    for each in moved:
+        greatest = np.sort(after[each.id])[::-1]
+        own = before[each.id][NAMES.index(each.before)]
+        margin = own - np.sort(before[each.id])[-2]
+        lost = 1 - (greatest[4] - greatest[0]) / margin
+        least.append(lost if each.lost is None else each.lost)
+    assert least == sorted(least, reverse=True)
 
 
 def test_every_number_of_an_image_is_that_of_all_logits():
@@ -126,3 +135,11 @@ def test_fewer_than_five_outputs_are_all_kept():
     assert kept.predicted.tolist() == [1, 0]
     one = TopPredictions(("a",), np.array([0]), top_records(logits[:1, :1]), ("x",))
     assert np.isnan(one.margins()).all()
+
+
+def test_without_an_image_of_finite_logits_the_reason_is_that_of_all_logits():
+    full = pair(0.1)
+    broken = tuple(replace(each, logits=np.full_like(each.logits, np.nan)) for each in full)
+    distance = TopPredictions.distance([tuple(map(top, broken))])
+    assert distance == Predictions.distance([broken])
+    assert "finite" in distance.reason

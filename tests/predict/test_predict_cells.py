@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from alignkit.compare.predictions import Predictions
+from alignkit.compare.top_predictions import TopPredictions, top_records
 from alignkit.errors import BackendError
 from alignkit.experiment import load_experiment
 from alignkit.outcome import Failed, Measured
@@ -109,6 +110,18 @@ def test_the_farthest_two_builds_are_compared_logit_by_logit():
     classes = every.argmax(axis=2)
     assert found.flips == sum(len(set(column)) > 1 for column in classes.T)
     assert (found.builds, found.images) == (4, 40)
+
+
+def test_builds_of_which_five_logits_are_kept_are_compared_by_class():
+    several = [np.eye(7, dtype=np.float32)[:3], np.eye(7, dtype=np.float32)[[0, 5, 2]]]
+    names = tuple("abcdefg")
+    kept = [
+        TopPredictions(tuple("123"), np.zeros(0, np.int64), top_records(each), (), names)
+        for each in several
+    ]
+    found = spread_of(kept)
+    assert (found.images, found.flips, found.max_abs) == (3, 1, None)
+    assert "'logits: top5'" in found.reason
 
 
 def test_builds_are_made_anew_one_after_another(inputs):

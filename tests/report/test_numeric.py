@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from alignkit.compare import drift
+from alignkit.compare.top_predictions import TopPredictions, top_records
 from alignkit.record import BatchCheck, BuildSpread, LogitDistance, NumericDrift
-from alignkit.report.logits_view import numeric_table, sessions_table
+from alignkit.report.logits_view import (
+    logits_legend,
+    logits_table,
+    moved_tables,
+    numeric_table,
+    sessions_table,
+    unlabelled_cells,
+    unlabelled_columns,
+)
 from alignkit.report.matrix_view import matrix_views
+from alignkit.report.page_view import key_figures
+from alignkit.task_facts import TOP_LOGITS
 from alignkit.text.names import Names
+from alignkit.text.task_words import TaskWords
+from tests.compare.test_top_predictions import pair, top
 from tests.report.records import quickstart
 
 NUMERIC = NumericDrift(
@@ -45,6 +61,52 @@ def test_shares_are_of_the_images_compared_and_what_is_missing_is_told():
         "98.49\N{NO-BREAK SPACE}%", "–", "3", "1",
     ]  # fmt: skip
     assert [note.text for note in table.notes] == ["with 5 classes or fewer there is no other set"]
+
+
+def test_five_logits_of_images_that_are_never_finite_have_a_reason_and_no_share():
+    names, labels = tuple("abcdefg"), np.zeros(4, np.int64)
+    kept = top_records(np.full((4, 7), np.nan, np.float32))
+    broken = TopPredictions(tuple("1234"), labels, kept, names)
+    distance = TopPredictions.distance([(broken, broken)])
+    numeric = NumericDrift(n=4, flips=0, non_finite=4, logits=distance)
+    record = changed(quickstart(), "matrix", 1, numeric=numeric)
+    table = numeric_table(record, Names(record.paths))
+    assert {*texts(table)[0][4:-2]} == {"–"}
+    assert [note.text for note in table.notes] == ["no sample has finite logits on both sides"]
+
+
+def test_without_labels_five_logits_leave_no_column_of_dashes():
+    full = pair(0.1, labelled=False)
+    record = quickstart()
+    record = record.model_copy(
+        update={"task": TOP_LOGITS, "data": record.data.model_copy(update={"classes": ()})}
+    )
+    found = drift([top(full[0])], [top(full[1])])
+    record = changed(record, "matrix", 1, drift=found)
+    record = record.model_copy(update={"matrix": record.matrix[:2]})
+    names, words = Names(record.paths), TaskWords(record.task)
+    table = logits_table(record, names)
+    assert [each.text for each in table.columns[3:]] == [
+        "Churn", "Changed", "Margin halved", "Margin lost, median", "p99"
+    ]  # fmt: skip
+    assert texts(table)[1][5] == str(found.margins.halved) != "0"
+    (moved,) = moved_tables(record, names)
+    assert [each.text for each in moved.columns[2:]] == ["Margin", "Margin lost"]
+    assert len(unlabelled_cells(record.matrix[1], words)) == len(unlabelled_columns(words)) == 3
+    assert f"No distance of logits: {TOP_LOGITS.no_logits}." in logits_legend(record.task)
+    assert "Δlogit" not in logits_legend(record.task)
+    figures = {each.name: each for each in key_figures(record, names, [])}
+    halved = figures["Images that lost half of their margin"]
+    assert halved.value == str(found.margins.halved)
+    assert "of 600, with the same class" in halved.detail
+
+
+def test_flips_of_builds_are_shown_where_their_logits_are_not_kept():
+    spread = BuildSpread(builds=2, images=90, flips=3, reason="five are kept")
+    record = changed(quickstart(), "cells", 0, inputs="ab" * 32, builds=spread)
+    table = sessions_table(record, Names(record.paths))
+    assert texts(table)[0][-4:-1] == ["2", "–", "3"]
+    assert "five are kept" in [note.text for note in table.notes]
 
 
 def test_a_session_shows_its_tensors_its_batches_and_its_builds():

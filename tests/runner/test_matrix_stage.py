@@ -12,7 +12,7 @@ from alignkit.tasks.classification import Classification
 from alignkit.text.names import Names
 
 
-def cell(path, ids, *, aligned=False):
+def cell(path, ids, *, aligned=False, kept="full", labelled=True):
     """A measured cell of a model of path a."""
     logits = np.eye(2, dtype=np.float32)[[index % 2 for index in range(len(ids))]]
     labels = np.zeros(len(ids), np.int64)
@@ -21,9 +21,10 @@ def cell(path, ids, *, aligned=False):
         aligned=aligned,
         place=SimpleNamespace(row=row, column=Column(path, "torch", "fp32")),
         training=SimpleNamespace(row=row, given=None),
-        task=Classification(),
+        task=Classification(logits=kept),
     )
-    predictions = Predictions(tuple(ids), labels, logits, ("x", "y"))
+    names = (("x", "y"), ()) if labelled else ((), ("x", "y"))
+    predictions = Predictions(tuple(ids), labels[: len(ids) * labelled], logits, *names)
     answer = SimpleNamespace(predictions=predictions)
     return SimpleNamespace(evaluation=evaluation, ended=Measured(answer), seed=0)
 
@@ -54,3 +55,14 @@ def test_a_reason_of_several_cells_is_printed_once():
         "failed for the same reason as a cell above",
         "failed: no memory",
     ]
+
+
+def test_a_line_without_labels_has_no_distance_where_five_logits_are_stored():
+    ends = []
+    for kept in ("full", "top5"):
+        lines = CellLines(Names([]))
+        for path in "ab":
+            one = cell(path, ["1", "2"], aligned=path == "a", kept=kept, labelled=False)
+            (line,) = lines.after(one)
+        ends.append(line.replace("\N{NO-BREAK SPACE}", " ").partition("churn ")[2])
+    assert ends == ["0 %, max |Δlogit| 0", "0 %"]
