@@ -122,6 +122,6 @@ CLASSIFICATION = TaskFacts(
 
 TOP_LOGITS = replace(
     CLASSIFICATION,
-    no_logits="the run stores five logits an image alone; leave 'logits: top5' out of its task",
+    no_logits="five logits of an image are stored, not all; leave 'logits: top5' out of the task",
 )
 """Classification of which the five greatest logits of each image are stored."""

@@ -160,7 +160,7 @@ def top_classes(logits: FloatArray, k: int) -> npt.NDArray[np.bool_]:
 def top_chances(logits: Logits) -> FloatArray:
     """Compute the softmax of the two greatest logits, the greatest first: (samples, 2).
 
-    NaN where a logit is NaN or infinite; the second also where there is no second.
+    NaN if a logit is NaN or the greatest is infinite; the second also where there is no second.
     """
     found = np.full((len(logits), 2), np.nan)
     # the greatest exponent is 0, so that none overflows
