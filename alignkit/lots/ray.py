@@ -267,7 +267,7 @@ def _leave(ray: Any) -> None:
     """Shut Ray down; end the processes of a head that was started here and stands still."""
     from ray._private import worker
 
-    node = worker._global_node
+    node = worker._global_node  # noqa: SLF001 - Ray names its head nowhere else
     leaving = threading.Thread(target=ray.shutdown, daemon=True)
     leaving.start()
     leaving.join(_PATIENCE)
