@@ -51,6 +51,7 @@ class ServedDrift(Stored):
     images: Count
     """Images compared."""
     churn: Estimate
+    """Of the run; its upper end covers what so few images cannot show: 3.7 / ``images`` of none."""
     metric: str
     """The task's headline, in the terms of `BenchRecord.task`."""
     change: Estimate

@@ -117,7 +117,7 @@ def _shown(
     if floor is None:
         return None, f"the control has fewer than {LEAST_FOR_A_SLOPE} epochs"
     reason = _against(slope.low, halves, floor)
-    return not reason, reason or "steady, and more than without keeping anything"
+    return not reason, reason or "steady, and more than the control's"
 
 
 def _against(low: float, halves: tuple[Estimate, Estimate], floor: float) -> str:
@@ -125,7 +125,7 @@ def _against(low: float, halves: tuple[Estimate, Estimate], floor: float) -> str
     if low <= 0:
         return "the interval holds 0"
     if low <= floor:
-        return "a loop that keeps nothing may grow as much"
+        return "the control, or steps of an allocator, may grow as much"
     for name, half in zip(("first", "second"), halves, strict=True):
         if half.low is None or half.low <= floor:
             return f"the {name} half alone does not show it"

@@ -18,6 +18,7 @@ from alignkit.record.open_loop_facts import GeneratedRun, ScenarioRecord
 from alignkit.text.names import Names
 from alignkit.text.numbers import (
     DASH,
+    NBSP,
     count,
     estimated,
     grouped,
@@ -30,7 +31,7 @@ from alignkit.text.numbers import (
 from alignkit.text.task_words import TaskWords
 
 CONTENDED = "contended"
-_LEAK = {True: "leak", False: "none shown", None: "not known"}
+_LEAK = {True: "leak", False: "no leak shown", None: "leak not known"}
 TimedLoads = Sequence[tuple[ServingOption, ServedLoad]]
 """Options of one model, each under as many clients as the others."""
 
@@ -107,7 +108,7 @@ def gain_words(gain: Estimate) -> str:
     """``+18.3 % [+16.1, +20.2]``; a dash with the reason without a value."""
     if gain.value is None:
         return f"{DASH} ({gain.reason})"
-    return f"{signed(100 * gain.value, 1)} % {interval(gain, 1)}".strip()
+    return f"{signed(100 * gain.value, 1)}{NBSP}% {interval(gain, 1)}".strip()
 
 
 def price_words(price: Estimate, unit: str = "") -> str:

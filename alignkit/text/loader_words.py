@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alignkit.record.loader_facts import LargestBatch, LoaderMemory, LoaderRecord, TimedLoader
-from alignkit.text import TextTable
+from alignkit.text import TextTable, columns
 from alignkit.text.bench_words import bounded, gain_words, growth_cells, growth_words, machine_words
 from alignkit.text.names import Names, quick_words, surrogate_lines
 from alignkit.text.numbers import (
@@ -32,12 +32,11 @@ def loader_text(record: LoaderRecord, folder: Path) -> str:
     ]
     for table in loader_tables(record):
         lines += ["", *table.lines()]
-    lines += [
-        f"{each.state}  {loader_title(each, names)}: {each.reason}"
-        for each in record.loaders
-        if each.state != "measured"
-    ]
-    return "\n".join([*lines, f"record     {folder / 'loaders.json'}"])
+    absent = [each for each in record.loaders if each.state != "measured"]
+    if absent:
+        rows = [(loader_title(each, names), each.state, each.reason) for each in absent]
+        lines += ["", columns(rows, indent="  ")]
+    return "\n".join([*lines, "", f"record     {folder / 'loaders.json'}"])
 
 
 def timed_loaders(record: LoaderRecord) -> TimedLoaders:

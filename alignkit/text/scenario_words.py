@@ -24,7 +24,7 @@ from alignkit.text.bench_words import (
     unknown_drift,
 )
 from alignkit.text.names import quick_words, surrogate_lines
-from alignkit.text.numbers import DASH, count, grouped, megabytes
+from alignkit.text.numbers import DASH, count, grouped, listed, megabytes
 
 NO_SUBMISSION = "No submission to MLPerf, whose rules ask for 600 s a run, its models and a review"
 TIMED_STAGES: tuple[GeneratedStage, ...] = get_args(GeneratedStage)
@@ -94,7 +94,7 @@ def result_table(record: ScenarioRecord, shown: ShownRuns, words: BenchWords) ->
         ("", "result", *heads, "machine"),
         tuple((words.title(each), *_numbers(record.scenario, run)) for each, run in shown),
         (
-            *(_verdict(option, run, words) for option, run in shown if not run.valid),
+            *_verdicts(shown, words),
             *(_search(option, words) for option, _ in shown if record.searched),
         ),
         f"{least}; times in ms {_SINCE[record.scenario]}",
@@ -141,11 +141,17 @@ def _numbers(scenario: Scenario, run: GeneratedRun) -> tuple[str, ...]:
     )
 
 
-def _verdict(option: ScenarioOption, run: GeneratedRun, words: BenchWords) -> str:
-    """Give LoadGen's reasons for INVALID in its own words."""
-    missed = [name for name, met in run.checks.items() if not met]
-    said = " ".join((*run.advice, *run.errors))
-    return f"{words.title(option)}: INVALID ({', '.join(missed)} not met). LoadGen: {said}"
+def _verdicts(shown: ShownRuns, words: BenchWords) -> list[str]:
+    """Give LoadGen's reasons for INVALID in its own words, once for the options that share them."""
+    named: dict[str, list[str]] = {}
+    for option, run in shown:
+        if not run.valid:
+            missed = ", ".join(name for name, met in run.checks.items() if not met)
+            said = " ".join((*run.advice, *run.errors))
+            which = f" ({missed} not met)" if missed else ""
+            reason = f"INVALID{which}. LoadGen: {said}"
+            named.setdefault(reason, []).append(words.title(option))
+    return [f"{listed(titles)}: {reason}" for reason, titles in named.items()]
 
 
 def _search(option: ScenarioOption, words: BenchWords) -> str:

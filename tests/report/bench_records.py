@@ -19,9 +19,9 @@ ROUNDS = tuple(
 OPTIONS = (
     # path, runtime, requests/s, churn and its interval, standing, by, shown
     ("opencv", "torch", "fp32", 120, None, "dominated", "opencv/onnxruntime/fp32", ("speed",)),
-    ("opencv", "onnxruntime", "fp32", 182, (0, 0, 0), "frontier", "", ()),
+    ("opencv", "onnxruntime", "fp32", 182, (0, 0, 0.00369), "frontier", "", ()),
     ("opencv", "onnxruntime", "int8", 301, (0.031, 0.021, 0.043), "frontier", "", ()),
-    ("opencv", "openvino", "fp32", 176, (0, 0, 0), "not separable", "opencv/onnxruntime/fp32", ()),
+    ("opencv", "openvino", "fp32", 176, (0, 0, 0.00369), "not separable", "opencv/onnxruntime/fp32", ()),
     ("opencv", "openvino", "bf16", 244, (0.006, 0.002, 0.012), "frontier", "", ()),
     ("opencv", "openvino", "int8", 272, (0.036, 0.025, 0.049), "dominated",
      "opencv/onnxruntime/int8", ("speed",)),

@@ -13,7 +13,7 @@ from alignkit.record.bench_facts import BenchRecord
 from alignkit.record.document import document_text
 from alignkit.report.bench.bench_page import bench_view
 from alignkit.report.bench.frontier_view import _churn_marks, frontier_plot
-from alignkit.report.bench.headline import fastest_words, shown_churn
+from alignkit.report.bench.headline import fastest_words
 from alignkit.report.bench.published_service import PUBLISHED_ROWS
 from alignkit.report.bench.stage_bars import Amounts, stage_plot
 from alignkit.report.bench.write_bench import read_bench, render_bench
@@ -21,6 +21,7 @@ from alignkit.serve.serving import STAGES_SERVED
 from alignkit.text.bench_words import (
     BenchWords,
     bounded,
+    churn_words,
     gain_words,
     growth_cells,
     loads_by_clients,
@@ -87,9 +88,10 @@ def test_the_tables_have_every_number_of_every_option(page):
         for load in option.loads:
             figures = [load.throughput, load.tp50_ms, load.tp90_ms, load.tp99_ms]
             assert all(bounded(each) in text for each in figures)
-            assert load.gain is None or gain_words(load.gain) in text
+            gain = gain_words(load.gain).replace("\N{NO-BREAK SPACE}", " ") if load.gain else ""
+            assert gain in text
         assert all(each in text for each in growth_cells(option.growth)[:1])
-        assert shown_churn(option).replace("\N{NO-BREAK SPACE}", " ") in text
+        assert churn_words(option).replace("\N{NO-BREAK SPACE}", " ") in text
     for option in RICH.options[len(TIMED) :]:
         assert option.reason in text
 
@@ -100,6 +102,20 @@ def test_busy_rounds_are_said_before_any_figure(page):
     view = bench_view(RICH)
     assert view["cautions"][0].replace("\N{NO-BREAK SPACE}", " ").startswith(said)
     assert text.index("Contended, not to be used") < text.index("is the fastest")
+
+
+def test_many_busy_timings_are_counted_and_not_listed():
+    busy = {"contended": "busy"}
+    options = [
+        each.model_copy(
+            update={"loads": tuple(load.model_copy(update=busy) for load in each.loads)}
+        )
+        for each in TIMED
+    ]
+    (said,) = bench_view(RICH.model_copy(update={"options": tuple(options)}))["cautions"]
+    assert said.replace("\N{NO-BREAK SPACE}", " ") == (
+        "Contended, not to be used: 36 of 36 timings: the tables mark them with their reasons."
+    )
 
 
 def test_unwatched_rounds_are_counted_by_their_reason():
@@ -137,7 +153,17 @@ def test_a_gain_that_may_be_chance_is_called_so():
     one = TIMED[1].loads[0].model_copy(update={"gain": Estimate(0.04, -0.02, 0.1)})
     sides = [(TIMED[0], TIMED[0].loads[0]), (TIMED[1], one)]
     (said,) = said_of([each.model_copy(update={"loads": (load,)}) for each, load in sides])
-    assert "over opencv ▸ torch fp32, which does not show that it is faster" in said
+    assert "over opencv ▸ torch fp32; this sample does not show that it is faster." in said
+
+
+def test_numbers_of_clients_without_a_shown_gain_are_named():
+    faster, doubtful = Estimate(0.04, 0.02, 0.1), Estimate(0.04, -0.02, 0.1)
+    gains = [faster, doubtful, doubtful]
+    loads = [load.model_copy(update={"gain": gain})
+             for load, gain in zip(TIMED[1].loads, gains, strict=True)]  # fmt: skip
+    (said,) = said_of([TIMED[0], TIMED[1].model_copy(update={"loads": tuple(loads)})])
+    assert said.startswith("With 1, 5 and 10 clients opencv ▸ onnxruntime fp32 is the fastest: ")
+    assert "; with 5 and 10 clients this sample does not show that it is faster." in said
 
 
 def test_without_a_timed_reference_the_gain_is_not_known_and_nothing_is_said_of_chance():
@@ -160,8 +186,11 @@ def test_where_the_reference_is_the_fastest_the_page_says_so():
 
 def test_speed_without_drift_has_no_frontier_and_says_how_to_get_it(tmp_path):
     text = text_of(parse(rendered(without_drift(), tmp_path)))
-    assert "Its drift is not known: not measured: alignkit run x.yaml" in text
+    assert "Its drift is not known." in text
+    # a command is copied as it stands
+    assert text.count("not measured: alignkit run x.yaml ") == 1
     assert "No frontier: no two options have both speed and drift." in text
+    assert "An option is dominated" not in text
     assert "dominated by" not in text
 
 

@@ -68,6 +68,15 @@ def cells(lines, begin):
     return [[cell.strip() for cell in row if cell.strip()] for row in found]
 
 
+def test_options_with_the_same_reasons_share_a_sentence():
+    bad, met = run(valid=False), {"performance constraints": True}
+    ended = bad.model_copy(update={"checks": met, "advice": (), "errors": ("Ended early.",)})
+    lines = text(option("torch", bad), option("openvino", bad), option("onnxruntime", ended))
+    first, second = [each.strip() for each in lines if "INVALID" in each and "LoadGen:" in each]
+    assert first.startswith("opencv ▸ torch fp32 and opencv ▸ openvino fp32: INVALID (performance")
+    assert second == "opencv ▸ onnxruntime fp32: INVALID. LoadGen: Ended early."
+
+
 def test_a_server_has_loadgens_verdict_and_its_latencies():
     drift = ServedDrift(
         images=1000, churn=Estimate(0.02, 0.012, 0.03), metric="recall.macro",

@@ -16,7 +16,6 @@ from alignkit.record.bench_facts import (
     TimedStudy,
 )
 from alignkit.record.loader_facts import TimedLoader
-from alignkit.report.bench.headline import shown_churn
 from alignkit.report.run_view import machine_tables, paths_table
 from alignkit.report.table import Group, Notes, RowCells, Shown, Table, facts, numbers
 from alignkit.serve.serving import STAGES_SERVED
@@ -25,6 +24,7 @@ from alignkit.text.bench_words import (
     BenchWords,
     TimedLoads,
     bounded,
+    churn_words,
     clients_words,
     gain_words,
     growth_cells,
@@ -77,7 +77,7 @@ def frontier_table(loads: TimedLoads, words: BenchWords, placed: Mapping[str, in
                 tag="reference" if option.reference else "",
             ),
             _standing(option, load, placed, notes),
-            _drifted(option, notes, shown_churn(option)),
+            _drifted(option, notes, churn_words(option)),
             _speed(load, notes),
             _price(load, placed, notes),
             _drifted(option, notes, words.change(option)),
@@ -254,7 +254,7 @@ def _growth(option: ServingOption, notes: Notes) -> Shown:
         return notes.missing(control if option.reference else _untold(option))
     slope, leak = growth_cells(growth)
     tag = "leak" if growth.leak else ""
-    return Shown(slope, mark=notes.mark(f"leak {leak}: {growth.reason}"), tag=tag)
+    return Shown(slope, mark=notes.mark(f"{leak}: {growth.reason}"), tag=tag)
 
 
 def _drifted(option: ServingOption, notes: Notes, text: str) -> Shown:

@@ -10,16 +10,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from alignkit.compare.statistics import with_unseen
 from alignkit.record.bench_facts import ServedLoad, ServingOption
 from alignkit.report.bench.dot_labels import Box, DotLabel, dot_labels
-from alignkit.report.bench.headline import shown_churn
 from alignkit.report.charts import Frame, Interval, drawn, nice_ticks
 from alignkit.report.figures.figure_view import Label
 from alignkit.text.bench_words import (
     BenchWords,
     TimedLoads,
     bounded,
+    churn_words,
     machine_words,
 )
 from alignkit.text.numbers import count, shorten_middle, written
@@ -130,8 +129,7 @@ def _spots(loads: TimedLoads, numbers: Mapping[str, int]) -> Iterator[_Spot]:
             continue
         churn: Interval | None = Interval(0, 0, 0)
         if option.drift is not None:
-            # as standings were decided: more images would show some change
-            churn = drawn(with_unseen(option.drift.churn, option.drift.images))
+            churn = drawn(option.drift.churn)
         if churn is not None:
             yield _Spot(numbers[str(option.place)], option, load, churn, speed)
 
@@ -198,7 +196,7 @@ def _dot(spot: _Spot, frame: Frame, placed: DotLabel | None, words: BenchWords) 
     parts = [
         words.title(spot.option),
         f"{bounded(spot.load.throughput)} requests/s",
-        f"churn {shown_churn(spot.option)}",
+        f"churn {churn_words(spot.option)}",
         words.standing(spot.load.frontier),
         machine_words(spot.load),
     ]

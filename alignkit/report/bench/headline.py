@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from alignkit.compare.statistics import with_unseen
-from alignkit.record import Estimate
 from alignkit.record.bench_facts import ServedLoad, ServingOption
 from alignkit.record.loader_facts import TimedLoader
 from alignkit.record.open_loop_facts import GeneratedRun
@@ -13,11 +11,13 @@ from alignkit.text.bench_words import (
     CONTENDED,
     BenchWords,
     TimedLoads,
+    churn_words,
+    clients_words,
     gain_words,
     loads_by_clients,
     three_digits,
 )
-from alignkit.text.numbers import DASH, count, estimated, listed, percent
+from alignkit.text.numbers import DASH, count, listed, percent
 
 _NAMED = 6
 """Most figures of a busy machine that a sentence names."""
@@ -31,11 +31,10 @@ def cautions(timed: Sequence[tuple[str, ServedLoad | GeneratedRun | TimedLoader]
     busy = [(name, load) for name, load in timed if load.contended]
     lines = []
     if busy:
-        named = [f"{name} ({load.contended})" for name, load in busy[:_NAMED]]
-        more = f"; and {len(busy) - _NAMED} more" if len(busy) > _NAMED else ""
+        named = "; ".join(f"{name} ({load.contended})" for name, load in busy)
         lines.append(
             f"Contended, not to be used: {len(busy)} of {count(len(timed), 'timing')}: "
-            f"{'; '.join(named)}{more}."
+            f"{named if len(busy) <= _NAMED else 'the tables mark them with their reasons'}."
         )
     for reason in dict.fromkeys(load.unwatched for _, load in timed if load.unwatched):
         number = sum(load.unwatched == reason for _, load in timed)
@@ -97,8 +96,7 @@ def _leader(
     options: Sequence[ServingOption],
     among: str,
 ) -> str:
-    numbers = listed([str(load.clients) for load in loads])
-    clients = f"With {numbers} {'client' if numbers == '1' else 'clients'}"
+    clients = f"With {_clients(loads)}"
     rates = listed([_rate(load) for load in loads])
     if option.reference:
         no = "no option that changed no answer" if among else "no option"
@@ -109,15 +107,21 @@ def _leader(
     reference = next((words.title(each) for each in options if each.reference), "the reference")
     gains = listed([gain_words(load.gain) for load in loads if load.gain])
     known = [(load, load.gain) for load in loads if load.gain and load.gain.value is not None]
-    unshown = [str(load.clients) for load, gain in known if (gain.low or 0.0) <= 0]
+    unshown = [load for load, gain in known if (gain.low or 0.0) <= 0]
     doubt = ""
     if unshown:
-        some = "" if len(unshown) == len(loads) else f" with {listed(unshown)}"
-        doubt = f", which{some} does not show that it is faster"
+        some = "" if len(unshown) == len(loads) else f"with {_clients(unshown)} "
+        doubt = f"; {some}this sample does not show that it is faster"
     return (
         f"{clients} {words.title(option)} is the fastest{among}: {rates} requests/s, {gains} over "
         f"{reference}{doubt}.{_rivals(option, loads, words, options)} {_drift(option, words)}."
     )
+
+
+def _clients(loads: Sequence[ServedLoad]) -> str:
+    """``1, 5 and 10 clients``."""
+    *others, last = loads
+    return listed([*(str(each.clients) for each in others), clients_words(last.clients)])
 
 
 def _rivals(
@@ -151,29 +155,16 @@ def _drift(option: ServingOption, words: BenchWords) -> str:
     """Say how far an option's answers drift, on how many images."""
     drift = option.drift
     if drift is None:
-        return f"Its drift is not known: {option.drift_reason}"
+        return "Its drift is not known"
     change = words.task.estimated(drift.metric, drift.change, unit=True)
     images = count(drift.images, "image")
-    churn = _as_compared(option)
+    churn = drift.churn
     if churn.value == 0 and churn.high is not None:
         return (
             f"It changed no answer on {images}, which shows a churn of at most "
             f"{percent(churn.high, 2)}; {words.task.phrase(drift.metric)} {change}"
         )
     return (
-        f"It changes {shown_churn(option)} of the answers on {images} (churn); "
+        f"It changes {churn_words(option)} of the answers on {images} (churn); "
         f"{words.task.phrase(drift.metric)} {change}"
     )
-
-
-def _as_compared(option: ServingOption) -> Estimate:
-    """Return the churn with the interval that decided standings."""
-    assert option.drift is not None, "the reference has none"
-    return with_unseen(option.drift.churn, option.drift.images)
-
-
-def shown_churn(option: ServingOption) -> str:
-    """Write a churn with the interval that decided standings; it covers what n images hide."""
-    if option.reference:
-        return "0 by definition"
-    return estimated(_as_compared(option), share=True) if option.drift else DASH

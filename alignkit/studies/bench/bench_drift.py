@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from alignkit.compare.statistics import with_unseen
 from alignkit.record.bench_facts import ServedDrift
 from alignkit.record.document import read_record
 from alignkit.runner.assemble import command
@@ -39,10 +40,12 @@ class KnownDrift:
             unknown = entry.drift.churn.reason if entry.drift else entry.reason
             return None, unknown or f"the run measured no drift of {place}"
         metric = TaskWords(self.record.task).headline
+        images = entry.drift.compared // max(1, len(entry.seeds))
         return (
             ServedDrift(
-                images=entry.drift.compared // max(1, len(entry.seeds)),
-                churn=entry.drift.churn,
+                images=images,
+                # a bootstrap of images without a flip has no width, and more images would show some
+                churn=with_unseen(entry.drift.churn, images),
                 metric=metric,
                 change=entry.drift.of(metric),
             ),

@@ -30,8 +30,12 @@ _TRACED = " (traceback in bench.json)"
 _TERMS = """\
 gain: requests/s over those of the reference in the same round, minus 1
 resize: everything from the orientation to the tensor; wait: until the model's one instance is free
+"""
+_STANDINGS = """\
 frontier: nothing is better in requests/s and in churn; dominated: shown to be worse in the one in
 brackets, and no better in the other; not separable: worse by its values, and not shown to be
+"""
+_LEAK = """\
 leak: memory grows steadily over the rounds, and by more than that of the reference
 """
 _SPEED = ("", "requests/s", "gain", "mean", "TP50", "TP90", "TP99", "machine")
@@ -49,7 +53,10 @@ def bench_text(record: BenchRecord, folder: Path) -> str:
     for clients, shown in loads_by_clients(timed).items():
         lines += ["", *_table(clients, shown, words)]
     if timed:
-        lines += ["", _stages(timed, words), "", *_TERMS.splitlines()]
+        placed = any(load.frontier for each in timed for load in each.loads)
+        grown = any(each.growth for each in timed)
+        terms = _TERMS + _STANDINGS * placed + _LEAK * grown
+        lines += ["", _stages(timed, words), "", *terms.splitlines()]
     lines += _absent(record.options, words)
     lines += ["", *(f"drift: {each}" for each in unknown_drift(record.options))]
     lines += [f"requests   {folder / record.requests.path}", f"record     {folder / 'bench.json'}"]

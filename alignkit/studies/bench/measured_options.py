@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from alignkit.compare.statistics import with_unseen
 from alignkit.record.bench_facts import ServingOption
 from alignkit.serve.served_facts import served_facts, throughput
 from alignkit.studies.bench.frontier import Contender, frontier
@@ -69,6 +68,4 @@ def _with_frontiers(
 def _contender(option: ServingOption, rounds: Sequence[TimedRound]) -> Contender:
     if option.drift is None:
         return Contender(str(option.place), throughput(rounds))
-    # a bootstrap of images without a flip has no width, and more images would show some
-    churn = with_unseen(option.drift.churn, option.drift.images)
-    return Contender(str(option.place), throughput(rounds), churn)
+    return Contender(str(option.place), throughput(rounds), option.drift.churn)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
+from alignkit.compare.statistics import with_unseen
 from alignkit.experiment import load_experiment
 from alignkit.progress import NoProgress
 from alignkit.record.bench_facts import BenchRecord
@@ -80,7 +81,7 @@ def test_the_record_is_that_of_the_raw_log_and_has_the_drift_of_the_run(tmp_path
     assert (str(reference.column), reference.reference) == ("opencv/onnxruntime/fp32", True)
     assert (str(other.column), other.state) == ("pillow/onnxruntime/fp32", "measured")
     (entry,) = [each for each in run.matrix if each.place == other.place]
-    assert other.drift.churn == entry.drift.churn
+    assert other.drift.churn == with_unseen(entry.drift.churn, 40)
     assert other.drift.change == entry.drift.metrics["recall.macro"]
     assert other.drift.images == 40
     assert other.peak_bytes > 50e6
