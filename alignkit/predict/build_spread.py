@@ -56,7 +56,7 @@ def spread_of(several: Sequence[Answers]) -> BuildSpread:
     counts = {"builds": len(several), "images": len(first), "flips": int(flipped.sum())}
     numbers = [found for each in several if (found := each.raw_rows()) is not None]
     if len(numbers) < len(several):
-        return BuildSpread(**counts, reason=f"no outputs of images are kept: {first.no_logits}")
+        return BuildSpread(**counts, reason=f"outputs are not compared: {first.no_logits}")
     if not all(np.isfinite(each).all() for each in numbers):
         return BuildSpread(**counts, reason="a build gives outputs that are not finite")
     # float64: a difference of float32 logits is not rounded once more

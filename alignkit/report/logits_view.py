@@ -53,7 +53,7 @@ def logit_cells(entry: MatrixEntry) -> tuple[str, ...]:
         f"{counted(drift.changed)} of {grouped(drift.n)}",
         *(DASH if each is None else significant(each) for each in distances),
         DASH if logits.cosine is None else plain(logits.cosine, 5),
-        DASH if margins is None else grouped(margins.halved),
+        grouped(margins.halved) if margins and margins.compared else DASH,
     )
 
 
@@ -92,10 +92,13 @@ def logits_table(record: RunRecord, names: Names) -> Table | None:
     rows: list[RowCells] = []
     for entry in record.matrix:
         cells: RowCells = unlabelled_cells(entry, words)
-        if entry.drift and (reason := entry.drift.logits.reason):
-            cells = tuple(notes.missing(reason) if each == DASH else each for each in cells)
         lost: RowCells = (DASH, DASH)
         if entry.drift and (margins := entry.drift.margins):
+            reasons = (*[entry.drift.logits.reason] * (len(cells) - 1), margins.reason)
+            cells = tuple(
+                notes.missing(reason) if each == DASH and reason else each
+                for each, reason in zip(cells, reasons, strict=True)
+            )
             lost = tuple(
                 notes.number(each, percent, margins.reason) for each in (margins.p50, margins.p99)
             )

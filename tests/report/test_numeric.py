@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from alignkit.compare import drift
+from alignkit.compare.predictions import Predictions
 from alignkit.compare.top_predictions import TopPredictions, top_records
 from alignkit.record import BatchCheck, BuildSpread, LogitDistance, NumericDrift
 from alignkit.report.logits_view import (
@@ -73,6 +74,20 @@ def test_five_logits_of_images_that_are_never_finite_have_a_reason_and_no_share(
     table = numeric_table(record, Names(record.paths))
     assert {*texts(table)[0][4:-2]} == {"–"}
     assert [note.text for note in table.notes] == ["no sample has finite logits on both sides"]
+
+
+def test_without_a_finite_logit_no_image_is_said_to_keep_its_margin():
+    names = tuple("abcdefg")
+    broken = Predictions(("1",), np.zeros(0, np.int64), np.full((1, 7), np.nan), (), names)
+    record = quickstart()
+    record = record.model_copy(update={"data": record.data.model_copy(update={"classes": ()})})
+    record = changed(record, "matrix", 1, drift=drift([broken], [broken]))
+    table = logits_table(record, Names(record.paths))
+    assert texts(table)[1][3:] == ["0\N{NO-BREAK SPACE}%", "0 of 1", *["–"] * 7]
+    assert [note.text for note in table.notes] == [
+        "no sample has finite logits on both sides",
+        "no image has finite logits on both sides and a margin above 0",
+    ]
 
 
 def test_without_labels_five_logits_leave_no_column_of_dashes():
