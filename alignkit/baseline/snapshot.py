@@ -16,10 +16,11 @@ from alignkit.baseline import (
     baseline_environment,
 )
 from alignkit.baseline.golden import GoldenStore
-from alignkit.baseline.tapped_lots import TapImages, TapLots, TappedStage
+from alignkit.baseline.tapped_lots import TapLots, TappedStage
 from alignkit.compare.pixel_sums import PixelSums
 from alignkit.experiment.experiment import Experiment
-from alignkit.lots import LotEngine, lot_parts, unseen_folder
+from alignkit.lots import LotEngine, LotStore, lot_parts, unseen_folder
+from alignkit.lots.kept_lots import KeptLots
 from alignkit.lots.local import LocalEngine
 from alignkit.place import Place
 from alignkit.preprocess import STAGES, Preprocess, StageName
@@ -57,18 +58,20 @@ def take_snapshot(
     first_changed: FirstChanged | None = None,
     threads: int | None = None,
     engine: LotEngine | None = None,
+    store: LotStore | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Snapshot:
     """Tap every path on every image; an ``engine`` does it by lots, with equal results.
 
-    ``keep`` names the stages whose arrays go into ``golden``. Stages before those of
+    ``keep`` names the stages whose arrays go into ``golden``; without one, finished lots are kept
+    in ``store`` and read from it. Stages before those of
     ``first_changed`` keep their approved lines. Raises `MissingDependency` if a path cannot run
     here, `EngineMissing` if a worker does not see ``golden``, `DataError` if a file cannot be read.
     """
     snapshot = Snapshot(head_now(name, paths, samples))
     if not paths:
         return snapshot
-    work = TapLots(TapImages(tuple(paths), approved, golden, tuple(keep), first_changed or {}))
+    work = TapLots.of(paths, approved, golden, keep=keep, first_changed=first_changed)
     done = 0
 
     def advance(images: int) -> None:
@@ -77,7 +80,9 @@ def take_snapshot(
         if progress:
             progress(done, len(samples))
 
-    for part in lot_parts(work, samples, engine or LocalEngine(threads), advance=advance):
+    # a stored lot would put no array into ``golden``
+    known, engine = None if keep else store, engine or LocalEngine(threads)
+    for part in lot_parts(work, samples, engine, store=known, advance=advance):
         for tapped in part:
             _add(snapshot, tapped)
             kept = tapped.line.sha256 if tapped.stage in keep else None
@@ -117,6 +122,7 @@ def snapshot_of(
             keep=keep,
             first_changed=first_changed,
             engine=context.engine,
+            store=KeptLots(context.workspace),
             progress=advancing(stage),
         )
     if record is not None and run is not None:

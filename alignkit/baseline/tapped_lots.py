@@ -9,24 +9,34 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import metadata
 from itertools import product
 from typing import Any, Literal, Self
 
 from alignkit.arrays import Batch, Pixels
-from alignkit.baseline import Baseline, FirstChanged, LineKey, StageLine
+from alignkit.baseline import (
+    Baseline,
+    FirstChanged,
+    LineKey,
+    StageLine,
+    baseline_environment,
+)
 from alignkit.baseline.golden import GoldenStore, array_sha256
 from alignkit.compare.pixel_sums import PixelSums, pixel_sums
 from alignkit.compare.stored_sums import StoredSums
 from alignkit.isolation import Limits
 from alignkit.isolation.worker import Begin, Encoded
 from alignkit.lots import EachImageOnce, Lot, unseen_folder
+from alignkit.machine import cpu_name, vector_extensions
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
 from alignkit.preprocess.image_taps import Started, taps_of, warm_up
 from alignkit.record import Stored
+from alignkit.resizers import RESIZERS
 from alignkit.version import ALL_LAYERS, code_version
+from alignkit.workspace import content_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +115,23 @@ class TapImages:
 
 @dataclass(frozen=True, slots=True)
 class TapLots(EachImageOnce):
-    """The `LotWork` of a snapshot, whose parts are not stored."""
+    """The `LotWork` of a snapshot."""
 
     work: TapImages
     limits: Limits | None = None
+
+    @classmethod
+    def of(
+        cls,
+        paths: Sequence[Preprocess],
+        approved: Baseline | None,
+        golden: GoldenStore | None,
+        *,
+        keep: Collection[StageName] = (),
+        first_changed: FirstChanged | None = None,
+    ) -> TapLots:
+        """Return the work of `alignkit.baseline.snapshot.take_snapshot`."""
+        return cls(TapImages(tuple(paths), approved, golden, tuple(keep), first_changed or {}))
 
     @property
     def paths(self) -> tuple[Preprocess, ...]:
@@ -122,9 +145,17 @@ class TapLots(EachImageOnce):
         return {
             "work": "snapshot",
             "paths": [[each.name, each.identity(), each.versions()] for each in work.paths],
-            "approved": [each.model_dump(mode="json") for each in lines],
-            "golden": [str(work.golden and work.golden.root), work.keep],
+            # hashed, as a lot has thousands
+            "approved": content_key([each.model_dump_json() for each in lines]),
+            "golden": content_key(sorted(work.held)),
             "first_changed": dict(work.first_changed),
+            # a baseline is to find what another machine or build of a library changes
+            "machine": [baseline_environment(work.paths), cpu_name(), vector_extensions()],
+            "builds": [[p.decode.version(), p.resize.resizer.version()] for p in work.paths],
+            "libraries": [
+                *(RESIZERS[name].version() for name in ("opencv", "pillow")),
+                metadata.version("numpy"),
+            ],
             "code": code_version(ALL_LAYERS),
         }
 

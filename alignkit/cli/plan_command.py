@@ -95,7 +95,8 @@ def plan(
             planned = keyed_plan(experiment, workspace, cells=cells)
             expected = forecast(planned, workspace)
             divided = None if option == LOCAL else engine_forecast(expected, option, workspace)
-            planned_files.append((planned, expected, divided))
+            gate = _gate_alone(planned, workspace)
+            planned_files.append((planned, expected, divided, gate))
         except AlignkitError as error:
             codes.append(print_error(error, file))
     if as_json:
@@ -117,7 +118,21 @@ def _probe(experiment: Experiment, images: int, context: Context, cells: Sequenc
         run_or_check(first_look(experiment, part), context, cells=cells)
 
 
-def _as_text(planned: Plan, expected: Forecast, divided: EngineForecast | None) -> str:
+def _gate_alone(planned: Plan, workspace: Workspace) -> list[str]:
+    """Describe the work that `alignkit gate` adds to a run."""
+    from alignkit.plan import gate_alone
+
+    lines = gate_alone(planned)
+    if any(rule.against == "baseline" for rule in planned.gate.expanded):
+        from alignkit.gate.gate_check import taps_of_baseline
+
+        lines += taps_of_baseline(planned.experiment, workspace)
+    return lines
+
+
+def _as_text(
+    planned: Plan, expected: Forecast, divided: EngineForecast | None, gate: list[str]
+) -> str:
     experiment = planned.experiment
     compared = [("pixels", "state", ""), *map(_row, expected.comparisons)]
     from alignkit.text.names import quick_words
@@ -130,7 +145,7 @@ def _as_text(planned: Plan, expected: Forecast, divided: EngineForecast | None) 
             *([quick_words(experiment.quick)] if experiment.quick else []),
             *(f"{name}: {note}" for name, note in {**surrogates, **simulations}.items()),
             *(["", columns(compared, indent="  ")] if expected.comparisons else []),
-            *(_models(planned, expected) if planned.evaluations else _pixels(planned, expected)),
+            *(_models if planned.evaluations else _pixels)(planned, expected, gate),
             *(divided_by(divided) if divided else []),
         ]
     )
@@ -149,7 +164,7 @@ def _simulations(planned: Plan) -> dict[str, str]:
     return {runtime: label for runtime, label in labels.items() if label}
 
 
-def _pixels(planned: Plan, expected: Forecast) -> list[str]:
+def _pixels(planned: Plan, expected: Forecast, gate: list[str]) -> list[str]:
     """Format the plan of a gate without models."""
     from alignkit.experiment.gate_option import PIXEL_RULES
 
@@ -159,14 +174,14 @@ def _pixels(planned: Plan, expected: Forecast) -> list[str]:
         "",
         f"images     {images}",
         f"rules      {rules}",
+        *(f"gate       {each}" for each in gate),
         f"time       {time_of(planned, expected)}",
         *cores_of(expected),
         f"disk       {disk_of(expected)}",
     ]
 
 
-def _models(planned: Plan, expected: Forecast) -> list[str]:
-    from alignkit.plan import gate_alone
+def _models(planned: Plan, expected: Forecast, gate: list[str]) -> list[str]:
     from alignkit.plan.forecast import memory
 
     trainings = [("training", "state", ""), *map(_row, expected.trainings)]
@@ -189,7 +204,7 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         *[f"emulated   {each}" for each in _emulations(expected)],
         *attributed,
         *_advice(planned),
-        *(f"gate       {each}" for each in gate_alone(planned)),
+        *(f"gate       {each}" for each in gate),
         f"time       {time_of(planned, expected)}",
         *cores_of(expected),
         f"disk       {disk_of(expected)}",
@@ -296,8 +311,9 @@ def _counted(outlooks: Sequence[Outlook]) -> str:
     return ", ".join(f"{number} {state}" for state, number in counts.items())
 
 
-def _as_json(planned: Plan, expected: Forecast, divided: EngineForecast | None) -> dict[str, Any]:
-    from alignkit.plan import gate_alone
+def _as_json(
+    planned: Plan, expected: Forecast, divided: EngineForecast | None, gate: list[str]
+) -> dict[str, Any]:
     from alignkit.plan.forecast import memory
 
     return {
@@ -319,7 +335,7 @@ def _as_json(planned: Plan, expected: Forecast, divided: EngineForecast | None) 
         "bytes": None if expected.unknown else expected.known.bytes,
         "engine": divided and {**asdict(divided), "seconds": divided.seconds},
         "costs": {name: asdict(each) for name, each in expected.costs.items()},
-        "gate": gate_alone(planned),
+        "gate": gate,
         "memory": asdict(memory(planned)),
         "surrogates": _surrogates(planned),
         "simulations": _simulations(planned),

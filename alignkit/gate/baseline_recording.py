@@ -14,11 +14,14 @@ from alignkit.baseline import (
     recording,
 )
 from alignkit.baseline.approval import approve, changes, metric_changes, refuse_in_ci
+from alignkit.baseline.golden import GoldenStore
 from alignkit.baseline.pending import pending_changes, pending_file, write_pending
 from alignkit.baseline.snapshot import snapshot_of
+from alignkit.baseline.tapped_lots import TapLots
 from alignkit.errors import MissingDependency, NothingCompared
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.pixel_gate import judged_images
+from alignkit.lots.kept_lots import KeptLots
 from alignkit.preprocess import StageName
 from alignkit.runner import run_experiment
 from alignkit.workspace import Context
@@ -57,6 +60,7 @@ def record_baseline(
     file = baseline_file(folder, baseline_environment(experiment.paths))
     approved = read_baseline(file) if file.exists() else None
     record, run = run_experiment(experiment, context) if experiment.predicts else (None, None)
+    samples = judged_images(experiment, record) if record else experiment.data.evaluation()
     now = snapshot_of(
         experiment,
         folder,
@@ -64,7 +68,7 @@ def record_baseline(
         run=run,
         approved=approved,
         keep=golden,
-        samples=judged_images(experiment, record) if record else None,
+        samples=samples,
         context=context,
     ).as_baseline()
     if not any(line.sha256 for line in now.lines.values()):
@@ -78,6 +82,11 @@ def record_baseline(
     # through an approval, so that the log names who recorded, and when
     if new or metrics:
         approve(folder, now, new, metrics, reason=reason)
+        # nobody asks for these lots again, as approved lines are part of their keys
+        store = KeptLots(context.workspace)
+        work = TapLots.of(experiment.paths, approved, GoldenStore(folder / "golden"))
+        for lot in store.stored(work, samples):
+            store.forget(work, lot, samples.fingerprint)
     left = pending_changes(read_baseline(file), now)
     write_pending(pending_file(context.workspace, experiment.name, now.fingerprint), left)
     before = len(approved.lines) if approved else 0

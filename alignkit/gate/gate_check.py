@@ -24,7 +24,9 @@ from alignkit.baseline import (
 )
 from alignkit.baseline.baseline_diff import compare_with_baseline, first_changes
 from alignkit.baseline.baseline_from_run import STAGES_FILE, baseline_of_run
+from alignkit.baseline.golden import GoldenStore
 from alignkit.baseline.snapshot import Snapshot, head_now, snapshot_of
+from alignkit.baseline.tapped_lots import TapLots
 from alignkit.baseline.unapproved import head_approved, refuse_unapproved
 from alignkit.errors import (
     BaselineError,
@@ -45,6 +47,8 @@ from alignkit.gate.rule_lines import rule_lines
 from alignkit.judge import judge
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.standing_rules import JudgedRule
+from alignkit.lots import lot_count
+from alignkit.lots.kept_lots import KeptLots
 from alignkit.preprocess import STAGES
 from alignkit.record import Artifact, BaselineFacts, RunRecord
 from alignkit.record.cell_table import with_cell_table
@@ -52,7 +56,8 @@ from alignkit.record.document import read_record, write_record
 from alignkit.runner import run_experiment
 from alignkit.samples import Samples
 from alignkit.stored_file import file_sha256, write_atomically
-from alignkit.workspace import Context
+from alignkit.text.numbers import count
+from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
     from alignkit.gate.gate_shard import ShardResult
@@ -226,6 +231,26 @@ def approved_baseline(
         raise BaselineError(f"{against} keeps no stages, which rules about pixels compare; "
                             "`alignkit run` of a file without models keeps them")  # fmt: skip
     return baseline
+
+
+def taps_of_baseline(experiment: Experiment, workspace: Workspace) -> list[str]:
+    """Say which images `alignkit gate` taps for its rules against a baseline; empty if none."""
+    folder = baseline_folder(experiment, None)
+    try:
+        approved = approved_baseline(experiment, folder)
+    except BaselineError as error:
+        return [str(error)]
+    usable = [path for path in experiment.paths if not path.missing()]
+    if approved is None or not approved.lines or not usable:
+        return []
+    samples = experiment.data.evaluation()
+    work = TapLots.of(usable, approved, GoldenStore(folder / "golden"))
+    lots, stored = lot_count(len(samples)), len(KeptLots(workspace).stored(work, samples))
+    if stored == lots:
+        return ["taps no image: those of the baseline are cached"]
+    done = f" ({stored} of {lots} lots are cached)" if stored else ""
+    images, paths = count(len(samples), "image"), count(len(usable), "path")
+    return [f"taps {images} on {paths} for the baseline{done}, which the time leaves out"]
 
 
 def _with_measured(

@@ -73,7 +73,10 @@ class LotWork(Protocol[LotPart]):
         ...
 
     def identity(self) -> Mapping[str, Any]:
-        """Return everything but the images that a part depends on, as JSON."""
+        """Return everything but the images that a part depends on, as JSON.
+
+        It is asked for of the work with what it needs for one lot, see `only`.
+        """
         ...
 
     def only(self, lot: Lot) -> Self:

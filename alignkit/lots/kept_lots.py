@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from alignkit.lots import Lot, LotPart, LotWork
+from alignkit.lots import Lot, LotPart, LotWork, lot_count, lot_of
+from alignkit.samples import Samples
 from alignkit.workspace import Workspace, content_key
 
 _FILE = "part.json.gz"
@@ -32,6 +33,12 @@ class KeptLots:
             # without a date, so that equal parts are equal files
             (folder / _FILE).write_bytes(gzip.compress(text.encode(), 5, mtime=0))
 
+    def stored(self, work: LotWork[Any], samples: Samples) -> list[Lot]:
+        """List the lots of some images whose part is stored, damaged or not."""
+        lots = (lot_of(samples, number) for number in range(lot_count(len(samples))))
+        keys = ((each, content_key(_parts(work, each, samples.fingerprint))) for each in lots)
+        return [each for each, key in keys if self.workspace.stored("lots", key)]
+
     def forget(self, work: LotWork[Any], lot: Lot, data: str) -> None:
         """Delete a part that nobody needs any more."""
         self.workspace.discard("lots", content_key(_parts(work, lot, data)))
@@ -46,4 +53,4 @@ def _part(folder: Path, work: LotWork[LotPart]) -> LotPart:
 
 def _parts(work: LotWork[Any], lot: Lot, data: str) -> dict[str, Any]:
     place = [lot.begin, len(lot.samples)]
-    return {**work.identity(), "data": data, "lot": place}
+    return {**work.only(lot).identity(), "data": data, "lot": place}

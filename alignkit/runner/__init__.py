@@ -187,5 +187,6 @@ def forget(plan: Plan, workspace: Workspace) -> None:
             workspace.discard(each.kind, each.key)
             workspace.discard_unfinished(each.kind, each.key)
     for lot in workspace.finished("lots"):
-        if lot.parts["work"] == "comparison" and lot.parts["data"] == plan.images["eval"]:
+        of_pixels = lot.parts["work"] in ("comparison", "snapshot")
+        if of_pixels and lot.parts["data"] == plan.images["eval"]:
             workspace.discard("lots", lot.folder.name)

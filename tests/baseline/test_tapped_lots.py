@@ -2,16 +2,22 @@
 
 import pickle
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import alignkit.lots
 from alignkit.baseline.golden import GoldenStore
 from alignkit.baseline.snapshot import take_snapshot
+from alignkit.baseline.tapped_lots import TapLots
 from alignkit.compare.stored_sums import StoredSums
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import EngineMissing, ExitCode
+from alignkit.lots import lot_of
+from alignkit.lots.kept_lots import KeptLots
 from alignkit.lots.remote import RemoteEngine
+from alignkit.preprocess import Colour
+from alignkit.workspace import Workspace
 from tests.lots.test_lots import Threads
 from tests.photos import encoded, photo
 from tests.stacks import REFERENCE, opencv, samples_of
@@ -95,3 +101,69 @@ def test_without_a_path_no_engine_is_asked():
             raise AssertionError("nothing is to be tapped")
 
     assert take_snapshot("small", [], SAMPLES, engine=NoEngine()).lines == {}
+
+
+HOME = "alignkit.baseline.tapped_lots"
+MADE_OTHERWISE = {
+    "processor": (f"{HOME}.cpu_name", lambda: "another"),
+    "kernels": (f"{HOME}.vector_extensions", lambda: "none"),
+    "gpu": (f"{HOME}.baseline_environment", lambda _: {"gpu": "another"}),
+    "code": (f"{HOME}.code_version", lambda _: "other"),
+    "codec": ("alignkit.decoders.simplejpeg.SimpleJPEGDecoder.version", lambda _: "another"),
+    "library": ("alignkit.plugins._distribution_version", lambda _: "99"),
+}
+OF_ANOTHER_WORK = {
+    "path": lambda work: tapping(
+        work, paths=(replace(CHANGED[0], colour=Colour("bgr")), CHANGED[1])
+    ),
+    "name": lambda work: tapping(work, paths=(replace(CHANGED[0], name="served"), CHANGED[1])),
+    "begin": lambda work: tapping(work, first_changed={}),
+    "golden": lambda work: tapping(work, golden=GoldenStore(Path("none"))),
+    "approved": lambda work: tapping(work, approved=moved(work.work.approved, 0)),
+}
+BEGIN = {"float32": "resize"}
+
+
+def tapping(work, **changes):
+    return replace(work, work=replace(work.work, **changes))
+
+
+def moved(approved, place):
+    """The approved lines, of which one of an image is another."""
+    key = next(key for key in approved.lines if key[1] == SAMPLES.ids[place])
+    line = approved.lines[key].model_copy(update={"least": 77.0})
+    return replace(approved, lines={**approved.lines, key: line})
+
+
+@pytest.fixture
+def stored(approved, golden, tmp_path):
+    store = KeptLots(Workspace(tmp_path))
+    take_snapshot("small", CHANGED, SAMPLES, approved=approved, golden=golden, store=store,
+                  first_changed=BEGIN)  # fmt: skip
+    return store
+
+
+@pytest.mark.parametrize("change", [*MADE_OTHERWISE, *OF_ANOTHER_WORK, "data"])
+def test_a_lot_is_stored_under_everything_that_its_lines_depend_on(
+    approved, golden, stored, monkeypatch, change
+):
+    lot, data = lot_of(SAMPLES, 0), SAMPLES.fingerprint
+    same = TapLots.of(CHANGED, approved, golden, first_changed=BEGIN)
+    assert stored.find(same, lot, data)
+    if change in MADE_OTHERWISE:
+        monkeypatch.setattr(*MADE_OTHERWISE[change])
+    other = OF_ANOTHER_WORK[change](same) if change in OF_ANOTHER_WORK else same
+    assert stored.find(other, lot, "other" if change == "data" else data) is None
+
+
+def test_a_line_of_an_image_of_another_lot_changes_no_key(approved, golden, stored):
+    work = TapLots.of(CHANGED, moved(approved, -1), golden, first_changed=BEGIN)
+    assert [each.number for each in stored.stored(work, SAMPLES)] == [0, 1]
+
+
+def test_kept_golden_tensors_are_put_into_their_folder_by_every_command(golden, tmp_path):
+    store = KeptLots(Workspace(tmp_path))
+    for folder in (tmp_path / "one", tmp_path / "other"):
+        tensors = GoldenStore(folder)
+        take_snapshot("small", PATHS, SAMPLES, golden=tensors, keep=["decode"], store=store)
+        assert {each.name for each in folder.iterdir()} == {e.name for e in golden.root.iterdir()}

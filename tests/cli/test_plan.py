@@ -205,6 +205,26 @@ def test_a_plan_lists_what_the_gate_alone_measures(alignkit, file):
     assert planned["gate"] == []
 
 
+def test_a_plan_says_whether_a_gate_taps_images_for_its_baseline(alignkit, tmp_path):
+    case = make_case(tmp_path)
+    file = case.write("{preset: strict, against: baseline}")
+
+    def gate():
+        (planned,) = json.loads(alignkit("plan", file, "--json", "--reports", case.reports).out)
+        told = alignkit("plan", file, "--reports", case.reports).out
+        (line,) = planned["gate"]
+        assert f"gate       {line}" in told
+        return line.replace("\xa0", " ")
+
+    assert "holds no baseline; record one outside CI" in gate()
+    alignkit("baseline", "record", file, "--reports", case.reports)
+    assert gate() == "taps 5 images on 2 paths for the baseline, which the time leaves out"
+    alignkit("gate", file, "--no-html", "--reports", case.reports)
+    assert gate() == "taps no image: those of the baseline are cached"
+    (case.images / "420.jpg").unlink()
+    assert gate().startswith("taps 4 images")
+
+
 def test_a_probe_does_a_part_of_the_work_and_tells_the_cost_of_all(alignkit, tmp_path):
     case = make_case(tmp_path)
     for copy in range(35):
