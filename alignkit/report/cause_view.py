@@ -59,7 +59,7 @@ def attribution_sections(record: RunRecord, names: Names) -> tuple[AttributionSe
                 runtime=runtime,
                 again=pair in before,  # folded on the page
                 sentences=_sentences(found, words),
-                remarks=_remarks(found),
+                remarks=_remarks(found, words),
                 waterfalls=tuple(placed[each.id] for each in of_group),
                 table=_table(found, words),
             )
@@ -164,7 +164,7 @@ def _form(estimate: Estimate, each: AttributionFacts) -> Callable[[float, int], 
     return plain if each.metric.removesuffix(_INSIDE) in DISTANCES and not negative else signed
 
 
-def _remarks(metrics: Sequence[AttributionFacts]) -> tuple[str, ...]:
+def _remarks(metrics: Sequence[AttributionFacts], words: TaskWords) -> tuple[str, ...]:
     remarks = list(dict.fromkeys(note for each in metrics for note in each.notes))
     drawn = dict.fromkeys(
         f"{_drawn_for(each)}: {each.images + each.left_out} of {count(each.drawn_from, 'image')} "
@@ -179,6 +179,11 @@ def _remarks(metrics: Sequence[AttributionFacts]) -> tuple[str, ...]:
         remarks.append(f"{images} left out: not every mixture of the paths prepares them")
     if any(each.method == "one-at-a-time" and each.shares for each in metrics):
         remarks.append("one factor at a time: the interaction is the total less the shares")
+    absent: dict[str, list[str]] = {}
+    for each in metrics:
+        if each.reason and not each.shares:
+            absent.setdefault(each.reason, []).append(words.label(each.metric))
+    remarks += [f"no shares of {listed(names)}: {reason}" for reason, names in absent.items()]
     return tuple(remarks)
 
 

@@ -77,3 +77,12 @@ def test_runtimes_that_agree_to_a_tenth_of_a_point_are_one():
     assert section.runtime == "onnxruntime fp16; the same in onnxruntime fp32"
     far = with_shares(recall(), decode=-0.02).model_copy(update={"precision": "fp32"})
     assert [each.again for each in sections(recall(), far)] == [False, True]
+
+
+def test_a_metric_without_shares_has_its_reason_below_the_table():
+    logits = recall().model_copy(
+        update={"metric": "logits", "unit": "logits", "shares": (), "reason": "five are kept"}
+    )
+    (section,) = sections(recall(), logits)
+    assert section.table
+    assert "no shares of Mean |Δlogit|: five are kept" in section.remarks
