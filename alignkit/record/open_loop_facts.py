@@ -34,8 +34,8 @@ class RunSettings:
     min_queries: Count
     """Least queries; for ``offline``, least images."""
     rate: Real
-    """Server: arrivals a second. Otherwise the images a second of the warm-up, by which LoadGen
-    chooses how many queries it prepares."""
+    """Server: arrivals a second. Otherwise the images a second of the warm-up, for ``offline`` half
+    as many more, by which LoadGen chooses how many queries it prepares."""
     latency_bound_ms: Real | None
     """Server: 99 % of the latencies must be at most this."""
     most_outstanding: Count
