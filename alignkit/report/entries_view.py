@@ -15,6 +15,7 @@ from alignkit.report.engine_view import engine_words
 from alignkit.report.matrix_view import entry_id
 from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, alarm, numbers
 from alignkit.samples import NO_LABELS
+from alignkit.task_facts import TaskFacts
 from alignkit.text.names import Names, state_words, why_not
 from alignkit.text.numbers import (
     DASH,
@@ -173,7 +174,7 @@ def entries_table(record: RunRecord, names: Names) -> Table:
         *numbers(*map(capital, task.turned)),
         *numbers(f"{task.test} p", f"Holm p, {words.phrase(words.headline)}"),
         *numbers(f"Smallest Δ {task.rated} it could show"),
-        *numbers(*(_LOGITS if task.class_scores else ()), "Non-finite"),
+        *numbers(*(_LOGITS if _far(task) else ()), "Non-finite"),
         "To run it alone",
     )
     empty = len(columns) - len(PLACE) - 1
@@ -182,7 +183,10 @@ def entries_table(record: RunRecord, names: Names) -> Table:
         for entry in record.matrix
     ]
     ids = map(entry_id, range(len(rows)))
-    return Table.of("All comparisons, summed over seeds", columns, rows, notes=notes, ids=ids)
+    caption = "All comparisons, summed over seeds"
+    if task.no_logits:
+        caption += f"; no distance of logits: {task.no_logits}"
+    return Table.of(caption, columns, rows, notes=notes, ids=ids)
 
 
 def per_seed_table(record: RunRecord, names: Names) -> Table:
@@ -249,11 +253,13 @@ def _joined(entry: MatrixEntry, words: TaskWords, notes: Notes, empty: int) -> R
         return (notes.missing(reason),) * empty
     drift, logits = entry.drift, entry.drift.logits
     untested = NO_LABELS if drift.right_to_wrong is None else "not tested"
-    distances: RowCells = (
-        notes.number(logits.max_abs, significant, logits.reason),
-        notes.number(logits.mean_abs, significant, logits.reason),
-        notes.number(logits.cosine, lambda each: plain(each, 5), logits.reason),
-    )
+    distances: RowCells = ()
+    if _far(words.task):
+        distances = (
+            notes.number(logits.max_abs, significant, logits.reason),
+            notes.number(logits.mean_abs, significant, logits.reason),
+            notes.number(logits.cosine, lambda each: plain(each, 5), logits.reason),
+        )
     return (
         grouped(drift.n),
         *(_change(drift, metric, words, notes) for metric in words.cell_metrics),
@@ -263,9 +269,14 @@ def _joined(entry: MatrixEntry, words: TaskWords, notes: Notes, empty: int) -> R
         notes.number(drift.mcnemar_p, p_value, untested),
         notes.number(drift.holm.get(words.headline), p_value, untested),
         notes.number(drift.detectable, partial(_detectable, words), untested),
-        *(distances if words.task.class_scores else ()),
+        *distances,
         alarm(drift.non_finite),
     )
+
+
+def _far(task: TaskFacts) -> bool:
+    """Tell whether distances of logits are known."""
+    return task.class_scores and not task.no_logits
 
 
 def _detectable(words: TaskWords, value: float) -> str:

@@ -146,32 +146,39 @@ def numeric_table(record: RunRecord, names: Names) -> Table | None:
     """Compare runtimes with the reference one of their row, all seeds; ``None`` with one runtime.
 
     Unlike the matrix, the path is the same on both sides, so that nothing but the runtime differs.
+    Columns of distances are left out where none is known.
     """
     notes, classes = Notes(), record.task.class_scores
+    compared = [(entry, entry.numeric) for entry in record.matrix if entry.numeric]
+    known = any(drift.logits.max_abs is not None for _, drift in compared)
     rows: list[RowCells] = [
-        (*names.cells(entry), *_distance(entry.numeric, notes, classes=classes))
-        for entry in record.matrix
-        if entry.numeric
+        (
+            *names.cells(entry),
+            grouped(drift.n),
+            *(_distances(drift.logits, notes) if known else ()),
+            *(_ranked(drift.logits, notes) if classes else ()),
+            alarm(drift.flips),
+            alarm(drift.non_finite),
+        )
+        for entry, drift in compared
     ]
-    ranked = (numbers("Top-1", "Top-5"), [Group("Images with the same", 2)])
+    far = ("Max", "Mean", "p50", "p99", "p99.9", "Cosine", "≤ 1e-5", "≤ 1e-3", "≤ 1e-2")
     columns = (
         *PLACE,
-        *numbers("Images"),
-        *numbers("Max", "Mean", "p50", "p99", "p99.9"),
-        *numbers("Cosine"),
-        *numbers("≤ 1e-5", "≤ 1e-3", "≤ 1e-2"),
-        *(ranked[0] if classes else ()),
+        *numbers("Images", *(far if known else ()), *(("Top-1", "Top-5") if classes else ())),
         *numbers("Flips" if classes else "Changed", "Non-finite"),
     )
+    inside = Group(f"|Δ {_output(record)}|", 5), Group("", 1), Group("Images inside a tolerance", 3)
     groups = (
         Group("", 4),
-        Group(f"|Δ {_output(record)}|", 5),
-        Group("", 1),
-        Group("Images inside a tolerance", 3),
-        *(ranked[1] if classes else ()),
+        *(inside if known else ()),
+        *([Group("Images with the same", 2)] if classes else []),
         Group("", 2),
     )
     caption = "Runtimes against the row’s reference runtime, on the same tensors, summed over seeds"
+    if not known:
+        reasons = dict.fromkeys(drift.logits.reason for _, drift in compared)
+        caption += f"; no distance of {_output(record)}s: {'; '.join(reasons)}"
     return Table.of(caption, columns, rows, groups, notes=notes) if rows else None
 
 
@@ -256,18 +263,17 @@ def _output(record: RunRecord) -> str:
     return "logit" if record.task.class_scores else "output"
 
 
-def _distance(drift: NumericDrift, notes: Notes, *, classes: bool) -> RowCells:
-    logits = drift.logits
+def _distances(logits: LogitDistance, notes: Notes) -> RowCells:
     distances = (logits.max_abs, logits.mean_abs, logits.p50, logits.p99, logits.p99_9)
     return (
-        grouped(drift.n),
         *(notes.number(each, significant, logits.reason) for each in distances),
         notes.number(logits.cosine, lambda each: plain(each, 6), logits.reason),
         *(_share(logits, logits.inside, each, notes) for each in ("1e-05", "1e-03", "1e-02")),
-        *(_share(logits, logits.same_top, each, notes) for each in ("1", "5") if classes),
-        alarm(drift.flips),
-        alarm(drift.non_finite),
     )
+
+
+def _ranked(logits: LogitDistance, notes: Notes) -> RowCells:
+    return tuple(_share(logits, logits.same_top, each, notes) for each in ("1", "5"))
 
 
 def _share(logits: LogitDistance, counts: dict[str, int], name: str, notes: Notes) -> Shown:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from alignkit.compare import drift
 from alignkit.compare.predictions import Predictions
 from alignkit.compare.top_predictions import TopPredictions, top_records
 from alignkit.record import BatchCheck, BuildSpread, LogitDistance, NumericDrift
+from alignkit.report.entries_view import entries_table
 from alignkit.report.logits_view import (
     logits_legend,
     logits_table,
@@ -72,8 +75,23 @@ def test_five_logits_of_images_that_are_never_finite_have_a_reason_and_no_share(
     numeric = NumericDrift(n=4, flips=0, non_finite=4, logits=distance)
     record = changed(quickstart(), "matrix", 1, numeric=numeric)
     table = numeric_table(record, Names(record.paths))
-    assert {*texts(table)[0][4:-2]} == {"–"}
-    assert [note.text for note in table.notes] == ["no sample has finite logits on both sides"]
+    reason = "no sample has finite logits on both sides"
+    assert texts(table)[0][3:] == ["4", "–", "–", "0", "4"]
+    assert [note.text for note in table.notes] == [reason]
+    assert table.caption.endswith(f"; no distance of logits: {reason}")
+    assert sum(group.span for group in table.groups) == len(table.columns)
+
+
+def test_comparisons_of_five_logits_have_no_column_of_distances():
+    record = quickstart()
+    whole = entries_table(record, Names(record.paths))
+    unknown = replace(record.matrix[1].drift, logits=LogitDistance(None, None, None, "five"))
+    record = changed(record, "matrix", 1, drift=unknown)
+    five = entries_table(record.model_copy(update={"task": TOP_LOGITS}), Names(record.paths))
+    assert "five" not in [note.text for note in five.notes]
+    assert len(whole.columns) - len(five.columns) == 3
+    assert {len(row.cells) for row in five.rows} == {len(five.columns)}
+    assert five.caption.endswith(TOP_LOGITS.no_logits)
 
 
 def test_without_a_finite_logit_no_image_is_said_to_keep_its_margin():
