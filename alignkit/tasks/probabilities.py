@@ -32,18 +32,17 @@ def above(
 
     ``limits`` is one number, or one for each of the last axis.
     """
-    if kind == "as-is":
-        # in float64 the model's own 0.3 would exceed a limit of 0.3
-        return np.asarray(scores > np.asarray(limits, np.float32))
-    return np.asarray(probabilities(scores, kind) > np.asarray(limits))
+    # by the logits: of two that differ in their last digits, the rounded probabilities may be equal
+    return np.asarray(scores > score_limits(limits, kind))
 
 
-def score_limits(limits: Sequence[float], kind: Scores) -> FloatArray:
-    """Return the score at which each probability reaches its limit, (limits,), for `above`.
+def score_limits(limits: float | Sequence[float], kind: Scores) -> FloatArray:
+    """Return the score at which each probability reaches its limit, of the shape of ``limits``.
 
     Infinite for a probability of 0 or 1, which no finite logit has.
     """
     if kind == "as-is":
+        # in float64 the model's own 0.3 would exceed a limit of 0.3
         return np.asarray(limits, np.float32).astype(np.float64)
     wide = np.asarray(limits, np.float64)
     with np.errstate(divide="ignore"):

@@ -49,6 +49,14 @@ def test_the_bound_of_labels_is_the_distance_of_the_nearest_threshold():
     assert np.isposinf(greatest_safe_changes(multi_label([[1, 2, 3]], MultiLabel(threshold=1.0))))
 
 
+def test_the_bound_holds_where_probabilities_are_rounded():
+    # the sigmoid of the lesser one is 0.5 in float64
+    near, nearer = multi_label([[2.0**-52, 1, 1]]), multi_label([[2.0**-53, 1, 1]])
+    assert not near.changed(nearer).any()
+    assert near.given.all()
+    assert not multi_label([[0.0, 0.0, -(2.0**-53)]]).given.any()
+
+
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
 KINDS = {
     "class": predictions,
