@@ -117,7 +117,10 @@ def _shown(
     if floor is None:
         return None, f"the control has fewer than {LEAST_FOR_A_SLOPE} epochs"
     reason = _against(slope.low, halves, floor)
-    return not reason, reason or "steady, and more than the control's"
+    return (
+        not reason,
+        reason or "steady, and more than the control's; more epochs tell whether it ends",
+    )
 
 
 def _against(low: float, halves: tuple[Estimate, Estimate], floor: float) -> str:

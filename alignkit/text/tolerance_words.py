@@ -151,7 +151,7 @@ def curve_row(pair: PixelTolerance) -> tuple[str, ...]:
         return (DASH,) * len(CURVE_COLUMNS)
     return (
         factor_words(pair),
-        DASH if pair.levels is None else f"{rounded_words(pair.levels)} of mean |Δ|",
+        DASH if pair.levels is None else f"{_least(pair)}{rounded_words(pair.levels)} of mean |Δ|",
         *(changed_words(pair.seeds, each) for each in _SHOWN),
         source_words(pair),
     )
@@ -170,7 +170,7 @@ def exchange_row(found: NamedTolerance) -> tuple[str, ...]:
         found.by or DASH,
         DASH if found.size is None else f"{significant(found.size)} {unit}",
         factor_words(found) if found.seeds else DASH,
-        DASH if found.borne is None else f"{significant(found.borne)} {unit}",
+        DASH if found.borne is None else f"{_least(found)}{significant(found.borne)} {unit}",
         DASH if found.rate is None else rate_words(found.rate),
         changed_words(found.seeds, 1.0) if found.seeds else DASH,
         source_words(found),
@@ -225,7 +225,11 @@ def factor_words(pair: RowTolerance) -> str:
     """Write the multiple within the budget, rounded down, as ``≥ 3.000×``."""
     if pair.factor is None:
         return "none shown"
-    return f"{'≥ ' if pair.open_end else ''}{rounded_words(pair.factor)}{TIMES}"
+    return f"{_least(pair)}{rounded_words(pair.factor)}{TIMES}"
+
+
+def _least(found: RowTolerance) -> str:
+    return "≥ " if found.open_end else ""
 
 
 def rounded_words(value: float) -> str:
