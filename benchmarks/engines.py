@@ -278,7 +278,8 @@ def compared(given: argparse.Namespace, scratch: Path) -> tuple[list[Figure], di
     check_equal(scratch, "", [*names, "shards"])
     for name, options in engines.items():
         found = gates(scratch, name, [] if name == "local" else options[:-2], number)
-        print(f"gate, {name}: {found.seconds:.1f} s", flush=True)
+        own = ", with its own number of processes" if name == "local" else ""  # no --threads
+        print(f"gate, {name}: {found.seconds:.1f} s{own}", flush=True)
     print(f"gate, {SHARDS} shards: {gate_in_shards(scratch, number):.1f} s", flush=True)
     check_equal(scratch, "gate-", [*names, "shards"])
     figures = []

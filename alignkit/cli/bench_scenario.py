@@ -40,7 +40,9 @@ Duration = Annotated[
 AnsweringThreads = Annotated[
     int | None,
     typer.Option(
-        "--workers", min=1, help="server, offline: threads that answer; by default one a CPU."
+        "--workers",
+        min=1,
+        help="server, offline: threads that answer; by default one a CPU, 256 for an endpoint.",
     ),
 ]
 
