@@ -35,15 +35,22 @@ _SIGN = 5.0
 """Seconds between two signs of life."""
 
 
-class Worker:
-    """An actor, which works on one lot after the other and meanwhile gives signs of life."""
+def _worker(ray: Any) -> type:
+    """Return the class of the actors, made here as Ray is imported late."""
 
-    def worked(self, *given: Any) -> str:
-        """Work on one lot, see `worked`."""
-        return worked(*given)
+    class Worker:
+        """An actor, which works on one lot after the other and meanwhile gives signs of life."""
 
-    def sign(self) -> None:
-        """Return; a process that stands still does not."""
+        def worked(self, *given: Any) -> str:
+            """Work on one lot, see `worked`."""
+            return worked(*given)
+
+        # not an option of the call, which a client at ray:// does not know
+        @ray.method(concurrency_group="signs")  # type: ignore[untyped-decorator]
+        def sign(self) -> None:
+            """Return; a process that stands still does not."""
+
+    return Worker
 
 
 @dataclass(slots=True, eq=False)
@@ -76,7 +83,7 @@ class RayCluster:
         self._ray = ray
         # lots are tried again by `RemoteEngine`, which counts; Ray would without end
         once = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0}
-        self._worker = ray.remote(**once, concurrency_groups={"signs": 1})(Worker)
+        self._worker = ray.remote(**once, concurrency_groups={"signs": 1})(_worker(ray))
         self._actors: list[_Actor] = []
         self._waiting: deque[_Call] = deque()
         self._looked = self._answered = time.monotonic()
@@ -149,7 +156,7 @@ class RayCluster:
         most = min(self.workers(), len(self._waiting) + sum(bool(a.calls) for a in self._actors))
         while len(self._actors) < most:
             handle = self._worker.remote()
-            self._actors.append(_Actor(handle, _sign(handle)))
+            self._actors.append(_Actor(handle, handle.sign.remote()))
         for depth in range(1, _AHEAD + 1):
             for actor in self._actors:
                 if self._waiting and actor.ready and len(actor.calls) < depth:
@@ -192,7 +199,7 @@ class RayCluster:
     def _listen(self, actor: _Actor, returned: Collection[Any], passed: float) -> None:
         if actor.sign is None:
             if self._looked - actor.heard > _SIGN:
-                actor.sign = _sign(actor.handle)
+                actor.sign = actor.handle.sign.remote()
         elif actor.sign in returned:
             self._ray.get(actor.sign)
             actor.sign, actor.silent, actor.heard = None, 0.0, self._looked
@@ -203,10 +210,6 @@ class RayCluster:
     def _end(self, actor: _Actor) -> None:
         self._ray.kill(actor.handle)
         self._actors.remove(actor)
-
-
-def _sign(handle: Any) -> Any:
-    return handle.sign.options(concurrency_group="signs").remote()
 
 
 @contextmanager
@@ -232,6 +235,8 @@ def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
     # a busy machine takes longer than the 30 s that Ray gives its node; neither does it call home
     os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # of the lots that fail alike, one is the message of the command
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     # events for Ray's dashboard wait in this process: 30 kB a lot
     os.environ.setdefault("RAY_task_events_report_interval_ms", "0")
     # the priority of the other engines' workers; Ray's own 15 starves on a busy machine
@@ -243,6 +248,7 @@ def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
         options["address"] = address
     else:
         options |= {
+            "address": "local",  # not a cluster that runs on this machine, or RAY_ADDRESS names
             "num_cpus": workers,
             "include_dashboard": False,
             "object_store_memory": _OBJECTS,
@@ -256,7 +262,8 @@ def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
             ray.shutdown()
         where = f"no cluster answers at {address}" if address else "no head starts here"
         first = (str(error) or type(error).__name__).strip().splitlines()[0]
-        raise EngineMissing(f"--engine ray: {where}: {first}") from None
+        token = "" if not address else "; one that asks for a token needs RAY_AUTH_MODE=token here"
+        raise EngineMissing(f"--engine ray: {where}: {first}{token}") from None
     try:
         yield cluster
     finally:
