@@ -171,6 +171,10 @@ class LotEngine(Protocol):
 class LotStore(Protocol):
     """Stored parts."""
 
+    def holds(self, work: LotWork[Any], lot: Lot, data: str) -> bool:
+        """Tell whether a lot's part is stored; `find` may still find it damaged."""
+        ...
+
     def find(self, work: LotWork[LotPart], lot: Lot, data: str) -> LotPart | None:
         """Return a lot's part; ``None`` if there is none, or a damaged one."""
         ...
@@ -255,7 +259,7 @@ def lot_parts(
     for number in numbers if store else ():
         lot = lot_of(samples, number, changed, places)
         assert store is not None
-        if store.find(work, lot, samples.fingerprint) is not None:
+        if store.holds(work, lot, samples.fingerprint):
             stored.add(number)
             advance(sum(work.groups(lot)))
 
@@ -275,8 +279,8 @@ def lot_parts(
             if known is not None:
                 yield known
                 continue
-            # damaged since it was found: an engine does one thing at a time, so the others come
-            # first, and are read again
+            # damaged: an engine does one thing at a time, so the others come first, and are read
+            # again
             stored.update(done.lot.number for done in making)
             making = made([number], lambda _: None)
         while number not in ahead:

@@ -21,6 +21,10 @@ class KeptLots:
 
     workspace: Workspace
 
+    def holds(self, work: LotWork[Any], lot: Lot, data: str) -> bool:
+        """See `LotStore.holds`."""
+        return self.workspace.stored("lots", content_key(_parts(work, lot, data))) is not None
+
     def find(self, work: LotWork[LotPart], lot: Lot, data: str) -> LotPart | None:
         """See `LotStore.find`."""
         read = partial(_part, work=work)
@@ -36,8 +40,7 @@ class KeptLots:
     def stored(self, work: LotWork[Any], samples: Samples) -> list[Lot]:
         """List the lots of some images whose part is stored, damaged or not."""
         lots = (lot_of(samples, number) for number in range(lot_count(len(samples))))
-        keys = ((each, content_key(_parts(work, each, samples.fingerprint))) for each in lots)
-        return [each for each, key in keys if self.workspace.stored("lots", key)]
+        return [each for each in lots if self.holds(work, each, samples.fingerprint)]
 
     def forget(self, work: LotWork[Any], lot: Lot, data: str) -> None:
         """Delete a part that nobody needs any more."""

@@ -163,6 +163,10 @@ class LotFiles:
     def _text_file(self, lot: Lot) -> Path:
         return self.folder / f"lot-{lot.begin}.json"
 
+    def holds(self, work: LotWork[Any], lot: Lot, data: str) -> bool:
+        """Tell whether a lot's pixels are stored as they were written."""
+        return self.find(work, lot, data) is not None
+
     def find(self, work: LotWork[Any], lot: Lot, data: str) -> Any:  # noqa: ARG002
         """See `LotStore.find`; the folder is that of one data set."""
         file = self._text_file(lot)
