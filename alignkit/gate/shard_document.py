@@ -76,7 +76,9 @@ def part_text(part: ShardResult) -> str:
 
 
 def read_part(path: Path) -> ShardResult:
-    """Read a shard; raises `RecordError` if it is missing, damaged or of a newer format."""
+    """Read a shard; raises `RecordError` if it is missing, empty, damaged or of a newer format."""
+    if path.is_file() and not path.stat().st_size:
+        raise RecordError(f"{path} is empty: the gate of that shard measured nothing; run it again")
     try:
         stored = stored_document(path, _StoredShard, missing="there is no such file", again=_AGAIN)
         now = _snapshot(stored, path)

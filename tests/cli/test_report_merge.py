@@ -113,6 +113,17 @@ def test_shards_of_other_files_images_or_options_are_refused(ak, case, shards):
     assert (told.code, "is no shard" in told.out) == (2, True)
 
 
+def test_the_shard_of_a_gate_that_measured_nothing_is_called_so(ak, case, shards):
+    file = case.write(*RULES)
+    (first, second), _ = shards(file, 2)
+    wrong = ak("gate", case.write("{metric: nosuch, fail: 1}"), "-q", "--no-html", "--shard", "2/2",
+               "--out", f"shard={second}")  # fmt: skip
+    assert wrong.code == 2
+    case.write(*RULES)
+    told = ak("report", "merge", file, first, second)
+    assert (told.code, "the gate of that shard measured nothing" in told.out) == (2, True)
+
+
 @pytest.mark.parametrize("text", ["0/3", "4/3", "2", "a/b", "1/0"])
 def test_a_shard_is_i_of_n(ak, case, text):
     assert ak("gate", case.write(), "--shard", text).code == 2
