@@ -8,7 +8,7 @@ One series shows a *leak* if it rises by more than the noise, and goes on rising
   (A/A), whose memory moves as the allocator likes;
 - in all it is at least 1 MB: allocators take memory in steps (glibc 132 KB, for each arena). A
   smaller rise may be a few of them, and a smaller leak needs more epochs to be seen;
-- each half of the epochs shows the same by itself, and the second no less than the first: an
+- each half of the epochs shows the same by itself, and the second at least 9/10 of the first: an
   allocator that fills its pools, or a buffer that is made late, rises for a while or once.
 
 The interval takes the noise of epochs as independent. Memory is not: what an epoch left is there
@@ -31,6 +31,9 @@ _COUNTED = re.compile(r"^(Pss_Anon|Pss_Shmem|SwapPss): +(\d+) kB$", re.MULTILINE
 _SHARED = ("/dev/shm/", "/memfd:")  # noqa: S108 - read, not written
 LEAST_EPOCHS = 2 * LEAST_FOR_A_SLOPE
 """Epochs from which on each half has an interval too."""
+_FADED = 0.9
+"""Share of the first half's growth below which the second fades. Without noise the intervals are so
+narrow that any less would do, and a leak is seldom equal to a thousandth."""
 LEAST_RISE = 1_000_000
 """Bytes of a rise over all epochs that no few steps of an allocator make."""
 
@@ -133,6 +136,6 @@ def _against(low: float, halves: tuple[Estimate, Estimate], floor: float) -> str
         if half.low is None or half.low <= floor:
             return f"the {name} half alone does not show it"
     first, second = halves
-    if first.low is not None and second.high is not None and second.high < first.low:
+    if first.low is not None and second.high is not None and second.high < _FADED * first.low:
         return "it fades: the second half grows less than the first"
     return ""

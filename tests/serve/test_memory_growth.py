@@ -54,6 +54,13 @@ def test_one_step_is_no_leak(at):
     assert memory_growth(held, _noise(99)).leak is False
 
 
+@pytest.mark.parametrize(("share", "leak"), [(0.98, True), (0.85, False)])
+def test_a_leak_that_no_noise_blurs_may_be_a_little_slower_in_its_second_half(share, leak):
+    steps = [MB] * 5 + [int(share * MB)] * 6
+    held = [300 * MB + sum(steps[:epoch]) for epoch in range(12)]
+    assert memory_growth(held, [300 * MB] * 12).leak is leak
+
+
 def test_growth_that_fades_is_no_leak():
     held = [each + int(20 * MB * (1 - 0.7**epoch)) for epoch, each in enumerate(_noise(2))]
     found = memory_growth(held, _noise(3))
