@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -243,6 +244,10 @@ def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
     os.environ.setdefault("RAY_worker_niceness", "0")
     import ray
 
+    if ray.is_initialized():  # a later failure here would shut it down
+        raise EngineMissing(
+            "--engine ray: this process is connected to Ray already; call ray.shutdown() first"
+        )
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     if address:
         options["address"] = address
@@ -271,14 +276,18 @@ def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
 
 
 def _leave(ray: Any) -> None:
-    """Shut Ray down; end the processes of a head that was started here and stands still."""
+    """Shut Ray down; if its head stands still, end one that was started here, or leave it alone."""
     from ray._private import worker
 
     node = worker._global_node  # noqa: SLF001 - Ray names its head nowhere else
     leaving = threading.Thread(target=ray.shutdown, daemon=True)
     leaving.start()
     leaving.join(_PATIENCE)
-    if leaving.is_alive() and node is not None and node.is_head():
-        # Ray has no other way, and would wait without end
+    if not leaving.is_alive():
+        return
+    # Ray has no other way, and would wait without end
+    if node is not None and node.is_head():
         node.kill_all_processes(check_alive=False)
-    leaving.join()
+        leaving.join()
+    else:
+        atexit.unregister(worker.shutdown)  # it waits for the thread

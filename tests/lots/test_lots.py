@@ -329,3 +329,18 @@ def test_ray_gives_the_same_parts(expected):
             assert texts(engine) == expected
     except MissingDependency as error:
         pytest.skip(str(error))
+
+
+@pytest.mark.slow
+def test_a_process_that_uses_ray_itself_keeps_its_connection():
+    ray = pytest.importorskip("ray")
+    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+    try:
+        with (
+            pytest.raises(MissingDependency, match="is connected to Ray already"),
+            EngineOption("ray").open(),
+        ):
+            pass
+        assert ray.cluster_resources()["CPU"] == 1
+    finally:
+        ray.shutdown()
