@@ -54,6 +54,7 @@ def _field(cpuinfo: Path, name: str) -> str:
 DRIVER = Path("/proc/driver/nvidia")
 
 
+@cache  # keys of lots ask for it, and nvidia-smi takes up to a second
 def gpu_name() -> str:
     """Return every NVIDIA GPU's name with the driver; ``none`` if the driver shows none."""
     if shutil.which("nvidia-smi"):

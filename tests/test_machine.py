@@ -39,6 +39,13 @@ def test_where_the_system_does_not_say_they_are_unknown(cpuinfo, monkeypatch):
     assert processor_flags() == frozenset()
 
 
+@pytest.fixture(autouse=True)
+def asked_again():
+    machine.gpu_name.cache_clear()
+    yield
+    machine.gpu_name.cache_clear()
+
+
 def test_without_a_driver_there_is_no_gpu(monkeypatch):
     monkeypatch.setattr(machine.shutil, "which", lambda name: None)
     monkeypatch.setattr(machine, "DRIVER", Path("/nowhere"))

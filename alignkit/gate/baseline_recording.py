@@ -82,6 +82,7 @@ def record_baseline(
     # through an approval, so that the log names who recorded, and when
     if new or metrics:
         approve(folder, now, new, metrics, reason=reason)
+    if new:
         # nobody asks for these lots again, as approved lines are part of their keys
         store = KeptLots(context.workspace)
         work = TapLots.of(experiment.paths, approved, GoldenStore(folder / "golden"))
