@@ -85,7 +85,7 @@ def platforms(session: nox.Session) -> None:
 def slow(session: nox.Session) -> None:
     """Run the tests that train, kill a run, or upgrade a library in separate environments."""
     # a real client and a real server of S3, and the library that writes save_to_disk
-    session.install(".[dev]", "s3fs", "moto[server]", "datasets")
+    session.install(".[dev,openvino,ray]", "s3fs", "moto[server]", "datasets")
     session.run("python", "-m", "pytest", "-m", "slow and not browser", *session.posargs)
 
 
