@@ -33,6 +33,8 @@ class EngineOption:
     def __post_init__(self) -> None:
         if self.name not in get_args(EngineName):
             raise ConfigError(f"--engine {self.name}: local, dask or ray")
+        if self.workers is not None and self.workers < 1:
+            raise ConfigError(f"--workers {self.workers}: give at least 1")
         if self.name == "local" and (self.address or self.workers):
             option = "--address" if self.address else "--workers"
             raise ConfigError(

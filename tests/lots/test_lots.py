@@ -277,6 +277,7 @@ def test_a_worker_with_other_libraries_is_refused():
         ({"address": "tcp://x"}, "--address belongs to"),
         ({"name": "dask", "address": "tcp://x", "workers": 2}, "leave --workers out"),
         ({"name": "spark"}, "local, dask or ray"),
+        ({"name": "dask", "workers": 0}, "--workers 0: give at least 1"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, words):
