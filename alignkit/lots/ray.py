@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import threading
 import time
 from collections import deque
@@ -31,7 +32,8 @@ _TICK = 1.0
 _HEAD_SILENT = 30.0
 """Seconds without an answer after which the head is gone; Ray ends this process after 60."""
 _PATIENCE = 20.0
-"""Seconds until a head that does not shut down counts as one that stands still."""
+"""Seconds until a head that answers no connection, or does not shut down, counts as one that stands
+still."""
 _SIGN = 5.0
 """Seconds between two signs of life."""
 
@@ -248,6 +250,8 @@ def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
         raise EngineMissing(
             "--engine ray: this process is connected to Ray already; call ray.shutdown() first"
         )
+    if address:
+        _require_listener(address)
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     if address:
         options["address"] = address
@@ -273,6 +277,22 @@ def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
         yield cluster
     finally:
         _leave(ray)
+
+
+def _require_listener(address: str) -> None:
+    """Raise `EngineMissing` if nothing listens at ``HOST:PORT``: Ray would try for 14 minutes."""
+    from ray._private.services import resolve_ip_for_localhost
+
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal()):  # ``auto``
+        return
+    # as Ray does, whose head may not listen at the name localhost
+    host = host if address.startswith("ray://") else resolve_ip_for_localhost(host)
+    try:
+        socket.create_connection((host, int(port)), _PATIENCE).close()
+    except OSError as error:
+        message = f"--engine ray: no cluster answers at {address}: {error}"
+        raise EngineMissing(message) from None
 
 
 def _leave(ray: Any) -> None:

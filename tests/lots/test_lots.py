@@ -322,6 +322,16 @@ def test_a_scheduler_that_does_not_answer_is_one_line(monkeypatch):
         pass
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9"])
+def test_a_head_of_ray_that_does_not_answer_is_one_line(address):
+    pytest.importorskip("ray")
+    with (
+        pytest.raises(MissingDependency, match=f"no cluster answers at {address}: .*refused"),
+        EngineOption("ray", address=address).open(),
+    ):
+        pass
+
+
 @pytest.mark.slow
 def test_ray_gives_the_same_parts(expected):
     pytest.importorskip("ray")
