@@ -192,8 +192,8 @@ def read_layers(folder: Path) -> tuple[EngineLayer, ...]:
 def fingerprint(layers: Sequence[EngineLayer]) -> str:
     """Hash everything of the layers but the names: two builds of a graph may differ in these.
 
-    TensorRT-RTX numbers inner tensors in the order in which its threads end, so that one build in
-    twenty or so has other bytes and the same layers.
+    TensorRT-RTX may number inner tensors in another way in the next build: 2 of 40 builds of one
+    graph had other bytes and the same layers.
     """
     from alignkit.workspace import content_key
 
