@@ -194,4 +194,6 @@ class ConfigWarning(UserWarning):
     """A setting that had no effect or that the user should confirm; shown on stderr."""
 
 
+STUCK = "alignkit-stuck"
+"""Name of a thread whose library may never return: a command ends without it."""
 DEFECT = "This is a bug in alignkit, not in your experiment; please report it with the above."

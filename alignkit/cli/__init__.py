@@ -10,6 +10,7 @@ import io
 import os
 import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ import typer
 from alignkit.cli.commands import Commands
 from alignkit.errors import (
     DEFECT,
+    STUCK,
     AlignkitError,
     ConfigWarning,
     ExitCode,
@@ -77,6 +79,18 @@ def _format(
 
 def main() -> None:
     """Run the command line; errors that a user can act on are shown without a traceback."""
+    try:
+        _run()
+    except SystemExit as end:
+        if any(thread.name == STUCK for thread in threading.enumerate()):
+            # it would crash this process when Python ends, and with it the exit code
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(int(end.code or 0))  # typer and `_end` give numbers
+        raise
+
+
+def _run() -> None:
     # Python would print the source line of ours that warned
     warnings.formatwarning = _format
     before = signal.signal(signal.SIGTERM, _terminate)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from alignkit.errors import AlignkitError, EngineError, EngineMissing, Terminated
+from alignkit.errors import STUCK, AlignkitError, EngineError, EngineMissing, Terminated
 from alignkit.extras import require_libraries
 from alignkit.lots import Lot, LotWork
 from alignkit.lots.remote import MOST_LOST, SILENT, LostLot, makers_of, worked
@@ -300,7 +300,7 @@ def _leave(ray: Any) -> None:
     from ray._private import worker
 
     node = worker._global_node  # noqa: SLF001 - Ray names its head nowhere else
-    leaving = threading.Thread(target=ray.shutdown, daemon=True)
+    leaving = threading.Thread(target=ray.shutdown, name=STUCK, daemon=True)
     leaving.start()
     leaving.join(_PATIENCE)
     if not leaving.is_alive():

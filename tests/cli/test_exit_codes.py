@@ -173,3 +173,21 @@ def running(group):
     ).stdout.splitlines()
     rows = [line.split(maxsplit=2) for line in listed]
     return [row for row in rows if int(row[0]) == group and not row[1].startswith("Z")]
+
+
+def test_a_library_that_never_returns_changes_no_exit_code():
+    # as Ray's shutdown while its head stands still: Python's end would crash such a process
+    lines = """
+import atexit, sys, threading, time
+from alignkit.cli import main
+from alignkit.errors import STUCK
+atexit.register(print, "an orderly end")
+threading.Thread(target=time.sleep, args=(600,), name=STUCK, daemon=True).start()
+sys.argv = ["alignkit", *sys.argv[1:]]
+main()
+"""
+    for command, code in ((["--version"], 0), (["check", "no-such-file.yaml"], 2)):
+        line = [sys.executable, "-c", lines, *command]
+        done = subprocess.run(line, check=False, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, "an orderly end" in done.stdout) == (code, False)
+        assert done.stdout or done.stderr  # nothing said is lost
