@@ -27,7 +27,7 @@ LOGIT_LAYERS = (*ENGINE_LAYERS, "compare", "annotations.py", "tasks", "predict")
 SHARE_LAYERS = (*LOGIT_LAYERS, "attribute", "text")
 """The share of each stage in a drift, stored with its sentence."""
 # `runner` imports nearly every room; of its modules these two decide what is stored
-DIFFERENCE_LAYERS = (*PIXEL_LAYERS, "compare", "runner/comparison_stage.py")
+DIFFERENCE_LAYERS = (*PIXEL_LAYERS, "compare", "text/numbers.py", "runner/comparison_stage.py")
 ADVICE_LAYERS = (
     *LOGIT_LAYERS, "text", "search", "findings/stage_yaml.py", "runner/advise.py",
 )  # fmt: skip
