@@ -94,7 +94,7 @@ def test_files_are_answered_by_the_servers_own_preprocessing(served, model, prot
 @pytest.mark.parametrize(("protocol", "sends"), SENT)
 def test_what_does_not_fit_is_told_when_it_is_opened(served, model, protocol, sends):
     fits = backend(served, protocol, sends)
-    with pytest.raises(BackendError, match=r"gives FP32 .x10 as 'logits', and the data has 9"):
+    with pytest.raises(BackendError, match=r"gives FP32 .x10 as 'logits': it has 10 outputs for 9"):
         fits.open(replace(model.checkpoint, classes=9), None, "served")
     with pytest.raises(
         BackendError, match=r"refused a request: (404|NOT_FOUND), Model absent .*not found"
