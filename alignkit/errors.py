@@ -195,5 +195,5 @@ class ConfigWarning(UserWarning):
 
 
 STUCK = "alignkit-stuck"
-"""Name of a thread whose library may never return: a command ends without it."""
+"""Name of a thread in a library that may not return: a command ends without waiting for it."""
 DEFECT = "This is a bug in alignkit, not in your experiment; please report it with the above."

@@ -14,7 +14,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
@@ -83,10 +83,11 @@ def main() -> None:
         _run()
     except SystemExit as end:
         if any(thread.name == STUCK for thread in threading.enumerate()):
-            # it would crash this process when Python ends, and with it the exit code
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(int(end.code or 0))  # typer and `_end` give numbers
+            # Python's end around such a thread can crash, which would change the exit code
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(Exception):  # closed, or nobody reads it
+                    stream.flush()
+            os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
         raise
 
 

@@ -91,7 +91,8 @@ class RayCluster:
         self._waiting: deque[_Call] = deque()
         self._looked = self._answered = time.monotonic()
         self._cpus = int(ray.cluster_resources().get("CPU", 0))
-        self._asking = threading.Thread(target=self._ask_head, daemon=True)
+        self._left = threading.Event()
+        self._asking = threading.Thread(target=self._ask_head, name=STUCK, daemon=True)
         self._asking.start()
         self._stillborn = 0
         """Workers in a row that ended as they started."""
@@ -109,7 +110,7 @@ class RayCluster:
 
     def _ask_head(self) -> None:
         """Ask for the CPUs again and again: without a head, the call waits for minutes."""
-        while self._ray.is_initialized():
+        while not self._left.is_set():
             try:
                 self._cpus = int(self._ray.cluster_resources().get("CPU", 0))
             except Exception:
@@ -117,7 +118,12 @@ class RayCluster:
                 logger.debug("the head of Ray does not answer", exc_info=True)
             else:
                 self._answered = time.monotonic()
-            time.sleep(_TICK)
+            self._left.wait(_TICK)
+
+    def leave(self) -> None:
+        """Ask the head no more; a call that waits for it goes on in its thread."""
+        self._left.set()
+        self._asking.join(_TICK)
 
     def submit(self, work: LotWork[Any], lot: Lot, processes: int) -> Hashable:
         """See `Cluster.submit`."""
@@ -276,6 +282,7 @@ def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
     try:
         yield cluster
     finally:
+        cluster.leave()
         _leave(ray)
 
 
