@@ -36,6 +36,18 @@ _PATIENCE = 20.0
 still."""
 _SIGN = 5.0
 """Seconds between two signs of life."""
+_SETTINGS = {
+    # a busy machine takes longer than the 30 s that Ray gives its node
+    "RAY_raylet_start_wait_time_s": "120",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # of the lots that fail alike, one is the message of the command
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",
+    # events for Ray's dashboard wait in this process: 30 kB a lot
+    "RAY_task_events_report_interval_ms": "0",
+    # the priority of the other engines' workers; Ray's own 15 starves on a busy machine
+    "RAY_worker_niceness": "0",
+}
+"""Variables of Ray that are set where the user sets none."""
 
 
 def _worker(ray: Any) -> type:
@@ -241,25 +253,17 @@ def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
     Raises `EngineMissing` if Ray is not installed, or no head answers or starts.
     """
     require_libraries("ray")
-    # a busy machine takes longer than the 30 s that Ray gives its node; neither does it call home
-    os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # of the lots that fail alike, one is the message of the command
-    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
-    # events for Ray's dashboard wait in this process: 30 kB a lot
-    os.environ.setdefault("RAY_task_events_report_interval_ms", "0")
-    # the priority of the other engines' workers; Ray's own 15 starves on a busy machine
-    os.environ.setdefault("RAY_worker_niceness", "0")
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
     import ray
 
     if ray.is_initialized():  # a later failure here would shut it down
         raise EngineMissing(
             "--engine ray: this process is connected to Ray already; call ray.shutdown() first"
         )
-    if address:
-        _require_listener(address)
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     if address:
+        _require_listener(address)
         options["address"] = address
     else:
         options |= {
@@ -273,7 +277,7 @@ def open_ray(address: str, workers: int) -> Iterator[RayCluster]:
             ray.init(**options)
             cluster = RayCluster(ray)  # its first request sets the handler once more
     except Exception as error:  # noqa: BLE001 - whatever ends a head is why there is none
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # the first error is the message
             ray.shutdown()
         where = f"no cluster answers at {address}" if address else "no head starts here"
         first = (str(error) or type(error).__name__).strip().splitlines()[0]
