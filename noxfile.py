@@ -139,7 +139,7 @@ def gpu(session: nox.Session) -> None:
 
     The arguments are those of benchmarks/gpu.py. Without a GPU the session fails with a message.
     """
-    if not (Path("/dev/nvidia0").exists() or any(Path("/proc/driver/nvidia").glob("gpus/*"))):
+    if not (any(Path("/dev").glob("nvidia[0-9]*")) or any(Path("/proc/driver/nvidia").glob("gpus/*"))):
         session.error("this machine has no NVIDIA GPU: nothing was tested")
     session.install(".[dev,dali,nvimgcodec,tensorrt,tensorrt-rtx]")
     session.run("python", "benchmarks/gpu.py", "reports/gpu", *session.posargs)

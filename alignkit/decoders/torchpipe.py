@@ -100,8 +100,9 @@ def _decoder_of_this_thread() -> Any:
             # not through the cache, whose backends are shared between threads
             decode = backend.__wrapped__("DecodeTensor", color="rgb", data_format="hwc")
         except RuntimeError as error:
+            first = str(error).strip().partition("\n")[0]
             raise MissingDependency(
-                f"torchpipe-cuda: torchpipe has no nvJPEG backend here ({error}); install CUDA's "
+                f"torchpipe-cuda: torchpipe has no nvJPEG backend here ({first}); install CUDA's "
                 "headers and libnvjpeg and import torchpipe once, which compiles it"
             ) from error
         _of_this_thread.decode = decode

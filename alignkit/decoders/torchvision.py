@@ -26,10 +26,17 @@ source and documentation.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from alignkit.decoders import START_OF_IMAGE, Decoded, Decoder, embedded_version
+
+if TYPE_CHECKING:
+    import torch
+
+_of_this_thread = threading.local()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +90,10 @@ class TorchvisionCudaDecoder(Decoder):
         # the copy is writable; torch warns of a buffer that is not
         data = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
         try:
-            decoded = decode_jpeg(data, mode=ImageReadMode.RGB, device="cuda").cpu()
-        except RuntimeError as error:
-            return Decoded("failed", reason=str(error).strip())
+            with torch.cuda.stream(_own_stream()):
+                decoded = decode_jpeg(data, mode=ImageReadMode.RGB, device="cuda").cpu()
+        except RuntimeError as error:  # whose further lines are the stack of C++
+            return Decoded("failed", reason=str(error).partition("\n")[0].strip())
         return Decoded("ok", np.ascontiguousarray(decoded.permute(1, 2, 0).numpy()))
 
     def version(self) -> str:
@@ -94,3 +102,20 @@ class TorchvisionCudaDecoder(Decoder):
         import torchvision
 
         return f"torchvision {torchvision.__version__}, CUDA {torch.version.cuda}"
+
+
+def _own_stream() -> torch.cuda.Stream:
+    """Return this thread's CUDA stream, in which nothing but decoding happens.
+
+    torchvision takes the pixels' memory from the allocator of the current stream and writes them
+    in a stream of its own, without waiting for the current one. In a stream where a model runs,
+    that memory may be a tensor that the model has freed and its kernels have yet to read.
+    """
+    import torch
+
+    streams = vars(_of_this_thread).setdefault("streams", {})
+    device = torch.cuda.current_device()
+    if device not in streams:
+        streams[device] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    stream: torch.cuda.Stream = streams[device]
+    return stream
