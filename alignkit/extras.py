@@ -42,7 +42,8 @@ EXTRAS = {
 """Import name of a library outside the core → the extra that installs it."""
 _CORE = {
     "PIL": "pillow", "cv2": "opencv-python", "filelock": "", "jinja2": "", "jpeglib": "",
-    "numpy": "", "platformdirs": "", "pyarrow": "", "simplejpeg": "", "xxhash": "", "yaml": "pyyaml",
+    "numpy": "", "platformdirs": "", "pyarrow": "", "simplejpeg": "", "xxhash": "",
+    "yaml": "pyyaml",
 }  # fmt: skip
 """Import name of a library of the core → its distribution, if it has another name."""
 _NOT_ON_WINDOWS = ("fcntl", "resource")
