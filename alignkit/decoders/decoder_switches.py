@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from alignkit.decoders import Decoder
-from alignkit.decoders.jpeg_colour import Colour
+from alignkit.decoders.jpeg_colour import ColourRounding
 from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.outcome import Skipped
@@ -33,7 +33,7 @@ def as_model(decoder: Decoder) -> NvjpegModelDecoder | None:
     """Return a decoder's switches as nvjpeg-model's, which has no fast DCT; ``None`` if unknown."""
     if isinstance(decoder, NvjpegModelDecoder):
         # of the files that an engine takes; where another kind is among them, the pixels tell
-        own: Colour = "round" if decoder.upsampling == "repeat" else decoder.colour
+        own: ColourRounding = "round" if decoder.upsampling == "repeat" else decoder.colour
         engine = replace(decoder, dct="islow", colour=own, engine=False)
         return engine if decoder.engine else decoder
     switches = as_libjpeg(decoder)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from alignkit.arrays import Image
 
-Colour: TypeAlias = Literal["truncate", "round", "even"]
+ColourRounding: TypeAlias = Literal["truncate", "round", "even"]
 """How RGB levels become whole: cut off by nvJPEG up to 12.8; rounded by libjpeg, in whole numbers
 of 16 bits; rounded by nvJPEG 13, in floating point and halves to even."""
 _Samples = TypeVar("_Samples", bound="NDArray[Any]")
@@ -81,7 +81,7 @@ def rgb(
     blue: NDArray[np.uint8],
     red: NDArray[np.uint8],
     factors: tuple[int, int],
-    rounding: Colour,
+    rounding: ColourRounding,
 ) -> Image:
     """Convert a luma plane and two chroma planes to (height, width, 3) RGB.
 
@@ -124,7 +124,7 @@ def _jfif(blue: NDArray[Any], red: NDArray[Any]) -> list[NDArray[Any]]:
 
 
 @cache
-def _offsets(rounding: Colour) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+def _offsets(rounding: ColourRounding) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Return what chroma adds to luma and what it subtracts: red, green, blue and 0, of 8 bits.
 
     Both are indexed by 256 * blue chroma + red chroma.

@@ -9,8 +9,8 @@
 
 ``preprocess/calibration/nvjpeg-model.json`` has the figures: which kinds of files, how many samples
 differ. ``upsampling: interpolate`` is nvJPEG 13's flag ``UPSAMPLING_WITH_INTERPOLATION``, libjpeg's
-triangle filter; of older releases it is a hypothesis. What no GPU was asked: chroma planes of two
-columns with that flag, and engines of other GPUs.
+triangle filter; of older releases it is a hypothesis. Not compared: chroma planes of two columns
+with that flag, and engines of other GPUs.
 
 - JPEG only; anything that does not begin as one is ``unsupported``, so that 16 bits and alpha do
   not arise. EXIF: ignored; the image is not turned. ICC profile: ignored.
@@ -44,7 +44,7 @@ from alignkit.decoders.jpeg_coefficients import (
     read_coefficients,
     with_one_sampling,
 )
-from alignkit.decoders.jpeg_colour import Colour, interpolated, repeated, rgb
+from alignkit.decoders.jpeg_colour import ColourRounding, interpolated, repeated, rgb
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image
@@ -139,7 +139,7 @@ class NvjpegModelDecoder(Decoder):
         luma, blue, red = planes
         return rgb(luma, blue, red, factors[1], colour)
 
-    def _for(self, coefficients: Coefficients) -> tuple[str, Colour]:
+    def _for(self, coefficients: Coefficients) -> tuple[str, ColourRounding]:
         """Return the transform and the rounding of colours for a file of this kind."""
         luma, *chroma = ((each.across, each.down) for each in coefficients.planes)
         taken = luma == (1, 1) and chroma[:1] == chroma[1:] and set(chroma) <= _ENGINE_FACTORS

@@ -12,16 +12,15 @@ On the CPU (``torchvision``): ``torchvision.io.decode_image``.
 - never ``corrupt``: libjpeg's warnings go to the process's stderr and not to the caller.
 
 On the GPU (``torchvision-cuda``): ``torchvision.io.decode_jpeg(device="cuda")``, which is nvJPEG
-with its default flags. **Not yet run on hardware**; the following is taken from torchvision's
-source and documentation.
+with its default flags; torchvision 0.26 on an H100 (docs/gpu.md).
 
 - JPEG only; anything that does not begin as one is ``unsupported``, so that 16 bits and alpha do
   not arise. ICC profile: ignored.
-- chroma samples are repeated (``NVJPEG_FLAGS_DEFAULT``), with no switch for it, and colours
-  truncated (`alignkit.decoders.nvjpeg_model`); EXIF is ignored. A GPU's JPEG engine, where it has
-  one, decodes baseline files; its arithmetic is not known.
-- grey: three equal channels. nvJPEG decides whether CMYK, progressive and truncated files decode;
-  a file it refuses is ``failed`` with its message. Never ``corrupt``: it reports no damage.
+- chroma samples are repeated (``NVJPEG_FLAGS_DEFAULT``), with no switch for it; EXIF is ignored. A
+  GPU's JPEG engine, where it has one, decodes baseline files: `alignkit.decoders.nvjpeg_model`
+  with ``engine`` gives the same pixels.
+- grey: three equal channels; progressive: decoded; CMYK and arithmetic coding: ``failed``. Never
+  ``corrupt``: damaged and truncated files decode without a word, and some twice to other pixels.
 """
 
 from __future__ import annotations
