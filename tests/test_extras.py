@@ -246,3 +246,8 @@ def test_a_missing_library_of_the_core_is_no_defect(monkeypatch):
     for module, fix in {"xxhash": "xxhash", "cv2.data": "opencv-python", "yaml": "pyyaml"}.items():
         missing = missing_dependency(ModuleNotFoundError("…", name=module))
         assert str(missing).endswith(f"alignkit needs it: pip install {fix}")
+
+
+def test_nvimagecodec_brings_the_decoder_that_it_opens_by_name():
+    (wanted,) = PROJECT["optional-dependencies"]["nvimgcodec"]
+    assert wanted.startswith("nvidia-nvimgcodec-cu13[nvjpeg]")
