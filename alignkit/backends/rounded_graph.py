@@ -39,6 +39,7 @@ _WIDTHS = {"fp16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
 _PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _OTHER_PRODUCTS = frozenset({"Attention", "DeformConv", "Einsum", "GRU", "LSTM", "RNN"})
 """Operators whose inner products a rewritten graph cannot reach."""
+_WHOLE = frozenset({TensorProto.INT32, TensorProto.INT64})
 _NUDGE, _SPLIT = 1 + 2.0**-30, 2.0**42 + 1
 
 
@@ -82,18 +83,23 @@ def rounded_at_kernels(
     half: ModelProto,
     precision: Literal["fp16", "bf16"],
     kernels: Sequence[Sequence[str]] | None,
+    original: ModelProto | None = None,
 ) -> tuple[ModelProto, dict[str, str]]:
     """Make the float32 graph of a 16-bit one whose tensors round where they leave a kernel.
 
     ``typed`` has 16-bit tensors between float32 inputs and outputs, and ``half`` is the same graph
     in float16. ``kernels`` holds the names of the nodes that each kernel of an
     engine computes, in order; a node of several belongs to the last, and one of none is a kernel by
-    itself. With ``None`` every node is one. Returns the graph, with facts for a report. Raises
-    `BackendError` for a graph with branches or loops.
+    itself. With ``None`` every node is one. The arithmetic of shapes rounds nowhere, as runtimes
+    keep it exact; it has the constants of ``original``, the graph in float32, if that is given.
+    Returns the graph, with facts for a report. Raises `BackendError` for a graph with branches or
+    loops.
     """
     width = _WIDTHS[precision]
     _require_flat(typed)
-    narrow = _float16_tensors(half)
+    shapes = _shape_arithmetic(typed)
+    exact = {name: value for name, value, _ in _constants(original)} if original else {}
+    narrow = _float16_tensors(half) - shapes
     owner = {name: number for number, names in enumerate(kernels or ()) for name in names}
     made = ModelProto()
     made.CopyFrom(typed)
@@ -101,9 +107,10 @@ def rounded_at_kernels(
     # a node of no kernel keeps its name, which may be "1", beside the kernels' numbers
     kernel_of: dict[str, int | str] = {node.name: owner.get(node.name, node.name) for node in nodes}
     leaving = _leaving(nodes, kernel_of)
-    for _, value, tensor in list(_constants(made)):
+    for name, value, tensor in list(_constants(made)):
         if tensor.data_type == width:
-            tensor.CopyFrom(numpy_helper.from_array(value.astype(np.float32), tensor.name))
+            kept = exact.get(name, value) if name in shapes else value
+            tensor.CopyFrom(numpy_helper.from_array(kept.astype(np.float32), tensor.name))
     del made.graph.node[:], made.graph.value_info[:]
     rounded = 0
     for node in nodes:
@@ -117,7 +124,9 @@ def rounded_at_kernels(
                 made.graph.node.extend(_cast_there_and_back(f"{name} exact", name, width))
                 rounded += 1
         # between two float32 tensors nothing is left to cast; to an integer there still is
-        if casts and (_target(placed).i == width or _widens(node, narrow)):
+        if casts and _target(placed).i == width and node.output[0] in shapes:
+            _target(placed).i = TensorProto.FLOAT  # of a whole number
+        elif casts and (_target(placed).i == width or _widens(node, narrow)):
             placed.op_type = "Identity"
             del placed.attribute[:]
     return made, _kernel_facts(nodes, owner, kernels, rounded)
@@ -199,6 +208,31 @@ def _float16_tensors(half: ModelProto) -> frozenset[str]:
     ]:
         raise BackendError(f"the type of the graph's tensor {missing[0]} cannot be inferred")
     return frozenset(name for name, kind in known.items() if kind == TensorProto.FLOAT16)
+
+
+def _shape_arithmetic(graph: ModelProto) -> frozenset[str]:
+    """Name the tensors that do not depend on the images, and of which only whole numbers are used.
+
+    Exporters compute paddings and sizes in floats, and cast the result.
+    """
+    nodes = graph.graph.node
+    of_images = {each.name for each in graph.graph.input}
+    of_images -= {each.name for each in graph.graph.initializer}
+    for node in nodes:
+        if node.op_type not in ("Shape", "Size") and of_images & {*node.input}:
+            of_images |= {*node.output}
+    used = {each.name for each in graph.graph.output}
+    for node in reversed(nodes):
+        whole = node.op_type == "Cast" and _target(node).i in _WHOLE
+        if (
+            not whole
+            and node.op_type not in ("Shape", "Size")
+            and (used | of_images) & {*node.output}
+        ):
+            used |= {*node.input}
+    named = {*(name for node in nodes for name in node.output)}
+    named |= {each.name for each in graph.graph.initializer}
+    return frozenset(named - used - of_images)
 
 
 def _leaving(nodes: Sequence[NodeProto], kernel_of: dict[str, int | str]) -> frozenset[str]:

@@ -168,12 +168,13 @@ class SimulatedBackend(Backend):
             rounded_at_kernels,
         )
 
-        half = named_nodes(load_from_string(half_precision(source.onnx)))
-        typed = bfloat16_graph(half, load(source.onnx)) if precision == "bf16" else half
+        half, original = load_from_string(half_precision(source.onnx)), load(source.onnx)
+        half = named_nodes(half)
+        typed = bfloat16_graph(half, original) if precision == "bf16" else half
         kernels, facts = None, dict[str, str]()
         if self._needs_engine(precision):
             kernels, facts = _engine_kernels(typed, source)
-        graph, rounded = rounded_at_kernels(typed, half, precision, kernels)
+        graph, rounded = rounded_at_kernels(typed, half, precision, kernels, original)
         (folder / _MODEL).write_bytes(graph.SerializeToString())
         return {**facts, **rounded}
 

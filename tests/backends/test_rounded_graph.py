@@ -218,3 +218,70 @@ def test_a_cast_to_an_integer_stays_whatever_its_other_attributes(precision):
     graph, _ = rounded_at_kernels(given, half, precision, None)
     # 2^-10 is lost where 256 is rounded to a narrow type, 0.7 where it is cut to an integer
     assert run(graph, [1.7, 256 - 2.0**-10]).tolist() == [1, 256]
+
+
+def sums(*before, uses="images amounts", kind="Pad"):
+    """A graph whose padding is computed in floats, and cast twice, as exporters of timm write it."""
+    return [
+        *before,
+        node("Div", "extent two", "halved"),
+        node("Ceil", "halved", "up"),
+        node("Concat", "nothing up", "together", axis=0),
+        helper.make_node("Cast", ["together"], ["first cast"], "one", to=TensorProto.INT64),
+        helper.make_node("Cast", ["first cast"], ["amounts"], "two", to=TensorProto.INT64),
+        node(kind, uses, "logits"),
+    ]
+
+
+HELD = {"two": np.float32(2), "nothing": np.zeros(1, np.float32)}
+OF_SHAPES = {
+    # name: nodes, weights; how many values are put behind the images
+    "constants": (sums(), {"extent": np.float32([3])}, 2),
+    "an extent that bfloat16 has not": (sums(), {"extent": np.float32([599])}, 300),
+    "an extent that float16 has not": (sums(), {"extent": np.float32([4099])}, 2050),
+    "the images' own side": (
+        sums(
+            node("Shape", "images", "side"),
+            helper.make_node("Cast", ["side"], ["extent"], "wide", to=TensorProto.FLOAT),
+        ), {}, 2,
+    ),
+    "a side and a constant": (
+        sums(
+            node("Shape", "images", "side"),
+            helper.make_node("Cast", ["side"], ["wide"], "wide", to=TensorProto.FLOAT),
+            node("Add", "wide more", "extent"),
+        ), {"more": np.float32([2])}, 3,
+    ),
+    "a product of sides": (
+        sums(
+            node("Shape", "images", "side"),
+            helper.make_node("Cast", ["side"], ["wide"], "wide", to=TensorProto.FLOAT),
+            node("Mul", "wide wide", "extent"),
+        ), {}, 8,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+@pytest.mark.parametrize("case", OF_SHAPES)
+def test_the_arithmetic_of_shapes_is_exact_and_rounds_nowhere(case, precision, tmp_path):
+    nodes, weights, behind = OF_SHAPES[case]
+    graph = model_of(nodes, {**HELD, **weights})
+    (tmp_path / "graph.onnx").write_bytes(graph.SerializeToString())
+    half = named_nodes(load_from_string(half_precision(tmp_path / "graph.onnx")))
+    typed = bfloat16_graph(half, graph) if precision == "bf16" else half
+    made, _ = rounded_at_kernels(typed, half, precision, None, graph)
+    images = np.float32([1, 2, -1.5, 0.25])
+    # the images and the output round, and are exact in every type
+    assert run(made, images).tolist() == [*images.tolist(), *[0] * behind]
+    named = {each.input[0] for each in made.graph.node if each.name.startswith(ROUNDING)}
+    assert not {each for each in named if each.startswith(("halved", "up", "together", "extent"))}
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_what_is_computed_of_weights_alone_and_used_in_full_still_rounds(precision, tmp_path):
+    held = {"weight": np.float32([1 + 2.0**-5]), "scale": np.float32([1 + 2.0**-6])}
+    nodes = [node("Mul", "weight scale", "scaled"), node("Mul", "images scaled", "logits")]
+    exact = NUMPY[precision]((1 + 2.0**-5) * (1 + 2.0**-6))
+    found = run(rounded(model_of(nodes, held), precision, None, tmp_path)[0], [1.0])
+    assert found == np.float32(exact) != np.float32((1 + 2.0**-5) * (1 + 2.0**-6))
