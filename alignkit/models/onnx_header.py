@@ -15,18 +15,33 @@ from typing import TypeAlias
 from alignkit.errors import DataError
 from alignkit.models.file_kind import mistaken
 from alignkit.stored_file import open_regular
-from alignkit.tasks import OutputShape
+from alignkit.tasks import OutputShape, ScoreScale
 
 Shape: TypeAlias = tuple[int | None, ...]
 """``None`` for a dimension that the file leaves open."""
 
-_FLOAT, DOUBLE = 1, 11
+_FLOAT, _BYTE, HALF, DOUBLE = 1, 2, 10, 11
 """Types of elements, as onnx numbers them."""
+TAKEN = frozenset({_FLOAT, _BYTE, HALF})
+"""Types of an input that `alignkit.models.joined_graph` gives an image in."""
 _WHOLE = frozenset({2, 3, 4, 5, 6, 7, 9, 12, 13})
 _TYPES = {
     0: "undefined", 2: "uint8", 3: "int8", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
     10: "float16", 11: "float64", 16: "bfloat16",
 }  # fmt: skip
+_SCALES: dict[str, ScoreScale] = {
+    "Sigmoid": "probabilities", "HardSigmoid": "probabilities", "Softmax": "probabilities",
+    "Gemm": "logits", "MatMul": "logits", "Conv": "logits", "LogSoftmax": "logits",
+    "ArgMax": "ids",
+}  # fmt: skip
+"""Operator that makes an output → the scale of its values."""
+_LINEAR = frozenset({"Gemm", "MatMul", "Conv"})
+_SAME_SCALE = frozenset({
+    "AveragePool", "Cast", "DequantizeLinear", "Dropout", "Flatten", "GlobalAveragePool",
+    "Identity", "QuantizeLinear", "ReduceMean", "Reshape", "Resize", "Slice", "Squeeze",
+    "Transpose", "Unsqueeze", "Upsample",
+})  # fmt: skip
+"""Operators whose output is on the scale of their first input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +53,42 @@ class OnnxValue:
     """Of its elements, as onnx numbers them."""
     shape: Shape | None
     """``None`` if the file leaves all of it open."""
+    scale: ScoreScale = ""
+    """Scale of an output's values, by the operator that makes it; empty if that is open."""
+    chosen_from: str = ""
+    """The tensor of which an output is the place of the greatest, if its scale is ``ids``."""
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether an input has the channels of an image in its last side."""
+        shape = self.shape or ()
+        return len(shape) == 4 and shape[3] in (1, 3) and shape[1] not in (1, 3)
+
+    @property
+    def takes_bytes(self) -> bool:
+        """Whether an input takes uint8."""
+        return self.type == _BYTE
+
+    @property
+    def image(self) -> Shape | None:
+        """Its sides as (images, channels, height, width), whatever their order in the file."""
+        if self.shape is None or not self.channels_last:
+            return self.shape
+        return self.shape[0], self.shape[3], *self.shape[1:3]
+
+    @property
+    def unusual(self) -> str:
+        """Say how an image is given to this input if it is no RGB plane after plane in float32."""
+        shape, said = self.image or (), []
+        if len(shape) == 4 and shape[1] == 1:
+            said.append("one channel, 0.299 R + 0.587 G + 0.114 B")
+        if self.channels_last:
+            said.append("channels last")
+        if self.takes_bytes:
+            said.append("bytes, rounded")
+        if self.type == HALF:
+            said.append("float16, computed in float32")
+        return ", ".join(said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +107,14 @@ class OnnxHeader:
     def declared(self) -> tuple[OutputShape, ...]:
         """The outputs, as a task recognises them."""
         return tuple(
-            OutputShape(each.name, each.shape, each.type in _WHOLE) for each in self.outputs
+            OutputShape(
+                each.name,
+                each.shape,
+                each.type in _WHOLE or each.scale == "ids",
+                "" if each.scale == "ids" else each.scale,
+            )
+            for each in self.outputs
         )
-
-    @property
-    def classes(self) -> int | None:
-        """The number of outputs of a classifier; ``None`` if the file leaves it open."""
-        shape = self.outputs[0].shape if self.outputs else None
-        return shape[1] if shape and len(shape) == 2 else None
 
 
 def read_onnx_header(file: Path) -> OnnxHeader:
@@ -92,21 +143,18 @@ def _mapped(file: Path) -> memoryview:
 def onnx_faults(
     file: Path, header: OnnxHeader, size: tuple[int, int], wanted: Collection[str] = ()
 ) -> Iterator[str]:
-    """Say why a graph does not take (samples, 3, height, width) float32, or give float32.
+    """Say why `alignkit.models.joined_graph` cannot give a graph images, or why it has no answer.
 
     ``wanted`` are the names of the outputs that are read, all if empty.
     """
     if len(header.inputs) != 1 or not header.outputs:
-        yield (
-            f"{file} has {len(header.inputs)} inputs and {len(header.outputs)} outputs; a model "
-            "with one input, the images, is needed"
-        )
+        yield _several(file, header, size)
         return
     (given,) = header.inputs
-    if given.type != _FLOAT:
+    if given.type not in TAKEN:
         yield (
-            f"{file} takes {_TYPES.get(given.type, 'other values')}, no float32; export it with a "
-            "float32 input"
+            f"{file} takes {_TYPES.get(given.type, 'other values')}; export it with an input of "
+            "float32, float16 or uint8"
         )
     if given.shape is None:
         yield (
@@ -114,7 +162,7 @@ def onnx_faults(
             f"{in_text((None, 3, *size))} (onnx.helper.make_tensor_value_info), or export it again"
         )
     else:
-        yield from _input_faults(file, given.shape, (3, *size))
+        yield from _input_faults(file, given, size)
     double = [each.name for each in header.outputs if each.type == DOUBLE]
     if named := [each for each in double if each in wanted or not wanted]:
         yield (
@@ -123,17 +171,46 @@ def onnx_faults(
         )
 
 
-def _input_faults(file: Path, taken: Shape, wanted: tuple[int, int, int]) -> Iterator[str]:
-    if len(taken) == 4 and taken[3] == 3 and taken[1] != 3:
-        yield f"{file} takes {in_text(taken)}: channels last; export it with channels first"
-        return
+def _several(file: Path, header: OnnxHeader, size: tuple[int, int]) -> str:
+    """Say that a graph has no output, or not one input; name the others as constants."""
+    images = [each for each in header.inputs if each.shape is None or len(each.shape) == 4]
+    others = [each for each in header.inputs if each not in images]
+    has = f"{file} has {len(header.inputs)} inputs and {len(header.outputs)} outputs"
+    if len(images) != 1 or not others or not header.outputs:
+        return f"{has}; a model with one input, the images, is needed"
+    known = [image or side for image, side in zip((images[0].image or ())[2:], size, strict=False)]
+    sides = [str(each) for each in reversed(known or size)]  # width first, as RT-DETR has it
+    made = "; ".join(
+        "m.graph.initializer.append(onnx.numpy_helper.from_array(numpy.array("
+        f"{_filled(each, sides)}, {_TYPES.get(each.type, 'float32')!r}), {each.name!r}))"
+        for each in others
+    )
+    names = ", ".join(each.name for each in others)
+    return (
+        f"{has}; images alone are given. Make {names} constant, with the value that serving gives: "
+        f'python -c "import numpy, onnx; m = onnx.load({str(file)!r}); {made}; '
+        f'onnx.save(m, {str(file.with_stem(file.stem + "-constant"))!r})"'
+    )
+
+
+def _filled(given: OnnxValue, sides: list[str]) -> str:
+    """Write a value for an input that is no image: the image's sides, if it takes two numbers."""
+    shape = tuple(each or 1 for each in given.shape or ())
+    if shape[-1:] == (2,) and "scale" not in given.name:
+        return f"[[{', '.join(sides)}]]"
+    return f"numpy.ones({shape})"
+
+
+def _input_faults(file: Path, given: OnnxValue, size: tuple[int, int]) -> Iterator[str]:
+    taken = given.image or ()
     fits = len(taken) == 4 and all(
-        has in (None, want) for has, want in zip(taken[1:], wanted, strict=True)
+        has is None or has in want
+        for has, want in zip(taken[1:], ((1, 3), *((side,) for side in size)), strict=True)
     )
     if not fits:
         yield (
-            f"{file} takes inputs of {in_text(taken)}, and the path gives "
-            f"{in_text((None, *wanted))}; change the path's size, or export the model again"
+            f"{file} takes inputs of {in_text(given.shape or ())}, and the path gives "
+            f"{in_text((None, 3, *size))}; change the path's size, or export the model again"
         )
     if len(taken) == 4 and taken[0] not in (None, 1):  # one image at a time is no fault
         yield (
@@ -147,7 +224,7 @@ def one_size(file: Path) -> str:
 
     Raise `DataError` as `read_onnx_header` does.
     """
-    taken = next((each.shape for each in read_onnx_header(file).inputs), None)
+    taken = next((each.image for each in read_onnx_header(file).inputs), None)
     if taken is None or taken[2:] == (None, None):
         return ""
     return (
@@ -212,13 +289,42 @@ def _text(value: _Field) -> str:
 def _header(graph: _Field, functions: Iterable[_Field]) -> OnnxHeader:
     weights = {_text(name) for each in _all(graph, 5) for name in _all(each, 8)}
     inputs = [_value(each) for each in _all(graph, 11)]
-    outputs = tuple(_value(each) for each in _all(graph, 12))
+    makers = _makers(graph)
+    outputs = tuple(_told(each, makers) for each in map(_value, _all(graph, 12)))
     tensors = [*_tensors(graph), *(each for one in functions for each in _of_nodes(one, 7))]
     entries = [entry for tensor in tensors for entry in _all(tensor, 13)]
     located = [each for each in entries if [_text(key) for key in _all(each, 1)] == ["location"]]
     beside = dict.fromkeys(_text(name) for each in located for name in _all(each, 2))
     own = tuple(each for each in inputs if each.name not in weights)
     return OnnxHeader(own, outputs, tuple(filter(None, beside)))
+
+
+_Makers: TypeAlias = dict[str, tuple[str, list[str]]]
+"""Name of a tensor → the operator that makes it, and the names of its inputs."""
+
+
+def _makers(graph: _Field) -> _Makers:
+    found: _Makers = {}
+    for node in _all(graph, 1):
+        operator = "".join(map(_text, _all(node, 4)))
+        given = [_text(each) for each in _all(node, 1)]
+        found |= {_text(each): (operator, given) for each in _all(node, 2)}
+    return found
+
+
+def _told(output: OnnxValue, makers: _Makers) -> OnnxValue:
+    """Add what the values of an output are, by the operator that makes it."""
+    name = output.name
+    for _ in makers:  # a damaged graph may be a circle
+        operator, given = makers.get(name, ("", []))
+        if operator == "Add":  # of a bias
+            before = (makers.get(each, ("",))[0] for each in given)
+            operator = next((each for each in before if each in _LINEAR), "")
+        if operator not in _SAME_SCALE or not given:
+            scale = _SCALES.get(operator, "")
+            return replace(output, scale=scale, chosen_from=given[0] if scale == "ids" else "")
+        name = given[0]
+    return output
 
 
 def _pair(entry: _Field) -> tuple[str, str]:

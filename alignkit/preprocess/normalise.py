@@ -20,6 +20,12 @@ class Normalise:
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
 
+    @property
+    def keeps_levels(self) -> bool:
+        """Whether it gives the pixels' levels, 0..255, as a model that takes bytes needs them."""
+        levels = zip(self.mean, self.std, strict=True)
+        return all(abs(mean) < 1e-6 and abs(255 * std - 1) < 1e-4 for mean, std in levels)
+
     def __call__(self, pixels: Pixels, out: Batch | None = None) -> Batch:
         """Map (n, h, w, 3) or (h, w, 3), 0..255 → (n, 3, h, w) or (3, h, w) contiguous float32.
 

@@ -47,6 +47,8 @@ _TYPES = {
 COMPUTED = "_kernel_time"
 """End of a profile's event of a node's computation; before it comes the node's name."""
 _NARROWEST = ("int8", "bfloat16", "float16", "float32", "float64")
+_MOVES = frozenset({"Cast", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
+"""Operators that bring an input of bytes to the first float32 kernel, and compute nothing."""
 _CONVERSIONS = frozenset({"Cast", "QuantizeLinear", "DequantizeLinear", "Transpose", "Reshape"})
 """Operators that multiply nothing: an int8 graph with no other in int8 is int8 in name only."""
 
@@ -241,7 +243,11 @@ class Kernels:
                 "int8: every layer computes in float32, with weights and activations that are only "
                 "rounded to int8; set 'optimisation: all', which fuses them"
             )
-        other = {f"{operator} ({kind})" for operator, _, kind in self.counts if kind != "float32"}
+        other = {
+            f"{operator} ({kind})"
+            for operator, _, kind in self.counts
+            if kind != "float32" and not (kind == "int8" and operator in _MOVES)
+        }
         if precision in ("fp32", "tf32") and other:
             raise BackendError(
                 f"{precision}: {', '.join(sorted(other))} did not compute in float32; export the "
