@@ -125,3 +125,8 @@ TOP_LOGITS = replace(
     no_logits="five logits of an image are stored, not all; leave 'logits: top5' out of the task",
 )
 """Classification of which the five greatest logits of each image are stored."""
+
+CLASS_IDS = replace(
+    CLASSIFICATION, class_scores=False, no_logits="the model gives a class without scores"
+)
+"""Classification by a model that gives the class itself."""

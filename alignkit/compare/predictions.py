@@ -1,4 +1,7 @@
-"""`Predictions`: one model's logits of images, in a fixed order: the `Answers` of classifiers."""
+"""`Predictions`: one model's logits of images, in a fixed order: the `Answers` of classifiers.
+
+`ClassIds` are those of a model that gives the class itself.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +27,7 @@ from alignkit.compare.metrics import (
 from alignkit.compare.parquet_file import numbers_of
 from alignkit.errors import DataError
 from alignkit.record import Estimate, LogitDistance
+from alignkit.task_facts import CLASS_IDS
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +60,15 @@ class Predictions(ClassAnswers, LinearAnswers):
     def finite(self) -> npt.NDArray[np.bool_]:
         """Tell, (n,), whether every logit of an image is finite."""
         return np.asarray(np.isfinite(self.logits).all(axis=1))
+
+    def one_answer(self, other: Predictions) -> str:
+        """See `Answers.one_answer`; also of few images whose logits are all the same."""
+        if said := super().one_answer(other):
+            return said
+        alike = len(self) > 1 and all(
+            (each.logits == self.logits[0]).all() for each in (self, other)
+        )
+        return f"all {len(self)} images have the same logits on both sides" if alike else ""
 
     def margins_for(self, classes: Labels) -> FloatArray:
         """See `alignkit.compare.margins.margins_of`."""
@@ -144,3 +157,71 @@ class Predictions(ClassAnswers, LinearAnswers):
         for index in range(outputs):
             logits[:, index] = numbers_of(table, f"logit_{index}", path)
         return logits
+
+
+@dataclass(frozen=True, eq=False)
+class ClassIds(ClassAnswers):
+    """Classes, labels and sample ids, in the order of the data set; no score is known."""
+
+    no_logits: ClassVar[str] = CLASS_IDS.no_logits
+    no_leads: ClassVar[str] = CLASS_IDS.no_logits
+
+    ids: tuple[str, ...]
+    """Unique."""
+    labels: Labels
+    kept: Labels
+    """(n,) int64, index into ``outputs``."""
+    classes: tuple[str, ...]
+    """Names of the data's classes; empty if the images have no labels."""
+    outside: tuple[str, ...] = ()
+
+    @property
+    def predicted(self) -> Labels:
+        """The class of each image, (n,)."""
+        return self.kept
+
+    def finite(self) -> npt.NDArray[np.bool_]:
+        """Tell, (n,), that each class is a number."""
+        return np.ones(len(self), np.bool_)
+
+    def margins_for(self, classes: Labels) -> FloatArray:
+        """Return NaN, (n,): no margin is known."""
+        return np.full(len(classes), np.nan)
+
+    def top_chances(self) -> FloatArray:
+        """Return NaN, (n, 2): no score is known."""
+        return np.full((len(self), 2), np.nan)
+
+    def moved_beside(self, other: Self) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+        """See `ClassAnswers.moved_beside`: no |Δ logit| is known."""
+        return np.full(len(self), np.nan), self.changed(other)
+
+    @classmethod
+    def kinds_of(cls, seeds: Sequence[Self]) -> dict[str, Sequence[str] | FloatArray]:
+        """Give the class of each image."""
+        first = seeds[0]
+        truth = {"class": [first.classes[label] for label in first.labels]}
+        return {**truth} if first.labelled else {}
+
+    def apart(self, other: Self) -> FloatArray:
+        """Return 1 where the class is another one, else 0."""
+        return self.changed(other).astype(np.float64)
+
+    def columns_beside(self, other: Self) -> dict[str, FloatArray]:  # noqa: ARG002
+        """Return no column."""
+        return {}
+
+    def rows(self, indices: Labels) -> Self:
+        """Select the samples at ``indices``, in that order."""
+        return replace(self, kept=self.kept[indices], **self._truth_of(indices))
+
+    def to_parquet(self, path: Path, **besides: FloatArray) -> None:
+        """Write ``id, label, predicted``; ``besides`` are further columns, as of `Predictions`."""
+        self._write(path, {}, besides)
+
+    @classmethod
+    def _stored_logits(cls, table: Any, path: Path, outputs: int) -> Labels:
+        found: Labels = numbers_of(table, "predicted", path).astype(np.int64)
+        if len(found) and not 0 <= found.min() <= found.max() < outputs:
+            raise DataError(f"{path}: a class is not in 0..{outputs - 1}")
+        return found

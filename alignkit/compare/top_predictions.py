@@ -22,7 +22,7 @@ from alignkit.compare.logit_sums import NONE_FINITE, TOP
 from alignkit.compare.margins import drift_of_lost, margins_lost, moved_most
 from alignkit.compare.metrics import top_chances
 from alignkit.compare.parquet_file import numbers_of, read_parquet
-from alignkit.compare.predictions import Predictions
+from alignkit.compare.predictions import ClassIds, Predictions
 from alignkit.compare.top_rows import TopRows
 from alignkit.errors import DataError
 from alignkit.record import Estimate, LogitDistance, MarginDrift
@@ -192,11 +192,12 @@ class TopPredictions(ClassAnswers):
         return kept
 
 
-def read_class_answers(path: Path) -> Predictions | TopPredictions:
+def read_class_answers(path: Path) -> ClassAnswers:
     """Read a classifier's answers, whichever were stored; raise `DataError` for any other file."""
     table = read_parquet(path)
-    kind = TopPredictions if table.schema.get_field_index("top1_class") >= 0 else Predictions
-    return kind.of_table(table, path)
+    kinds = {"top1_class": TopPredictions, "logit_0": Predictions}
+    stored = (kind for name, kind in kinds.items() if table.schema.get_field_index(name) >= 0)
+    return next(stored, ClassIds).of_table(table, path)
 
 
 def _margin_drift(pairs: Sequence[tuple[TopPredictions, TopPredictions]]) -> MarginDrift:

@@ -228,10 +228,13 @@ class Experiment:
         """Whether models predict; otherwise there are only pixels to compare."""
         return self.content.predicts
 
-    @property
+    @cached_property  # it reads the headers of the models' files
     def task(self) -> Task:
-        """The task that the models solve."""
-        return self.content.task
+        """The task that the models solve, as their outputs need it."""
+        fitted = self.content.task
+        for option in self.content.models:
+            fitted = option.build(fitted).fitted().task
+        return fitted
 
     @property
     def gate(self) -> Gate:

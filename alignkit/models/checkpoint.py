@@ -11,7 +11,7 @@ from alignkit.tasks import usual_task
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch
-    from alignkit.tasks import Task
+    from alignkit.tasks import ScoreScale, Task
 
 CheckpointFormat = Literal["weights", "torchscript", "exported", "onnx"]
 """``state_dict``, TorchScript file, archive of ``torch.export.save``, ONNX file."""
@@ -46,6 +46,8 @@ class Checkpoint:
     output of the model."""
     embedding: int = 0
     """Length of the vector that a model trained here gives; 0 if it gives scores of classes."""
+    scale: ScoreScale = ""
+    """Scale of its first wanted output, if its file says it."""
     task: Task = field(default_factory=usual_task, hash=False)
     """The work of the model; an option of it may have no hash."""
 

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from alignkit.errors import ConfigError, DataError
 from alignkit.models.joined_graph import missing_weights
-from alignkit.models.named_outputs import doubtful_names, in_other_order
+from alignkit.models.named_outputs import (
+    doubtful_names,
+    in_other_order,
+    numbered_names,
+    other_task,
+)
 from alignkit.models.onnx_header import onnx_faults, read_onnx_header
 
 if TYPE_CHECKING:
@@ -56,17 +61,25 @@ def unread(
     ``file`` is the one that has the outputs, by default the ONNX file if there is one.
     """
     key = "outputs" if model.outputs else "onnx" if model.onnx else model.format
+    named: CheckpointFormat = "onnx" if model.graph else model.format
     file = file or model.graph or model.file
+    if file.is_file() and (reason := other_task(file, named, model.task.facts().name)):
+        return Fault(key, reason)
     try:
         outputs = model.chosen(declared)
         model.task.recognise(outputs, None)
     except ConfigError as error:
         return Fault(key, f"{file}: {error}")
+    if model.task.fitting(outputs) != model.task:
+        advice = "write the task '{name: classification, logits: none}', and name its 'classes'"
+        return Fault(key, f"{file} gives the class itself, without scores; {advice}")
+    numbered = numbered_names(file, named) if file.is_file() and not model.classes else 0
     try:
-        model.task.recognise(outputs, len(model.named) or classes or None)
+        for known in dict.fromkeys((len(model.named) or classes, numbered)):
+            model.task.recognise(outputs, known or None)
     except ConfigError as error:
         (shape, *_) = (each.shape or () for each in outputs)
-        counted = shape[1] or 0 if len(shape) == 2 else 0
+        counted = (shape[1] or 0) if len(shape) == 2 else 0
         # of outputs that are no row of scores the task knows the classes, and says so
         reason = (counted and misnamed(model, counted, classes, file)) or f"{file}: {error}"
         return Fault("onnx", reason) if model.onnx else miscounted(model, reason)

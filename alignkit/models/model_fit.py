@@ -19,17 +19,17 @@ from alignkit.models.architectures import build_model, unfit_size
 from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
 from alignkit.models.entry_faults import Fault, entry_faults, miscounted, misnamed, unread
 from alignkit.models.file_kind import mistaken
+from alignkit.models.joined_graph import of_planes
 from alignkit.models.onnx_header import read_onnx_header
 from alignkit.models.pretrained import published_outputs
 from alignkit.models.user_model import LONE_OUTPUT, UserModel
 from alignkit.models.weights_header import read_weights_header, wrapper
+from alignkit.tasks import OutputShape
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from torch import nn
-
-    from alignkit.tasks import OutputShape
 
 _TRIED = range(32, 513, 32)
 """Sides in pixels that are tried, nearest first, to name a size that a model takes."""
@@ -91,6 +91,15 @@ def given_checkpoint(given: UserModel, classes: Sequence[str], size: tuple[int, 
     return checkpoint if classes else replace(checkpoint, outside=tuple(named))
 
 
+def reading(given: UserModel, checkpoint: Checkpoint) -> str:
+    """Say in words how a model's input and outputs are read; code has been run for it."""
+    declared = given.declared() or _of_code(given, checkpoint)
+    scores = given.task.facts().class_scores
+    if given.format == "onnx" and scores and _counted(given, declared) is None:
+        declared = _of_onnx(given.file, (checkpoint.height, checkpoint.width), given.parts["file"])
+    return given.reads(declared, ())
+
+
 def output_names(given: UserModel, size: tuple[int, int]) -> tuple[str, ...]:
     """Return the names of a model's outputs, by default ``output 0``, ``output 1``, ….
 
@@ -114,7 +123,10 @@ def _outputs(given: UserModel, size: tuple[int, int]) -> int | None:
     if given.pretrained:
         return published_outputs(given.pretrained, given.model)
     if given.format == "onnx":
-        return _counted(given, read_onnx_header(given.file).declared)
+        counted = _counted(given, read_onnx_header(given.file).declared)
+        if counted is not None:
+            return counted
+        return _counted(given, _of_onnx(given.file, size, given.parts["file"]))
     if given.format != "weights":
         return _counted(given, _of_graph(given.file, given.format, size, given.parts["file"]))
     weights = read_weights_header(given.file).tensors
@@ -146,7 +158,43 @@ def _of_graph(
     """Load a graph of torch's once, and describe its outputs; another file has another SHA-256."""
     from alignkit.models.torch_model_files import load_graph
 
-    return _declared(file, load_graph(file, kind), size)
+    # weights in float16 are computed in float32, as the session does
+    return _declared(file, load_graph(file, kind).float(), size)
+
+
+@cache
+def _of_onnx(
+    file: Path,
+    size: tuple[int, int],
+    sha256: str,  # noqa: ARG001 - it keys the cache
+) -> tuple[OutputShape, ...]:
+    """Run a graph that leaves its outputs open on one black image, and describe them.
+
+    The class itself, as its greatest score makes it, is described by these scores.
+    """
+    import numpy as np
+    import onnx
+    import onnxruntime
+
+    header = read_onnx_header(file)
+    try:
+        model = onnx.load_from_string(of_planes(file))
+        shown = [each.chosen_from or each.name for each in header.outputs]
+        new = dict.fromkeys(each for each in shown if each not in {e.name for e in header.outputs})
+        model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(each) for each in new)
+        graph = model.SerializeToString()
+        session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+        found = session.run(shown, {session.get_inputs()[0].name: np.zeros((1, 3, *size), "f")})
+    except DataError:
+        raise
+    except Exception as error:  # a graph of the user's own raises what it likes
+        reason = str(error).strip().rpartition("\n")[2]
+        text = f"{file} does not run on inputs of {size[0]}x{size[1]} ({reason})"
+        raise DataError(text) from error
+    return tuple(
+        replace(each, shape=(None, *array.shape[1:]), whole=each.whole and not value.chosen_from)
+        for each, value, array in zip(header.declared, header.outputs, found, strict=True)
+    )
 
 
 @cache
@@ -171,8 +219,10 @@ def _declared(file: Path, module: nn.Module, size: tuple[int, int]) -> tuple[Out
         raise DataError(f"{file}: {error}") from error
     except Exception as error:  # code of the user's own raises what it likes
         reason = str(error).strip().rpartition("\n")[2]
-        text = f"{file} does not run on inputs of {size[0]}x{size[1]} ({reason})"
-        raise DataError(text) from error
+        raise DataError(
+            f"{file} does not run on inputs of {size[0]}x{size[1]} ({reason}); if it takes one "
+            "channel, bytes, float16 or channels last, give its ONNX export, which is read so"
+        ) from error
 
 
 def require_own_code(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -> None:

@@ -1,7 +1,8 @@
-"""Names of a model's classes in its file: Ultralytics and YOLOv5 write them into their exports.
+"""The words of a model's file about itself, as Ultralytics and YOLOv5 write them into it.
 
-An ONNX file has them as the entry ``names`` of its metadata, the text of a Python mapping or list;
-a TorchScript file in ``extra/config.txt`` of its archive, as JSON. Nothing is executed.
+An ONNX file has the names of its classes as the entry ``names`` of its metadata, the text of a
+Python mapping or list; a TorchScript file in ``extra/config.txt`` of its archive, as JSON. Beside
+them lie the ``task``, and ``kpt_shape`` of keypoints. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -32,6 +33,48 @@ def names_in(file: Path, kind: CheckpointFormat) -> tuple[str, ...]:
     names = _in_order(_held(file, kind))
     numbered = all(re.fullmatch(rf"(class_?)?{place}", name) for place, name in enumerate(names))
     return () if numbered or len({*names}) < len(names) else names
+
+
+_TASKS = {
+    "detect": ("detection",),
+    "segment": (),
+    "classify": ("classification", "multi-label", "embedding"),
+    "pose": (),
+    "obb": (),
+    "semantic": ("segmentation",),
+}
+"""Ultralytics' task → the tasks that read its outputs."""
+_HELD = {
+    "segment": "scores, coefficients of masks and their prototypes",
+    "pose": "a score and keypoints",
+    "obb": "scores and an angle",
+}
+
+
+def other_task(file: Path, kind: CheckpointFormat, task: str) -> str:
+    """Say that a file's model solves another task; empty if it does not say so."""
+    own, points = str(_held(file, kind, "task") or ""), _held(file, kind, "kpt_shape")
+    own = own or "pose" * bool(points)
+    if own not in _TASKS or task in _TASKS[own] or task not in _READ:
+        return ""
+    says = f"{file} says of itself that its task is {own}"
+    if fitting := _TASKS[own]:
+        return f"{says}; write the task {fitting[0]}"
+    return (
+        f"{says}: beside the boxes its output has {_HELD[own]}, which no task of alignkit's own "
+        "reads. Compare them by the task 'score' with a function of your own, as in '{name: score, "
+        "score: FILE.py:FUNCTION, outputs: [OUTPUT]}' (docs/tasks.md), or export a model that "
+        "detects"
+    )
+
+
+_READ = frozenset({"classification", "detection", "segmentation", "multi-label", "embedding"})
+"""Tasks that take outputs for what they are not; any other is the user's own."""
+
+
+def numbered_names(file: Path, kind: CheckpointFormat) -> int:
+    """Count the names in a file, also where they are numbers in place of names; 0 without any."""
+    return len(_in_order(_held(file, kind)))
 
 
 def doubtful_names(file: Path, kind: CheckpointFormat) -> str:
@@ -72,22 +115,25 @@ def matched_by_name(held: Sequence[str], classes: Sequence[str]) -> str:
     return f"; the file names its classes, {order}{beside}, and they are matched by name"
 
 
-def _held(file: Path, kind: CheckpointFormat) -> object:
+def _held(file: Path, kind: CheckpointFormat, key: str = "names") -> object:
     if kind == "onnx":
-        return _literal(file)
-    return _configuration(file) if kind == "torchscript" else None
+        return _literal(file, key)
+    return _configuration(file).get(key) if kind == "torchscript" else None
 
 
-def _literal(file: Path) -> object:
+def _literal(file: Path, key: str) -> object:
     try:
-        text = dict(read_onnx_header(file).metadata).get("names", "")
-        return ast.literal_eval(text) if len(text) <= _LONGEST else None
-    # of a damaged file, or a text that another exporter wrote under this key
-    except (DataError, ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        text = dict(read_onnx_header(file).metadata).get(key, "")
+    except DataError:  # whoever loads it says why it cannot be
         return None
+    try:
+        return ast.literal_eval(text) if len(text) <= _LONGEST else None
+    # a word, or a text that another exporter wrote under this key
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return text if text.isidentifier() else None
 
 
-def _configuration(file: Path) -> object:
+def _configuration(file: Path) -> Mapping[str, object]:
     try:
         with open_regular(file) as opened, ZipFile(opened) as archive:
             entries = [each for each in archive.infolist() if each.filename.endswith(_EXTRA)]
@@ -95,8 +141,8 @@ def _configuration(file: Path) -> object:
         held: Any = json.loads(text) if text else None
     # whoever loads it says why it cannot be
     except (OSError, BadZipFile, ValueError, RecursionError):
-        return None
-    return held.get("names") if isinstance(held, dict) else None
+        return {}
+    return held if isinstance(held, dict) else {}
 
 
 _EXTRA = "/extra/config.txt"

@@ -22,7 +22,8 @@ from alignkit.tasks import OutputShape, usual_task
 from alignkit.workspace import Workspace, content_key
 
 if TYPE_CHECKING:
-    from alignkit.tasks import Task
+    from alignkit.preprocess import Preprocess
+    from alignkit.tasks import ScoreScale, Task
 
 LONE_OUTPUT = "output"
 """Name of the output of a torch module that returns one tensor."""
@@ -77,8 +78,8 @@ class UserModel:
         """
         if self.graph:
             return read_onnx_header(self.graph).declared
-        # torchvision's and timm's classifiers give a row of numbers an image
-        return None if self.is_code else (OutputShape(LONE_OUTPUT, (None, None)),)
+        # torchvision's and timm's classifiers give a row of logits an image
+        return None if self.is_code else (OutputShape(LONE_OUTPUT, (None, None), scale="logits"),)
 
     def recognised(self, classes: Sequence[str]) -> str:
         """Say in words which outputs the task reads, and how, and how its classes are found.
@@ -86,11 +87,40 @@ class UserModel:
         ``classes`` are the data's, empty if not known. Raise `ConfigError` if it cannot,
         `DataError` as `declared` does.
         """
-        by_name = "" if self.classes else matched_by_name(self.in_file, classes)
         if (outputs := self.declared()) is None:
+            by_name = "" if self.classes else matched_by_name(self.in_file, classes)
             return "its outputs are known when its code runs, at the beginning of a run" + by_name
+        return self.reads(outputs, classes)
+
+    def unlike_bytes(self, path: Preprocess) -> str:
+        """Say that the model takes bytes, and a path gives other numbers; empty if it does not."""
+        inputs = read_onnx_header(self.graph).inputs if self.graph else ()
+        if not inputs or not inputs[0].takes_bytes or path.normalise.keeps_levels:
+            return ""
+        return (
+            f"{self.graph} takes bytes, 0 to 255, and normalises them itself, and {path.name} "
+            "normalises too; give the path 'normalise: {mean: [0, 0, 0], std: "
+            "[0.00392156862745098, 0.00392156862745098, 0.00392156862745098]}', which keeps levels"
+        )
+
+    def fitted(self) -> UserModel:
+        """Return it with the task as its outputs need it; as it is if they cannot be read."""
+        try:
+            task = self.task.fitting(self.chosen(self.declared() or ()))
+        except (ConfigError, DataError):  # `entry_faults` says why
+            return self
+        return replace(self, task=task)
+
+    def reads(self, declared: Sequence[OutputShape], classes: Sequence[str]) -> str:
+        """Say what `recognised` does of these outputs, and how an unusual input is given images.
+
+        Raise `ConfigError` if the task cannot read them.
+        """
+        inputs = read_onnx_header(self.graph).inputs if self.graph else ()
+        takes = f"takes {inputs[0].unusual}; " if inputs and inputs[0].unusual else ""
+        by_name = "" if self.classes else matched_by_name(self.in_file, classes)
         count = len(self.named) or len(classes) or None
-        return self.task.recognise(self.chosen(outputs), count) + by_name
+        return takes + self.task.recognise(self.chosen(declared), count) + by_name
 
     @cached_property  # a plan asks often, and hashing a large file takes seconds
     def parts(self) -> dict[str, Any]:
@@ -179,7 +209,8 @@ class UserModel:
         if self.format == "onnx":
             header = read_onnx_header(self.file)
             taken = in_text(header.inputs[0].shape or ()) if header.inputs else "nothing"
-            outputs = "?" if header.classes is None else header.classes
+            shape = header.outputs[0].shape if header.outputs else None
+            outputs = shape[1] if shape and len(shape) == 2 and shape[1] else "?"
             return f"{self.file}, takes {taken}, gives {outputs} outputs"
         if self.format == "weights":
             weights = read_weights_header(self.file)
@@ -205,7 +236,7 @@ class UserModel:
             raise DataError(fault.message)
         height, width = size
         named = self.named or tuple(classes)
-        known = {*classes}
+        known, declared = {*classes}, self.declared()
         outside = tuple(name for name in named if name not in known)
         order = tuple(map(named.index, (*classes, *outside)))
         return Checkpoint(
@@ -220,9 +251,8 @@ class UserModel:
             outside=outside,
             onnx=self.onnx,
             # what a module of torch returns is known when it runs: its names are the user's
-            outputs=self.wanted(read_onnx_header(self.graph).declared)
-            if self.graph
-            else self.outputs,
+            outputs=self.wanted(declared) if self.graph and declared else self.outputs,
+            scale=self._scale(declared or ()),
             task=self.task,
         )
 
@@ -236,6 +266,13 @@ class UserModel:
             if name not in known:
                 raise ConfigError(f"it has no output {name!r}{did_you_mean(name, known)}")
         return [known[name] for name in self.outputs or known]
+
+    def _scale(self, declared: Sequence[OutputShape]) -> ScoreScale:
+        """Tell what the values of the first output are that the task decodes."""
+        if not declared:
+            return ""
+        first = self.task.wanted(self.chosen(declared))[0]
+        return next(each.scale for each in declared if each.name == first)
 
     def wanted(self, declared: Sequence[OutputShape]) -> tuple[str, ...]:
         """Name the outputs that the task decodes; none if there is only one.

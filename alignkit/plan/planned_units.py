@@ -184,7 +184,7 @@ def _evaluation(
         # how many images and which are options of the backend, which are in the key already
         own = training.preprocess
         parts["calibration"] = [fingerprint, pixel_identity(own), stage_identity(own.normalise)]
-    task = experiment.content.task
+    task = experiment.task
     if task != usual_task():
         # left out at its default, so that the cells of classifiers keep their keys
         version = TASKS.find(name_of(task, TASKS)).version()

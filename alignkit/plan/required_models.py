@@ -105,6 +105,9 @@ def _faults_of_given(
             faults = faults_of(given, classes, experiment.reference.size)
             for fault in faults:
                 yield ("models", index, fault.key), fault.message
+            bytes_wanted = () if faults else map(given.unlike_bytes, experiment.paths)
+            for message in filter(None, bytes_wanted):
+                yield ("models", index, "onnx"), message
             varies = given.format == "onnx" and by_name[option.preprocess].varies
             if varies and not faults and (fixed := one_size(given.file)):
                 message = f"the size of {option.preprocess}'s images varies, and {fixed}"

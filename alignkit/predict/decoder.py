@@ -27,7 +27,8 @@ class AnswerDecoder:
     @classmethod
     def of(cls, task: Task, checkpoint: Checkpoint, classes: Sequence[str]) -> AnswerDecoder:
         """Return the decoder of a model for data of these classes, none without labels."""
-        return cls(task, ClassMap(tuple(classes), checkpoint.outside, checkpoint.order))
+        own = ClassMap(tuple(classes), checkpoint.outside, checkpoint.order, checkpoint.scale)
+        return cls(task, own)
 
     def records(self, outputs: Outputs, places: Sequence[Geometry]) -> Records:
         """Decode a batch of images; raise `BackendError` for outputs that are not theirs."""

@@ -12,27 +12,25 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BaseModel, ValidationError
 
 from alignkit.backends import BACKENDS
-from alignkit.errors import BackendError, ConfigError, DataError, MissingDependency
+from alignkit.errors import ConfigError, MissingDependency
 from alignkit.experiment import Mistakes, problems_of
 from alignkit.experiment.model_option import FORMATS, ModelOption
 from alignkit.experiment.option import PluginOption
 from alignkit.experiment.yaml_source import parse
-from alignkit.models.checkpoint import Checkpoint
-from alignkit.models.entry_faults import misnamed
 from alignkit.models.file_kind import kind_of, mistaken
 from alignkit.models.joined_graph import in_one_file
-from alignkit.models.onnx_header import onnx_faults, read_onnx_header
+from alignkit.models.model_fit import faults_of, given_checkpoint, reading
+from alignkit.models.onnx_header import read_onnx_header
 from alignkit.models.pretrained import default_tag, timm_size
 from alignkit.models.user_model import UserModel
-from alignkit.models.weights_header import read_weights_header
 from alignkit.plan.planned_runtime import Runtime
 from alignkit.predict.decoder import AnswerDecoder
-from alignkit.tasks import TASKS, ClassMap, Task, usual_task
+from alignkit.tasks import TASKS, Task
 from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -44,11 +42,6 @@ MODEL_FORMS = (
 )
 _GRAPHS = ("onnx", "torchscript", "exported")
 """Kinds of files that hold a graph with its weights."""
-
-_CLASSIFIERS = (
-    "a classifier has one, a value for each class; name the task of another model, as with "
-    "--task detection (alignkit list tasks)"
-)
 
 
 class _TaskArgument(BaseModel):
@@ -74,7 +67,7 @@ class Opened:
     decoder: AnswerDecoder
     """Of its task; no labels are known."""
     recognised: str
-    """Which outputs are decoded, and how, in words; empty for a classifier."""
+    """Which outputs are decoded, and how, in words; empty for a row of class scores."""
 
 
 def given_task(text: str) -> Task:
@@ -150,9 +143,9 @@ def own_size(model: UserModel) -> tuple[int, int] | None:
     if model.format != "onnx":
         return None
     inputs = read_onnx_header(model.file).inputs
-    shape = inputs[0].shape if len(inputs) == 1 else None
-    if shape is None or len(shape) != 4 or shape[1] not in (None, 3):
-        return None  # no image classifier's: `onnx_faults` says so
+    shape = inputs[0].image if len(inputs) == 1 else None
+    if shape is None or len(shape) != 4 or shape[1] not in (None, 1, 3):
+        return None  # no image's: `onnx_faults` says so
     height, width = shape[2:]
     return (height, width) if height and width else None
 
@@ -164,9 +157,11 @@ def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
     Raise `ConfigError` if its input has another size or its task cannot read its outputs,
     `DataError` for a damaged file, `MissingDependency` without the runtime.
     """
-    if model.task.facts().no_logits:
+    model = model.fitted()
+    facts = model.task.facts()
+    if facts.class_scores and facts.no_logits:
         # a comparison of its own stores sums of all logits
-        model = replace(model, task=usual_task())
+        model = replace(model, task=replace(cast("Any", model.task), logits="full"))
     runtime = "onnxruntime" if model.format == "onnx" else "torch"
     if reason := BACKENDS[runtime].missing():
         raise MissingDependency(f"--model {model.name}: {reason}")
@@ -182,77 +177,15 @@ def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
         folder = Path(held.enter_context(TemporaryDirectory(prefix="alignkit-")))
         sha256 = str(model.parts.get("file", ""))
         model = model.fetched(Workspace(folder))
-        checkpoint = _checkpoint(model, size, sha256)
+        for fault in faults_of(model, (), size):
+            raise ConfigError(f"--model {model.name}: {fault.message}")
+        checkpoint = given_checkpoint(model, (), size)
         backend = BACKENDS[runtime].load()()
         file = in_one_file(model.file, Workspace(folder)) if runtime == "onnxruntime" else None
         session = held.enter_context(closing(backend.open(checkpoint, file, "fp32")))
-        recognised = ""
-        if model.task == usual_task():
-            outputs = _checked_outputs(session, model, size)
-        else:
-            outputs, recognised = checkpoint.outside, model.recognised(())
-        decoder = AnswerDecoder(model.task, ClassMap((), outputs, checkpoint.order))
+        decoder = AnswerDecoder.of(model.task, checkpoint, ())
         parts = Runtime(runtime, backend, "fp32", backend.version()).parts
         words = f"{backend.version()}, fp32"
-        yield Opened(model.name, sha256, session, words, parts, outputs, own, decoder, recognised)
-
-
-def _checkpoint(model: UserModel, size: tuple[int, int], sha256: str) -> Checkpoint:
-    """Build the checkpoint; of a task other than the usual one as a run does, without labels."""
-    if model.task != usual_task():
-        from alignkit.models.model_fit import faults_of, given_checkpoint
-
-        for fault in faults_of(model, (), size):
-            raise ConfigError(f"--model {model.name}: {fault.message}")
-        return given_checkpoint(model, (), size)
-    return Checkpoint(
-        model=model.model or model.name,
-        classes=_outputs(model, size),
-        height=size[0],
-        width=size[1],
-        weights=model.file,
-        key=sha256,
-        format=model.format,
-    )
-
-
-def _outputs(model: UserModel, size: tuple[int, int]) -> int:
-    """Return the number of outputs that a module is built with; 0 where the file holds a graph."""
-    if model.format == "onnx":
-        header = read_onnx_header(model.file)
-        if faults := list(onnx_faults(model.file, header, size)):
-            raise DataError("\n".join(faults))
-        if len(header.outputs) > 1 and not model.outputs:
-            names = ", ".join(each.name for each in header.outputs)
-            raise ConfigError(f"{model.file}: it has several outputs ({names}): {_CLASSIFIERS}")
-        return header.classes or 0
-    if model.format != "weights":
-        return 0
-    # the head comes last; `load_model` refuses weights of another module
-    tensors = read_weights_header(model.file).tensors.values()
-    shapes = [getattr(each, "shape", None) for each in tensors]
-    return next((shape[0] for shape in reversed(shapes) if shape), 0)
-
-
-def _checked_outputs(session: Session, model: UserModel, size: tuple[int, int]) -> tuple[str, ...]:
-    import numpy as np
-
-    try:
-        found = session.predict(np.zeros((1, 3, *size), np.float32))
-    except BackendError:
-        raise
-    except Exception as error:  # a graph of the user's own raises what it likes
-        reason = str(error).strip().rpartition("\n")[2]
-        raise DataError(
-            f"{model.file} does not run on inputs of {size[0]}x{size[1]} ({reason})"
-        ) from error
-    shapes = [each.shape for each in found]
-    shape = shapes[0]
-    if len(shapes) != 1 or len(shape) != 2 or shape[0] != 1 or not shape[1]:
-        raise ConfigError(
-            f"{model.file}: its output for one image has the shape "
-            f"{' and '.join(map(str, shapes))}, expected (1, classes): {_CLASSIFIERS}"
-        )
-    if reason := misnamed(model, shape[1], 0):
-        raise DataError(reason)
-    return model.named or tuple(f"output {number}" for number in range(shape[1]))
+        outputs = checkpoint.outside
+        read = reading(model, checkpoint)
+        yield Opened(model.name, sha256, session, words, parts, outputs, own, decoder, read)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
 from alignkit.errors import ConfigError, RecordError
 from alignkit.plugins import Plugin, PluginTable
@@ -47,6 +47,26 @@ Record: TypeAlias = Any
 """An image's outputs as a task decodes them, or what it keeps of these; it alone reads it."""
 
 
+ScoreScale: TypeAlias = Literal["", "logits", "probabilities", "ids"]
+"""Scale of an output's values, where its file says it: empty if it does not."""
+AskedScores: TypeAlias = Literal["auto", "sigmoid", "as-is"]
+"""Logits, probabilities, or whichever the model's file or the scores show."""
+
+
+Scores: TypeAlias = Literal["sigmoid", "as-is"]
+"""Logits, whose sigmoid is the probability, or probabilities."""
+
+
+def settled(asked: AskedScores, scale: ScoreScale) -> Scores | None:
+    """Return what scores are by the task's option, or else by the model's file; ``None`` if open.
+
+    >>> settled("auto", "probabilities"), settled("sigmoid", "probabilities"), settled("auto", "")
+    ('as-is', 'sigmoid', None)
+    """
+    known: dict[str, Scores] = {"logits": "sigmoid", "probabilities": "as-is"}
+    return known.get(scale) if asked == "auto" else asked
+
+
 @dataclass(frozen=True, slots=True)
 class OutputShape:
     """An output as a model's file declares it."""
@@ -56,6 +76,8 @@ class OutputShape:
     """``None`` for a side that varies, or altogether if the file does not say."""
     whole: bool = False
     """Whether its values are whole numbers: classes and labels, no scores."""
+    scale: ScoreScale = ""
+    """By the operator that makes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +90,8 @@ class ClassMap:
     """Names of the model's other classes."""
     order: tuple[int, ...] = ()
     """Model's index of each of the data's classes, then of the others; empty if they come so."""
+    scale: ScoreScale = ""
+    """That of the model's first output that is decoded."""
 
 
 class Task(Protocol):
@@ -109,6 +133,13 @@ class Task(Protocol):
         `wanted` does.
         """
         ...
+
+    def fitting(self, outputs: Sequence[OutputShape]) -> Task:  # noqa: ARG002 - few need it
+        """Return the task as a given model needs it, whose file declares these outputs.
+
+        Raise `ConfigError` as `wanted` does.
+        """
+        return self
 
     def decode(self, outputs: Outputs, places: Sequence[Geometry], classes: ClassMap) -> Records:
         """Decode a batch's outputs into one record an image, in coordinates of the oriented image.

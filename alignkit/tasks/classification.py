@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from alignkit.errors import BackendError, ConfigError
-from alignkit.task_facts import CLASSIFICATION, TOP_LOGITS, TaskFacts
-from alignkit.tasks import Task
+from alignkit.task_facts import CLASS_IDS, CLASSIFICATION, TOP_LOGITS, TaskFacts
+from alignkit.tasks import AskedScores, Task, settled
 from alignkit.tasks.one_output import described
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
+    import numpy.typing as npt
+
     from alignkit.arrays import Logits
     from alignkit.compare.class_answers import ClassAnswers
     from alignkit.preprocess.geometry import Geometry
     from alignkit.samples import Samples
-    from alignkit.tasks import ClassMap, Outputs, OutputShape, Records
+    from alignkit.tasks import ClassMap, Outputs, OutputShape, Records, ScoreScale
+
+_NO_CLASSES = re.compile("box|landmark|keypoint|embed|feature|hidden", re.IGNORECASE)
+_ONE = (
+    "{} gives one value an image, and its file does not say which: write the task's 'scores', "
+    "'{{name: classification, scores: as-is}}' for the probability of the second of two classes or "
+    "'{{name: classification, scores: sigmoid}}' for its logit; for a value that is no class, the "
+    "task 'score' with a function of your own"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Classification(Task):
     """The class of the greatest output."""
 
-    logits: Literal["full", "top5"] = "full"
-    """Logits that are stored of an image: all, or the five greatest with the margin."""
+    logits: Literal["full", "top5", "none"] = "full"
+    """Logits that are stored of an image: all, or the five greatest with the margin; ``none`` of a
+    model that gives the class itself, which its file shows."""
+    scores: AskedScores = "auto"
+    """Meaning of the only output of a model of two classes: a logit, or a probability. By default
+    as the model's file shows. ``as-is`` also takes rows of probabilities with any sum."""
 
     def facts(self) -> TaskFacts:
-        return CLASSIFICATION if self.logits == "full" else TOP_LOGITS
+        return {"full": CLASSIFICATION, "top5": TOP_LOGITS, "none": CLASS_IDS}[self.logits]
 
     def refuses(self, samples_kind: str) -> str:
         if samples_kind in ("class", "none"):
@@ -40,40 +56,81 @@ class Classification(Task):
         return f"{has}; write 'task: {task}'"
 
     def wanted(self, outputs: Sequence[OutputShape]) -> tuple[str, ...]:
-        if len(outputs) != 1:
-            names = ", ".join(each.name for each in outputs)
-            raise ConfigError(
-                f"the model has {len(outputs)} outputs ({names}), a classifier one; name the class "
-                "scores as the model's 'outputs', or write 'task:' for another kind of model"
-            )
-        return (outputs[0].name,)
+        return (self._chosen(outputs).name,)
+
+    def _chosen(self, outputs: Sequence[OutputShape]) -> OutputShape:
+        """Choose the only output, or the only row of scores beside the ids of classes."""
+        if len(outputs) == 1:
+            return outputs[0]
+        scores = [each for each in outputs if not _is_ids(each)]
+        if len(scores) == 1 and "box" not in scores[0].name.lower():
+            return scores[0]
+        named = sorted(scores or outputs, key=lambda each: "logit" not in each.name.lower())
+        name = named[0].name if named else "NAME"
+        raise ConfigError(
+            f"the model has {len(outputs)} outputs ({described(outputs)}), a classifier one; name "
+            f"class scores as the model's 'outputs', as in '{{onnx: FILE, outputs: [{name}]}}', "
+            "or write 'task:' for another kind of model"
+        )
 
     def recognise(self, outputs: Sequence[OutputShape], classes: int | None) -> str:
-        self.wanted(outputs)
-        shape = outputs[0].shape
-        if outputs[0].whole:
+        chosen = self._chosen(outputs)
+        if _is_ids(chosen):
+            return f"{chosen.name}: the class itself, without scores"
+        shape = _row(chosen.shape)
+        if chosen.whole:
             raise ConfigError(
                 "it gives whole numbers, and scores of the classes are needed; export it without a "
                 "final argmax or conversion"
             )
         if shape is not None and len(shape) != 2:
             raise ConfigError(
-                f"it gives {described(outputs)}, and a classifier a row of scores an image; write "
-                "'task:' for another kind of model, as 'task: detection'"
+                f"it gives {described([chosen])}, and a classifier a row of scores an image; write "
+                "'task:' for another kind of model, as 'task: detection' (--task detection)"
             )
         named = None if shape is None else shape[1]
+        if named == 1 and classes in (2, None):
+            kind = settled(self.scores, chosen.scale)
+            if kind is None:
+                raise ConfigError(_ONE.format(chosen.name))
+            above = "above 0.5, a probability" if kind == "as-is" else "above 0, a logit"
+            return f"{chosen.name}: one output of two classes; it is the second {above}"
+        if named == 1:
+            raise ConfigError(
+                f"it has one output for {classes} classes, which tells two apart: name both as the "
+                "model's 'classes', the second the one whose score it is"
+            )
         if None not in (classes, named) and named != classes:
             raise ConfigError(f"it has {named} outputs for {classes} classes")
-        return f"{outputs[0].name}: scores of classes; the greatest is the prediction"
+        scores = f"{named} scores" if named else "scores"
+        return f"{chosen.name}: {scores} of classes; the greatest is the prediction"
+
+    def fitting(self, outputs: Sequence[OutputShape]) -> Classification:
+        ids = _is_ids(self._chosen(outputs))
+        return replace(self, logits="none") if ids else self
 
     def counted(self, outputs: Sequence[OutputShape]) -> int | None:
-        self.wanted(outputs)
-        shape = outputs[0].shape
-        return shape[1] if shape and len(shape) == 2 else None
+        chosen = self._chosen(outputs)
+        shape = _row(chosen.shape)
+        if _NO_CLASSES.search(chosen.name):
+            raise ConfigError(
+                f"its output is called {chosen.name}, which names no scores of classes; write the "
+                "task of the model, or, if they are scores, name the model's 'classes'"
+            )
+        if _is_ids(chosen) or not shape or len(shape) != 2:
+            return None
+        return 2 if shape[1] == 1 else shape[1]
 
-    def decode(self, outputs: Outputs, places: Sequence[Geometry], classes: ClassMap) -> Logits:
+    def decode(self, outputs: Outputs, places: Sequence[Geometry], classes: ClassMap) -> Records:
         (logits,) = outputs
-        expected = (len(places), len(classes.classes) + len(classes.outside))
+        count = len(classes.classes) + len(classes.outside)
+        if self.logits == "none":
+            return _ids(logits, len(places), count, classes.order)
+        expected = (len(places), count)
+        if logits.ndim > 2 and logits.shape[2:] == (1,) * (logits.ndim - 2):
+            logits = logits.reshape(logits.shape[:2])
+        if logits.shape == (len(places), 1) and count <= 2:
+            logits = self._two_classes(logits, classes.scale)
         # numpy would broadcast a wrong shape without a word
         if logits.shape != expected or logits.dtype.name != "float32":
             raise BackendError(
@@ -81,10 +138,45 @@ class Classification(Task):
                 f"{expected[1]} classes, not float32 {expected}; export the model with one row of "
                 "float32 logits an image"
             )
+        self._require_scores(logits, classes.scale)
         return logits[:, list(classes.order)] if classes.order else logits
 
+    def _two_classes(self, values: Logits, scale: ScoreScale) -> Logits:
+        """Return a score for each of two classes, of the only output of a model."""
+        import numpy as np
+
+        from alignkit.tasks.probabilities import required
+
+        kind = settled(self.scores, scale)
+        if kind is None:
+            raise BackendError(_ONE.format("it"))
+        required(values, self.scores, scale)
+        first = np.float32(1) - values if kind == "as-is" else np.zeros_like(values)
+        return np.concatenate([first, values], axis=1)
+
+    def _require_scores(self, rows: Logits, scale: ScoreScale) -> None:
+        """Raise `BackendError` for rows whose greatest value is no class."""
+        import numpy as np
+
+        from alignkit.tasks.probabilities import require_exclusive
+
+        if self.scores != "auto" or scale == "logits" or rows.shape[1] < 2:
+            return
+        require_exclusive(
+            rows,
+            "write the task multi-label, '{name: multi-label, scores: as-is}', or, if the greatest "
+            "is the class, '{name: classification, scores: as-is}'",
+        )
+        lengths = np.linalg.norm(rows[np.isfinite(rows).all(axis=1)], axis=1)
+        if len(lengths) > 3 and (rows < 0).any() and (np.abs(lengths - 1) < 1e-3).all():
+            raise BackendError(
+                "each row of its output has the length 1, as an embedding has, and no scores; "
+                "write the task embedding, or, if the greatest is the class, '{name: "
+                "classification, scores: as-is}'"
+            )
+
     def keep(self, records: Records, samples: Samples) -> Records:  # noqa: ARG002
-        if self.logits == "full":
+        if self.logits != "top5":
             return records
         import numpy as np
 
@@ -97,7 +189,7 @@ class Classification(Task):
     ) -> ClassAnswers:
         import numpy as np
 
-        from alignkit.compare.predictions import Predictions
+        from alignkit.compare.predictions import ClassIds, Predictions
         from alignkit.compare.top_predictions import TopPredictions, kept_type
 
         labels = np.zeros(0, np.int64)
@@ -109,6 +201,8 @@ class Classification(Task):
         if self.logits == "top5":
             rows = np.array(records, kept_type(outputs))
             return TopPredictions(tuple(ids), labels, rows, *names)
+        if self.logits == "none":
+            return ClassIds(tuple(ids), labels, np.array(records, np.int64), *names)
         logits = np.asarray(records, np.float32).reshape(len(ids), outputs)
         return Predictions(tuple(ids), labels, logits, *names)
 
@@ -117,3 +211,36 @@ class Classification(Task):
         from alignkit.compare.top_predictions import read_class_answers
 
         return read_class_answers(path)
+
+
+def _row(shape: tuple[int | None, ...] | None) -> tuple[int | None, ...] | None:
+    """Return the shape of a row of scores without sides of 1 behind it, as a convolution has."""
+    if shape is None or len(shape) < 3 or shape[2:] != (1,) * (len(shape) - 2):
+        return shape
+    return shape[:2]
+
+
+def _is_ids(output: OutputShape) -> bool:
+    """Tell whether an output is the class of each image, (n,) or (n, 1), in whole numbers."""
+    shape = _row(output.shape)
+    return output.whole and shape is not None and (len(shape) == 1 or shape[1:] == (1,))
+
+
+def _ids(
+    values: npt.NDArray[np.float32], images: int, classes: int, order: Sequence[int]
+) -> npt.NDArray[np.int64]:
+    """Return the data's index of each image's class; raise `BackendError` for no such class."""
+    import numpy as np
+
+    if values.size != images:
+        raise BackendError(f"it gives {values.shape} for {images} images, not one class an image")
+    given = values.reshape(images)
+    wrong = given[(given != np.floor(given)) | (given < 0) | (given >= classes)]
+    if len(wrong):
+        raise BackendError(
+            f"it gives the class {wrong[0]:g}, and the model has {classes}, counted from 0; name "
+            "every class, in order, as the model's 'classes'"
+        )
+    places = np.argsort(order) if order else np.arange(classes)
+    found: npt.NDArray[np.int64] = places[given.astype(np.int64)]
+    return found

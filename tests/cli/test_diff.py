@@ -223,7 +223,7 @@ def test_with_a_model_the_last_words_count_the_predictions_that_change(alignkit,
     # the size is the model's own, as no --size was given
     assert record.paths[0].stages[2].options["size"] == [32, 32]
     assert "input: 32x32, which the model's file fixes; mean 0.485/0.456/0.406" in told.out
-    assert told.out.count("outputs read as class scores; alignkit measures image classifiers") == 1
+    assert told.out.count("40 scores of classes; the greatest is the prediction") == 1
     assert f"does it matter: {record.pairs[0].matter[0]}" in told.out
     assert "no model was given" not in told.out
     page = html.unescape((tmp_path / "h" / "index.html").read_text(encoding="utf-8"))

@@ -47,7 +47,7 @@ def test_the_header_of_a_graph_is_that_which_onnx_reads(tmp_path, options, besid
     assert taken.name == whole.input[0].name
     assert taken.type == whole.input[0].type.tensor_type.elem_type
     assert [each or 0 for each in taken.shape] == [max(0, each.dim_value) for each in dimensions]
-    assert header.classes == whole.output[0].type.tensor_type.shape.dim[1].dim_value
+    assert header.outputs[0].shape[1] == whole.output[0].type.tensor_type.shape.dim[1].dim_value
     assert header.beside == (("w.data",) if beside else ())
 
 
@@ -77,7 +77,7 @@ def test_weights_are_found_beside_a_graph_wherever_it_has_a_tensor(tmp_path, pla
     (tmp_path / "b.onnx").write_bytes(model.SerializeToString())
     header = read_onnx_header(tmp_path / "b.onnx")
     assert header.beside == ("w.data",)
-    assert (header.classes, len(header.inputs)) == (3, 1)
+    assert (header.outputs[0].shape[1], len(header.inputs)) == (3, 1)
 
 
 @pytest.mark.parametrize("kept", [1, 3, 60, 200, 700])

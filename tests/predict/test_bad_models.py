@@ -22,7 +22,6 @@ from alignkit.runner import run_experiment
 from alignkit.workspace import Context, Workspace
 
 REFUSED = {
-    "channels": r"takes \?x32x32x3: channels last; export it with channels first$",
     "size": r"takes inputs of \?x3x48x48, and the path gives \?x3x32x32; change the path's size",
     "classes": r"has 12 outputs, and the data has 10 classes; name the 12 outputs in order as the",
     "double": r"double\.onnx gives float64 outputs \(.*\), .* compared in float32; export it in float32$",
@@ -97,7 +96,6 @@ def write_models(folder: Path) -> None:
         "custom": graph(node("Warp", domain="my.ops"), domain="my.ops"),
         "kernel": graph(*narrow, back),
         "opset": graph(same, opset=99),
-        "channels": graph(node("Transpose", perm=[0, 3, 1, 2]), image=(32, 32, 3)),
         "size": graph(same, image=(3, 48, 48)),
         "classes": graph(same, classes=12, told=12),
         "hidden": graph(same, classes=12, told=None),

@@ -331,8 +331,8 @@ def test_scores_of_nan_are_counted_in_every_format() -> None:
 
 
 def test_classes_that_the_model_does_not_have_are_refused() -> None:
-    for unknown in (3, -1, 0.5):
-        with pytest.raises(BackendError, match="and the model has 3"):
+    for unknown, said in ((3, "and the model has 3"), (-1, "has 3"), (0.5, "a whole number")):
+        with pytest.raises(BackendError, match=said):
             decode(Detection(), [[[10, 10, 20, 20, 0.9, unknown]]])
     with pytest.raises(BackendError, match="scores of 4 classes"):
         decode(Detection(), np.zeros((1, 8, 20)))

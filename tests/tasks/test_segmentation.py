@@ -181,7 +181,7 @@ def test_the_output_is_recognised_by_its_shape():
     ("outputs", "classes", "reason"),
     [
         ([OutputShape("y", (1, 4, 8, 8))], 3, r"y has the shape \(1, 4, 8, 8\) for 3 classes"),
-        ([OutputShape("y", (1, 8, 8, 3))], 3, r"for 3 classes; expected logits"),
+        ([OutputShape("y", (1, 8, 8, 4))], 3, r"for 3 classes; expected logits"),
         ([OutputShape("y", (1, 300, 8, 8))], 300, "at most 254 classes"),
         ([OutputShape("y", (1, 10))], 3, r"no output fits \(y \(1, 10\)\); expected logits"),
         ([OutputShape("a", (1, 3, 8, 8)), OutputShape("b", (1, 3, 8, None))], 3,

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.errors import BackendError
-from alignkit.tasks.probabilities import probabilities
+from alignkit.tasks.probabilities import probabilities, require_shares
+from alignkit.text.numbers import significant
 
 if TYPE_CHECKING:
     from alignkit.tasks import Outputs, OutputShape
@@ -112,6 +113,7 @@ class TorchvisionFormat:
         boxes, labels, scores = (each[image] for each in outputs)
         given = ~(np.isnan(boxes).all(axis=1) & np.isnan(labels) & np.isnan(scores))
         classes = labels[given] - np.float32(reading.first_label)
+        require_shares(scores[given], "its scores", _NO_SCORES)
         return Candidates(boxes[given], scores[given], classes)
 
 
@@ -140,6 +142,13 @@ class EndToEndFormat:
         reading: DetectorFacts,  # noqa: ARG002 - classes are counted from 0
     ) -> Candidates:
         rows = outputs[0][image]
+        require_shares(rows[:, 4], "its scores", _NO_SCORES)
+        wrong = rows[:, 5] != np.floor(rows[:, 5])
+        if (wrong & np.isfinite(rows[:, 5])).any():
+            raise BackendError(
+                f"the last of six numbers of a box is {significant(float(rows[wrong][0, 5]))}, and "
+                f"a class is a whole number: the rows are no {self.words}; {_NO_SCORES}"
+            )
         return Candidates(rows[:, :4], rows[:, 4], rows[:, 5])
 
 
@@ -244,6 +253,7 @@ class DetrFormat:
         self, outputs: Outputs, image: int, size: tuple[int, int], reading: DetectorFacts
     ) -> Candidates:
         logits, boxes = (each[image] for each in outputs)
+        _require_of_input(boxes)
         corners = _corners(boxes) * np.array([*size, *size], np.float32)
         kind = reading.scores
         if kind == "auto":
@@ -261,6 +271,25 @@ class DetrFormat:
         return Candidates(corners[query], scores[query, of_class], of_class.astype(np.float32))
 
 
+_LOGITS = "write the task's 'scores: sigmoid'"
+_NO_SCORES = (
+    "keypoints, angles or masks beside the boxes are read by a function of your own alone, in the "
+    "task 'score' (docs/tasks.md)"
+)
+_FARTHEST = 2.0
+"""Greatest centre or side of a box as a share of the input; a box may stick out of it."""
+
+
+def _require_of_input(boxes: Floats) -> None:
+    """Raise `BackendError` for boxes, (k, 4), that are no shares of the input."""
+    if (farthest := float(np.nan_to_num(np.abs(boxes)).max(initial=0))) > _FARTHEST:
+        raise BackendError(
+            f"its boxes reach {significant(farthest)}, and they are shares of the input, from 0 to "
+            "1, in DETR's format; export them so, or as corners in pixels with the outputs named "
+            "boxes, labels and scores"
+        )
+
+
 def require_classes(given: int, known: int) -> None:
     """Raise `BackendError` if the outputs have another number of classes than the model."""
     if given != known:
@@ -271,8 +300,12 @@ def require_classes(given: int, known: int) -> None:
 
 
 def as_probabilities(scores: Floats, kind: Kind) -> Floats:
-    """Return (k, classes) float32; ``softmax`` is over the classes."""
+    """Return (k, classes) float32; ``softmax`` is over the classes.
+
+    Raise `BackendError` for scores that are probabilities by their kind, and not by their values.
+    """
     if kind == "as-is":
+        require_shares(scores, "its class scores", f"for logits, {_LOGITS}; {_NO_SCORES}")
         return scores
     if kind == "sigmoid":
         return probabilities(scores, "sigmoid").astype(np.float32)

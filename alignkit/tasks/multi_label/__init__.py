@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from alignkit.errors import BackendError, ConfigError
 from alignkit.plugins import did_you_mean
 from alignkit.task_facts import MetricFacts, TaskFacts
-from alignkit.tasks import Task
+from alignkit.tasks import AskedScores, Task, settled
 from alignkit.tasks.one_output import one_output
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ class MultiLabel(Task):
 
     output: str = ""
     """The output that holds the scores; needed only where several fit."""
-    scores: Literal["sigmoid", "as-is"] = "sigmoid"
-    """Meaning of the outputs: logits, or probabilities."""
+    scores: AskedScores = "auto"
+    """Meaning of the outputs: logits, or probabilities. By default as the model's file shows;
+    logits if it does not, unless they all lie from 0 to 1, which is refused."""
     threshold: float | dict[str, float] = 0.5
     """Probability above which an image has a label: a number, or one for each label by name."""
 
@@ -95,7 +96,8 @@ class MultiLabel(Task):
         named = chosen.shape[1] if chosen.shape else None
         if None not in (classes, named) and named != classes:
             raise ConfigError(f"{chosen.name} has {named} outputs for {classes} labels")
-        read = "by sigmoid" if self.scores == "sigmoid" else "as they are"
+        kind = settled(self.scores, chosen.scale) or "sigmoid"
+        read = "by sigmoid" if kind == "sigmoid" else "as they are"
         own = isinstance(self.threshold, dict)
         above = "the threshold of each" if own else f"{self.threshold:g}"
         return f"{chosen.name}: scores of labels, {read}; an image has those above {above}"
@@ -105,6 +107,8 @@ class MultiLabel(Task):
         return chosen.shape[1] if chosen.shape else None
 
     def decode(self, outputs: Outputs, places: Sequence[Geometry], classes: ClassMap) -> Logits:
+        from alignkit.tasks.probabilities import required
+
         (scores,) = outputs
         expected = (len(places), len(classes.classes) + len(classes.outside))
         if scores.shape != expected:
@@ -112,6 +116,7 @@ class MultiLabel(Task):
                 f"it gives {scores.shape} for {expected[0]} images of {expected[1]} labels, not "
                 f"{expected}; export the model with one score of each label"
             )
+        required(scores, self.scores, classes.scale)
         # a copy: a runtime may use its memory again
         return scores[:, list(classes.order)] if classes.order else scores.copy()
 
@@ -121,7 +126,8 @@ class MultiLabel(Task):
         from alignkit.tasks.multi_label.multi_label_answers import joined_labels
 
         names = classes.classes + classes.outside
-        return joined_labels(ids, records, samples, classes, self._limits(names), self.scores)
+        kind = settled(self.scores, classes.scale) or "sigmoid"
+        return joined_labels(ids, records, samples, classes, self._limits(names), kind)
 
     def _limits(self, names: Sequence[str]) -> tuple[float, ...]:
         """Return the threshold of each label."""

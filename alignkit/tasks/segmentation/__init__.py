@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from alignkit.errors import BackendError, ConfigError
 from alignkit.task_facts import MetricFacts, TaskFacts
-from alignkit.tasks import Task
+from alignkit.tasks import AskedScores, Task, settled
 from alignkit.tasks.one_output import one_output
 
 if TYPE_CHECKING:
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
     from alignkit.preprocess.geometry import Geometry
     from alignkit.samples import Samples
-    from alignkit.tasks import ClassMap, Outputs, OutputShape, Records
+    from alignkit.tasks import ClassMap, Outputs, OutputShape, Records, Scores
     from alignkit.tasks.segmentation.class_maps import Classes
     from alignkit.tasks.segmentation.mask_records import MaskRecord
     from alignkit.tasks.segmentation.segmentation_answers import SegmentationAnswers
 
-Form = Literal["logits", "one channel", "indices"]
-"""Scores of each class; scores of the second of two; the classes themselves."""
+Form = Literal["logits", "logits last", "one channel", "indices"]
+"""Scores of each class, in the second side or the last; scores of the second of two; the classes
+themselves."""
 
 _MOST_CLASSES = 254  # two values of a byte say that there is none
 _UNLIKE = 8
@@ -42,8 +43,9 @@ class Segmentation(Task):
     resize: Literal["nearest", "bilinear"] = "nearest"
     """How scores are resampled to the image: the class of the nearest output, or scores that are
     interpolated before the greatest is found, as most evaluation scripts do."""
-    scores: Literal["sigmoid", "as-is"] = "sigmoid"
-    """Meaning of one channel for two classes: logits, or probabilities. Not used otherwise."""
+    scores: AskedScores = "auto"
+    """Meaning of one channel for two classes: logits, or probabilities. By default as the model's
+    file shows; logits if it does not, unless they all lie from 0 to 1, which is refused."""
     threshold: float = 0.5
     """Probability above which one channel is the second of two classes."""
     changed: float = 0.01
@@ -121,6 +123,13 @@ class Segmentation(Task):
             outputs = [each for each in outputs if each.name != "aux"]
         named = bool(self.output)
         lists = [each.name for each in outputs if each.shape and _is_list(each.shape)]
+        maps = [each.name for each in outputs if each.shape and len(each.shape) == 4]
+        if lists and maps and not named:
+            raise ConfigError(
+                f"{lists[0]} looks like a list of boxes, and {maps[0]} like the prototypes of "
+                f"their masks, which are no scores of classes; if {maps[0]} holds scores, write "
+                f"'output: {maps[0]}' in the task"
+            )
         wanted = _EXPECTED
         if lists and not named:
             wanted += (
@@ -144,30 +153,35 @@ class Segmentation(Task):
                 f"{chosen.name} has the shape {chosen.shape} for {classes} classes; expected "
                 f"{_EXPECTED}, at most {_MOST_CLASSES} classes"
             )
-        return f"{chosen.name}: {self._words(form, chosen.shape, classes)}"
+        return f"{chosen.name}: {self._words(form, chosen, classes)}"
 
     def counted(self, outputs: Sequence[OutputShape]) -> int | None:
         shape = self._chosen(outputs).shape
-        if shape is None or _form(shape, None) == "indices":
+        if shape is None or (form := _form(shape, None)) == "indices":
             return None
-        return 2 if shape[1] == 1 else shape[1]
+        return 2 if form == "one channel" else shape[3 if form == "logits last" else 1]
 
-    def _words(self, form: Form, shape: tuple[int | None, ...], classes: int | None) -> str:
+    def _words(self, form: Form, chosen: OutputShape, classes: int | None) -> str:
+        shape = chosen.shape or ()
         if form == "indices":
             return "the class of each pixel, as whole numbers"
         if form == "one channel":
             second = f"the second class above {self.threshold:g}"
-            read = "by sigmoid" if self.scores == "sigmoid" else "as it is"
+            kind = settled(self.scores, chosen.scale) or "sigmoid"
+            read = "by sigmoid" if kind == "sigmoid" else "as it is"
             other = "" if classes else "; with more than two classes, the class of each pixel"
             return f"one channel, {second}, {read}{other}"
-        count = shape[1] or classes
-        return f"logits{f' of {count} classes' if count else ''}; the greatest is the class"
+        last = form == "logits last"
+        count = shape[3 if last else 1] or classes
+        where = ", channels last" * last
+        return f"logits{f' of {count} classes' if count else ''}{where}; the greatest is the class"
 
     def decode(
         self, outputs: Outputs, places: Sequence[Geometry], classes: ClassMap
     ) -> list[MaskRecord]:
         import numpy as np
 
+        from alignkit.tasks.probabilities import required
         from alignkit.tasks.segmentation.class_maps import to_png
         from alignkit.tasks.segmentation.mask_records import MaskRecord
 
@@ -179,20 +193,32 @@ class Segmentation(Task):
                 f"it gives {values.shape} for {len(places)} images of {count} classes; expected "
                 f"{_EXPECTED}, at most {_MOST_CLASSES} classes"
             )
+        kind: Scores = "sigmoid"
+        if form == "logits last":
+            values, form = np.moveaxis(values, 3, 1), "logits"
+        elif form == "one channel":
+            values = values.reshape(len(values), 1, *_plane(values.shape))
+            kind = required(values, self.scores, classes.scale)
         return [
             MaskRecord(
-                to_png(self._classes(image, place, form, classes)), bool(np.isfinite(image).all())
+                to_png(self._classes(image, place, (form, kind), classes)),
+                bool(np.isfinite(image).all()),
             )
             for image, place in zip(values, places, strict=True)
         ]
 
     def _classes(
-        self, image: npt.NDArray[np.float32], place: Geometry, form: Form, classes: ClassMap
+        self,
+        image: npt.NDArray[np.float32],
+        place: Geometry,
+        reading: tuple[Form, Scores],
+        classes: ClassMap,
     ) -> Classes:
         """Find the data's class of each pixel of the oriented image."""
         from alignkit.annotations import IGNORED
         from alignkit.tasks.segmentation.class_maps import greatest
 
+        form, kind = reading
         order = classes.order or tuple(range(len(classes.classes) + len(classes.outside)))
         smooth = self.resize == "bilinear" and form != "indices"
 
@@ -203,22 +229,24 @@ class Segmentation(Task):
             # one plane at a time, in the data's order, so that it settles ties
             found = greatest(over_image(image[index]) for index in order)
         else:
-            plane = over_image(image.reshape(image.shape[-2:]))
-            found = self._second(plane) if form == "one channel" else _indices(plane, len(order))
+            plane = over_image(image.reshape(_plane(image.shape)))
+            found = (
+                self._second(plane, kind) if form == "one channel" else _indices(plane, len(order))
+            )
             found = _renumbered(order)[found]
         if not smooth:
             return place.plane_to_image(found, unknown=IGNORED)
         found[~place.seen()] = IGNORED
         return found
 
-    def _second(self, plane: npt.NDArray[np.float32]) -> Classes:
+    def _second(self, plane: npt.NDArray[np.float32], kind: Scores) -> Classes:
         """Mark the pixels of the second of two classes."""
         import numpy as np
 
         from alignkit.tasks.probabilities import above
         from alignkit.tasks.segmentation.class_maps import NO_CLASS
 
-        found = above(plane, self.threshold, self.scores).astype(np.uint8)
+        found = above(plane, self.threshold, kind).astype(np.uint8)
         found[np.isnan(plane)] = NO_CLASS
         return found
 
@@ -248,11 +276,28 @@ def _form(shape: Sequence[int | None], classes: int | None) -> Form | None:
         return "indices"
     if len(shape) != 4:
         return None
-    channels = shape[1]
+    last = _channels_last(shape, classes)
+    channels = shape[3 if last else 1]
     if channels == 1:
         # with another number of classes, one channel can hold their indices alone
         return "one channel" if classes in (2, None) else "indices"
-    return "logits" if channels is None or classes in (channels, None) else None
+    if channels is not None and classes not in (channels, None):
+        return None
+    return "logits last" if last else "logits"
+
+
+def _channels_last(shape: Sequence[int | None], classes: int | None) -> bool:
+    """Tell whether the last of four sides is that of the classes: the least, or their number."""
+    _, first, second, last = shape
+    if last is None or first == 1 or (classes and (first == classes or last not in (1, classes))):
+        return False
+    return all(each is None or last < each for each in (first, second))
+
+
+def _plane(shape: Sequence[int]) -> tuple[int, int]:
+    """Return height and width of one channel, wherever its side of 1 is."""
+    height, width = shape[-3:-1] if shape[-1] == 1 and len(shape) > 2 else shape[-2:]
+    return height, width
 
 
 def _indices(plane: npt.NDArray[np.float32], classes: int) -> Classes:
