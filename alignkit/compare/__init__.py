@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels
-from alignkit.compare.answers import Answers, AnyAnswers, Weights, aligned, not_finite
+from alignkit.compare.answers import Answers, AnyAnswers, Weights, aligned
 from alignkit.compare.bootstrap import (
     RESAMPLES,
     MeanOverSeeds,
     SharedDraws,
     mean_over_seeds,
 )
+from alignkit.compare.idle_answers import not_finite, nothing_answered, nothing_compared
 from alignkit.compare.statistics import change_p, detectable_effect, detectable_mean, mcnemar
 from alignkit.errors import DataError
 from alignkit.record import ClassDrift, Drift, DriftChange, Estimate, StandardError
@@ -45,7 +46,8 @@ def drift(
     result is deterministic in ``seed``, which seeds the resampling; ``draws`` that other
     comparisons share take the place of both. Of images without labels, all
     that needs labels is ``None``. Raise `DataError` if the sides do not pair up or the seeds have
-    different images, `NothingCompared` if no image is shared.
+    different images, `NothingCompared` if no image is shared. Answers of which no change could
+    show, as all are one or none is finite, have no numbers, and the reason.
     """
     pairs = pair_up(reference, candidate)
     first = pairs[0][0]
@@ -55,6 +57,8 @@ def drift(
         for name, values in _differences(pairs, draws).items()
     }
     whole = pair_fields(pairs, means)
+    if reason := nothing_answered(pairs):
+        return nothing_compared(pairs, whole, reason)
     return Drift(
         **whole,
         errors={

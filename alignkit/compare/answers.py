@@ -209,6 +209,10 @@ class Answers(ABC):
         """
         return None
 
+    def one_answer(self, other: Self) -> str:  # noqa: ARG002 - all alike
+        """Say which answer all images have on both sides; empty if some change could show."""
+        return ""
+
     @abstractmethod
     def quality(self) -> FloatArray:
         """Rate each image's answer, (n,), greater is better: 0 or 1 where it is right or wrong.
@@ -319,11 +323,6 @@ def aligned(reference: AnyAnswers, candidate: AnyAnswers) -> tuple[AnyAnswers, A
     if reason := reference.unlike(candidate):
         raise DataError(f"{reason}; evaluate both on the same data, by the same options of 'task:'")
     return reference, candidate
-
-
-def not_finite(pairs: Sequence[tuple[Answers, Answers]]) -> int:
-    """Count the images, over all pairs, with an output on either side that is not finite."""
-    return sum(int((~(a.finite() & b.finite())).sum()) for a, b in pairs)
 
 
 def plain_metrics(answers: Answers) -> dict[str, float | None]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Answers
 from alignkit.compare.class_tallies import ClassTallies
+from alignkit.compare.idle_answers import SEVERAL
 from alignkit.compare.metrics import METRICS, NO_PREDICTION, ClassCountArrays, class_counts
 from alignkit.compare.parquet_file import ids_of, numbers_of, read_parquet
 from alignkit.errors import DataError
@@ -123,6 +124,10 @@ class ClassAnswers(Answers):
         changed: npt.NDArray[np.bool_] = self.predicted != other.predicted
         return changed
 
+    def one_answer(self, other: Self) -> str:
+        """Name the class that all of several images have on both sides; empty if they differ."""
+        return one_class(self.outputs, self.predicted, other.predicted)
+
     def quality(self) -> FloatArray:
         """Return 1 where the predicted class is the label, else 0; NaN without labels."""
         if not self.labelled:
@@ -214,6 +219,17 @@ def _names(metadata: Mapping[bytes, bytes], key: bytes, path: Path) -> tuple[str
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise DataError(f"the class names of {path} are no list of names")
     return tuple(names)
+
+
+def one_class(outputs: Sequence[str], before: npt.NDArray[Any], after: npt.NDArray[Any]) -> str:
+    """Name the class that all of several images, (n,), have on both sides; empty if they differ."""
+    if len(before) < SEVERAL or not (before == before[0]).all() or (after != before).any():
+        return ""
+    name = class_name(outputs, int(before[0]))
+    return (
+        f"all {len(before)} images are {name} on both sides; give images of several classes, or "
+        "look at the model's input and normalisation"
+    )
 
 
 def class_name(outputs: Sequence[str], predicted: int) -> str:

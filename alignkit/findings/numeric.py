@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from alignkit.backends import QUANTISED_GRAPH
-from alignkit.compare.answers import not_finite
+from alignkit.compare.idle_answers import not_finite
 from alignkit.outcome import Measured
 from alignkit.record import NumericDrift, QuantisedDrift
 

@@ -93,8 +93,12 @@ def _of_cells(gate: Gate, evidence: Evidence, known: Collection[ExitCode]) -> It
         ]
         if told:
             ends.append((code, "; ".join(told)))
-    if evidence.matrix and not any(entry.ran for entry in compared):
+    ran = [entry for entry in compared if entry.ran]
+    idle = [e.drift.churn.reason for e in ran if e.drift and e.drift.churn.value is None]
+    if evidence.matrix and not ran:
         ends.append((ExitCode.NOTHING_COMPARED, "no cell besides the references could run"))
+    elif ran and len(idle) == len(ran):
+        ends.append((ExitCode.NOTHING_COMPARED, idle[0] or "no change of an answer could show"))
     place = (evidence.reference, "any")
     for code, observed in ends:
         if code not in known:

@@ -198,6 +198,11 @@ class PairDiff(Stored):
     effects: tuple[KnownEffect, ...] = ()
     """Those effects; empty with a model."""
 
+    @property
+    def shows_nothing(self) -> bool:
+        """Whether no image was compared, or no change of the model's answers could show."""
+        return not self.compared or bool(self.predictions and self.predictions.churn.value is None)
+
 
 class StressDiff(Stored):
     """The same comparison after the images were encoded again."""

@@ -69,6 +69,8 @@ class EntryView:
     @property
     def flips(self) -> str:
         """Images lost and gained, in words; of images without labels, those that changed."""
+        if self.images == DASH:
+            return DASH
         if self.lost == DASH:
             return f"{self.changed} of {self.images} changed"
         worse, better = self.sides
@@ -85,10 +87,12 @@ def entry_view(entry: MatrixEntry, names: Names, words: TaskWords) -> EntryView:
         value = DASH if own is None else words.value(words.headline, own)
         return EntryView(place, f"baseline, {value}")
     limit, churn = drift.detectable, drift.churn
+    if churn.value is None:
+        return EntryView(place, shorten(churn.reason or "not measured", MOST_REASON))
     return EntryView(
         place,
         change=words.estimated(words.headline, drift.metrics.get(words.headline, UNMEASURED)),
-        churn=churn.reason if churn.value is None else percent(churn.value, 2),
+        churn=percent(churn.value, 2),
         changed=counted(drift.changed),
         lost=counted(drift.right_to_wrong),
         gained=counted(drift.wrong_to_right),

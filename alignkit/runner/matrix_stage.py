@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.compare.answers import Answers, aligned, plain_metrics
+from alignkit.compare.idle_answers import nothing_answered
 from alignkit.errors import NothingCompared
 from alignkit.findings.matrix import predictions_of
 from alignkit.findings.provenance import path_facts
@@ -145,6 +146,8 @@ def _value(value: float | None, metric: MetricFacts) -> str:
 def _drift(base: Answers, own: Answers, task: TaskFacts) -> str:
     """State churn and the change of the headline, which `alignkit.compare.drift` gives a seed."""
     before, after = aligned(base, own)
+    if reason := nothing_answered([(before, after)]):
+        return reason
     churn = f"churn {percent(float(before.changed(after).mean()))}"
     if not task.needs_labels or own.labelled:
         first = _of_cells(task)[0]

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -13,6 +14,7 @@ from sklearn import metrics as sklearn_metrics
 
 from alignkit.compare.predictions import Predictions
 from alignkit.compare.top_predictions import TopPredictions, read_class_answers
+from alignkit.experiment import load_experiment
 from alignkit.record.document import read_record
 
 OUTPUTS = ("emu", "dog", "fox", "cat", "gnu", "bee", "hen", "ant", "jay", "owl")
@@ -306,3 +308,52 @@ def test_five_logits_an_image_give_the_record_of_all_but_for_distances(alignkit,
             assert "logits: top5" in found.reason
         else:
             assert found == shares[0][place]
+
+
+@pytest.mark.parametrize("command", ["run", "gate"])
+def test_a_model_that_answers_all_images_alike_has_compared_nothing(alignkit, folder, command):
+    write_graph(folder / "ten.onnx", np.zeros((10, 3, 16, 16), np.float32))
+    file = written(folder, folder / "outputs.txt")
+    told = alignkit(command, file, "--reports", folder / "reports", "--no-open", "--quiet")
+    assert told.code == 5
+    assert "nothing was compared: all 80 images are ant on both sides" in told.out
+    assert " 0 lost" not in told.out
+
+
+@pytest.mark.parametrize("command", ["check", "plan", "run", "gate"])
+def test_a_model_of_another_task_by_its_own_words_is_refused_by_every_command(
+    alignkit, folder, command
+):
+    model = onnx.load(folder / "ten.onnx")
+    helper.set_model_props(model, {"task": "pose", "kpt_shape": "[17, 3]"})
+    onnx.save(model, folder / "ten.onnx")
+    reports = [] if command == "check" else ["--reports", folder / "reports"]
+    told = alignkit(command, written(folder, folder / "outputs.txt"), *reports)
+    assert told.code == 2
+    assert "says of itself that its task is pose" in told.out + told.err
+
+
+def test_one_output_tells_the_datas_two_classes_apart(alignkit, folder):
+    rng = np.random.default_rng(0)
+    write_graph(folder / "ten.onnx", rng.normal(size=(1, 3, 16, 16)).astype(np.float32))
+    for name in CLASSES[2:]:
+        (folder / "data" / "eval" / name).rename(folder / name)
+    file = written(folder)
+    assert (
+        "one output of two classes; it is the second above 0, a logit"
+        in alignkit("check", file).out
+    )
+    told = alignkit("run", file, "--reports", folder / "reports", "--no-open", "--quiet")
+    run = next((folder / "reports" / "ten").iterdir())
+    record = read_record(run)
+    session = onnxruntime.InferenceSession(folder / "ten.onnx")
+    changed = []
+    paths = load_experiment(file).paths
+    for image in sorted((folder / "data" / "eval").rglob("*.png")):
+        taps = [each.normalise(each.taps(image.read_bytes()).last)[None] for each in paths]
+        was, now = (session.run(None, {"images": each})[0][0, 0] > 0 for each in taps)
+        changed.append(was != now)
+    churn = next(each.drift.churn for each in record.matrix if each.drift)
+    assert told.code in (0, 1)
+    assert churn.value == pytest.approx(np.mean(changed))
+    assert churn.value > 0

@@ -148,6 +148,9 @@ def _opened(request: DiffRequest) -> Iterator[tuple[GivenSession, Opened] | None
         return
     from alignkit.predict.kept_session import kept_session  # pixels alone need no runtime
 
+    for path in request.usable:
+        if reason := request.model.unlike_bytes(path.preprocess):
+            raise ConfigError(reason)
     with kept_session(request.model, size) as opened:
         yield opened
 
@@ -207,7 +210,7 @@ def exit_code(record: DiffRecord, *, fail_on_coverage: bool = False) -> ExitCode
     codes = [ExitCode.PASS]
     if any(pair.state == "skipped" for pair in record.pairs):
         codes.append(ExitCode.MISSING)
-    if any(pair.state == "measured" and not pair.compared for pair in record.pairs):
+    if any(pair.state == "measured" and pair.shows_nothing for pair in record.pairs):
         codes.append(ExitCode.NOTHING_COMPARED)
     if fail_on_coverage and not record.covers_alike:
         codes.append(ExitCode.DRIFT)

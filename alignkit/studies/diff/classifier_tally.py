@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Logits
-from alignkit.compare.class_answers import class_name
+from alignkit.compare.class_answers import class_name, one_class
 from alignkit.compare.histogram import added, histogram_of, quantile_of
+from alignkit.compare.idle_answers import NO_COMPARISON
 from alignkit.compare.logit_sums import QUANTILES, LogitSums
 from alignkit.compare.margins import RankedChange, changes, drift_of_lost, margins_lost, worst
 from alignkit.compare.metrics import predicted_classes
@@ -29,7 +30,7 @@ from alignkit.record.diff_document import ClassFlips, PredictionDrift, StageFlip
 from alignkit.record.numeric_facts import MovedImage
 from alignkit.record.stored import Real
 from alignkit.samples import Samples
-from alignkit.studies.diff.diff_predictions import MixedPair, churn
+from alignkit.studies.diff.diff_predictions import MixedPair, churn, nothing_drifts
 
 if TYPE_CHECKING:
     from alignkit.tasks import Records
@@ -115,12 +116,13 @@ class ClassifierTally:
         """Reduce them to churn, distances, margins, flips and the images that moved most."""
         judged = self.before.finite & self.after.finite
         one, other = self.before.predicted[judged], self.after.predicted[judged]
+        facts = {"n": len(one), "non_finite": len(judged) - len(one), **left_out}
+        if reason := self._nothing(judged, opened):
+            return nothing_drifts(facts, reason, margins=True)
         flipped = one != other
         pairs = Counter(zip(one[flipped].tolist(), other[flipped].tolist(), strict=True))
         return PredictionDrift(
-            n=len(one),
-            non_finite=len(judged) - len(one),
-            **left_out,
+            **facts,
             flips=int(flipped.sum()),
             churn=churn(flipped),
             logits=self.sums.distance(self._quantiles()),
@@ -144,6 +146,17 @@ class ClassifierTally:
             ),
             moved=tuple(image for _, image in self.moved),
         )
+
+    def _nothing(self, judged: npt.NDArray[np.bool_], opened: Opened) -> str:
+        """Say what `alignkit.compare.answers.nothing_answered` does of all logits."""
+        if not judged.any():
+            return f"{NO_COMPARISON}: no image has finite outputs on both paths"
+        sides = [each.rows(judged) for each in (self.before, self.after)]
+        reason = one_class(opened.outputs, *(each.predicted for each in sides))
+        first = sides[0].logits[0]
+        if not reason and judged.sum() > 1 and all((e.logits == first).all() for e in sides):
+            reason = "all images have the same logits on both sides"
+        return reason and f"{NO_COMPARISON}: {reason}"
 
     def _quantiles(self) -> tuple[float, ...]:
         if not self.sums.compared:

@@ -15,6 +15,7 @@ import numpy as np
 
 from alignkit.compare import drift
 from alignkit.compare.answers import Answers
+from alignkit.compare.idle_answers import nothing_answered
 from alignkit.compare.margins import MOST_MOVED
 from alignkit.predict.answer_bytes import joined, packed, unpacked
 from alignkit.predict.given_model import Opened
@@ -22,7 +23,7 @@ from alignkit.record import Stored
 from alignkit.record.diff_document import PredictionDrift, StageFlips
 from alignkit.record.numeric_facts import MovedImage
 from alignkit.samples import Samples
-from alignkit.studies.diff.diff_predictions import MixedPair, churn
+from alignkit.studies.diff.diff_predictions import MixedPair, churn, nothing_drifts
 
 if TYPE_CHECKING:
     from alignkit.tasks import Records
@@ -63,16 +64,17 @@ class AnswersTally:
         )
         after = others[-1] if others else before
         judged, other = _judged(before, after)
+        facts = {"n": len(judged), "non_finite": len(before) - len(judged), **left_out}
+        if reason := nothing_answered([(judged, other)]):
+            return nothing_drifts(facts, reason, margins=False)
         changed = judged.changed(other)
         return PredictionDrift(
-            n=len(judged),
-            non_finite=len(before) - len(judged),
-            **left_out,
+            **facts,
             flips=int(changed.sum()),
             churn=churn(changed),
             logits=type(judged).distance([(judged, other)]),
             margins=None,
-            measures=drift([judged], [other]).measures if len(judged) else {},
+            measures=drift([judged], [other]).measures,
             stages=tuple(
                 _alone(factor, before, others[index - 1])
                 for factor, index in zip(pair.factors_alone, pair.alone, strict=True)

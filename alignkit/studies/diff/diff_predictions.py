@@ -7,16 +7,17 @@ same images, so that equal tensors give equal logits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from alignkit.attribute.mixture_records import ModelSession, mixture_records
 from alignkit.compare.bootstrap import mean_estimate
+from alignkit.compare.margins import drift_of_lost
 from alignkit.compare.statistics import rule_of_three
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.stage_mixtures import (
@@ -25,7 +26,7 @@ from alignkit.preprocess.stage_mixtures import (
     StageMixtures,
     make_stage_mixtures,
 )
-from alignkit.record import Estimate
+from alignkit.record import Estimate, LogitDistance
 from alignkit.record.diff_document import PredictionDrift
 from alignkit.samples import Samples
 from alignkit.tasks import Record
@@ -99,8 +100,8 @@ def predicted_batch(
 
 def flips_sentence(drift: PredictionDrift, model: str) -> str:
     """Say how many predictions change, with what so few images could not show."""
-    if not drift.n:
-        return f"no prediction of {model} is judged: {drift.churn.reason}"
+    if drift.churn.value is None:
+        return f"{model}: {drift.churn.reason}"
     changed = f"{grouped(drift.flips)} of {count(drift.n, 'prediction')} of {model}"
     verb = "changes" if drift.flips == 1 else "change"
     if drift.flips:
@@ -118,4 +119,19 @@ def churn(flipped: npt.NDArray[np.bool_]) -> Estimate:
     unseen = percent(min(1.0, rule_of_three(len(flipped))))
     return Estimate(
         0.0, None, None, f"a share of up to {unseen} may show in none of {len(flipped)}"
+    )
+
+
+def nothing_drifts(facts: Mapping[str, Any], reason: str, *, margins: bool) -> PredictionDrift:
+    """Describe predictions that show nothing: no number but how many there are, and why."""
+    none = Estimate(None, None, None, reason)
+    return PredictionDrift(
+        **facts,
+        flips=0,
+        churn=none,
+        logits=LogitDistance(None, None, None, reason),
+        margins=drift_of_lost(np.zeros(0), np.zeros(0, np.bool_)) if margins else None,
+        stages=(),
+        classes=(),
+        moved=(),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Answers, RatioOfSums
+from alignkit.compare.idle_answers import SEVERAL
 from alignkit.compare.metrics import ClassCountArrays
 from alignkit.errors import DataError
 from alignkit.tasks.detection.box_measures import box_measures, by_image, changed_images, movement
@@ -125,6 +127,18 @@ class DetectionAnswers(Answers):
     def changed(self, other: DetectionAnswers) -> npt.NDArray[np.bool_]:
         """Tell, (n,), whether a box was lost or won, or changed its class."""
         return changed_images(self.found, other.found, self._pairs(other))
+
+    def one_answer(self, other: DetectionAnswers) -> str:
+        """Say that no image has a box that counts on either side; empty if one has."""
+        if not any((each.found.scores >= each.score).any() for each in (self, other)):
+            return f"no image has a box with a score of {self.score:g} on either side"
+        boxes = {
+            each.found.scores[start:stop].tobytes() + each.found.corners[start:stop].tobytes()
+            for each in (self, other)
+            for start, stop in pairwise(each.found.starts.tolist())
+        }
+        alike = len(self) >= SEVERAL and len(boxes) == 1
+        return f"all {len(self)} images have the same boxes on both sides" if alike else ""
 
     def differs(self, other: DetectionAnswers) -> npt.NDArray[np.bool_]:
         """Tell, (n,), whether any box, score or class is another one."""

@@ -249,6 +249,14 @@ class EmbeddingAnswers(Answers):
         """Tell, (n,), whether the nearest image is another one; of no image that is no query."""
         return np.asarray(self.queries.over_images(self._moved(other)) == 1)
 
+    def one_answer(self, other: EmbeddingAnswers) -> str:
+        """Say that all images have the same vector on both sides; empty if not."""
+        both = np.concatenate([self.vectors, other.vectors])
+        apart = np.abs(both - both[0]).max(initial=0)
+        if len(self) < 2 or apart > 1e-6 * np.abs(both[0]).max(initial=0):
+            return ""
+        return f"all {len(self)} images have the same vector on both sides"
+
     def churn(self, other: EmbeddingAnswers) -> RatioOfSums:
         """Return the share of queries whose nearest image is another one."""
         return self.queries.mean(self._moved(other))

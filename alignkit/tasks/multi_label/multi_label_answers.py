@@ -14,6 +14,7 @@ import numpy.typing as npt
 from alignkit.annotations import LabelSet
 from alignkit.arrays import FloatArray, Labels, Logits
 from alignkit.compare.answers import RatioOfSums, Weights
+from alignkit.compare.idle_answers import SEVERAL
 from alignkit.compare.linear_answers import LinearAnswers, between
 from alignkit.compare.logit_sums import logit_distance
 from alignkit.compare.metrics import ClassCountArrays, mean_apart
@@ -22,11 +23,11 @@ from alignkit.errors import DataError
 from alignkit.record import LogitDistance
 from alignkit.record.stored import Stored
 from alignkit.samples import Samples
-from alignkit.tasks import ClassMap
+from alignkit.tasks import ClassMap, Scores
 from alignkit.tasks.answers_file import read_answers, write_answers
 from alignkit.tasks.class_sums import ClassSums, class_ratios, mean_of_defined
 from alignkit.tasks.multi_label.average_precision import average_precision
-from alignkit.tasks.probabilities import Scores, above, probabilities, score_limits
+from alignkit.tasks.probabilities import above, probabilities, score_limits
 
 if TYPE_CHECKING:
     from alignkit.tasks import Records
@@ -181,6 +182,15 @@ class MultiLabelAnswers(LinearAnswers):
         """Tell, (n,), whether a score differs: an average precision may change by it."""
         same = np.isclose(self.scores, other.scores, rtol=0, atol=0, equal_nan=True)
         return np.asarray(~same.all(axis=1))
+
+    def one_answer(self, other: MultiLabelAnswers) -> str:
+        """Say that all images have the same labels, or none, on both sides; empty if not."""
+        both = np.concatenate([self.given, other.given])
+        if not both.any():
+            return "no image has a label above its threshold on either side"
+        if len(self) < SEVERAL or (both != both[0]).any():
+            return ""
+        return f"all {len(self)} images have the same labels on both sides: {self.said(0)}"
 
     def changed(self, other: MultiLabelAnswers) -> _Marked:
         """Tell, (n,), whether a label appears or vanishes."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Answers, RatioOfSums
+from alignkit.compare.idle_answers import SEVERAL
 from alignkit.errors import DataError
 from alignkit.tasks.score.score_file import (
     AboutScores,
@@ -141,6 +142,19 @@ class ScoreAnswers(Answers):
                 else by_function
             )
         return self._changed[other]
+
+    def one_answer(self, other: ScoreAnswers) -> str:
+        """Say that all images have the same scores, or none, on both sides; empty if not."""
+        if self.changed_by:
+            return ""
+        tallies = self.scores, other.scores
+        if not any(each.defined.any() for each in tallies):
+            return "no image has a score on either side"
+        rows = np.concatenate([np.where(e.defined, e.values, np.nan) for e in tallies])
+        alike = len(self) >= SEVERAL and np.array_equal(
+            rows, np.broadcast_to(rows[0], rows.shape), equal_nan=True
+        )
+        return f"all {len(self)} images have the same scores on both sides" if alike else ""
 
     def _changed_by_function(self, other: ScoreAnswers) -> _Marked:
         from alignkit.tasks.score.score_function import says_changed

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.annotations import IGNORED
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Answers, RatioOfSums, Weights
 from alignkit.compare.metrics import ClassCountArrays, ratio
@@ -189,6 +190,18 @@ class SegmentationAnswers(Answers):
         """Tell, (n,), whether more than ``limit`` of the pixels changed, of those either knows."""
         found: npt.NDArray[np.bool_] = self.apart(other) > self.limit
         return found
+
+    def one_answer(self, other: SegmentationAnswers) -> str:
+        """Say that every pixel is of one class on both sides; empty if not."""
+        if (self.bounded | other.bounded).any():
+            return ""
+        maps = (from_png(each) for answers in (self, other) for each in answers.maps)
+        found = {int(each) for one in maps for each in np.unique(one)} - {IGNORED}
+        if len(found) > 1:
+            return ""
+        names = dict(enumerate(self.outputs))
+        name = names.get(found.pop(), "no prediction") if found else "unseen"
+        return f"every pixel of every image is {name} on both sides"
 
     def apart(self, other: SegmentationAnswers) -> FloatArray:
         """Compute the share of changed pixels, (n,); 0 where neither side knows any pixel."""

@@ -132,7 +132,7 @@ def test_outputs_that_are_no_numbers_are_counted_and_not_judged(folder):
     found = record.pairs[0].predictions
     assert (found.n, found.non_finite, found.measures) == (0, 6, {})
     assert found.churn.value is None
-    assert "no prediction of nan.onnx is judged" in diff_summary(record)
+    assert "nan.onnx: nothing was compared: no image has finite" in diff_summary(record)
 
 
 def test_the_page_shows_measures_and_no_logits(folder, tmp_path):
@@ -163,7 +163,7 @@ def test_the_task_is_the_experiments_unless_one_is_given(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("model", "task", "said"),
     [
-        ("masks.onnx", "", "name the task of another model, as with --task detection"),
+        ("masks.onnx", "", "for another kind of model, as .*--task detection"),
         ("masks.onnx", "detecton", "did you mean 'detection'"),
         ("masks.onnx", "{name: detection, scor: 0.3}", "scor: detection has no such option"),
         ("labels.onnx", "segmentation", "expected logits"),

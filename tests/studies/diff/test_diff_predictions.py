@@ -5,7 +5,7 @@ import onnxruntime
 import pytest
 
 import alignkit
-from alignkit.errors import ConfigError, DataError
+from alignkit.errors import ConfigError
 from alignkit.experiment.yaml_argument import named_paths
 from alignkit.predict.given_model import given_model, open_given, own_size
 from alignkit.progress import NoProgress
@@ -136,7 +136,7 @@ def test_files_are_known_by_their_content(tmp_path, model):
     entry = given_model(f"{{onnx: {model}, name: mine, preprocess: a, classes: [a, b]}}")
     assert (entry.name, entry.classes) == ("mine", ("a", "b"))
     with (
-        pytest.raises(DataError, match="has 40 outputs, and 'classes' names 2"),
+        pytest.raises(ConfigError, match="has 40 outputs, and 'classes' names 2"),
         open_given(entry, (SIZE, SIZE)),
     ):
         pass

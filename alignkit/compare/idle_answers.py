@@ -1,0 +1,56 @@
+"""Answers of which no change could show: none is finite, or every image has the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from alignkit.record import Drift, Estimate, LogitDistance
+
+if TYPE_CHECKING:
+    from alignkit.compare.answers import Answers, AnyAnswers
+
+NO_COMPARISON = "nothing was compared"
+SEVERAL = 8
+"""Images of which a model that answers at all gives more than one answer: fewer may be alike."""
+
+
+def nothing_answered(pairs: Sequence[tuple[Answers, Answers]]) -> str:
+    """Say why the answers of all pairs show nothing about a change; empty if those of one do."""
+    reasons = [_nothing(*pair) for pair in pairs]
+    return f"{NO_COMPARISON}: {reasons[0]}" if all(reasons) else ""
+
+
+def _nothing(before: AnyAnswers, after: AnyAnswers) -> str:
+    if not (before.finite() | after.finite()).any():
+        return "no image has finite outputs"
+    reason = before.one_answer(after)
+    # a task of another package may define a change otherwise
+    return reason if reason and not before.changed(after).any() else ""
+
+
+def not_finite(pairs: Sequence[tuple[Answers, Answers]]) -> int:
+    """Count the images, over all pairs, with an output on either side that is not finite."""
+    return sum(int((~(a.finite() & b.finite())).sum()) for a, b in pairs)
+
+
+def nothing_compared(
+    pairs: Sequence[tuple[Answers, Answers]], whole: Mapping[str, Any], reason: str
+) -> Drift:
+    """Describe answers that could show no change: no number is given, and why."""
+    none = Estimate(None, None, None, reason)
+    told = {
+        "metrics": dict.fromkeys(whole["metrics"], none),
+        "measures": dict.fromkeys(whole["measures"], none),
+        "churn": none,
+        "p_values": {},
+        **dict.fromkeys(("right_to_wrong", "wrong_to_right", "wrong_to_wrong", "detectable")),
+    }
+    return Drift(
+        **{**whole, **told},
+        errors={},
+        classes=(),
+        mcnemar_p=None,
+        logits=LogitDistance(None, None, None, reason),
+        non_finite=not_finite(pairs),
+    )
