@@ -186,7 +186,8 @@ def _of_shares(found: AttributionFacts, evidence: Evidence) -> str:
     rest = [_factor_words(each, found) for each in found.shares if each.factor != first.factor]
     if others:
         total = found.total.value
-        if not (causes := is_cause(first, found)) and _opposed([first, *others], found):
+        causes = is_cause(first, found)
+        if opposing(found):
             return _of_opposed([first, *others], found, metric, drawn)
         shares = ", ".join(f"{_factor_words(each, found)} {_share(each, found)}" for each in others)
         whole = "" if total is None else f" of {share_words(total, found)}"
@@ -213,10 +214,12 @@ def is_cause(share: FactorShare, found: AttributionFacts) -> bool:
     return less and effect * total >= EXPLAINS_MOST * total * total
 
 
-def _opposed(shares: Sequence[FactorShare], found: AttributionFacts) -> bool:
-    """Return whether some factor alone changes clearly more than all of them together."""
-    total = found.total.value
-    return total is not None and abs(total) <= _LESS * _greatest_alone(shares)
+def opposing(found: AttributionFacts) -> bool:
+    """Return whether none is the cause, and one alone changes clearly more than all together."""
+    total, (first, others) = found.total.value, main_shares(found)
+    if total is None or not others or (first and is_cause(first, found)):
+        return False
+    return abs(total) <= _LESS * _greatest_alone(found.shares)
 
 
 def _greatest_alone(shares: Sequence[FactorShare]) -> float:

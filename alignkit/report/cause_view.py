@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from alignkit.judge.cause_words import opposing
 from alignkit.judge.measured_models import of_first_models
 from alignkit.record import (
     AdviceFacts,
@@ -138,7 +139,8 @@ def _cause(each: AttributionFacts, of: str) -> str:
     words = [listed(moved)] if moved else []
     if still:
         words.append(f"{listed(still)} {'adds' if len(still) == 1 else 'add'} nothing")
-    return f"Cause {of}: {'; '.join(words)}."
+    what = "Shares that push against each other," if opposing(each) else "Cause"
+    return f"{what} {of}: {'; '.join(words)}."
 
 
 def _is_shown(total: Estimate) -> bool:

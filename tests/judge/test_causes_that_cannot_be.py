@@ -22,6 +22,9 @@ from alignkit.record import (
     StageFacts,
 )
 from alignkit.record.spatial_facts import LevelMap, PixelMechanism, SpatialFacts
+from alignkit.report.cause_view import attribution_sections
+from alignkit.text.names import Names
+from tests.report.records import quickstart
 
 IMAGES = 600
 STAGES = ("decode", "orient", "resize", "quantise", "normalise")
@@ -188,6 +191,15 @@ def test_a_cause_and_a_step_take_most_of_the_change_away(factors, mixtures, caus
     assert [each.removeprefix("Serve b with ")[: len(step or "")] for each in steps] == (
         [step] if step else []
     )
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_the_page_calls_shares_that_oppose_no_cause(name):
+    factors, mixtures, cause, _ = GAMES[name]
+    record = quickstart().model_copy(update={"attributions": (attributed(factors, mixtures),)})
+    (section,) = attribution_sections(record, Names(record.paths))
+    begins = "Shares that push against each other, of churn: " if "push" in cause else "Cause of "
+    assert section.sentences[0].startswith(begins)
 
 
 @pytest.mark.parametrize(("resize", "decode", "both", "step"), [
