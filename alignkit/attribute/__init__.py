@@ -159,10 +159,13 @@ class MixtureValues:
             values = dict(zip(self.wanted, self.values[metric], strict=True))
             own, before = shares(factors, values)[last], shares([*others, instead], values)[instead]
             nothing, first, whole = (values[frozenset(each)] for each in ((), {instead}, {last}))
+            every = values[frozenset(factors)] - values[frozenset([*others, instead])]
             listed = (
                 *attribution.shares[:-1],
                 FactorShare(parts[0], _estimate(before), _estimate(first - nothing)),
-                FactorShare(parts[1], _estimate(own - before), _estimate(whole - first)),
+                FactorShare(
+                    parts[1], _estimate(own - before), _estimate(whole - first), _estimate(every)
+                ),
             )
             found[metric] = replace(attribution, shares=listed)
         return found
@@ -197,6 +200,9 @@ def _attribution(
             factor,
             _estimate(parts[factor]),
             _estimate(values[frozenset({factor})] - reference),
+            None
+            if (rest := frozenset(factors) - {factor}) not in values
+            else _estimate(whole - values[rest]),
         )
         for factor in factors
     )

@@ -59,6 +59,7 @@ def drift(
     whole = pair_fields(pairs, means)
     if reason := nothing_answered(pairs):
         return nothing_compared(pairs, whole, reason)
+    once, changed = _lost(pairs)
     return Drift(
         **whole,
         errors={
@@ -70,6 +71,8 @@ def drift(
         mcnemar_p=_mcnemar(pairs) if first.labelled else None,
         logits=type(first).distance(pairs),
         non_finite=not_finite(pairs),
+        non_finite_once=once,
+        non_finite_changed=changed,
         **type(first).pair_facts(pairs, {**whole["metrics"], **whole["measures"]}),
     )
 
@@ -228,6 +231,15 @@ def pair_fields(
             if mean.value.ndim == 0 and name not in (*names, "churn")
         },
     }
+
+
+def _lost(pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]) -> tuple[int, int]:
+    """Count the images whose outputs are finite on one side alone, and their changed answers."""
+    lost = [(a.finite() != b.finite(), a, b) for a, b in pairs]
+    found = [
+        (int(each.sum()), int((each & a.changed(b)).sum())) for each, a, b in lost if each.any()
+    ]
+    return sum(once for once, _ in found), sum(changed for _, changed in found)
 
 
 def _of_groups(pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]) -> dict[str, int]:

@@ -10,21 +10,26 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from alignkit.judge.cause_words import (
+    adds_nothing,
     attribution,
     drawn_words,
+    fails_by_itself,
+    is_cause,
     main_shares,
     of_runtime,
+    remaining,
+    repairs,
     share_words,
     shown_size,
 )
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.headline import Headline, of_cost
-from alignkit.judge.observe import differing
+from alignkit.judge.observe import differing, stage_to_blame
 from alignkit.judge.verdict_words import settled_by
 from alignkit.preprocess import STAGES
-from alignkit.record import Action, AttributionFacts, MatrixEntry, RuleOutcome
+from alignkit.record import Action, AttributionFacts, FactorShare, MatrixEntry, RuleOutcome
 from alignkit.text.names import Names
-from alignkit.text.numbers import estimated
+from alignkit.text.numbers import estimated, listed
 from alignkit.text.part_commands import of_the_whole
 from alignkit.text.task_words import TaskWords
 
@@ -163,6 +168,8 @@ def _of_cost(first: RuleOutcome, evidence: Evidence) -> Action:
 
 def _of_models(entry: MatrixEntry, first: RuleOutcome, evidence: Evidence) -> Iterator[Action]:
     aligned = next((e for e in evidence.matrix if e.aligned and e.row == entry.row), None)
+    if fails_by_itself(entry):
+        yield Action(words="Repair the model first: find where its values stop being finite.")
     if of_runtime(entry):
         if aligned is not None:
             yield Action(
@@ -170,7 +177,7 @@ def _of_models(entry: MatrixEntry, first: RuleOutcome, evidence: Evidence) -> It
                 measured=aligned.ran,
             )
         return
-    if entry.row.is_only(evidence.reference):  # whose models the advice was checked with
+    if entry.row == evidence.own_row:  # whose models the advice was checked with
         yield from _advised(entry, aligned, evidence)
     if found := attribution(entry, first.metric, evidence):
         yield from _swapped(entry, found, evidence)
@@ -189,38 +196,63 @@ def _advised(
                 "an unknown share" if churn.value is None else estimated(churn, 1, share=True)
                 for churn in (each.drift[0].before, each.drift[0].confirmed)
             )
+            changed = TaskWords(evidence.task).changed_share(after)
             yield Action(
-                words=f"{done} with {each.label}: {after} of predictions change instead of "
-                f"{before}{where}.",
+                words=f"{done} with {each.label}: {changed} change instead of {before}{where}.",
                 measured=True,
                 yaml=each.yaml,
             )
 
 
 def _swapped(entry: MatrixEntry, found: AttributionFacts, evidence: Evidence) -> Iterator[Action]:
-    """Serve with the reference's stage; with one other factor, what remains was measured."""
-    first, _ = main_shares(found)
-    stages = first.factor.split("+") if first else []
+    """Serve with the reference's stage that leaves least, if that is clearly less than there was.
+
+    Where that is not known, with the stage of the largest share; where no stage repairs anything
+    by itself, with all of them that change something.
+    """
+    chosen, remains = _repairing(found)
+    stages = [stage for each in chosen for stage in each.factor.split("+")]
     if not stages or not {*stages} <= {*STAGES}:
         return
-    others = [each for each in found.shares if each is not first]
     metric = TaskWords(evidence.task).phrase(found.metric)
     short = Names(evidence.paths).short
     served, own = short(entry.evaluated_with), short(found.reference)
-    words = f"Serve {served} with the {' and '.join(stages)} of {own}"
-    alone = others[0].alone if len(others) == 1 else None
-    remains = alone.value if alone else None if others else 0.0
+    words = f"Serve {served} with the {listed(stages)} of {own}" + " together" * (len(chosen) > 1)
     if remains is not None:
-        shown = alone and shown_size(alone, found)
         fraction = found.unit == "fraction"
         little = "less than 0.1 pp" if fraction else "less than a hundredth"
-        left = share_words(remains, found) if shown else little
+        left = share_words(remains, found) if shown_size(remains, found) else little
         words += f": {left if remains else 'no change'} of {metric} remains{drawn_words(found)}"
+    if len(chosen) > 1:
+        words += "; none of them alone leaves clearly less"
     yield Action(
         words=f"{words}.",
         measured=remains is not None,
         command=_swap(entry.evaluated_with, found.reference, stages, evidence),
     )
+
+
+def _repairing(found: AttributionFacts) -> tuple[list[FactorShare], float | None]:
+    """Choose the factors to swap, and return what then remains; ``None`` if that is not known."""
+    known = {each.factor: repairs(each, found) for each in found.shares}
+    left = {each.factor: remaining(each, found) for each in found.shares}
+    if good := [each for each in found.shares if known[each.factor] and _is_stage(each)]:
+        best = min(good, key=lambda each: abs(left[each.factor] or 0.0))
+        return [best], left[best.factor]
+    first, _ = main_shares(found)
+    if first is None:
+        return [], None
+    if known[first.factor] is None:
+        return ([first] if is_cause(first, found) else []), None
+    # the reference's own stages, all of them: nothing is left where no other factor differs
+    moving = [each for each in found.shares if not adds_nothing(each, found)]
+    if len(moving) < 2 or not all(map(_is_stage, moving)):
+        return [], None
+    return moving, 0.0 if len(moving) == len(found.shares) else None
+
+
+def _is_stage(share: FactorShare) -> bool:
+    return {*share.factor.split("+")} <= {*STAGES}
 
 
 def _swap(served: str, reference: str, stages: Sequence[str], evidence: Evidence) -> str:
@@ -269,7 +301,10 @@ def _of_pixels(first: RuleOutcome, evidence: Evidence) -> Iterator[Action]:
         # the gate alone knows whether this machine may approve, and then names the command
         yield Action(words="Undo the change, or look at it and approve it if it is meant.")
         return
-    stage = "decode" if first.metric == "coverage" else first.metric.partition(".")[0]
+    stage, _, field = first.metric.partition(".")
+    stage = "decode" if stage == "coverage" else stage
+    if field == "ssim" or " (cumulative)" in first.limit:
+        stage = stage_to_blame(evidence, first.evaluated_with, stage)
     short = Names(evidence.paths).short
     known = {each.name for each in evidence.paths}
     if stage in STAGES and {first.trained_with, first.evaluated_with} <= known:

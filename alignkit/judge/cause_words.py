@@ -7,6 +7,9 @@ only if the pixels of that stage show it (`alignkit.compare.spatial_facts`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from alignkit.judge.evidence import Evidence
 from alignkit.judge.observe import differing
 from alignkit.place import Column
@@ -17,23 +20,48 @@ from alignkit.record import (
     MatrixEntry,
     RuleOutcome,
 )
+from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.record.cell_facts import OWN_GRAPH
 from alignkit.text.names import Names
-from alignkit.text.numbers import count, listed, plain, points, signed
-from alignkit.text.task_words import TaskWords, digits
+from alignkit.text.numbers import count, grouped, listed, plain, points, signed
+from alignkit.text.task_words import TaskWords, capital, digits
 from alignkit.text.where_words import mechanism_names
 
+_LESS = 0.75
+"""Greatest share of a change that remains where a step takes clearly some of it away."""
 RUNTIME_FACTORS = {"backend", "precision", "backend+precision", "runtime", "quantisation", "kernel"}
 
 
 def cause_words(entry: MatrixEntry, metric: str, evidence: Evidence) -> str:
     """Say what causes an entry's change of a metric; empty if nothing was measured of it."""
+    if lost := _of_lost(entry, evidence):
+        # a mechanism of the pixels would not explain why a model has no answer
+        evidence = replace(evidence, spatial=())
     if of_runtime(entry):
         own = [each.effective for each in evidence.cells if each.place == entry.place]
         file = " or the ONNX file" if any(OWN_GRAPH in each for each in own) else ""
-        return f"The pixels are the same, so the runtime{file} is the cause."
+        return f"{lost}The pixels are the same, so the runtime{file} is the cause."
     found = attribution(entry, metric, evidence)
-    return _of_shares(found, evidence) if found else _of_pixels(entry, evidence)
+    return lost + (_of_shares(found, evidence) if found else _of_pixels(entry, evidence))
+
+
+def fails_by_itself(entry: MatrixEntry) -> bool:
+    """Return whether outputs that are finite on one side alone are most of what changed."""
+    drift = entry.drift
+    if drift is None or not drift.changed:
+        return False
+    return drift.non_finite_changed >= EXPLAINS_MOST * drift.changed
+
+
+def _of_lost(entry: MatrixEntry, evidence: Evidence) -> str:
+    if not fails_by_itself(entry) or entry.drift is None:
+        return ""
+    lost, changed = entry.drift.non_finite_changed, entry.drift.changed
+    kind = "changed predictions" if evidence.task.class_scores else "changed images"
+    return (
+        f"{grouped(lost)} of {grouped(changed or 0)} {kind} have an output that is NaN or infinite "
+        "on one side alone. "
+    )
 
 
 def stage_words(outcome: RuleOutcome) -> str:
@@ -51,6 +79,8 @@ def of_runtime(entry: MatrixEntry) -> bool:
 
 def attribution(entry: MatrixEntry, metric: str, evidence: Evidence) -> AttributionFacts | None:
     """Find the shares of an entry's change of a metric, else of the task's first one or churn."""
+    if entry.row != evidence.own_row:  # of the first of several models alone
+        return None
     found = {
         each.metric: each
         for each in evidence.attributions
@@ -63,29 +93,67 @@ def attribution(entry: MatrixEntry, metric: str, evidence: Evidence) -> Attribut
 
 
 def main_shares(found: AttributionFacts) -> tuple[FactorShare | None, list[FactorShare]]:
-    """Return the largest share, and those others that are unknown or do not round to zero.
+    """Return the largest share, and all others but those that add nothing.
 
     They are rounded as sentences show them; ``None`` if the largest is zero.
     """
-    sizes = {each.factor: shown_size(each.effect, found) for each in found.shares}
+    sizes = {each.factor: shown_size(each.effect.value, found) for each in found.shares}
     first = max(found.shares, key=lambda each: sizes[each.factor] or 0.0)
     main = first if sizes[first.factor] else None
+    return main, [e for e in found.shares if e is not main and not adds_nothing(e, found)]
+
+
+def adds_nothing(share: FactorShare, found: AttributionFacts) -> bool:
+    """Return whether a factor changes nothing that a sentence shows: in its share, alone, last.
+
+    The share alone is also zero where a factor takes back what another one does.
+    """
+    ways = (share.effect, share.alone, share.last)
     # None is unknown, and not zero
-    return main, [e for e in found.shares if e is not main and sizes[e.factor] != 0]
+    return all(shown_size(each.value, found) == 0 for each in ways if each is not None)
 
 
-def shown_size(effect: Estimate, found: AttributionFacts) -> float | None:
+def remaining(share: FactorShare, found: AttributionFacts) -> float | None:
+    """Return the change with this factor of the reference, all else of the candidate.
+
+    ``None`` if it was not measured.
+    """
+    others = [each for each in found.shares if each is not share]
+    if len(others) < 2:  # the other one is alone then
+        return others[0].alone.value if others else 0.0
+    if share.last is None or share.last.value is None or found.total.value is None:
+        return None
+    return found.total.value - share.last.value
+
+
+def repairs(share: FactorShare, found: AttributionFacts) -> bool | None:
+    """Return whether clearly less remains with this factor of the reference; ``None`` if unknown.
+
+    Clearly less is nothing that a sentence shows; or at most three quarters, and of no end of the
+    interval of what goes more than there was.
+    """
+    left, total = remaining(share, found), found.total.value
+    if left is None or total is None:
+        return None
+    if shown_size(left, found) == 0:
+        return shown_size(total, found) != 0
+    gone = share.last or Estimate(total - left, None, None)
+    ends = [total - each for each in (gone.low, gone.high) if each is not None]
+    return abs(left) <= _LESS * abs(total) and all(abs(each) < abs(total) for each in ends)
+
+
+def shown_size(value: float | None, found: AttributionFacts) -> float | None:
     """Round a share's size as sentences show it; ``None`` if it is unknown.
 
     To a tenth of a point; of what is no fraction, to a hundredth of the greatest share or total.
     """
-    if effect.value is None:
+    if value is None:
         return None
     if found.unit == "fraction":
-        return round(100 * abs(effect.value), 1)
+        return round(100 * abs(value), 1)
     every = (found.total, *(each.effect for each in found.shares))
     greatest = max((abs(each.value) for each in every if each.value), default=1.0)
-    return round(abs(effect.value) / greatest, 2)
+    return round(abs(value) / greatest, 2)
 
 
 def share_words(value: float, found: AttributionFacts) -> str:
@@ -107,23 +175,72 @@ def _of_shares(found: AttributionFacts, evidence: Evidence) -> str:
     metric = TaskWords(evidence.task).phrase(found.metric)
     drawn = drawn_words(found)
     if first is None:
+        if unknown := [_factor_words(e, found) for e in others if e.effect.value is None]:
+            return f"The share of {listed(unknown)} is unknown{drawn}."
         if others:
-            unknown = listed([_factor_words(each, found) for each in others])
-            return f"The share of {unknown} is unknown{drawn}."
+            return _of_opposed(others, found, metric, drawn)
         least = " by a tenth of a point" if found.unit == "fraction" else ""
         return f"No stage changes {metric}{least}{drawn}."
     factor = _factor_words(first, found)
     mechanism = _mechanism_words((found.reference, found.candidate), first.factor, evidence)
     rest = [_factor_words(each, found) for each in found.shares if each.factor != first.factor]
     if others:
-        shares = ", ".join(f"{_factor_words(each, found)} {_share(each, found)}" for each in others)
         total = found.total.value
+        causes = is_cause(first, found)
+        if opposing(found):
+            return _of_opposed([first, *others], found, metric, drawn)
+        shares = ", ".join(f"{_factor_words(each, found)} {_share(each, found)}" for each in others)
         whole = "" if total is None else f" of {share_words(total, found)}"
         part = f"{_share(first, found)}{whole} {metric}{drawn}"
-        return f"Most of it from {factor} ({part}){mechanism}; {shares}."
+        most = "Most of it" if causes else "The largest share is"
+        return f"{most} from {factor} ({part}){mechanism if causes else ''}; {shares}."
     adds = "add" if len(rest) > 1 else "adds"
     nothing = f"; {listed(rest)} {adds} nothing" if rest else ""
     return f"All of it from {factor}{drawn}{mechanism}{nothing}."
+
+
+def is_cause(share: FactorShare, found: AttributionFacts) -> bool:
+    """Return whether a factor explains most of the total: by its share, and by what goes with it.
+
+    Where no mixture shows the remainder, it is the total less the effect alone.
+    """
+    total, effect, alone = found.total.value, share.effect.value, share.alone.value
+    if total is None or effect is None:
+        return False
+    left = remaining(share, found)
+    if left is None and alone is not None:
+        left = total - alone
+    less = left is None or abs(left) <= _LESS * abs(total)
+    return less and effect * total >= EXPLAINS_MOST * total * total
+
+
+def opposing(found: AttributionFacts) -> bool:
+    """Return whether none is the cause, and one alone changes clearly more than all together."""
+    total, (first, others) = found.total.value, main_shares(found)
+    if total is None or not others or (first and is_cause(first, found)):
+        return False
+    return abs(total) <= _LESS * _greatest_alone(found.shares)
+
+
+def _greatest_alone(shares: Sequence[FactorShare]) -> float:
+    return max((abs(each.alone.value) for each in shares if each.alone.value), default=0.0)
+
+
+def _of_opposed(
+    shares: Sequence[FactorShare], found: AttributionFacts, metric: str, drawn: str
+) -> str:
+    least = 0.1 * _greatest_alone(shares)  # less pushes nothing
+    known = [each for each in shares if abs(each.alone.value or 0.0) > least]
+    names = [_factor_words(each, found) for each in known]
+    alone = [f"{name} {share_words(e.alone.value or 0.0, found)}"
+             for name, e in zip(names, known, strict=True)]  # fmt: skip
+    whole = (
+        "" if found.total.value is None else f", together {share_words(found.total.value, found)}"
+    )
+    return (
+        f"{capital(listed(names))} push against each other, so none of them alone is the cause: "
+        f"alone {listed(alone)} of {metric}{whole}{drawn}."
+    )
 
 
 def _factor_words(share: FactorShare, found: AttributionFacts) -> str:
@@ -133,24 +250,33 @@ def _factor_words(share: FactorShare, found: AttributionFacts) -> str:
 
 
 def _share(share: FactorShare, found: AttributionFacts) -> str:
-    value = share.effect.value
-    return "unknown" if value is None else share_words(value, found)
+    value, alone = share.effect.value, share.alone.value
+    if value is None:
+        return "unknown"
+    beside = not shown_size(value, found) and shown_size(alone, found)
+    return share_words(value, found) + (
+        f", {share_words(alone or 0.0, found)} alone" * bool(beside)
+    )
 
 
 def _of_pixels(entry: MatrixEntry, evidence: Evidence) -> str:
     names = *entry.row.preprocesses, entry.evaluated_with
     pair = {*names}
+    of_pair = [
+        stage
+        for stage in evidence.pixels
+        if stage.mode == "isolated" and {stage.reference, stage.candidate} == pair
+    ]
     means = {
         stage.stage: stage.mean_abs
-        for stage in evidence.pixels
-        if stage.mode == "isolated"
-        and {stage.reference, stage.candidate} == pair
-        and stage.stage != "normalise"  # its units are no grey levels
-        and stage.mean_abs
+        for stage in of_pair
+        if stage.stage != "normalise" and stage.mean_abs  # its units are no grey levels
     }
     if means:
         first = max(means, key=lambda stage: means[stage])
         rest = [f"{stage} {plain(mean, 2)}" for stage, mean in means.items() if stage != first]
+        if any(each.stage == "normalise" and each.mean_abs for each in of_pair):
+            rest.append("normalise differs too, in other units")
         others = f"; {', '.join(rest)}" if rest else ""
         mechanism = _mechanism_words(names, first, evidence)
         return (

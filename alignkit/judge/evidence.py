@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
 from alignkit.errors import ExitCode
+from alignkit.place import Row
 from alignkit.record import (
     AdviceFacts,
     AttributionFacts,
@@ -77,6 +78,12 @@ class Evidence:
     def reference(self) -> str:
         """Name of the reference path; empty if there is none."""
         return next(iter(self._names()), "")
+
+    @property
+    def own_row(self) -> Row | None:
+        """The row whose models shares and advice are measured of, of several on the reference."""
+        rows = (each.row for each in self.matrix)
+        return next((row for row in rows if row.is_only(self.reference)), None)
 
     @property
     def candidates(self) -> list[str]:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alignkit.judge.cause_words import RUNTIME_FACTORS, attribution, shown_size
+from alignkit.judge.cause_words import RUNTIME_FACTORS, adds_nothing, attribution
 from alignkit.judge.evidence import Evidence
 from alignkit.judge.verdict_words import SEVERITY
 from alignkit.place import Column
@@ -49,7 +49,7 @@ def headline(
     found = [each for each in every if not (each.left_to_gate or each.not_run)] or every
     of_models = [each for each in found if each.backend and each.brief]
     pool = of_models if of_models and state != "error" else found
-    own = [each for each in pool if each.row.is_only(evidence.reference)] if of_models else []
+    own = [each for each in pool if each.row == evidence.own_row] if of_models else []
     first = max(own or pool, key=_badness)  # of equal ones the first
     entry = next((each for each in evidence.matrix if each.place == first.place), None)
     if of_cost(first):  # the drift of the place is not what it is about
@@ -129,4 +129,4 @@ def _runtime_share_is_zero(entry: MatrixEntry, evidence: Evidence) -> bool:
         return False
     shares = [each for each in found.shares if each.factor in RUNTIME_FACTORS]
     # an unknown share is not zero
-    return bool(shares) and all(shown_size(each.effect, found) == 0 for each in shares)
+    return bool(shares) and all(adds_nothing(each, found) for each in shares)

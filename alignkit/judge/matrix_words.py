@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from alignkit.judge.evidence import Evidence
 from alignkit.record import MatrixEntry
-from alignkit.text.numbers import grouped, percent, significant
+from alignkit.text.numbers import count, grouped, percent, significant
+from alignkit.text.task_words import OF_CLASSES, TaskWords
 
 NOTHING_MOVED = "Aligned: "
 """Beginning of the sentence if nothing changed and every rule holds."""
@@ -32,20 +33,32 @@ def nothing_changed(evidence: Evidence) -> str:
     return f"{none}; {moved}" if moved else none
 
 
-def effect_words(entry: MatrixEntry) -> str:
-    """Say which classes and logits of images without labels move in an entry."""
+def effect_words(entry: MatrixEntry, words: TaskWords = OF_CLASSES) -> str:
+    """Say which answers and logits of images without labels move in an entry."""
     drift = entry.drift
     assert drift is not None
     assert drift.changed is not None
     # without a change of class, the images that moved most keep theirs
     shown = drift.moved[:1] if drift.changed else ()
     first = "".join(f", e.g. {each.before} → {each.after}" for each in shown)
-    share = percent(entry.churn, 2)
-    words = f"{share} of predictions change ({grouped(drift.changed)} of {grouped(drift.n)}{first})"
+    share = words.changed_share(percent(entry.churn, 2))
+    said = f"{share} change ({grouped(drift.changed)} of {grouped(drift.compared)}{first})"
     if drift.margins and drift.margins.halved:
-        words += f", and {grouped(drift.margins.halved)} more lose half of their margin"
+        said += f", and {grouped(drift.margins.halved)} more lose half of their margin"
     moved = logits_moved([entry])
-    return f"{words}; {moved}" if moved else words
+    return f"{said}; {moved}" if moved else said
+
+
+def lost_words(entry: MatrixEntry, evidence: Evidence) -> str:
+    """Say how many images of an entry have an output that is not finite; empty if none has."""
+    if entry.drift is None or not entry.drift.non_finite:
+        return ""
+    own = next((e for e in evidence.matrix if e.aligned and e.row == entry.row), None)
+    before = f", {grouped(own.non_finite)} as trained" if own else ""
+    return (
+        f"{grouped(entry.drift.non_finite)} of {count(entry.drift.n, 'image')} have an output that "
+        f"is NaN or infinite ({grouped(entry.non_finite)} as served{before})"
+    )
 
 
 def logits_moved(entries: Sequence[MatrixEntry]) -> str:

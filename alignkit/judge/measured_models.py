@@ -1,10 +1,11 @@
-"""The number of models of which anything was measured, in words."""
+"""The models of which anything was measured, in words: how many, and of which the shares are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from alignkit.record import Cell
+from alignkit.record import Cell, RunRecord
+from alignkit.text.names import Names
 
 
 def measured_part(cells: Sequence[Cell]) -> str:
@@ -21,6 +22,14 @@ def measured_part(cells: Sequence[Cell]) -> str:
         return ""
     measured = len(models) - failed
     return f"{measured or 'None'} of {len(models)} models could be measured"
+
+
+def of_first_models(record: RunRecord, path: str, names: Names) -> str:
+    """Return ``, opencv (model a)``: of several rows that were trained with a path the first, which
+    shares and kinds of images are of; empty for a single row.
+    """
+    rows = dict.fromkeys(each.row for each in record.matrix if each.row.is_only(path))
+    return f", {names.short(str(next(iter(rows))))}" if len(rows) > 1 else ""
 
 
 def _failed(cells: Sequence[Cell]) -> bool:

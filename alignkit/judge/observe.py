@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
@@ -84,7 +85,7 @@ def _pixel(rule: Rule, evidence: Evidence, path: str) -> Observed:
         if (stage.candidate, stage.stage, stage.mode) == (path, metric.stage, mode):
             differs = stage.identical < stage.images or stage.shape_mismatches
             # options that differ and change no pixel are not a cause
-            cause = _cause(evidence, path, stage.stage) if differs else ""
+            cause = _cause(evidence, path, stage.stage, mode) if differs else ""
             seen = _of_stage(metric.field, stage, evidence.reference, path)
             begin = 0 if mode == "cumulative" else STAGES.index(metric.stage or STAGES[0])
             ran = STAGES[begin : STAGES.index(metric.stage or STAGES[0]) + 1]
@@ -92,10 +93,31 @@ def _pixel(rule: Rule, evidence: Evidence, path: str) -> Observed:
     return _unmeasured(evidence, path)
 
 
-def _cause(evidence: Evidence, path: str, stage: str) -> str:
+def _cause(evidence: Evidence, path: str, stage: str, mode: str) -> str:
     known = {each.name: each for each in evidence.paths}
     pair = [known[name] for name in (evidence.reference, path) if name in known]
-    return stage_change(pair[0], pair[1], stage) if len(pair) == 2 else ""
+    if len(pair) < 2:
+        return ""
+    begun = stage_to_blame(evidence, path, stage) if mode == "cumulative" else stage
+    change = stage_change(pair[0], pair[1], begun)
+    return change if begun == stage or not change else f"it comes from {begun}, {change}"
+
+
+def stage_to_blame(evidence: Evidence, path: str, stage: str) -> str:
+    """Name the stage that whole paths differ by at a stage: of those up to it the one that differs
+    most by itself, where images of another shape differ more than any others.
+    """
+    sizes = {
+        # the units of normalise, the last one, are no grey levels
+        each.stage: (
+            each.shape_mismatches,
+            math.inf if each.stage == "normalise" and each.mean_abs else each.mean_abs or 0.0,
+        )
+        for each in evidence.pixels
+        if (each.reference, each.candidate, each.mode) == (evidence.reference, path, "isolated")
+        and each.stage in STAGES[: STAGES.index(stage) + 1]
+    }
+    return max(sizes, key=lambda each: sizes[each], default=stage)
 
 
 def _idle(evidence: Evidence, path: str, stages: Sequence[str]) -> bool:

@@ -11,7 +11,10 @@ from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import Evidence, Observed
 from alignkit.place import Row
 from alignkit.record import BaselineFacts, Drift, MatrixEntry
-from alignkit.text.numbers import plain
+from alignkit.text.numbers import count, plain
+
+_OF_FINITE = ("logits.", "cosine", "norm")
+"""Beginnings of the metrics that leave out images whose outputs are not finite."""
 
 
 def applies(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> bool:
@@ -85,9 +88,12 @@ def _unmeasured(entry: MatrixEntry) -> Observed:
 def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str]) -> Observed:
     """Return a metric's value from paired predictions."""
     metric, n = rule.measured, drift.n // seeds  # each image once, not once a seed
+    lost = ""
+    if drift.non_finite_once and metric.field.startswith(_OF_FINITE):
+        lost = f"{count(drift.non_finite_once, 'image')} without a value: NaN or infinite"
     if metric.field.startswith("logits."):
         value = getattr(drift.logits, metric.field.removeprefix("logits."))
-        return Observed(*at, value=value, n=n, reason=drift.logits.reason)
+        return Observed(*at, value=value, n=n, different=lost, reason=drift.logits.reason)
     errors = None
     if metric.kind == "class":
         chosen = [each for each in drift.classes if each.name == metric.of_class]
@@ -111,6 +117,7 @@ def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str
         low=estimate.low,
         high=estimate.high,
         n=n,
+        different=lost,
         grouped=drift.groups is not None,
         seeds=seeds,
         images_error=errors.images if errors else None,

@@ -13,6 +13,7 @@ from alignkit.judge.matrix_words import (
     NOTHING_MOVED,
     compared_entries,
     effect_words,
+    lost_words,
     nothing_changed,
 )
 from alignkit.judge.measured_models import measured_part
@@ -50,11 +51,26 @@ def verdict_lines(
     if doubts:
         rest = said.removeprefix(NOTHING_MOVED)
         said = f"No conclusion can be drawn: {doubts[0].observed}. {capital(rest)}"
-    first = [QUICK_LOOK] * bool(evidence.quick)
+    first = [lost] if (lost := _lost(found, evidence)) else []
+    first += [QUICK_LOOK] * bool(evidence.quick)
     first += [part] if (part := measured_part(evidence.cells)) else []
     if first:  # and nothing is called aligned then
         said = f"{'. '.join(first)}. {capital(said.removeprefix(NOTHING_MOVED))}"
     return VerdictLines(" ".join((said, *_left_out(evidence))), _cause(found, evidence), steps)
+
+
+def _lost(found: Headline | None, evidence: Evidence) -> str:
+    """Name the outputs that are not finite: at the place that decides, else where most are."""
+    own = found.entry if found else None
+    if own is None or own.drift is None or not own.drift.non_finite:
+        compared = compared_entries(evidence)
+        own = max(compared, key=lambda e: e.drift.non_finite if e.drift else 0, default=None)
+    if own is None or not (lost := lost_words(own, evidence)):
+        return ""
+    place = (
+        "" if found and own is found.entry else f": {place_in_words(own, Names(evidence.paths))}"
+    )
+    return lost + place
 
 
 def _distrust(control: Control) -> str:
@@ -84,10 +100,11 @@ def _failed(found: Headline, outcomes: Sequence[RuleOutcome], evidence: Evidence
     # a rule that is left to the gate has no place yet
     place = "" if found.first.left_to_gate else f": {_place(found, names)}"
     said = capital(f"{start}{'; '.join(briefs[:_SHOWN])}{more}{place}.")
+    words = TaskWords(evidence.task)
     if found.entry is not None and not evidence.labelled and found.entry.drift:
-        said += f" {capital(effect_words(found.entry))}."
+        said += f" {capital(effect_words(found.entry, words))}."
     if found.entry is not None and found.entry.drift:
-        said += _hardest_hit(found.entry.drift, TaskWords(evidence.task))
+        said += _hardest_hit(found.entry.drift, words)
     if found.elsewhere is not None:
         worse = found.elsewhere
         said += f" Worst of other models: {worse.brief}: {place_in_words(worse, names)}."
@@ -130,7 +147,7 @@ def _passed(found: Headline | None, outcomes: Sequence[RuleOutcome], evidence: E
         near = f"nearest to its limit: {found.first.brief}: {place}"
         said = f"All {len(held)} checks hold; {near}."
         if not evidence.labelled and found.entry is not None and found.entry.drift:
-            said += f" {capital(effect_words(found.entry))}."
+            said += f" {capital(effect_words(found.entry, TaskWords(evidence.task)))}."
         return said
     return f"{NOTHING_MOVED}all {len(held)} checks hold: {_places(held, evidence)}."
 

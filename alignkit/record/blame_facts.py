@@ -27,6 +27,9 @@ class FactorShare:
     """Its share: with the interaction beside them or within, the shares add up to the total."""
     alone: Estimate
     """Its effect with everything else as in the reference."""
+    last: Estimate | None = None
+    """Its effect with everything else as in the candidate: the total less this remains where it is
+    the reference's. ``None`` if that was not measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,6 +127,10 @@ class Drift(CellPair):
     classes: tuple[ClassDrift, ...] = ()
     non_finite: Count = 0
     """Images with a NaN or infinite output."""
+    non_finite_once: Count = 0
+    """Those of them whose outputs are finite on the other side."""
+    non_finite_changed: Count = 0
+    """Those of these whose answer changed."""
     errors: dict[str, StandardError] = field(default_factory=dict)
     """Standard errors of ``metrics`` and of ``churn``."""
     holm: dict[str, Real] = field(default_factory=dict)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from alignkit.record import AdviceFacts, AttributionFacts, Estimate, MitigationFacts, RunRecord
+from alignkit.judge.cause_words import opposing
+from alignkit.judge.measured_models import of_first_models
+from alignkit.record import (
+    AdviceFacts,
+    AttributionFacts,
+    Estimate,
+    FactorShare,
+    MitigationFacts,
+    RunRecord,
+)
 from alignkit.report.table import Notes, RowCells, Shown, Table, numbers
 from alignkit.report.waterfall import (
     DISTANCES,
@@ -56,7 +65,7 @@ def attribution_sections(record: RunRecord, names: Names) -> tuple[AttributionSe
             AttributionSection(
                 reference=names.of(pair[0]),
                 candidate=names.of(pair[1]),
-                runtime=runtime,
+                runtime=runtime and runtime + of_first_models(record, pair[0], names),
                 again=pair in before,  # folded on the page
                 sentences=_sentences(found, words),
                 remarks=_remarks(found, words),
@@ -121,18 +130,17 @@ def _sentences(found: Sequence[AttributionFacts], words: TaskWords) -> tuple[str
 
 def _cause(each: AttributionFacts, of: str) -> str:
     """``Cause of macro recall: resize (−3.9 pp); decode adds nothing.``."""
-    shares = {share.factor.removeprefix("decode."): share.effect for share in each.shares}
+    shares = {share.factor.removeprefix("decode."): share for share in each.shares}
     if each.method == "one-at-a-time":
-        shares["interaction"] = each.interaction
-    ordered = sorted(shares, key=lambda name: -abs(shares[name].value or 0.0))
-    moved = [
-        f"{name} ({_size(shares[name], each)})" for name in ordered if _tenths(shares[name], each)
-    ]
-    still = [name for name in ordered if _tenths(shares[name], each) == 0]
+        shares["interaction"] = FactorShare("interaction", each.interaction, each.interaction)
+    ordered = sorted(shares, key=lambda name: -abs(shares[name].effect.value or 0.0))
+    still = [name for name in ordered if _adds_nothing(shares[name], each)]
+    moved = [f"{name} ({_sized(shares[name], each)})" for name in ordered if name not in still]
     words = [listed(moved)] if moved else []
     if still:
         words.append(f"{listed(still)} {'adds' if len(still) == 1 else 'add'} nothing")
-    return f"Cause {of}: {'; '.join(words)}."
+    what = "Shares that push against each other," if opposing(each) else "Cause"
+    return f"{what} {of}: {'; '.join(words)}."
 
 
 def _is_shown(total: Estimate) -> bool:
@@ -145,6 +153,18 @@ def _tenths(estimate: Estimate, each: AttributionFacts) -> float | None:
     if estimate.value is None:
         return None
     return round(100 * estimate.value, 1) if each.unit == "fraction" else round(estimate.value, 2)
+
+
+def _adds_nothing(share: FactorShare, each: AttributionFacts) -> bool:
+    """Tell whether a factor's share and its effects alone and last show as zero."""
+    ways = (share.effect, share.alone, share.last or share.alone)
+    return all(_tenths(way, each) == 0 for way in ways)
+
+
+def _sized(share: FactorShare, each: AttributionFacts) -> str:
+    """Write a share; beside one of zero, what the factor changes alone."""
+    beside = _tenths(share.effect, each) == 0
+    return _size(share.effect, each) + f", {_size(share.alone, each)} alone" * beside
 
 
 def _size(estimate: Estimate, each: AttributionFacts) -> str:

@@ -96,7 +96,7 @@ def entry_view(entry: MatrixEntry, names: Names, words: TaskWords) -> EntryView:
         changed=counted(drift.changed),
         lost=counted(drift.right_to_wrong),
         gained=counted(drift.wrong_to_right),
-        images=grouped(drift.n),
+        images=grouped(drift.compared),
         detectable=DASH if limit is None else size_in(words.task.rated_unit, limit),
         is_significant=bool(drift.is_significant(words.headline)),
         sides=words.task.sides,

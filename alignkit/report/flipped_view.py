@@ -11,6 +11,7 @@ from urllib.parse import quote
 from alignkit.compare.answers import aligned
 from alignkit.compare.class_answers import ClassAnswers, class_name
 from alignkit.compare.top_predictions import read_class_answers
+from alignkit.judge.measured_models import of_first_models
 from alignkit.place import Place, Row
 from alignkit.record import Cell, ClassDrift, Estimate, FlippedFacts, MatrixEntry, RunRecord
 from alignkit.record.artifacts import artifact_file
@@ -73,10 +74,16 @@ class ClassSection:
 
 def flipped_sections(record: RunRecord, names: Names) -> tuple[FlippedSection, ...]:
     """Return a section for each path that served the models, in the record's order."""
-    return tuple(_flipped_section(each, names, TaskWords(record.task)) for each in record.flipped)
+    words = TaskWords(record.task)
+    return tuple(
+        _flipped_section(each, names, words, of_first_models(record, each.reference, names))
+        for each in record.flipped
+    )
 
 
-def _flipped_section(each: FlippedFacts, names: Names, words: TaskWords) -> FlippedSection:
+def _flipped_section(
+    each: FlippedFacts, names: Names, words: TaskWords, models: str
+) -> FlippedSection:
     significant = [kind for kind in each.subgroups if kind.sentence]  # all are shown
     others = [kind for kind in each.subgroups if not kind.sentence]
     rows: list[RowCells] = [
@@ -103,7 +110,7 @@ def _flipped_section(each: FlippedFacts, names: Names, words: TaskWords) -> Flip
     return FlippedSection(
         reference=names.of(each.reference),
         candidate=names.of(each.candidate),
-        runtime=f"{each.backend} {each.precision}",
+        runtime=f"{each.backend} {each.precision}{models}",
         words=f"The prediction of {each.flipped} of {count(each.images, 'image')} changes"
         f"{seeds}{outcome}.",
         sentences=flipped_sentences(each, words),

@@ -50,7 +50,7 @@ def logit_cells(entry: MatrixEntry) -> tuple[str, ...]:
     distances = (logits.mean_abs, logits.p99, logits.max_abs)
     return (
         DASH if drift.churn.value is None else percent(drift.churn.value, 2),
-        f"{counted(drift.changed)} of {grouped(drift.n)}",
+        f"{counted(drift.changed)} of {grouped(drift.compared)}",
         *(DASH if each is None else significant(each) for each in distances),
         DASH if logits.cosine is None else plain(logits.cosine, 5),
         grouped(margins.halved) if margins and margins.compared else DASH,

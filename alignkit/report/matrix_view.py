@@ -19,7 +19,7 @@ from alignkit.report.matrix_cells import (
 from alignkit.report.matrix_fold import Agreement, agreements
 from alignkit.report.table import Note, Notes
 from alignkit.text.names import Names, PathName
-from alignkit.text.numbers import count, listed, percent
+from alignkit.text.numbers import count, grouped, listed, percent
 from alignkit.text.task_words import CHURN, TaskWords, size_in
 
 MANY_COLUMNS = 6
@@ -142,11 +142,17 @@ def simulations(entries: Iterable[MatrixEntry]) -> list[str]:
 
 
 def warnings(entries: Iterable[MatrixEntry]) -> list[str]:
-    """List each runtime whose logits hold on this machine alone, with the first reason."""
+    """List runtimes whose logits hold on this machine alone, and places with NaN or infinity."""
     found: dict[str, list[str]] = {}
     for entry in entries:
         if entry.warning:
             found.setdefault(entry.column.runtime, []).append(entry.warning)
+        if entry.drift and entry.drift.non_finite:
+            place = f"{entry.evaluated_with} in {entry.column.runtime}"
+            found.setdefault(place, []).append(
+                f"{grouped(entry.drift.non_finite)} of {count(entry.drift.n, 'image')} with a NaN "
+                "or infinite output"
+            )
     return [
         f"{runtime}, {count(len(reasons), 'entry', 'entries')}: {reasons[0]}"
         for runtime, reasons in found.items()
@@ -235,7 +241,7 @@ class _Builder:
         """Say how much another seed alone changes; empty without several seeds."""
         known = self.floors.get(row, {})
         if CHURN in known:
-            return f"retraining changes {percent(known[CHURN])} of predictions"
+            return f"retraining changes {self.words.changed_share(percent(known[CHURN]))}"
         sizes = [
             f"{self.words.in_cell(metric)} by {self.words.size(metric, known[metric])}"
             for metric in self.panel.metrics

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from alignkit.compare.image_table import LAST
-from alignkit.judge.headline import headline_index
+from alignkit.judge.evidence import Evidence
+from alignkit.judge.headline import headline_index, headline_of
 from alignkit.progress import duration
 from alignkit.record import MatrixEntry, RunRecord
 from alignkit.report.cause_view import advice_sections, attribution_sections
@@ -185,12 +186,12 @@ def key_figures(
 ) -> tuple[KeyFigure, ...]:
     """Return the figures of the page's head; those of pixels alone for a run without a model."""
     if not record.matrix:
-        return _images(record), _start(stages), _largest_difference(record, names)
+        return _images(record), _start(record, names, stages), _largest_difference(record, names)
     return (
         *([_change_of_headline(record, names)] if record.labelled else []),
         _churn(record, names),
         *_limits(record, names),
-        _start(stages),
+        _start(record, names, stages),
         _cells(record),
     )
 
@@ -229,7 +230,7 @@ def _churn(record: RunRecord, names: Names) -> KeyFigure:
 
     words = TaskWords(record.task)
     of_classes = record.task.class_scores
-    name = "Predictions that changed" if of_classes else capital(words.answer_changed)
+    name = "Predictions that changed" if of_classes else f"Images whose {words.answer_changed}"
     return _figure(name, record, names, value, shown)
 
 
@@ -306,12 +307,15 @@ def _resolution(record: RunRecord) -> KeyFigure:
     return KeyFigure(name, size_in(record.task.rated_unit, max(limits)), detail, link="matrix")
 
 
-def _start(stages: tuple[StageSection, ...]) -> KeyFigure:
-    """Name the stage of each pair in which its pixels begin to differ."""
+def _start(record: RunRecord, names: Names, stages: tuple[StageSection, ...]) -> KeyFigure:
+    """Name the stage in which the pixels of the verdict's pair begin to differ, and of each."""
     name = "Where drift starts"
     if not stages:
         return KeyFigure(name, DASH, NO_PIXELS)
-    firsts = list(dict.fromkeys(section.first or "nowhere" for section in stages))
+    decided = headline_of(record.verdict.rules, Evidence.of_record(record))
+    served = names.of(decided.first.evaluated_with) if decided else None
+    own = [each for each in stages if each.candidate == served] or stages
+    firsts = list(dict.fromkeys(each.first for each in own if each.first)) or ["nowhere"]
     details = [f"{section.candidate.short}: {_course(section)}" for section in stages]
     return KeyFigure(name, listed(firsts), " · ".join(details), link="stages")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from alignkit.judge.measured_models import of_first_models
 from alignkit.record import MatrixEntry, PublishedFacts, RunRecord
 from alignkit.report.cause_view import advice_sentence
 from alignkit.report.engine_view import BUILT_WORDS, engines_table
@@ -265,7 +266,8 @@ def _flipped(record: RunRecord, names: Names) -> Section:
         )
         for each in record.flipped
     ]
-    words = "Models of the reference path, in the reference runtime."
+    models = of_first_models(record, record.flipped[0].reference, names)
+    words = f"Models of the reference path{models}, in the reference runtime."
     headers = ("Served with", "Images that change", "What they have in common")
     return _section("Which images change", words, headers, rows)
 

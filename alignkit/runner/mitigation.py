@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from alignkit.attribute.shares import model_metrics
 from alignkit.compare import drift, drift_change
 from alignkit.findings.matrix import predictions_of
-from alignkit.place import Column
+from alignkit.judge.cause_words import remaining
+from alignkit.place import Column, Row
 from alignkit.preprocess.stage_mixtures import differing_stages
 from alignkit.record import (
     AdviceFacts,
@@ -28,6 +29,7 @@ from alignkit.record import (
 )
 from alignkit.text.names import Names
 from alignkit.text.numbers import estimated
+from alignkit.text.task_words import TaskWords
 
 if TYPE_CHECKING:
     from alignkit.compare.answers import Answers
@@ -53,10 +55,26 @@ class Outcomes:
         return self.plan.reference.name
 
     @property
+    def row(self) -> Row:
+        """The first row of the reference's models: several given ones may have it."""
+        rows = (each.evaluation.training.row for each in self.predicted)
+        return next(row for row in rows if row.is_only(self.reference))
+
+    @property
+    def models(self) -> str:
+        """The name of these models."""
+        return self.names.short(str(self.row))
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """Names of what is measured of predictions; churn is the first."""
         task = self.predicted[0].evaluation.task.facts()
         return tuple(each.name for each in model_metrics(task))
+
+    def changed(self, share: Estimate) -> str:
+        """Say of how many images the answer changes."""
+        words = TaskWords(self.predicted[0].evaluation.task.facts())
+        return words.changed_share(_share(share), "their predictions")
 
     def runtime(self) -> tuple[str, str]:
         """Return name and precision of the reference runtime."""
@@ -76,7 +94,7 @@ class Outcomes:
         for each in self.predicted:
             evaluation, made = each.evaluation, predictions_of(each)
             runtime = evaluation.runtime.name, evaluation.runtime.precision
-            own = evaluation.training.row.is_only(self.reference)
+            own = evaluation.training.row == self.row
             same = (evaluation.preprocess.name, runtime) == (served, self.runtime())
             if own and same and made is not None:
                 found.setdefault(each.seed, made)
@@ -153,8 +171,8 @@ def _measured(
         None: "too few images or seeds to tell",
     }
     return (
-        f"Models trained with {short(outcomes.reference)} and served with {short(advice.served)} "
-        f"change {_share(churn.before)} of their predictions; served with {advice.label} "
+        f"Models trained with {outcomes.models} and served with {short(advice.served)} "
+        f"change {outcomes.changed(churn.before)}; served with {advice.label} "
         f"({short(advice.advised)}), {_share(churn.confirmed)} change, a paired difference "
         f"of {estimated(change, 1, unit=' pp')}: {outcome[kept]}."
     )
@@ -193,21 +211,27 @@ def _expected_of_serving(advice: AdviceFacts, outcomes: Outcomes) -> dict[str, E
 def _without(
     found: Mapping[str, AttributionFacts], metric: str, changed: set[str], whole: float | None
 ) -> Estimate:
-    """Subtract the changed stages' shares; from the drift of all images if some were drawn."""
+    """Subtract the changed stages' shares; from the drift of all images if some were drawn.
+
+    Of one factor, what goes with it was measured, whatever the others take back of its share.
+    """
     attribution = found.get(metric)
     if attribution is None or attribution.total.value is None:
         no_shares = "nothing was attributed for this path"
         return _unknown(attribution.total.reason if attribution else no_shares)
     gone = [
-        share.effect.value or 0.0
+        share
         for share in attribution.shares
         # stages that only fit together are one factor, joined by +
         if {*share.factor.split("+")} & changed
     ]
     total = attribution.total.value
+    taken = sum(share.effect.value or 0.0 for share in gone)
+    if len(gone) == 1 and (left := remaining(gone[0], attribution)) is not None:
+        taken = total - left
     if attribution.drawn_from and whole is not None:
         total = whole
-    return Estimate(value=total - sum(gone), low=None, high=None)
+    return Estimate(value=total - taken, low=None, high=None)
 
 
 def _unknown(reason: str) -> Estimate:
@@ -239,8 +263,8 @@ def _sentence(
         None: "too few images or seeds to tell",
     }
     return (
-        f"Models trained with {short(outcomes.reference)} and served with {short(advice.served)} "
-        f"change {_share(churn.before)} of their predictions; {done} with {advice.label} instead "
+        f"Models trained with {outcomes.models} and served with {short(advice.served)} "
+        f"change {outcomes.changed(churn.before)}; {done} with {advice.label} instead "
         f"({short(advice.advised)}), "
         f"{_share(churn.expected)} was expected to remain and {_share(churn.confirmed)} "
         f"remains: {outcome[kept]}."

@@ -111,6 +111,19 @@ def gain_words(gain: Estimate) -> str:
     return f"{signed(100 * gain.value, 1)}{NBSP}% {interval(gain, 1)}".strip()
 
 
+def stated_gain(
+    load: ServedLoad | TimedLoader, timed: Sequence[tuple[object, ServedLoad | TimedLoader]]
+) -> Estimate | None:
+    """Return the gain of one of ``timed``, without a value where it or the reference was disturbed.
+
+    ``None`` for the reference itself.
+    """
+    first = [each for _, each in timed if each.gain is None]
+    if load.gain is None or not any(each.contended for each in (load, *first)):
+        return load.gain
+    return Estimate(None, None, None, "the machine was busy")
+
+
 def price_words(price: Estimate, unit: str = "") -> str:
     """Write percent of throughput a point of churn, with the interval or why there is none."""
     if price.value is None:

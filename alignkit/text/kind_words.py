@@ -31,7 +31,9 @@ def said_kinds(found: Sequence[Subgroup]) -> list[Subgroup]:
 def kind_words(each: Subgroup, change: str = "flip") -> str:
     """``Class 4 flips 2.1 times as often: 14.3 % against 6.9 % (…)``; ``change``: the verb."""
     rates = f"{percent(each.churn)} against {percent(each.elsewhere)}"
-    if each.dimension == _MARGIN:
+    if each.dimension == _MARGIN and each.kind.startswith(
+        "lowest" if each.churn > each.elsewhere else "highest"
+    ):
         return f"Unsure images {change} most: margin in the {each.kind} {rates}."
     name = each.kind if each.dimension == "class" else f"{each.dimension} {each.kind}"
     who = f"Class {name}" if each.dimension == "class" else f"{name[:1].upper()}{name[1:]}"

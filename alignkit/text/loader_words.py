@@ -7,7 +7,14 @@ from pathlib import Path
 
 from alignkit.record.loader_facts import LargestBatch, LoaderMemory, LoaderRecord, TimedLoader
 from alignkit.text import TextTable, columns
-from alignkit.text.bench_words import bounded, gain_words, growth_cells, growth_words, machine_words
+from alignkit.text.bench_words import (
+    bounded,
+    gain_words,
+    growth_cells,
+    growth_words,
+    machine_words,
+    stated_gain,
+)
 from alignkit.text.names import Names, quick_words, surrogate_lines
 from alignkit.text.numbers import (
     DASH,
@@ -81,7 +88,7 @@ def _speed(timed: TimedLoaders) -> TextTable:
         (
             title,
             bounded(each.throughput) if each.throughput else DASH,
-            gain_words(each.gain) if each.gain else "reference",
+            gain_words(gain) if (gain := stated_gain(each, timed)) else "reference",
             DASH if each.cpu_ms is None else significant(each.cpu_ms),
             machine_words(each),
         )

@@ -178,6 +178,12 @@ class TaskWords:
         """Say of an image that its answer changed: ``predicted class changes``."""
         return f"{self.task.compared or self.task.answer} changed"
 
+    def changed_share(self, share: str, answers: str = "predictions") -> str:
+        """Say of how many images the answer changes: one has many boxes, and one prediction."""
+        if self.task.class_scores:
+            return f"{share} of {answers}"
+        return f"the {self.task.compared or self.task.answer} of {share} of images"
+
     @property
     def turns(self) -> str:
         """Return the verb for an image whose answer changes: a class flips."""

@@ -72,6 +72,22 @@ def test_the_one_stage_that_changes_pixels_gets_all_the_blame(stage):
     assert found.metrics["logits"].total.value > 0
 
 
+@pytest.mark.parametrize(
+    "stages", [("decode", "resize", "normalise"), ("orient", "quantise", "colour")], ids="+".join
+)
+def test_without_a_stage_remains_what_a_path_without_it_changes(stages):
+    """The mixture is not trusted: the path that keeps the reference's stage is attributed too."""
+    photos = turned_photos()
+    found = attribute(REFERENCE, changed(*stages), photos, [ONE_RUNTIME], resamples=20)
+    for metric in ("pixels", "logits", "churn"):
+        whole = found.metrics[metric]
+        for share in whole.shares:
+            others = [stage for stage in stages if stage != share.factor]
+            kept = attribute(REFERENCE, changed(*others), photos, [ONE_RUNTIME], resamples=20)
+            left = whole.total.value - share.last.value
+            assert left == pytest.approx(kept.metrics[metric].total.value, abs=1e-9)
+
+
 @pytest.mark.parametrize("stages", [*combinations(CHANGED, 2)], ids="+".join)
 def test_two_planted_stages_are_both_named(stages):
     found = attribute(REFERENCE, changed(*stages), turned_photos(), resamples=20)

@@ -111,6 +111,32 @@ def test_a_first_flip_passes_the_same_test_as_the_others(alignkit, tmp_path, fli
     assert ("No drift is shown to have changed (n = 100" in told.out) == (flips == 1)
 
 
+@pytest.mark.parametrize(
+    ("changes", "unchanged", "verdict"),
+    [
+        ({}, True, "fail in both runs"),
+        ({"flipped": [0]}, False, "fail in both runs"),
+        ({"means": [2.0] + [1.0] * 99}, False, "fail in both runs"),
+        ({"state": "pass"}, False, "fail → pass"),
+        ({"silent": [3]}, False, "fail in both runs"),
+    ],
+)
+def test_two_equal_runs_are_no_failure(alignkit, tmp_path, changes, unchanged, verdict):
+    later = {"flipped": [], **changes}
+    if state := later.pop("state", ""):
+        later["verdict"] = quickstart().verdict.model_copy(update={"state": state})
+    runs = write_small_run(tmp_path / "a", flipped=[]), write_small_run(tmp_path / "b", **later)
+    told = alignkit("compare-runs", *runs, "--no-open")
+    page = (tmp_path / "a-to-b" / "index.html").read_text()
+    # one stage of these records has no value in either run
+    what = "No change in what both runs measured"
+    assert told.out.startswith(f"{what}. Verdict: " if unchanged else "Verdict: ")
+    assert f"Verdict: {verdict}." in told.out
+    assert (f'<h1 id="findings">{what}</h1>' in page) is unchanged
+    assert ('<section class="verdict fail"' in page) is (not unchanged and not state)
+    assert "0 → 0" not in told.out
+
+
 def test_images_are_counted_by_how_their_pixels_changed(compared):
     means = [0.0, 2.0, 0.5, *[1.0] * 97]
     pixels = compared(flipped=range(10), means=means).pixels[0]

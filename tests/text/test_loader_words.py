@@ -61,13 +61,15 @@ def shown(*loaders: TimedLoader) -> str:
 def test_every_number_stands_in_its_table():
     text = shown(
         loader("DataLoader"),
-        loader("MixedLoader", gain=Estimate(0.5, 0.4, 0.625), contended="others took 9 %"),
+        loader("MixedLoader", gain=Estimate(0.5, 0.4, 0.625)),
+        loader("MixedLoader", gain=Estimate(0.75, 0.7, 0.8), contended="others took 9 %"),
     )
     lines = {tuple(each.split())[:3]: each for each in text.splitlines() if "▸" in each}
     assert "16 a batch; 12 epochs in turn after 2 of warm-up" in text
     assert "2 worker processes or threads; 200 images in the system's cache" in text
     assert "opencv ▸ DataLoader 812 [800, 830] reference" in text
     assert "+50.0 % [+40.0, +62.5]" in text
+    assert "+75.0" not in text
     assert "contended: others took 9 %" in text
     assert "12 of 200 0.123 10.00 25.0 %" in text
     assert "410.0 MB (+110.0 MB)" in text

@@ -32,6 +32,7 @@ from alignkit.text.bench_words import (
     machine_words,
     price_words,
     standing_words,
+    stated_gain,
     three_digits,
 )
 from alignkit.text.names import Names, quick_words
@@ -48,7 +49,7 @@ def service_table(loads: TimedLoads, words: BenchWords) -> Table:
         (
             words.title(option),
             _speed(load, notes),
-            _gain(load, notes),
+            _gain(load, loads, notes),
             three_digits(load.mean_ms),
             *(_bounded(each, notes) for each in (load.tp50_ms, load.tp90_ms, load.tp99_ms)),
             notes.number(load.cpu_ms, three_digits, "an endpoint computes, in another process"),
@@ -152,7 +153,7 @@ def own_table(chosen: Sequence[tuple[ServingOption, ServedLoad]], words: BenchWo
             three_digits(load.mean_ms),
             _bounded(load.tp50_ms, notes),
             _bounded(load.tp99_ms, notes),
-            _gain(load, notes),
+            _gain(load, chosen, notes),
         )
         for option, load in chosen
     ]
@@ -233,8 +234,9 @@ def _bounded(estimate: Estimate, notes: Notes) -> Shown:
     return notes.worded(estimate, bounded(estimate))
 
 
-def _gain(load: ServedLoad, notes: Notes) -> Shown:
-    return notes.worded(load.gain, gain_words(load.gain)) if load.gain else _REFERENCE
+def _gain(load: ServedLoad, loads: TimedLoads, notes: Notes) -> Shown:
+    gain = stated_gain(load, loads)
+    return notes.worded(gain, gain_words(gain)) if gain else _REFERENCE
 
 
 def _memory(option: ServingOption, notes: Notes) -> Shown:

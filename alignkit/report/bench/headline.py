@@ -15,6 +15,7 @@ from alignkit.text.bench_words import (
     clients_words,
     gain_words,
     loads_by_clients,
+    stated_gain,
     three_digits,
 )
 from alignkit.text.numbers import DASH, count, listed, percent
@@ -46,8 +47,11 @@ def cautions(timed: Sequence[tuple[str, ServedLoad | GeneratedRun | TimedLoader]
 
 
 def fastest(loads: TimedLoads) -> tuple[ServingOption, ServedLoad]:
-    """Return the option with the greatest throughput of those under equally many clients."""
-    return max(loads, key=lambda each: each[1].throughput.value or 0.0)
+    """Return the option with the greatest throughput of those under equally many clients.
+
+    One that was timed while the machine was busy is chosen only where all were.
+    """
+    return max(loads, key=lambda each: (not each[1].contended, each[1].throughput.value or 0.0))
 
 
 def fastest_words(options: Sequence[ServingOption], words: BenchWords) -> Iterator[str]:
@@ -55,7 +59,10 @@ def fastest_words(options: Sequence[ServingOption], words: BenchWords) -> Iterat
 
     An option that is the fastest with several numbers of clients is named once.
     """
-    loads = loads_by_clients(options)
+    every = loads_by_clients(options)
+    loads = {clients: each for clients, each in every.items() if not fastest(each)[1].contended}
+    if busy := [fastest(each)[1] for clients, each in every.items() if clients not in loads]:
+        yield f"With {_clients(busy)} there is no result: the machine was busy in every timing."
     yield from _leaders(
         {clients: fastest(each) for clients, each in loads.items()}, words, options, ""
     )
@@ -105,15 +112,21 @@ def _leader(
             f"{rates} requests/s."
         )
     reference = next((words.title(each) for each in options if each.reference), "the reference")
-    gains = listed([gain_words(load.gain) for load in loads if load.gain])
-    known = [(load, load.gain) for load in loads if load.gain and load.gain.value is not None]
+    timed = loads_by_clients(options)
+    stated = [(load, stated_gain(load, timed[load.clients])) for load in loads]
+    gains = listed([gain_words(gain) for _, gain in stated if gain])
+    known = [(load, gain) for load, gain in stated if gain and gain.value is not None]
     unshown = [load for load, gain in known if (gain.low or 0.0) <= 0]
-    doubt = ""
-    if unshown:
-        some = "" if len(unshown) == len(loads) else f"with {_clients(unshown)} "
-        doubt = f"; {some}this sample does not show that it is faster"
+    doubt, leads = "", f"{words.title(option)} is the fastest{among}:"
+    if len(unshown) == len(loads):
+        leads = (
+            "this sample does not show that any option is faster than the reference; the greatest "
+            f"throughput{among} is that of {words.title(option)}:"
+        )
+    elif unshown:
+        doubt = f"; with {_clients(unshown)} this sample does not show that it is faster"
     return (
-        f"{clients} {words.title(option)} is the fastest{among}: {rates} requests/s, {gains} over "
+        f"{clients} {leads} {rates} requests/s, {gains} over "
         f"{reference}{doubt}.{_rivals(option, loads, words, options)} {_drift(option, words)}."
     )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from alignkit.record.loader_facts import LoaderRecord
+from alignkit.record import Estimate
+from alignkit.record.loader_facts import LoaderRecord, TimedLoader
 from alignkit.record.open_loop_facts import ScenarioRecord
 from alignkit.report.bench.bench_tables import (
     absent_table,
@@ -22,10 +23,12 @@ from alignkit.text.bench_words import (
     CONTENDED,
     BenchWords,
     bounded,
+    stated_gain,
     three_digits,
     unknown_drift,
 )
 from alignkit.text.loader_words import (
+    TimedLoaders,
     loader_conditions,
     loader_tables,
     loader_title,
@@ -46,7 +49,7 @@ from alignkit.text.task_words import capital
 
 _TONES = {"VALID": "pass", "INVALID": "fail", "leak": "fail", CONTENDED: "warn"}
 """Tone of a cell by the word that it begins with."""
-_RATE = "images/s"
+_RATE = "percent of the reference"
 _WORDS = ("result", "machine", "leak", "does not fit")
 """Heads of columns of words."""
 
@@ -109,15 +112,8 @@ def loaders_view(record: LoaderRecord) -> dict[str, Any]:
     rated = [(title, each, each.throughput) for title, each in timed if each.throughput]
     sections, sentences = [], []
     if rated:
-        name, first, most = max(rated, key=lambda each: each[2].value or 0.0)
-        busy = f" ({CONTENDED})" if first.contended else ""
-        leaks = [t for t, each in timed if each.memory and each.memory.growth.leak]
-        sentences = [
-            f"{name} has the greatest throughput: {bounded(most)} images/s{busy}.",
-            f"Memory leaks: {listed(leaks)}." if leaks else "No loader shows a leak of memory.",
-        ]
-        rates = [Amounts(t, {_RATE: e.value or 0.0}, bounded(e)) for t, _, e in rated]
-        plot = stage_plot(rates, [_RATE], "Images a second", _RATE, id="speed-plot")
+        sentences = [_fastest(rated), *_leaks(timed)]
+        plot = _speeds(rated, timed)
         parts = ("Speed", "Pixels", "Memory", "Largest batch")
         sections = [
             _section("Loader", part, [table], plot if part == "Speed" else None)
@@ -139,6 +135,48 @@ def loaders_view(record: LoaderRecord) -> dict[str, Any]:
             "Epochs": f"{grouped(record.epochs)} after {record.warm_up} of warm-up",
         }),
     }  # fmt: skip
+
+
+def _fastest(rated: Sequence[tuple[str, TimedLoader, Estimate]]) -> str:
+    quiet = [each for each in rated if not each[1].contended]
+    if not quiet:
+        return "No result: the machine was busy in every timing."
+    name, _, most = max(quiet, key=lambda each: each[2].value or 0.0)
+    of = "" if len(quiet) == len(rated) else f" of the {len(quiet)} that nothing else disturbed"
+    return f"{name} has the greatest throughput{of}: {bounded(most)} images/s."
+
+
+def _leaks(timed: TimedLoaders) -> Iterator[str]:
+    """Say which loaders leak, and of which that is not known."""
+    found = {title: each.memory.growth.leak if each.memory else None for title, each in timed}
+    leaks = [title for title, leak in found.items() if leak]
+    unknown = [title for title, leak in found.items() if leak is None]
+    if leaks:
+        yield f"Memory leaks: {listed(leaks)}."
+    elif not unknown:
+        yield "No loader shows a leak of memory."
+    if unknown:
+        every = "all loaders" if len(unknown) == len(timed) else listed(unknown)
+        yield f"Whether memory leaks is not known of {every}."
+
+
+def _speeds(
+    rated: Sequence[tuple[str, TimedLoader, Estimate]], timed: TimedLoaders
+) -> StagePlot | None:
+    """Draw the gains that the table states; the rates of one bar rest on other moments."""
+    rates = [
+        Amounts(title, {_RATE: 100 * (1 + gain)}, f"{bounded(rate)} images/s")
+        for title, each, rate in rated
+        if not each.contended and (gain := _gain(each, timed)) is not None
+    ]
+    if len(rates) < 2:
+        return None
+    return stage_plot(rates, [_RATE], "Speed in the same round", _RATE, id="speed-plot")
+
+
+def _gain(each: TimedLoader, timed: TimedLoaders) -> float | None:
+    stated = stated_gain(each, timed)
+    return stated.value if stated else 0.0
 
 
 def _section(

@@ -21,6 +21,7 @@ from alignkit.report.comparison.compare_words import (
     largest_words,
     names_of,
     remarks,
+    unchanged_words,
     verdict_words,
 )
 from alignkit.report.table import Table
@@ -65,6 +66,7 @@ def _page(made: RunComparison, runs: tuple[Path, Path], folder: Path) -> dict[st
         "viewer": viewer,
         "icons": icons if icons[0] != icons[1] else icons[1:],
         "favicon": verdicts[1].favicon,
+        "unchanged": unchanged_words(made).removesuffix("."),
         "verdict": verdict_words(made),
         "largest": largest_words(made, names),
         "remarks": remarks(made),

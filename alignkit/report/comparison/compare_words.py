@@ -57,9 +57,21 @@ def remarks(made: RunComparison) -> tuple[str, ...]:
 
 
 def verdict_words(made: RunComparison) -> str:
-    """``Verdict: fail → pass.``"""
+    """``Verdict: fail → pass.``; ``No change. Verdict: pass in both runs.``"""
     before, after = made.before.verdict, made.after.verdict
-    return f"Verdict: {before} → {after}." if before != after else f"Verdict: {after} in both runs."
+    both = f"Verdict: {before} → {after}." if before != after else f"Verdict: {after} in both runs."
+    return " ".join(filter(None, (unchanged_words(made), both)))
+
+
+def unchanged_words(made: RunComparison) -> str:
+    """Say that no number and no verdict changed; empty if one did, or nothing was compared."""
+    changes = {each.change for each in made.entries} | {each.change for each in made.stages}
+    moved = (each.change.value for entry in made.entries for each in entry.metrics.values())
+    same = made.before.verdict == made.after.verdict and not any(moved)
+    same &= all(each.unchanged + each.not_compared == each.images for each in made.pixels)
+    if not same or changes - {"not compared"} != {"unchanged"}:
+        return ""
+    return "No change." if len(changes) == 1 else "No change in what both runs measured."
 
 
 def largest_words(made: RunComparison, names: Names) -> str:
@@ -70,6 +82,8 @@ def largest_words(made: RunComparison, names: Names) -> str:
     if found is None:
         return ""
     metric, entry, change = found
+    if not change.change.value:
+        return f"No drift changed ({sample(entry)})."
     was, now = (_value(metric, each.value, words) for each in (change.before, change.after))
     unit = "" if metric == CHURN else words.change_unit(metric)
     of = "" if metric == CHURN else "drift of "

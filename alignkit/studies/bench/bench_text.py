@@ -20,6 +20,7 @@ from alignkit.text.bench_words import (
     loads_by_clients,
     machine_words,
     price_words,
+    stated_gain,
     three_digits,
     unknown_drift,
 )
@@ -67,7 +68,7 @@ def _table(clients: int, shown: TimedLoads, words: BenchWords) -> list[str]:
     requests = max(load.requests for _, load in shown)
     head = next((words.task.header(each.drift.metric) for each, _ in shown if each.drift), "")
     speed: list[tuple[str, ...]] = [_SPEED]
-    speed += [(words.title(each), *_numbers(load)) for each, load in shown]
+    speed += [(words.title(each), *_numbers(load, shown)) for each, load in shown]
     drift: list[tuple[str, ...]] = [("", "churn", head, "standing")]
     drift += [
         (words.title(each), churn_words(each), words.change(each), _standing(load, shown, words))
@@ -85,10 +86,10 @@ def _table(clients: int, shown: TimedLoads, words: BenchWords) -> list[str]:
     ]
 
 
-def _numbers(load: ServedLoad) -> tuple[str, ...]:
+def _numbers(load: ServedLoad, shown: TimedLoads) -> tuple[str, ...]:
     return (
         bounded(load.throughput),
-        gain_words(load.gain) if load.gain else "reference",
+        gain_words(gain) if (gain := stated_gain(load, shown)) else "reference",
         three_digits(load.mean_ms),
         *map(bounded, (load.tp50_ms, load.tp90_ms, load.tp99_ms)),
         machine_words(load),

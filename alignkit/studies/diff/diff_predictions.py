@@ -103,6 +103,9 @@ def flips_sentence(drift: PredictionDrift, model: str) -> str:
     if drift.churn.value is None:
         return f"{model}: {drift.churn.reason}"
     changed = f"{grouped(drift.flips)} of {count(drift.n, 'prediction')} of {model}"
+    if lost := drift.non_finite:
+        images = f"{grouped(lost)} of {count(lost + drift.n, 'image')}"
+        changed = f"{images} have an output that is NaN or infinite; of the others, {changed}"
     verb = "changes" if drift.flips == 1 else "change"
     if drift.flips:
         return f"{changed} {verb} ({estimated(drift.churn, 1, share=True)})"

@@ -1,0 +1,198 @@
+"""What a page says first is of the images, the models and the timings that its numbers are of."""
+
+from dataclasses import replace
+
+import pytest
+
+from alignkit.judge.matrix_words import effect_words
+from alignkit.judge.measured_models import of_first_models
+from alignkit.record import Estimate
+from alignkit.report.bench.plain_pages import loaders_view
+from alignkit.report.cause_view import attribution_sections
+from alignkit.report.flipped_view import flipped_sections
+from alignkit.report.page_view import key_figures
+from alignkit.report.stage_view import stage_sections
+from alignkit.task_facts import CLASSIFICATION, TOP_LOGITS
+from alignkit.tasks.multi_label import MultiLabel
+from alignkit.text.kind_words import kind_words
+from alignkit.text.loader_words import loader_tables
+from alignkit.text.names import Names
+from alignkit.text.task_words import TaskWords
+from tests.report import task_records
+from tests.report.embedding_records import EMBEDDING
+from tests.report.plain_records import BUSY, rich_loaders
+from tests.report.records import quickstart
+from tests.text.test_kind_words import MARGIN, kind
+
+TASKS = {  # the tile of churn, and a sentence of it: one image has many boxes, and one prediction
+    "classification": (CLASSIFICATION, "Predictions that changed", "6.00 % of predictions"),
+    "five logits": (TOP_LOGITS, "Predictions that changed", "6.00 % of predictions"),
+    "detection": (
+        task_records.DETECTION, "Images whose boxes changed", "the boxes of 6.00 % of images",
+    ),
+    "segmentation": (
+        task_records.SEGMENTATION, "Images whose mask changed", "the mask of 6.00 % of images",
+    ),
+    "score": (task_records.SCORE, "Images whose score changed", "the score of 6.00 % of images"),
+    "embedding": (
+        EMBEDDING, "Images whose nearest neighbour changed", "the nearest neighbour of 6.00 % of images",
+    ),
+    "labels": (
+        MultiLabel().facts(), "Images whose set of labels changed",
+        "the set of labels of 6.00 % of images",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("task", "tile", "share"), TASKS.values(), ids=TASKS)
+def test_a_share_of_images_is_called_so(task, tile, share):
+    record = quickstart()
+    record = record.model_copy(update={"task": replace(CLASSIFICATION, answer=task.answer,
+        compared=task.compared, class_scores=task.class_scores)})  # fmt: skip
+    names = [each.name for each in key_figures(record, Names(record.paths), ())]
+    assert names[1] == tile
+    entry = next(each for each in record.matrix if each.drift and each.drift.changed)
+    drift = replace(entry.drift, n=100, churn=Estimate(0.06, 0.0, 0.1), moved=())
+    said = effect_words(entry.model_copy(update={"drift": drift}), TaskWords(task))
+    assert said.replace("\N{NO-BREAK SPACE}", " ").startswith(f"{share} change (6 of 100)")
+
+
+def test_of_images_that_are_asked_nothing_none_counts_as_unchanged():
+    entry = next(each for each in quickstart().matrix if each.drift and each.drift.changed)
+    drift = replace(entry.drift, n=100, asked=50, churn=Estimate(0.06, 0.0, 0.1), moved=())
+    assert "(3 of 50)" in effect_words(entry.model_copy(update={"drift": drift}))
+
+
+@pytest.mark.parametrize(
+    ("begins", "served", "value"),
+    [
+        ({"torchpipe-gpu": "decode", "pillow": "resize"}, "pillow", "resize"),
+        ({"torchpipe-gpu": "resize", "pillow": "decode"}, "pillow", "decode"),
+        ({"torchpipe-gpu": "decode", "pillow": ""}, "pillow", "nowhere"),
+        # the runtime alone fails: every pair that differs is named, and none as "nowhere"
+        ({"torchpipe-gpu": "decode", "pillow": ""}, "opencv", "decode"),
+    ],
+)
+def test_the_tile_of_the_first_stage_is_of_the_pair_that_the_verdict_is_of(begins, served, value):
+    record = quickstart()
+    names = Names(record.paths)
+    failed = next(each for each in record.verdict.rules if each.state == "fail")
+    rule = failed.model_copy(update={"trained_with": "opencv", "evaluated_with": served})
+    verdict = record.verdict.model_copy(update={"rules": (rule,)})
+    stages = tuple(
+        replace(each, first=begins[each.candidate.name])
+        for each in stage_sections(record.pixels, names)
+    )
+    figures = key_figures(record.model_copy(update={"verdict": verdict}), names, stages)
+    assert {each.name: each.value for each in figures}["Where drift starts"] == value
+
+
+def timed(busy, leaks=(False, False, False)):
+    """Three loaders, of which those at ``busy`` were disturbed; the first is the reference."""
+    record = rich_loaders()
+    kept = [each for each in record.loaders if each.rounds][:3]
+    return record.model_copy(update={"loaders": tuple(
+        each.model_copy(update={
+            "contended": BUSY * (index in busy),
+            "memory": each.memory.model_copy(update={
+                "growth": each.memory.growth.model_copy(update={"leak": leak}),
+            }),
+            # the rates of other moments say the contrary of the paired ones
+            "gain": Estimate(-0.469, -0.6, -0.3) if index == 2 else each.gain,
+            "throughput": Estimate(610.0, 600.0, 620.0) if index == 2 else each.throughput,
+        })
+        for index, (each, leak) in enumerate(zip(kept, leaks, strict=True))
+    )})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("busy", "begins", "bars", "gains"),
+    [
+        ((), "opencv ▸ MixedLoader has the greatest throughput: 1137", [100, 140, 53.1], 2),
+        ((1,), "opencv ▸ DataLoader has the greatest throughput of the 2 that", [100, 53.1], 1),
+        ((2,), "opencv ▸ MixedLoader has the greatest throughput of the 2 that", [100, 140], 1),
+        # beside a disturbed reference no gain is known
+        ((0,), "opencv ▸ MixedLoader has the greatest throughput of the 2 that", None, 0),
+        ((1, 2), "opencv ▸ DataLoader has the greatest throughput of the 1 that", None, 0),
+        ((0, 1, 2), "No result: the machine was busy in every timing.", None, 0),
+    ],
+)
+def test_bars_of_loaders_are_the_gains_of_timings_that_nothing_disturbed(busy, begins, bars, gains):
+    record = timed(busy)
+    view = loaders_view(record)
+    assert view["sentences"][0].startswith(begins)
+    plot = view["sections"][0].plot
+    assert (plot is None) is (bars is None)
+    if plot:
+        widths = [bar.parts[0].width for bar in plot.bars]
+        assert [100 * each / widths[0] for each in widths] == pytest.approx(bars, abs=1)
+    speed = loader_tables(record)[0]
+    column = [row[speed.heads.index("gain")] for row in speed.rows]
+    assert sum("%" in each for each in column) == gains
+
+
+@pytest.mark.parametrize(
+    ("leaks", "sentences"),
+    [
+        ((False, False, False), ["No loader shows a leak of memory."]),
+        ((None, None, None), ["Whether memory leaks is not known of all loaders."]),
+        ((True, False, False), ["Memory leaks: opencv ▸ DataLoader."]),
+        ((False, None, False), ["Whether memory leaks is not known of opencv ▸ MixedLoader."]),
+        ((True, None, False), [
+            "Memory leaks: opencv ▸ DataLoader.",
+            "Whether memory leaks is not known of opencv ▸ MixedLoader.",
+        ]),
+    ],
+)  # fmt: skip
+def test_a_leak_that_is_not_known_is_not_called_none(leaks, sentences):
+    assert loaders_view(timed((), leaks))["sentences"][1:] == sentences
+
+
+def with_rows(*rows):
+    """The quickstart whose rows of the matrix have other names."""
+    record = quickstart()
+    own = [each for each in record.matrix if each.trained_with == "opencv"]
+    found = [each.model_copy(update={"trained_with": row}) for row in rows for each in own]
+    return record.model_copy(update={"matrix": tuple(found)})
+
+
+@pytest.mark.parametrize(
+    ("rows", "path", "said"),
+    [
+        (("opencv",), "opencv", ""),
+        (("opencv (model a)",), "opencv", ""),
+        (("opencv (model a)", "opencv (model b)"), "opencv", ", opencv (model a)"),
+        (("opencv (model b)", "opencv (model a)"), "opencv", ", opencv (model b)"),
+        (("pillow (model a)", "opencv (model b)", "opencv (model c)"), "opencv",
+         ", opencv (model b)"),
+        (("pillow (model a)", "opencv (model b)", "opencv (model c)"), "pillow", ""),
+        # rows of a part of the images, and of mixes, have no shares
+        (("opencv", "opencv (5 %)", "opencv+pillow (mix)"), "opencv", ""),
+    ],
+)  # fmt: skip
+def test_shares_and_kinds_name_the_models_that_they_are_of(rows, path, said):
+    record = with_rows(*rows)
+    names = Names(record.paths)
+    assert of_first_models(record, path, names) == said
+    if path == "opencv":
+        (section, *_) = attribution_sections(record, names)
+        assert section.runtime.endswith(f"fp16{said}")
+        (section, *_) = flipped_sections(record, names)
+        assert section.runtime.endswith(f"fp32{said}")
+
+
+@pytest.mark.parametrize(
+    ("third", "churn", "elsewhere", "unsure"),
+    [
+        ("lowest third", 0.1, 0.01, True),
+        ("highest third", 0.0, 0.06, True),
+        ("lowest third", 0.01, 0.1, False),
+        ("highest third", 0.1, 0.01, False),
+        ("middle third", 0.1, 0.01, False),
+        ("lowest third of 58", 0.1, 0.01, True),
+    ],
+)
+def test_only_images_near_to_another_class_are_called_unsure(third, churn, elsewhere, unsure):
+    said = kind_words(kind(MARGIN, third, churn, elsewhere))
+    assert said.startswith("Unsure images flip most") is unsure
+    assert third in said
