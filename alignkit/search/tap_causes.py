@@ -67,9 +67,10 @@ def _geometry_options(geometry: Framing) -> dict[str, str]:
     return {
         "resize.size": f"{min(resize.size)}" if resize.fit == "shorter" else whole,
         "resize.pad": f"{resize.pad}",
-        "resize.rounding": resize.rounding,
+        "resize.rounding": resize.side_rounding,
         "resize.auto": f"{resize.auto}",
         "resize.stride": f"{resize.stride}",
+        "resize.half": resize.half,
         "crop.size": f"{crop.size[0]}x{crop.size[1]}" if crop.size else "",
         "crop.half": crop.half,
     }
