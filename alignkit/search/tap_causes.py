@@ -45,7 +45,7 @@ def causes_of(
     causes = [Cause(" and ".join(texts), before, found.plain_mean)] if texts else []
     if libraries:
         mine = found.plain
-        nearest = min(found.winner.configurations, key=lambda each: _steps(mine, each))
+        nearest = min(found.named.configurations, key=lambda each: _steps(mine, each))
         left = found.plain_mean if texts else before
         words = _in_words(mine.resizer, nearest.resizer)
         causes.append(Cause(_difference(mine, nearest), left, found.remains, words))

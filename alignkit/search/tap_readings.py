@@ -54,7 +54,7 @@ def best_reading(segment: Segment) -> TapReading | None:
     # the reference's own geometry and order come first, if they give the shape
     plainest, best = found[0], min(found, key=lambda each: each.residual)
     if best is not plainest:
-        finer = list(_fitted(segment, list(roundings(best.geometry, steps=(0, -1, 1)))))
+        finer = list(_fitted(segment, roundings(best.geometry, steps=(0, -1, 1))))
         best = min([best, *finer], key=lambda each: each.residual)
     share = explained_share(best.residual, plainest.residual)
     gained = plainest.residual - best.residual

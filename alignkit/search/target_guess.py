@@ -143,7 +143,7 @@ def rounded(
     if found.geometry.resize.fit == "squash":
         return found
     tensors = [_sampled(arranged(recorded.read(index), found.layout)) for index in rows]
-    geometries = list(roundings(found.geometry, steps=(0, -1, 1)))
+    geometries = roundings(found.geometry, steps=(0, -1, 1))
     encoded = [image.data for image in encoded_images(samples, rows)]
     tried = list(
         _fits(
@@ -154,14 +154,16 @@ def rounded(
     if not tried:
         return found
     best = _best(tried)
-    left = [each for each in tried if each.residual - best.residual < 1e-9]
+    # an exact fit tells roundings apart that differ on one image, and others do not
+    alike = min(_ROUNDED, best.residual) + 1e-9
+    left = [each for each in tried if each.residual - best.residual <= alike]
     own = best.geometry.resize
     rules = [
         each.geometry.resize.side_rounding
         for each in left
         if replace(each.geometry.resize, rounding=own.rounding) == own
     ]
-    others = [e.residual for e in tried if e.residual - best.residual > _ROUNDED]
+    others = [each.residual for each in tried if each.residual - best.residual > alike]
     sides = Sides(tuple(dict.fromkeys(rules)), best.residual, min(others, default=best.residual))
     return replace(found, geometry=best.geometry, sides=sides)
 
@@ -210,7 +212,7 @@ def _tried(
     # one respect after the other, as all combinations would be many times as many paths
     for _ in range(_STEPS):
         best = _best(plain)
-        plain += fits(list(roundings(best.geometry, steps=(0, -1, 1))), [best.colouring])
+        plain += fits(roundings(best.geometry, steps=(0, -1, 1)), [best.colouring])
         if best.geometry.resize.size == _best(plain).geometry.resize.size:
             break  # no other side is nearer
     best = _best(plain)
@@ -305,22 +307,28 @@ def geometries(size: tuple[int, int], *, turned: bool) -> Iterator[Framing]:
             yield Framing(replace(plain, fit="letterbox", pad=pad), orient=policy)
 
 
-def roundings(plain: Framing, *, steps: Sequence[int] = (0,)) -> Iterator[Framing]:
-    """Yield each rounding of the sides that follow, of odd margins and, by steps, of the shorter.
+def roundings(plain: Framing, *, steps: Sequence[int] = (0,)) -> list[Framing]:
+    """List each rounding of the sides that follow, of odd margins and, by steps, of the shorter.
 
     Its own comes first: of several that are equal, a search takes the first. Sides are those of a
     fit that keeps the aspect ratio, margins those of a crop or a letterbox.
     """
     resize, crop = plain.resize, plain.crop
+    boxed = resize.fit == "letterbox"
+    least = max(crop.size or (1,))
     sides = [min(resize.size) + step for step in steps] if resize.fit == "shorter" else []
-    sizes = [(side, side) for side in sides if side >= max(crop.size or ())] or [resize.size]
-    own = crop.half if crop.size else resize.half
-    for size, half in product(sizes, dict.fromkeys((own, *get_args(HalfRounding)))):
-        for each in side_roundings(replace(resize, size=size)):
-            if crop.size:
-                yield replace(plain, resize=each, crop=replace(crop, half=half))
-            elif resize.fit == "letterbox":
-                yield replace(plain, resize=replace(each, half=half))
+    sizes = [(side, side) for side in sides if side >= least] or [resize.size]
+    own = resize.half if boxed else crop.half
+    halves = dict.fromkeys((own, *get_args(HalfRounding))) if boxed or crop.size else (own,)
+    return [
+        replace(
+            plain,
+            resize=replace(each, half=half) if boxed else each,
+            crop=crop if boxed else replace(crop, half=half),
+        )
+        for size, half in product(sizes, halves)
+        for each in side_roundings(replace(resize, size=size))
+    ]
 
 
 def rounded_alike(one: Framing, other: Framing) -> bool:

@@ -215,7 +215,7 @@ def test_another_half_of_an_odd_margin_is_named_by_its_option(tmp_path):
 def test_the_roundings_of_a_crop_begin_with_its_own():
     path = reference("timm-eval")
     geometry = Framing.of(replace(path, crop=replace(path.crop, half="down")))
-    found = list(roundings(geometry))
+    found = roundings(geometry)
     assert found[0] == geometry
     assert len(set(found)) == len(found) == 4 * 3
 
