@@ -118,6 +118,11 @@ class Match:
         return self.ranking[0]
 
     @property
+    def names_nearest(self) -> bool:
+        """Whether the named configuration is the nearest, and no plainer one."""
+        return self.named.configurations == self.winner.configurations
+
+    @property
     def remains(self) -> float:
         """Mean |Δ| of the named configuration from the target."""
         assert self.named.mean_abs.value is not None

@@ -84,7 +84,7 @@ def headline(match: Match, names: Mapping[Configuration, str]) -> str:
         scaled = f", with {match.stand_in} as normalisation," if match.stand_in else ""
         start = f"{match.state}: {nearest}{scaled} comes nearest to {match.target};"
     said = [f"{start} {remains}. That is {_weighed(match, names)}."]
-    if best is not match.winner:
+    if not match.names_nearest:
         other = match.winner.configurations[0]
         left = plain(match.winner.mean_abs.value or 0.0, 3)
         name = names.get(other, label(other))
@@ -129,7 +129,7 @@ def _checked(match: Match) -> str:
         return "No image was left to check it on: give five or more."
     if match.state == "found":
         return f"It also does on {match.unseen} images that the search did not see."
-    if best is not match.winner:
+    if not match.names_nearest:
         return f"On {match.unseen} images the search did not see, {best.unseen:.3f} remain."
     place = "still the nearest" if match.holds else "no longer the nearest"
     return f"On {match.unseen} images the search did not see it is {place}, {best.unseen:.3f} away."
