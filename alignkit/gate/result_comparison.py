@@ -17,7 +17,7 @@ from alignkit.judge.evidence import Evidence
 from alignkit.preprocess import Preprocess
 from alignkit.record import CoverageDiff
 from alignkit.samples import Samples
-from alignkit.text.numbers import significant
+from alignkit.text.numbers import count, significant
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,6 +73,9 @@ class ResultComparison:
         of_one_shape = not self.evidence.pixels[0].shape_mismatches
         if not isinstance(stack, Preprocess) or not of_one_shape:
             return ""
+        if lost := [row for row in range(len(samples)) if row not in self.apart]:
+            held = f"{len(lost)} of {count(len(samples), 'image')}"
+            return f"A result for {held} holds NaN or infinity, such as {samples.ids[lost[0]]}."
         far = self.groups.far_least if self.groups else 0.0
         parts = [[row for row in self.kept if self.apart.get(row, -1.0) >= far]]
         if self.groups and self.groups.near_most > AS_ROUNDING:

@@ -425,3 +425,18 @@ def test_rounding_is_said_of_all_images_with_their_number(many):
         PreprocessDriftError, match=r"no more than rounding on all of 12\simages \(at most 0\.0"
     ):
         assert_preprocess_aligned(OPENCV, halved, many)
+
+
+def test_images_with_nan_are_named_before_any_other_difference(many):
+    def broken(data: bytes) -> np.ndarray:
+        tensor = tensor_of(serve(data)).copy()
+        if data in many[-3:]:
+            tensor[0, 3, 3] = np.nan
+        return tensor
+
+    with pytest.raises(PreprocessDriftError) as caught:
+        assert_preprocess_aligned(OPENCV, broken, many)
+    assert "A result for 3 of 12\xa0images holds NaN or infinity, such as image 9." in str(
+        caught.value
+    )
+    assert "no more than rounding" not in str(caught.value)
