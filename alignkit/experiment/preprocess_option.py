@@ -79,7 +79,7 @@ class ResizeOption(PluginMapping):
     ``letterbox`` scales the longer side and pads."""
     pad: Annotated[Integer, Field(ge=0, le=255)] = 114
     """Grey level 0..255 of the padding of ``letterbox``."""
-    rounding: SideRounding | Literal["down"] | None = None
+    rounding: Literal[SideRounding, "down"] | None = None
     """Of the sides that follow from the aspect ratio: by default ``floor`` for ``shorter``, and
     ``even`` for ``letterbox``. ``down`` is the older name of ``floor``, for ``shorter``."""
     auto: Flag = False
