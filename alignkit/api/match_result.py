@@ -52,7 +52,7 @@ class MatchResult:
         from alignkit.findings.stage_yaml import stage_block
 
         found = self.match.state != "not found" and not self.names
-        return stage_block(self.match.preprocesses[0]) if found else None
+        return stage_block(self.match.block) if found and self.match.block else None
 
     @property
     def ranking(self) -> pd.DataFrame:

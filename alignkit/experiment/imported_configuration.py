@@ -125,7 +125,7 @@ def _over(stage: Any, given: Any) -> Any:
     """Override a source's options; another plugin keeps only the geometry of the source."""
     if not isinstance(stage, dict) or not isinstance(given, dict):
         return given
-    kept = ("size", "fit", "pad", "rounding") if "name" in given else stage.keys()
+    kept = ("size", "fit", "pad", "rounding", "half") if "name" in given else stage.keys()
     return {**{key: stage[key] for key in kept if key in stage}, **given}
 
 

@@ -79,13 +79,16 @@ class ResizeOption(PluginMapping):
     ``letterbox`` scales the longer side and pads."""
     pad: Annotated[Integer, Field(ge=0, le=255)] = 114
     """Grey level 0..255 of the padding of ``letterbox``."""
-    rounding: SideRounding = "down"
-    """Of the longer side of ``shorter``."""
+    rounding: Literal[SideRounding, "down"] | None = None
+    """Of the sides that follow from the aspect ratio: by default ``floor`` for ``shorter``, and
+    ``even`` for ``letterbox``. ``down`` is the older name of ``floor``, for ``shorter``."""
     auto: Flag = False
     """Of ``letterbox``: pad only to the next multiple of ``stride``, as Ultralytics does for models
     that take any size, so that the size of the input varies with the image."""
     stride: Annotated[Integer, Field(ge=1, le=1024)] = 32
     """Of ``auto``: step of the sizes, in pixels."""
+    half: HalfRounding = "down"
+    """Of ``letterbox``: rounding of half an odd margin, on the top and left."""
 
     @model_validator(mode="after")
     def _auto_fits(self) -> ResizeOption:
@@ -101,6 +104,12 @@ class ResizeOption(PluginMapping):
                 f"that are none either; write {near}"
             )
             lines.append(wrong("size", message, "size", given=self.size))
+        if self.rounding == "down" and self.fit == "letterbox":
+            message = "in a letterbox that meant even; write 'even', the default, or 'floor'"
+            lines.append(wrong("rounding", message, "rounding", given=self.rounding))
+        if self.half != "down" and self.fit != "letterbox":
+            message = f"belongs to 'fit: letterbox', not to {self.fit}; a crop has its own"
+            lines.append(wrong("half", message, "half", given=self.half))
         if not self.auto and "stride" in self.model_fields_set:
             message = "belongs to 'auto: true', which is not set"
             lines.append(wrong("stride", message, "stride", given=self.stride))
@@ -109,9 +118,9 @@ class ResizeOption(PluginMapping):
 
     def build(self) -> Resize:
         """Build the stage."""
-        return Resize(
-            self.plugin(), self.size, self.fit, self.pad, self.rounding, self.auto, self.stride
-        )
+        rounding = "floor" if self.rounding == "down" else self.rounding
+        sides = self.fit, self.pad, rounding, self.auto, self.stride, self.half
+        return Resize(self.plugin(), self.size, *sides)
 
 
 class CropOption(BaseModel):

@@ -100,7 +100,8 @@ def stage_label(name: StageName, identity: dict[str, Any]) -> str:
             inner.pop("floats", None)
         fit = "" if options["fit"] == "squash" else f" {options['fit']}"
         rounding = "" if options["rounding"] == "down" else f" rounding={options['rounding']}"
-        auto = "".join(f" {key}={options[key]}" for key in ("auto", "stride") if key in options)
+        later = ("auto", "stride", "half")
+        auto = "".join(f" {key}={options[key]}" for key in later if key in options)
         size = f"{height}x{width}{fit}{rounding}{auto}"
         return f"{_library(resizer['stage'])}{_options(inner)} {size}"
     if name == "decode":

@@ -38,7 +38,7 @@ def stage_block(preprocess: Preprocess) -> dict[str, Any]:
             "size": height if height == width else [height, width],
             **{
                 option: getattr(resize, option)
-                for option in ("fit", "pad", "rounding", "auto", "stride")
+                for option in ("fit", "pad", "rounding", "auto", "stride", "half")
                 if getattr(resize, option) != getattr(plain, option)
             },
         },

@@ -13,7 +13,7 @@ from alignkit.errors import ConfigError, MissingDependency, NothingCompared
 from alignkit.experiment.gate_option import Gate, beyond_normalised
 from alignkit.experiment.rule_option import Rule
 from alignkit.experiment.yaml_argument import Stack, path_of
-from alignkit.gate.named_checks import named_checks, worst_image
+from alignkit.gate.named_checks import grouped_images, named_checks, worst_image
 from alignkit.gate.result_comparison import (
     Function,
     compare_results,
@@ -156,7 +156,8 @@ def _of_paths(
         controls=check_pixels(a, samples),
     )
     worst = worst_image(a, b, samples, diffs) if verdict.exit_code else ""
-    return _said(verdict, named_checks(gate, verdict, a, b), worst)
+    checked = f"{named_checks(gate, verdict, a, b)} {grouped_images(diffs)}".strip()
+    return _said(verdict, checked, worst)
 
 
 def _of_results(
@@ -175,8 +176,8 @@ def _of_results(
     refuse_others(gate, stage)
     compared = compare_results(a, b, samples, stage)
     verdict = judge(gate, compared.evidence, controls=())
-    if not verdict.exit_code:
-        return _said(verdict, compared.checked)
+    if not verdict.exit_code:  # a mean that a rule allows hides images that differ far more
+        return _said(verdict, f"{compared.checked} {compared.grouped(samples)}".strip())
     return _said(verdict, compared.checked, compared.worst, compared.explained(a, b, samples))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from alignkit.compare.image_groups import image_groups
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
 from alignkit.preprocess import STAGES, Preprocess, StageName
@@ -82,6 +84,17 @@ def _does_something(stage: StageName, *paths: Preprocess) -> bool:
 
 def _said(stages: list[StageName], one: str, several: str) -> str:
     return f"{listed([*stages])} {one if len(stages) == 1 else several}" if stages else ""
+
+
+def grouped_images(diffs: StageDiffs) -> str:
+    """Say that a few images differ far more than the others, in a sentence; or nothing."""
+    index = STAGES.index("colour")
+    means = [mean for row in diffs.rows if (mean := row.mean_abs[index]) is not None]
+    groups = image_groups(Counter(means))
+    if not groups:
+        return ""
+    words = groups.words(diffs.worst(1)[0].id, "levels before normalisation")
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def worst_image(a: Preprocess, b: Preprocess, samples: Samples, diffs: StageDiffs) -> str:

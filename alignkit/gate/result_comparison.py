@@ -6,7 +6,8 @@ A function has no stages. Its image is compared as the stage ``colour``, its ten
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -16,16 +17,20 @@ from alignkit.judge.evidence import Evidence
 from alignkit.preprocess import Preprocess
 from alignkit.record import CoverageDiff
 from alignkit.samples import Samples
-from alignkit.text.numbers import significant
+from alignkit.text.numbers import count, significant
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from alignkit.compare.image_groups import ImageGroups
+
 Function: TypeAlias = Callable[[bytes], Any]
 """Encoded image → (h, w, 3) in 0..255, or a normalised (3, h, w) or (1, 3, h, w) tensor."""
 ResultStage: TypeAlias = Literal["colour", "normalise"]
 _CALLED = "it is called with the file's bytes, not with its path"
+_SEEN_UNITS = 0.002
+"""`SEEN` in normalised units."""
 _IMAGE = 30.0
 """Grey levels that an image which is not almost black exceeds."""
 _TENSOR = 10.0
@@ -40,8 +45,15 @@ class ResultComparison:
     evidence: Evidence
     worst: str
     """The image that differs most, and where; empty if none does."""
-    first: tuple[npt.NDArray[Any], ...]
-    """The candidate's results for the first images, or the reference's if that is the function."""
+    unit: str
+    """Grey levels, or normalised units if two functions give tensors."""
+    apart: Mapping[int, float]
+    """Row → root mean square difference of an image of one size and finite values."""
+    kept: Mapping[int, npt.NDArray[Any]]
+    """Row of some first and some farthest images → the candidate's result, or the reference's if
+    that is the function."""
+    groups: ImageGroups | None
+    """A few images that differ far more than the others, by ``apart``."""
 
     @property
     def checked(self) -> str:
@@ -54,13 +66,34 @@ class ResultComparison:
         self, a: Preprocess | Function, b: Preprocess | Function, samples: Samples
     ) -> str:
         """Say what explains most of a difference from a `Preprocess`, or that nothing does."""
-        from alignkit.search.result_hypotheses import explain
+        from alignkit.search.match_result import AS_ROUNDING
+        from alignkit.search.result_hypotheses import TRIED_IMAGES, explain
 
         stack = a if isinstance(a, Preprocess) else b
         of_one_shape = not self.evidence.pixels[0].shape_mismatches
         if not isinstance(stack, Preprocess) or not of_one_shape:
             return ""
-        return explain(stack, self.first, samples)
+        if lost := [row for row in range(len(samples)) if row not in self.apart]:
+            held = f"{len(lost)} of {count(len(samples), 'image')}"
+            return f"A result for {held} holds NaN or infinity, such as {samples.ids[lost[0]]}."
+        far = self.groups.far_least if self.groups else 0.0
+        parts = [[row for row in self.kept if self.apart.get(row, -1.0) >= far]]
+        if self.groups and self.groups.near_most > AS_ROUNDING:
+            parts.insert(0, [row for row in self.kept if 0.0 <= self.apart.get(row, -1.0) < far])
+        said, greatest = [self.grouped(samples)], max(self.apart.values(), default=0.0)
+        for part in filter(None, parts):
+            rows = sorted(part, key=self.apart.__getitem__, reverse=True)[:TRIED_IMAGES]
+            results = [self.kept[row] for row in rows]
+            said.append(explain(stack, results, samples.take(rows), greatest, len(self.apart)))
+        return " ".join(filter(None, said))
+
+    def grouped(self, samples: Samples) -> str:
+        """Say that a few images differ far more than the others, in a sentence; or nothing."""
+        if not self.groups:
+            return ""
+        worst = samples.ids[max(self.apart, key=self.apart.__getitem__)]
+        words = self.groups.words(worst, f"{self.unit}, root mean square")
+        return f"{words[:1].upper()}{words[1:]}."
 
 
 def refuse_others(gate: Gate, stage: ResultStage) -> None:
@@ -99,7 +132,10 @@ def compare_results(
     Raises `ConfigError` if a function gives no image, and `NothingCompared` if a `Preprocess`
     cannot decode one.
     """
+    import numpy as np
+
     from alignkit.compare.compare_pixels import pixel_stage
+    from alignkit.compare.image_groups import SEEN, image_groups
     from alignkit.compare.pixel_diff import PixelDiff
     from alignkit.compare.pixel_sums import pixel_sums
     from alignkit.gate.named_checks import place_of_worst
@@ -107,13 +143,13 @@ def compare_results(
 
     tensors = stage == "normalise"
     total, greatest, worst = PixelDiff(stage, "isolated"), 0.0, ""
-    first: list[npt.NDArray[Any]] = []
+    apart: dict[int, float] = {}
+    kept: dict[int, npt.NDArray[Any]] = {}
+    unit, levels = _levels(a, b, tensors=tensors)
     both = (_results(side, samples, tensor=tensors) for side in (a, b))
-    for name, left, right in zip(samples.ids, *both, strict=True):
+    for row, (name, left, right) in enumerate(zip(samples.ids, *both, strict=True)):
         if not tensors:
             _refuse_normalised(left, right)
-        if len(first) < TRIED_IMAGES:
-            first.append(right if isinstance(a, Preprocess) else left)
         if left.shape != right.shape:
             total += PixelDiff(stage, "isolated", None, 1)
             sizes = f"{_by(left)} by the reference, {_by(right)} by the candidate"
@@ -121,6 +157,12 @@ def compare_results(
             continue
         sums = pixel_sums(left, right, channels="first" if tensors else "last")
         total += PixelDiff(stage, "isolated", sums)
+        if np.isfinite(distance := _rms(left, right, levels)):
+            apart[row] = distance
+            kept[row] = right if isinstance(a, Preprocess) else left
+            others = [each for each in kept if each >= TRIED_IMAGES]
+            if len(others) > TRIED_IMAGES:  # the farthest, and some first ones
+                del kept[min(others, key=apart.__getitem__)]
         if (sums.mean_abs or 0.0) > greatest:
             greatest = sums.mean_abs or 0.0
             worst = place_of_worst(name, left, right, tensors=tensors)
@@ -128,7 +170,32 @@ def compare_results(
     covered = CoverageDiff(reference="reference", candidate="candidate", images=len(samples),
                            only_reference=0, only_candidate=0)  # fmt: skip
     evidence = Evidence(pixels=(facts,), coverage_diffs=(covered,))
-    return ResultComparison(stage, evidence, worst, tuple(first))
+    groups = image_groups(Counter(apart.values()), seen=_SEEN_UNITS if "units" in unit else SEEN)
+    return ResultComparison(stage, evidence, worst, unit, apart, kept, groups)
+
+
+def _levels(
+    a: Preprocess | Function, b: Preprocess | Function, *, tensors: bool
+) -> tuple[str, npt.NDArray[np.float64] | float]:
+    """Return the unit of distances, and what the results' difference is multiplied with."""
+    import numpy as np
+
+    stack = a if isinstance(a, Preprocess) else b
+    if not tensors:
+        return "grey levels", 1.0
+    if not isinstance(stack, Preprocess):
+        return "normalised units", 1.0
+    return "grey levels", 255 * np.asarray(stack.normalise.std)[:, None, None]
+
+
+def _rms(
+    left: npt.NDArray[Any], right: npt.NDArray[Any], levels: npt.NDArray[np.float64] | float
+) -> float:
+    import numpy as np
+
+    with np.errstate(invalid="ignore"):  # of two infinities
+        difference = (right.astype(np.float64) - left) * levels
+    return float(np.sqrt((difference**2).mean()))
 
 
 def _by(array: npt.NDArray[Any]) -> str:

@@ -5,6 +5,8 @@ Each is called with pixels and returns pixels. Its fields are its options and it
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,8 +21,9 @@ STAGES: tuple[StageName, ...] = (
 )  # fmt: skip
 
 _ADDED_LATER = "added later"
+_STORED = "stored"
 
-SideRounding = Literal["down", "nearest"]
+SideRounding = Literal["floor", "nearest", "even", "ceil"]
 HalfRounding = Literal["even", "down", "up"]
 ColourSpace = Literal[
     "rgb", "bgr", "nv12-bt601-limited", "nv12-bt601-full", "nv12-bt709-limited", "nv12-bt709-full"
@@ -34,6 +37,23 @@ def option_added_later(*, default: Any) -> Any:
     before stay those of the same path.
     """
     return field(default=default, metadata={_ADDED_LATER: True})
+
+
+_TO_WHOLE: dict[SideRounding, Callable[[float], int]] = {
+    "floor": int,
+    "nearest": lambda side: int(side + 0.5),
+    "even": round,
+    "ceil": math.ceil,
+}
+_ROUNDINGS: dict[str, SideRounding] = {"squash": "floor", "shorter": "floor", "letterbox": "even"}
+"""Fit → its default rounding."""
+
+
+def _halved(margin: int, rule: HalfRounding) -> int:
+    """Return half a margin in whole pixels."""
+    if rule == "even":
+        return round(margin / 2)
+    return margin // 2 if rule == "down" else (margin + 1) // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +82,26 @@ class Resize:
     keeps it, stays inside the size and pads to it, centred."""
     pad: int = 114
     """Grey level of the letterbox's border."""
-    rounding: SideRounding = "down"
-    """Rounding of the longer side of ``shorter``: torchvision and MLPerf cut the fraction, DALI
-    rounds. A ``letterbox`` always rounds: an exact half goes to the even pixel as Ultralytics'
-    ``round`` does or, with ``nearest``, up as torchpipe's ``std::round`` does."""
+    # records, keys and baselines of before there were four call the default of every fit "down"
+    rounding: SideRounding | None = field(default=None, metadata={_STORED: "down"})
+    """Rounding of the sides that follow from the aspect ratio: an exact half goes up with
+    ``nearest``, to the even pixel with ``even``. By default the longer side of ``shorter`` is
+    ``floor`` as torchvision and MLPerf cut it (DALI: ``nearest``), and those of ``letterbox`` are
+    ``even`` as Ultralytics' ``round`` (torchpipe's ``std::round``: ``nearest``, Python's ``int``:
+    ``floor``)."""
     auto: bool = option_added_later(default=False)
     """Whether a ``letterbox`` pads only to the next multiple of ``stride``, as Ultralytics' does
     for a model that takes any size: the model's input then varies with the image."""
     stride: int = option_added_later(default=32)
     """Step of the sizes that ``auto`` gives, in pixels."""
+    half: HalfRounding = option_added_later(default="down")  # noqa: RUF009 - a field
+    """Rounding of half an odd margin of a ``letterbox``, on the top and left: down as Ultralytics'
+    LetterBox, to the even pixel as ``PIL.ImageOps.pad``."""
+
+    def __post_init__(self) -> None:
+        # a default by name is the same stage
+        if self.fit == "squash" or self.rounding == _ROUNDINGS[self.fit]:
+            object.__setattr__(self, "rounding", None)
 
     def __call__(self, image: Image) -> Pixels:
         """Resample (h, w, 3) → (height, width, 3), in the library's dtype."""
@@ -87,16 +118,22 @@ class Resize:
         """Return (height, width) of the resampled image, before any padding."""
         if self.fit == "squash":
             return self.size
+        whole = _TO_WHOLE[self.side_rounding]
         if self.fit == "shorter":
             short = min(self.size)
-            half = 0.5 if self.rounding == "nearest" else 0.0
             if height <= width:
-                return short, int(short * width / height + half)
-            return int(short * height / width + half), short
+                return short, whole(short * width / height)
+            return whole(short * height / width), short
         scale = min(self.size[0] / height, self.size[1] / width)
-        to_whole = round if self.rounding == "down" else lambda side: int(side + 0.5)
-        # the short side of a very long image must not vanish
-        return max(1, to_whole(height * scale)), max(1, to_whole(width * scale))
+        sides = zip((height, width), self.size, strict=True)
+        # the short side of a very long image must not vanish, nor a rounding error exceed the size
+        tall, wide = (min(most, max(1, whole(side * scale))) for side, most in sides)
+        return tall, wide
+
+    @property
+    def side_rounding(self) -> SideRounding:
+        """Return ``rounding``, or the default of the fit."""
+        return self.rounding or _ROUNDINGS[self.fit]
 
     def canvas(self, height: int, width: int) -> tuple[int, int, int, int]:
         """Return (height, width) after padding and (top, left) of the resampled image in it."""
@@ -105,8 +142,7 @@ class Resize:
         down, across = self.size[0] - height, self.size[1] - width
         if self.auto:
             down, across = down % self.stride, across % self.stride
-        # Ultralytics' LetterBox rounds the half pixel down on the top and left (its -0.1)
-        top, left = round(down / 2 - 0.1), round(across / 2 - 0.1)
+        top, left = _halved(down, self.half), _halved(across, self.half)
         return height + down, width + across, top, left
 
     def _padded(self, resized: Pixels) -> Pixels:
@@ -144,12 +180,7 @@ class Crop:
         """Return (top, left) of the crop of an image of this size."""
         if self.size is None:
             return 0, 0
-        return self._half(height - self.size[0]), self._half(width - self.size[1])
-
-    def _half(self, margin: int) -> int:
-        if self.half == "even":
-            return round(margin / 2)
-        return margin // 2 if self.half == "down" else (margin + 1) // 2
+        return _halved(height - self.size[0], self.half), _halved(width - self.size[1], self.half)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +224,9 @@ def stage_identity(stage: Any) -> Any:
     """
     if is_dataclass(stage) and not isinstance(stage, type):
         options = {
-            each.name: stage_identity(getattr(stage, each.name))
+            each.name: each.metadata.get(_STORED)
+            if getattr(stage, each.name) is None
+            else stage_identity(getattr(stage, each.name))
             for each in fields(stage)
             if not (each.metadata.get(_ADDED_LATER) and getattr(stage, each.name) == each.default)
         }

@@ -13,15 +13,21 @@ class _Compared(Protocol):
     def images(self) -> int: ...
     @property
     def shape_mismatches(self) -> int: ...
+    @property
+    def max_abs(self) -> float | None: ...
 
 
 class OfShapes:
     """Something that counts the images compared and those of another shape."""
 
     @property
-    def mostly_other_shapes(self: _Compared) -> bool:
-        """Whether fewer images were compared than have another shape."""
-        return self.shape_mismatches > self.images
+    def shapes_alone(self: _Compared) -> bool:
+        """Whether no number of the images compared says how far the two are apart.
+
+        Fewer were compared than have another shape, or all that were are equal.
+        """
+        equal = bool(self.shape_mismatches) and not self.max_abs
+        return equal or self.shape_mismatches > self.images
 
 
 class PixelStage(OfShapes, Stored):

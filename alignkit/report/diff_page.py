@@ -129,7 +129,7 @@ def _levels(pairs: Sequence[PairDiff], names: Names) -> DotPlot | None:
             (stage.stage, stage.mode): stage.mean_abs
             for stage in pair.stages
             # normalised units are no grey levels
-            if stage.stage != "normalise" and not stage.mostly_other_shapes
+            if stage.stage != "normalise" and not stage.shapes_alone
         }
         for stage in dict.fromkeys(stage for stage, _ in means):
             if isolated := means.get((stage, "isolated")):

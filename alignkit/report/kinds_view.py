@@ -64,7 +64,7 @@ def _kind_table(title: str, kinds: Sequence[KindDrift]) -> Table:
 
 def _measures(distance: DistanceFacts, notes: Notes) -> RowCells:
     identical = f"{grouped(distance.identical)} of {grouped(distance.images)}"
-    if not distance.images or distance.mostly_other_shapes:
+    if not distance.images or distance.shapes_alone:
         reason = "no image of this kind was compared"
         if distance.shape_mismatches:
             reason = few_compared(distance.images, distance.shape_mismatches)

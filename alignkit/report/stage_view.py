@@ -17,6 +17,7 @@ from alignkit.record import (
 )
 from alignkit.report.table import ZERO, Group, Notes, RowCells, Shown, Table, alarm, numbers
 from alignkit.report.where_view import WhereView, where_views
+from alignkit.text.diff_words import other_shape
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import DASH, count, grouped, listed, percent, plain, signed, significant
 
@@ -94,7 +95,8 @@ def _words(measured: bool, first: PixelStage | None, largest: PixelStage | None)
         return "Every stage gives the same values for the same input."
     text = f"Drift starts at {first.stage}, the first stage that differs on the same input"
     if first.shape_mismatches:
-        text += f": another shape on {count(first.shape_mismatches, 'image')}"
+        images = count(first.shape_mismatches, "image")
+        text += f": {images} {other_shape(first.stage)}"
     if largest is None:
         return f"{text}."
     mean, most = plain(largest.mean_abs or 0.0, 2), plain(largest.max_abs or 0.0, 0)
@@ -142,10 +144,11 @@ def _measured(stages: list[PixelStage], mode: str) -> tuple[str, ...]:
 def _measures(stage: PixelStage | None, names: tuple[str, ...], notes: Notes) -> tuple[Shown, ...]:
     if stage is None:
         return (notes.missing("not compared in this mode"),) * len(names)
-    if stage.mostly_other_shapes:
-        # a few images that happen to have one shape are not the set's: their zeros would mislead
+    if stage.shapes_alone:
+        # zeros of the images that happen to have one shape would mislead
         reason = few_compared(stage.images, stage.shape_mismatches)
-        return (notes.missing(reason),) * len(names)
+        found = notes.missing(reason, f"{stage.shape_mismatches} {other_shape(stage.stage)}")
+        return (replace(found, tone="bad"), *(notes.missing(reason),) * (len(names) - 1))
     decimals = 4 if stage.stage == "normalise" else 2  # its units are small: of the order of one
     reason = stage.reason or "not measured"
     no_psnr = (

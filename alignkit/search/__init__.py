@@ -8,8 +8,10 @@ a resize of equal pixels) is done once for each image.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -17,13 +19,16 @@ import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
 from alignkit.compare.bootstrap import mean_estimate
+from alignkit.compare.image_groups import image_groups
 from alignkit.errors import NothingCompared
 from alignkit.isolation.worker import Encoded
+from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_taps import encoded_images, run_isolated
+from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.samples import Samples
 from alignkit.search.configuration_distances import MeasureDistances, PixelDistance
 from alignkit.search.configurations import Configuration
-from alignkit.search.match_result import Match, Ranked
+from alignkit.search.match_result import AS_EQUAL, Match, Ranked, explained_share
 from alignkit.search.target import Target
 from alignkit.search.target_facts import unsettled
 
@@ -43,6 +48,8 @@ _UNSEEN_SHARE = 0.2
 """Share of all images that is kept from the search, for the check at its end."""
 _UNSEEN = 200
 """Greatest number of unseen images."""
+_AS_NEAR = 1.05
+"""A distance is no greater than another by up to this factor."""
 _NONE_PREPARES = "no configuration prepares every image the target prepares"
 
 
@@ -78,9 +85,11 @@ def match(
     kept = [row for row in searched if row not in search.left_out]
     ranking = tuple(search.ranked(group, kept, checked) for group in finalists)
     plain = min(chain(*groups), key=search.place.__getitem__)
+    preprocess = partial(_preprocess, target)
     found = Match(
         target=target.name,
         ranking=ranking,
+        named=ranking[0],
         plain=plain,
         plain_mean=float(search.means([plain], kept).mean()),
         tried=len(configurations),
@@ -91,18 +100,27 @@ def match(
             (samples.ids[row], reason) for row, reason in sorted(search.left_out.items())
         ),
         facts=target.facts,
-        preprocesses=tuple(
-            each.configurations[0].preprocess(target.geometry, target.normalise, f"match-{place}")
-            for place, each in enumerate(ranking, 1)
-        ),
+        preprocesses=tuple(preprocess(each, place) for place, each in enumerate(ranking, 1)),
+        block=preprocess(ranking[0], 1),
         recolouring=target.recolouring.name if target.recolouring else "",
         known=target.preprocess is not None,
         fitted_on=target.fitted_on,
         stand_in=target.stand_in,
     )
+    if found.state == "near" and not found.known:
+        told = search.told(finalists, kept)
+        if told is not finalists[0]:
+            search.measure(told[:1], checked)
+            named = search.ranked(told, kept, checked)
+            found = replace(found, named=named, block=preprocess(named, 1))
     if found.state != "not found":
         return found
     return replace(found, facts=tuple(map(unsettled, found.facts)))
+
+
+def _preprocess(target: Target, ranked: Ranked, place: int) -> Preprocess:
+    first = ranked.configurations[0]
+    return first.preprocess(target.geometry, target.normalise, f"match-{place}")
 
 
 class Search:
@@ -240,6 +258,29 @@ class Search:
             raise NothingCompared(_NONE_PREPARES)
         return left, rows
 
+    def told(
+        self, finalists: Sequence[list[Configuration]], rows: Sequence[int]
+    ) -> list[Configuration]:
+        """Return the plainest group of those as near as the nearest.
+
+        A decoder must explain most of what the plainest decoder leaves with the best resizer.
+        """
+        plainest = min(self.place, key=self.place.__getitem__).decode
+        firsts = [group[0] for group in finalists]
+        plain = [replace(each, decode=plainest) for each in firsts]
+        plain = [each for each in dict.fromkeys(plain) if each in self.place]
+        self.measure(plain, rows)
+        both = list(dict.fromkeys((*firsts, *plain)))
+        distance = dict(zip(both, self.means(both, rows).mean(axis=1), strict=True))
+        left = min((distance[each] for each in plain), default=np.inf)
+        choices = plain
+        if explained_share(distance[firsts[0]], left) >= EXPLAINS_MOST:
+            choices = [each for each in firsts if each.decode == firsts[0].decode]
+        least = min(distance[each] for each in choices)
+        near = [each for each in choices if distance[each] <= _AS_NEAR * least]
+        chosen = min(near, key=self.place.__getitem__)
+        return next((group for group in finalists if chosen in group), [chosen])
+
     def ranked(
         self, group: Sequence[Configuration], rows: Sequence[int], unseen: Sequence[int]
     ) -> Ranked:
@@ -247,6 +288,8 @@ class Search:
         first = group[0]
         seen = [self.known[row][first] for row in rows]
         others = [self.known[row][first] for row in unseen]
+        both = [*seen, *others]
+        farthest = max((*rows, *unseen), key=lambda row: self.known[row][first].mean)
         return Ranked(
             configurations=tuple(group),
             mean_abs=mean_estimate(np.array([each.mean for each in seen]), 1000),
@@ -254,7 +297,16 @@ class Search:
             identical=sum(each.greatest <= self.target.tolerance for each in seen),
             unseen=float(np.mean([each.mean for each in others])) if others else None,
             unseen_identical=sum(each.greatest <= self.target.tolerance for each in others),
+            alike=sum(map(self._alike, both)),
+            groups=image_groups(Counter(each.mean for each in both)),
+            worst=self.samples.ids[farthest],
         )
+
+    def _alike(self, distance: PixelDistance) -> bool:
+        """Tell whether an image is equal, apart from the order of a library's sums."""
+        tolerance = self.target.tolerance
+        within = distance.mean <= AS_EQUAL and distance.greatest <= 1 + tolerance
+        return distance.greatest <= tolerance or within
 
 
 def _libraries(configuration: Configuration) -> int:

@@ -1,6 +1,8 @@
 """`Match`: the ranking of a search, and whether the nearest configuration is a finding.
 
-A diagnosis is given only where it explains most of what is seen. Two limits decide. `EXPLAINS_MOST`
+A stack is found where every image is equal, or differs in a few values by one level (`AS_EQUAL`).
+Where more remains, the nearest configuration is called near, and a diagnosis is given only where it
+explains most of what is seen. Two limits decide. `EXPLAINS_MOST`
 is a share: of the distance that a plainer hypothesis leaves, a finding takes away at least half.
 Stacks that no hypothesis describes (blur, tone curves, saturation, hue, noise, another JPEG) gave
 0.2 at most in the measurements of docs/match.md, true ones 0.6 and more. `AS_DECODERS` is a
@@ -19,12 +21,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from alignkit.compare.image_groups import ImageGroups
 from alignkit.preprocess import Preprocess
 from alignkit.record import Estimate
 from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.search.configurations import Configuration
 from alignkit.text.numbers import plain
 
+AS_EQUAL = 0.02
+"""Mean distance in grey levels that the order of a library's sums leaves, where none is over 1."""
 AS_DECODERS = 1.0
 """Distance in grey levels that two correct decoders do not exceed."""
 AS_RESIZERS = 4.0
@@ -56,6 +61,12 @@ class Ranked:
     max_abs: float
     identical: int
     """Images equal to the target in every value, within the target's tolerance."""
+    alike: int = 0
+    """Images of the search, and unseen ones, that are equal within `AS_EQUAL` too."""
+    groups: ImageGroups | None = None
+    """The same images in two groups, if a few differ far more than the others."""
+    worst: str = ""
+    """The image that differs most."""
     unseen: float | None = None
     """``mean_abs`` on the images the search did not see."""
     unseen_identical: int = 0
@@ -71,6 +82,8 @@ class Match:
     target: str
     ranking: tuple[Ranked, ...]
     """Nearest first."""
+    named: Ranked
+    """The nearest, or the plainest that is nearly as near: it names no decoder without evidence."""
     plain: Configuration
     """The plainest configuration, which the nearest is read against."""
     plain_mean: float
@@ -88,6 +101,8 @@ class Match:
     """Facts about the target, each a sentence."""
     preprocesses: tuple[Preprocess, ...] = ()
     """The plainest configuration of each place of the ranking, as a `Preprocess`."""
+    block: Preprocess | None = None
+    """That of ``named``."""
     recolouring: str = ""
     """A conversion of the target's colours that no `Preprocess` makes."""
     known: bool = False
@@ -103,18 +118,23 @@ class Match:
         return self.ranking[0]
 
     @property
+    def names_nearest(self) -> bool:
+        """Whether the named configuration is the nearest, and no plainer one."""
+        return self.named.configurations == self.winner.configurations
+
+    @property
     def remains(self) -> float:
-        """Mean |Δ| of the nearest configuration from the target."""
-        assert self.winner.mean_abs.value is not None
-        return self.winner.mean_abs.value
+        """Mean |Δ| of the named configuration from the target."""
+        assert self.named.mean_abs.value is not None
+        return self.named.mean_abs.value
 
     @property
     def explained(self) -> float | None:
-        """Share of the plainest configuration's distance that the nearest one explains.
+        """Share of the plainest configuration's distance that the named one explains.
 
-        ``None`` if the plainest is itself the nearest.
+        ``None`` if the plainest is itself the named one.
         """
-        if self.plain in self.winner.configurations:
+        if self.plain in self.named.configurations:
             return None
         return explained_share(self.remains, self.plain_mean)
 
@@ -122,15 +142,12 @@ class Match:
     def state(self) -> MatchState:
         """Whether the nearest configuration is the target's, see the module's docstring."""
         share = self.explained
-        if self.fitted_on is not None:
-            if self.doubt:
-                return "not found"
+        if self.doubt:
+            return "not found"
+        if self.named.alike == self.images + self.unseen:
             return "near" if self.stand_in else "found"
-        if self.winner.identical == self.images:
-            return "found"
-        if self.remains <= AS_DECODERS:
-            return "found" if share is None or share >= EXPLAINS_MOST else "near"
-        if self.known:  # nothing was inferred: the nearest is all that was asked for
+        # where nothing was inferred, the nearest is all that was asked for
+        if self.known or self.remains <= AS_DECODERS:
             return "near"
         near = self.remains <= AS_RESIZERS and share is not None and share >= EXPLAINS_MOST
         return "near" if near else "not found"

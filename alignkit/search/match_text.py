@@ -15,7 +15,7 @@ from alignkit.resizers import RESIZERS
 from alignkit.search.configurations import Configuration
 from alignkit.search.match_result import AS_DECODERS, Match, Ranked
 from alignkit.text.names import brief_evidence
-from alignkit.text.numbers import estimated, percent, plain
+from alignkit.text.numbers import count, estimated, percent, plain
 
 _NAMES_SHOWN = 4
 """Number of configurations with the same pixels that a row names; the others are counted."""
@@ -45,8 +45,13 @@ def paste(match: Match, name: str) -> str:
     """Return the block of the nearest configuration; empty if it is not the target's."""
     if match.state == "not found":
         return ""
-    note = f"# without this, which no option makes: {match.recolouring}\n"
-    return (note if match.recolouring else "") + yaml_block(match.preprocesses[0], name)
+    assert match.block is not None
+    notes = []
+    if match.recolouring:
+        notes.append(f"# without this, which no option makes: {match.recolouring}\n")
+    if match.state == "near":
+        notes.append(f"# near, not the same: {_remains(match)}{_undecided(match)}\n")
+    return "".join(notes) + yaml_block(match.block, name)
 
 
 def yaml_block(preprocess: Preprocess, name: str) -> str:
@@ -62,15 +67,14 @@ def yaml_block(preprocess: Preprocess, name: str) -> str:
 
 def headline(match: Match, names: Mapping[Configuration, str]) -> str:
     """Say whether a configuration was found, which is the nearest, and what remains."""
-    best, first = match.winner, match.winner.configurations[0]
+    best, first = match.named, match.named.configurations[0]
     nearest = names.get(first, label(first))
-    if best.identical == match.images and match.state == "found":
+    if match.state == "found":
         everywhere = f"on all {match.images} images of the search"
+        if best.identical < match.images:
+            everywhere += f" except for rounding, {plain(match.remains, 3)} levels in the mean"
         return f"found: {nearest} gives {match.target}'s pixels {everywhere}. {_checked(match)}"
-    remains = (
-        f"{plain(match.remains, 3)} grey levels remain in the mean, {plain(best.max_abs, 0)} at "
-        f"most, over {match.images} images"
-    )
+    remains = _remains(match)
     if match.state == "not found":
         why = f": {match.doubt}" if match.doubt else ""
         start = (
@@ -79,12 +83,38 @@ def headline(match: Match, names: Mapping[Configuration, str]) -> str:
     else:
         scaled = f", with {match.stand_in} as normalisation," if match.stand_in else ""
         start = f"{match.state}: {nearest}{scaled} comes nearest to {match.target};"
-    return f"{start} {remains}, {_weighed(match, names)}. {_checked(match)}"
+    said = [f"{start} {remains}. That is {_weighed(match, names)}."]
+    if not match.names_nearest:
+        other = match.winner.configurations[0]
+        left = plain(match.winner.mean_abs.value or 0.0, 3)
+        name = names.get(other, label(other))
+        said.append(f"{name} leaves {left}, too little less to tell them apart.")
+    return " ".join([*said, _checked(match)])
+
+
+def _remains(match: Match) -> str:
+    """Say what remains, and on how many images: a mean hides some that differ far more."""
+    best, images = match.named, count(match.images + match.unseen, "image")
+    equal = best.identical + best.unseen_identical
+    parts = f"of {images}, {equal or 'none'} {'are' if equal > 1 else 'is'} equal"
+    if best.groups:
+        parts = best.groups.words(best.worst)
+    return (
+        f"{plain(match.remains, 3)} grey levels remain in the mean, {plain(best.max_abs, 0)} at "
+        f"most, over {match.images} images; {parts}"
+    )
+
+
+def _undecided(match: Match) -> str:
+    """Say that the decoder is no finding, unless one explains most of what the plainest leaves."""
+    told = match.plain.decode not in {each.decode for each in match.named.configurations}
+    return "" if told or match.known else "; no decoder explains most of it, this is the plainest"
 
 
 def _weighed(match: Match, names: Mapping[Configuration, str]) -> str:
     """Say how much of the plainest configuration's distance is explained."""
-    more = "no more" if match.remains <= AS_DECODERS else "more"
+    groups = match.named.groups
+    more = "no more" if (groups.far_most if groups else match.remains) <= AS_DECODERS else "more"
     bound = f"{more} than two correct decoders differ by"
     if match.explained is None:
         return f"{bound}; no option explains more than the plainest configuration"
@@ -94,11 +124,13 @@ def _weighed(match: Match, names: Mapping[Configuration, str]) -> str:
 
 
 def _checked(match: Match) -> str:
-    best = match.winner
+    best = match.named
     if match.holds is None or best.unseen is None:
         return "No image was left to check it on: give five or more."
-    if best.unseen_identical == match.unseen:
+    if match.state == "found":
         return f"It also does on {match.unseen} images that the search did not see."
+    if not match.names_nearest:
+        return f"On {match.unseen} images the search did not see, {best.unseen:.3f} remain."
     place = "still the nearest" if match.holds else "no longer the nearest"
     return f"On {match.unseen} images the search did not see it is {place}, {best.unseen:.3f} away."
 
@@ -143,6 +175,9 @@ def as_json(match: Match, names: Mapping[Configuration, str]) -> dict[str, Any]:
         "plain": names.get(match.plain, label(match.plain)),
         "plain_mean_abs": match.plain_mean,
         "explained": match.explained,
+        "named": names.get(match.named.configurations[0], label(match.named.configurations[0])),
+        "groups": asdict(match.named.groups) if match.named.groups else None,
+        "worst": match.named.worst,
         "not_reproduced": match.recolouring,
         "surrogates": surrogates(match, names),
         "tried": match.tried,

@@ -37,6 +37,7 @@ from alignkit.search.target_guess import (
     guess,
     layouts,
     preferred,
+    rounded,
 )
 
 _ROUNDING = 1e-3
@@ -44,8 +45,8 @@ _ROUNDING = 1e-3
 _COARSEST = 0.5
 """Greatest tolerance in grey levels, however coarse the stored numbers are."""
 _ROUNDS = 2
-"""How often the nearest pixels are looked for, as long as they show other colours or another
-normalisation than those they were looked for with."""
+"""How often the nearest pixels are looked for, as long as they show other colours, another rounding
+or another normalisation than those they were looked for with."""
 _EXACT = 0.002
 """Greatest distance of that fit from a known normalisation that takes its name."""
 
@@ -97,7 +98,8 @@ def target_of(
         among = configurations(found.geometry, decoders=decoders, resizers=resizers)
         search = Search(_target(recorded, found, normalise), samples, among)
         nearest = search.nearest(list(among), rows)
-        before = found.colouring, normalise
+        before, geometry = (found.colouring, normalise), found.geometry
+        found = rounded(found, nearest, recorded, samples, rows)
         fits = _fitted(recorded, found, colourings(found.colouring), nearest, samples, rows)
         best = preferred({each: residual for each, (*_, residual) in fits.items()})
         scale, offset, residual = fits[best]
@@ -105,7 +107,8 @@ def target_of(
         # pixels that are off by some levels cannot tell normalisations that differ by less
         name, normalise = normalise_of(scale, offset, near=max(_EXACT, residual / 255))
         # where much remains, the fit follows it, and another search would too
-        if best == before[0] and (residual > AS_RESIZERS or _alike(normalise, before[1])):
+        alike = residual > AS_RESIZERS or _alike(normalise, before[1])
+        if alike and best == before[0] and found.geometry == geometry:
             break
     stand_in = ""
     if not name:

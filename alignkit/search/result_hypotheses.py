@@ -27,7 +27,7 @@ from alignkit.search.normalisation_fit import fit, in_numbers, normalise_of, und
 from alignkit.search.recorded_target import RecordedTensors
 from alignkit.search.target_facts import geometry_words
 from alignkit.search.target_guess import guess
-from alignkit.text.numbers import percent, plain
+from alignkit.text.numbers import count, percent, plain
 
 TRIED_IMAGES = 4
 """Images on which hypotheses are tried."""
@@ -49,13 +49,18 @@ class Hypothesis:
 
 
 def explain(
-    reference: Preprocess, results: Sequence[npt.NDArray[np.generic]], samples: Samples
+    reference: Preprocess,
+    results: Sequence[npt.NDArray[np.generic]],
+    samples: Samples,
+    greatest: float,
+    images: int,
 ) -> str:
-    """Say in a sentence how the results for the first samples differ from the reference's.
+    """Say in a sentence how the results for some samples differ from the reference's.
 
     ``results`` are (h, w, 3) in grey levels, or (3, h, w) normalised tensors, of the reference's
-    size. The sentence says how much remains, or that no hypothesis explains most of the difference;
-    it is empty if the results cannot be compared.
+    size. ``greatest`` is the distance of the farthest of all ``images``: no more than rounding if
+    that is. The sentence says how much remains and on how many images, or that no hypothesis
+    explains most of the difference; it is empty if the results cannot be compared.
     """
     tensors = results[0].shape[0] == 3
     rows = range(len(results))
@@ -70,12 +75,13 @@ def explain(
         return ""
     normalise = reference.normalise if tensors else _AS_LEVELS
     nothing = Hypothesis("", _rms(undone(values, normalise) - pixels))
-    if nothing.residual <= AS_ROUNDING:
-        size = plain(nothing.residual, 3)
+    if greatest <= AS_ROUNDING:
         return (
-            f"The results differ by no more than rounding ({size} grey levels, root mean square); "
-            f"a rule such as {'normalise' if tensors else 'colour'}.mean_abs allows that."
+            f"The results differ by no more than rounding on all of {count(images, 'image')} (at "
+            f"most {plain(greatest, 3)} grey levels, root mean square); a rule such as "
+            f"{'normalise' if tensors else 'colour'}.mean_abs allows that."
         )
+    tried = f"on {count(len(results), 'image')}"
     found = _plainest(nothing, _of_values(pixels, values, normalise))
     if found is nothing:
         recorded = RecordedTensors(
@@ -85,14 +91,14 @@ def explain(
         found = _plainest(nothing, _of_geometry(recorded, samples, reference, normalise))
     if found is nothing:
         return (
-            "No channel order, normalisation or geometry explains most of it; alignkit.match "
-            "searches decoders and resizers by recorded tensors."
+            "No channel order, normalisation or geometry explains most of it, tried "
+            f"{tried}; alignkit.match searches decoders and resizers by recorded tensors."
         )
     share = percent(explained_share(found.residual, nothing.residual), 0)
     remains = f"{plain(found.residual, 2)} of {plain(nothing.residual, 2)} grey levels remain"
     return (
         f"In the function's result {found.words}: this explains {share} of the difference "
-        f"({remains}, root mean square)."
+        f"({remains}, root mean square, {tried})."
     )
 
 

@@ -110,7 +110,8 @@ def nearest_to_the_last(
     target, rows = target_of(recorded, samples, decoders=decoders, resizers=resizers)
     among = configurations(target.geometry, decoders=decoders, resizers=resizers)
     found = match(target, samples, rows, among, progress=advance)
-    return replace(found.preprocesses[0], name=label(found.winner.configurations[0]))
+    assert found.block is not None
+    return replace(found.block, name=label(found.named.configurations[0]))
 
 
 def _from_the_file(segment: Segment) -> Sided:
@@ -173,7 +174,7 @@ def _explained(
         (share is not None and share >= EXPLAINS_MOST)
         or (share is None and remains is not None and remains <= AS_RESIZERS)
     )
-    nearest = choice_text(segment, found.winner.configurations[0])
+    nearest = choice_text(segment, found.named.configurations[0])
     return replace(
         report,
         state="explained" if holds else "not explained",

@@ -45,7 +45,7 @@ def causes_of(
     causes = [Cause(" and ".join(texts), before, found.plain_mean)] if texts else []
     if libraries:
         mine = found.plain
-        nearest = min(found.winner.configurations, key=lambda each: _steps(mine, each))
+        nearest = min(found.named.configurations, key=lambda each: _steps(mine, each))
         left = found.plain_mean if texts else before
         words = _in_words(mine.resizer, nearest.resizer)
         causes.append(Cause(_difference(mine, nearest), left, found.remains, words))
@@ -67,9 +67,10 @@ def _geometry_options(geometry: Framing) -> dict[str, str]:
     return {
         "resize.size": f"{min(resize.size)}" if resize.fit == "shorter" else whole,
         "resize.pad": f"{resize.pad}",
-        "resize.rounding": resize.rounding,
+        "resize.rounding": resize.side_rounding,
         "resize.auto": f"{resize.auto}",
         "resize.stride": f"{resize.stride}",
+        "resize.half": resize.half,
         "crop.size": f"{crop.size[0]}x{crop.size[1]}" if crop.size else "",
         "crop.half": crop.half,
     }

@@ -19,7 +19,7 @@ from alignkit.search.match_result import explained_share
 from alignkit.search.normalisation_fit import fit, normalise_of
 from alignkit.search.stored_taps import image_of
 from alignkit.search.tap_segment import FIT_IMAGES, Recorded, Segment
-from alignkit.search.target_guess import crop_roundings, geometries, side_roundings
+from alignkit.search.target_guess import geometries, roundings, side_roundings
 
 _SAME = 0.1
 """Grey levels by which chance makes one of two equal hypotheses better."""
@@ -53,8 +53,8 @@ def best_reading(segment: Segment) -> TapReading | None:
         return None
     # the reference's own geometry and order come first, if they give the shape
     plainest, best = found[0], min(found, key=lambda each: each.residual)
-    if best.geometry.crop.size and best is not plainest:
-        finer = list(_fitted(segment, list(crop_roundings(best.geometry))))
+    if best is not plainest:
+        finer = list(_fitted(segment, roundings(best.geometry, steps=(0, -1, 1))))
         best = min([best, *finer], key=lambda each: each.residual)
     share = explained_share(best.residual, plainest.residual)
     gained = plainest.residual - best.residual
@@ -124,7 +124,7 @@ def _other_geometries(segment: Segment, own: Framing) -> Iterator[Framing]:
     elif "crop" in covered and not isinstance(image, str):
         size = (image.shape[0], image.shape[1])
         other = replace(own, crop=replace(own.crop, size=size))
-        yield from (other, *crop_roundings(other))
+        yield from roundings(other)
     if "resize" in covered and not isinstance(image, str):
         turned = "orient" in covered and any(
             exif_orientation(segment.samples.read(row)) != 1 for row in segment.rows[:FIT_IMAGES]
@@ -134,7 +134,7 @@ def _other_geometries(segment: Segment, own: Framing) -> Iterator[Framing]:
                 resize = replace(each.resize, resizer=own.resize.resizer)
                 yield replace(each, resize=resize, colour=own.colour, max_pixels=own.max_pixels)
     if own.crop.size and segment.may_crop:
-        yield from crop_roundings(own)
+        yield from roundings(own)
 
 
 def _other_sides(segment: Segment, own: Framing) -> Iterator[Framing]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from alignkit.record.blame_facts import EXPLAINS_MOST
@@ -47,6 +48,7 @@ def recorded_facts(
     where = geometry_words(found.geometry)
     facts += [
         _fact("geometry", where, found.residual, found.against.get("geometry")),
+        *_rounding(found),
         _colour(found.colouring, fits),
         _normalisation(
             f"{stand_in}, the nearest that is known" if stand_in else normalisation,
@@ -85,6 +87,13 @@ def _fact(kind: str, name: str, mine: float, other: float | None) -> str:
     return f"{kind}: {_UNCLEAR} {name} ({residual}; otherwise {left})"
 
 
+def _rounding(found: Guess) -> Iterator[str]:
+    """State the rounding of the sides that follow from the aspect ratio, if there are any."""
+    if sides := found.sides:
+        words = f"{' or '.join(sides.rules)} of the sides that follow"
+        yield _fact("rounding", words, sides.residual, sides.against)
+
+
 def _colour(mine: Colouring, fits: dict[Colouring, Fit]) -> str:
     residuals = {each: residual for each, (*_, residual) in fits.items()}
     residual, first = residuals[mine], next(iter(fits))
@@ -119,10 +128,12 @@ def geometry_words(geometry: Framing) -> str:
     size = f"{resize.size[0]}x{resize.size[1]}"
     if resize.fit == "letterbox":
         least = f" at most, in steps of {resize.stride}" if resize.auto else ""
-        return f"letterbox to {size}{least}, border {resize.pad}"
+        sides = f", sides by {resize.rounding}" if resize.rounding else ""
+        half = "" if resize.half == "down" else f", odd margins {resize.half}"
+        return f"letterbox to {size}{least}, border {resize.pad}{sides}{half}"
     if crop.size:
         half = "" if crop.half == "even" else f", odd margins {crop.half}"
         cut = f"{crop.size[0]}x{crop.size[1]}{half}"
-        longer = "" if resize.rounding == "down" else f", the longer rounded to {resize.rounding}"
+        longer = f", the longer by {resize.rounding}" if resize.rounding else ""
         return f"shorter side to {min(resize.size)}{longer}, centre crop {cut}"
     return f"{resize.fit} to {size}"

@@ -8,6 +8,7 @@ plain ones must explain most of what these leave.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
+from alignkit.decoders import Decoder
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import DataError
 from alignkit.isolation.worker import Encoded
@@ -47,9 +49,12 @@ _ALIKE = 1.005
 """A later hypothesis must be better by this factor, so that the plainest wins a tie."""
 _SHARES = (1.0, 224 / 256, 224 / 232, 224 / 236, 224 / 246, 0.9, 0.95, 0.96, 0.97, 0.98)
 """Side of the centre crop ÷ shorter side of the resized image, as model zoos have them."""
+_STEPS = 4
+"""Times that the shorter side goes one pixel up or down, as long as that is nearer."""
 _RESIZERS: tuple[Resizer, ...] = (PillowResizer(), OpenCVResizer())
 """One with antialias and one without: near enough to any other to tell the hypotheses apart."""
 _PADS = (114, 0, 127, 128, 255)
+_WHOLES: tuple[Callable[[float], int], ...] = (round, math.floor, math.ceil)
 
 _COLLINEAR = 0.02
 """Greatest distance of grey tensors' channels, in standard deviations."""
@@ -66,6 +71,17 @@ class Colouring:
 
 
 @dataclass(frozen=True, slots=True)
+class Sides:
+    """The rounding of sides and margins, by the pixels of the nearest configuration."""
+
+    rules: tuple[SideRounding, ...]
+    """Those of the sides that leave the same residual."""
+    residual: float
+    against: float
+    """The least residual of another rounding, of sides or margins; its own if none is seen."""
+
+
+@dataclass(frozen=True, slots=True)
 class Guess:
     """One hypothesis, with its evidence."""
 
@@ -79,6 +95,8 @@ class Guess:
     """Root mean square of the fit's error, in grey levels."""
     against: dict[str, float]
     """Rejected kind of hypothesis → the residual it leaves, in grey levels."""
+    sides: Sides | None = None
+    """``None`` where no side follows from another."""
 
     @property
     def colouring(self) -> Colouring:
@@ -112,6 +130,42 @@ def guess(recorded: RecordedTensors, samples: Samples, first: FirstImages) -> Gu
         )
     best = _best(tried)
     return replace(best, against=_evidence(best, tried))
+
+
+def rounded(
+    found: Guess,
+    nearest: Configuration,
+    recorded: RecordedTensors,
+    samples: Samples,
+    rows: Sequence[int],
+) -> Guess:
+    """Return the hypothesis with the rounding that the nearest configuration's pixels show."""
+    if found.geometry.resize.fit == "squash":
+        return found
+    tensors = [_sampled(arranged(recorded.read(index), found.layout)) for index in rows]
+    geometries = roundings(found.geometry, steps=(0, -1, 1))
+    encoded = [image.data for image in encoded_images(samples, rows)]
+    tried = list(
+        _fits(
+            found.layout, geometries, [found.colouring], encoded,
+            np.concatenate(tensors).astype(np.float64), [(nearest.decode, nearest.resizer)],
+        )
+    )  # fmt: skip
+    if not tried:
+        return found
+    best = _best(tried)
+    # an exact fit tells roundings apart that differ on one image, and others do not
+    alike = min(_ROUNDED, best.residual) + 1e-9
+    left = [each for each in tried if each.residual - best.residual <= alike]
+    own = best.geometry.resize
+    rules = [
+        each.geometry.resize.side_rounding
+        for each in left
+        if replace(each.geometry.resize, rounding=own.rounding) == own
+    ]
+    others = [each.residual for each in tried if each.residual - best.residual > alike]
+    sides = Sides(tuple(dict.fromkeys(rules)), best.residual, min(others, default=best.residual))
+    return replace(found, geometry=best.geometry, sides=sides)
 
 
 def layouts(recorded: RecordedTensors) -> tuple[Layout, ...]:
@@ -150,14 +204,17 @@ def _tried(
     orders = [Colouring(RGB), Colouring(Colour("bgr"))]
     if _grey(tensors) and not grey_files:
         orders = [Colouring(RGB, GREYS[0])]
-    fits = partial(_fits, layout, encoded=encoded, tensors=tensors)
+    libraries = [(OpenCVDecoder(), each) for each in _RESIZERS]
+    fits = partial(_fits, layout, encoded=encoded, tensors=tensors, libraries=libraries)
     plain = list(fits(list(geometries(size, turned=turned)), orders))
     if not plain:
         return []
     # one respect after the other, as all combinations would be many times as many paths
-    best = _best(plain)
-    if best.geometry.crop.size:
-        plain += fits(list(crop_roundings(best.geometry)), [best.colouring])
+    for _ in range(_STEPS):
+        best = _best(plain)
+        plain += fits(roundings(best.geometry, steps=(0, -1, 1)), [best.colouring])
+        if best.geometry.resize.size == _best(plain).geometry.resize.size:
+            break  # no other side is nearer
     best = _best(plain)
     others = fits([best.geometry], colourings(best.colouring)[1:])
     residuals = {best.colouring: best} | {
@@ -213,12 +270,13 @@ def _fits(
     coloured: Sequence[Colouring],
     encoded: Sequence[bytes],
     tensors: FloatArray,
+    libraries: Sequence[tuple[Decoder, Resizer]],
 ) -> Iterator[Guess]:
     recolourings = dict.fromkeys(each.recolouring for each in coloured)
-    cases = list(product(geometries, _RESIZERS, recolourings))
+    cases = list(product(geometries, libraries, recolourings))
     preprocesses = []
-    for geometry, resizer, recolouring in cases:
-        configuration = Configuration(recoloured(OpenCVDecoder(), recolouring), resizer)
+    for geometry, (decoder, resizer), recolouring in cases:
+        configuration = Configuration(recoloured(decoder, recolouring), resizer)
         preprocesses.append(configuration.preprocess(replace(geometry, colour=RGB), Normalise()))
     images = [Encoded(str(number), data) for number, data in enumerate(encoded)]
     by_path = zip(*take_pixels(preprocesses, images), strict=True)
@@ -241,37 +299,69 @@ def geometries(size: tuple[int, int], *, turned: bool) -> Iterator[Framing]:
     # where no image is turned, both give the same pixels
     for policy in policies if turned else policies[:1]:
         yield Framing(plain, orient=policy)
-        for share in _SHARES:
-            side = round(max(size) / share)
+        exact = [max(size) / share for share in _SHARES]
+        for side in dict.fromkeys(whole(each) for each in exact for whole in _WHOLES):
             shorter = Resize(OpenCVResizer(), (side, side), "shorter")
             yield Framing(shorter, Crop(size), policy)
         for pad in _PADS:
             yield Framing(replace(plain, fit="letterbox", pad=pad), orient=policy)
 
 
-def crop_roundings(plain: Framing) -> Iterator[Framing]:
-    """Yield other positions of a crop with an odd margin, and roundings of the longer side."""
-    for resize, half in product(side_roundings(plain.resize), get_args(HalfRounding)):
-        other = replace(plain, resize=resize, crop=replace(plain.crop, half=half))
-        if other != plain:
-            yield other
+def roundings(plain: Framing, *, steps: Sequence[int] = (0,)) -> list[Framing]:
+    """List each rounding of the sides that follow, of odd margins and, by steps, of the shorter.
+
+    Its own comes first: of several that are equal, a search takes the first. Sides are those of a
+    fit that keeps the aspect ratio, margins those of a crop or a letterbox.
+    """
+    resize, crop = plain.resize, plain.crop
+    boxed = resize.fit == "letterbox"
+    least = max(crop.size or (1,))
+    sides = [min(resize.size) + step for step in steps] if resize.fit == "shorter" else []
+    sizes = [(side, side) for side in sides if side >= least] or [resize.size]
+    own = resize.half if boxed else crop.half
+    halves = dict.fromkeys((own, *get_args(HalfRounding))) if boxed or crop.size else (own,)
+    return [
+        replace(
+            plain,
+            resize=replace(each, half=half) if boxed else each,
+            crop=crop if boxed else replace(crop, half=half),
+        )
+        for size, half in product(sizes, halves)
+        for each in side_roundings(replace(resize, size=size))
+    ]
+
+
+def rounded_alike(one: Framing, other: Framing) -> bool:
+    """Tell whether two geometries differ in the rounding of sides and margins at most."""
+    size = one.resize.size
+    same = replace(other.resize, size=size, rounding=one.resize.rounding, half=one.resize.half)
+    mine = replace(one, resize=replace(one.resize, resizer=same.resizer))
+    alike = replace(other, resize=same, crop=replace(other.crop, half=one.crop.half))
+    return abs(min(size) - min(other.resize.size)) <= 1 and alike == mine
 
 
 def side_roundings(resize: Resize) -> tuple[Resize, ...]:
-    """Return a resize with each rounding of the side that follows from the other."""
-    return tuple(replace(resize, rounding=each) for each in get_args(SideRounding))
+    """Return a resize with each rounding of the sides that follow, its own first."""
+    rules = dict.fromkeys((resize.side_rounding, *get_args(SideRounding)))
+    return tuple(dict.fromkeys(replace(resize, rounding=each) for each in rules))
 
 
 def _evidence(best: Guess, tried: Sequence[Guess]) -> dict[str, float]:
     """Return the least residual among hypotheses that differ from the best in each respect."""
-    kinds: dict[str, Callable[[Guess], object]] = {
-        "layout": lambda each: each.layout,
-        "channel order": lambda each: each.geometry.colour.space == "bgr",
-        "geometry": lambda each: replace(each.geometry, colour=best.geometry.colour),
+
+    def alike(each: Guess) -> bool:
+        return rounded_alike(best.geometry, replace(each.geometry, colour=best.geometry.colour))
+
+    kinds: dict[str, Callable[[Guess], bool]] = {
+        "layout": lambda each: each.layout != best.layout,
+        "channel order": lambda each: (
+            (each.geometry.colour.space == "bgr") != (best.geometry.colour.space == "bgr")
+        ),
+        "geometry": lambda each: not alike(each),
     }
     found = {}
-    for kind, value in kinds.items():
-        others = [each.residual for each in tried if value(each) != value(best)]
+    for kind, differs in kinds.items():
+        others = [each.residual for each in tried if differs(each)]
         if others:
             found[kind] = min(others)
     return found

@@ -45,6 +45,11 @@ def ending(pair: PairDiff, *, brief: bool = False) -> list[str]:
     return lines
 
 
+def other_shape(stage: str) -> str:
+    """Say how images differ whose two arrays of a stage have different shapes."""
+    return "turned" if stage == "orient" else "of another shape"
+
+
 def kinds_words(pair: PairDiff) -> str:
     """Say which kinds of images alone decode to other pixels; empty if all kinds do, or none."""
     for dimension in dict.fromkeys(each.dimension for each in pair.kinds):

@@ -18,13 +18,24 @@ def option_changes(before: Any, after: Any) -> list[str]:
     ['resizer.filter: box → bicubic']
     >>> option_changes({"auto": True}, {})
     ['auto: True → False']
+    >>> letterbox = {"fit": "letterbox", "rounding": "down"}
+    >>> option_changes(letterbox, {"fit": "letterbox", "rounding": "floor", "half": "up"})
+    ['half: down → up', 'rounding: even → floor']
     """
     one, other = _flat(before), _flat(after)
+    fit = one.get("fit")
+    if fit == other.get("fit"):  # an identity keeps the older name of each fit's default
+        default = "even" if fit == "letterbox" else "floor"
+        one, other = (
+            {name: default if (name, value) == ("rounding", "down") else value
+             for name, value in side.items()} for side in (one, other)
+        )  # fmt: skip
     return [
         f"{name}: {one.get(name, absent)} → {other.get(name, absent)}"
         for name in sorted(one.keys() | other.keys())
         # a flag that an identity leaves out is not set
-        for absent in ["False" if "True" in (one.get(name), other.get(name)) else "none"]
+        for flag in ["False" if "True" in (one.get(name), other.get(name)) else "none"]
+        for absent in ["down" if name == "half" else flag]
         if one.get(name, absent) != other.get(name, absent)
     ]
 

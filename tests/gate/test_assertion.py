@@ -10,7 +10,7 @@ from alignkit.errors import ConfigError, MissingDependency, NothingCompared
 from alignkit.experiment.rule_option import Rule
 from alignkit.gate import assertion
 from alignkit.preprocess.normalise import Normalise
-from tests.photos import make_jpegs
+from tests.photos import encoded, exif, make_jpegs, photo
 
 PILLOW = {"decode": "pillow", "resize": {"name": "opencv", "size": 32}}
 OPENCV = {**PILLOW, "decode": "opencv"}
@@ -70,8 +70,8 @@ def test_a_rule_about_what_both_stacks_share_compares_nothing(images):
 
 
 def test_files_and_folders_are_images(images, tmp_path):
-    for index, encoded in enumerate(images):
-        (tmp_path / f"{index}.jpg").write_bytes(encoded)
+    for index, image in enumerate(images):
+        (tmp_path / f"{index}.jpg").write_bytes(image)
     assert assert_preprocess_aligned(PILLOW, OPENCV, tmp_path).state == "pass"
     assert assert_preprocess_aligned(PILLOW, OPENCV, [tmp_path / "0.jpg"]).state == "pass"
 
@@ -355,3 +355,88 @@ def test_the_package_names_what_it_has():
     assert alignkit.assert_preprocess_aligned is assert_preprocess_aligned
     with pytest.raises(AttributeError, match="nothing_such"):
         alignkit.nothing_such  # noqa: B018 - the access is what is tested
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Twelve images, each of its own content and size."""
+    return [encoded(photo(height=60 + at, width=80 + 2 * at), quality=90) for at in range(12)]
+
+
+def on_some(change, images):
+    """What serves three of the images otherwise: the last ones, of which a start shows nothing."""
+    return lambda data: change(serve(data)) if data in images[-3:] else serve(data)
+
+
+@pytest.mark.parametrize(
+    ("change", "explanation"),
+    [
+        (
+            lambda image: image[..., ::-1],
+            "In the function's result the channels are reversed (BGR)",
+        ),
+        (lambda image: np.roll(image, 1, axis=1), "No channel order, normalisation or geometry"),
+        (lambda image: image[:, ::-1], "No channel order, normalisation or geometry"),
+        (lambda image: np.repeat(image[..., :1], 3, axis=2), "No channel order, normalisation"),
+        (lambda image: cv2.GaussianBlur(image, (5, 5), 2), "No channel order, normalisation"),
+    ],
+    ids=["reversed", "shifted", "mirrored", "grey", "blurred"],
+)
+@pytest.mark.parametrize("tensors", [True, False])
+def test_what_a_few_images_show_is_explained_by_those(many, change, explanation, tensors):
+    served = on_some(change, many)
+    function = (lambda data: tensor_of(served(data)).astype(np.float16)) if tensors else served
+    apart = [
+        float(np.sqrt(((served(data).astype(float) - serve(data)) ** 2).mean())) for data in many
+    ]
+    with pytest.raises(PreprocessDriftError) as caught:
+        assert_preprocess_aligned(OPENCV, function, many)
+    told = str(caught.value)
+    equal = "within" if tensors else "equal"  # halves are rounded
+    least, most = (f"{each:.2g}" for each in (min(apart[-3:]), max(apart)))
+    assert f"Of 12\xa0images, 9 are {equal}" in told
+    by = most if least == most else f"{least} to {most}"
+    worst = int(np.argmax(apart))
+    assert f"3 differ by {by} grey levels, root mean square (most: image {worst})" in told
+    assert explanation in told
+    assert "on 3\xa0images" in told
+    assert "no more than rounding" not in told
+
+
+def test_a_mean_that_a_rule_allows_says_which_images_it_hides(many):
+    shifted = on_some(lambda image: np.roll(image, 1, axis=1), many)
+    rules = [{"metric": "colour.mean_abs", "fail": 100}]
+    verdict = assert_preprocess_aligned(OPENCV, shifted, many, rules=rules)
+    assert "Of 12\xa0images, 9 are equal, 3 differ by" in verdict.sentence
+    both = assert_preprocess_aligned(serve, shifted, many, rules=rules)
+    assert "Of 12\xa0images, 9 are equal, 3 differ by" in both.sentence
+    turned = [*many[:-1], encoded(photo(), exif=exif(3))]
+    rules = [{"metric": "colour.mean_abs", "mode": "cumulative", "fail": 100}]
+    verdict = assert_preprocess_aligned(PILLOW, {**PILLOW, "orient": "exif"}, turned, rules=rules)
+    assert "Of 12\xa0images, 11 are equal, 1 differs by" in verdict.sentence
+    assert "levels before normalisation (image 11)." in verdict.sentence
+
+
+def test_rounding_is_said_of_all_images_with_their_number(many):
+    def halved(data: bytes) -> np.ndarray:
+        return tensor_of(serve(data)).astype(np.float16)
+
+    with pytest.raises(
+        PreprocessDriftError, match=r"no more than rounding on all of 12\simages \(at most 0\.0"
+    ):
+        assert_preprocess_aligned(OPENCV, halved, many)
+
+
+def test_images_with_nan_are_named_before_any_other_difference(many):
+    def broken(data: bytes) -> np.ndarray:
+        tensor = tensor_of(serve(data)).copy()
+        if data in many[-3:]:
+            tensor[0, 3, 3] = np.nan
+        return tensor
+
+    with pytest.raises(PreprocessDriftError) as caught:
+        assert_preprocess_aligned(OPENCV, broken, many)
+    assert "A result for 3 of 12\xa0images holds NaN or infinity, such as image 9." in str(
+        caught.value
+    )
+    assert "no more than rounding" not in str(caught.value)

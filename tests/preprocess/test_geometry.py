@@ -33,7 +33,7 @@ RESIZES = {
     "letterbox-auto-64": (Resize(OPENCV, (256, 192), "letterbox", auto=True, stride=64), Crop()),
     **{
         f"shorter-{rounding}-{crop.half}": (Resize(PILLOW, (160, 160), "shorter", 0, rounding), crop)
-        for rounding in ("down", "nearest")
+        for rounding in ("floor", "nearest", "even", "ceil")
         for crop in SMALL_CROPS
     },
 }  # fmt: skip
@@ -97,7 +97,7 @@ def test_a_planted_rectangle_lies_in_the_input_where_the_geometry_says(name, hei
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("policy", ["none", "exif"])
-@pytest.mark.parametrize("name", ["letterbox", "shorter-down-even", "squash-cropped"])
+@pytest.mark.parametrize("name", ["letterbox", "shorter-floor-even", "squash-cropped"])
 def test_corners_are_those_of_the_upright_image_whether_the_path_turns_it_or_not(
     orientation, policy, name
 ):
@@ -114,7 +114,7 @@ def test_corners_are_those_of_the_upright_image_whether_the_path_turns_it_or_not
 @pytest.mark.parametrize("policy", ["none", "exif"])
 @pytest.mark.parametrize("stage", ["decode", "orient", "resize", "crop"])
 def test_corners_are_found_after_every_stage_of_an_image_that_is_turned(orientation, policy, stage):
-    path, upright = path_of("shorter-down-even", orient=Orient(policy)), photo("flower", 333, 501)
+    path, upright = path_of("shorter-floor-even", orient=Orient(policy)), photo("flower", 333, 501)
     corners = corners_of(333, 501)
     shown = planted(path, upright, corners, stage=stage, orientation=orientation)
     found = path.geometry(501, 333, orientation, stage)
@@ -184,7 +184,7 @@ def test_a_planted_mask_comes_back_to_the_image_within_a_cell(name, orientation,
 
 
 def test_a_crop_marks_what_it_cut_away():
-    found = path_of("shorter-down-even").geometry(501, 333)
+    found = path_of("shorter-floor-even").geometry(501, 333)
     # 160x240 after the resize, of which 145x160 are kept: rows 8..152, columns 40..199
     edge = (Crop((145, 160)).begin(160, 240), (333 / 160, 501 / 240))
     (top, left), (down, across) = edge

@@ -1,7 +1,6 @@
 """Damaged images, files that hold no tensor, and tones that a fit takes in: nothing is invented."""
 
 import os
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -91,11 +90,10 @@ def test_a_header_is_believed_as_far_as_its_bytes_go(tmp_path):
         (0.79, None, ""),
     ],
 )
-def test_an_unknown_normalisation_needs_an_exact_fit_on_three_images(remains, fitted_on, why):
+def test_an_unknown_normalisation_needs_a_close_fit_on_three_images(remains, fitted_on, why):
     found = result(remains, remains, PLAIN, fitted_on=fitted_on)
-    if remains == 0.0:
-        found = replace(found, ranking=(replace(found.winner, identical=10),))
-    assert found.state == ("not found" if why else "found")
+    # no image is equal where anything remains
+    assert found.state == ("not found" if why else "near")
     assert why in headline(found, {})
     if why:
         assert paste(found, "matched") == ""

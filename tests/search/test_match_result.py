@@ -15,15 +15,16 @@ OTHER = Configuration(OpenCVDecoder(), OpenCVResizer("area"))
 
 
 def result(remains: float, plain: float, nearest: Configuration = OTHER, **more) -> Match:
-    ranked = Ranked((nearest,), Estimate(remains, None, None), 9.0, 0)
-    return replace(Match("t", (ranked,), PLAIN, plain, 2, (), 10, 0), **more)
+    ranked = Ranked((nearest,), Estimate(remains, None, None), 9.0, 0, 0 if remains else 10)
+    return replace(Match("t", (ranked,), ranked, PLAIN, plain, 2, (), 10, 0), **more)
 
 
 @pytest.mark.parametrize(
     ("remains", "plain", "state"),
     [
         (0.0, 0.4, "found"),
-        (0.9, 60.0, "found"),
+        (0.001, 60.0, "near"),  # as no image is equal
+        (0.9, 60.0, "near"),
         (0.5, 0.9, "near"),  # as near as a decoder, and the plainest is nearly as near
         (1.3, 2.8, "near"),
         (1.3, 2.4, "not found"),
@@ -37,13 +38,13 @@ def test_a_finding_leaves_little_and_explains_most(remains, plain, state):
 
 def test_the_plainest_configuration_has_nothing_to_explain():
     assert result(0.9, 0.9, PLAIN).explained is None
-    assert result(0.9, 0.9, PLAIN).state == "found"
+    assert result(0.9, 0.9, PLAIN).state == "near"
     assert result(2.0, 2.0, PLAIN).state == "not found"
 
 
 def test_equal_pixels_are_found_and_a_known_target_has_at_least_a_nearest():
-    equal = result(0.0, 0.0)
-    assert replace(equal, ranking=(replace(equal.winner, identical=10),)).state == "found"
+    assert result(0.0, 0.0).state == "found"
+    assert result(0.0, 0.0, unseen=2).state == "near"  # on which it was not equal
     assert result(25.825, 25.86, known=True).state == "near"
 
 

@@ -150,12 +150,8 @@ def test_a_round_trip_through_nv12_is_found(tmp_path):
 @pytest.mark.parametrize(
     ("rounding", "half", "said"),
     [
-        ("down", "even", "shorter side to 110, centre crop 96x96"),
-        (
-            "nearest",
-            "down",
-            "shorter side to 110, the longer rounded to nearest, centre crop 96x96",
-        ),
+        ("floor", "even", "shorter side to 110, centre crop 96x96"),
+        ("nearest", "down", "shorter side to 110, the longer by nearest, centre crop 96x96"),
     ],
 )
 def test_a_centre_crop_of_the_shorter_side_is_found(tmp_path, rounding, half, said):

@@ -24,7 +24,7 @@ from alignkit.search.tap_blame import blame, nearest_to_the_last
 from alignkit.search.tap_report import StageReport, TapReport
 from alignkit.search.tap_text import as_json, rows, verdict
 from alignkit.search.target import preprocess_of
-from alignkit.search.target_guess import crop_roundings
+from alignkit.search.target_guess import roundings
 from alignkit.tap_recorder import Tap
 from tests.search.test_search import photographs
 
@@ -184,7 +184,7 @@ def record_crops(
 def test_another_rounding_of_the_longer_side_is_named_with_both_sizes(tmp_path):
     report = record_crops(tmp_path, to_whole=lambda side: int(side + 0.5))
     first = only_fault(report, "resize")
-    assert [each.text for each in first.causes] == ["resize.rounding: down → nearest"]
+    assert [each.text for each in first.causes] == ["resize.rounding: floor → nearest"]
     assert first.remains == 0.0
     other = first.other_size
     assert other.recorded == np.load(next(tmp_path.glob(f"resize/**/{other.image}*"))).shape[:2]
@@ -201,7 +201,10 @@ def test_a_rounding_and_a_resizer_are_named_together(tmp_path):
         resample=Image.Resampling.BILINEAR,
     )
     texts = [each.text for each in only_fault(report, "resize").causes]
-    assert texts == ["resize.rounding: down → nearest", "resizer: pillow filter=bicubic → bilinear"]
+    assert texts == [
+        "resize.rounding: floor → nearest",
+        "resizer: pillow filter=bicubic → bilinear",
+    ]
 
 
 def test_another_half_of_an_odd_margin_is_named_by_its_option(tmp_path):
@@ -209,13 +212,12 @@ def test_another_half_of_an_odd_margin_is_named_by_its_option(tmp_path):
     assert [each.text for each in first.causes] == ["crop.half: even → down"]
 
 
-def test_the_other_roundings_of_a_crop_are_all_but_its_own():
+def test_the_roundings_of_a_crop_begin_with_its_own():
     path = reference("timm-eval")
     geometry = Framing.of(replace(path, crop=replace(path.crop, half="down")))
-    found = {(each.resize.rounding, each.crop.half) for each in crop_roundings(geometry)}
-    assert ("down", "even") in found
-    assert ("down", "down") not in found
-    assert len(found) == 5
+    found = roundings(geometry)
+    assert found[0] == geometry
+    assert len(set(found)) == len(found) == 4 * 3
 
 
 def test_another_size_of_the_crop_is_named_by_its_option(tmp_path):

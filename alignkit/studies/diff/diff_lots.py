@@ -83,6 +83,7 @@ class _StoredPair(Stored):
     coverage: CoverageDiff
     kinds: tuple[tuple[ImageKinds, PixelTotals, PixelTotals], ...]
     begun: dict[StageName, Count]
+    means: tuple[tuple[float, Count], ...]
     ranked: tuple[tuple[float, int, WorstImage], ...]
 
     @classmethod
@@ -96,6 +97,7 @@ class _StoredPair(Stored):
             coverage=pair.coverage.diff("", ""),
             kinds=tuple((kinds, *totals) for kinds, totals in pair.kinds.items()),
             begun=pair.begun,
+            means=tuple(pair.means.items()),
             ranked=tuple(sorted(pair.ranked)),
         )
 
@@ -107,6 +109,7 @@ class _StoredPair(Stored):
             compared=self.compared,
             coverage=CoverageTally(),
             begun=Counter(self.begun),
+            means=Counter(dict(self.means)),
             ranked=list(self.ranked),
         )
         pair.coverage.join(self.coverage)

@@ -16,7 +16,14 @@ from alignkit.record.diff_document import (
     PairDiff,
 )
 from alignkit.text import columns
-from alignkit.text.diff_words import NO_MODEL, ending, input_words, moved_words, prediction_lines
+from alignkit.text.diff_words import (
+    NO_MODEL,
+    ending,
+    input_words,
+    moved_words,
+    other_shape,
+    prediction_lines,
+)
 from alignkit.text.names import surrogate_lines
 from alignkit.text.numbers import DASH, count, grouped, percent, plain, shorten
 
@@ -139,8 +146,8 @@ def _stages(pair: PairDiff, *, equal_too: bool) -> list[str]:
     for stage in pair.stages:
         found.setdefault(stage.stage, {})[stage.mode] = stage
     rows = [
-        (UNITS.get(name, name), *_distance(modes["isolated"]), *_distance(modes["cumulative"]),
-         *_tail(modes["cumulative"]))
+        (UNITS.get(name, name), *(cell for mode in ("isolated", "cumulative")
+         for cell in _distance(modes[mode], other_shape(name))), *_tail(modes["cumulative"]))
         for name, modes in found.items()
         if equal_too
         or any(each.shape_mismatches or each.identical < each.images for each in modes.values())
@@ -167,15 +174,18 @@ def _plane(found: PlaneStage) -> tuple[str, str]:
     return (plain(found.mean_abs, 3), plain(found.max_abs, 1)) if found.max_abs else ("0", "0")
 
 
-def _distance(found: PixelStage | DistanceFacts) -> tuple[str, str, str]:
+def _distance(
+    found: PixelStage | DistanceFacts, other: str = "of another shape"
+) -> tuple[str, str, str]:
     """Format mean, maximum and share of differing pixels; zero only where it is exactly zero.
 
-    If some images have another shape, add 'n of m' to the mean; if most do, show only that.
+    If some images have another shape, add 'n of m' to the mean; if most do, or all that differ,
+    show only how many are ``other``.
     """
     total = found.images + found.shape_mismatches
     part = f"{grouped(found.images)} of {grouped(total)}"
-    if found.mostly_other_shapes:
-        return f"{part} compared", "", ""
+    if found.shapes_alone:
+        return f"{grouped(found.shape_mismatches)} of {grouped(total)} {other}", "", ""
     # no number where nothing was compared: a zero would say that the two are equal
     if found.mean_abs is None or found.max_abs is None or found.share_differing is None:
         return DASH, DASH, DASH
@@ -188,7 +198,7 @@ def _distance(found: PixelStage | DistanceFacts) -> tuple[str, str, str]:
 
 
 def _tail(stage: PixelStage) -> tuple[str, str]:
-    if stage.mostly_other_shapes:
+    if stage.shapes_alone:
         return "", ""
     return (
         DASH if stage.p99_9 is None else f"{stage.p99_9:.3g}",

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias, get_args
 from alignkit.compare.compare_pixels import pixel_stages, spatial_stages
 from alignkit.compare.coverage_tally import CoverageTally
 from alignkit.compare.image_diff import DECODED
+from alignkit.compare.image_groups import image_groups
 from alignkit.compare.pixel_diff import PixelDiff, StageDiffs, joined
 from alignkit.compare.plane_sums import Planes, added_planes, plane_stages
 from alignkit.compare.spatial_sums import Spatial, joined_spatial
@@ -20,6 +21,7 @@ from alignkit.preprocess.image_kinds import DIMENSIONS, ImageKinds, kinds_order
 from alignkit.record import Coverage, CoverageDiff, NotDecoded
 from alignkit.record.diff_document import DistanceFacts, ImageDrift, KindCount, KindDrift, PairDiff
 from alignkit.studies.diff.diff_images import DiffPart, ImageDistance, ImageFacts, PixelTotals
+from alignkit.text.diff_words import other_shape
 from alignkit.text.numbers import count, percent, plain
 
 _EXAMPLES = 50
@@ -63,6 +65,8 @@ class PairTally:
     """Sums at decode, and at the input of ``normalise``."""
     begun: Counter[str] = field(default_factory=Counter)
     """Stage → images that it is the first to change."""
+    means: Counter[float] = field(default_factory=Counter)
+    """Mean difference at the input of ``normalise``, in three digits → images."""
     ranked: list[tuple[float, int, WorstImage]] = field(default_factory=list)
     """A heap: (mean difference, minus the image's place, …)."""
 
@@ -74,6 +78,11 @@ class PairTally:
                 before = found.get(key, (PixelTotals(), PixelTotals()))
                 found[key] = before[0].plus(decode), before[1].plus(last)
         return found
+
+    def grouped(self) -> str:
+        """Say that a few images differ far more than the others; empty if none does."""
+        groups = image_groups(self.means)
+        return groups.words(self.worst()[0].id, "levels before normalisation") if groups else ""
 
     def worst(self) -> list[WorstImage]:
         """Return the worst images, greatest mean difference first; ties in the images' order."""
@@ -90,6 +99,7 @@ class PairTally:
             before = self.kinds[kinds]
             self.kinds[kinds] = before[0].plus(decode), before[1].plus(last)
         self.begun.update(later.begun)
+        self.means.update(later.means)
         for entry in later.ranked:
             self.rank(*entry)
 
@@ -174,7 +184,10 @@ def _add_distance(
     pair.kinds[facts.kinds] = decode.plus(distance.decode), last.plus(distance.last)
     if distance.begun:
         pair.begun[distance.begun] += 1
-    if mean := distance.last.mean_abs:
+    mean = distance.last.mean_abs
+    if mean is not None:
+        pair.means[float(f"{mean:.3g}")] += 1
+    if mean:
         pair.rank(mean, -place, WorstImage(facts.id, facts.kinds, distance))
 
 
@@ -220,7 +233,7 @@ def pair_diffs(tally: DiffTally) -> Iterator[PairDiff]:
             candidate=diffs.candidate,
             state="measured",
             compared=pair.compared,
-            sentence=diff_sentence(diffs, pair.compared),
+            sentence="; ".join(filter(None, (diff_sentence(diffs, pair.compared), pair.grouped()))),
             first=diffs.first_divergence,
             largest=diffs.largest_divergence,
             stages=pixel_stages(diffs),
@@ -285,9 +298,8 @@ def diff_sentence(diffs: StageDiffs, compared: int) -> str:
 
 def _size(diff: PixelDiff) -> str:
     sums = diff.sums
-    mismatches = (
-        f"another shape on {count(diff.shape_mismatches, 'image')}" if diff.shape_mismatches else ""
-    )
+    images = count(diff.shape_mismatches, "image")
+    mismatches = f"{images} {other_shape(diff.stage)}" if diff.shape_mismatches else ""
     if sums is None or not sums.max_abs:
         return mismatches
     unit = "units" if diff.stage == "normalise" else "levels"

@@ -1,9 +1,11 @@
 """Stacks compared on files, against loops by hand and scikit-image."""
 
+import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image, ImageOps
 
 from alignkit.errors import BackendError, ExitCode, MissingDependency, RecordError
 from alignkit.experiment.yaml_argument import NamedPath, named_paths
@@ -11,9 +13,12 @@ from alignkit.isolation import Limits
 from alignkit.preprocess.stress import Stress
 from alignkit.progress import NoProgress
 from alignkit.record.diff_document import DiffRecord, read_diff_record, write_diff_record
+from alignkit.report.stage_view import stage_sections
 from alignkit.samples import Samples
 from alignkit.stored_file import sealed
 from alignkit.studies.diff import DiffRequest, diff, exit_code
+from alignkit.studies.diff.diff_summary import diff_summary
+from alignkit.text.names import Names
 from tests.fatal_decoders import MARK, BrokenDecoder, FatalDecoder
 from tests.photos import encoded, exif, photo
 
@@ -258,3 +263,74 @@ def test_other_files_are_refused(tmp_path, text, message):
         read_diff_record(tmp_path / "diff.json")
     with pytest.raises(RecordError, match="does not exist"):
         read_diff_record(tmp_path / "other.json")
+
+
+def some_turned(orientation: int, turned: int = 1) -> dict[str, bytes]:
+    """Twelve images, the last of them with an EXIF orientation."""
+    return {
+        f"{at}.jpg": encoded(
+            photo(height=60 + at, width=90), exif=exif(orientation if at >= 12 - turned else 1)
+        )
+        for at in range(12)
+    }
+
+
+@pytest.mark.parametrize(
+    ("orientation", "turned"), [(2, 1), (3, 1), (6, 1), (8, 1), (6, 3), (8, 5)]
+)
+def test_a_stage_that_turns_some_images_shows_no_zero_and_the_sentence_counts_them(
+    orientation, turned
+):
+    files = some_turned(orientation, turned)
+    record = compared("pillow-train", "{name: b, preset: pillow-train, orient: exif}", files=files)
+    (pair,) = record.pairs
+    apart = {}
+    for name, data in files.items():
+        stored = Image.open(io.BytesIO(data))
+        sides = [
+            np.asarray(each.resize((48, 48), Image.BILINEAR)).astype(float)
+            for each in (stored, ImageOps.exif_transpose(stored))
+        ]
+        apart[name] = float(np.abs(np.subtract(*sides)).mean())
+    far = sorted(each for each in apart.values() if each)
+    worst = max(apart, key=apart.__getitem__)
+    least, most = (f"{far[place]:.2g}" for place in (0, -1))
+    by = most if least == most else f"{least} to {most}"
+    name, verb = (worst, "differs") if turned == 1 else (f"most: {worst}", "differ")
+    assert pair.sentence.endswith(
+        f"; of 12\xa0images, {12 - turned} are equal, {turned} {verb} by {by} levels before "
+        f"normalisation ({name})"
+    )
+    (line,) = [each for each in diff_summary(record).splitlines() if each.startswith("  orient")]
+    (section,) = stage_sections(pair.stages, Names(record.paths))
+    (row,) = [each for each in section.table.rows if each.cells[0].text == "orient"]
+    isolated = stage(pair, "orient", "isolated")
+    if orientation >= 5:
+        assert isolated.shapes_alone
+        assert f"{turned} of 12 turned" in line
+        assert "0" not in line.replace("12", "").split()
+        assert row.cells[1].text == f"{turned} turned"
+        assert {each.text for each in row.cells} <= {"orient", f"{turned} turned", "–"}
+    else:
+        assert not isolated.shapes_alone
+        assert f"{isolated.mean_abs:.3f}" in line
+
+
+def test_images_of_another_size_are_no_zero_either():
+    """Two of six have a longer side that floor and nearest tell apart."""
+    files = {f"{at}.png": encoded(photo(height=60, width=90 + at), "PNG") for at in range(6)}
+    wider = "{name: b, preset: pillow-train, resize: {fit: shorter, rounding: nearest, size: 48}}"
+    record = compared(
+        "{name: a, preset: pillow-train, resize: {fit: shorter, size: 48}}", wider, files=files
+    )
+    other = sum(int(48 * (90 + at) / 60) != round(48 * (90 + at) / 60) for at in range(6))
+    assert 0 < other < 6
+    (line,) = [each for each in diff_summary(record).splitlines() if each.startswith("  resize")]
+    assert f"{other} of 6 of another shape" in line
+
+
+def test_all_images_alike_are_no_groups():
+    files = {f"{at}.jpg": encoded(photo(height=60 + at, width=90)) for at in range(6)}
+    (pair,) = compared("pillow-train", REFERENCE, files=files).pairs
+    assert "are equal" not in pair.sentence
+    assert "within" not in pair.sentence
