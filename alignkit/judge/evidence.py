@@ -11,6 +11,7 @@ from alignkit.record import (
     AttributionFacts,
     BaselineFacts,
     Cell,
+    Coverage,
     CoverageDiff,
     DataFacts,
     GroupFacts,
@@ -39,6 +40,7 @@ class Evidence:
     cells: Sequence[Cell] = ()
     pixels: Sequence[PixelStage] = ()
     coverage_diffs: Sequence[CoverageDiff] = ()
+    coverage: Sequence[Coverage] = ()
     baseline: BaselineFacts | None = None
     paths: Sequence[PathFacts] = ()
     """The reference first; without them, every path that was compared counts."""

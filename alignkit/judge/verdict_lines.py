@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from alignkit.judge.action_words import next_steps
 from alignkit.judge.cause_words import cause_words, of_runtime, stage_words
-from alignkit.judge.evidence import Evidence
+from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.headline import Headline, headline, headline_of, of_cost
 from alignkit.judge.matrix_words import (
     NOTHING_MOVED,
@@ -54,7 +54,8 @@ def verdict_lines(
     first += [part] if (part := measured_part(evidence.cells)) else []
     if first:  # and nothing is called aligned then
         said = f"{'. '.join(first)}. {capital(said.removeprefix(NOTHING_MOVED))}"
-    return VerdictLines(" ".join((said, *_left_out(evidence))), _cause(found, evidence), steps)
+    left_out = _left_out(evidence, outcomes)
+    return VerdictLines(" ".join((said, *left_out)), _cause(found, evidence), steps)
 
 
 def _distrust(control: Control) -> str:
@@ -132,7 +133,10 @@ def _passed(found: Headline | None, outcomes: Sequence[RuleOutcome], evidence: E
         if not evidence.labelled and found.entry is not None and found.entry.drift:
             said += f" {capital(effect_words(found.entry))}."
         return said
-    return f"{NOTHING_MOVED}all {len(held)} checks hold: {_places(held, evidence)}."
+    said = f"all {len(held)} checks hold: {_places(held, evidence)}."
+    if all(map(of_cost, held)):  # which say nothing of what is computed
+        return capital(said)
+    return f"{NOTHING_MOVED}{said}"
 
 
 def _places(held: Sequence[RuleOutcome], evidence: Evidence) -> str:
@@ -162,8 +166,17 @@ def _cause(found: Headline | None, evidence: Evidence) -> str:
     return cause_words(found.entry, metrics[0] if metrics else "churn", evidence)
 
 
-def _left_out(evidence: Evidence) -> Iterator[str]:
-    """Say which paths did not run, and which values of the file are others."""
+def _left_out(evidence: Evidence, outcomes: Sequence[RuleOutcome]) -> Iterator[str]:
+    """Say which paths did not run or were not compared, and which values of the file are others."""
+    if outcomes and all(each.trained_with == BASELINE for each in outcomes):
+        others = {
+            e.candidate: e.stage for e in evidence.pixels if e.mode == "isolated" and e.differs
+        }
+        for path, stage in others.items():
+            yield (
+                f"Compared with the baseline alone: {path} differs from {evidence.reference} in "
+                f"{stage}, and no rule looks at that."
+            )
     left_out = dict(evidence.skipped)
     if evidence.baseline is not None:
         left_out |= dict.fromkeys(evidence.baseline.unchanged, NOTHING_CHANGED)

@@ -121,6 +121,8 @@ class CoverageDiff(Stored):
     """Ids of images that only the candidate decodes, the first 20."""
     neither: Count = 0
     """Images that no side decodes."""
+    neither_examples: tuple[str, ...] = ()
+    """Ids of such images, the first 20."""
     gone: Count = 0
     """Images of the baseline that are not among those of this run; in none of the other counts."""
     gone_examples: tuple[str, ...] = ()
