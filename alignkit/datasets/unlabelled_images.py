@@ -134,16 +134,33 @@ class Images(Dataset):
         return folder, *self._limited(names)
 
 
+def listed_images(source: ImageSource) -> list[str | Path | bytes]:
+    """List folders, files and encoded images; raise `ConfigError` for anything else."""
+    if isinstance(source, str | Path | bytes):
+        return [source]
+    kinds = "a folder, files, encoded images as bytes, or a data set's samples"
+    if not isinstance(source, Iterable):
+        raise ConfigError(f"images: {type(source).__name__} is no images; give {kinds}")
+    listed = list(source)
+    for place, each in enumerate(listed):
+        if not isinstance(each, str | Path | bytes):
+            raise ConfigError(
+                f"images: entry {place} is {type(each).__name__}, which is no image; give {kinds} "
+                "(pixels that are decoded already have no file to decode)"
+            )
+    return listed
+
+
 def images_from(source: ImageSource) -> Samples:
     """Return the samples of folders, files, encoded images, or a mix of them.
 
     An encoded image is named ``image 0``, ``image 1``, … by its place in the list, a file by its
-    path below the common folder of all. Raises `NothingCompared` if there are none and `DataError`
-    for a file that does not exist.
+    path below the common folder of all. Raises `ConfigError` for anything else, `NothingCompared`
+    if there are none and `DataError` for a file that does not exist.
     """
     if isinstance(source, Samples):
         return source
-    listed = [source] if isinstance(source, str | Path | bytes) else list(source)
+    listed = listed_images(source)
     files = tuple(Path(each) for each in listed if not isinstance(each, bytes))
     if not listed:
         raise NothingCompared("there are no images; nothing was compared")
