@@ -245,7 +245,9 @@ def _images(planned: Plan) -> list[str]:
         line += f": {choice}"
     if remark := missing_labels(planned.experiment):
         line += f"; {remark}"
-    if others:
+    if planned.experiment.content.calibration is not None:
+        line += f"; int8 takes its scales from the {others} of 'calibration'"
+    elif others:
         line += f"; the other {others} are for 'advise' and the calibration of int8"
     return [line]
 

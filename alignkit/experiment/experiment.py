@@ -12,18 +12,28 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
 from alignkit.datasets import DATASETS, Dataset
+from alignkit.datasets.unlabelled_images import CalibratedData, Images
 from alignkit.experiment.gate_option import Able, Gate, misplaced
 from alignkit.experiment.model_option import (
     Evaluate,
     ModelOption,
     is_graph_alone,
     mismatched,
+    uncalibrated,
     unlabelled,
 )
-from alignkit.experiment.option import STRICT_MODEL, Name, PluginOption, no_such, refuse, wrong
+from alignkit.experiment.option import (
+    STRICT_MODEL,
+    Name,
+    PluginOption,
+    no_such,
+    plugin_from,
+    refuse,
+    wrong,
+)
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.experiment.report_option import (
     AdviseOption,
@@ -39,6 +49,13 @@ from alignkit.experiment.train_option import Recipe
 from alignkit.plugins import name_of
 from alignkit.preprocess import Preprocess, same_as
 from alignkit.tasks import TASKS, Task, usual_task
+
+
+def _images(given: Any) -> Any:
+    """Read the options of ``images``, which need no name; a text is its ``root``."""
+    options = {"root": given} if isinstance(given, str) else given
+    named = isinstance(options, dict) and {"name": "images", **options}
+    return plugin_from(DATASETS, named or given) if given is not None else None
 
 
 class ExperimentFile(BaseModel):
@@ -58,6 +75,9 @@ class ExperimentFile(BaseModel):
     """The recipe by which a model is trained with every path; the same for all of them."""
     models: tuple[ModelOption, ...] = ()
     """The user's own models, in place of ``train``."""
+    calibration: Annotated[Images | None, BeforeValidator(_images)] = None
+    """Images that int8 takes its scales from, with or without labels, as ``{root: DIR}``; by
+    default training images. For the user's own models."""
     evaluate: Evaluate = Field(default_factory=Evaluate)
     """Runtimes and precisions in which every model is evaluated with every path."""
     gate: Gate = Gate()
@@ -139,7 +159,9 @@ class ExperimentFile(BaseModel):
         ]
         trains = "train" in self.model_fields_set
         lines += mismatched(self.models, paths, trains=trains)
-        lines += unlabelled(self.evaluate, bool(self.models), trains=trains) * (not self.labelled)
+        lines += uncalibrated(self.calibration, self.evaluate, self.models, self.advise)
+        calibrates = bool(self.models) and self.evaluate.calibrates and self.calibration is None
+        lines += unlabelled(trains=trains, calibrates=calibrates) * (not self.labelled)
         trained = training_truth(self.data) if trains and self.labelled else None
         lines += untaught(self.task, self.data.truth, trained)
         if self.predicts and not self.models:
@@ -207,9 +229,11 @@ class Experiment:
     def data(self) -> Dataset:
         """The data set that models are trained and evaluated on.
 
-        All of it is evaluated where nothing takes training images.
+        All of it is evaluated where nothing takes training images, or ``calibration`` names them.
         """
         content = self.content
+        if content.calibration is not None:
+            return CalibratedData(content.data.undivided(), content.calibration)
         idle = content.models and content.advise is None and not content.evaluate.calibrates
         return content.data.undivided() if idle else content.data
 

@@ -32,6 +32,8 @@ DECODED = "decoded"
 """The rule that images are decoded by some side."""
 UNCHECKED = "unchecked"
 """The rule that a rule looks at all that differs."""
+CALIBRATED = "calibration"
+"""The rule that no image that calibrates an engine is evaluated."""
 _ANSWERS = Rule(metric="churn", fail=0.0)
 """A rule about the answers of every place."""
 
@@ -53,6 +55,7 @@ def standing_outcomes(
     found = [*_of_baseline(gate, evidence), *_of_repeated_paths(gate, evidence)]
     found += _of_cells(gate, evidence, {each.code for each in (*judged, *found)})
     found += _of_undecoded(gate, evidence)
+    found += _of_calibration(evidence)
     found += _of_all([*judged, *found], evidence)
     return found + list(_of_unchecked(gate, evidence, [*judged, *found]))
 
@@ -176,6 +179,19 @@ def _allowed(gate: Gate, reference: str, path: str) -> float:
         and rule.path in (None, path)
     ]
     return min(own, default=_UNDECODED)
+
+
+def _of_calibration(evidence: Evidence) -> Iterator[JudgedRule]:
+    """Judge whether engines took their scales from the images that they are judged on."""
+    data = evidence.data
+    if data is not None and data.calibration_evaluated:
+        observed = (
+            f"int8 takes its scales from {data.calibration} images, {data.calibration_evaluated} "
+            "of which are evaluated, too, so that it looks better here than on new images; name "
+            "others: 'calibration: {root: DIR}', which need no labels"
+        )
+        limit = "no image that calibrates is evaluated"
+        yield _judged(CALIBRATED, limit, observed, (evidence.reference, "any"), ExitCode.PASS)
 
 
 class _Difference(NamedTuple):

@@ -16,6 +16,7 @@ from alignkit.judge.matrix_words import (
     nothing_changed,
 )
 from alignkit.judge.measured_models import measured_part
+from alignkit.judge.standing_rules import CALIBRATED, DECODED, UNCHECKED
 from alignkit.judge.verdict_words import NOT_LOOKED_AT, NOTHING_CHANGED, replaced
 from alignkit.record import Action, Control, Drift, RuleOutcome, VerdictState
 from alignkit.text.class_words import far_stronger_class
@@ -54,8 +55,8 @@ def verdict_lines(
     first += [part] if (part := measured_part(evidence.cells)) else []
     if first:  # and nothing is called aligned then
         said = f"{'. '.join(first)}. {capital(said.removeprefix(NOTHING_MOVED))}"
-    left_out = _left_out(evidence, outcomes)
-    return VerdictLines(" ".join((said, *left_out)), _cause(found, evidence), steps)
+    rest = *_beside(found, outcomes), *_left_out(evidence, outcomes)
+    return VerdictLines(" ".join((said, *rest)), _cause(found, evidence), steps)
 
 
 def _distrust(control: Control) -> str:
@@ -164,6 +165,15 @@ def _cause(found: Headline | None, evidence: Evidence) -> str:
         return ""
     metrics = [each.metric for each in found.outcomes if each.metric]
     return cause_words(found.entry, metrics[0] if metrics else "churn", evidence)
+
+
+def _beside(found: Headline | None, outcomes: Sequence[RuleOutcome]) -> Iterator[str]:
+    """Say what qualifies every number and is not what the sentence is about."""
+    first = found.first if found else None
+    for each in outcomes:
+        if each.rule in (DECODED, UNCHECKED, CALIBRATED) and each.state == "warn":
+            if each is not first:
+                yield f"{capital(each.observed)}."
 
 
 def _left_out(evidence: Evidence, outcomes: Sequence[RuleOutcome]) -> Iterator[str]:

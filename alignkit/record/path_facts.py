@@ -42,6 +42,10 @@ class DataFacts(Stored):
     fingerprint: str
     version: str
     notes: tuple[str, ...] = ()
+    calibration: Count = 0
+    """Images that engines took their scales from; 0 where none did."""
+    calibration_evaluated: Count = 0
+    """Of these, images with the content of an evaluated one."""
 
 
 class StageFacts(Stored):
