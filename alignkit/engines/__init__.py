@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import Backend, Builder, CalibrationSet, Precision
 from alignkit.errors import NothingCompared
-from alignkit.machine import vector_extensions
+from alignkit.machine import library_settings, vector_extensions
 from alignkit.models.checkpoint import CALIBRATION, Calibration, EngineSource
 from alignkit.prepare import Preparation, prepare
 from alignkit.preprocess import Preprocess, stage_identity
@@ -118,6 +118,8 @@ def engine_parts(
     }
     if backend.on_cpu:  # it decides whether weights are quantised to 7 or to 8 bits
         parts["processor"] = vector_extensions()
+    if settings := library_settings():
+        parts["settings"] = settings
     if source.calibration and backend.calibration(precision):
         parts["calibration"] = source.calibration.key
     return parts

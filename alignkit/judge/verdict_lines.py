@@ -171,9 +171,9 @@ def _beside(found: Headline | None, outcomes: Sequence[RuleOutcome]) -> Iterator
     """Say what qualifies every number and is not what the sentence is about."""
     first = found.first if found else None
     for each in outcomes:
-        if each.rule in (DECODED, UNCHECKED, CALIBRATED) and each.state == "warn":
-            if each is not first:
-                yield f"{capital(each.observed)}."
+        standing = each.rule in (DECODED, UNCHECKED, CALIBRATED)
+        if standing and each.state == "warn" and each is not first:
+            yield f"{capital(each.observed)}."
 
 
 def _left_out(evidence: Evidence, outcomes: Sequence[RuleOutcome]) -> Iterator[str]:
