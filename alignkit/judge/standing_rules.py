@@ -22,7 +22,7 @@ from alignkit.place import Column, Place, Row
 from alignkit.preprocess import STAGES
 from alignkit.record import Cell, MatrixEntry, RuleOutcome, State, VerdictState
 from alignkit.text.names import why_not
-from alignkit.text.numbers import count, percent, significant
+from alignkit.text.numbers import percent, significant
 
 _NO_FAULT = (ExitCode.PASS, ExitCode.INCONCLUSIVE)
 """Codes that do not say that nothing was compared."""
@@ -54,7 +54,7 @@ def standing_outcomes(
     """Judge a run by these rules, after ``judged``, the outcomes of the file's own."""
     found = [*_of_baseline(gate, evidence), *_of_repeated_paths(gate, evidence)]
     found += _of_cells(gate, evidence, {each.code for each in (*judged, *found)})
-    found += _of_undecoded(gate, evidence)
+    found += _of_undecoded(gate, evidence, judged)
     found += _of_calibration(evidence)
     found += _of_all([*judged, *found], evidence)
     return found + list(_of_unchecked(gate, evidence, [*judged, *found]))
@@ -133,12 +133,22 @@ class _Lost(NamedTuple):
     examples: tuple[str, ...]
 
 
-def _of_undecoded(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
-    """Judge the images that no side decodes: every other rule leaves them out."""
-    for each in _undecoded(evidence):
+def _of_undecoded(
+    gate: Gate, evidence: Evidence, judged: Sequence[JudgedRule]
+) -> Iterator[JudgedRule]:
+    """Judge the images that were not compared: every other rule leaves them out.
+
+    Those that one side alone decodes are left to a rule about coverage, if there is one.
+    """
+    covered = {
+        (each.outcome.trained_with, each.outcome.evaluated_with)
+        for each in judged
+        if each.outcome.metric == "coverage"
+    }
+    for each in _undecoded(evidence, covered):
         allowed, share = _allowed(gate, *each.place), each.images / each.of
         observed = (
-            f"{each.images} of {count(each.of, 'image')} {'is' if each.images == 1 else 'are'} "
+            f"{each.images} of {each.of} images {'is' if each.images == 1 else 'are'} "
             f"decoded by {each.by}, so that nothing of them was compared: "
             f"{', '.join(each.examples[:3])}"
         )
@@ -151,14 +161,21 @@ def _of_undecoded(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
         yield _judged("coverage", limit, observed, each.place, code, rule=DECODED)
 
 
-def _undecoded(evidence: Evidence) -> Iterator[_Lost]:
+def _undecoded(evidence: Evidence, covered: Collection[tuple[str, str]]) -> Iterator[_Lost]:
     """List each comparison that lost images, and each path that was compared with no other."""
     baseline = evidence.baseline.coverage if evidence.baseline else ()
     for each in (*evidence.coverage_diffs, *baseline):
-        if 0 < each.neither < each.images:  # of all of them, nothing was compared
-            by = f"neither {each.reference} nor {each.candidate}"
-            place = (each.reference, each.candidate)
-            yield _Lost(place, each.neither, each.images, by, each.neither_examples)
+        place = (each.reference, each.candidate)
+        lost, by = each.neither, f"neither {each.reference} nor {each.candidate}"
+        names = each.neither_examples
+        if place not in covered and each.one_sided:
+            lost, by = (
+                each.images - each.decoded - each.gone,
+                "not both of {} and {}".format(*place),
+            )
+            names += tuple(name for side in each.one_sided for name in side.examples)
+        if 0 < lost < each.images:  # of all of them, nothing was compared
+            yield _Lost(place, lost, each.images, by, names)
     pairs = {name for each in evidence.coverage_diffs for name in (each.reference, each.candidate)}
     for path in evidence.coverage:
         lost = path.failed + path.unsupported
@@ -317,7 +334,8 @@ def _of_classes(entry: MatrixEntry, seen: _Difference) -> _Difference:
     if not others:
         return seen
     size, name = others[0]
-    words = f"{count(len(others), 'class', 'classes')} that change, most {name} ({percent(-size)})"
+    more = f", and {len(others) - 1} more change" * (len(others) > 1)
+    words = f"the other classes, of which {name} changes by {percent(-size)}{more}"
     own = [rule for rule in seen.rules if changed.get(rule.measured.of_class or "")]
     return _Difference(seen.place, words, own, whole=False)
 
