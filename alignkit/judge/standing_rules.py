@@ -203,7 +203,7 @@ def _of_calibration(evidence: Evidence) -> Iterator[JudgedRule]:
     data = evidence.data
     if data is not None and data.calibration_evaluated:
         observed = (
-            f"int8 takes its scales from {data.calibration} images, {data.calibration_evaluated} "
+            f"the scales of int8 come from {data.calibration} images, {data.calibration_evaluated} "
             "of which are evaluated, too, so that it looks better here than on new images; name "
             "others: 'calibration: {root: DIR}', which need no labels"
         )
