@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from alignkit.datasets import DATASETS, Dataset
 from alignkit.datasets.unlabelled_images import CalibratedData, Images
@@ -30,7 +30,6 @@ from alignkit.experiment.option import (
     Name,
     PluginOption,
     no_such,
-    plugin_from,
     refuse,
     wrong,
 )
@@ -51,13 +50,6 @@ from alignkit.preprocess import Preprocess, same_as
 from alignkit.tasks import TASKS, Task, usual_task
 
 
-def _images(given: Any) -> Any:
-    """Read the options of ``images``, which need no name; a text is its ``root``."""
-    options = {"root": given} if isinstance(given, str) else given
-    named = isinstance(options, dict) and {"name": "images", **options}
-    return plugin_from(DATASETS, named or given) if given is not None else None
-
-
 class ExperimentFile(BaseModel):
     """The YAML file, key by key."""
 
@@ -75,7 +67,7 @@ class ExperimentFile(BaseModel):
     """The recipe by which a model is trained with every path; the same for all of them."""
     models: tuple[ModelOption, ...] = ()
     """The user's own models, in place of ``train``."""
-    calibration: Annotated[Images | None, BeforeValidator(_images)] = None
+    calibration: Annotated[Images | None, PluginOption(DATASETS, "images")] = None
     """Images that int8 takes its scales from, with or without labels, as ``{root: DIR}``; by
     default training images. For the user's own models."""
     evaluate: Evaluate = Field(default_factory=Evaluate)

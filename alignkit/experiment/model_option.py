@@ -221,8 +221,8 @@ def unlabelled(*, trains: bool, calibrates: bool) -> list[InitErrorDetails]:
         lines.append(wrong("labels", message, "train"))
     if calibrates:
         message = (
-            "int8 takes its scales from images that are not evaluated, and these are not divided; "
-            "name others: calibration: {root: DIR}, which need no labels"
+            f"int8 takes its scales from training images, and {NO_LABELS} nor a part to train "
+            "with; name images that calibrate: calibration: {root: DIR}, with or without labels"
         )
         lines.append(wrong("labels", message, "evaluate", "backends"))
     return lines

@@ -69,6 +69,7 @@ REFUSED = {
     "nothing that is calibrated": (FOLDER, "", NAMED, "fp32", "nothing takes its scales"),
     "models that are trained here": (
         FOLDER, "", f"{NAMED}\n{TRAINS}", "[fp32, int8]", "for the user's own models"),
+    "a path alone": (FOLDER, "", "calibration: {0}/free", "[fp32, int8]", "calibration"),
     "an option that does not exist": (
         FOLDER, "", "calibration: {{root: {0}/free, labels: x}}", "[fp32, int8]", "labels"),
 }  # fmt: skip
@@ -92,7 +93,6 @@ RUNS = {
     # id: data, root of the calibration, images that calibrate, of which are evaluated
     "a folder without labels": (FOLDER, "free", 12, 0),
     "for images without labels": (IMAGES, "free", 12, 0),
-    "as a plain path": (FOLDER, "free plain", 12, 0),
     "the evaluated images themselves": (FOLDER, "data/eval", 24, 24),
     "copies of some of them": (FOLDER, "some", 5, 3),
     "a folder of classes": (FOLDER, "data/eval/" + CLASSES[0], 6, 6),
@@ -112,10 +112,7 @@ def test_images_that_calibrate_are_counted_and_those_that_are_evaluated_said(
             folder / "data" / "eval" / CLASSES[1] / f"{index - 7}.png",
             folder / "some" / f"{index}.png",
         )
-    root, _, plain = root.partition(" ")
-    more = (
-        f"calibration: {folder / root}" if plain else f"calibration: {{{{root: {folder / root}}}}}"
-    )
+    more = f"calibration: {{{{root: {folder / root}}}}}"
     file = written(folder, data, more)
     told = alignkit("run", file, "--reports", folder / "reports", "--no-open", "--quiet")
     (record,) = map(read_record, (folder / "reports" / "int8").glob("*/"))
