@@ -1,7 +1,7 @@
 """Rules that every gate has and no file writes: a pass rests on a comparison that was made.
 
-A gate that compared nothing is an error, whatever its rules allow to be missing. What was compared
-in part, or differs where no rule looks, is a warning.
+A gate that compared nothing is an error, whatever its rules allow to be missing. Images without
+pixels, differences without a rule and images that calibrate and are evaluated are warnings.
 """
 
 from __future__ import annotations
