@@ -9,6 +9,7 @@ from alignkit.record import (
     BaselineFacts,
     BaselineStage,
     ClassDrift,
+    Coverage,
     CoverageDiff,
     DataFacts,
     Drift,
@@ -186,3 +187,39 @@ def test_a_baseline_alone_says_that_the_paths_were_not_compared():
     verdict = judge(Gate.model_validate({"rules": [rule]}), evidence, controls=())
     assert (verdict.state, verdict.exit_code) == ("pass", 0)
     assert "b differs from a in resize, and no rule looks at that" in verdict.sentence
+
+
+@pytest.mark.parametrize(
+    ("rules", "lost", "state"),
+    [
+        ([CHURN], {"only_reference": 1}, "fail"),  # 1 of 10; predictions leave it out
+        ([CHURN], {"only_candidate": 1}, "fail"),
+        ([CHURN], {"images": 100, "only_reference": 2, "neither": 2}, "warn"),
+        ([CHURN], {"images": 100, "only_reference": 3, "neither": 3}, "fail"),
+        ([CHURN, {"metric": "coverage", "fail": 0.5}], {"only_reference": 1}, None),
+        ([CHURN, {"metric": "coverage", "fail": 0.5}], {"only_reference": 1, "neither": 1}, "warn"),
+        ([CHURN], {}, None),
+    ],
+)
+def test_images_that_are_in_no_comparison_are_counted_where_no_rule_does(rules, lost, state):
+    names = {"reference_examples": ("x",), "neither_examples": ("y",)} if lost else {}
+    coverage = covered(images=10).model_copy(update={**lost, **names})
+    facts = {"matrix": (ALIGNED, entry()), "coverage_diffs": (coverage,), "pixels": stages()}
+    verdict = judge(Gate.model_validate({"rules": rules}), Evidence(**facts), controls=())
+    assert [e.state for e in verdict.rules if e.rule == "decoded"] == [state] * bool(state)
+    assert verdict.exit_code == (state == "fail")
+
+
+@pytest.mark.parametrize(
+    ("counts", "state"),
+    [
+        ({"failed": 1}, "warn"), ({"unsupported": 3}, "fail"), ({"corrupt": 20}, None), ({}, None),
+    ],
+)  # fmt: skip
+def test_a_path_that_is_compared_with_no_other_counts_its_own(counts, state):
+    """One path in two runtimes: images that were decoded with a warning have pixels."""
+    known = {"ok": 40 - sum(counts.values()), "corrupt": 0, "failed": 0, "unsupported": 0}
+    own = Coverage(preprocess="a", split="eval", **{**known, **counts})
+    evidence = Evidence(matrix=(ALIGNED, entry("int8", "a")), coverage=(own,))
+    verdict = judge(Gate.model_validate({"rules": [CHURN]}), evidence, controls=())
+    assert [e.state for e in verdict.rules if e.rule == "decoded"] == [state] * bool(state)
