@@ -327,7 +327,10 @@ def _of_classes(entry: MatrixEntry, seen: _Difference) -> _Difference:
     assert entry.drift is not None
     named = {rule.measured.of_class for rule in seen.rules}
     changed = {
-        each.name: max(abs(change.value or 0.0) for change in (each.recall, each.precision))
+        each.name: max(
+            abs(change.value or 0.0)
+            for change in (each.recall, each.precision, *each.others.values())
+        )
         for each in entry.drift.classes
     }
     others = sorted((-size, name) for name, size in changed.items() if size and name not in named)
