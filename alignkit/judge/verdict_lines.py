@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from alignkit.judge.action_words import next_steps
@@ -55,8 +56,9 @@ def verdict_lines(
     first += [part] if (part := measured_part(evidence.cells)) else []
     if first:  # and nothing is called aligned then
         said = f"{'. '.join(first)}. {capital(said.removeprefix(NOTHING_MOVED))}"
-    rest = *_beside(found, outcomes), *_left_out(evidence, outcomes)
-    return VerdictLines(" ".join((said, *rest)), _cause(found, evidence), steps)
+    besides = _beside(found, outcomes), _left_out(evidence, outcomes)
+    sentence = " ".join((said, *chain(*besides)))
+    return VerdictLines(sentence, _cause(found, evidence), steps)
 
 
 def _distrust(control: Control) -> str:
