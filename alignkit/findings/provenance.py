@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import Builder
 from alignkit.datasets import recorded_options
+from alignkit.datasets.unlabelled_images import CalibratedData
 from alignkit.engines import calibration_indices
 from alignkit.errors import UnreadableImage
 from alignkit.findings.stage_yaml import stage_line
@@ -184,10 +185,10 @@ def training_facts(trained: Trained, folder: Path) -> TrainingFacts:
 
 def data_facts(plan: Plan, sets: Sets) -> DataFacts:
     """Describe the data set as it was used."""
-    data, content = plan.data, plan.experiment.content
-    given = recorded_options(data if content.calibration is None else content.data)
-    if content.calibration is not None:
-        given["calibration"] = recorded_options(content.calibration)
+    data = plan.data
+    given = recorded_options(data.data if isinstance(data, CalibratedData) else data)
+    if isinstance(data, CalibratedData):
+        given["calibration"] = recorded_options(data.images)
     calibrated, evaluated = _calibration(plan, sets)
     return DataFacts(
         name=plan.experiment.data_name,

@@ -20,7 +20,7 @@ from alignkit.judge.cause_words import (
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.headline import Headline, of_cost
 from alignkit.judge.observe import differing
-from alignkit.judge.standing_rules import DECODED, UNCHECKED
+from alignkit.judge.standing_rules import NO_PIXELS_RULE, UNCHECKED
 from alignkit.judge.verdict_words import settled_by
 from alignkit.preprocess import STAGES
 from alignkit.record import Action, AttributionFacts, MatrixEntry, RuleOutcome
@@ -32,7 +32,7 @@ from alignkit.text.task_words import TaskWords
 _MOST = 2
 """Steps of a verdict."""
 _REPAIRS = {
-    DECODED: "Repair those files, or leave them out of the data: a pointer of Git LFS needs "
+    NO_PIXELS_RULE: "Repair those files, or leave them out of the data: a pointer of Git LFS needs "
     "'git lfs pull'.",
     UNCHECKED: "Give each difference a rule: {preset: strict} is about every stage, and "
     "{metric: churn, fail: 0.02} about the answers of models.",

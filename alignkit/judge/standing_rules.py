@@ -13,29 +13,24 @@ from typing import NamedTuple
 
 from alignkit.errors import ExitCode
 from alignkit.experiment.gate_option import Gate
-from alignkit.experiment.rule_option import Rule
+from alignkit.judge.differences import differences
 from alignkit.judge.evidence import BASELINE, Evidence
-from alignkit.judge.matrix_words import compared_entries
-from alignkit.judge.observe import differing, stage_amount
-from alignkit.judge.observe_model import applies
-from alignkit.place import Column, Place, Row
-from alignkit.preprocess import STAGES
-from alignkit.record import Cell, MatrixEntry, RuleOutcome, State, VerdictState
+from alignkit.judge.observe import differing
+from alignkit.place import Place
+from alignkit.record import Cell, RuleOutcome, State, VerdictState
 from alignkit.text.names import why_not
-from alignkit.text.numbers import percent, significant
+from alignkit.text.numbers import significant
 
 _NO_FAULT = (ExitCode.PASS, ExitCode.INCONCLUSIVE)
 """Codes that do not say that nothing was compared."""
-_UNDECODED = 0.05
+_MOST_UNDECODED = 0.05
 """Share of images that may be decoded by no side, unless a rule about coverage says another."""
-DECODED = "decoded"
+NO_PIXELS_RULE = "decoded"
 """The rule that images are decoded by some side."""
 UNCHECKED = "unchecked"
 """The rule that a rule looks at all that differs."""
 CALIBRATED = "calibration"
 """The rule that no image that calibrates an engine is evaluated."""
-_ANSWERS = Rule(metric="churn", fail=0.0)
-"""A rule about the answers of every place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +119,7 @@ def _of_cells(gate: Gate, evidence: Evidence, known: Collection[ExitCode]) -> It
 
 
 class _Lost(NamedTuple):
-    """Images of a comparison that no side decodes."""
+    """Images that are in no comparison, and who does not decode them."""
 
     place: tuple[str, str]
     images: int
@@ -149,7 +144,7 @@ def _of_undecoded(
         allowed, share = _allowed(gate, *each.place), each.images / each.of
         observed = (
             f"{each.images} of {each.of} images {'is' if each.images == 1 else 'are'} "
-            f"decoded by {each.by}, so that nothing of them was compared: "
+            f"{each.by}, and so in no comparison: "
             f"{', '.join(each.examples[:3])}"
         )
         code = ExitCode.PASS
@@ -158,7 +153,7 @@ def _of_undecoded(
             more = math.ceil(100 * share) / 100
             observed += f"; {{metric: coverage, fail: {min(more, 0.99):g}}} allows as many"
         limit = f"images without pixels: warn above 0 %, fail above {significant(100 * allowed)} %"
-        yield _judged("coverage", limit, observed, each.place, code, rule=DECODED)
+        yield _judged("coverage", limit, observed, each.place, code, rule=NO_PIXELS_RULE)
 
 
 def _undecoded(evidence: Evidence, covered: Collection[tuple[str, str]]) -> Iterator[_Lost]:
@@ -166,12 +161,12 @@ def _undecoded(evidence: Evidence, covered: Collection[tuple[str, str]]) -> Iter
     baseline = evidence.baseline.coverage if evidence.baseline else ()
     for each in (*evidence.coverage_diffs, *baseline):
         place = (each.reference, each.candidate)
-        lost, by = each.neither, f"neither {each.reference} nor {each.candidate}"
+        lost, by = each.neither, f"decoded by neither {each.reference} nor {each.candidate}"
         names = each.neither_examples
         if place not in covered and each.one_sided:
             lost, by = (
                 each.images - each.decoded - each.gone,
-                "not both of {} and {}".format(*place),
+                "not decoded by both {} and {}".format(*place),
             )
             names += tuple(name for side in each.one_sided for name in side.examples)
         if 0 < lost < each.images:  # of all of them, nothing was compared
@@ -182,7 +177,7 @@ def _undecoded(evidence: Evidence, covered: Collection[tuple[str, str]]) -> Iter
         if path.split == "eval" and lost and path.preprocess not in pairs:
             names = tuple(each.id for each in path.examples if each.outcome != "corrupt")
             place, of = (path.preprocess, path.preprocess), lost + path.ok + path.corrupt
-            yield _Lost(place, lost, of, f"no path ({path.preprocess})", names)
+            yield _Lost(place, lost, of, f"not decoded by {path.preprocess}", names)
 
 
 def _allowed(gate: Gate, reference: str, path: str) -> float:
@@ -195,7 +190,7 @@ def _allowed(gate: Gate, reference: str, path: str) -> float:
         and rule.fail is not None
         and rule.path in (None, path)
     ]
-    return min(own, default=_UNDECODED)
+    return min(own, default=_MOST_UNDECODED)
 
 
 def _of_calibration(evidence: Evidence) -> Iterator[JudgedRule]:
@@ -211,17 +206,6 @@ def _of_calibration(evidence: Evidence) -> Iterator[JudgedRule]:
         yield _judged(CALIBRATED, limit, observed, (evidence.reference, "any"), ExitCode.PASS)
 
 
-class _Difference(NamedTuple):
-    """Something that was measured, and differs."""
-
-    place: Place
-    words: str
-    rules: Sequence[Rule]
-    """Those that look at it."""
-    whole: bool
-    """Whether they look at all of it."""
-
-
 def _of_unchecked(
     gate: Gate, evidence: Evidence, judged: Sequence[JudgedRule]
 ) -> Iterator[JudgedRule]:
@@ -231,9 +215,7 @@ def _of_unchecked(
     rules = [rule for rule, _ in gate.placed(
         with_model=bool(evidence.matrix), labelled=evidence.labelled, task=evidence.task
     )]  # fmt: skip
-    paired = [rule for rule in rules if rule.against != BASELINE]
-    since = [rule for rule in rules if rule.against == BASELINE]
-    found = [*_stages(paired, evidence), *_entries(paired, evidence), *_changes(since, evidence)]
+    found = differences(rules, evidence)
     left: dict[Place, list[str]] = {}
     for each in found:
         if not each.whole:
@@ -250,113 +232,6 @@ def _of_unchecked(
         observed = f"no rule looks at {'; '.join(words)}"
         limit = "a rule looks at all that differs"
         yield _judged(UNCHECKED, limit, observed, place.names, code, rule=UNCHECKED)
-
-
-def _stages(rules: Sequence[Rule], evidence: Evidence) -> Iterator[_Difference]:
-    """List the stages in which a candidate differs from the reference on the same input."""
-    for stage in evidence.pixels if rules else ():
-        own = stage.mode == "isolated" and stage.reference == evidence.reference
-        if not own or stage.candidate not in evidence.candidates or not stage.differs:
-            continue
-        served = [each for each in evidence.matrix if each.evaluated_with == stage.candidate]
-        looking = [
-            rule
-            for rule in rules
-            if rule.path in (None, stage.candidate)
-            and (
-                _looks_at(rule, stage.stage)
-                or (rule.measured.kind == "headroom" and served)
-                or (_of_answers(rule) and any(applies(rule, each, evidence) for each in served))
-            )
-        ]
-        place = Place(Row.parse(stage.reference), Column(stage.candidate, "", ""))
-        images = stage.images + stage.shape_mismatches
-        words = f"{stage.stage}, which differs on {images - stage.identical} of {images} images"
-        words += f" ({amount})" if (amount := stage_amount(stage)) else ""
-        yield _seen(place, words, looking, evidence)
-
-
-def _looks_at(rule: Rule, stage: str) -> bool:
-    """Return whether a rule about pixels is about a stage, alone or with others."""
-    if rule.measured.stage is None:
-        return False
-    # a baseline keeps the result of each stage, which has that of those before it in it
-    together = rule.measured.field == "ssim" or rule.mode == "cumulative"
-    together |= rule.against == BASELINE
-    last, own = STAGES.index(rule.measured.stage), STAGES.index(stage)
-    return own <= last if together else own == last
-
-
-def _of_answers(rule: Rule) -> bool:
-    return rule.measured.kind in ("model", "class")
-
-
-def _seen(place: Place, words: str, looking: Sequence[Rule], evidence: Evidence) -> _Difference:
-    """Decide whether rules look at all images; a run leaves those about some to the gate."""
-    groups = {tuple(rule.group.items()): rule.group for rule in looking}
-    whole = () in groups or (bool(looking) and evidence.groups is None)
-    if not whole and len({tuple(each) for each in groups.values()}) == 1 and evidence.data:
-        # groups of one kind have no image in common, unless they are patterns of names
-        sizes = [evidence.images(each) for each in groups.values()]
-        named = any("image" in each for each in groups.values())
-        whole = (max(sizes) if named else sum(sizes)) >= evidence.data.eval
-    return _Difference(place, words if not looking else f"all of {words}", looking, whole)
-
-
-def _entries(rules: Sequence[Rule], evidence: Evidence) -> Iterator[_Difference]:
-    """List the places whose answers differ, each column once; of rules on a class, the others."""
-    worst: dict[Column, tuple[MatrixEntry, _Difference]] = {}
-    for entry in compared_entries(evidence) if rules else ():
-        if not entry.changes or not applies(_ANSWERS, entry, evidence):
-            continue
-        looking = [each for each in rules if _of_answers(each) and applies(each, entry, evidence)]
-        looking += [e for e in rules if e.measured.kind == "headroom" and entry.churn
-                    and e.path in (None, entry.evaluated_with)]  # fmt: skip
-        words = f"the answers, of which {percent(entry.churn, 2)} change"
-        seen = _seen(entry.place, words, looking, evidence)
-        if looking and all(each.measured.kind == "class" for each in looking):
-            seen = _of_classes(entry, seen)
-        before = worst.get(entry.column)
-        if before is None or (before[1].whole, entry.churn) > (seen.whole, before[0].churn):
-            worst[entry.column] = entry, seen
-    return (seen for _, seen in worst.values())
-
-
-def _of_classes(entry: MatrixEntry, seen: _Difference) -> _Difference:
-    """Name the classes that change and that no rule is about."""
-    assert entry.drift is not None
-    named = {rule.measured.of_class for rule in seen.rules}
-    changed = {
-        each.name: max(
-            abs(change.value or 0.0)
-            for change in (each.recall, each.precision, *each.others.values())
-        )
-        for each in entry.drift.classes
-    }
-    others = sorted((-size, name) for name, size in changed.items() if size and name not in named)
-    if not others:
-        return seen
-    size, name = others[0]
-    more = f", and {len(others) - 1} more change" * (len(others) > 1)
-    words = f"the other classes, of which {name} changes by {percent(-size)}{more}"
-    own = [rule for rule in seen.rules if changed.get(rule.measured.of_class or "")]
-    return _Difference(seen.place, words, own, whole=False)
-
-
-def _changes(rules: Sequence[Rule], evidence: Evidence) -> Iterator[_Difference]:
-    """List the stages that changed since they were approved."""
-    baseline = evidence.baseline
-    for stage in baseline.stages if rules and baseline else ():
-        looking = [
-            rule
-            for rule in rules
-            if rule.path in (None, stage.path)
-            and (_looks_at(rule, stage.stage) or _of_answers(rule))
-        ]
-        if stage.begun:
-            place = Place(Row.parse(BASELINE), Column(stage.path, "", ""))
-            words = f"{stage.stage}, which changed on {stage.begun} of {stage.images} images"
-            yield _seen(place, f"{words} since it was approved", looking, evidence)
 
 
 def _of_all(judged: Sequence[JudgedRule], evidence: Evidence) -> Iterator[JudgedRule]:
