@@ -1,4 +1,4 @@
-"""What was measured and differs, with the rules that look at it: stages, answers, classes, changes.
+"""Differences that were measured, with the rules that look at them: stages, answers, classes.
 
 A stage is looked at by rules about it, or about all up to it, and by rules about the answers of
 models that are served along its path; answers by rules about models alone.
