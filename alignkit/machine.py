@@ -51,6 +51,35 @@ def _field(cpuinfo: Path, name: str) -> str:
     return ""
 
 
+_SETTINGS = re.compile(
+    r"(AOM_SIMD|ATEN|CUBLAS|CUBLASLT|CUDNN|DISABLE_ADDMM|DNNL|FBGEMM|JSIMD|MKL|MKLDNN|NPY|ONEDNN|"
+    r"OPENBLAS|OPENCV|ORT|OV|OPENVINO|PYTORCH|TENSORRT|TORCH|TRT|XNNPACK)_\w+"
+    r"|GLIBC_TUNABLES|KMP_DETERMINISTIC_REDUCTION|LD_PRELOAD|NVIDIA_TF32_OVERRIDE"
+)
+"""Variables by which libraries choose kernels, orders of sums or limits. `strings` of the libraries
+finds hundreds, new ones in each release, so that these are the beginnings of their names."""
+_IDLE = re.compile(
+    "ALLOC|CACHE|DEBUG|DISPLAY|DUMP|FFMPEG|LOG|NCCL|PATH|PROFIL|SHOW|STATS|TELEMETRY|THREAD|TRACE|"
+    "VERBOSE|VIDEO|WORKSPACE|_UI_"
+)
+"""Parts of the names of those that only report, store or share work, and of the one that
+`alignkit.torch_settings` sets itself."""
+
+
+def library_settings() -> dict[str, str]:
+    """Return the environment variables that are set and may change what libraries compute."""
+    return {
+        name: os.environ[name]
+        for name in sorted(os.environ)
+        if _SETTINGS.fullmatch(name) and not _IDLE.search(name)
+    }
+
+
+def with_settings(version: str) -> str:
+    """Return a library's version with the `library_settings`, which may change what it computes."""
+    return version + "".join(f" with {key}={value}" for key, value in library_settings().items())
+
+
 DRIVER = Path("/proc/driver/nvidia")
 
 

@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from alignkit.api.frames import drift_frame, pandas_module, pixel_frame, prediction_frame
-from alignkit.datasets.unlabelled_images import ImageSource, images_from
+from alignkit.datasets.unlabelled_images import ImageSource, images_from, listed_images
 from alignkit.errors import ConfigError
 from alignkit.experiment.yaml_argument import Stack, named_paths
 from alignkit.progress import ProgressMode, progress_for
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from alignkit.lots.engines import EngineName
     from alignkit.studies.diff import StageExtent
 
+_Listed: TypeAlias = Samples | Sequence[str | Path | bytes]
 _DEFAULTS = {
     "--ssim": "size", "--planes": "none", "--timeout": 60.0, "--max-memory": 4.0,
     "--engine": "local",
@@ -139,7 +140,7 @@ def diff(
         raise ConfigError("there is no candidate; call diff(images, reference, candidate)")
     chosen = EngineOption(engine, address, workers, threads)
     # an iterator gives its images once
-    listed = images if isinstance(images, str | Path | bytes | Samples) else list(images)
+    listed = images if isinstance(images, Samples) else listed_images(images)
     given, own = model_and_side(None if model is None else str(model), task_text(task))
     size = size or own
     paths = named_paths((reference, *candidates), size=size, max_pixels=max_pixels, called="path")
@@ -176,7 +177,7 @@ def task_text(task: str | Mapping[str, Any]) -> str:
     return task if isinstance(task, str) else json.dumps(dict(task))
 
 
-def _samples(images: ImageSource, limit: int | None, only: Sequence[str]) -> tuple[Samples, str]:
+def _samples(images: _Listed, limit: int | None, only: Sequence[str]) -> tuple[Samples, str]:
     from alignkit.studies.diff.diff_arguments import samples_of
 
     files = _files(images)
@@ -187,17 +188,15 @@ def _samples(images: ImageSource, limit: int | None, only: Sequence[str]) -> tup
     return images_from(images), "images in memory"
 
 
-def _files(images: ImageSource) -> list[Path] | None:
+def _files(images: _Listed) -> list[Path] | None:
     """Return folders and files; ``None`` if some images are in memory."""
-    if isinstance(images, str | Path):
-        return [Path(images)]
-    if isinstance(images, bytes | Samples):
+    if isinstance(images, Samples):
         return None
-    listed = list(images)
-    return None if any(isinstance(e, bytes) for e in listed) else [Path(e) for e in listed]  # type: ignore[arg-type]  # none is bytes
+    files = [Path(each) for each in images if not isinstance(each, bytes)]
+    return files if len(files) == len(images) else None
 
 
-def _command(images: ImageSource, stacks: Sequence[Stack], options: Mapping[str, object]) -> str:
+def _command(images: _Listed, stacks: Sequence[Stack], options: Mapping[str, object]) -> str:
     """Return the shell command of the same comparison; ``IMAGES`` are those in memory.
 
     Options with the command's own defaults are left out.

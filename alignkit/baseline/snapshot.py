@@ -22,6 +22,7 @@ from alignkit.experiment.experiment import Experiment
 from alignkit.lots import LotEngine, LotStore, lot_parts, unseen_folder
 from alignkit.lots.kept_lots import KeptLots
 from alignkit.lots.local import LocalEngine
+from alignkit.machine import with_settings
 from alignkit.place import Place
 from alignkit.preprocess import STAGES, Preprocess, StageName
 from alignkit.progress import advancing
@@ -157,7 +158,10 @@ def head_now(name: str, paths: Sequence[Preprocess], samples: Samples) -> Baseli
         name=name,
         environment=baseline_environment(paths),
         versions={
-            path.name: {"decode": path.decode.version(), "resize": path.resize.resizer.version()}
+            path.name: {
+                "decode": with_settings(path.decode.version()),
+                "resize": with_settings(path.resize.resizer.version()),
+            }
             for path in paths
         },
         paths={path.name: path.identity() for path in paths},

@@ -235,6 +235,7 @@ def _emulations(expected: Forecast) -> list[str]:
 
 def _images(planned: Plan) -> list[str]:
     """Say how many images given models are evaluated on, and why these."""
+    from alignkit.datasets.unlabelled_images import CalibratedData
     from alignkit.plan import missing_labels
 
     if planned.trains:
@@ -245,7 +246,9 @@ def _images(planned: Plan) -> list[str]:
         line += f": {choice}"
     if remark := missing_labels(planned.experiment):
         line += f"; {remark}"
-    if others:
+    if isinstance(planned.data, CalibratedData):
+        line += f"; int8 takes its scales from the {others} of 'calibration'"
+    elif others:
         line += f"; the other {others} are for 'advise' and the calibration of int8"
     return [line]
 

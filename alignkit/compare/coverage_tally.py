@@ -19,6 +19,7 @@ class CoverageTally:
     reference_examples: list[str] = field(default_factory=list)
     candidate_examples: list[str] = field(default_factory=list)
     neither: int = 0
+    neither_examples: list[str] = field(default_factory=list)
     gone: int = 0
     gone_examples: list[str] = field(default_factory=list)
 
@@ -40,8 +41,9 @@ class CoverageTally:
         self.neither += not reference and not candidate
         self.only_reference += reference and not candidate
         self.only_candidate += candidate and not reference
-        if reference != candidate:
-            examples = self.reference_examples if reference else self.candidate_examples
+        if not (reference and candidate):
+            one_sided = self.reference_examples if reference else self.candidate_examples
+            examples = one_sided if reference or candidate else self.neither_examples
             if len(examples) < COVERAGE_EXAMPLES:
                 examples.append(image)
 
@@ -74,6 +76,7 @@ class CoverageTally:
             reference_examples=tuple(self.reference_examples),
             candidate_examples=tuple(self.candidate_examples),
             neither=self.neither,
+            neither_examples=tuple(self.neither_examples),
             gone=self.gone,
             gone_examples=tuple(self.gone_examples),
         )

@@ -17,6 +17,8 @@ EVAL_DIRS = ("eval", "val", "validation", "test")
 """Names by which an evaluation folder is found."""
 _LISTED = 5
 """Images in both splits that a note names; of more it names the first."""
+TO_CALIBRATE = "to calibrate int8 alone, name any images: 'calibration: {root: DIR}'"
+"""Advice to whoever has no training images and needs none for training."""
 Labelled: TypeAlias = dict[str, list[str]]
 """Class → paths of its images, relative to the data set's root, sorted; classes in their order."""
 
@@ -54,6 +56,11 @@ def split_dirs(
     evals = [name for name in ((eval_dir,) if eval_dir else EVAL_DIRS) if (root / name).is_dir()]
     wanted = f"{eval_dir}/" if eval_dir else "eval/, val/, validation/ or test/"
     if (root / train_dir).is_dir():
+        if evals and trains and (root / train_dir).samefile(root / evals[0]):
+            raise DataError(
+                f"{root / train_dir} is both the training and the evaluation folder, so that "
+                f"models would be measured on what they have seen; name two, or, {TO_CALIBRATE}"
+            )
         if evals:
             return {"train": train_dir, "eval": evals[0]}
         raise DataError(
@@ -67,7 +74,7 @@ def split_dirs(
     if alone or eval_dir or train_dir != "train":
         raise DataError(
             f"{root} has no {train_dir}/; name the training folder with 'train_dir' ('models:' "
-            "need none, unless int8 or 'advise' takes images from it)"
+            f"need none, unless int8 or 'advise' takes images from it; {TO_CALIBRATE})"
         )
     return None
 
@@ -115,13 +122,18 @@ def same_classes(train: Labelled, evaluation: Labelled, dirs: dict[Split, str]) 
         if names
     ]
     if facts:
-        raise DataError(f"the two splits have different classes: {'; '.join(facts)}")
+        raise DataError(
+            f"the two splits have different classes: {'; '.join(facts)} ({TO_CALIBRATE})"
+        )
 
 
 def divide(whole: Labelled, share: float, seed: int) -> dict[Split, Labelled]:
     """Split each class by a seed, with at least one image on each side."""
     if few := [name for name, files in whole.items() if len(files) < 2]:
-        raise DataError(f"{listed(few)}: one image only, which cannot be in both splits; add some")
+        raise DataError(
+            f"{listed(few)}: one image only, which cannot be in both splits; add some "
+            f"({TO_CALIBRATE})"
+        )
     divided: dict[Split, Labelled] = {"train": {}, "eval": {}}
     for name, files in whole.items():
         # every class must be both trained and evaluated

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from alignkit.datasets.image_source import OpenedSource
 from alignkit.datasets.labelled import (
     EVAL_DIRS,
+    TO_CALIBRATE,
     Labelled,
     divide,
     labels_of,
@@ -33,6 +34,11 @@ def source_dirs(
     tops = {name.partition("/")[0] for name in source.images.names if "/" in name}
     evals = [name for name in ((eval_dir,) if eval_dir else EVAL_DIRS) if name in tops]
     if train_dir in tops and evals:
+        if trains and train_dir == evals[0]:
+            raise DataError(
+                f"{train_dir}/ of {source.place} is both the training and the evaluation folder; "
+                f"name two, or, {TO_CALIBRATE}"
+            )
         return {"train": train_dir, "eval": evals[0]}
     alone = bool(evals) and (bool(eval_dir) or tops <= {*EVAL_DIRS})
     if alone and not trains:
@@ -40,7 +46,7 @@ def source_dirs(
     if alone or train_dir in tops or eval_dir or train_dir != "train":
         raise DataError(
             f"{source.place} has {'no' if evals else 'only'} {train_dir}/; name the folders of "
-            "both splits with 'train_dir' and 'eval_dir'"
+            f"both splits with 'train_dir' and 'eval_dir' ({TO_CALIBRATE})"
         )
     return None
 

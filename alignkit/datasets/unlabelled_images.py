@@ -134,16 +134,94 @@ class Images(Dataset):
         return folder, *self._limited(names)
 
 
+@dataclass(frozen=True, slots=True)
+class CalibratedData(Dataset):
+    """A data set that is only evaluated; where it is asked for training images, it has others.
+
+    They need no labels: an engine takes its scales from them.
+    """
+
+    data: Dataset
+    images: Images
+
+    @property
+    def truth(self) -> Truth:
+        """Kind of the knowledge of each evaluation image."""
+        return self.data.truth
+
+    @property
+    def held_out(self) -> bool:
+        """Whether the classes are identities."""
+        return self.data.held_out
+
+    def training(self) -> Samples:
+        """Return the images that calibrate."""
+        return self.images.evaluation()
+
+    def evaluation(self) -> Samples:
+        """Return the images of the data set."""
+        return self.data.evaluation()
+
+    def counts(self) -> tuple[int, int]:
+        """Count the images that calibrate, and those of the data set."""
+        return self.images.counts()[1], self.data.counts()[1]
+
+    def fingerprint(self, split: Split) -> str:
+        """Compute the SHA-256 hex over the images that calibrate, or over those of the data set."""
+        return (self.images if split == "train" else self.data).fingerprint("eval")
+
+    def choice(self) -> str:
+        """Say which images are evaluated."""
+        return self.data.choice()
+
+    def class_names(self) -> tuple[str, ...]:
+        """Return the classes of evaluation."""
+        return self.data.class_names()
+
+    def unnamed(self) -> str:
+        """Say why there are no classes."""
+        return self.data.unnamed()
+
+    def version(self) -> str:
+        """Describe the dependencies of the data set."""
+        return self.data.version()
+
+    def first_look(self) -> Iterable[str]:
+        """Return what may be wrong with the first annotation."""
+        return self.data.first_look()
+
+    def notes(self) -> Iterable[str]:
+        """Return the remarks on the data set."""
+        return self.data.notes()
+
+
+def listed_images(source: ImageSource) -> list[str | Path | bytes]:
+    """List folders, files and encoded images; raise `ConfigError` for anything else."""
+    if isinstance(source, str | Path | bytes):
+        return [source]
+    kinds = "a folder, files, encoded images as bytes, or a data set's samples"
+    if not isinstance(source, Iterable):
+        raise ConfigError(f"images: {type(source).__name__} is no images; give {kinds}")
+    listed = list(source)
+    for place, each in enumerate(listed):
+        if not isinstance(each, str | Path | bytes):
+            raise ConfigError(
+                f"images: entry {place} is {type(each).__name__}, which is no image; give {kinds} "
+                "(pixels that are decoded already have no file to decode)"
+            )
+    return listed
+
+
 def images_from(source: ImageSource) -> Samples:
     """Return the samples of folders, files, encoded images, or a mix of them.
 
     An encoded image is named ``image 0``, ``image 1``, … by its place in the list, a file by its
-    path below the common folder of all. Raises `NothingCompared` if there are none and `DataError`
-    for a file that does not exist.
+    path below the common folder of all. Raises `ConfigError` for anything else, `NothingCompared`
+    if there are none and `DataError` for a file that does not exist.
     """
     if isinstance(source, Samples):
         return source
-    listed = [source] if isinstance(source, str | Path | bytes) else list(source)
+    listed = listed_images(source)
     files = tuple(Path(each) for each in listed if not isinstance(each, bytes))
     if not listed:
         raise NothingCompared("there are no images; nothing was compared")

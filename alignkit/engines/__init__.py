@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import Backend, Builder, CalibrationSet, Precision
 from alignkit.errors import NothingCompared
-from alignkit.machine import vector_extensions
+from alignkit.machine import library_settings, vector_extensions
 from alignkit.models.checkpoint import CALIBRATION, Calibration, EngineSource
 from alignkit.prepare import Preparation, prepare
 from alignkit.preprocess import Preprocess, stage_identity
@@ -33,7 +33,10 @@ _SEED = 0
 def calibration_of(
     wanted: CalibrationSet, path: Preprocess, training: Samples, workspace: Workspace
 ) -> Calibration:
-    """Choose images of the training split, preprocessed as the model was trained."""
+    """Choose images of the training split, preprocessed as the model was trained.
+
+    Samples of which nothing is known are those that a file names to calibrate with.
+    """
     chosen = training.take(calibration_indices(wanted, training))
 
     def images() -> Batch:
@@ -44,7 +47,9 @@ def calibration_of(
 
     parts = Preparation(path, "calibration", chosen.fingerprint).parts
     key = content_key([parts, stage_identity(path.normalise)])
-    described = f"{len(chosen)} of {len(training)} training images, {wanted.choice}, own path"
+    whose = "calibration" if training.truth == "none" else "training"
+    choice = "random" if wanted.choice == "balanced" and not training.labels else wanted.choice
+    described = f"{len(chosen)} of {len(training)} {whose} images, {choice}, own path"
     return Calibration(key, images, described)
 
 
@@ -113,6 +118,8 @@ def engine_parts(
     }
     if backend.on_cpu:  # it decides whether weights are quantised to 7 or to 8 bits
         parts["processor"] = vector_extensions()
+    if settings := library_settings():
+        parts["settings"] = settings
     if source.calibration and backend.calibration(precision):
         parts["calibration"] = source.calibration.key
     return parts

@@ -15,15 +15,24 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from alignkit.datasets import DATASETS, Dataset
+from alignkit.datasets.unlabelled_images import CalibratedData, Images
 from alignkit.experiment.gate_option import Able, Gate, misplaced
 from alignkit.experiment.model_option import (
     Evaluate,
     ModelOption,
     is_graph_alone,
     mismatched,
+    uncalibrated,
     unlabelled,
 )
-from alignkit.experiment.option import STRICT_MODEL, Name, PluginOption, no_such, refuse, wrong
+from alignkit.experiment.option import (
+    STRICT_MODEL,
+    Name,
+    PluginOption,
+    no_such,
+    refuse,
+    wrong,
+)
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.experiment.report_option import (
     AdviseOption,
@@ -58,6 +67,9 @@ class ExperimentFile(BaseModel):
     """The recipe by which a model is trained with every path; the same for all of them."""
     models: tuple[ModelOption, ...] = ()
     """The user's own models, in place of ``train``."""
+    calibration: Annotated[Images | None, PluginOption(DATASETS, "images")] = None
+    """Images that int8 takes its scales from, with or without labels, as ``{root: DIR}``; by
+    default training images. For the user's own models."""
     evaluate: Evaluate = Field(default_factory=Evaluate)
     """Runtimes and precisions in which every model is evaluated with every path."""
     gate: Gate = Gate()
@@ -139,7 +151,9 @@ class ExperimentFile(BaseModel):
         ]
         trains = "train" in self.model_fields_set
         lines += mismatched(self.models, paths, trains=trains)
-        lines += unlabelled(self.evaluate, bool(self.models), trains=trains) * (not self.labelled)
+        lines += uncalibrated(self.calibration, self.evaluate, self.models, self.advise)
+        calibrates = bool(self.models) and self.evaluate.calibrates and self.calibration is None
+        lines += unlabelled(trains=trains, calibrates=calibrates) * (not self.labelled)
         trained = training_truth(self.data) if trains and self.labelled else None
         lines += untaught(self.task, self.data.truth, trained)
         if self.predicts and not self.models:
@@ -207,9 +221,11 @@ class Experiment:
     def data(self) -> Dataset:
         """The data set that models are trained and evaluated on.
 
-        All of it is evaluated where nothing takes training images.
+        All of it is evaluated where nothing takes training images, or ``calibration`` names them.
         """
         content = self.content
+        if content.calibration is not None:
+            return CalibratedData(content.data.undivided(), content.calibration)
         idle = content.models and content.advise is None and not content.evaluate.calibrates
         return content.data.undivided() if idle else content.data
 

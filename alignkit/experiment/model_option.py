@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -213,19 +213,33 @@ def mismatched(
     return lines
 
 
-def unlabelled(evaluate: Evaluate, given: bool, *, trains: bool) -> list[InitErrorDetails]:
+def unlabelled(*, trains: bool, calibrates: bool) -> list[InitErrorDetails]:
     """Return one line for each part of a file that needs labels, where the images have none."""
     lines = []
     if trains:
         message = f"{NO_LABELS} to train with; use data: {{name: folder}}, or give 'models'"
         lines.append(wrong("labels", message, "train"))
-    if given and evaluate.calibrates:
+    if calibrates:
         message = (
             f"int8 takes its scales from training images, and {NO_LABELS} nor a part to train "
-            "with; use data: {name: folder}, or give a model that is quantised already"
+            "with; name images that calibrate: calibration: {root: DIR}, with or without labels"
         )
         lines.append(wrong("labels", message, "evaluate", "backends"))
     return lines
+
+
+def uncalibrated(
+    calibration: object, evaluate: Evaluate, models: Sequence[ModelOption], advise: object
+) -> list[InitErrorDetails]:
+    """Return a line for images to calibrate with that nothing would use."""
+    if calibration is None or (models and (evaluate.calibrates or advise)):
+        return []
+    message = (
+        "nothing takes its scales from them: no precision of 'evaluate' is calibrated, as int8 is"
+        if models
+        else "is for the user's own models; those of 'train' are calibrated with training images"
+    )
+    return [wrong("calibration", message, "calibration", given=calibration)]
 
 
 def _one_or_many(value: Any) -> Any:

@@ -255,6 +255,8 @@ class PluginOption:
     """Annotation of a pydantic field that holds a plugin."""
 
     table: PluginTable
+    only: str = ""
+    """Name of the only one that the field takes, as its options without a name; or nothing."""
 
     def __hash__(self) -> int:
         # a mapping has no hash; a family has one table
@@ -263,14 +265,24 @@ class PluginOption:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(
-            lambda given: plugin_from(self.table, given)
-        )
+        return core_schema.no_info_plain_validator_function(self._built)
+
+    def _built(self, given: Any) -> Any:
+        if not self.only:
+            return plugin_from(self.table, given)
+        if given is None:
+            return None
+        if not isinstance(given, dict):
+            message = f"needs a mapping, of the options that {self.only!r} has under 'data'"
+            refuse(self.only, [wrong("plugin", message, given=given)])
+        return plugin_from(self.table, {"name": self.only, **given})
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        return plugin_schema(self.table)
+        if not self.only:
+            return plugin_schema(self.table)
+        return {"anyOf": [_plugin_schema(self.table[self.only], {}), {"type": "null"}]}
 
 
 def plugin_schema(
@@ -289,11 +301,19 @@ def plugin_schema(
         {"enum": [*loadable]} if bare else {**closed, "properties": own}
     ]
     for name, plugin in loadable.items():
-        options = _adapter(plugin).json_schema()
-        describe(options, plugin.load())
         described_name = {"const": name, "description": plugin.summary}
-        keys = {"name": described_name, **own, **options.get("properties", {})}
-        required = ["name", *options.get("required", [])]
-        described = {"description": plugin.summary, "properties": keys, "required": required}
-        choices.append({**closed, **described})
+        choices.append(_plugin_schema(plugin, {"name": described_name, **own}))
     return {"anyOf": choices}
+
+
+def _plugin_schema(plugin: Plugin, own: JsonSchemaValue) -> JsonSchemaValue:
+    """Return the JSON Schema of one plugin's options, after the properties ``own``."""
+    options = _adapter(plugin).json_schema()
+    describe(options, plugin.load())
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "description": plugin.summary,
+        "properties": {**own, **options.get("properties", {})},
+        "required": ["name"] * ("name" in own) + options.get("required", []),
+    }

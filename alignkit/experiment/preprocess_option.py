@@ -199,6 +199,8 @@ class PreprocessOption(BaseModel):
         lines: list[InitErrorDetails] = []
         option: PreprocessOption | None = None
         source = Stages()
+        # an import is measured as it is, mistakes included
+        own = isinstance(given, dict) and "normalise" in given
         try:
             if isinstance(given, dict):
                 given, source = stages_from_source(given, cls.model_fields, lines)
@@ -212,10 +214,13 @@ class PreprocessOption(BaseModel):
         if option and option.resize.auto and option.crop:
             message = "the size of an image with 'auto' varies; leave 'crop' or 'auto' out"
             lines.append(wrong("crop", message, "crop"))
+        doubt = option.numbers.doubt if option else ""
+        if doubt and own:
+            lines.append(wrong("normalise", doubt, "normalise"))
         refuse(cls.__name__, lines)
         assert option is not None
         option._source = source  # noqa: SLF001 - the model's own attribute, in a class method
-        for warning in source.warnings:
+        for warning in (*source.warnings, *([f"normalise: {doubt}"] if doubt else [])):
             warnings.warn(warning, ConfigWarning, stacklevel=2)
         return option
 
@@ -240,11 +245,14 @@ class PreprocessOption(BaseModel):
             "else": {"if": imported, "else": spelt_out},
         }
 
+    @property
+    def numbers(self) -> Normalise:
+        """The mean and std, by default ImageNet's."""
+        own = self.normalise
+        return Normalise(own.mean, own.std) if own else Normalise()
+
     def build(self, name: str) -> Preprocess:
         """Build the `Preprocess` this entry describes."""
-        normalise = (
-            Normalise(self.normalise.mean, self.normalise.std) if self.normalise else Normalise()
-        )
         # a third party's decoder has the contract's methods and need not have its defaults
         imitated = getattr(self.decode, "surrogate_of", "")
         built = Preprocess(
@@ -255,7 +263,7 @@ class PreprocessOption(BaseModel):
             crop=Crop(self.crop.size, self.crop.half) if self.crop else Crop(),
             quantise=Quantise(self.quantise),
             colour=Colour(self.colour),
-            normalise=normalise,
+            normalise=self.numbers,
             surrogate_of=self._source.surrogate_of or imitated,
             max_pixels=self.max_pixels,
         )

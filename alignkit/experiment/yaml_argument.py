@@ -8,6 +8,7 @@ torchpipe, ``FILE.json`` of Hugging Face or its folder, and ``timm:MODEL`` are s
 from __future__ import annotations
 
 import json
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from alignkit.errors import ConfigError
+from alignkit.errors import ConfigError, ConfigWarning
 from alignkit.experiment import Mistakes, problems_of
 from alignkit.experiment.hugging_face_config import NAME as PROCESSOR
 from alignkit.experiment.preprocess_option import PreprocessOption
@@ -93,6 +94,8 @@ def path_of(given: Stack, name: str, *, size: int | None = None) -> Preprocess:
 
 def _built(entry: _Entry, name: str) -> NamedPath:
     if isinstance(entry, Preprocess):
+        if doubt := entry.normalise.doubt:
+            warnings.warn(f"{name}: normalise: {doubt}", ConfigWarning, stacklevel=2)
         return NamedPath(replace(entry, name=name))
     return NamedPath(entry.build(name), entry.preset)
 
@@ -106,6 +109,10 @@ def _entry(
         # as text, so that a mistake is underlined as in a file
         source = parse(json.dumps(dict(given), default=str), place)
         return _of_mapping(source.value, source, size)
+    if not isinstance(given, str):
+        function = "; a function is compared by alignkit.assert_preprocess_aligned"
+        raise ConfigError(f"{called}: {type(given).__name__} is no stack; {FORMS}"
+                          f"{function * callable(given)}")  # fmt: skip
     if given in entries:
         return given, entries[given]
     if mapping := import_of(given):

@@ -13,7 +13,13 @@ from pathlib import Path
 from alignkit.backends import BACKENDS
 from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
-from alignkit.machine import command_output, cpu_name, gpu_name, vector_extensions
+from alignkit.machine import (
+    command_output,
+    cpu_name,
+    gpu_name,
+    library_settings,
+    vector_extensions,
+)
 from alignkit.record import Environment
 from alignkit.resizers import RESIZERS
 from alignkit.tasks import TASKS
@@ -25,11 +31,12 @@ _VARIABLES = (
     "CUBLAS_WORKSPACE_CONFIG",
     "CUDA_VISIBLE_DEVICES",
     "MKL_NUM_THREADS",
-    "NVIDIA_TF32_OVERRIDE",
     "OMP_NUM_THREADS",
-    "ORT_TF32_OVERRIDE",
+    "OPENBLAS_NUM_THREADS",
+    "OPENCV_FOR_THREADS_NUM",
 )
-"""Environment variables that change results or times; recorded if set."""
+"""Environment variables that change times or choose devices; recorded if set, as
+`library_settings` are, which keys have too."""
 
 
 def environment(decoders: Collection[str] = tuple(DECODERS.own)) -> Environment:
@@ -83,7 +90,8 @@ def flags() -> dict[str, str]:
     import cv2
 
     found = {"cv2 threads": str(cv2.getNumThreads()), **_torch_flags()}
-    return found | {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    named = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    return found | named | library_settings()
 
 
 def _torch_flags() -> dict[str, str]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from alignkit.backends import Builder
 from alignkit.datasets import recorded_options
+from alignkit.datasets.unlabelled_images import CalibratedData
+from alignkit.engines import calibration_indices
+from alignkit.errors import UnreadableImage
 from alignkit.findings.stage_yaml import stage_line
 from alignkit.outcome import Failed, Measured, Skipped
 from alignkit.predict.predict_cells import Built
@@ -21,13 +27,14 @@ from alignkit.record import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from alignkit.experiment.preprocess_option import PreprocessOption
     from alignkit.outcome import Outcome
     from alignkit.plan import Plan
     from alignkit.prepare.prepared_sets import Sets
+    from alignkit.samples import Samples
     from alignkit.train import Trained
 
 _EXAMPLES = 50
@@ -180,16 +187,45 @@ def training_facts(trained: Trained, folder: Path) -> TrainingFacts:
 def data_facts(plan: Plan, sets: Sets) -> DataFacts:
     """Describe the data set as it was used."""
     data = plan.data
+    given = recorded_options(data.data if isinstance(data, CalibratedData) else data)
+    if isinstance(data, CalibratedData):
+        given["calibration"] = recorded_options(data.images)
+    calibrated, evaluated = _calibration(plan, sets)
     return DataFacts(
         name=plan.experiment.data_name,
-        options=recorded_options(data),
+        options=given,
         train=len(sets.train),
         eval=len(sets.evaluation),
         classes=sets.evaluation.classes,
         fingerprint=plan.fingerprint,
         version=data.version(),
         notes=(*data.notes(), *_outside(plan, sets.evaluation.classes)),
+        calibration=calibrated,
+        calibration_evaluated=evaluated,
     )
+
+
+def _calibration(plan: Plan, sets: Sets) -> tuple[int, int]:
+    """Count the images that calibrate engines, and those of them that are evaluated, too."""
+    runtimes = (each.runtime for each in plan.evaluations if not each.skipped)
+    wanted = {
+        chosen
+        for each in runtimes
+        if isinstance(each.backend, Builder)
+        and (chosen := each.backend.calibration(each.precision)) is not None
+    }
+    rows = sorted({row for each in wanted for row in calibration_indices(each, sets.train)})
+    if not rows:
+        return 0, 0
+    evaluated = {*_hashes(sets.evaluation, range(len(sets.evaluation)))}
+    return len(rows), sum(each in evaluated for each in _hashes(sets.train, rows))
+
+
+def _hashes(samples: Samples, rows: Iterable[int]) -> Iterator[bytes]:
+    """Hash the content of images; those that cannot be read have none."""
+    for row in rows:
+        with suppress(UnreadableImage):
+            yield hashlib.sha256(samples.read(row)).digest()
 
 
 def _outside(plan: Plan, classes: Sequence[str]) -> Iterator[str]:

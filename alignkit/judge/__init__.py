@@ -72,7 +72,8 @@ def judge(
     codes = [each.code for each in judged] + [ExitCode.CRASHED] * bool(broken)
     if doubts:
         state = _worst([state, "inconclusive"])
-        codes.append(_inconclusive(gate))
+        # a change that was found stands, whatever else is in doubt
+        codes += [ExitCode.CRASHED] * (state == "inconclusive")
     code = worst(codes)
     outcomes = tuple(each.outcome for each in judged)
     said = verdict_lines(outcomes, broken, doubts, evidence)

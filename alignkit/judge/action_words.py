@@ -25,6 +25,7 @@ from alignkit.judge.cause_words import (
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.headline import Headline, of_cost
 from alignkit.judge.observe import differing, stage_to_blame
+from alignkit.judge.standing_rules import NO_PIXELS_RULE, UNCHECKED
 from alignkit.judge.verdict_words import settled_by
 from alignkit.preprocess import STAGES
 from alignkit.record import Action, AttributionFacts, FactorShare, MatrixEntry, RuleOutcome
@@ -35,6 +36,13 @@ from alignkit.text.task_words import TaskWords
 
 _MOST = 2
 """Steps of a verdict."""
+_REPAIRS = {
+    NO_PIXELS_RULE: "Repair those files, or leave them out of the data: a pointer of Git LFS needs "
+    "'git lfs pull'.",
+    UNCHECKED: "Give each difference a rule: {preset: strict} is about every stage, and "
+    "{metric: churn, fail: 0.02} about the answers of models.",
+}
+"""Standing rule → the step against what it found."""
 _FRESH = {"run": ("--fresh",)}
 """Command → its option that measures all again; a gate has none."""
 
@@ -84,7 +92,7 @@ def _steps(
         yield Action(words=_repair(found.first), command=evidence.command)
     elif found.state == "inconclusive":
         yield from _more(found, evidence, outcomes)
-    elif found.entry is not None:
+    elif found.entry is not None and found.first.rule not in _REPAIRS:
         yield from _of_models(found.entry, found.first, evidence)
     else:
         yield from _of_pixels(found.first, evidence)
@@ -110,6 +118,8 @@ def _keep(evidence: Evidence) -> Action:
 
 
 def _repair(first: RuleOutcome) -> str:
+    if words := _REPAIRS.get(first.rule):
+        return words
     if first.trained_with == BASELINE:
         return "Record or approve those lines, then run the gate again."
     return "Remove the reason named above, then run it again: finished work is kept."
@@ -296,6 +306,9 @@ def _trained(entry: MatrixEntry, evidence: Evidence) -> Iterator[Action]:
 def _of_pixels(first: RuleOutcome, evidence: Evidence) -> Iterator[Action]:
     if of_cost(first):
         yield _of_cost(first, evidence)
+        return
+    if words := _REPAIRS.get(first.rule):
+        yield Action(words=words)
         return
     if first.trained_with == BASELINE:
         # the gate alone knows whether this machine may approve, and then names the command

@@ -12,6 +12,7 @@ from alignkit.record import (
     AttributionFacts,
     BaselineFacts,
     Cell,
+    Coverage,
     CoverageDiff,
     DataFacts,
     GroupFacts,
@@ -40,6 +41,7 @@ class Evidence:
     cells: Sequence[Cell] = ()
     pixels: Sequence[PixelStage] = ()
     coverage_diffs: Sequence[CoverageDiff] = ()
+    coverage: Sequence[Coverage] = ()
     baseline: BaselineFacts | None = None
     paths: Sequence[PathFacts] = ()
     """The reference first; without them, every path that was compared counts."""

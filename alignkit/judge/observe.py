@@ -83,9 +83,8 @@ def _pixel(rule: Rule, evidence: Evidence, path: str) -> Observed:
     mode = rule.mode or ("cumulative" if metric.field == "ssim" else "isolated")
     for stage in evidence.pixels:
         if (stage.candidate, stage.stage, stage.mode) == (path, metric.stage, mode):
-            differs = stage.identical < stage.images or stage.shape_mismatches
             # options that differ and change no pixel are not a cause
-            cause = _cause(evidence, path, stage.stage, mode) if differs else ""
+            cause = _cause(evidence, path, stage.stage, mode) if stage.differs else ""
             seen = _of_stage(metric.field, stage, evidence.reference, path)
             begin = 0 if mode == "cumulative" else STAGES.index(metric.stage or STAGES[0])
             ran = STAGES[begin : STAGES.index(metric.stage or STAGES[0]) + 1]
@@ -159,14 +158,14 @@ def _of_stage(field: str, stage: PixelStage, reference: str, candidate: str) -> 
         value=value,
         n=compared,
         different=different,
-        amount=_amount(stage) if field == "changed" and value else "",
+        amount=stage_amount(stage) if field == "changed" and value else "",
         perfect=field == "psnr" and stage.identical == compared > 0,
         reason=stage.reason or ("" if value is not None else "has no value"),
         missing=ExitCode.CRASHED if compared else ExitCode.NOTHING_COMPARED,
     )
 
 
-def _amount(stage: PixelStage) -> str:
+def stage_amount(stage: PixelStage) -> str:
     """Word the differences of a stage; a share of images does not say how far they differ."""
     if stage.mean_abs is None or stage.max_abs is None:
         return ""

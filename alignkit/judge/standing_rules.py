@@ -1,22 +1,36 @@
 """Rules that every gate has and no file writes: a pass rests on a comparison that was made.
 
-A gate that compared nothing is an error, whatever its rules allow to be missing.
+A gate that compared nothing is an error, whatever its rules allow to be missing. Images without
+pixels, differences without a rule and images that calibrate and are evaluated are warnings.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from alignkit.errors import ExitCode
 from alignkit.experiment.gate_option import Gate
+from alignkit.judge.differences import differences
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.observe import differing
+from alignkit.place import Place
 from alignkit.record import Cell, RuleOutcome, State, VerdictState
 from alignkit.text.names import why_not
+from alignkit.text.numbers import significant
 
 _NO_FAULT = (ExitCode.PASS, ExitCode.INCONCLUSIVE)
 """Codes that do not say that nothing was compared."""
+_MOST_UNDECODED = 0.05
+"""Share of images that may be decoded by no side, unless a rule about coverage says another."""
+NO_PIXELS_RULE = "decoded"
+"""The rule that images are decoded by some side."""
+UNCHECKED = "unchecked"
+"""The rule that a rule looks at all that differs."""
+CALIBRATED = "calibration"
+"""The rule that no image that calibrates an engine is evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +49,10 @@ def standing_outcomes(
     """Judge a run by these rules, after ``judged``, the outcomes of the file's own."""
     found = [*_of_baseline(gate, evidence), *_of_repeated_paths(gate, evidence)]
     found += _of_cells(gate, evidence, {each.code for each in (*judged, *found)})
-    return found + list(_of_all([*judged, *found], evidence))
+    found += _of_undecoded(gate, evidence, judged)
+    found += _of_calibration(evidence)
+    found += _of_all([*judged, *found], evidence)
+    return found + list(_of_unchecked(gate, evidence, [*judged, *found]))
 
 
 def _of_baseline(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
@@ -105,6 +122,122 @@ def _of_cells(gate: Gate, evidence: Evidence, known: Collection[ExitCode]) -> It
             yield _judged("cells", "every cell ran", observed, place, code)
 
 
+class _Lost(NamedTuple):
+    """Images that are in no comparison, and who does not decode them."""
+
+    place: tuple[str, str]
+    images: int
+    of: int
+    by: str
+    examples: tuple[str, ...]
+
+
+def _of_undecoded(
+    gate: Gate, evidence: Evidence, judged: Sequence[JudgedRule]
+) -> Iterator[JudgedRule]:
+    """Judge the images that were not compared: every other rule leaves them out.
+
+    Those that one side alone decodes are left to a rule about coverage, if there is one.
+    """
+    covered = {
+        (each.outcome.trained_with, each.outcome.evaluated_with)
+        for each in judged
+        if each.outcome.metric == "coverage"
+    }
+    for each in _undecoded(evidence, covered):
+        allowed, share = _allowed(gate, *each.place), each.images / each.of
+        observed = (
+            f"{each.images} of {each.of} images {'is' if each.images == 1 else 'are'} "
+            f"{each.by}, and so in no comparison: "
+            f"{', '.join(each.examples[:3])}"
+        )
+        code = ExitCode.PASS
+        if share > allowed:
+            code = ExitCode.DRIFT
+            more = math.ceil(100 * share) / 100
+            observed += f"; {{metric: coverage, fail: {min(more, 0.99):g}}} allows as many"
+        limit = f"images without pixels: warn above 0 %, fail above {significant(100 * allowed)} %"
+        yield _judged("coverage", limit, observed, each.place, code, rule=NO_PIXELS_RULE)
+
+
+def _undecoded(evidence: Evidence, covered: Collection[tuple[str, str]]) -> Iterator[_Lost]:
+    """List each comparison that lost images, and each path that was compared with no other."""
+    baseline = evidence.baseline.coverage if evidence.baseline else ()
+    for each in (*evidence.coverage_diffs, *baseline):
+        place = (each.reference, each.candidate)
+        lost, by = each.neither, f"decoded by neither {each.reference} nor {each.candidate}"
+        names = each.neither_examples
+        if place not in covered and each.one_sided:
+            lost, by = (
+                each.images - each.decoded - each.gone,
+                "not decoded by both {} and {}".format(*place),
+            )
+            names += tuple(name for side in each.one_sided for name in side.examples)
+        if 0 < lost < each.images:  # of all of them, nothing was compared
+            yield _Lost(place, lost, each.images, by, names)
+    pairs = {name for each in evidence.coverage_diffs for name in (each.reference, each.candidate)}
+    for path in evidence.coverage:
+        lost = path.failed + path.unsupported
+        if path.split == "eval" and lost and path.preprocess not in pairs:
+            names = tuple(each.id for each in path.examples if each.outcome != "corrupt")
+            place, of = (path.preprocess, path.preprocess), lost + path.ok + path.corrupt
+            yield _Lost(place, lost, of, f"not decoded by {path.preprocess}", names)
+
+
+def _allowed(gate: Gate, reference: str, path: str) -> float:
+    """Return the share of images that no side has to decode."""
+    own = [
+        rule.fail
+        for rule in gate.rules or ()
+        if (rule.metric, rule.group, rule.against == BASELINE)
+        == ("coverage", {}, reference == BASELINE)
+        and rule.fail is not None
+        and rule.path in (None, path)
+    ]
+    return min(own, default=_MOST_UNDECODED)
+
+
+def _of_calibration(evidence: Evidence) -> Iterator[JudgedRule]:
+    """Judge whether engines took their scales from the images that they are judged on."""
+    data = evidence.data
+    if data is not None and data.calibration_evaluated:
+        observed = (
+            f"the scales of int8 come from {data.calibration} images, {data.calibration_evaluated} "
+            "of which are evaluated, too, so that it looks better here than on new images; name "
+            "others: 'calibration: {root: DIR}', which need no labels"
+        )
+        limit = "no image that calibrates is evaluated"
+        yield _judged(CALIBRATED, limit, observed, (evidence.reference, "any"), ExitCode.PASS)
+
+
+def _of_unchecked(
+    gate: Gate, evidence: Evidence, judged: Sequence[JudgedRule]
+) -> Iterator[JudgedRule]:
+    """Judge what differs where no rule looks: an error if they look only at what is equal."""
+    if any(each.outcome.state == "error" for each in judged):
+        return
+    rules = [rule for rule, _ in gate.placed(
+        with_model=bool(evidence.matrix), labelled=evidence.labelled, task=evidence.task
+    )]  # fmt: skip
+    found = differences(rules, evidence)
+    left: dict[Place, list[str]] = {}
+    for each in found:
+        if not each.whole:
+            left.setdefault(each.place, []).append(each.words)
+    # what is compared with something else, as with a baseline, is not what differs here
+    kinds = {str(each.place.row) == BASELINE for each in found}
+    elsewhere = (
+        each.compared and (each.outcome.trained_with == BASELINE) not in kinds for each in judged
+    )
+    to_gate = (each.outcome.left_to_gate for each in judged)
+    looked = gate.asserts or any((*elsewhere, *to_gate, *(each.rules for each in found)))
+    code = ExitCode.PASS if looked else ExitCode.NOTHING_COMPARED
+    for place, words in left.items():
+        observed = f"no rule looks at {'; '.join(words)}"
+        limit = "a rule looks at all that differs"
+        yield _judged(UNCHECKED, limit, observed, place.names, code, rule=UNCHECKED)
+
+
 def _of_all(judged: Sequence[JudgedRule], evidence: Evidence) -> Iterator[JudgedRule]:
     """Judge whether any outcome rests on a comparison, unless the gate does not pass anyway."""
     if any(each.compared or each.code not in _NO_FAULT for each in judged):
@@ -129,19 +262,26 @@ def _of_all(judged: Sequence[JudgedRule], evidence: Evidence) -> Iterator[Judged
 
 
 def _judged(
-    metric: str, limit: str, observed: str, place: tuple[str, str], code: ExitCode
+    metric: str,
+    limit: str,
+    observed: str,
+    place: Sequence[str],
+    code: ExitCode,
+    *,
+    rule: str = "",
 ) -> JudgedRule:
-    state: VerdictState = "error" if code else "warn"
-    against, path = place
+    ends: dict[ExitCode, VerdictState] = {ExitCode.PASS: "warn", ExitCode.DRIFT: "fail"}
+    against, path, *runtime = place
+    backend, precision = runtime or ("", "")
     outcome = RuleOutcome(
         metric=metric,
         limit=limit,
         trained_with=against,
         evaluated_with=path,
-        backend="",
-        precision="",
-        state=state,
+        backend=backend,
+        precision=precision,
+        state=ends.get(code, "error"),
         observed=observed,
-        rule=BASELINE if against == BASELINE else metric,
+        rule=rule or (BASELINE if against == BASELINE else metric),
     )
     return JudgedRule(outcome, code)

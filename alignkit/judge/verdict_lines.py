@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from alignkit.judge.action_words import next_steps
 from alignkit.judge.cause_words import cause_words, of_runtime, stage_words
-from alignkit.judge.evidence import Evidence
+from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.headline import Headline, headline, headline_of, of_cost
 from alignkit.judge.matrix_words import (
     NOTHING_MOVED,
@@ -17,6 +18,7 @@ from alignkit.judge.matrix_words import (
     nothing_changed,
 )
 from alignkit.judge.measured_models import measured_part
+from alignkit.judge.standing_rules import CALIBRATED, NO_PIXELS_RULE, UNCHECKED
 from alignkit.judge.verdict_words import NOT_LOOKED_AT, NOTHING_CHANGED, replaced
 from alignkit.record import Action, Control, Drift, RuleOutcome, VerdictState
 from alignkit.text.class_words import far_stronger_class
@@ -56,7 +58,9 @@ def verdict_lines(
     first += [part] if (part := measured_part(evidence.cells)) else []
     if first:  # and nothing is called aligned then
         said = f"{'. '.join(first)}. {capital(said.removeprefix(NOTHING_MOVED))}"
-    return VerdictLines(" ".join((said, *_left_out(evidence))), _cause(found, evidence), steps)
+    besides = _beside(found, outcomes), _left_out(evidence, outcomes)
+    sentence = " ".join((said, *chain(*besides)))
+    return VerdictLines(sentence, _cause(found, evidence), steps)
 
 
 def _lost(found: Headline | None, evidence: Evidence) -> str:
@@ -149,7 +153,10 @@ def _passed(found: Headline | None, outcomes: Sequence[RuleOutcome], evidence: E
         if not evidence.labelled and found.entry is not None and found.entry.drift:
             said += f" {capital(effect_words(found.entry, TaskWords(evidence.task)))}."
         return said
-    return f"{NOTHING_MOVED}all {len(held)} checks hold: {_places(held, evidence)}."
+    said = f"all {len(held)} checks hold: {_places(held, evidence)}."
+    if all(map(of_cost, held)):  # which say nothing of what is computed
+        return capital(said)
+    return f"{NOTHING_MOVED}{said}"
 
 
 def _places(held: Sequence[RuleOutcome], evidence: Evidence) -> str:
@@ -179,8 +186,26 @@ def _cause(found: Headline | None, evidence: Evidence) -> str:
     return cause_words(found.entry, metrics[0] if metrics else "churn", evidence)
 
 
-def _left_out(evidence: Evidence) -> Iterator[str]:
-    """Say which paths did not run, and which values of the file are others."""
+def _beside(found: Headline | None, outcomes: Sequence[RuleOutcome]) -> Iterator[str]:
+    """Say what qualifies every number and is not what the sentence is about."""
+    first = found.first if found else None
+    for each in outcomes:
+        standing = each.rule in (NO_PIXELS_RULE, UNCHECKED, CALIBRATED)
+        if standing and each.state == "warn" and each is not first:
+            yield f"{capital(each.observed)}."
+
+
+def _left_out(evidence: Evidence, outcomes: Sequence[RuleOutcome]) -> Iterator[str]:
+    """Say which paths did not run or were not compared, and which values of the file are others."""
+    if outcomes and all(each.trained_with == BASELINE for each in outcomes):
+        others = {
+            e.candidate: e.stage for e in evidence.pixels if e.mode == "isolated" and e.differs
+        }
+        for path, stage in others.items():
+            yield (
+                f"Compared with the baseline alone: {path} differs from {evidence.reference} in "
+                f"{stage}, and no rule looks at that."
+            )
     left_out = dict(evidence.skipped)
     if evidence.baseline is not None:
         left_out |= dict.fromkeys(evidence.baseline.unchanged, NOTHING_CHANGED)

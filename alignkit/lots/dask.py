@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import warnings
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -129,7 +130,9 @@ def open_dask(address: str, workers: int) -> Iterator[DaskCluster]:
             if address:
                 own, client = None, client_of(address, timeout=ANSWER_SECONDS)
             else:
-                with _interrupts_held():
+                with _interrupts_held(), warnings.catch_warnings():
+                    # a folder took more than a second on a busy machine, which harms nothing
+                    warnings.filterwarnings("ignore", "Creating scratch directories is taking")
                     own = cluster_of(
                         n_workers=workers,
                         threads_per_worker=1,

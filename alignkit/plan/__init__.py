@@ -196,7 +196,8 @@ def images_of(
 
     ``listed`` has those that are known, as another listing could find other images.
     """
-    splits: tuple[Split, ...] = get_args(Split) if experiment.labelled else ("eval",)
+    both = experiment.labelled or experiment.content.calibration
+    splits: tuple[Split, ...] = get_args(Split) if both else ("eval",)
     return {split: listed.get(split) or experiment.data.fingerprint(split) for split in splits}
 
 

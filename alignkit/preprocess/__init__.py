@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from alignkit.decoders import DECODERS, Decoded, Decoder
+from alignkit.machine import with_settings
 from alignkit.plugins import Plugin, name_of
 from alignkit.preprocess.image_header import MAX_PIXELS, decode
 from alignkit.preprocess.normalise import Normalise
@@ -201,9 +202,13 @@ class Preprocess:
         return {**stages, "max_pixels": self.max_pixels}
 
     def versions(self) -> dict[str, str]:
-        """Return the installed versions of the libraries that decide pixels; imports none."""
+        """Return the installed versions of the libraries that decide pixels; imports none.
+
+        With them stand the environment variables that change what libraries compute.
+        """
         decode, resize = self.plugins()
-        return {"decode": decode.version(), "resize": resize.version()}
+        both = {"decode": decode.version(), "resize": resize.version()}
+        return {stage: with_settings(version) for stage, version in both.items()}
 
     def missing(self) -> str:
         """Explain why this path cannot run on this machine, with the fix; empty if it can."""

@@ -26,6 +26,24 @@ class Normalise:
         levels = zip(self.mean, self.std, strict=True)
         return all(abs(mean) < 1e-6 and abs(255 * std - 1) < 1e-4 for mean, std in levels)
 
+    @property
+    def doubt(self) -> str:
+        """Why these are hardly numbers of values in 0..1, and which are; empty if they may be."""
+        # the std of such values is at most 0.5, and one of 1 leaves them as they are
+        if max(*self.mean, *self.std) > 1:
+            why = "no mean and no std of values in 0..1 is above 1; these of 0..255 are"
+            factors = 1 / 255 if max(self.mean) > 1 else 1.0, 1 / 255 if min(self.std) >= 1 else 1.0
+        elif 0 < max(self.mean) < 1 / 255 > max(self.std):
+            why = "this mean and std are less than one grey level; not divided by 255 they are"
+            factors = 255.0, 255.0
+        else:
+            return ""
+        mean, std = (
+            ", ".join(f"{each * factor:.4g}" for each in values)
+            for values, factor in zip((self.mean, self.std), factors, strict=True)
+        )
+        return f"{why} mean: [{mean}], std: [{std}]"
+
     def __call__(self, pixels: Pixels, out: Batch | None = None) -> Batch:
         """Map (n, h, w, 3) or (h, w, 3), 0..255 → (n, 3, h, w) or (3, h, w) contiguous float32.
 

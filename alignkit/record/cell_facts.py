@@ -288,6 +288,12 @@ class MatrixEntry(Evaluated):
         # a number always, so that entries can be sorted
         return (self.drift and self.drift.churn.value) or 0.0
 
+    @property
+    def changes(self) -> bool:
+        """Whether an answer or a metric is another than in the aligned entry."""
+        drift = self.drift
+        return bool(self.churn or (drift and any(each.value for each in drift.metrics.values())))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseFloor:

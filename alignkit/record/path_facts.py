@@ -42,6 +42,10 @@ class DataFacts(Stored):
     fingerprint: str
     version: str
     notes: tuple[str, ...] = ()
+    calibration: Count = 0
+    """Images that engines took their scales from; 0 where none did."""
+    calibration_evaluated: Count = 0
+    """Of these, images with the content of an evaluated one."""
 
 
 class StageFacts(Stored):
@@ -121,6 +125,8 @@ class CoverageDiff(Stored):
     """Ids of images that only the candidate decodes, the first 20."""
     neither: Count = 0
     """Images that no side decodes."""
+    neither_examples: tuple[str, ...] = ()
+    """Ids of such images, the first 20."""
     gone: Count = 0
     """Images of the baseline that are not among those of this run; in none of the other counts."""
     gone_examples: tuple[str, ...] = ()

@@ -61,6 +61,11 @@ class PixelStage(OfShapes, Stored):
     reason: str = ""
     """Why there are no numbers."""
 
+    @property
+    def differs(self) -> bool:
+        """Whether an image has other values or another shape."""
+        return self.identical < self.images + self.shape_mismatches
+
 
 class PlaneStage(Stored):
     """The difference of one stage's output in one plane of Y'CbCr (JPEG's: BT.601, full range).

@@ -32,9 +32,13 @@ def ending(pair: PairDiff, *, brief: bool = False) -> list[str]:
             lines.append(f"{images} {verb} first at {cause.stage}: {change}")
         elif cause.stage == pair.largest and not brief:
             lines.append(f"the largest difference, at {cause.stage}: {change}")
+    numbers = _numbers_words(pair)
+    lines += [f"why: {numbers}"] if numbers else []
     if pair.mechanism and not brief:
         shown = confirmation(pair.mechanism.shown_as, pair.spatial)
-        lines.append("; ".join(filter(None, (f"why: {mechanism_words(pair.mechanism)}", shown))))
+        lead = "before that, in the pixels:" if numbers else "why:"
+        words = f"{lead} {mechanism_words(pair.mechanism)}"
+        lines.append("; ".join(filter(None, (words, shown))))
         said = {*pair.mechanism.shown_as}
     # of a mechanism that the line above confirms, nothing more is said here
     others = [e for e in pair.spatial if not {(m.name, m.by) for m in e.mechanisms} <= said]
@@ -48,6 +52,18 @@ def ending(pair: PairDiff, *, brief: bool = False) -> list[str]:
 def other_shape(stage: str) -> str:
     """Say how images differ whose two arrays of a stage have different shapes."""
     return "turned" if stage == "orient" else "of another shape"
+
+
+def _numbers_words(pair: PairDiff) -> str:
+    """Say what another mean or std does beside other pixels, which levels do not show."""
+    stages = {e.mode: e.mean_abs for e in pair.stages if e.stage == "normalise"}
+    alone, whole = stages.get("isolated"), stages.get("cumulative")
+    if not (alone and whole) or len(pair.causes) < 2:  # a single cause is named above
+        return ""
+    return (
+        f"another mean or std in normalise alone moves the model's input by {significant(alone)} "
+        f"units in the mean, all stages together by {significant(whole)}"
+    )
 
 
 def kinds_words(pair: PairDiff) -> str:

@@ -205,3 +205,34 @@ def test_workers_of_an_engine_and_stored_lots_give_the_same_numbers(found, image
     assert len(list((tmp_path / "work/.cache/lots").glob("[!.]*/key.json"))) == 1
     with pytest.raises(ConfigError, match="--workers belongs to --engine"):
         alignkit.diff(images, AREA, LINEAR, workers=2)
+
+
+PICTURES = [encoded(photo("flower", 90, 120))]
+CALLS = {
+    # id: images, stacks, words
+    "a function as a stack": (PICTURES, ("pillow-train", lambda data: data), "function is no stack"),
+    "a function as the reference": (PICTURES, (bytes, "pillow-train"), "assert_preprocess_aligned"),
+    "nothing as a stack": (PICTURES, ("pillow-train", None), "NoneType is no stack"),
+    "a number as a stack": (PICTURES, ("pillow-train", 3), "int is no stack"),
+    "nothing in the list": ([None], ("pillow-train", "opencv-train"), "entry 0 is NoneType"),
+    "nothing beside an image": (
+        [*PICTURES, None], ("pillow-train", "opencv-train"), "is NoneType, which is no image"),
+    "nothing as images": (None, ("pillow-train", "opencv-train"), "NoneType is no images"),
+    "a number as images": (7, ("pillow-train", "opencv-train"), "int is no images"),
+    "pixels": ([np.zeros((8, 8, 3), np.uint8)], ("pillow-train", "opencv-train"), "ndarray"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_is_no_stack_or_no_image_is_said(name):
+    images, stacks, words = CALLS[name]
+    with pytest.raises(ConfigError, match=words):
+        alignkit.diff(images, *stacks)
+
+
+@pytest.mark.parametrize("given", [[None], None, [3.5], [[1]]], ids=repr)
+def test_no_function_takes_what_is_no_image(given):
+    with pytest.raises(ConfigError, match="image"):
+        alignkit.match("pillow-train", given)
+    with pytest.raises(ConfigError, match="image"):
+        alignkit.assert_preprocess_aligned("pillow-train", "opencv-train", given)

@@ -188,7 +188,7 @@ main()
 """
     for command, code in ((["--version"], 0), (["check", "no-such-file.yaml"], 2)):
         line = [sys.executable, "-c", lines, *command]
-        done = subprocess.run(line, check=False, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(line, check=False, capture_output=True, text=True, timeout=300)
         assert (done.returncode, "an orderly end" in done.stdout) == (code, False)
         # nothing said is lost
         assert "alignkit " in done.stdout if not code else "no-such-file.yaml" in done.stderr

@@ -164,7 +164,7 @@ def test_a_time_is_told_with_its_place():
     place = "trained with opencv, served with opencv in onnxruntime int8"
     gate = Gate.model_validate({"rules": [{"metric": "latency.inference.p50", "fail": 2.0}]})
     for factor, said in (
-        (1, f"Aligned: all 1 checks hold: {place}."),
+        (1, f"All 1 checks hold: {place}."),
         (2, f", 2 ms allowed: {place}."),
     ):
         slow = sides[1].model_copy(update={"p50": slower(factor)})

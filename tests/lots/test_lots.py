@@ -314,6 +314,19 @@ def test_a_cancelled_future_is_a_lost_lot(expected):
         assert engine.lost == 2
 
 
+def test_a_slow_disk_is_no_failure(monkeypatch):
+    """Dask warns of a folder that took a second; warnings are errors here."""
+    core = pytest.importorskip("distributed.core")
+    slow = core.warn_on_duration
+
+    def slower(_duration, message):
+        return slow("0s", message)
+
+    monkeypatch.setattr(core, "warn_on_duration", slower)
+    with EngineOption("dask", workers=1).open() as engine:
+        assert engine.cluster.workers() == 1
+
+
 def test_a_scheduler_that_does_not_answer_is_one_line(monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr("alignkit.lots.dask.ANSWER_SECONDS", 1.0)

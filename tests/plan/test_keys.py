@@ -12,6 +12,7 @@ from alignkit import plugins, version
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.engines import build_engine, calibration_of, export
 from alignkit.experiment import load_experiment
+from alignkit.findings import environment
 from alignkit.models.architectures import small_cnn
 from alignkit.models.checkpoint import Checkpoint, EngineSource
 from alignkit.plan import Plan, make_plan, preparations
@@ -174,6 +175,35 @@ def test_another_version_of_a_library_makes_new_what_it_computed(
 
     monkeypatch.setattr(plugins, "_distribution_version", upgraded)
     assert changed(before, keys()) == kinds
+
+
+# of each library one that it reads (`strings` of its binaries), and some that change no number
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("OPENCV_IPP", PREPARED), ("OPENCV_CPU_DISABLE", PREPARED), ("JSIMD_FORCENONE", PREPARED),
+        ("OPENCV_IO_MAX_IMAGE_PIXELS", PREPARED), ("AOM_SIMD_CAPS_MASK", PREPARED),
+        ("NPY_DISABLE_CPU_FEATURES", PREPARED), ("OPENBLAS_CORETYPE", PREPARED),
+        ("ONEDNN_MAX_CPU_ISA", PREPARED), ("DNNL_MAX_CPU_ISA", PREPARED), ("MKL_CBWR", PREPARED),
+        ("MKL_ENABLE_INSTRUCTIONS", PREPARED), ("ATEN_CPU_CAPABILITY", PREPARED),
+        ("FBGEMM_ENABLE_INSTRUCTIONS", PREPARED), ("GLIBC_TUNABLES", PREPARED),
+        ("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", PREPARED), ("NVIDIA_TF32_OVERRIDE", PREPARED),
+        ("ORT_TENSORRT_FP16_ENABLE", PREPARED), ("TORCH_CUDNN_V8_API_DISABLED", PREPARED),
+        ("OMP_NUM_THREADS", set()), ("OPENCV_LOG_LEVEL", set()), ("TORCH_CPP_LOG_LEVEL", set()),
+        ("ORT_DISABLE_TELEMETRY", set()), ("PYTORCH_CUDA_ALLOC_CONF", set()),
+        ("OPENCV_FFMPEG_CAPTURE_OPTIONS", set()), ("TORCH_NCCL_BLOCKING_WAIT", set()),
+        ("CUBLAS_WORKSPACE_CONFIG", set()), ("HOME", set()), ("LANG", set()),
+    ],
+)  # fmt: skip
+def test_a_variable_that_libraries_read_makes_new_what_they_compute(keys, monkeypatch, name, kinds):
+    monkeypatch.delenv(name, raising=False)
+    before = keys()
+    monkeypatch.setenv(name, "1")
+    after = keys()
+    assert changed(before, after) == kinds
+    assert (name in environment.flags()) >= bool(kinds)
+    monkeypatch.setenv(name, "2")
+    assert changed(after, keys()) == kinds
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ class _Store:
     ahead = 4
 
     def __init__(self, images):
-        self.images, self.both = images, threading.Barrier(2, timeout=20)
+        self.images, self.both = images, threading.Barrier(2, timeout=120)
         self.asked, self.most, self.lock = 0, 0, threading.Lock()
 
     def __call__(self, index):

@@ -124,7 +124,7 @@ def test_images_that_a_path_did_not_decode_are_counted(record):
         for each in record.coverage
     ]
     told = summary(record.model_copy(update={"coverage": tuple(whole)}), PAGE)
-    assert "decoded" not in told
+    assert "Not decoded cleanly" not in told
 
 
 def test_where_most_answers_changed_it_says_when_one_counts_as_changed(record):

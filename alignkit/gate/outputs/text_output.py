@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from alignkit.gate.outputs import GateResult
 from alignkit.judge.evidence import EARLIER_STAGE
 from alignkit.judge.verdict_words import explained, remark, worst_first
-from alignkit.record import RuleOutcome, Verdict
+from alignkit.record import RuleOutcome, RunRecord, Verdict
 from alignkit.report.matrix_view import simulations, warnings
 from alignkit.text import columns, printable
 from alignkit.text.markdown import Written, code, fenced, markdown_text
@@ -84,7 +84,7 @@ def _facts(result: GateResult) -> list[tuple[str, str]]:
     record, rows = result.record, []
     if record is not None:
         rows.append(("self-test", controls_words(record.controls, "controls hold")))
-        rows.append(("images", str(record.data.eval)))
+        rows.append(("images", _images(record)))
         rows += [("simulated", text) for text in simulations(record.matrix)]
         rows += [("warning", text) for text in warnings(record.matrix)]
         rows += [("not run", f"{p.name}: {p.skipped}") for p in record.paths if p.skipped][:3]
@@ -95,6 +95,13 @@ def _facts(result: GateResult) -> list[tuple[str, str]]:
     if result.pending is not None and result.pending.count:
         rows.append(("review", result.review))
     return rows
+
+
+def _images(record: RunRecord) -> str:
+    """Return how many images there were, and how many of them any two paths compared."""
+    images, compared = record.data.eval, [each.decoded for each in record.coverage_diffs]
+    few = min(compared, default=images)
+    return f"{images}, {few} of them compared" if few < images else str(images)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,148 @@
+"""Differences that were measured, with the rules that look at them: stages, answers, classes.
+
+A stage is looked at by rules about it, or about all up to it, and by rules about the answers of
+models that are served along its path; answers by rules about models alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from alignkit.experiment.rule_option import Rule
+from alignkit.judge.evidence import BASELINE, Evidence
+from alignkit.judge.matrix_words import compared_entries
+from alignkit.judge.observe import stage_amount
+from alignkit.judge.observe_model import applies
+from alignkit.place import Column, Place, Row
+from alignkit.preprocess import STAGES
+from alignkit.record import MatrixEntry
+from alignkit.text.numbers import percent
+
+_ANSWERS = Rule(metric="churn", fail=0.0)
+"""A rule about the answers of every place."""
+
+
+class Differing(NamedTuple):
+    """Something that was measured, and differs."""
+
+    place: Place
+    words: str
+    rules: Sequence[Rule]
+    """Those that look at it."""
+    whole: bool
+    """Whether they look at all of it."""
+
+
+def differences(rules: Sequence[Rule], evidence: Evidence) -> list[Differing]:
+    """List all that differs; without a rule against the reference, nothing of a pair of paths."""
+    paired = [rule for rule in rules if rule.against != BASELINE]
+    since = [rule for rule in rules if rule.against == BASELINE]
+    return [*_stages(paired, evidence), *_entries(paired, evidence), *_changes(since, evidence)]
+
+
+def _stages(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
+    """List the stages in which a candidate differs from the reference on the same input."""
+    for stage in evidence.pixels if rules else ():
+        own = stage.mode == "isolated" and stage.reference == evidence.reference
+        if not own or stage.candidate not in evidence.candidates or not stage.differs:
+            continue
+        served = [each for each in evidence.matrix if each.evaluated_with == stage.candidate]
+        looking = [
+            rule
+            for rule in rules
+            if rule.path in (None, stage.candidate)
+            and (
+                _looks_at(rule, stage.stage)
+                or (rule.measured.kind == "headroom" and served)
+                or (_of_answers(rule) and any(applies(rule, each, evidence) for each in served))
+            )
+        ]
+        place = Place(Row.parse(stage.reference), Column(stage.candidate, "", ""))
+        images = stage.images + stage.shape_mismatches
+        words = f"{stage.stage}, which differs on {images - stage.identical} of {images} images"
+        words += f" ({amount})" if (amount := stage_amount(stage)) else ""
+        yield _seen(place, words, looking, evidence)
+
+
+def _looks_at(rule: Rule, stage: str) -> bool:
+    """Return whether a rule about pixels is about a stage, alone or with others."""
+    if rule.measured.stage is None:
+        return False
+    # a baseline keeps the result of each stage, which has that of those before it in it
+    together = rule.measured.field == "ssim" or rule.mode == "cumulative"
+    together |= rule.against == BASELINE
+    last, own = STAGES.index(rule.measured.stage), STAGES.index(stage)
+    return own <= last if together else own == last
+
+
+def _of_answers(rule: Rule) -> bool:
+    return rule.measured.kind in ("model", "class")
+
+
+def _seen(place: Place, words: str, looking: Sequence[Rule], evidence: Evidence) -> Differing:
+    """Decide whether rules look at all images; a run leaves those about some to the gate."""
+    groups = {tuple(rule.group.items()): rule.group for rule in looking}
+    whole = () in groups or (bool(looking) and evidence.groups is None)
+    if not whole and len({tuple(each) for each in groups.values()}) == 1 and evidence.data:
+        # groups of one kind have no image in common, unless they are patterns of names
+        sizes = [evidence.images(each) for each in groups.values()]
+        named = any("image" in each for each in groups.values())
+        whole = (max(sizes) if named else sum(sizes)) >= evidence.data.eval
+    return Differing(place, words if not looking else f"all of {words}", looking, whole)
+
+
+def _entries(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
+    """List the places whose answers differ, each column once; of rules on a class, the others."""
+    worst: dict[Column, tuple[MatrixEntry, Differing]] = {}
+    for entry in compared_entries(evidence) if rules else ():
+        if not entry.changes or not applies(_ANSWERS, entry, evidence):
+            continue
+        looking = [each for each in rules if _of_answers(each) and applies(each, entry, evidence)]
+        looking += [e for e in rules if e.measured.kind == "headroom" and entry.churn
+                    and e.path in (None, entry.evaluated_with)]  # fmt: skip
+        words = f"the answers, of which {percent(entry.churn, 2)} change"
+        seen = _seen(entry.place, words, looking, evidence)
+        if looking and all(each.measured.kind == "class" for each in looking):
+            seen = _of_classes(entry, seen)
+        before = worst.get(entry.column)
+        if before is None or (before[1].whole, entry.churn) > (seen.whole, before[0].churn):
+            worst[entry.column] = entry, seen
+    return (seen for _, seen in worst.values())
+
+
+def _of_classes(entry: MatrixEntry, seen: Differing) -> Differing:
+    """Name the classes that change and that no rule is about."""
+    assert entry.drift is not None
+    named = {rule.measured.of_class for rule in seen.rules}
+    changed = {
+        each.name: max(
+            abs(change.value or 0.0)
+            for change in (each.recall, each.precision, *each.others.values())
+        )
+        for each in entry.drift.classes
+    }
+    others = sorted((-size, name) for name, size in changed.items() if size and name not in named)
+    if not others:
+        return seen
+    size, name = others[0]
+    more = f", and {len(others) - 1} more change" * (len(others) > 1)
+    words = f"the other classes, of which {name} changes by {percent(-size)}{more}"
+    own = [rule for rule in seen.rules if changed.get(rule.measured.of_class or "")]
+    return Differing(seen.place, words, own, whole=False)
+
+
+def _changes(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
+    """List the stages that changed since they were approved."""
+    baseline = evidence.baseline
+    for stage in baseline.stages if rules and baseline else ():
+        looking = [
+            rule
+            for rule in rules
+            if rule.path in (None, stage.path)
+            and (_looks_at(rule, stage.stage) or _of_answers(rule))
+        ]
+        if stage.begun:
+            place = Place(Row.parse(BASELINE), Column(stage.path, "", ""))
+            words = f"{stage.stage}, which changed on {stage.begun} of {stage.images} images"
+            yield _seen(place, f"{words} since it was approved", looking, evidence)

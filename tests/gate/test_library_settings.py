@@ -1,0 +1,41 @@
+"""Environment variables by which OpenCV computes other pixels: measured anew, and told."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+from tests.gate_case import make_case
+
+PATH = "  serving: {decode: opencv, resize: {name: opencv, size: 32, interpolation: cubic}}\n"
+OWN = """
+import cv2, pathlib, sys
+for file in sorted(pathlib.Path(sys.argv[1]).iterdir()):
+    image = cv2.imread(str(file))
+    sys.stdout.buffer.write(cv2.resize(image, (32, 32), interpolation=cv2.INTER_CUBIC).tobytes())
+"""
+
+
+def run(*words, **settings):
+    kept = {name: value for name, value in os.environ.items() if name not in ("CI", "OPENCV_IPP")}
+    command = [sys.executable, *map(str, words)]
+    return subprocess.run(command, capture_output=True, env=kept | settings, check=False)
+
+
+def test_kept_stages_are_not_read_where_a_library_computes_otherwise(tmp_path):
+    case = make_case(tmp_path)
+    file = case.write("{preset: strict, against: baseline}", paths=PATH)
+    reports = ("--reports", case.reports)
+    assert run("-m", "alignkit", "baseline", "record", file, *reports).returncode == 0
+    gate = ("-m", "alignkit", "gate", file, "-q", "--no-html", *reports, "--json")
+    assert run(*gate).returncode == 0
+    told = run(*gate, OPENCV_IPP="disabled")
+    # OpenCV alone says whether this processor has another kernel without IPP
+    ours = [run("-c", OWN, case.images, **each).stdout for each in ({}, {"OPENCV_IPP": "disabled"})]
+    differs = len({hashlib.sha256(each).digest() for each in ours}) == 2
+    assert told.returncode == int(differs), told.stdout
+    document = json.loads(told.stdout)
+    assert document["environment"]["flags"]["OPENCV_IPP"] == "disabled"
+    assert ("with OPENCV_IPP=disabled" in document["verdict"]["cause"]) == differs
+    assert run(*gate).returncode == 0
