@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from alignkit.datasets.image_files import is_image
-from alignkit.datasets.listed_images import LARGEST, SETTLED_SECONDS, stamp_of
+from alignkit.datasets.listed_images import SETTLED_SECONDS, stamp_of
 from alignkit.errors import ChangedImage, ConfigError, DataError
 from alignkit.stored_file import open_regular
 
@@ -132,13 +132,6 @@ def stored_images(listing: dict[str, StoredFile]) -> list[str]:
         for name in listing
         if is_image(name.rpartition("/")[2]) and not name.startswith(".") and "/." not in name
     ]
-
-
-def too_large(size: int | None) -> str:
-    """Say that a file is larger than an image may be; empty if it is not."""
-    if size is None or size <= LARGEST:
-        return ""
-    return f"too large: {size:,} bytes; the limit is {LARGEST:,}"
 
 
 def sha256(data: bytes) -> str:

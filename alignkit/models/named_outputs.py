@@ -7,7 +7,6 @@ a TorchScript file in ``extra/config.txt`` of its archive, as JSON. Nothing is e
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,12 +14,10 @@ from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from alignkit.errors import DataError
+from alignkit.limits import TEXT_BYTES, OverLimit, parsed_json, read_member
 from alignkit.models.checkpoint import CheckpointFormat
 from alignkit.models.onnx_header import read_onnx_header
 from alignkit.stored_file import open_regular
-
-_LONGEST = 1 << 20
-"""Characters of the names that are read."""
 
 
 def names_in(file: Path, kind: CheckpointFormat) -> tuple[str, ...]:
@@ -81,7 +78,7 @@ def _held(file: Path, kind: CheckpointFormat) -> object:
 def _literal(file: Path) -> object:
     try:
         text = dict(read_onnx_header(file).metadata).get("names", "")
-        return ast.literal_eval(text) if len(text) <= _LONGEST else None
+        return ast.literal_eval(text) if len(text) <= TEXT_BYTES() else None
     # of a damaged file, or a text that another exporter wrote under this key
     except (DataError, ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None
@@ -91,10 +88,10 @@ def _configuration(file: Path) -> object:
     try:
         with open_regular(file) as opened, ZipFile(opened) as archive:
             entries = [each for each in archive.infolist() if each.filename.endswith(_EXTRA)]
-            text = archive.read(entries[0]) if entries and entries[0].file_size <= _LONGEST else b""
-        held: Any = json.loads(text) if text else None
+            text = read_member(archive, entries[0], TEXT_BYTES) if entries else b""
+        held: Any = parsed_json(text) if text else None
     # whoever loads it says why it cannot be
-    except (OSError, BadZipFile, ValueError, RecursionError):
+    except (OSError, BadZipFile, ValueError, OverLimit):
         return None
     return held.get("names") if isinstance(held, dict) else None
 
