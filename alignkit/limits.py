@@ -71,7 +71,7 @@ OBJECT_BYTES = Limit(
 # an image of 180 megapixels without compression, 16 bits a value, has half of it
 IMAGE_BYTES = Limit("IMAGE_BYTES", 2 << 30, "bytes", "an image's file")
 TEXT_BYTES = Limit("TEXT_BYTES", 1 << 20, "bytes", "a text file, such as a configuration")
-ANNOTATION_BYTES = Limit("ANNOTATION_BYTES", 16 << 20, "bytes", "an XML file of VOC")
+ANNOTATION_BYTES = Limit("ANNOTATION_BYTES", 4 << 20, "bytes", "an XML file of VOC")
 TABLE_BYTES = Limit(
     "TABLE_BYTES", 1 << 28, "bytes", "a CSV file of labels, a list of images, boxes of YOLO"
 )

@@ -255,7 +255,8 @@ def read_bytes(path: Path) -> bytes:
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.EFBIG):
             raise
-        raise DamagedError(error.strerror or str(error), path) from None
+        begin = "it is " if error.errno == errno.EINVAL else ""
+        raise DamagedError(f"{begin}{error.strerror}", path) from None
 
 
 def read_sealed(path: Path) -> bytes:

@@ -23,6 +23,7 @@ from alignkit.isolation.worker import Begin, Encoded, WarmUpDied, Work
 from alignkit.limits import MODEL_BYTES, MODEL_SECONDS
 from alignkit.machine import available_bytes, resident_bytes
 from alignkit.stored_file import file_sha256
+from alignkit.torch_settings import available_threads
 
 _LOADING, _RUNNING = range(2)
 _TICK = 0.1
@@ -97,7 +98,7 @@ class _Trial:
 
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
-        options.intra_op_num_threads = 1
+        options.intra_op_num_threads = available_threads()
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, self.level)
         begin(0, _LOADING)
         session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])

@@ -15,12 +15,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from alignkit.datasets.byte_store import StoredFile
+from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import (
+    SECRET_NAME,
     AlignkitError,
     ChangedImage,
     ConfigError,
@@ -58,7 +60,18 @@ _PAGE_TRIES = 3
 _LONGEST_REASON = 200
 _SHORTEST_SECRET = 6
 _QUERY = re.compile(r"(?<=[^\s?])\?[^\s'\")>]+")
-_SECRET = re.compile(r"SECRET|TOKEN|PASSW|CREDENTIAL|KEY$|KEY_ID|SAS", re.IGNORECASE)
+_HARMLESS = frozenset((
+    "access", "account_name", "addressing_style", "anon", "api_version", "block_size", "cache_type",
+    "client_kwargs", "config_kwargs", "connect_timeout", "consistency", "default_block_size",
+    "default_cache_type", "default_fill_cache", "endpoint_url", "host", "kerberos", "location",
+    "max_concurrency", "max_pool_connections", "port", "project", "read_timeout", "region_name",
+    "requester_pays", "same_scheme", "signature_version", "simple_links", "size_policy",
+    "skip_instance_cache", "timeout", "trust_env", "use_https", "use_ssl", "user", "verify",
+    "version_aware",
+))  # fmt: skip
+"""Options of fsspec's file systems that a record may hold; any other one may be a secret."""
+_STAYING = {"Range", "User-Agent", "Authorization", "Cookie", "Proxy-Authorization"}
+"""Headers that hold no secret, or that aiohttp leaves out where it is sent on."""
 _ETAGS = ("VersionId", "ETag", "etag", "generation", "md5Hash", "md5", "content_md5")
 _TIMES = ("LastModified", "last_modified", "modificationTime", "mtime", "updated", "created")
 _ENVIRONMENT = (
@@ -201,14 +214,24 @@ def require_public(url: str | None, storage: Storage | None) -> None:
     """Raise `ConfigError` for options without a URL, and for secrets among them."""
     if storage and url is None:
         raise ConfigError("storage: these are options of a URL, and root is a path; leave them out")
-    named = next((name for name, _ in _secret_items("", storage or {})), "")
-    if not named and without_credentials(text := json.dumps(storage)) != text:
-        named = "a URL"
-    if named:
-        raise ConfigError(
-            f"storage: {named} is a secret or holds one, which would reach records; name it in the "
-            "environment, as fsspec reads it (FSSPEC_<PROTOCOL>_<OPTION>; for S3 AWS_…)"
-        )
+    if without_credentials(text := json.dumps(storage)) != text:
+        named = "a URL holds a password or a query, and"
+    elif not (named := next(_unlisted(storage or {}), "")):
+        return
+    raise ConfigError(
+        f"storage: {named} would reach records, which hold no option that may be a secret; name it "
+        "in the environment, as fsspec reads it (FSSPEC_<PROTOCOL>_<OPTION>; for S3 AWS_…). "
+        f"Options that may stand here: {', '.join(sorted(_HARMLESS))}"
+    )
+
+
+def _unlisted(options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names that are not on the list of harmless ones, at any depth."""
+    for name, value in options.items():
+        if name.lower() not in _HARMLESS:
+            yield escaped_name(name)
+        elif isinstance(value, Mapping):
+            yield from _unlisted(value)
 
 
 def _opened(store: UrlStore, page_tries: int = 1, most: Limit = OBJECT_BYTES) -> tuple[Any, str]:
@@ -259,11 +282,34 @@ def _options(protocol: str, given: dict[str, Any], page_tries: int, most: Limit)
         limits = {
             "timeout": aiohttp.ClientTimeout(total=seconds),
             "response_class": bounded_response(most),
+            "trace_configs": [_staying()],
         }
     else:
         return given
     own = fsspec.config.conf.get(protocol, {}).get(name, {})
     return given | {name: limits | own | given.get(name, {})}
+
+
+@cache  # fsspec tells its file systems apart by the text of their options
+def _staying() -> Any:
+    """Refuse to be sent on to another host with headers of the user's own, which may be secret."""
+    import aiohttp
+    from yarl import URL
+
+    async def refuse(_session: Any, _context: Any, redirect: Any) -> None:
+        if not {*redirect.headers} - _STAYING:
+            return
+        to = redirect.url.join(URL(redirect.response.headers.get("Location", "")))
+        if _server(to) != _server(redirect.url):
+            raise PermissionError("it sends requests on to another host, where headers do not go")
+
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(refuse)
+    return trace
+
+
+def _server(url: Any) -> tuple[str, str, int]:
+    return url.scheme, url.host, url.port
 
 
 def _finds(system: Any) -> bool:
@@ -339,19 +385,25 @@ def _secrets() -> Iterator[str]:
     """Yield the values of the environment and of fsspec's options that look like secrets."""
     import fsspec
 
-    for whole in (dict(os.environ), fsspec.config.conf):
-        for _, value in _secret_items("", whole):
-            if isinstance(value, str) and len(value) >= _SHORTEST_SECRET:
-                yield value
+    values = [value for name, value in os.environ.items() if SECRET_NAME.search(name)]
+    for options in fsspec.config.conf.values():
+        values += _hidden_values(options, known=False)
+    for value in values:
+        for word in (value, *value.split()[1:]):  # a server may repeat a token without its scheme
+            if len(word) >= _SHORTEST_SECRET:
+                yield word
 
 
-def _secret_items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the entries whose names are those of secrets."""
-    if isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _secret_items(str(key), each)
-    elif _SECRET.search(name):
-        yield name, value
+def _hidden_values(options: Any, *, known: bool) -> Iterator[str]:
+    """Yield the texts of all options but harmless ones."""
+    if isinstance(options, Mapping):
+        for name, value in options.items():
+            yield from _hidden_values(value, known=str(name).lower() in _HARMLESS)
+    elif isinstance(options, list | tuple):
+        for each in options:
+            yield from _hidden_values(each, known=known)
+    elif isinstance(options, str) and not known:
+        yield options
 
 
 def _within(seconds: float, call: Callable[[], _Answer]) -> _Answer:

@@ -25,7 +25,7 @@ from alignkit.datasets.read_boxes import FileBoxes, boxes_part
 from alignkit.datasets.regular_file import escaped_name, read_text
 from alignkit.datasets.shown_sizes import shown_size
 from alignkit.errors import DataError
-from alignkit.limits import ANNOTATION_BYTES
+from alignkit.limits import ANNOTATION_BYTES, TABLE_BYTES
 from alignkit.stored_file import read_regular
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Voc(Annotated):
         """List the stems in a set's file; the lists of a class have a second column."""
         file = self.folder / _SETS / f"{name}.txt"
         try:
-            lines = read_text(file, ANNOTATION_BYTES).splitlines()
+            lines = read_text(file, TABLE_BYTES).splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"cannot read {file}: {error}") from error
         return list(dict.fromkeys(line.split()[0] for line in lines if line.strip()))

@@ -23,6 +23,7 @@ from alignkit.experiment import Mistakes, problems_of
 from alignkit.experiment.model_option import FORMATS, ModelOption
 from alignkit.experiment.option import PluginOption
 from alignkit.experiment.yaml_source import parse
+from alignkit.limits import MODEL_OUTPUTS
 from alignkit.models.checkpoint import Checkpoint
 from alignkit.models.entry_faults import misnamed
 from alignkit.models.file_kind import kind_of, mistaken
@@ -229,6 +230,7 @@ def _outputs(model: UserModel, size: tuple[int, int]) -> int:
         if len(header.outputs) > 1 and not model.outputs:
             names = ", ".join(each.name for each in header.outputs)
             raise ConfigError(f"{model.file}: it has several outputs ({names}): {_CLASSIFIERS}")
+        MODEL_OUTPUTS.require(header.classes or 0, f"{model.file} has")
         return header.classes or 0
     if model.format != "weights":
         return 0
