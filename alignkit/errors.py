@@ -77,7 +77,7 @@ def without_credentials(text: str) -> str:
 
 
 SECRET_NAME = re.compile(
-    r"SECRET|TOKEN|PASS|CREDENTIAL|KEY$|KEY_ID|SAS|AUTH(?!OR|_SOCK)|COOKIE|HEADER|BEARER|[^D]PWD",
+    r"SECRET|TOKEN|PASS|CREDENTIAL|KEY$|KEY_ID|SAS|AUTH(?!OR(?!I)|_SOCK)|COOKIE|HEADER|BEARER|[^D]PWD",
     re.IGNORECASE,
 )
 """Names of variables and fields whose values are secrets; ``OLDPWD`` is none."""

@@ -7,6 +7,7 @@ honest ones need, and below what ends a machine; ``ALIGNKIT_<NAME>=NUMBER`` sets
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class Limit:
             value = self.default if text is None else float(text)
         except ValueError:
             value = 0
-        if value > 0:
+        if 0 < value < math.inf:
             return int(value) if value == int(value) else value
         raise ConfigError(f"{self.variable}: a number of {self.unit}, e.g. {self.default}")
 
@@ -140,7 +141,9 @@ def bounded_response(limit: Limit) -> Any:
     """
     import aiohttp
 
-    class Bounded(aiohttp.ClientResponse):
+    class Bounded(aiohttp.ClientResponse):  # type: ignore[misc]  # it may not be installed
+        _body: bytes | None
+
         async def read(self) -> bytes:
             if self._body is None:
                 first, _, last = self.request_info.headers.get("Range", "")[6:].partition("-")

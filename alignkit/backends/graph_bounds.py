@@ -38,8 +38,8 @@ def require_bearable(file: Path, size: tuple[int, int]) -> None:
     """
     if reason := _tried(file, file_sha256(file), size, MODEL_SECONDS(), MODEL_BYTES()):
         raise BackendError(
-            f"{file}: tried on one black image, it {reason}; a graph of yours that needs more is "
-            f"given more by {MODEL_SECONDS.variable} and {MODEL_BYTES.variable}"
+            f"{file} was tried on one black image: {reason}; {MODEL_SECONDS.variable} and "
+            f"{MODEL_BYTES.variable} set other limits"
         )
 
 
@@ -63,7 +63,7 @@ def trial(
     """
     allowed = memory or MODEL_BYTES()
     limits = Limits(seconds or MODEL_SECONDS(), int(min(allowed, available_bytes() or allowed)))
-    work: Work[str] = _Trial(level, size)
+    work: Work[str] = _Trial(level, size, available_threads())
     try:
         (died,) = process_wide().run(work, [Encoded("", graph)], processes=1, limits=limits)
     except WarmUpDied as error:
@@ -77,6 +77,7 @@ class _Trial:
 
     level: str
     size: tuple[int, int] | None
+    threads: int
 
     def warm_up(self, begin: Begin) -> None:
         begin(0, _LOADING)
@@ -98,7 +99,7 @@ class _Trial:
 
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
-        options.intra_op_num_threads = available_threads()
+        options.intra_op_num_threads = self.threads
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, self.level)
         begin(0, _LOADING)
         session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])

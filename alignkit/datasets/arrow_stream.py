@@ -109,4 +109,4 @@ def _packed(head: bytes, place: int) -> bool:
     batch = place + struct.unpack_from("<I", head, place)[0]
     known = batch - struct.unpack_from("<i", head, batch)[0]
     (size,) = struct.unpack_from("<H", head, known)
-    return size > 10 and struct.unpack_from("<H", head, known + 10)[0] != 0
+    return size > 10 and bool(struct.unpack_from("<H", head, known + 10)[0])

@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from alignkit.datasets.byte_store import ByteStore, StoredFile, StoreFile
 from alignkit.datasets.identity_images import in_order
@@ -149,7 +149,7 @@ def _index(store: ByteStore, shard: str, status: StoredFile) -> list[_Member]:
                 LISTED_FILES.require(count, f"{where} has")
                 _require_inside(where, member.name)
                 end = _end(where, member, end, status.size)
-                archive.members.clear()  # it keeps all of them
+                cast("Any", archive).members.clear()  # it keeps all of them
                 if is_image(member.name.rpartition("/")[2]) and not member.isdir():
                     images.append(member)
                 elif (key := _key(member.name))[1] in ("cls", "json") and member.isreg():

@@ -372,7 +372,7 @@ def _stored(info: dict[str, Any]) -> StoredFile:
 
 def _told(error: BaseException) -> str:
     """Return the message of a library in one line, without credentials."""
-    if _is_late(error):
+    if isinstance(error, Exception) and _is_late(error):
         return f"no answer within {READ_SECONDS():g} seconds"
     text = " ".join(str(error).split()) or type(error).__name__
     text = _QUERY.sub("?…", without_credentials(text))

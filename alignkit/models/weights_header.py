@@ -25,6 +25,7 @@ _NESTED = ("state_dict", "model_state_dict", "model")
 """Keys under which training scripts keep the ``state_dict`` beside an optimiser's state."""
 _WRAPPERS = {"module.": "DataParallel", "_orig_mod.": "torch.compile"}
 """Beginnings of all names that a wrapper around the module adds."""
+_Unpickler: Any = pickle._Unpickler  # noqa: SLF001 - see below
 _MOST_COPIED = 10_000_000
 """Values that a pickle may copy; torch's own copy the sides of each tensor."""
 _NEVER = {
@@ -223,7 +224,7 @@ _KNOWN: dict[tuple[str, str], Any] = {
 """(module, name) → what it is replaced by."""
 
 
-class _BlankUnpickler(pickle._Unpickler):  # type: ignore[misc]  # noqa: SLF001 - see below
+class _BlankUnpickler(_Unpickler):  # type: ignore[misc]  # it is in Python, without types
     """An unpickler that imports nothing, and makes nothing large.
 
     It is the one in Python: that in C makes room for any index of the memo, up to 2**32 values.
@@ -270,9 +271,7 @@ class _BlankUnpickler(pickle._Unpickler):  # type: ignore[misc]  # noqa: SLF001 
         super().load_setitems()
 
     dispatch: ClassVar[dict[int, Any]] = {
-        code: follow
-        for code, follow in pickle._Unpickler.dispatch.items()  # noqa: SLF001
-        if code not in _NEVER
+        code: follow for code, follow in _Unpickler.dispatch.items() if code not in _NEVER
     } | {
         pickle.REDUCE[0]: load_reduce,
         pickle.NEWOBJ[0]: load_newobj,
