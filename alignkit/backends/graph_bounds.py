@@ -2,8 +2,8 @@
 
 A file of a kilobyte may hold a loop without an end, or ask for more memory than the machine has;
 and ONNX Runtime dies of a segmentation fault while it optimises some float16 graphs (1.31, vision
-transformers). None of it may end the run. What a graph does only with other images than a black
-one is ended between two of its nodes.
+transformers). None of it may end the run. A graph that does so only with other images than a
+black one is ended between two of its nodes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def require_bearable(file: Path, size: tuple[int, int]) -> None:
     """Try a user's graph on one black image of (height, width).
 
     Raise `BackendError` if it takes more time or memory than `alignkit.limits` allow, or ends the
-    process. Why it does not run is told by the backend that opens it.
+    process. The backend that opens it says why it does not run.
     """
     if reason := _tried(file, file_sha256(file), size, MODEL_SECONDS(), MODEL_BYTES()):
         raise BackendError(

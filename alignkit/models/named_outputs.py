@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,14 +44,15 @@ def doubtful_names(file: Path, kind: CheckpointFormat) -> str:
             numbers = ", ".join(map(str, [*held][:4])) + ", …" * (len(held) > 4)
             return f"numbers the names of its outputs {numbers}"
     names = _in_order(held)
-    twice = next((each for each in names if names.count(each) > 1), "")
+    twice = next((each for each, count in Counter(names).items() if count > 1), "")
     return f"names two outputs {twice!r}" if twice else ""
 
 
 def in_other_order(given: Sequence[str], held: Sequence[str]) -> str:
     """Name the first of the names that have another place in a file; empty if none has."""
-    moved = [name for name in held if name in given and given.index(name) != held.index(name)]
-    places = [f"{held.index(name)} is {name}" for name in moved[:3]]
+    place, other = ({name: at for at, name in enumerate(names)} for names in (held, given))
+    moved = [name for name in place if name in other and other[name] != place[name]]
+    places = [f"{place[name]} is {name}" for name in moved[:3]]
     return ", ".join(places)
 
 
