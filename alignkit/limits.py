@@ -11,6 +11,7 @@ import math
 import os
 import sys
 from dataclasses import dataclass
+from functools import cache
 from typing import IO, Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
@@ -134,6 +135,7 @@ def require_deflate(member: ZipInfo) -> None:
         raise ValueError("it is compressed by another method than deflate")
 
 
+@cache
 def bounded_response(limit: Limit) -> Any:
     """Return the class of an answer of aiohttp that is read no further than to the limit.
 

@@ -519,3 +519,29 @@ def test_names_in_a_file_are_looked_up_once(tmp_path):
         archive.writestr("m/extra/config.txt", text)
     assert "names two outputs 'n5'" in doubtful_names(tmp_path / "m.torchscript", "torchscript")
     assert time.monotonic() - began < 5
+
+
+def test_an_object_of_any_store_that_tells_no_size_is_bounded(monkeypatch):
+    fsspec = pytest.importorskip("fsspec")
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    class Unsized(MemoryFileSystem):
+        protocol = "unsized"
+
+        @classmethod
+        def _strip_protocol(cls, path):
+            return MemoryFileSystem._strip_protocol(path.replace("unsized://", "memory://"))
+
+        def find(self, path, **more):
+            found = super().find(path, **more)
+            return {name: {**each, "size": None} for name, each in found.items()}
+
+    fsspec.register_implementation("unsized", Unsized, clobber=True)
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/limits/a.png", PNG)
+    memory.pipe("/limits/b.png", bytes(60_000))
+    monkeypatch.setenv("ALIGNKIT_OBJECT_BYTES", "50000")
+    samples = Images(Path("unsized://limits")).evaluation()
+    assert samples.read(0) == PNG
+    with pytest.raises(UnreadableImage, match="more than 50,000 bytes; ALIGNKIT_OBJECT_BYTES"):
+        samples.read(1)

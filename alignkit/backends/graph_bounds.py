@@ -126,13 +126,14 @@ class _Run:
     options: Any
     """Its ``RunOptions``."""
     ends: float
-    resident: int
-    """Bytes that the process took when it began."""
+    resident: int = 0
+    """Bytes that the process took when it was first looked at."""
     reason: str = ""
     """Why it is ended; empty if it is not."""
 
     def look(self) -> None:
         """End it once it takes too long, or more memory than allowed and than is left."""
+        self.resident = self.resident or resident_bytes()
         taken = resident_bytes() - self.resident
         if time.monotonic() > self.ends:
             self.reason = MODEL_SECONDS.exceeded()
@@ -157,7 +158,7 @@ def bounded_run(session: Any, outputs: Sequence[str], fed: dict[str, Any]) -> li
         thread.start()
     images = max(len(each) for each in fed.values())
     ends = time.monotonic() + MODEL_SECONDS() * images
-    run = _Run(onnxruntime.RunOptions(), ends, resident_bytes())
+    run = _Run(onnxruntime.RunOptions(), ends)
     _RUNS[id(run)] = run
     try:
         found: list[Any] = session.run([*outputs], fed, run.options)

@@ -133,6 +133,8 @@ class UrlStore:
         """
         path = Path(f"{self.url}/{name}")
         end = None if length is None else start + length
+        if end is None and not self.url.startswith("http"):  # `bounded_response` is of HTTP alone
+            end = start + int(OBJECT_BYTES()) + 1
         reason, cut, number, silent, late = "", -1, 0, False, 0
         for number in _tries():
             if _silent.get(self.url, 0) >= MOST_SILENT:
@@ -141,6 +143,7 @@ class UrlStore:
                 system, root = _opened(self)
                 call = partial(system.cat_file, f"{root}/{name}", start=start, end=end)
                 data: bytes = _within(READ_SECONDS(), call)
+                OBJECT_BYTES.require(0 if length else len(data))
             except FileNotFoundError:
                 raise ChangedImage(
                     path, "changed after it was listed: it is not there any more"
