@@ -25,7 +25,7 @@ class OverLimit(DataError):  # noqa: N818 - the field's word
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class InputLimit:
     """One limit, by the name of its variable."""
 
     name: str
@@ -60,45 +60,49 @@ class Limit:
             raise OverLimit(f"{what} {self.exceeded()}")
 
 
-READ_SECONDS = Limit("READ_SECONDS", 60, "seconds", "one request to a store")
-LISTING_SECONDS = Limit("LISTING_SECONDS", 600, "seconds", "the whole listing of a URL")
-LISTING_BYTES = Limit("LISTING_BYTES", 32 << 20, "bytes", "one page of a web server's listing")
-LISTED_FILES = Limit(
+READ_SECONDS = InputLimit("READ_SECONDS", 60, "seconds", "one request to a store")
+LISTING_SECONDS = InputLimit("LISTING_SECONDS", 600, "seconds", "the whole listing of a URL")
+LISTING_BYTES = InputLimit("LISTING_BYTES", 32 << 20, "bytes", "one page of a web server's listing")
+LISTED_FILES = InputLimit(
     "LISTED_FILES", 5_000_000, "files", "a URL; members of a tar shard, rows of tables"
 )
-LISTED_DEPTH = Limit("LISTED_DEPTH", 32, "levels", "folders of a URL")
-OBJECT_BYTES = Limit(
+LISTED_DEPTH = InputLimit("LISTED_DEPTH", 32, "levels", "folders of a URL")
+OBJECT_BYTES = InputLimit(
     "OBJECT_BYTES", 128 << 20, "bytes", "an object whose size its store does not tell"
 )
 # an image of 180 megapixels without compression, 16 bits a value, has half of it
-IMAGE_BYTES = Limit("IMAGE_BYTES", 2 << 30, "bytes", "an image's file")
-TEXT_BYTES = Limit("TEXT_BYTES", 1 << 20, "bytes", "a text file, such as a configuration")
-ANNOTATION_BYTES = Limit("ANNOTATION_BYTES", 4 << 20, "bytes", "an XML file of VOC")
-TABLE_BYTES = Limit(
+IMAGE_BYTES = InputLimit("IMAGE_BYTES", 2 << 30, "bytes", "an image's file")
+TEXT_BYTES = InputLimit("TEXT_BYTES", 1 << 20, "bytes", "a text file, such as a configuration")
+ANNOTATION_BYTES = InputLimit("ANNOTATION_BYTES", 4 << 20, "bytes", "an XML file of VOC")
+TABLE_BYTES = InputLimit(
     "TABLE_BYTES", 1 << 28, "bytes", "a CSV file of labels, a list of images, boxes of YOLO"
 )
-LIST_BYTES = Limit("LIST_BYTES", 1 << 30, "bytes", "a list of identities; one line of Base64")
-LABEL_BYTES = Limit("LABEL_BYTES", 1 << 20, "bytes", "a `.cls` or `.json` in a tar shard")
-LABEL_CHARACTERS = Limit("LABEL_CHARACTERS", 200, "characters", "a class's or identity's name")
-TAR_NAME_BYTES = Limit(
+LIST_BYTES = InputLimit("LIST_BYTES", 1 << 30, "bytes", "a list of identities; one line of Base64")
+LABEL_BYTES = InputLimit("LABEL_BYTES", 1 << 20, "bytes", "a `.cls` or `.json` in a tar shard")
+LABEL_CHARACTERS = InputLimit("LABEL_CHARACTERS", 200, "characters", "a class's or identity's name")
+TAR_NAME_BYTES = InputLimit(
     "TAR_NAME_BYTES", 1 << 20, "bytes", "a member's long name or PAX header in a tar shard"
 )
-ROW_GROUP_BYTES = Limit(
+ROW_GROUP_BYTES = InputLimit(
     "ROW_GROUP_BYTES", 512 << 20, "bytes", "a row group of Parquet, a batch of Arrow, unpacked"
 )
-TENSOR_BYTES = Limit("TENSOR_BYTES", 1 << 30, "bytes", "a recorded tensor or file of pixels")
-WEIGHTS_BYTES = Limit("WEIGHTS_BYTES", 64 << 20, "bytes", "the names in a file of `torch.save`")
-DOCUMENT_BYTES = Limit("DOCUMENT_BYTES", 1 << 29, "bytes", "a COCO file, a record, a baseline")
-ARRAY_BYTES = Limit("ARRAY_BYTES", 8 << 30, "bytes", "an array beside a record")
-PICTURE_BYTES = Limit("PICTURE_BYTES", 1 << 28, "bytes", "a picture beside a record")
-ANSWER_BYTES = Limit("ANSWER_BYTES", 64 << 20, "bytes", "one answer of an endpoint")
-MODEL_OUTPUTS = Limit("MODEL_OUTPUTS", 1_000_000, "outputs", "a model")
-MODEL_SECONDS = Limit(
+TENSOR_BYTES = InputLimit("TENSOR_BYTES", 1 << 30, "bytes", "a recorded tensor or file of pixels")
+WEIGHTS_BYTES = InputLimit(
+    "WEIGHTS_BYTES", 64 << 20, "bytes", "the names in a file of `torch.save`"
+)
+DOCUMENT_BYTES = InputLimit("DOCUMENT_BYTES", 1 << 29, "bytes", "a COCO file, a record, a baseline")
+ARRAY_BYTES = InputLimit("ARRAY_BYTES", 8 << 30, "bytes", "an array beside a record")
+PICTURE_BYTES = InputLimit("PICTURE_BYTES", 1 << 28, "bytes", "a picture beside a record")
+ANSWER_BYTES = InputLimit("ANSWER_BYTES", 64 << 20, "bytes", "one answer of an endpoint")
+MODEL_OUTPUTS = InputLimit("MODEL_OUTPUTS", 1_000_000, "outputs", "a model")
+MODEL_SECONDS = InputLimit(
     "MODEL_SECONDS", 60, "seconds", "loading an ONNX graph, and of running it, for each image"
 )
-MODEL_BYTES = Limit("MODEL_BYTES", 8 << 30, "bytes", "the memory of an ONNX graph on one image")
+MODEL_BYTES = InputLimit(
+    "MODEL_BYTES", 8 << 30, "bytes", "the memory of an ONNX graph on one image"
+)
 
-LIMITS = tuple(each for each in globals().values() if isinstance(each, Limit))
+INPUT_LIMITS = tuple(each for each in globals().values() if isinstance(each, InputLimit))
 """In the order of the table in docs/limits.md."""
 
 
@@ -117,7 +121,7 @@ def parsed_json(text: str | bytes) -> Any:
         raise ValueError(f"it has a number of more than {_DIGITS:,} digits") from None
 
 
-def read_member(archive: ZipFile, member: ZipInfo, limit: Limit) -> bytes:
+def read_member(archive: ZipFile, member: ZipInfo, limit: InputLimit) -> bytes:
     """Unpack a member of an archive, no more than the limit, whatever size it declares.
 
     Raise `OverLimit` for a larger one, and `ValueError` as `require_deflate`.
@@ -136,7 +140,7 @@ def require_deflate(member: ZipInfo) -> None:
 
 
 @cache
-def bounded_response(limit: Limit) -> Any:
+def bounded_response(limit: InputLimit) -> Any:
     """Return the class of an answer of aiohttp that is read no further than to the limit.
 
     An answer to a request for a range of bytes is given up once it is longer than the range.

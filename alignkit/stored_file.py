@@ -22,7 +22,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from alignkit.errors import ConfigError, WorkspaceError
-from alignkit.limits import DOCUMENT_BYTES, Limit
+from alignkit.limits import DOCUMENT_BYTES, InputLimit
 from alignkit.plugins import did_you_mean
 
 # of a document in one line, in many, or of several documents, a line each
@@ -54,7 +54,7 @@ class NoSealError(DamagedError):
     """A file does not begin with a seal."""
 
 
-def open_regular(path: Path, most: Limit | None = None) -> BufferedReader:
+def open_regular(path: Path, most: InputLimit | None = None) -> BufferedReader:
     """Open a regular file, or a link to one, for reading.
 
     Raise `OSError` for anything else, and for a file beyond the limit ``most``.
@@ -70,7 +70,7 @@ def open_regular(path: Path, most: Limit | None = None) -> BufferedReader:
         raise
 
 
-def _require_regular(path: Path, status: os.stat_result, most: Limit | None = None) -> None:
+def _require_regular(path: Path, status: os.stat_result, most: InputLimit | None = None) -> None:
     if reason := irregular(status):
         raise OSError(errno.EINVAL, reason, os.fspath(path))
     if most is not None and status.st_size > most():
@@ -84,13 +84,13 @@ def irregular(status: os.stat_result) -> str:
     return f"not a regular file: {_KINDS.get(stat.S_IFMT(status.st_mode), 'of an unknown kind')}"
 
 
-def read_regular(path: Path, most: Limit = DOCUMENT_BYTES) -> bytes:
+def read_regular(path: Path, most: InputLimit = DOCUMENT_BYTES) -> bytes:
     """Read a regular file within the limit ``most``; raise `OSError` for any other."""
     with open_regular(path, most) as file:
         return file.read(os.fstat(file.fileno()).st_size)  # it may grow while it is read
 
 
-def file_sha256(path: Path, most: Limit | None = None) -> str:
+def file_sha256(path: Path, most: InputLimit | None = None) -> str:
     """Compute the SHA-256 of a file's bytes, in hex; raise `OSError` as `open_regular`."""
     with open_regular(path, most) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

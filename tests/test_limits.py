@@ -35,7 +35,7 @@ from alignkit.datasets.folder import Folder
 from alignkit.datasets.unlabelled_images import Images
 from alignkit.datasets.yolo_yaml import read_yolo_yaml
 from alignkit.errors import BackendError, ConfigError, DataError, UnreadableImage
-from alignkit.limits import LIMITS, Limit, OverLimit, parsed_json, read_member
+from alignkit.limits import INPUT_LIMITS, InputLimit, OverLimit, parsed_json, read_member
 from alignkit.models.checkpoint import Checkpoint
 from alignkit.models.named_outputs import doubtful_names, in_other_order
 from alignkit.models.weights_header import read_weights_header
@@ -64,14 +64,14 @@ def test_the_docs_name_every_limit_with_its_default():
         (name, int(number.replace(",", "")) << units.get(unit, 0), what)
         for name, number, unit, what in shown
     ]
-    assert found == [(each.variable, each.default, each.what) for each in LIMITS]
+    assert found == [(each.variable, each.default, each.what) for each in INPUT_LIMITS]
 
 
 @pytest.mark.parametrize("text", ["", "many", "0", "-1", "nan", "1e400"])
 def test_a_variable_without_a_number_is_refused(monkeypatch, text):
     monkeypatch.setenv("ALIGNKIT_SOME", text)
     with pytest.raises(ConfigError, match=r"ALIGNKIT_SOME: a number of bytes, e\.g\. 7"):
-        Limit("SOME", 7, "bytes", "some")()
+        InputLimit("SOME", 7, "bytes", "some")()
 
 
 @contextmanager
@@ -449,7 +449,7 @@ def lying(file, data, size):
 
 
 def test_a_member_is_unpacked_to_the_size_that_it_claims_at_most(tmp_path):
-    few = Limit("FEW", 1000, "bytes", "a member")
+    few = InputLimit("FEW", 1000, "bytes", "a member")
     with (
         zipfile.ZipFile(lying(tmp_path / "a.zip", bytes(50 << 20), 100)) as archive,
         suppress(zipfile.BadZipFile),  # its sum is another
@@ -493,8 +493,8 @@ def test_any_text_that_is_no_json_is_a_value_error(text, said):
 def test_the_limit_of_an_answer_of_aiohttp_tells_its_file_system_apart():
     """fsspec keeps one file system for options of the same text."""
     pytest.importorskip("aiohttp")
-    texts = {str(limits.bounded_response(each)) for each in LIMITS}
-    assert len(texts) == len(LIMITS)
+    texts = {str(limits.bounded_response(each)) for each in INPUT_LIMITS}
+    assert len(texts) == len(INPUT_LIMITS)
 
 
 @pytest.mark.parametrize("key", ["path", "train", "val", "nc"])

@@ -21,6 +21,7 @@ from alignkit.datasets.byte_store import (
 )
 from alignkit.datasets.image_files import image_files
 from alignkit.datasets.regular_file import escaped_name
+from alignkit.datasets.store_options import Storage
 from alignkit.datasets.stored_objects import stored_objects
 from alignkit.datasets.stored_places import (
     THREADS,
@@ -31,7 +32,6 @@ from alignkit.datasets.stored_places import (
     store_of,
 )
 from alignkit.datasets.tar_shards import tar_shards
-from alignkit.datasets.url_store import Storage
 from alignkit.errors import ConfigError, DataError, NothingCompared, UnreadableImage
 from alignkit.limits import parsed_json
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from alignkit.limits import TEXT_BYTES, Limit
+from alignkit.limits import TEXT_BYTES, InputLimit
 from alignkit.stored_file import read_regular
 
 UNPRINTABLE = (
@@ -16,7 +16,7 @@ that XML forbids, and bytes that are not UTF-8."""
 _IN_NAMES = re.compile(rf"[{UNPRINTABLE}\\]")
 
 
-def read_text(path: Path, most: Limit = TEXT_BYTES) -> str:
+def read_text(path: Path, most: InputLimit = TEXT_BYTES) -> str:
     """Return the text of a UTF-8 file, with or without a byte order mark.
 
     Raise `OSError` if it cannot be read, is not regular or is beyond the limit ``most``, and

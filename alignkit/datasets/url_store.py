@@ -13,14 +13,14 @@ import queue
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from alignkit.datasets.byte_store import StoredFile
-from alignkit.datasets.regular_file import escaped_name
+from alignkit.datasets.store_options import hidden_values
 from alignkit.errors import (
     SECRET_NAME,
     AlignkitError,
@@ -39,7 +39,7 @@ from alignkit.limits import (
     LISTING_SECONDS,
     OBJECT_BYTES,
     READ_SECONDS,
-    Limit,
+    InputLimit,
     OverLimit,
     bounded_response,
 )
@@ -60,16 +60,6 @@ _PAGE_TRIES = 3
 _LONGEST_REASON = 200
 _SHORTEST_SECRET = 6
 _QUERY = re.compile(r"(?<=[^\s?])\?[^\s'\")>]+")
-_HARMLESS = frozenset((
-    "access", "account_name", "addressing_style", "anon", "api_version", "block_size", "cache_type",
-    "client_kwargs", "config_kwargs", "connect_timeout", "consistency", "default_block_size",
-    "default_cache_type", "default_fill_cache", "endpoint_url", "host", "kerberos", "location",
-    "max_concurrency", "max_pool_connections", "port", "project", "read_timeout", "region_name",
-    "requester_pays", "same_scheme", "signature_version", "simple_links", "size_policy",
-    "skip_instance_cache", "timeout", "trust_env", "use_https", "use_ssl", "user", "verify",
-    "version_aware",
-))  # fmt: skip
-"""Options of fsspec's file systems that a record may hold; any other one may be a secret."""
 _STAYING = {"Range", "User-Agent", "Authorization", "Cookie", "Proxy-Authorization"}
 """Headers that hold no secret, or that aiohttp leaves out where it is sent on."""
 _ETAGS = ("VersionId", "ETag", "etag", "generation", "md5Hash", "md5", "content_md5")
@@ -81,10 +71,6 @@ _ENVIRONMENT = (
 
 _silent: dict[str, int] = {}
 """Of each URL, its last reads in succession that got no answer."""
-
-
-Storage: TypeAlias = Mapping[str, str | bool | int | Mapping[str, str | bool | int]]
-"""Options of a file system of fsspec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +162,11 @@ class UrlStore:
         raise UnreadableImage(path, f"{reason}; tried {number} times")
 
     def _asked(
-        self, verb: str, place: str, call: Callable[[Any, str], _Answer], most: Limit = OBJECT_BYTES
+        self,
+        verb: str,
+        place: str,
+        call: Callable[[Any, str], _Answer],
+        most: InputLimit = OBJECT_BYTES,
     ) -> _Answer:
         """Call for a listing or a look-up; raise `DataError` if it fails each time."""
         reason, ends = "", time.monotonic() + LISTING_SECONDS()
@@ -213,31 +203,9 @@ class UrlStore:
         )
 
 
-def require_public(url: str | None, storage: Storage | None) -> None:
-    """Raise `ConfigError` for options without a URL, and for secrets among them."""
-    if storage and url is None:
-        raise ConfigError("storage: these are options of a URL, and root is a path; leave them out")
-    if without_credentials(text := json.dumps(storage)) != text:
-        named = "a URL holds a password or a query, and"
-    elif not (named := next(_unlisted(storage or {}), "")):
-        return
-    raise ConfigError(
-        f"storage: {named} would reach records, which hold no option that may be a secret; name it "
-        "in the environment, as fsspec reads it (FSSPEC_<PROTOCOL>_<OPTION>; for S3 AWS_…). "
-        f"Options that may stand here: {', '.join(sorted(_HARMLESS))}"
-    )
-
-
-def _unlisted(options: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names that are not on the list of harmless ones, at any depth."""
-    for name, value in options.items():
-        if name.lower() not in _HARMLESS:
-            yield escaped_name(name)
-        elif isinstance(value, Mapping):
-            yield from _unlisted(value)
-
-
-def _opened(store: UrlStore, page_tries: int = 1, most: Limit = OBJECT_BYTES) -> tuple[Any, str]:
+def _opened(
+    store: UrlStore, page_tries: int = 1, most: InputLimit = OBJECT_BYTES
+) -> tuple[Any, str]:
     """Return the file system of a URL and the path in it.
 
     A listing of many pages repeats each of them ``page_tries`` times before it begins again.
@@ -266,7 +234,9 @@ def _opened(store: UrlStore, page_tries: int = 1, most: Limit = OBJECT_BYTES) ->
     return system, root.rstrip("/")
 
 
-def _options(protocol: str, given: dict[str, Any], page_tries: int, most: Limit) -> dict[str, Any]:
+def _options(
+    protocol: str, given: dict[str, Any], page_tries: int, most: InputLimit
+) -> dict[str, Any]:
     """Return the given options, and those that limit a request; the user's own win."""
     import fsspec
 
@@ -297,12 +267,11 @@ def _options(protocol: str, given: dict[str, Any], page_tries: int, most: Limit)
 def _staying() -> Any:
     """Refuse to be sent on to another host with headers of the user's own, which may be secret."""
     import aiohttp
-    from yarl import URL
 
     async def refuse(_session: Any, _context: Any, redirect: Any) -> None:
         if not {*redirect.headers} - _STAYING:
             return
-        to = redirect.url.join(URL(redirect.response.headers.get("Location", "")))
+        to = redirect.url.join(type(redirect.url)(redirect.response.headers.get("Location", "")))
         if _server(to) != _server(redirect.url):
             raise PermissionError("it sends requests on to another host, where headers do not go")
 
@@ -390,23 +359,11 @@ def _secrets() -> Iterator[str]:
 
     values = [value for name, value in os.environ.items() if SECRET_NAME.search(name)]
     for options in fsspec.config.conf.values():
-        values += _hidden_values(options, known=False)
+        values += hidden_values(options)
     for value in values:
         for word in (value, *value.split()[1:]):  # a server may repeat a token without its scheme
             if len(word) >= _SHORTEST_SECRET:
                 yield word
-
-
-def _hidden_values(options: Any, *, known: bool) -> Iterator[str]:
-    """Yield the texts of all options but harmless ones."""
-    if isinstance(options, Mapping):
-        for name, value in options.items():
-            yield from _hidden_values(value, known=str(name).lower() in _HARMLESS)
-    elif isinstance(options, list | tuple):
-        for each in options:
-            yield from _hidden_values(each, known=known)
-    elif isinstance(options, str) and not known:
-        yield options
 
 
 def _within(seconds: float, call: Callable[[], _Answer]) -> _Answer:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from alignkit.errors import DamagedRecord, WorkspaceError
-from alignkit.limits import ARRAY_BYTES, PICTURE_BYTES, Limit
+from alignkit.limits import ARRAY_BYTES, PICTURE_BYTES, InputLimit
 from alignkit.record import RunRecord
 from alignkit.record.document import RUN_AGAIN
 from alignkit.record.picture_facts import is_picture, is_pixel_script
@@ -23,7 +23,7 @@ from alignkit.stored_file import file_sha256, read_regular, write_atomically
 _Read = TypeVar("_Read")
 
 
-def artifact_file(folder: Path, artifact: Artifact, *, most: Limit = ARRAY_BYTES) -> Path:
+def artifact_file(folder: Path, artifact: Artifact, *, most: InputLimit = ARRAY_BYTES) -> Path:
     """Return the path of a file that a record names, verified.
 
     Raises `DamagedRecord` if it is not a regular file inside ``folder``, is beyond the
