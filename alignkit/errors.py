@@ -76,6 +76,27 @@ def without_credentials(text: str) -> str:
     return _QUERY.sub(r"\1?…", _USER.sub(r"\1…@", text))
 
 
+SECRET_NAME = re.compile(
+    r"SECRET|TOKEN|PASS|CREDENTIAL|KEY$|KEY_ID|SAS|AUTH(?!OR(?!I)|_SOCK)|COOKIE|HEADER|BEARER|[^D]PWD",
+    re.IGNORECASE,
+)
+"""Names of variables and fields whose values are secrets; ``OLDPWD`` is none."""
+_NAMED = re.compile(
+    r"((?:storage\b[\w.-]*|\b(?:x-[\w-]+|[\w-]*(?:authorization|cookie|secret|token|passw\w*|pwd|"
+    r"credential\w*|api[_-]?key)[\w-]*))[\"']?\s*[:=]\s*)\S.*",
+    re.IGNORECASE,
+)
+
+
+def without_secrets(line: str) -> str:
+    """Return a line of a file, or an override, without what follows a name that may be a secret's.
+
+    >>> without_secrets("data: {root: a, storage: {headers: {Cookie: open-sesame}}}")
+    'data: {root: a, storage: …'
+    """
+    return _NAMED.sub(r"\1…", without_credentials(line))
+
+
 class AlignkitError(Exception):
     """Error whose message tells the user the next step."""
 

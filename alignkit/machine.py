@@ -133,6 +133,15 @@ def available_bytes() -> int | None:
     return min([*free, *([] if rest is None else [rest])], default=None)
 
 
+def resident_bytes(process: int | str = "self") -> int:
+    """Return the memory that a process takes; 0 once it has ended, and without ``/proc``."""
+    try:
+        pages = Path(f"/proc/{process}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
 def _group_rest(group: Path = Path("/sys/fs/cgroup")) -> int | None:
     try:
         limit, used = (

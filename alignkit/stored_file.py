@@ -22,14 +22,12 @@ from io import BufferedReader
 from pathlib import Path
 
 from alignkit.errors import ConfigError, WorkspaceError
+from alignkit.limits import DOCUMENT_BYTES, InputLimit
 from alignkit.plugins import did_you_mean
 
 # of a document in one line, in many, or of several documents, a line each
 _SEAL = re.compile(rb'\{\s*"sha256":\s*"([0-9a-f]{64})",\s*')
 _BLANK = b"0" * 64
-GREATEST = 1 << 29
-"""Bytes of a sealed file; the record of a thousand cells has about a tenth."""
-
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
@@ -56,28 +54,27 @@ class NoSealError(DamagedError):
     """A file does not begin with a seal."""
 
 
-def open_regular(path: Path, largest: int | None = None) -> BufferedReader:
+def open_regular(path: Path, most: InputLimit | None = None) -> BufferedReader:
     """Open a regular file, or a link to one, for reading.
 
-    Raise `OSError` for anything else, and for a file of more than ``largest`` bytes.
+    Raise `OSError` for anything else, and for a file beyond the limit ``most``.
     """
     _require_regular(path, path.stat())  # without opening it: some devices act when they are opened
     # it may have been replaced since
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
-        _require_regular(path, os.fstat(descriptor), largest)
+        _require_regular(path, os.fstat(descriptor), most)
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def _require_regular(path: Path, status: os.stat_result, largest: int | None = None) -> None:
+def _require_regular(path: Path, status: os.stat_result, most: InputLimit | None = None) -> None:
     if reason := irregular(status):
         raise OSError(errno.EINVAL, reason, os.fspath(path))
-    if largest is not None and status.st_size > largest:
-        size = f"larger than {largest / 2**20:g} MiB, the limit for a file of this kind"
-        raise OSError(errno.EFBIG, size, os.fspath(path))
+    if most is not None and status.st_size > most():
+        raise OSError(errno.EFBIG, f"it has {most.exceeded()}", os.fspath(path))
 
 
 def irregular(status: os.stat_result) -> str:
@@ -87,15 +84,15 @@ def irregular(status: os.stat_result) -> str:
     return f"not a regular file: {_KINDS.get(stat.S_IFMT(status.st_mode), 'of an unknown kind')}"
 
 
-def read_regular(path: Path, largest: int = GREATEST) -> bytes:
-    """Read a regular file of at most ``largest`` bytes; raise `OSError` for any other."""
-    with open_regular(path, largest) as file:
+def read_regular(path: Path, most: InputLimit = DOCUMENT_BYTES) -> bytes:
+    """Read a regular file within the limit ``most``; raise `OSError` for any other."""
+    with open_regular(path, most) as file:
         return file.read(os.fstat(file.fileno()).st_size)  # it may grow while it is read
 
 
-def file_sha256(path: Path, largest: int | None = None) -> str:
+def file_sha256(path: Path, most: InputLimit | None = None) -> str:
     """Compute the SHA-256 of a file's bytes, in hex; raise `OSError` as `open_regular`."""
-    with open_regular(path, largest) as file:
+    with open_regular(path, most) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -252,13 +249,14 @@ def unsealed(data: bytes, file: Path | None = None) -> bytes:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file; raises `DamagedError` for anything but a regular file of at most `GREATEST`."""
+    """Read a file; raises `DamagedError` for anything but a regular file within its limit."""
     try:
         return read_regular(path)
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.EFBIG):
             raise
-        raise DamagedError(f"it is {error.strerror}", path) from None
+        begin = "it is " if error.errno == errno.EINVAL else ""
+        raise DamagedError(f"{begin}{error.strerror}", path) from None
 
 
 def read_sealed(path: Path) -> bytes:

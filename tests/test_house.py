@@ -44,7 +44,8 @@ def rooms_imported(folder: Path) -> set[str]:
 def test_the_root_holds_few_files_and_rooms():
     # annotations.py is the ground of samples.py: labels that are more than a class, for every room;
     # task_facts.py is that of rules and records, which share its words
-    assert len(list(ROOT.glob("*.py"))) <= 19
+    # limits.py is that of all that reads what others made
+    assert len(list(ROOT.glob("*.py"))) <= 20
     assert 20 <= len(folders()) <= 32
 
 
@@ -84,7 +85,7 @@ def test_only_an_experiment_and_a_plan_are_read_as_the_file_says_them():
         if isinstance(node, ast.Attribute)
         and node.attr == "content"
         # the body of an HTTP answer
-        and ast.unparse(node) != "response.content"
+        and ast.unparse(node) not in ("response.content", "self.content")
     ]
     assert read == []
 

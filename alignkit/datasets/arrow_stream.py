@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from alignkit.errors import DataError
+from alignkit.limits import ROW_GROUP_BYTES
 
 _CONTINUES = 0xFFFFFFFF
+_LONGEST_HEAD = 1 << 24
+"""Bytes that tell of a schema or a batch; those of a thousand columns have a hundredth."""
 _SCHEMA, _BATCH = 1, 3
 """Kinds of messages, as Arrow numbers them."""
 
@@ -75,7 +78,12 @@ class ArrowStream:
                 )
             if not length:
                 return found
-            kind, body = _kind_and_body(self._file.read(length))
+            if length > _LONGEST_HEAD:
+                raise DataError(f"{where}: the head of a batch has {length:,} bytes")
+            kind, body, packed = _facts(self._file.read(length))
+            if packed or body < 0:
+                raise DataError(f"{where} has packed batches; write it with Dataset.to_parquet")
+            ROW_GROUP_BYTES.require(body, f"{where}: a batch has")
             found.append(_Message(kind, at, 8 + length + body))
             at += 8 + length + body
             # a stream ends with a mark; without it, batches may be missing
@@ -83,13 +91,22 @@ class ArrowStream:
                 raise DataError(f"{where} is cut off after {size:,} bytes; copy it again")
 
 
-def _kind_and_body(head: bytes) -> tuple[int, int]:
-    """Read the kind of a message and the length of its body from its flatbuffer."""
+def _facts(head: bytes) -> tuple[int, int, bool]:
+    """Read the kind of a message, the length of its body and whether it is packed."""
     (table,) = struct.unpack_from("<I", head)
     (back,) = struct.unpack_from("<i", head, table)
     # fields of a message: version, kind, header, length of the body
     fields = struct.unpack_from("<6H", head, table - back)
     (kind,) = struct.unpack_from("<B", head, table + fields[3])
     if fields[0] <= 10 or not fields[5]:
-        return kind, 0
-    return kind, struct.unpack_from("<q", head, table + fields[5])[0]
+        return kind, 0, False
+    (body,) = struct.unpack_from("<q", head, table + fields[5])
+    return kind, body, kind == _BATCH and _packed(head, table + fields[4])
+
+
+def _packed(head: bytes, place: int) -> bool:
+    """Tell whether a batch has the field of a compression, its fourth."""
+    batch = place + struct.unpack_from("<I", head, place)[0]
+    known = batch - struct.unpack_from("<i", head, batch)[0]
+    (size,) = struct.unpack_from("<H", head, known)
+    return size > 10 and bool(struct.unpack_from("<H", head, known + 10)[0])

@@ -18,15 +18,14 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from alignkit.datasets.identity_images import IdentityImages
-from alignkit.datasets.identity_list import IMAGE_FIRST, LONGEST_LABEL, gaps, text_of
+from alignkit.datasets.identity_list import IMAGE_FIRST, gaps, text_of
 from alignkit.datasets.listed_images import Stamp, stamp_of
 from alignkit.errors import ChangedImage, DataError
+from alignkit.limits import LABEL_CHARACTERS, LIST_BYTES
 from alignkit.stored_file import open_regular
 
 SHARD_LIST = "file_list.txt"
 """Name of the file that lists the shards of a folder, a line for each."""
-LONGEST_LINE = 1 << 30
-"""Bytes of a line; an image of 700 MB has as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ def write_shards(folder: Path, images: Iterable[tuple[bytes, str]], sizes: Seque
         with (folder / _shard(at)).open("xb") as file:
             for data, label in islice(rest, size):
                 line = binascii.b2a_base64(data, newline=False) + f"\t{label}\n".encode()
-                if len(line) > LONGEST_LINE:
+                if len(line) > LIST_BYTES():
                     raise DataError(
                         f"an image has {len(data):,} bytes, too many for a line of a shard"
                     )
@@ -168,10 +167,9 @@ def _lines(opened: BinaryIO, file: Path) -> Iterator[tuple[int, int, bytes]]:
     """Yield the number, offset and bytes of each line that is not empty."""
     offset = 0
     number = 0
-    while line := opened.readline(LONGEST_LINE):
+    while line := opened.readline(int(LIST_BYTES()) + 1):
         number += 1
-        if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
-            raise DataError(f"{file}, line {number}: longer than {LONGEST_LINE:,} bytes")
+        LIST_BYTES.require(len(line), f"{file}, line {number}:")
         if line.strip():
             yield number, offset, line.rstrip(b"\r\n")
         offset += len(line)
@@ -192,7 +190,7 @@ def _columns(where: str, line: bytes, columns: tuple[str, ...]) -> tuple[bytes, 
         raise DataError(f"{where}: its label is not UTF-8 text") from error
     if not label:
         raise DataError(f"{where}: its label is blank; write one, or remove the line")
-    if len(label) > LONGEST_LABEL:
+    if len(label) > LABEL_CHARACTERS():
         raise DataError(
             f"{where}: its label has {len(label):,} characters; name the columns in their order, "
             "e.g. columns: [label, image]"

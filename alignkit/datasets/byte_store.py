@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from alignkit.datasets.image_files import is_image
-from alignkit.datasets.listed_images import LARGEST, SETTLED_SECONDS, stamp_of
+from alignkit.datasets.listed_images import SETTLED_SECONDS, stamp_of
 from alignkit.errors import ChangedImage, ConfigError, DataError
+from alignkit.limits import DOCUMENT_BYTES
 from alignkit.stored_file import open_regular
 
 # two letters or more: one letter is a drive of Windows
@@ -89,7 +90,7 @@ class FolderStore:
         """Read a file, or a part of it."""
         path = Path(self.name) / name
         try:
-            with open_regular(path) as file:
+            with open_regular(path, DOCUMENT_BYTES if length is None else None) as file:
                 file.seek(start)
                 return file.read(os.fstat(file.fileno()).st_size if length is None else length)
         except OSError as error:
@@ -132,13 +133,6 @@ def stored_images(listing: dict[str, StoredFile]) -> list[str]:
         for name in listing
         if is_image(name.rpartition("/")[2]) and not name.startswith(".") and "/." not in name
     ]
-
-
-def too_large(size: int | None) -> str:
-    """Say that a file is larger than an image may be; empty if it is not."""
-    if size is None or size <= LARGEST:
-        return ""
-    return f"too large: {size:,} bytes; the limit is {LARGEST:,}"
 
 
 def sha256(data: bytes) -> str:

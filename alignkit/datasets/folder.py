@@ -37,7 +37,7 @@ from alignkit.datasets.labelled_sources import (
     source_splits,
 )
 from alignkit.datasets.listed_images import list_files
-from alignkit.datasets.url_store import Storage, require_public
+from alignkit.datasets.store_options import Storage, require_public
 from alignkit.errors import ConfigError
 from alignkit.preprocess.stages import option_added_later
 

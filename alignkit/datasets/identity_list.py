@@ -16,13 +16,10 @@ from alignkit.datasets.identity_images import IdentityImages, in_order, require_
 from alignkit.datasets.listed_images import FileReads, ImageFile, list_files
 from alignkit.datasets.regular_file import escaped_name, read_text
 from alignkit.errors import DataError
+from alignkit.limits import LABEL_CHARACTERS, LIST_BYTES
 
-LARGEST_LIST = 1 << 30
-"""Bytes of a list; one of ten million images has fewer."""
 IMAGE_FIRST = ("image", "label")
 """Usual order of the columns of a line."""
-LONGEST_LABEL = 200
-"""Characters of a label; a longer one is mostly an image in the wrong column."""
 
 
 def read_list(file: Path, folder: Path, columns: Sequence[str] = IMAGE_FIRST) -> IdentityImages:
@@ -41,11 +38,7 @@ def read_list(file: Path, folder: Path, columns: Sequence[str] = IMAGE_FIRST) ->
             raise DataError(
                 f"{file}, line {number}: {escaped_name(line.strip()[:80])!r} is not '{wanted}'"
             )
-        if len(label) > LONGEST_LABEL:
-            raise DataError(
-                f"{file}, line {number}: its label has {len(label):,} characters; "
-                f"{LONGEST_LABEL} at most"
-            )
+        LABEL_CHARACTERS.require(len(label), f"{file}, line {number}: its label has")
         names.append(os.path.normpath(name.replace("\\", "/")).replace(os.sep, "/"))
         labels.append(label)
         lines.append(number)
@@ -105,7 +98,7 @@ def gaps(file: str, labels: Sequence[str]) -> list[str]:
 def text_of(file: Path) -> str:
     """Read a text file; raise `DataError` with the line if it is not UTF-8."""
     try:
-        return read_text(file, LARGEST_LIST)
+        return read_text(file, LIST_BYTES)
     except UnicodeDecodeError as error:
         line = bytes(error.object[: error.start]).count(b"\n") + 1
         raise DataError(f"{file}, line {line}: it is not UTF-8 text; convert it") from error

@@ -21,6 +21,7 @@ from alignkit.datasets.byte_store import (
 )
 from alignkit.datasets.image_files import image_files
 from alignkit.datasets.regular_file import escaped_name
+from alignkit.datasets.store_options import Storage
 from alignkit.datasets.stored_objects import stored_objects
 from alignkit.datasets.stored_places import (
     THREADS,
@@ -31,8 +32,8 @@ from alignkit.datasets.stored_places import (
     store_of,
 )
 from alignkit.datasets.tar_shards import tar_shards
-from alignkit.datasets.url_store import Storage
 from alignkit.errors import ConfigError, DataError, NothingCompared, UnreadableImage
+from alignkit.limits import parsed_json
 
 ARCHIVES = (".tar", ".parquet", ".arrow")
 _SPLITS, _STATE = "dataset_dict.json", "state.json"
@@ -133,7 +134,7 @@ def _archive_names(store: ByteStore, files: Collection[str]) -> list[str]:
     if _STATE not in files or not any(name.endswith(".arrow") for name in archives):
         return archives
     try:
-        state = json.loads(store.read(_STATE))
+        state = parsed_json(store.read(_STATE))
         named = [str(each["filename"]) for each in state["_data_files"]]
     except (ValueError, KeyError, TypeError, UnreadableImage) as error:
         raise DataError(

@@ -22,12 +22,11 @@ from alignkit.datasets.image_files import is_image
 from alignkit.datasets.listed_images import stamp_of
 from alignkit.datasets.regular_file import read_text
 from alignkit.errors import ConfigError, DataError
+from alignkit.limits import TABLE_BYTES
 
 if TYPE_CHECKING:
     from alignkit.samples import Truth
 
-_LARGEST = 1 << 28
-"""Bytes of a table; one of a million images with 80 columns has fewer."""
 _OF_LISTS = frozenset(
     {"label", "labels", "class", "classes", "tag", "tags", "category", "categories"}
 )
@@ -129,7 +128,7 @@ def _read(
     """Read a CSV file; ``stamp`` is part of the cache's key."""
     del stamp
     try:
-        reader = csv.reader(io.StringIO(read_text(file, _LARGEST), newline=""), strict=True)
+        reader = csv.reader(io.StringIO(read_text(file, TABLE_BYTES), newline=""), strict=True)
         lines = ((f"{file}, line {reader.line_num}", line) for line in reader)
         named = next(lines, (f"{file}, line 1", []))
         columns = _columns(*named)

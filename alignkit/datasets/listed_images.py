@@ -20,6 +20,7 @@ from typing import BinaryIO, Self, TypeAlias
 from alignkit.datasets.image_files import cache_root
 from alignkit.datasets.regular_file import escaped_name, is_utf8
 from alignkit.errors import ChangedImage, UnreadableImage, WorkspaceError
+from alignkit.limits import IMAGE_BYTES
 from alignkit.stored_file import (
     DamagedError,
     irregular,
@@ -35,8 +36,6 @@ SETTLED_SECONDS = 2.0
 """Age from which a file's hash is kept: a younger file may change again within one tick of its file
 system's clock."""
 
-LARGEST = 2 << 30
-"""Bytes of an image file; one of 180 megapixels without compression, 16 bits a value, has half."""
 _PART = 1 << 18
 """Bytes that are hashed at a time."""
 
@@ -94,7 +93,7 @@ def read_image(root: Path, name: str, listed: ImageFile) -> bytes:
     if listed.fault:
         raise UnreadableImage(path, listed.fault)
     try:
-        with open_regular(path, LARGEST) as file:
+        with open_regular(path, IMAGE_BYTES) as file:
             # bounded, as a file may grow while it is read
             data = file.read(os.fstat(file.fileno()).st_size)
             stamp = stamp_of(os.fstat(file.fileno()))
@@ -149,10 +148,17 @@ def _looked_up(root: Path, name: str) -> ImageFile:
         status = path.stat()
     except OSError as error:
         return ImageFile(fault=_explained(path, error))
-    if status.st_size > LARGEST:
-        return ImageFile(fault=f"too large: {status.st_size:,} bytes; the limit is {LARGEST:,}")
+    if fault := too_large(status.st_size):
+        return ImageFile(fault=fault)
     reason = irregular(status)
     return ImageFile(fault=reason) if reason else ImageFile(stamp_of(status))
+
+
+def too_large(size: int | None) -> str:
+    """Say that a file is larger than an image may be; empty if it is not."""
+    if size is None or size <= IMAGE_BYTES():
+        return ""
+    return f"too large: {size:,} bytes, {IMAGE_BYTES.exceeded()}"
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -176,7 +182,7 @@ def _hashed(root: Path, names: Sequence[str]) -> dict[str, ImageFile]:
     def hashed(name: str) -> ImageFile:
         path = root / name
         try:
-            with open_regular(path, LARGEST) as file:
+            with open_regular(path, IMAGE_BYTES) as file:
                 stamp = stamp_of(os.fstat(file.fileno()))
                 # a special file of the system has no size, and may have no end
                 return ImageFile(stamp, _digest(file, stamp[0]))

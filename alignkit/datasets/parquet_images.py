@@ -7,11 +7,10 @@ names of classes are those of the ``ClassLabel`` in the file's metadata.
 from __future__ import annotations
 
 import io
-import json
 import os
 import threading
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +21,13 @@ from alignkit.datasets.byte_store import ByteStore, FolderStore, StoredFile, Sto
 from alignkit.datasets.identity_images import in_order
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import ChangedImage, DataError, UnreadableImage
+from alignkit.limits import (
+    LABEL_CHARACTERS,
+    LISTED_FILES,
+    ROW_GROUP_BYTES,
+    OverLimit,
+    parsed_json,
+)
 from alignkit.samples import ImageReads
 
 IMAGE_COLUMNS = ("image", "img", "bytes", "jpg", "jpeg", "png", "webp")
@@ -29,6 +35,7 @@ IMAGE_COLUMNS = ("image", "img", "bytes", "jpg", "jpeg", "png", "webp")
 LABEL_COLUMNS = ("label", "labels", "cls", "class", "fine_label")
 """Names by which a column of classes is found."""
 
+_ROWS_AT_ONCE = 1024
 _reading = threading.Lock()
 if hasattr(os, "register_at_fork"):  # another thread may hold it when a process is forked
     os.register_at_fork(after_in_child=lambda: globals().update(_reading=threading.Lock()))
@@ -97,9 +104,10 @@ def parquet_images(store: ByteStore, found: Mapping[str, StoredFile]) -> Parquet
     column, classes = "", tuple[str, ...]()
     files = tuple(found)
     for number, (file, status) in enumerate(found.items()):
+        where = f"{store.name}/{file}"
         opened = _opened(store, file, status.size)
         schema = opened.schema_arrow
-        leaf, path = _image_column(f"{store.name}/{file}", schema)
+        leaf, path = _image_column(where, schema)
         label = next((each for each in LABEL_COLUMNS if each in schema.names), None)
         names = _class_names(schema, label)
         if number and (leaf, names) != (column, classes):
@@ -110,12 +118,11 @@ def parquet_images(store: ByteStore, found: Mapping[str, StoredFile]) -> Parquet
         column, classes = leaf, names
         row = 0
         for group in range(opened.num_row_groups):
-            wanted = [each for each in (path, label) if each]
-            table = opened.read_row_group(group, columns=wanted).flatten()
-            paths = table.column(path).to_pylist() if path else []
-            labels = table.column(label).to_pylist() if label else []
             count = _rows(opened, group)
-            empty = _nulls(opened, group, leaf, count)
+            LISTED_FILES.require(len(rows) + count, f"{where}, with those before it, has")
+            paths = _column(where, opened, group, path).to_pylist() if path else []
+            labels = _column(where, opened, group, label).to_pylist() if label else []
+            empty = _nulls(where, opened, group, leaf, count)
             for at in range(count):
                 name = paths[at] if paths and paths[at] else ""
                 known = _class(labels[at], classes) if labels else None
@@ -189,7 +196,7 @@ def _class_names(schema: Any, label: str | None) -> tuple[str, ...]:
     if not stated or label is None:
         return ()
     try:
-        feature = json.loads(stated)["info"]["features"][label]
+        feature = parsed_json(stated)["info"]["features"][label]
         return tuple(map(str, feature.get("names") or ()))
     except (ValueError, KeyError, TypeError, AttributeError):
         return ()
@@ -202,7 +209,8 @@ def _class(value: Any, classes: tuple[str, ...]) -> str | None:
         if not 0 <= value < len(classes):
             raise DataError(f"label {value} of {len(classes)} classes of the ClassLabel")
         return classes[value]
-    return str(value)
+    LABEL_CHARACTERS.require(len(text := str(value)), "a label has")
+    return text
 
 
 def _rows(opened: Any, group: int) -> int:
@@ -211,7 +219,7 @@ def _rows(opened: Any, group: int) -> int:
     return int(opened.metadata.row_group(group).num_rows)
 
 
-def _nulls(opened: Any, group: int, leaf: str, count: int) -> list[bool]:
+def _nulls(where: str, opened: Any, group: int, leaf: str, count: int) -> list[bool]:
     if not isinstance(opened, ArrowStream):
         statistics = next(
             column.statistics
@@ -220,16 +228,46 @@ def _nulls(opened: Any, group: int, leaf: str, count: int) -> list[bool]:
         )
         if statistics is not None and statistics.has_null_count and not statistics.null_count:
             return [False] * count
-    found: list[bool] = _column(opened, group, leaf).is_null().to_pylist()
+    found: list[bool] = _column(where, opened, group, leaf).is_null().to_pylist()
     return found
 
 
-def _column(opened: Any, group: int, leaf: str) -> Any:
+def _column(where: str, opened: Any, group: int, leaf: str) -> Any:
+    """Read a column of a row group; raise `OverLimit` if it is larger than a row group may be."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    column = opened.read_row_group(group, columns=[leaf]).column(0).combine_chunks()
+    parts, size = [], 0
+    for part in _parts(where, opened, group, leaf):
+        parts.append(part)
+        size += part.nbytes
+        ROW_GROUP_BYTES.require(size, f"{where}: row group {group} has")
+    if not parts:
+        return pa.array([], pa.null())
+    column = pa.concat_arrays(parts)
     # `field` of the array would take no notice of rows that are null as a whole
-    return pc.struct_field(column, "bytes") if "." in leaf else column
+    return pc.struct_field(column, leaf.rpartition(".")[2]) if "." in leaf else column
+
+
+def _parts(where: str, opened: Any, group: int, leaf: str) -> Iterator[Any]:
+    """Yield a column of a row group in parts that memory holds.
+
+    In a file of a kilobyte, a thousand rows may name the same value of a megabyte.
+    """
+    if isinstance(opened, ArrowStream):
+        yield from opened.read_row_group(group, columns=[leaf]).column(0).chunks
+        return
+    about = opened.metadata.row_group(group)
+    unpacked = sum(
+        column.total_uncompressed_size
+        for each in range(about.num_columns)
+        if (column := about.column(each)).path_in_schema == leaf
+    )
+    ROW_GROUP_BYTES.require(unpacked, f"{where}: row group {group} has")
+    # no value is larger than all of them packed as a dictionary
+    rows = max(1, min(_ROWS_AT_ONCE, int(ROW_GROUP_BYTES()) // max(1, unpacked)))
+    for batch in opened.iter_batches(rows, row_groups=[group], columns=[leaf]):
+        yield batch.column(0)
 
 
 @lru_cache(maxsize=4)
@@ -238,9 +276,13 @@ def _group(store: ByteStore, file: str, leaf: str, group: int) -> Any:
     import pyarrow as pa
 
     try:
-        return _column(_reopened(store, file), group, leaf)
+        return _column(file, _reopened(store, file), group, leaf)
     except UnreadableImage:
         raise
+    except OverLimit as error:
+        raise UnreadableImage(
+            Path(store.name) / file, f"{error}, or write smaller ones (row_group_size)"
+        ) from None
     except (DataError, pa.ArrowException, OSError) as error:
         raise ChangedImage(
             Path(store.name) / file, f"changed after it was listed: {error}"

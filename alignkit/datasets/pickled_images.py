@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
-from alignkit.datasets.listed_images import LARGEST
 from alignkit.errors import DataError
+from alignkit.limits import IMAGE_BYTES
 
 _MOST = 2_000_000
 """Instructions of the longest pickle that is read; 400,000 pairs of images have as many."""
@@ -159,8 +159,8 @@ class PickledReader:
         start = self.file.tell()
         if length > self.size - start:
             self._refuse(f"it claims {length:,} bytes, and {self.size - start:,} follow; cut off")
-        if length > LARGEST:
-            self._refuse(f"an image of it has {length:,} bytes; the limit is {LARGEST:,}")
+        if length > IMAGE_BYTES():
+            self._refuse(f"an image of it has {IMAGE_BYTES.exceeded()}")
         self.stack.append(PickledBytes(start, length, form))
         self.file.seek(start + length)
 
@@ -174,8 +174,8 @@ class PickledReader:
         length = self.file.tell() - start - ended
         if not ended or quote not in (b"'", b'"') or last != quote:
             self._refuse("a text of it does not end")
-        if length > LARGEST:
-            self._refuse(f"an image of it has {length:,} bytes; the limit is {LARGEST:,}")
+        if length > IMAGE_BYTES():
+            self._refuse(f"an image of it has {IMAGE_BYTES.exceeded()}")
         self.stack.append(PickledBytes(start, length, "quoted"))
 
     def name(self, module: str, name: str) -> None:

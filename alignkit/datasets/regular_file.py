@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from alignkit.limits import TEXT_BYTES, InputLimit
 from alignkit.stored_file import read_regular
-
-LARGEST_TEXT = 1 << 20
-"""Bytes of a text file: many times what a person writes, and read within seconds."""
 
 UNPRINTABLE = (
     "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff"
@@ -18,13 +16,13 @@ that XML forbids, and bytes that are not UTF-8."""
 _IN_NAMES = re.compile(rf"[{UNPRINTABLE}\\]")
 
 
-def read_text(path: Path, largest: int = LARGEST_TEXT) -> str:
+def read_text(path: Path, most: InputLimit = TEXT_BYTES) -> str:
     """Return the text of a UTF-8 file, with or without a byte order mark.
 
-    Raise `OSError` if it cannot be read, is not regular or has more than ``largest`` bytes, and
+    Raise `OSError` if it cannot be read, is not regular or is beyond the limit ``most``, and
     `UnicodeDecodeError`.
     """
-    return read_regular(path, largest).decode("utf-8-sig")
+    return read_regular(path, most).decode("utf-8-sig")
 
 
 def is_utf8(name: str) -> bool:

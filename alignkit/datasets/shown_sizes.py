@@ -7,8 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from alignkit.datasets.listed_images import LARGEST, stamp_of
+from alignkit.datasets.listed_images import stamp_of
 from alignkit.errors import DataError
+from alignkit.limits import IMAGE_BYTES
 from alignkit.preprocess.exif import exif_orientation
 from alignkit.preprocess.image_header import LOOKED_AT, declared_size, image_format
 from alignkit.stored_file import open_regular
@@ -34,7 +35,7 @@ def shown_size(path: Path) -> ShownSize | None:
 @lru_cache(maxsize=1 << 17)
 def _shown_size(path: str, stamp: tuple[int, int, int]) -> ShownSize | None:
     del stamp  # of the cache's key alone
-    with open_regular(Path(path), LARGEST) as file:
+    with open_regular(Path(path), IMAGE_BYTES) as file:
         encoded = file.read(LOOKED_AT)
         # other formats may keep the orientation behind the pixels
         if image_format(encoded) != "JPEG" or declared_size(encoded) is None:

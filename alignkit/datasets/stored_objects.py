@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from alignkit.datasets.byte_store import ByteStore, StoredFile, stored_images, too_large
+from alignkit.datasets.byte_store import ByteStore, StoredFile, stored_images
+from alignkit.datasets.listed_images import too_large
 from alignkit.samples import ImageReads
 
 

@@ -14,14 +14,23 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
-from alignkit.datasets.byte_store import ByteStore, StoredFile, StoreFile, too_large
+from alignkit.datasets.byte_store import ByteStore, StoredFile, StoreFile
 from alignkit.datasets.identity_images import in_order
 from alignkit.datasets.image_files import cache_root, is_image
+from alignkit.datasets.listed_images import too_large
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.datasets.stored_objects import PlaceReads
 from alignkit.errors import DataError, UnreadableImage, WorkspaceError
+from alignkit.limits import (
+    LABEL_BYTES,
+    LABEL_CHARACTERS,
+    LISTED_FILES,
+    TAR_NAME_BYTES,
+    OverLimit,
+    parsed_json,
+)
 from alignkit.samples import ImageReads
 from alignkit.stored_file import DamagedError, read_sealed, sealed, write_atomically
 from alignkit.workspace import content_key
@@ -30,7 +39,6 @@ logger = logging.getLogger(__name__)
 
 LABEL_KEYS = ("label", "cls", "class", "class_name")
 """Fields of ``key.json`` that name a class, the first that is there."""
-_LARGEST_LABEL = 1 << 20
 _WINDOW = 1 << 18
 """Bytes of a shard that are read at a time while its headers are looked for."""
 _BLOCK = 512
@@ -135,13 +143,13 @@ def _index(store: ByteStore, shard: str, status: StoredFile) -> list[_Member]:
     labels: dict[str, str] = {}
     end = 0
     try:
-        window = io.BufferedReader(StoreFile(store, shard, status.size), _WINDOW)
+        window = _Headers(StoreFile(store, shard, status.size), _WINDOW)
         with tarfile.open(fileobj=window, mode="r:") as archive:
-            for member in archive:
+            for count, member in enumerate(archive, 1):
+                LISTED_FILES.require(count, f"{where} has")
                 _require_inside(where, member.name)
-                end = member.offset_data + -(-member.size // _BLOCK) * _BLOCK * member.isreg()
-                if end > status.size:
-                    raise DataError(_cut_off(where, status.size, member.name))
+                end = _end(where, member, end, status.size)
+                cast("Any", archive).members.clear()  # it keeps all of them
                 if is_image(member.name.rpartition("/")[2]) and not member.isdir():
                     images.append(member)
                 elif (key := _key(member.name))[1] in ("cls", "json") and member.isreg():
@@ -153,9 +161,33 @@ def _index(store: ByteStore, shard: str, status: StoredFile) -> list[_Member]:
         raise DataError(
             f"{where} is no tar archive, or is cut off ({error}); copy it again"
         ) from None
+    except OverLimit as error:
+        raise DataError(f"{where}: {error}") from None
     except UnreadableImage as error:
         raise DataError(f"cannot read the headers of {where}: {error.reason}") from None
     return [_member(each, labels) for each in images]
+
+
+class _Headers(io.BufferedReader):
+    """A shard of which headers alone are read: a longer part is a name that somebody made up."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read a part of a header."""
+        TAR_NAME_BYTES.require(size or 0, "the name of a member has")
+        return super().read(size)
+
+
+def _end(where: str, member: tarfile.TarInfo, begin: int, size: int) -> int:
+    """Return where the data of a member ends, which begins behind ``begin``."""
+    if member.issparse() or member.offset_data < begin or member.size < 0:
+        raise DataError(
+            f"{where}: {escaped_name(member.name)} is sparse, or its size is none; make the "
+            "archive again, without --sparse"
+        )
+    end = member.offset_data + -(-member.size // _BLOCK) * _BLOCK * member.isreg()
+    if end > size:
+        raise DataError(_cut_off(where, size, member.name))
+    return end
 
 
 def _member(member: tarfile.TarInfo, labels: dict[str, str]) -> _Member:
@@ -180,19 +212,21 @@ def _add_label(labels: dict[str, str], key: tuple[str, str], label: str | None) 
 
 def _label(store: ByteStore, shard: str, member: tarfile.TarInfo, suffix: str) -> str | None:
     where = f"{store.name}/{shard}, {escaped_name(member.name)}"
-    if member.size > _LARGEST_LABEL:
-        raise DataError(f"{where}: {member.size:,} bytes are no label")
+    LABEL_BYTES.require(member.size, f"{escaped_name(member.name)} has")
     data = store.read(shard, member.offset_data, member.size)
     try:
         text = data.decode("utf-8-sig").strip()
-        if suffix == "cls":
-            return text or None
-        content: Any = json.loads(text)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        content: Any = {"cls": text} if suffix == "cls" else parsed_json(text)
+    except ValueError as error:
         raise DataError(f"{where} cannot be read as a label: {error}") from None
     if not isinstance(content, dict):
         return None
-    return next((str(content[key]) for key in LABEL_KEYS if key in content), None)
+    label = next((content[key] for key in LABEL_KEYS if key in content), None)
+    if isinstance(label, list | dict):
+        raise DataError(f"{where}: its label is no text and no number")
+    text = "" if label is None else str(label)
+    LABEL_CHARACTERS.require(len(text), f"{escaped_name(member.name)}: its label has")
+    return text or None
 
 
 def _require_inside(where: str, name: str) -> None:

@@ -15,7 +15,7 @@ from alignkit.datasets.image_files import image_files
 from alignkit.datasets.image_source import ARCHIVES, OpenedSource, open_source
 from alignkit.datasets.listed_images import FileReads, ImageFile, list_files
 from alignkit.datasets.regular_file import escaped_name
-from alignkit.datasets.url_store import Storage, require_public
+from alignkit.datasets.store_options import Storage, require_public
 from alignkit.errors import ConfigError, DataError, NothingCompared
 from alignkit.preprocess.stages import option_added_later
 from alignkit.samples import HeldImages, JoinedReads, Samples, Split, Truth, choose

@@ -13,15 +13,16 @@ import queue
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from alignkit.datasets.byte_store import StoredFile
+from alignkit.datasets.store_options import hidden_values
 from alignkit.errors import (
+    SECRET_NAME,
     AlignkitError,
     ChangedImage,
     ConfigError,
@@ -31,6 +32,17 @@ from alignkit.errors import (
     without_credentials,
 )
 from alignkit.extras import missing_library
+from alignkit.limits import (
+    LISTED_DEPTH,
+    LISTED_FILES,
+    LISTING_BYTES,
+    LISTING_SECONDS,
+    OBJECT_BYTES,
+    READ_SECONDS,
+    InputLimit,
+    OverLimit,
+    bounded_response,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +52,6 @@ TRIES = 5
 """Times that a request is made."""
 FIRST_WAIT = 0.2
 """Seconds before the second try; each further wait is twice as long."""
-READ_SECONDS = 60.0
-"""Seconds that one try may take; ``ALIGNKIT_READ_SECONDS`` sets others."""
 MOST_LATE = 2
 """Tries of a read that may take that long."""
 MOST_SILENT = 8
@@ -50,7 +60,8 @@ _PAGE_TRIES = 3
 _LONGEST_REASON = 200
 _SHORTEST_SECRET = 6
 _QUERY = re.compile(r"(?<=[^\s?])\?[^\s'\")>]+")
-_SECRET = re.compile(r"SECRET|TOKEN|PASSW|CREDENTIAL|KEY$|KEY_ID|SAS", re.IGNORECASE)
+_STAYING = {"Range", "User-Agent", "Authorization", "Cookie", "Proxy-Authorization"}
+"""Headers that hold no secret, or that aiohttp leaves out where it is sent on."""
 _ETAGS = ("VersionId", "ETag", "etag", "generation", "md5Hash", "md5", "content_md5")
 _TIMES = ("LastModified", "last_modified", "modificationTime", "mtime", "updated", "created")
 _ENVIRONMENT = (
@@ -60,10 +71,6 @@ _ENVIRONMENT = (
 
 _silent: dict[str, int] = {}
 """Of each URL, its last reads in succession that got no answer."""
-
-
-Storage: TypeAlias = Mapping[str, str | bool | int | Mapping[str, str | bool | int]]
-"""Options of a file system of fsspec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +92,14 @@ class UrlStore:
 
         def find(system: Any, root: str) -> dict[str, StoredFile]:
             found = system.find(root, detail=True) if _finds(system) else _walked(system, root)
+            LISTED_FILES.require(len(found))
             return {
                 path.removeprefix(root).lstrip("/"): _stored(info)
                 for path, info in found.items()
                 if info.get("type", "file") == "file"
             }
 
-        files = self._asked("list", self.url, find)
+        files = self._asked("list", self.url, find, LISTING_BYTES)
         if not files:
             raise self._absent(self.url)
         return dict(sorted(files.items()))
@@ -104,13 +112,15 @@ class UrlStore:
             lambda system, root: _stored(system.info(f"{root}/{name}")),
         )
 
-    def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:  # noqa: C901 - a line for each way to fail
+    def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:  # noqa: C901, PLR0912 - a line for each way to fail
         """Read an object, or a part of it; try again after a failure that may pass.
 
         Raise `DataError` if the store answers nothing any more.
         """
         path = Path(f"{self.url}/{name}")
         end = None if length is None else start + length
+        if end is None and not self.url.startswith("http"):  # `bounded_response` is of HTTP alone
+            end = start + int(OBJECT_BYTES()) + 1
         reason, cut, number, silent, late = "", -1, 0, False, 0
         for number in _tries():
             if _silent.get(self.url, 0) >= MOST_SILENT:
@@ -118,11 +128,14 @@ class UrlStore:
             try:
                 system, root = _opened(self)
                 call = partial(system.cat_file, f"{root}/{name}", start=start, end=end)
-                data: bytes = _within(_read_seconds(), call)
+                data: bytes = _within(READ_SECONDS(), call)
+                OBJECT_BYTES.require(0 if length else len(data))
             except FileNotFoundError:
                 raise ChangedImage(
                     path, "changed after it was listed: it is not there any more"
                 ) from None
+            except OverLimit as error:
+                raise UnreadableImage(path, str(error)) from None
             except AlignkitError:
                 raise
             except Exception as error:  # noqa: BLE001 - each file system has errors of its own
@@ -138,26 +151,40 @@ class UrlStore:
                         logger.info("%s was read at try %d", path.name, number)
                     return data
                 reason, silent = f"{len(data):,} of {length:,} bytes came", False
+                if len(data) > length:  # as of a server that knows no ranges
+                    reason = f"more than the {length:,} bytes came that were asked for"
                 cut = len(data)
-        if not start and cut >= 0 and self.status(name).size == cut:
+        if not start and cut >= 0 and self.status(name).size not in (None, length):
             raise ChangedImage(path, "changed after it was listed")
         _silent[self.url] = _silent.get(self.url, 0) + 1 if silent else 0
         if _silent[self.url] >= MOST_SILENT:
             raise self._down(reason)
         raise UnreadableImage(path, f"{reason}; tried {number} times")
 
-    def _asked(self, verb: str, place: str, call: Callable[[Any, str], _Answer]) -> _Answer:
+    def _asked(
+        self,
+        verb: str,
+        place: str,
+        call: Callable[[Any, str], _Answer],
+        most: InputLimit = OBJECT_BYTES,
+    ) -> _Answer:
         """Call for a listing or a look-up; raise `DataError` if it fails each time."""
-        reason = ""
+        reason, ends = "", time.monotonic() + LISTING_SECONDS()
         for _ in _tries():
             try:
-                answer = call(*_opened(self, page_tries=_PAGE_TRIES))
+                system, root = _opened(self, page_tries=_PAGE_TRIES, most=most)
+                answer = _within(ends - time.monotonic(), partial(call, system, root))
             except FileNotFoundError:
                 raise self._absent(place) from None
+            except OverLimit as error:
+                raise DataError(f"cannot {verb} {place}: {error}") from None
             except AlignkitError:
                 raise
             except Exception as error:  # noqa: BLE001 - each file system has errors of its own
                 reason = _told(error)
+                if time.monotonic() >= ends:
+                    reason = f"it takes {LISTING_SECONDS.exceeded()}"
+                    break
                 # an answer was waited for long enough, and one that is refused stays so
                 if _is_silent(error) or _is_refusal(error):
                     break
@@ -176,24 +203,13 @@ class UrlStore:
         )
 
 
-def require_public(url: str | None, storage: Storage | None) -> None:
-    """Raise `ConfigError` for options without a URL, and for secrets among them."""
-    if storage and url is None:
-        raise ConfigError("storage: these are options of a URL, and root is a path; leave them out")
-    named = next((name for name, _ in _secret_items("", storage or {})), "")
-    if not named and without_credentials(text := json.dumps(storage)) != text:
-        named = "a URL"
-    if named:
-        raise ConfigError(
-            f"storage: {named} is a secret or holds one, which would reach records; name it in the "
-            "environment, as fsspec reads it (FSSPEC_<PROTOCOL>_<OPTION>; for S3 AWS_…)"
-        )
-
-
-def _opened(store: UrlStore, page_tries: int = 1) -> tuple[Any, str]:
+def _opened(
+    store: UrlStore, page_tries: int = 1, most: InputLimit = OBJECT_BYTES
+) -> tuple[Any, str]:
     """Return the file system of a URL and the path in it.
 
     A listing of many pages repeats each of them ``page_tries`` times before it begins again.
+    ``most`` are the bytes of an answer over HTTP.
     """
     if missing := missing_library("fsspec", extra="remote"):
         raise MissingDependency(missing)
@@ -204,7 +220,7 @@ def _opened(store: UrlStore, page_tries: int = 1) -> tuple[Any, str]:
     try:
         # without a cache of listings: a million entries would stay in memory
         system, root = fsspec.core.url_to_fs(
-            url, use_listings_cache=False, **_options(protocol, given, page_tries)
+            url, use_listings_cache=False, **_options(protocol, given, page_tries, most)
         )
     except ImportError as error:
         raise MissingDependency(f"{protocol}:// needs another package: {error}") from error
@@ -214,15 +230,17 @@ def _opened(store: UrlStore, page_tries: int = 1) -> tuple[Any, str]:
     if protocol == "s3":
         system.retries = 1
     if protocol == "webhdfs" and not isinstance(system.session.request, partial):
-        system.session.request = partial(system.session.request, timeout=_read_seconds())
+        system.session.request = partial(system.session.request, timeout=READ_SECONDS())
     return system, root.rstrip("/")
 
 
-def _options(protocol: str, given: dict[str, Any], page_tries: int) -> dict[str, Any]:
-    """Return the given options, and those that limit a request's time; the user's own win."""
+def _options(
+    protocol: str, given: dict[str, Any], page_tries: int, most: InputLimit
+) -> dict[str, Any]:
+    """Return the given options, and those that limit a request; the user's own win."""
     import fsspec
 
-    seconds = _read_seconds()
+    seconds = READ_SECONDS()
     if protocol == "s3":
         name = "config_kwargs"
         limits: dict[str, Any] = {
@@ -234,12 +252,36 @@ def _options(protocol: str, given: dict[str, Any], page_tries: int) -> dict[str,
         import aiohttp
 
         name = "client_kwargs"
-        limit = aiohttp.ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds)
-        limits = {"timeout": limit}
+        limits = {
+            "timeout": aiohttp.ClientTimeout(total=seconds),
+            "response_class": bounded_response(most),
+            "trace_configs": [_staying()],
+        }
     else:
         return given
     own = fsspec.config.conf.get(protocol, {}).get(name, {})
     return given | {name: limits | own | given.get(name, {})}
+
+
+@cache  # fsspec tells its file systems apart by the text of their options
+def _staying() -> Any:
+    """Refuse to be sent on to another host with headers of the user's own, which may be secret."""
+    import aiohttp
+
+    async def refuse(_session: Any, _context: Any, redirect: Any) -> None:
+        if not {*redirect.headers} - _STAYING:
+            return
+        to = redirect.url.join(type(redirect.url)(redirect.response.headers.get("Location", "")))
+        if _server(to) != _server(redirect.url):
+            raise PermissionError("it sends requests on to another host, where headers do not go")
+
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(refuse)
+    return trace
+
+
+def _server(url: Any) -> tuple[str, str, int]:
+    return url.scheme, url.host, url.port
 
 
 def _finds(system: Any) -> bool:
@@ -258,15 +300,18 @@ def _finds(system: Any) -> bool:
 def _walked(system: Any, root: str) -> dict[str, Any]:
     """List one folder after the other; raise if one of them cannot be listed."""
     found: dict[str, Any] = {}
-    folders, seen = [root], {root}
+    folders, seen = [(root, 0)], {root}
     while folders:
-        for info in system.ls(folders.pop(), detail=True):
+        folder, depth = folders.pop()
+        LISTED_DEPTH.require(depth, "its folders have")
+        for info in system.ls(folder, detail=True):
             path = info["name"].rstrip("/")
             if info["type"] != "directory":
                 found[path] = info
             elif path not in seen:
                 seen.add(path)
-                folders.append(path)
+                folders.append((path, depth + 1))
+        LISTED_FILES.require(len(found) + len(seen))
     return found
 
 
@@ -299,6 +344,8 @@ def _stored(info: dict[str, Any]) -> StoredFile:
 
 def _told(error: BaseException) -> str:
     """Return the message of a library in one line, without credentials."""
+    if isinstance(error, Exception) and _is_late(error):
+        return f"no answer within {READ_SECONDS():g} seconds"
     text = " ".join(str(error).split()) or type(error).__name__
     text = _QUERY.sub("?…", without_credentials(text))
     for value in sorted(_secrets(), key=len, reverse=True):
@@ -310,26 +357,13 @@ def _secrets() -> Iterator[str]:
     """Yield the values of the environment and of fsspec's options that look like secrets."""
     import fsspec
 
-    for whole in (dict(os.environ), fsspec.config.conf):
-        for _, value in _secret_items("", whole):
-            if isinstance(value, str) and len(value) >= _SHORTEST_SECRET:
-                yield value
-
-
-def _secret_items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the entries whose names are those of secrets."""
-    if isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _secret_items(str(key), each)
-    elif _SECRET.search(name):
-        yield name, value
-
-
-def _read_seconds() -> float:
-    with suppress(ValueError):
-        if (seconds := float(os.environ.get("ALIGNKIT_READ_SECONDS", READ_SECONDS))) > 0:
-            return seconds
-    raise ConfigError("ALIGNKIT_READ_SECONDS: a number of seconds, e.g. 60")
+    values = [value for name, value in os.environ.items() if SECRET_NAME.search(name)]
+    for options in fsspec.config.conf.values():
+        values += hidden_values(options)
+    for value in values:
+        for word in (value, *value.split()[1:]):  # a server may repeat a token without its scheme
+            if len(word) >= _SHORTEST_SECRET:
+                yield word
 
 
 def _within(seconds: float, call: Callable[[], _Answer]) -> _Answer:

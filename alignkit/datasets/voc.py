@@ -25,13 +25,12 @@ from alignkit.datasets.read_boxes import FileBoxes, boxes_part
 from alignkit.datasets.regular_file import escaped_name, read_text
 from alignkit.datasets.shown_sizes import shown_size
 from alignkit.errors import DataError
+from alignkit.limits import ANNOTATION_BYTES, TABLE_BYTES
 from alignkit.stored_file import read_regular
 
 if TYPE_CHECKING:
     from alignkit.samples import Truth
 
-_LARGEST = 1 << 24
-"""Bytes of an XML file; an image with a thousand objects has a hundredth."""
 _SETS = "ImageSets/Main"
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
@@ -96,7 +95,7 @@ class Voc(Annotated):
         """List the stems in a set's file; the lists of a class have a second column."""
         file = self.folder / _SETS / f"{name}.txt"
         try:
-            lines = read_text(file, _LARGEST).splitlines()
+            lines = read_text(file, TABLE_BYTES).splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"cannot read {file}: {error}") from error
         return list(dict.fromkeys(line.split()[0] for line in lines if line.strip()))
@@ -168,7 +167,7 @@ def _parsed(file: str, stamp: tuple[int, int, int]) -> _Described:
     """Parse an XML file; ``stamp`` is part of the cache's key."""
     del stamp
     try:
-        root = parsed_xml(read_regular(Path(file), _LARGEST))
+        root = parsed_xml(read_regular(Path(file), ANNOTATION_BYTES))
         size = (int(root.findtext("size/width", "0")), int(root.findtext("size/height", "0")))
     except (expat.ExpatError, ValueError) as error:
         raise DataError(f"{file} is no XML file of VOC: {error}") from error

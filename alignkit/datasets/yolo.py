@@ -24,12 +24,11 @@ from alignkit.datasets.regular_file import read_text
 from alignkit.datasets.shown_sizes import required_size
 from alignkit.datasets.yolo_yaml import YoloYaml, read_yolo_yaml
 from alignkit.errors import DataError
+from alignkit.limits import TABLE_BYTES
 
 if TYPE_CHECKING:
     from alignkit.samples import Truth
 
-_LARGEST = 1 << 26
-"""Bytes of a text file; a list of a million images has about so many."""
 _SHARES = (-1.0, 2.0)
 """Least and greatest coordinate: beyond them, a file holds pixels and not shares."""
 _Line: TypeAlias = tuple[int, tuple[float, float, float, float]]
@@ -191,7 +190,7 @@ def label_file(image: str) -> str:
 
 def _read(file: Path) -> str:
     try:
-        return read_text(file, _LARGEST)
+        return read_text(file, TABLE_BYTES)
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:

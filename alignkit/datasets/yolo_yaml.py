@@ -55,14 +55,19 @@ def _read(file: Path, stamp: tuple[int, int, int]) -> YoloYaml:
     sets = {key: _paths(file, folder, key, content[key]) for key in _SETS if content.get(key)}
     names = _names(file, content.get("names"))
     if content.get("nc") not in (None, "", str(len(names))):
-        raise DataError(f"{file}: nc is {content['nc']}, and there are {len(names)} names")
+        raise DataError(f"{file}: nc is {_shown(content['nc'])}, and there are {len(names)} names")
     return YoloYaml(file, folder, sets, names, "kpt_shape" in content)
+
+
+def _shown(value: Any) -> str:
+    # of lists with aliases a kilobyte would be written out as gigabytes
+    return value if isinstance(value, str) else f"a {type(value).__name__}"
 
 
 def _folder(file: Path, path: Any) -> Path:
     """Return the folder of ``path``: as it is, or else relative to the file."""
     if not isinstance(path, str):
-        raise DataError(f"{file}: path is {path!r}, expected a folder")
+        raise DataError(f"{file}: path is {_shown(path)}, expected a folder")
     candidates = (Path(path).expanduser(), file.parent / path)
     if not path:
         return file.parent
@@ -77,7 +82,9 @@ def _folder(file: Path, path: Any) -> Path:
 def _paths(file: Path, folder: Path, key: str, value: Any) -> tuple[str, ...]:
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-        raise DataError(f"{file}: {key} is {value!r}, expected a folder, a .txt list, or some")
+        raise DataError(
+            f"{file}: {key} is {_shown(value)}, expected a folder, a .txt list, or some"
+        )
     return tuple(_relative(folder, each) for each in listed)
 
 

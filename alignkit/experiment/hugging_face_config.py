@@ -7,7 +7,6 @@ transformers 4.
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +14,7 @@ from typing import Any, Literal
 from alignkit.datasets.regular_file import read_text
 from alignkit.errors import ConfigError
 from alignkit.experiment.imported_configuration import Stages
+from alignkit.limits import parsed_json
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess.normalise import IMAGENET_MEAN, IMAGENET_STD
 
@@ -40,16 +40,13 @@ def stages_of_processor(file: Path, kind: ProcessorKind = "fast") -> Stages:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        given = json.loads(read_text(file))
+        given = parsed_json(read_text(file))
     except FileNotFoundError:
         raise ConfigError(f"{file}: no such file; save_pretrained writes it") from None
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read ({error.strerror})") from None
-    except ValueError as error:  # of bytes that are not UTF-8 too, and of a number of many digits
-        reason = str(error).partition(";")[0]
-        raise ConfigError(f"{file}: not valid JSON: {reason}") from None
-    except RecursionError:
-        raise ConfigError(f"{file}: nested too deeply") from None
+    except ValueError as error:  # of bytes that are not UTF-8 too
+        raise ConfigError(f"{file}: not valid JSON: {error}") from None
     if not isinstance(given, dict):
         raise ConfigError(f"{file}: not a mapping of settings")
     return given

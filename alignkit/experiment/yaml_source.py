@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from alignkit.errors import without_credentials
+from alignkit.errors import without_credentials, without_secrets
 from alignkit.experiment.yaml_loader import CoreLoader
 
 _SHOWN = 200
@@ -45,8 +45,8 @@ class TextPlace:
 
         Of a long line the part around the place.
         """
-        text = without_credentials(self.text)
-        place = len(without_credentials(self.text[: self.column]))
+        text = without_secrets(self.text)
+        place = min(len(without_credentials(self.text[: self.column])), len(text))
         before = max(0, place - _SHOWN // 2) if len(text) > _SHOWN else 0
         shown = text[before : before + _SHOWN].replace("\t", " ")
         column = place - before
@@ -198,7 +198,8 @@ class Override:
     def place(self, column: int, width: int) -> TextPlace:
         """Return the place of some characters of the argument."""
         line = _AFTER_THE_FILE + self.index
-        return TextPlace(line, column, width, f"--set {self.text}", self.text)
+        where = f"--set {without_secrets(self.text)}"
+        return TextPlace(line, column, width, where, self.text)
 
     def apply(self, source: YAMLSource) -> None:
         """Set the value in the document; a mistake becomes one of its problems."""

@@ -18,6 +18,7 @@ from alignkit.errors import (
     ExitCode,
     interruption_code,
     without_credentials,
+    without_secrets,
 )
 from alignkit.experiment import load_experiment
 from alignkit.experiment.experiment import Experiment
@@ -83,7 +84,7 @@ class GateRun:
 
     @property
     def _sets(self) -> list[str]:
-        return [word for each in self.overrides for word in ("--set", each)]
+        return [word for each in self.overrides for word in ("--set", without_secrets(each))]
 
     @property
     def _folders(self) -> list[str]:

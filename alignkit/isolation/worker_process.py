@@ -21,6 +21,7 @@ from typing import Any
 from alignkit.errors import BackendError
 from alignkit.isolation.worker import LAYOUT, Encoded, Heartbeat, SharedMemory
 from alignkit.isolation.zygote import BORN, DIED, receive_message, send_message
+from alignkit.machine import resident_bytes
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """There are as many workers as threads were asked for; and forking is safe without threads."""
@@ -36,7 +37,6 @@ FORKED_ON_MACOS = {"OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES"}
 """Else macOS ends a forked process in which a library of Apple's is initialised."""
 AHEAD = 2
 """Tasks that lie with a worker: the one it works on, and one so that it need not wait."""
-PAGE = os.sysconf("SC_PAGE_SIZE")
 LAST_WORDS = 300
 """Characters shown of a worker's last output before it died."""
 
@@ -193,11 +193,7 @@ class WorkerProcess:
 
     def resident(self) -> int:
         """Return the bytes of memory in use; 0 once it has ended, and without ``/proc``."""
-        try:
-            pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
-        except (FileNotFoundError, ProcessLookupError):
-            return 0
-        return int(pages) * PAGE
+        return resident_bytes(self.pid)
 
     def seconds(self) -> float:
         """Return the seconds since its current stretch of work began; 0 at rest."""

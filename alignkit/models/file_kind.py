@@ -88,5 +88,5 @@ def damage(file: Path, error: Exception, wanted: FileKind) -> str:
     # of a file that is no archive, torch's text advises to load it unsafely
     reason = f"no file of {writer}"
     if kind_of(file) == wanted:
-        reason = str(error).strip().partition("\n")[0]
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
     return f"it is damaged ({reason}); fetch it again, or save it with {writer}"

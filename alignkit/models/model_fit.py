@@ -15,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import BackendError, ConfigError, DataError
+from alignkit.limits import MODEL_OUTPUTS
 from alignkit.models.architectures import build_model, unfit_size
 from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
 from alignkit.models.entry_faults import Fault, entry_faults, miscounted, misnamed, unread
@@ -59,9 +60,12 @@ def faults_of(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -
     elif given.format != "onnx" and (reason := mistaken(given.file, given.format)):
         found.append(Fault(given.format, f"{given.file} cannot be loaded: {reason}"))
     named = given.named or classes
-    if not found and not named and given.onnx and not given.is_code:
+    if not found and not named and given.graph and not given.is_code:
         outputs = _outputs(given, size)
-        found += [Fault("onnx", reason)] if (reason := _unequal(given, outputs)) else []
+        reason = _unequal(given, outputs)
+        if outputs and outputs > MODEL_OUTPUTS():
+            reason = f"{given.graph} has {MODEL_OUTPUTS.exceeded()}"
+        found += [Fault("onnx", reason)] if reason else []
     return found
 
 
@@ -108,6 +112,7 @@ def output_names(given: UserModel, size: tuple[int, int]) -> tuple[str, ...]:
     if given.named:
         return given.named
     outputs = _outputs(given, size)
+    MODEL_OUTPUTS.require(outputs or 0, f"{given.graph or given.file} has")
     if outputs is None:
         raise DataError(
             f"{given.file} does not say how many outputs it has; name them as the model's "

@@ -8,20 +8,18 @@ them lie the ``task``, and ``kpt_shape`` of keypoints. Nothing is executed.
 from __future__ import annotations
 
 import ast
-import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from alignkit.errors import DataError
+from alignkit.limits import TEXT_BYTES, OverLimit, parsed_json, read_member
 from alignkit.models.checkpoint import CheckpointFormat
 from alignkit.models.onnx_header import read_onnx_header
 from alignkit.stored_file import open_regular
-
-_LONGEST = 1 << 20
-"""Characters of the names that are read."""
 
 
 def names_in(file: Path, kind: CheckpointFormat) -> tuple[str, ...]:
@@ -89,14 +87,15 @@ def doubtful_names(file: Path, kind: CheckpointFormat) -> str:
             numbers = ", ".join(map(str, [*held][:4])) + ", …" * (len(held) > 4)
             return f"numbers the names of its outputs {numbers}"
     names = _in_order(held)
-    twice = next((each for each in names if names.count(each) > 1), "")
+    twice = next((each for each, count in Counter(names).items() if count > 1), "")
     return f"names two outputs {twice!r}" if twice else ""
 
 
 def in_other_order(given: Sequence[str], held: Sequence[str]) -> str:
     """Name the first of the names that have another place in a file; empty if none has."""
-    moved = [name for name in held if name in given and given.index(name) != held.index(name)]
-    places = [f"{held.index(name)} is {name}" for name in moved[:3]]
+    place, other = ({name: at for at, name in enumerate(names)} for names in (held, given))
+    moved = [name for name in place if name in other and other[name] != place[name]]
+    places = [f"{place[name]} is {name}" for name in moved[:3]]
     return ", ".join(places)
 
 
@@ -127,7 +126,7 @@ def _literal(file: Path, key: str) -> object:
     except DataError:  # whoever loads it says why it cannot be
         return None
     try:
-        return ast.literal_eval(text) if len(text) <= _LONGEST else None
+        return ast.literal_eval(text) if len(text) <= TEXT_BYTES() else None
     # a word, or a text that another exporter wrote under this key
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return text if text.isidentifier() else None
@@ -137,10 +136,10 @@ def _configuration(file: Path) -> Mapping[str, object]:
     try:
         with open_regular(file) as opened, ZipFile(opened) as archive:
             entries = [each for each in archive.infolist() if each.filename.endswith(_EXTRA)]
-            text = archive.read(entries[0]) if entries and entries[0].file_size <= _LONGEST else b""
-        held: Any = json.loads(text) if text else None
+            text = read_member(archive, entries[0], TEXT_BYTES) if entries else b""
+        held: Any = parsed_json(text) if text else None
     # whoever loads it says why it cannot be
-    except (OSError, BadZipFile, ValueError, RecursionError):
+    except (OSError, BadZipFile, ValueError, OverLimit):
         return {}
     return held if isinstance(held, dict) else {}
 

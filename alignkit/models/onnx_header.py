@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,6 +21,8 @@ from alignkit.tasks import OutputShape, ScoreScale
 Shape: TypeAlias = tuple[int | None, ...]
 """``None`` for a dimension that the file leaves open."""
 
+_MOST_FIELDS = 100_000
+"""Fields of a model that are read: one for its graph, and one for each function and entry."""
 _FLOAT, _BYTE, HALF, DOUBLE = 1, 2, 10, 11
 """Types of elements, as onnx numbers them."""
 TAKEN = frozenset({_FLOAT, _BYTE, HALF})
@@ -121,7 +124,7 @@ def read_onnx_header(file: Path) -> OnnxHeader:
     """Read the header; raise `DataError`, whose text names the file, if it is no ONNX file."""
     try:
         reason = mistaken(file, "onnx")
-        model = [] if reason else [*_fields(_mapped(file))]
+        model = [] if reason else [*islice(_fields(_mapped(file)), _MOST_FIELDS)]
         graphs = [each for number, each in model if number == 7]
         if graphs and any(number == 1 for number, _ in model):
             functions = [each for number, each in model if number == 25]
@@ -129,7 +132,7 @@ def read_onnx_header(file: Path) -> OnnxHeader:
             return replace(_header(graphs[-1], functions), metadata=pairs)
     except OSError as error:
         raise DataError(f"{file} cannot be read ({error.strerror})") from error
-    except (ValueError, IndexError, TypeError) as error:
+    except (ValueError, IndexError, TypeError, RecursionError) as error:
         reason = "its fields cannot be read; fetch or export it again"
         raise DataError(f"{file} is no ONNX file, or it is damaged: {reason}") from error
     raise DataError(f"{file} is no ONNX file: {reason or 'it holds no graph; export it again'}")

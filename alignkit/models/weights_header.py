@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 from zipfile import ZipFile
 
 from alignkit.errors import DataError
+from alignkit.limits import WEIGHTS_BYTES, read_member
 from alignkit.models.file_kind import damage, kind_of, mistaken
 from alignkit.stored_file import open_regular
 
@@ -24,8 +25,15 @@ _NESTED = ("state_dict", "model_state_dict", "model")
 """Keys under which training scripts keep the ``state_dict`` beside an optimiser's state."""
 _WRAPPERS = {"module.": "DataParallel", "_orig_mod.": "torch.compile"}
 """Beginnings of all names that a wrapper around the module adds."""
-_LARGEST = 1 << 26
-"""Bytes of a pickle without its tensors; that of ten thousand tensors has two million."""
+_Unpickler: Any = pickle._Unpickler  # noqa: SLF001 - see below
+_MOST_COPIED = 10_000_000
+"""Values that a pickle may copy; torch's own copy the sides of each tensor."""
+_NEVER = {
+    each[0]
+    for each in (pickle.BYTEARRAY8, pickle.INST, pickle.OBJ, pickle.NEWOBJ_EX, pickle.ADDITEMS,
+                 pickle.FROZENSET)
+}  # fmt: skip
+"""Instructions that torch.save does not write, and which could make something large."""
 _LEGACY = 0x1950A86A20F9469CFC6C
 """The number that torch wrote first before it wrote archives."""
 _PLAIN = {
@@ -75,13 +83,13 @@ def _content(file: Path) -> Any:
     if kind_of(file) == "weights":
         with ZipFile(file) as archive:
             name = next(each for each in archive.namelist() if each.endswith("data.pkl"))
-            if archive.getinfo(name).file_size > _LARGEST:
-                raise DataError(f"its pickle has more than {_LARGEST >> 20} MiB of names")
-            return _unpickled(BytesIO(archive.read(name)))
+            pickled = read_member(archive, archive.getinfo(name), WEIGHTS_BYTES)
+        return _unpickled(BytesIO(pickled))
     if reason := mistaken(file, "weights"):
         raise DataError(reason)
+    # behind the names lie the values, which are not read
     with open_regular(file) as opened:
-        return _legacy(opened)
+        return _legacy(BytesIO(opened.read(int(WEIGHTS_BYTES()))))
 
 
 def weights_in(content: Any) -> WeightsHeader:
@@ -202,8 +210,8 @@ def _first(*arguments: Any) -> Any:
 
 _KNOWN: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): OrderedDict,
-    ("collections", "Counter"): Counter,
-    ("builtins", "set"): set,
+    ("collections", "Counter"): lambda *_: Counter(),
+    ("builtins", "set"): lambda *_: set(),
     ("torch", "Size"): tuple,
     ("torch._utils", "_rebuild_tensor"): _shaped(2),
     ("torch._utils", "_rebuild_tensor_v2"): _shaped(2),
@@ -216,13 +224,61 @@ _KNOWN: dict[tuple[str, str], Any] = {
 """(module, name) → what it is replaced by."""
 
 
-class _BlankUnpickler(pickle.Unpickler):
-    """An unpickler that imports nothing."""
+class _BlankUnpickler(_Unpickler):  # type: ignore[misc]  # it is in Python, without types
+    """An unpickler that imports nothing, and makes nothing large.
+
+    It is the one in Python: that in C makes room for any index of the memo, up to 2**32 values.
+    """
 
     def __init__(self, opened: IO[bytes]) -> None:
         super().__init__(opened)
         self.foreign: list[str] = []
         """Names of classes and functions that torch would refuse, in order."""
+        self._copied = 0
+
+    def _count(self) -> None:
+        """Refuse values that are copied over and over, by a few bytes each time."""
+        values = self.stack[-1]
+        of_each = values if isinstance(values, tuple) else (values,)
+        self._copied += sum(len(each) for each in of_each if isinstance(each, Sized))
+        if self._copied > _MOST_COPIED:
+            raise DataError(f"its pickle copies more than {_MOST_COPIED:,} values")
+
+    def _require_key(self, key: Any) -> None:
+        # the time to hash a tuple of the same tuple twice, of the same twice …, doubles each time
+        if isinstance(key, tuple):
+            raise DataError("its pickle has a tuple as a key")
+
+    def load_reduce(self) -> None:
+        self._count()
+        super().load_reduce()
+
+    def load_newobj(self) -> None:
+        self._count()
+        super().load_newobj()
+
+    def load_build(self) -> None:
+        self._count()
+        super().load_build()
+
+    def load_setitem(self) -> None:
+        self._require_key(self.stack[-2])
+        super().load_setitem()
+
+    def load_setitems(self) -> None:
+        for key in self.stack[::2]:
+            self._require_key(key)
+        super().load_setitems()
+
+    dispatch: ClassVar[dict[int, Any]] = {
+        code: follow for code, follow in _Unpickler.dispatch.items() if code not in _NEVER
+    } | {
+        pickle.REDUCE[0]: load_reduce,
+        pickle.NEWOBJ[0]: load_newobj,
+        pickle.BUILD[0]: load_build,
+        pickle.SETITEM[0]: load_setitem,
+        pickle.SETITEMS[0]: load_setitems,
+    }
 
     def find_class(self, module: str, name: str) -> Any:
         """Return a replacement of a class or function."""

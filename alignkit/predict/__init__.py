@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import Builder
+from alignkit.backends.graph_bounds import require_bearable
 from alignkit.engines import build_engine, calibration_of
 from alignkit.engines.export import export_onnx
 from alignkit.errors import DataError, MissingDependency, NothingCompared
@@ -206,7 +207,9 @@ def model_source(
     calibration = calibration_of(wanted, own, sets.train, workspace) if wanted else None
     # a file of the user's own is used as it is, not exported again
     if checkpoint.graph is not None:
-        return EngineSource(checkpoint, in_one_file(checkpoint.graph, workspace), calibration)
+        own_file = in_one_file(checkpoint.graph, workspace)
+        require_bearable(own_file, (checkpoint.height, checkpoint.width))
+        return EngineSource(checkpoint, own_file, calibration)
     prepared = sets.evaluated(evaluation.preprocess.name)
     # real images: a difference need not show in the logits of random ones
     batch = prepared.batch(prepared.decoded[:_EXPORT_CHECKED], evaluation.preprocess.normalise)

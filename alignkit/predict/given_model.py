@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from pydantic import BaseModel, ValidationError
 
 from alignkit.backends import BACKENDS
+from alignkit.backends.graph_bounds import require_bearable
 from alignkit.errors import ConfigError, MissingDependency
 from alignkit.experiment import Mistakes, problems_of
 from alignkit.experiment.model_option import FORMATS, ModelOption
@@ -181,7 +182,10 @@ def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
             raise ConfigError(f"--model {model.name}: {fault.message}")
         checkpoint = given_checkpoint(model, (), size)
         backend = BACKENDS[runtime].load()()
-        file = in_one_file(model.file, Workspace(folder)) if runtime == "onnxruntime" else None
+        file = None
+        if runtime == "onnxruntime":
+            file = in_one_file(model.file, Workspace(folder))
+            require_bearable(file, size)
         session = held.enter_context(closing(backend.open(checkpoint, file, "fp32")))
         decoder = AnswerDecoder.of(model.task, checkpoint, ())
         parts = Runtime(runtime, backend, "fp32", backend.version()).parts

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from alignkit.errors import DamagedRecord, WorkspaceError
+from alignkit.limits import ARRAY_BYTES, PICTURE_BYTES, InputLimit
 from alignkit.record import RunRecord
 from alignkit.record.document import RUN_AGAIN
 from alignkit.record.picture_facts import is_picture, is_pixel_script
@@ -20,18 +21,15 @@ from alignkit.record.stored import Artifact
 from alignkit.stored_file import file_sha256, read_regular, write_atomically
 
 _Read = TypeVar("_Read")
-_ARRAY = 1 << 33
-"""Bytes of a file of arrays: the logits of 100,000 images and 20,000 classes."""
-_PICTURE = 1 << 28
 
 
-def artifact_file(folder: Path, artifact: Artifact, *, greatest: int = _ARRAY) -> Path:
+def artifact_file(folder: Path, artifact: Artifact, *, most: InputLimit = ARRAY_BYTES) -> Path:
     """Return the path of a file that a record names, verified.
 
-    Raises `DamagedRecord` if it is not a regular file inside ``folder``, has more bytes than
-    ``greatest`` or other content.
+    Raises `DamagedRecord` if it is not a regular file inside ``folder``, is beyond the
+    limit ``most`` or has other content.
     """
-    return _verified(folder, artifact, lambda file: (file_sha256(file, greatest), file))
+    return _verified(folder, artifact, lambda file: (file_sha256(file, most), file))
 
 
 def _verified(folder: Path, artifact: Artifact, read: Callable[[Path], tuple[str, _Read]]) -> _Read:
@@ -59,7 +57,7 @@ def shown_bytes(folder: Path, artifact: Artifact) -> bytes:
     """
 
     def read(file: Path) -> tuple[str, bytes]:
-        data = read_regular(file, _PICTURE)
+        data = read_regular(file, PICTURE_BYTES)
         return hashlib.sha256(data).hexdigest(), data
 
     data = _verified(folder, artifact, read)

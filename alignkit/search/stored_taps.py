@@ -6,7 +6,6 @@ elsewhere, so that no file outside the folder is opened.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -16,11 +15,13 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from alignkit.errors import ConfigError, DataError
+from alignkit.limits import TABLE_BYTES, parsed_json
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import STAGES, StageName
 from alignkit.samples import Samples
 from alignkit.search.image_names import samples_named
 from alignkit.search.stored_tensors import StoredTensor
+from alignkit.stored_file import read_regular
 
 _WORDS: dict[StageName, tuple[str, ...]] = {
     "normalise": ("norm", "input", "tensor", "model", "batch", "final"),
@@ -133,12 +134,16 @@ def stored_taps(
 
 
 def _lines(log: Path) -> list[_Line]:
-    whole, _, _ = log.read_text("utf-8", "surrogateescape").rpartition("\n")
+    try:
+        text = read_regular(log, TABLE_BYTES).decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise DataError(f"{log} cannot be read: {error.strerror}") from None
+    whole, _, _ = text.rpartition("\n")
     found = []
     # The last line may be cut off: its process ended while writing it.
     for number, text in enumerate(whole.split("\n"), 1):
         try:
-            found.append(_Line.model_validate(json.loads(text)))
+            found.append(_Line.model_validate(parsed_json(text)))
         except (ValueError, ValidationError) as error:
             said = str(error).split("\n", 1)[0]
             raise DataError(f"{log}:{number} is no line of alignkit.tap: {said}") from None

@@ -23,10 +23,9 @@ from numpy.lib import format as npy
 
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import DataError
+from alignkit.limits import TENSOR_BYTES, OverLimit, require_deflate
 from alignkit.stored_file import open_regular
 
-_LARGEST = 1 << 30
-"""Bytes of one tensor: more than an image of 8192x8192 in float32."""
 _NUMBERS = "fiub"
 """Kinds of dtype that hold real numbers; truth values, as of a mask, are 0 and 1."""
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
@@ -97,6 +96,7 @@ def _opened(tensor: StoredTensor) -> Iterator[tuple[IO[bytes], int]]:
         if entry is None:
             yield stream, os.fstat(stream.fileno()).st_size
             return
+        require_deflate(entry)
         _seek(stream, entry)
         with zipfile.ZipExtFile(stream, "r", entry) as unpacked:
             yield cast("IO[bytes]", unpacked), entry.file_size
@@ -123,7 +123,10 @@ def _refused(file: Path, entry: zipfile.ZipInfo | None = None) -> Iterator[None]
     except OSError as error:
         reason = error.strerror or str(error)
     # an archive may be encrypted (RuntimeError) or packed by a method that is missing here
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, KeyError) as error:
+    except (
+        *(ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, KeyError),
+        OverLimit,
+    ) as error:
         reason = " ".join(str(error).split()) or "it is empty"
     else:
         return
@@ -147,6 +150,5 @@ def _header(stream: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dty
     needed = math.prod(shape) * dtype.itemsize
     if min(shape, default=0) < 0 or needed > size:
         raise ValueError(f"its header announces {shape} {dtype}, and the file is shorter")
-    if needed > _LARGEST:
-        raise ValueError(f"{needed} bytes, more than {_LARGEST}, the limit of one tensor")
+    TENSOR_BYTES.require(needed)
     return shape, fortran, dtype

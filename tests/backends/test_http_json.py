@@ -13,7 +13,7 @@ import pytest
 
 from alignkit.backends import EncodedFiles
 from alignkit.backends.endpoint import requests
-from alignkit.backends.http_json import HTTPJSONBackend, json_session
+from alignkit.backends.http_json import HTTPJSONBackend
 from alignkit.errors import BackendError, ConfigError, MissingDependency
 from alignkit.models.checkpoint import Checkpoint
 from alignkit.preprocess.normalise import Normalise
@@ -131,7 +131,7 @@ def test_a_missing_key_is_named_with_the_answer(service):
 
 
 def test_an_answer_without_an_end_is_not_read_whole(service, monkeypatch):
-    monkeypatch.setattr(json_session, "MOST_BYTES", 100)
+    monkeypatch.setenv("ALIGNKIT_ANSWER_BYTES", "100")
     service.fault = lambda _: (200, b" " * 200)
     with pytest.raises(BackendError, match=r"refused a request: .*more than 100 bytes"):
         ask(service, FILES[:1])

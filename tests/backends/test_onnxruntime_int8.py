@@ -83,8 +83,8 @@ def test_a_session_that_parts_from_its_graph_carries_a_warning(model, tmp_path, 
             self.inner, self.get_inputs = inner, inner.get_inputs
             self.get_outputs = inner.get_outputs
 
-        def run(self, names, fed):
-            logits = self.inner.run(names, fed)[0]
+        def run(self, names, fed, options=None):
+            logits = self.inner.run(names, fed, options)[0]
             return [logits + 0.2 * np.abs(logits).max()]
 
         def end_profiling(self):

@@ -7,7 +7,6 @@ import os
 import pytest
 from PIL import Image
 
-from alignkit.datasets import listed_images
 from alignkit.datasets.unlabelled_images import Images
 from alignkit.errors import ChangedImage, DataError, UnreadableImage
 
@@ -38,11 +37,13 @@ def test_a_pipe_that_is_named_is_refused_before_anything_is_read(folder):
 
 
 def test_a_file_beyond_the_limit_is_not_read(folder, monkeypatch):
-    monkeypatch.setattr(listed_images, "LARGEST", 1 << 20)
+    monkeypatch.setenv("ALIGNKIT_IMAGE_BYTES", f"{1 << 20}")
     with (folder / "x.jpg").open("wb") as file:
         file.truncate(1 << 40)  # a terabyte without a block on the disk
     samples = Images(folder).evaluation()
-    with pytest.raises(UnreadableImage, match="too large: 1,099,511,627,776 bytes; the limit is"):
+    with pytest.raises(
+        UnreadableImage, match="too large: 1,099,511,627,776 bytes, more than 1,048,576"
+    ):
         samples.read(2)
 
 
@@ -75,10 +76,10 @@ def test_a_file_that_changes_after_it_was_listed_is_not_the_image(folder, change
 
 def test_a_file_that_grows_beyond_the_limit_is_not_read(folder, monkeypatch):
     samples = Images(folder).evaluation()
-    monkeypatch.setattr(listed_images, "LARGEST", 1 << 20)
+    monkeypatch.setenv("ALIGNKIT_IMAGE_BYTES", f"{1 << 20}")
     with (folder / "a.png").open("r+b") as file:
         file.truncate(1 << 40)
-    with pytest.raises(ChangedImage, match="larger than 1 MiB, the limit"):
+    with pytest.raises(ChangedImage, match="more than 1,048,576 bytes"):
         samples.read(0)
 
 

@@ -44,11 +44,12 @@ def test_a_link_to_a_regular_file_is_opened(tmp_path):
         assert file.read() == b"content"
 
 
-def test_text_has_no_byte_order_mark_and_a_limit(tmp_path):
+def test_text_has_no_byte_order_mark_and_a_limit(tmp_path, monkeypatch):
     (tmp_path / "x").write_bytes(b"\xef\xbb\xbftext")
     assert read_text(tmp_path / "x") == "text"
-    with pytest.raises(OSError, match="larger than"):
-        read_text(tmp_path / "x", largest=6)
+    monkeypatch.setenv("ALIGNKIT_TEXT_BYTES", "6")
+    with pytest.raises(OSError, match="more than 6 bytes"):
+        read_text(tmp_path / "x")
 
 
 NAMES = [

@@ -208,9 +208,9 @@ def test_options_of_a_url_reach_its_file_system(folder):
 @pytest.mark.parametrize(
     ("root", "storage", "said"),
     [
-        ("s3://box/set", {"secret": SECRET}, "storage: secret is a secret"),
+        ("s3://box/set", {"secret": SECRET}, "storage: secret would reach records"),
         ("s3://box/set", {"client_kwargs": {"aws_session_token": SECRET}}, "aws_session_token"),
-        ("s3://box/set", {"endpoint_url": f"https://me:{SECRET}@host"}, "a URL is a secret"),
+        ("s3://box/set", {"endpoint_url": f"https://me:{SECRET}@host"}, "a URL holds a password"),
         ("set", {"anon": True}, "options of a URL, and root is a path"),
     ],
 )

@@ -238,7 +238,7 @@ def test_duplicate_keys_are_refused_together_with_other_mistakes(file):
         (b"\xff\xfe\x00", "is not UTF-8"),
         ("name: x".encode("utf-16"), "is not UTF-8"),
         (b"name: a\0b\n", "x.yaml:1:8: character 0 is not allowed in YAML"),
-        (b"- a\n" * (1 << 18) + b"- b\n", "larger than 1 MiB"),
+        (b"- a\n" * (1 << 18) + b"- b\n", "more than 1,048,576 bytes"),
     ],
 )
 def test_a_file_that_is_no_experiment_is_told_so(tmp_path, content, message):

@@ -120,7 +120,7 @@ def huge(folder):
         (changed, "is not as alignkit wrote it"),
         (empty, "is not as alignkit wrote it"),
         (gone, "is missing, which record.json names; copy the whole folder"),
-        (huge, "larger than"),
+        (huge, "it has more than"),
     ],
 )
 def test_anything_else_is_refused_with_the_file(folder, damage, said):

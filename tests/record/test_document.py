@@ -114,7 +114,7 @@ def test_anything_but_a_file_is_refused_at_once(path):
 def test_a_file_greater_than_any_record_is_refused_before_it_is_read(path):
     with path.open("r+b") as file:
         file.truncate(1 << 40)
-    with pytest.raises(DamagedRecord, match="larger than 512 MiB"):
+    with pytest.raises(DamagedRecord, match="more than 536,870,912 bytes"):
         read_record(path.parent)
 
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from alignkit.errors import ConfigError
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Address:
             raise ConfigError(
                 f"{self.source} is an address, or $ and an environment variable in capitals"
             )
+        if not _HEADER.fullmatch(self.header):
+            raise ConfigError("'header' is the name of a header; its value is that of 'header_env'")
         if self.header_env and not _VARIABLE.fullmatch(self.header_env):
             raise ConfigError(
                 "'header_env' is the name of an environment variable in capitals, not its value"

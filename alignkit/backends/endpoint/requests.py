@@ -10,6 +10,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from alignkit.errors import BackendError
+from alignkit.limits import OverLimit
 
 _T = TypeVar("_T")
 TRANSIENT = ("5", "429", "UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "INTERNAL")
@@ -72,6 +73,8 @@ class Requester:
             raise Refused(self.shown(f"no connection, {error}"), transient=True) from None
         except BackendError:
             raise
+        except OverLimit as error:
+            raise Refused(str(error), transient=False) from None
         except Exception as error:  # noqa: BLE001 - a garbled answer makes clients raise anything
             if answered := self.status_of(error):
                 status, message = answered

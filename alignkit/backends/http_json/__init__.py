@@ -8,13 +8,14 @@ precision is ``served``.
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import BACKENDS
 from alignkit.backends.endpoint import EndpointBackend
-from alignkit.errors import ConfigError, MissingDependency
+from alignkit.errors import SECRET_NAME, ConfigError, MissingDependency
+from alignkit.limits import parsed_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +26,18 @@ if TYPE_CHECKING:
 
 IMAGES, IMAGE = "{images}", "{image}"
 """Places of a request: a list of images, or one image."""
+
+
+def _secrets_in(document: Any) -> Iterator[str]:
+    """Yield the keys of texts that may be secrets; ``key`` alone is a word of services."""
+    if isinstance(document, list):
+        for each in document:
+            yield from _secrets_in(each)
+    elif isinstance(document, dict):
+        for name, value in document.items():
+            if isinstance(value, str) and name.lower() != "key" and SECRET_NAME.search(name):
+                yield name
+            yield from _secrets_in(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +65,17 @@ class HTTPJSONBackend(EndpointBackend):
                 "'request' holds {image}, one image: write {images}, or 'images_per_request: 1'"
             )
         try:
-            json.loads(self.filled("[]"))
+            document = parsed_json(self.filled("[]"))
         except ValueError as error:
             raise ConfigError(
                 f"'request' is no JSON document: {error}; {{images}} and {{image}} stand without "
                 "quotes"
             ) from None
+        if named := next(_secrets_in(document), ""):
+            raise ConfigError(
+                f"'request' holds {named!r}, which may be a secret and would reach records; send "
+                "it as a header, by header_env"
+            )
 
     def filled(self, images: str) -> str:
         """Return the document with JSON text in the place of the images."""

@@ -23,6 +23,7 @@ from alignkit.backends.endpoint.requests import (
 from alignkit.backends.http_json import IMAGE
 from alignkit.backends.session_outputs import as_outputs, joined
 from alignkit.errors import BackendError
+from alignkit.limits import ANSWER_BYTES, bounded_response, parsed_json
 
 if TYPE_CHECKING:
     import aiohttp
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from alignkit.backends.http_json import HTTPJSONBackend
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.tasks import Outputs
-
-MOST_BYTES = 1 << 30
-"""Bytes of an answer that are read; a greater one is refused."""
 
 
 class _NoNumbers(Exception):  # noqa: N818 - the answer, not a defect
@@ -74,6 +72,7 @@ class JSONSession:
                 headers={**headers, "Content-Type": "application/json"},
                 connector=aiohttp.TCPConnector(limit=backend.concurrency),
                 timeout=aiohttp.ClientTimeout(total=None),  # `Requester` sets one
+                response_class=bounded_response(ANSWER_BYTES),
             )
 
         loop = Loop()
@@ -112,15 +111,11 @@ class JSONSession:
         async with self.client.post(url, data=body.encode(), allow_redirects=False) as response:
             if response.status // 100 == 3:
                 raise _NoNumbers(str(response.status), sent_on(response.headers.get("Location")))
-            text = bytearray()
-            async for part in response.content.iter_any():
-                text += part
-                if len(text) > MOST_BYTES:
-                    raise _NoNumbers("", f"the answer has more than {MOST_BYTES:,} bytes")
+            text = await response.read()
             if response.status >= 400:
                 raise _NoNumbers(str(response.status), text.decode("utf-8", "replace"))
             self.seen["server"] = response.headers.get("Server", "not stated")
-            return json.loads(text.decode())
+            return parsed_json(text.decode())
 
     def effective(self) -> dict[str, str]:
         """Return the endpoint's own facts, and the number of requests of this session."""

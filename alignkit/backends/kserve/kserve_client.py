@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from alignkit.backends.endpoint.requests import Requester, secrets_of, sent_on
+from alignkit.limits import ANSWER_BYTES, bounded_response
 
 if TYPE_CHECKING:
     import aiohttp
@@ -20,7 +21,10 @@ _CONNECTIONS = 256
 
 
 class _StayingSession:
-    """The aiohttp session of tritonclient, which follows redirects and has no option against it."""
+    """The aiohttp session of tritonclient, which follows redirects and unpacks without a limit.
+
+    It has no option against either.
+    """
 
     def __init__(self, inner: aiohttp.ClientSession) -> None:
         self.inner = inner
@@ -34,10 +38,14 @@ class _StayingSession:
     def _stayed(self, response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
         from tritonclient.utils import InferenceServerException
 
-        if response.status // 100 != 3:
+        packed = response.headers.get("Content-Encoding", "identity")
+        if response.status // 100 == 3:
+            said = sent_on(response.headers.get("Location"))
+        elif packed != "identity":
+            said = f"the answer is packed ({packed}), which was not asked for"
+        else:
             return response
-        response.release()
-        said = sent_on(response.headers.get("Location"))
+        response.close()
         raise InferenceServerException(said, str(response.status))
 
     async def close(self) -> None:
@@ -59,6 +67,8 @@ class HTTPClient:
         self.inner = InferenceServerClient(
             host, conn_limit=_CONNECTIONS, conn_timeout=None, ssl=secure, ssl_context=True
         )
+        answers = bounded_response(ANSWER_BYTES)
+        self.inner._stub._response_class = answers  # noqa: SLF001 - no option of tritonclient's
         self.inner._stub = _StayingSession(self.inner._stub)  # noqa: SLF001
         # tritonclient cannot read compressed errors, which aiohttp asks for by default
         self.headers = {**headers, "Accept-Encoding": "identity"}
@@ -113,7 +123,10 @@ class GRPCClient:
     def __init__(self, host: str, headers: dict[str, str], *, secure: bool) -> None:
         from tritonclient.grpc.aio import InferenceServerClient
 
-        self.inner = InferenceServerClient(host, ssl=secure)
+        most = ("grpc.max_receive_message_length", ANSWER_BYTES())
+        self.inner = InferenceServerClient(
+            host, ssl=secure, channel_args=[("grpc.max_send_message_length", -1), most]
+        )
         # gRPC refuses metadata keys with capitals
         self.headers = {name.lower(): value for name, value in headers.items()}
         self.extended = True

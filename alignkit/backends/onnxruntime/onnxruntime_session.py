@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import signal
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
@@ -19,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from alignkit.backends.graph_bounds import bounded_run, trial
 from alignkit.backends.onnx_graph import byte_products, products, refusal
 from alignkit.backends.onnxruntime import PROVIDERS
 from alignkit.backends.session_outputs import as_outputs, in_pieces, wanted_names
@@ -31,14 +29,6 @@ if TYPE_CHECKING:
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.tasks import Outputs
 
-_OPEN_SCRIPT = """
-import sys, onnxruntime
-options = onnxruntime.SessionOptions()
-options.log_severity_level = 4
-level = getattr(onnxruntime.GraphOptimizationLevel, sys.argv[2])
-options.graph_optimization_level = level
-onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
-"""
 _TYPES = {
     "float": "float32", "float16": "float16", "bfloat16": "bfloat16", "double": "float64",
     "int8": "int8", "uint8": "int8",
@@ -136,21 +126,11 @@ def kernels_saturate() -> bool:
 
 
 def require_no_crash(graph: bytes, level: str) -> None:
-    """Open the graph in another process; raise `BackendError` if that process dies.
-
-    ONNX Runtime 1.31 dies of a segmentation fault while it optimises some float16 graphs (vision
-    transformers) for the CPU, which would end the whole run.
-    """
-    with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
-        file.write(graph)
-        file.flush()
-        trial = subprocess.run(  # noqa: S603 - our own interpreter and script
-            [sys.executable, "-c", _OPEN_SCRIPT, file.name, level], check=False, capture_output=True
-        )
-    if trial.returncode < 0:
+    """Raise `BackendError` if ONNX Runtime dies while it optimises a graph."""
+    if died := trial(graph, level):
         raise BackendError(
-            f"ONNX Runtime crashes ({signal.Signals(-trial.returncode).name}) while it optimises "
-            "this model in fp16 for the CPU; set 'optimisation: basic' for this backend"
+            f"ONNX Runtime {died}, while it optimises this model in fp16 for the CPU; set "
+            "'optimisation: basic' for this backend"
         )
 
 
@@ -200,7 +180,7 @@ class ONNXRuntimeSession:
         fixed = given.shape[0] if given.shape and isinstance(given.shape[0], int) else None
 
         def run(part: Batch) -> Outputs:
-            return as_outputs(self.session.run(self.outputs, {given.name: part}))
+            return as_outputs(bounded_run(self.session, self.outputs, {given.name: part}))
 
         return in_pieces(batch, fixed, run, self._declared())
 

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 from alignkit.gate.outputs import GateResult
 from alignkit.judge.verdict_words import explained, worst_first
 from alignkit.record import RuleOutcome
+from alignkit.text import printable
 from alignkit.text.names import place_in_words
 from alignkit.text.numbers import shorten
 from alignkit.text.verdict_text import verdict_text, verdict_word
@@ -84,7 +85,9 @@ def step_outputs(result: GateResult) -> str:
         "pending": str(result.pending.count if result.pending else 0),
     }
     # a value with a line end would begin an output of its own
-    return "".join(f"{name}={' '.join(value.split())}\n" for name, value in values.items())
+    return "".join(
+        f"{name}={printable(' '.join(value.split()))}\n" for name, value in values.items()
+    )
 
 
 # a message ends at the end of its line, a property at a colon or a comma too
@@ -93,8 +96,10 @@ _IN_PROPERTY = _IN_MESSAGE | str.maketrans({":": "%3A", ",": "%2C"})
 
 
 def _command(kind: str, properties: dict[str, str], message: str) -> str:
-    text = ",".join(f"{key}={value.translate(_IN_PROPERTY)}" for key, value in properties.items())
-    return f"::{kind}{' ' if text else ''}{text}::{message.translate(_IN_MESSAGE)}"
+    text = ",".join(
+        f"{key}={printable(value).translate(_IN_PROPERTY)}" for key, value in properties.items()
+    )
+    return f"::{kind}{' ' if text else ''}{text}::{printable(message).translate(_IN_MESSAGE)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from alignkit.datasets.image_files import image_files
 from alignkit.datasets.regular_file import escaped_name, read_text
 from alignkit.decoders.pillow import PillowDecoder
 from alignkit.errors import ConfigError, DataError, NothingCompared
+from alignkit.limits import TENSOR_BYTES
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess.image_header import MAX_PIXELS, decode
 from alignkit.search.stored_tensors import StoredTensor
@@ -31,8 +32,6 @@ from alignkit.stored_file import read_regular
 _JPEGS = (".jpg", ".jpeg", ".jpe", ".jfif")
 _PIXELS = (".ppm", ".bmp", ".png", ".npy")
 FACTS = "facts.json"
-_LARGEST = 1 << 30
-"""Bytes of a file of pixels."""
 _PPM = re.compile(rb"P6\s+(?:#[^\n]*\n\s*)*(\d{1,9})\s+(?:#[^\n]*\n\s*)*(\d{1,9})\s+"
                   rb"(?:#[^\n]*\n\s*)*(\d{1,9})\s")  # fmt: skip
 
@@ -205,7 +204,7 @@ def _read(file: Path, height: int, width: int) -> Image:
             raise DataError(str(error).replace(escaped_name(str(file)), "it", 1)) from None
         return _from_tensor(tensor, height, width)
     try:
-        data = read_regular(file, _LARGEST)
+        data = read_regular(file, TENSOR_BYTES)
     except OSError as error:
         raise DataError(error.strerror or str(error)) from None
     if file.suffix.lower() == ".ppm":

@@ -18,12 +18,12 @@ from typing import Protocol
 from alignkit.datasets.base64_shards import SHARD_LIST, shard_names, write_shards
 from alignkit.datasets.identities import LIST
 from alignkit.datasets.identity_images import IdentityImages, ImagePair, folds_in_order
-from alignkit.datasets.identity_list import LONGEST_LABEL
 from alignkit.datasets.image_files import is_image
 from alignkit.datasets.labelled import EVAL_DIRS
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.datasets.verification_bin import MOST_PAIRS, write_bin
 from alignkit.errors import ConfigError, DataError
+from alignkit.limits import LABEL_CHARACTERS
 from alignkit.preprocess.image_header import ImageFormat, image_format
 
 PAIRS = "pairs.txt"
@@ -266,8 +266,7 @@ def _suffix(data: bytes) -> str:
 
 
 def _too_long(label: str) -> str:
-    long = len(label) > LONGEST_LABEL
-    return f"it has {len(label)} characters; {LONGEST_LABEL} at most" if long else ""
+    return f"it has {LABEL_CHARACTERS.exceeded()}" if len(label) > LABEL_CHARACTERS() else ""
 
 
 def _unseen(name: str) -> str:

@@ -11,6 +11,7 @@ from alignkit.datasets.regular_file import escaped_name, read_text
 from alignkit.errors import ConfigError, DataError
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.task_option import NEEDS_MODEL
+from alignkit.limits import TABLE_BYTES
 from alignkit.plugins import did_you_mean, nearest
 from alignkit.record.diff_document import DiffRecord, write_diff_record
 from alignkit.record.document import document_text
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 _LISTS = (".txt", ".lst")
 """Files that hold the name of an image, or of a folder, in each line."""
-_LARGEST_LIST = 256 << 20
-"""Bytes of such a file; a million long names have half."""
 _NAMED = 3
 """Paths in the description of the images; more are counted."""
 _PICTURED = 8
@@ -108,7 +107,7 @@ def _expanded(given: Path) -> list[Path]:
         return [given]
     try:
         # editors on Windows begin a file with a byte order mark
-        lines = read_text(given, _LARGEST_LIST).splitlines()
+        lines = read_text(given, TABLE_BYTES).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise DataError(f"the list {given} cannot be read: {reason}") from None

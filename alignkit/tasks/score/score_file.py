@@ -14,6 +14,7 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray
 from alignkit.compare.parquet_file import ids_of, numbers_of
 from alignkit.errors import DataError
+from alignkit.limits import parsed_json
 from alignkit.record.stored import Stored
 from alignkit.tasks.answers_file import bytes_of, read_answers, write_answers
 from alignkit.tasks.score.score_tallies import ScoreTallies
@@ -91,7 +92,7 @@ def output_bytes(outputs: Sequence[_Array]) -> bytes:
 def _arrays(data: bytes, shapes: bytes, path: Path) -> tuple[_Array, ...]:
     """Read the outputs of an image."""
     try:
-        sides = [tuple(each) for each in json.loads(shapes)]
+        sides = [tuple(each) for each in parsed_json(shapes)]
         values = np.frombuffer(data, "<f4").astype(np.float32)
         ends = np.cumsum([prod(each) for each in sides])
         # a part that is too short does not take its shape

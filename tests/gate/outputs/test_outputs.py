@@ -161,6 +161,26 @@ def test_github_shows_ten_of_a_kind_and_escapes(any_result, of):
     assert any(line.startswith("::error") for line in lines) == (any_result.exit_code != 0)
 
 
+@pytest.mark.parametrize("place", ["title", "outcome", "mistake", "sentence"])
+@pytest.mark.parametrize(
+    # a colour, a bell, C1's way to begin a sequence, NUL, marks that turn text, a line of Unicode
+    "character",
+    ["\x1b", "\x07", "\x9b", "\x00", "\u202e", "\u2066", "\u2028", "\x7f"],
+)
+def test_a_log_of_github_shows_no_character_that_a_terminal_obeys(character, place):
+    text = f"a{character}[31mb"
+    found = {
+        "title": replace(RESULTS["a pass"], name=text),
+        "outcome": result([outcome(0, "fail", text)]),
+        "mistake": result(record=False, code=2, state="error", findings=[
+            replace(MISTAKE, message=text, file=text, rule=text)]),
+        "sentence": result(record=False, code=5, state="error", sentence=text),
+    }[place]  # fmt: skip
+    for written in (output("github").render(found), step_outputs(found)):
+        assert character not in written
+    assert f"{ord(character):02x}[31mb" in output("github").render(found)
+
+
 def test_github_says_how_many_it_left_out():
     text = output("github").render(RESULTS["hundreds"])
     assert "::error::191 more; see the step's summary" in text
