@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from alignkit.datasets.listed_images import LARGEST, stamp_of
+from alignkit.decoders.exif import exif_orientation
 from alignkit.errors import DataError
-from alignkit.preprocess.exif import exif_orientation
 from alignkit.preprocess.image_header import LOOKED_AT, declared_size, image_format
 from alignkit.stored_file import open_regular
 

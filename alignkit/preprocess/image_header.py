@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from alignkit.decoders import Decoded
-from alignkit.preprocess.exif import SHORT
+from alignkit.decoders.exif import SHORT
 from alignkit.preprocess.jpeg_header import jpeg_size
 
 if TYPE_CHECKING:
@@ -93,6 +93,12 @@ def _fixed(layout: str, start: int) -> Callable[[bytes], ImageSize]:
     return read
 
 
+def _bmp(encoded: bytes) -> ImageSize:
+    """Read the header that follows the file's: of OS/2 1.x, of 12 bytes, the sides have 16 bits."""
+    (length,) = struct.unpack_from("<I", encoded, 14)
+    return _fixed("<HH" if length == 12 else "<ii", 18)(encoded)
+
+
 def _webp(encoded: bytes) -> ImageSize | None:
     """Read the header of the three kinds: lossy, lossless, extended (RFC 9649)."""
     kind = encoded[12:16]
@@ -154,7 +160,7 @@ READERS: dict[ImageFormat, Callable[[bytes], ImageSize | None]] = {
     "JPEG": jpeg_size,
     "PNG": _fixed(">II", 16),
     "GIF": _fixed("<HH", 6),
-    "BMP": _fixed("<ii", 18),
+    "BMP": _bmp,
     "WebP": _webp,
     "TIFF": _tiff,
     "JPEG 2000": _boxed(b"ihdr", 0, height_first=True),

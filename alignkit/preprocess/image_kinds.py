@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from alignkit.preprocess.exif import exif_orientation
+from alignkit.decoders.exif import exif_orientation
 from alignkit.preprocess.image_header import ImageSize, declared_size, image_format
 from alignkit.preprocess.jpeg_header import JpegHeader, read_jpeg_header
 

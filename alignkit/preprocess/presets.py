@@ -77,7 +77,7 @@ DALI_CROP: dict[str, Any] = {
 UNIT_RANGE = {"normalise": {"mean": [0.0, 0.0, 0.0], "std": [1.0, 1.0, 1.0]}}
 """Values in 0..1."""
 ULTRALYTICS: dict[str, Any] = {
-    "decode": {"name": "opencv"},
+    "decode": {"name": "opencv", "function": "ultralytics"},
     "resize": {"name": "opencv", "interpolation": "linear", "fit": "letterbox", "pad": 114},
     "others": {"orient": "exif", **UNIT_RANGE},
 }

@@ -1,19 +1,21 @@
-"""EXIF orientation of an encoded image, and the turn it asks for.
+"""Orientation of an encoded image, and the turn it asks for.
 
-It is read here and not by a library, so that a damaged tag causes no warning and all paths depend
-on one parser. It is read in JPEG, PNG and WebP files; an orientation in XMP does not count.
+`exif_orientation` is what a file says in the EXIF block of a JPEG, PNG or WebP. Libraries read more
+and less than that: Pillow also XMP and raw profiles, OpenCV no block that begins as in a JPEG. So a
+decoder that follows ``orient: exif`` is asked for its own reading, by `turn_of`.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from alignkit.decoders import START_OF_IMAGE
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image
+    from alignkit.decoders import Decoder
 
 ORIENTATION_TAG = 0x0112
 SHORT, LONG = 3, 4
@@ -31,6 +33,44 @@ def exif_orientation(encoded: bytes) -> int:
     except struct.error:
         return 1  # the block is shorter than it declares
     return value if 1 <= value <= 8 else 1
+
+
+def turn_of(decoder: Decoder, encoded: bytes) -> int:
+    """Return the orientation, 1..8, by which a decoder's library turns a file."""
+    # a decoder of a third party may be older than the method
+    own = getattr(decoder, "orientation", exif_orientation)
+    return int(own(encoded))
+
+
+def measured_orientation(encoded: bytes, image: Callable[[bool], Image | None]) -> int:
+    """Return the orientation by which a library turns a file; ``image`` decodes it, turned or not.
+
+    Of a JPEG it is EXIF's; in which other files libraries see one, they alone know. Raise
+    `ValueError` if none of the eight turns makes the one image of the other.
+    """
+    import numpy as np
+
+    if encoded.startswith(START_OF_IMAGE):
+        return exif_orientation(encoded)
+    try:
+        noted = _orientation_of_tiff(encoded) > 1
+    except struct.error:
+        noted = False
+    # most files hold none, and are not decoded again
+    if not noted and not any(mark in encoded for mark in (b"Exif", b"EXIF", b"eXIf")):
+        return 1
+    still, turned = image(False), image(True)
+    if still is None or turned is None:
+        return 1
+    for orientation in range(1, 9):
+        if np.array_equal(turn(still, orientation), turned):
+            return orientation
+    raise ValueError("what the library makes of the orientation is none of EXIF's eight turns")
+
+
+def unturn(image: Image, orientation: int) -> Image:
+    """Undo `turn`: quarter turns undo each other, every other orientation undoes itself."""
+    return turn(image, {6: 8, 8: 6}.get(orientation, orientation))
 
 
 def turn(image: Image, orientation: int) -> Image:
