@@ -156,7 +156,8 @@ PRESETS = {
     "ultralytics-letterbox": Preset(
         summary="Ultralytics YOLO: cv2, letterbox on grey 114, values in 0..1",
         source="ultralytics.data.augment.LetterBox (center, scaleup, auto=False as for a fixed "
-        "input) and utils.patches.imread (cv2.imdecode, so turned by EXIF)",
+        "input) and utils.patches.imread (cv2.imdecode, so turned by EXIF; AVIF, read with Pillow, "
+        "is unsupported here)",
         **ULTRALYTICS,
     ),
     "ultralytics-letterbox-rect": Preset(

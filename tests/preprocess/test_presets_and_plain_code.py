@@ -115,8 +115,8 @@ def _left_out(preset: str, form: str, kind: str) -> bool:
     if preset.startswith("ultralytics") and form in ("AVIF", "TIFF") and not own:
         return True  # only the library itself can say what it makes of them
     # OpenCV 4.12 and 5.0 leave parts of the one as they were in memory, and never read it twice
-    # alike; DALI 2.4 ends the process on the other, turned
-    return kind == "PAM, alpha" or (preset, form, kind) == ("dali-resnet", "TIFF", "CMYK")
+    # alike; turned, DALI 2.4 ends the process on some TIFFs, and decodes CMYK within a level
+    return kind == "PAM, alpha" or (preset == "dali-resnet" and (form == "TIFF" or kind == "CMYK"))
 
 
 def plsc(file: Path) -> np.ndarray:
