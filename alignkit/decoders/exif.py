@@ -29,7 +29,7 @@ _ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
 def exif_orientation(encoded: bytes) -> int:
     """Read the orientation, 1..8 as in the EXIF standard; 1 if absent, invalid or unreadable."""
     try:
-        value = _orientation_of_tiff(_exif_block(encoded))
+        value = value_in_tiff(_exif_block(encoded), ORIENTATION_TAG)
     except struct.error:
         return 1  # the block is shorter than it declares
     return value if 1 <= value <= 8 else 1
@@ -53,7 +53,7 @@ def measured_orientation(encoded: bytes, image: Callable[[bool], Image | None]) 
     if encoded.startswith(START_OF_IMAGE):
         return exif_orientation(encoded)
     try:
-        noted = _orientation_of_tiff(encoded) > 1
+        noted = value_in_tiff(encoded, ORIENTATION_TAG) > 1
     except struct.error:
         noted = False
     # most files hold none, and are not decoded again
@@ -139,8 +139,8 @@ def _exif_of_chunks(encoded: bytes, *, start: int, kind: bytes, layout: str, tra
     return b""
 
 
-def _orientation_of_tiff(tiff: bytes) -> int:
-    """Read the tag's value in the first directory; 0 if it is absent."""
+def value_in_tiff(tiff: bytes, wanted: int) -> int:
+    """Read a tag's value in the first directory; 0 if it is absent."""
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(tiff[:4])
     if order is None:
         return 0
@@ -150,7 +150,7 @@ def _orientation_of_tiff(tiff: bytes) -> int:
         entry = directory + 2 + 12 * index
         tag, kind = struct.unpack_from(order + "HH", tiff, entry)
         # the standard says SHORT; a LONG is read too, as libraries do
-        if tag == ORIENTATION_TAG and kind in (SHORT, LONG):
+        if tag == wanted and kind in (SHORT, LONG):
             width = "H" if kind == SHORT else "I"
             return int(struct.unpack_from(order + width, tiff, entry + 8)[0])
     return 0

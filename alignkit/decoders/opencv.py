@@ -1,7 +1,7 @@
 """``cv2.imread``, or ``cv2.imdecode``, without the turn by EXIF.
 
-- the two differ: ``imread`` reads no TIFF of orientation 5 to 8, and ``imdecode`` does not turn an
-  animated PNG.
+- the two differ: ``imread`` reads no TIFF of orientation 5 to 8, ``imdecode`` no truncated JPEG,
+  and it does not turn an animated PNG.
 - EXIF: ignored; the image is not turned. OpenCV turns it by EXIF in JPEG, PNG, WebP and AVIF files,
   where the block does not begin with JPEG's identifier as some writers' does, and by nothing else;
   a TIFF is always turned.
@@ -9,9 +9,10 @@
   Pillow's; 16 bits: the high byte; alpha: dropped; palette: looked up; ICC profile: ignored;
   animation: the first frame.
 - progressive JPEG: the same pixels as a baseline file of the same coefficients.
-- truncated files: ``failed``; ``imdecode`` returns nothing and no reason.
-- never ``corrupt``: damage that libjpeg only warns of (extraneous bytes, a bad Huffman code) ends
-  as ``ok``, because the warning goes to the process's stderr and not to the caller.
+- truncated files: ``corrupt`` if JPEG, as ``imread`` makes the rest grey; ``imdecode``, and either
+  of another format, returns nothing and no reason: ``failed``.
+- other damage that libjpeg only warns of (extraneous bytes, a bad Huffman code) ends as ``ok``,
+  because the warning goes to the process's stderr and not to the caller.
 - never ``unsupported``: an unknown format looks to the caller like a damaged one.
 """
 
@@ -58,8 +59,15 @@ class OpenCVDecoder(Decoder):
         if image is None:
             call = "imread" if self.function == "imread" else "imdecode"
             return Decoded("failed", reason=f"cv2.{call} gave no image, and says no more")
+        return self._judged(image, encoded)
+
+    def _judged(self, image: Image, encoded: bytes) -> Decoded:
+        """Return the outcome of a file that gave an image."""
         if image.dtype != "uint8":
             return Decoded("unsupported", reason=f"Ultralytics reads it as {image.dtype}")
+        if self.function == "imread" and _ends_early(encoded):
+            reason = "the file ends early; cv2.imread fills the rest, cv2.imdecode gives no image"
+            return Decoded("corrupt", image, reason)
         return Decoded("ok", image)
 
     def orientation(self, encoded: bytes) -> int:
@@ -85,6 +93,14 @@ class OpenCVDecoder(Decoder):
         return f"opencv {cv2.__version__}, {codec.group(1) if codec else 'no JPEG codec'}"
 
 
+def _ends_early(encoded: bytes) -> bool:
+    """Tell whether OpenCV finds the end of a JPEG file missing."""
+    import cv2
+
+    whole = not encoded.startswith(START_OF_IMAGE) or encoded.endswith(b"\xff\xd9")
+    return not whole and _imdecode(encoded, cv2.IMREAD_COLOR) is None
+
+
 def _imdecode(encoded: bytes, flags: int) -> Any:
     import cv2
     import numpy as np
@@ -95,9 +111,6 @@ def _imdecode(encoded: bytes, flags: int) -> Any:
 def _imread(encoded: bytes, flags: int) -> Any:
     import cv2
 
-    # of a JPEG both functions give the same, and this one needs no file
-    if encoded.startswith(START_OF_IMAGE):
-        return _imdecode(encoded, flags)
     with _file_of(encoded) as path:
         return cv2.imread(path, flags)
 

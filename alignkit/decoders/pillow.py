@@ -1,6 +1,6 @@
 """``PIL.Image.open(...).convert("RGB")``.
 
-- EXIF: ignored; the image is not turned, but for a TIFF, which Pillow turns as it loads it.
+- EXIF: ignored; the image is not turned, except a TIFF, which Pillow turns as it loads it.
   ``ImageOps.exif_transpose`` turns by EXIF in any format, also in a raw profile, by XMP, and by
   ``irot`` and ``imir`` of AVIF.
 - grey: three equal channels; CMYK and YCCK: RGB by Pillow's formula, no colour management; alpha:

@@ -69,7 +69,7 @@ class Taps:
     """Stage → array, for the stages up to ``colour``. ``decode`` is absent where a decoder that
     orients by itself turned the image: its pixels are then those of ``orient``."""
     turn: Turn = field(default_factory=Turn)
-    """What the orient stage did, or such a decoder."""
+    """Turn that the orient stage made, or such a decoder."""
 
     @property
     def last(self) -> Pixels | None:

@@ -7,12 +7,13 @@ of them; each `Preprocess` has its own.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from alignkit.decoders import Decoded
-from alignkit.decoders.exif import SHORT
+from alignkit.decoders.exif import SHORT, value_in_tiff
 from alignkit.preprocess.jpeg_header import jpeg_size
 
 if TYPE_CHECKING:
@@ -68,6 +69,23 @@ def image_format(encoded: bytes) -> ImageFormat:
         if encoded.startswith(mark, start):
             return kind
     return "other"
+
+
+def is_deep_grey(encoded: bytes) -> bool:
+    """Tell whether the header of a PNG, PNM or TIFF says grey of 16 bits.
+
+    >>> is_deep_grey(b"P5 640 480 65535 ")
+    True
+    """
+    if image_format(encoded) == "PNG":
+        return encoded[24:26] == b"\x10\0"  # bits, and the colour type of grey
+    if grey := re.match(rb"P[25]\s+(?:#.*\s+)*\d+\s+\d+\s+(\d+)", encoded[:LOOKED_AT]):
+        return int(grey[1]) > 255
+    try:
+        bits, samples = (value_in_tiff(encoded, tag) for tag in (258, 277))
+    except struct.error:
+        return False
+    return bits == 16 and samples <= 1
 
 
 def declared_size(encoded: bytes) -> ImageSize | None:

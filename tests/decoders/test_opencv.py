@@ -71,5 +71,15 @@ def test_drops_alpha():
     assert np.array_equal(rgb.image, rgba.image)
 
 
-def test_refuses_a_truncated_file(jpegs):
-    assert OpenCVDecoder().decode(jpegs["420"][:-200]).outcome == "failed"
+@pytest.mark.parametrize("cut", [700, -200, -2])
+def test_a_truncated_file_is_what_each_function_makes_of_it(jpegs, cut, tmp_path):
+    file = tmp_path / "image.jpg"
+    file.write_bytes(jpegs["420"][:cut])
+    decoded = OpenCVDecoder().decode(file.read_bytes())
+    assert decoded.outcome == "corrupt"
+    assert np.array_equal(decoded.image, cv2.imread(str(file))[..., ::-1])
+    assert OpenCVDecoder("imdecode").decode(file.read_bytes()).outcome == "failed"
+
+
+def test_bytes_behind_the_end_are_no_damage(jpegs):
+    assert OpenCVDecoder().decode(jpegs["420"] + bytes(9)).outcome == "ok"

@@ -224,17 +224,24 @@ def results(name: str, folder: Path, *, whole: bool) -> dict[tuple[str, str, str
     }
 
 
+def is_allowed(name: str, form: str, kind: str, result: str) -> bool:
+    """Tell whether a result says what it is."""
+    if result == "unsupported":
+        allowed = UNSUPPORTED.get(name.partition(",")[0], set())
+        return bool({(form, kind), (form, None)} & allowed)
+    # DALI 2.4 gives a turned APNG pixels of no turn, which its preset refuses
+    return name == "dali-resnet" and kind.startswith("animated") and result.startswith("failed")
+
+
 def assert_as_plain(name: str, folder: Path, *, whole: bool) -> None:
     missing = path_of(name).missing()
     if missing:
         pytest.skip(missing)
     found = results(name, folder, whole=whole)
-    allowed = UNSUPPORTED.get(name.partition(",")[0], set())
     wrong = {
         key: result
         for key, result in found.items()
-        if result not in ("equal", "both refuse")
-        and not (result == "unsupported" and {key[:2], (key[0], None)} & allowed)
+        if result not in ("equal", "both refuse") and not is_allowed(name, *key[:2], result)
     }
     assert wrong == {}
     assert Counter(found.values())["equal"] > len(found) / 3
@@ -266,6 +273,8 @@ def test_a_preset_is_the_code_it_names_on_odd_files_of_others(name, tmp_path, sh
     path, files = path_of(name), sorted((shared_data / "odd-jpegs").rglob("*.*"))
     assert len(files) > 20
     for file in files:
+        if file.name == "grayscale_large.jpg" and name.startswith("ultralytics"):
+            continue  # its LetterBox resizes this image of 1 x 1000 pixels to no rows, and fails
         told = compared(name, path, tmp_path / f"image{file.suffix}", file.read_bytes())
         assert told in ("equal", "both refuse"), file.name
 

@@ -193,7 +193,7 @@ def _accurate_dct(a: Preprocess, b: Preprocess) -> Preprocess | None:
 
 @dataclass(frozen=True, slots=True)
 class PillowHighByte(PillowDecoder):
-    """Pillow, but for grey of 16 bits, of which it takes the high byte."""
+    """Pillow that takes the high byte of 16-bit grey."""
 
     def decode(self, encoded: bytes) -> Decoded:
         """Decode one image."""
@@ -237,6 +237,13 @@ def _rounded(a: Preprocess, b: Preprocess) -> Preprocess | None:
     return replace(a, quantise=Quantise("round")) if different else None
 
 
+CLIPPED = Known(
+    "{a} clips the levels of 16-bit grey images at 255, which makes them nearly white, {b} takes "
+    "their high byte",
+    "docs/preprocessing.md, Decoders; python-pillow/Pillow #3011",
+    _high_byte,
+    acts_on=_is_no_jpeg,
+)
 KNOWN = (
     Known(
         "{a} and {b} show other parts of an image to the model: their resize and crop keep another "
@@ -290,13 +297,7 @@ KNOWN = (
         _accurate_dct,
         shown_as="inverse_dct",
     ),
-    Known(
-        "{a} clips the levels of 16-bit grey images at 255, which makes them nearly white, {b} "
-        "takes their high byte",
-        "docs/preprocessing.md, Decoders; python-pillow/Pillow #3011",
-        _high_byte,
-        acts_on=_is_no_jpeg,
-    ),
+    CLIPPED,
     Known(
         "{b} turns images by their EXIF orientation, {a} does not",
         "the options of both paths",
