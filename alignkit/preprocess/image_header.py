@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from alignkit.decoders import Decoded
-from alignkit.decoders.exif import SHORT, value_in_tiff
+from alignkit.decoders.exif import ORIENTATION_TAG, SHORT, value_in_tiff
 from alignkit.preprocess.jpeg_header import jpeg_size
 
 if TYPE_CHECKING:
@@ -146,11 +146,14 @@ def _tiff(encoded: bytes) -> ImageSize | None:
         sides: dict[int, int] = {}
         for entry in range(directory + 2, directory + 2 + 12 * entries, 12):
             tag, kind = struct.unpack_from(order + "HH", encoded, entry)
-            if tag in (TIFF_WIDTH, TIFF_HEIGHT):
+            if tag in (TIFF_WIDTH, TIFF_HEIGHT, ORIENTATION_TAG):
                 width = "H" if kind == SHORT else "I"
                 (sides[tag],) = struct.unpack_from(order + width, encoded, entry + 8)
-        if sides.keys() == {TIFF_WIDTH, TIFF_HEIGHT}:
-            sizes.append((sides[TIFF_HEIGHT], sides[TIFF_WIDTH]))
+        if sides.keys() >= {TIFF_WIDTH, TIFF_HEIGHT}:
+            height, width = sides[TIFF_HEIGHT], sides[TIFF_WIDTH]
+            # OpenCV and Pillow turn it as they read it
+            turned = sides.get(ORIENTATION_TAG, 1) >= 5
+            sizes.append((width, height) if turned else (height, width))
         (directory,) = struct.unpack_from(order + "I", encoded, directory + 2 + 12 * entries)
     return _largest(sizes)
 

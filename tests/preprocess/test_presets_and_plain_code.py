@@ -273,7 +273,7 @@ def test_a_preset_is_the_code_it_names_on_odd_files_of_others(name, tmp_path, sh
     path, files = path_of(name), sorted((shared_data / "odd-jpegs").rglob("*.*"))
     assert len(files) > 20
     for file in files:
-        if file.name == "grayscale_large.jpg" and name.startswith("ultralytics"):
+        if file.stem == "grayscale_large" and name.startswith("ultralytics"):
             continue  # its LetterBox resizes this image of 1 x 1000 pixels to no rows, and fails
         told = compared(name, path, tmp_path / f"image{file.suffix}", file.read_bytes())
         assert told in ("equal", "both refuse"), file.name
@@ -294,10 +294,10 @@ def test_a_surrogate_reads_jpeg_alone_and_says_so_of_other_formats(name):
 
 
 def test_the_size_in_a_header_is_that_of_the_decoded_image():
-    """By Pillow and OpenCV, either way round: both turn a TIFF as they read it."""
+    """By Pillow and OpenCV, which both turn a TIFF as they read it."""
     pixels = [path_of(name) for name in ("pillow-train", "opencv-train")]
     for form, kind, _, _, encoded in made_images(whole=False):
         taps = [path.taps(encoded) for path in pixels]
         shapes = [each.decoded.image.shape[:2] for each in taps if each.decoded.image is not None]
         size = declared_size(encoded)
-        assert size is None or not shapes or sorted(size) in map(sorted, shapes), (form, kind)
+        assert size is None or not shapes or size in shapes, (form, kind)
