@@ -273,9 +273,10 @@ def test_a_preset_is_the_code_it_names_on_odd_files_of_others(name, tmp_path, sh
     path, files = path_of(name), sorted((shared_data / "odd-jpegs").rglob("*.*"))
     assert len(files) > 20
     for file in files:
-        if file.stem == "grayscale_large" and name.startswith("ultralytics"):
-            continue  # its LetterBox resizes this image of 1 x 1000 pixels to no rows, and fails
-        told = compared(name, path, tmp_path / f"image{file.suffix}", file.read_bytes())
+        encoded = file.read_bytes()
+        if name.startswith("ultralytics") and 1 in (declared_size(encoded) or ()):
+            continue  # its LetterBox resizes a line of pixels to nothing, and fails
+        told = compared(name, path, tmp_path / f"image{file.suffix}", encoded)
         assert told in ("equal", "both refuse"), file.name
 
 
