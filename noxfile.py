@@ -135,11 +135,11 @@ def quickstart(session: nox.Session) -> None:
 
 @nox.session
 def gpu(session: nox.Session) -> None:
-    """Collect the evidence that needs a GPU in reports/gpu, and say which predictions it held.
+    """Collect the evidence that needs a GPU, as benchmarks/gpu/README.md describes it.
 
-    The arguments are those of benchmarks/gpu.py. Without a GPU the session fails with a message.
+    Without a GPU the session fails with a message.
     """
-    if not (Path("/dev/nvidia0").exists() or any(Path("/proc/driver/nvidia").glob("gpus/*"))):
+    if not any(Path("/dev").glob("nvidia[0-9]*")):
         session.error("this machine has no NVIDIA GPU: nothing was tested")
-    session.install(".[dev,dali,nvimgcodec,tensorrt,tensorrt-rtx]")
-    session.run("python", "benchmarks/gpu.py", "reports/gpu", *session.posargs)
+    session.install(".[dev,dali,nvimgcodec,tensorrt]")
+    session.run("bash", "benchmarks/gpu/device.sh", "main", external=True)

@@ -40,6 +40,12 @@ EXTRAS = {
     "tritonclient": "kserve",
 }
 """Import name of a library outside the core → the extra that installs it."""
+_CORE = {
+    "PIL": "pillow", "cv2": "opencv-python", "filelock": "", "jinja2": "", "jpeglib": "",
+    "numpy": "", "platformdirs": "", "pyarrow": "", "simplejpeg": "", "xxhash": "",
+    "yaml": "pyyaml",
+}  # fmt: skip
+"""Import name of a library of the core → its distribution, if it has another name."""
 _NOT_ON_WINDOWS = ("fcntl", "resource")
 
 
@@ -79,6 +85,11 @@ def missing_dependency(error: ModuleNotFoundError) -> MissingDependency | None:
         return MissingDependency(
             "alignkit decodes images in forked processes, which Windows does not have: run it in "
             "WSL 2 or in its Docker image (docs/install.md)"
+        )
+    if module in _CORE and not _importable(module):
+        fix = _CORE[module] or module
+        return MissingDependency(
+            f"{module} is not installed, and alignkit needs it: pip install {fix}"
         )
     reason = missing_library(module) if module in EXTRAS else ""
     return MissingDependency(reason) if reason else None

@@ -74,6 +74,15 @@ def gpu_name() -> str:
     return "; ".join(names) or "none"
 
 
+@cache
+def compute_capabilities() -> tuple[str, ...]:
+    """Return the compute capability of every NVIDIA GPU, as ``9.0``; empty if nobody tells."""
+    if not shutil.which("nvidia-smi"):
+        return ()
+    query = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+    return tuple(command_output(query).split())
+
+
 def command_output(command: list[str]) -> str:
     """Return what a program prints; empty if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)  # noqa: S603 - fixed programs

@@ -119,8 +119,12 @@ def _distribution_version(distribution: str) -> str:
 
 @cache
 def gpu_present() -> bool:
-    """Tell whether the NVIDIA driver shows a device, without importing torch."""
-    return any(Path("/proc/driver/nvidia/gpus").glob("*")) or Path("/dev/nvidia0").exists()
+    """Tell whether the NVIDIA driver shows a device, without importing torch.
+
+    A container may be given another GPU than the first, and gVisor shows no ``/proc/driver``.
+    """
+    gpus = (Path("/proc/driver/nvidia/gpus").glob("*"), Path("/dev").glob("nvidia[0-9]*"))
+    return any(map(any, gpus))
 
 
 class PluginTable(MutableMapping[str, Plugin]):

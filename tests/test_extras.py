@@ -236,3 +236,18 @@ def test_a_command_names_the_extra_that_it_lacks(words, line, tmp_path, jpegs):
     assert ended.returncode == 4
     assert ended.stderr.splitlines()[-1] == line
     assert "Traceback" not in ended.stderr
+
+
+def test_a_missing_library_of_the_core_is_no_defect(monkeypatch):
+    """Each that is imported under another name too; without typer or pydantic no command starts."""
+    started_before = {"pydantic", "rich", "typer"}
+    assert {extras._CORE[each] or each for each in extras._CORE} == CORE - started_before
+    monkeypatch.setattr(extras, "_importable", lambda _: False)
+    for module, fix in {"xxhash": "xxhash", "cv2.data": "opencv-python", "yaml": "pyyaml"}.items():
+        missing = missing_dependency(ModuleNotFoundError("…", name=module))
+        assert str(missing).endswith(f"alignkit needs it: pip install {fix}")
+
+
+def test_nvimagecodec_brings_the_decoder_that_it_opens_by_name():
+    (wanted,) = PROJECT["optional-dependencies"]["nvimgcodec"]
+    assert wanted.startswith("nvidia-nvimgcodec-cu13[nvjpeg]")

@@ -1,8 +1,10 @@
 """Suggestions for names that are unknown."""
 
+from pathlib import Path
+
 import pytest
 
-from alignkit.plugins import Plugin, did_you_mean, nearest
+from alignkit.plugins import Plugin, did_you_mean, gpu_present, nearest
 from alignkit.preprocess.presets import PRESETS
 
 HERE, ABSENT = Plugin("x:Y"), Plugin("x:Y", module="no_such_library")
@@ -41,3 +43,26 @@ def test_torchpipe_suggests_its_presets_that_run_without_a_gpu_first():
 def test_names_far_from_all_are_answered_with_the_list():
     assert did_you_mean("q", ["b", "a"]) == "; known: a, b"
     assert did_you_mean("q", []) == ""
+
+
+@pytest.mark.parametrize(
+    ("shown", "present"),
+    [
+        ((), False),
+        (("dev/nvidia0",), True),
+        (("dev/nvidia3",), True),  # a container that was given another GPU
+        (("proc/driver/nvidia/gpus/0000:00:06.0",), True),
+        (("dev/nvidiactl", "dev/nvidia-uvm", "dev/nvidia-caps"), False),
+    ],
+)
+def test_a_gpu_is_seen_whatever_its_number(tmp_path, monkeypatch, shown, present):
+    for each in shown:
+        (tmp_path / each).mkdir(parents=True)
+    monkeypatch.setattr(
+        "alignkit.plugins.Path", lambda place: Path(tmp_path, str(place).lstrip("/"))
+    )
+    gpu_present.cache_clear()
+    try:
+        assert gpu_present() is present
+    finally:
+        gpu_present.cache_clear()

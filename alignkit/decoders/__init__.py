@@ -82,10 +82,11 @@ class Library:
     module: str
     extra: str = ""
 
-    def plugin(self, target: str, summary: str, *, gpu: bool = False) -> Plugin:
-        """Return the table's entry of a class; none for a GPU has run on hardware yet."""
+    def plugin(self, target: str, summary: str, *, gpu: bool = False, ran: bool = False) -> Plugin:
+        """Return the table's entry of a class; ``ran``: one for a GPU has run on hardware."""
+        unproven = gpu and not ran
         return Plugin(
-            target, self.distributions, self.module, self.extra, gpu, unproven=gpu, summary=summary
+            target, self.distributions, self.module, self.extra, gpu, unproven, summary=summary
         )
 
 
@@ -137,11 +138,13 @@ DECODERS = PluginTable(
             "alignkit.decoders.torchvision:TorchvisionCudaDecoder",
             "torchvision.io.decode_jpeg on CUDA: nvJPEG, repeated chroma",
             gpu=True,
+            ran=True,
         ),
         "torchpipe-cuda": TORCHPIPE.plugin(
             "alignkit.decoders.torchpipe:TorchpipeCudaDecoder",
             "torchpipe DecodeTensor: nvJPEG, repeated chroma",
             gpu=True,
+            ran=True,
         ),
         "dali-gpu": DALI.plugin(
             "alignkit.decoders.dali:DALIGPUDecoder",
@@ -152,6 +155,7 @@ DECODERS = PluginTable(
             "alignkit.decoders.nvimgcodec:NvImageCodecGPUDecoder",
             "nvImageCodec on CUDA or the JPEG engine: nvJPEG, smooth chroma by default",
             gpu=True,
+            ran=True,
         ),
     },
 )

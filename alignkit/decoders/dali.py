@@ -12,7 +12,7 @@ On the CPU (``dali``):
 - truncated files: ``failed``. Never ``corrupt``: warnings stay inside DALI.
 
 On the GPU (``dali-gpu``, DALI's ``mixed``): nvJPEG, which by DALI's default repeats chroma samples
-and truncates colours (`alignkit.decoders.nvjpeg_model`), or a GPU's JPEG engine, where it has one.
+(`alignkit.decoders.nvjpeg_model`), or a GPU's JPEG engine, where it has one.
 DALI silently decodes on the CPU whatever the GPU cannot decode; this is the stack as it is served.
 **Not yet run on hardware.**
 """

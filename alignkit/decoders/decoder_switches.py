@@ -8,9 +8,11 @@ setting of another one, which `alignkit.attribute.attribute_decode` verifies ima
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 from alignkit.decoders import Decoder
+from alignkit.decoders.jpeg_colour import ColourRounding
 from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.outcome import Skipped
@@ -30,7 +32,10 @@ def as_libjpeg(decoder: Decoder) -> SimpleJPEGDecoder | None:
 def as_model(decoder: Decoder) -> NvjpegModelDecoder | None:
     """Return a decoder's switches as nvjpeg-model's, which has no fast DCT; ``None`` if unknown."""
     if isinstance(decoder, NvjpegModelDecoder):
-        return decoder
+        # of the files that an engine takes; where another kind is among them, the pixels tell
+        own: ColourRounding = "round" if decoder.upsampling == "repeat" else decoder.colour
+        engine = replace(decoder, dct="islow", colour=own, engine=False)
+        return engine if decoder.engine else decoder
     switches = as_libjpeg(decoder)
     if switches is None or switches.dct == "ifast":
         return None

@@ -7,13 +7,16 @@ sum's first two products is fused. A product of matrices in float32 differs in 7
 samples, where the rounding of sums decides between two levels; an error bound tells which blocks
 can have such a sample, and only they are transformed in the kernel's order.
 
+nvJPEG up to 12.8 rounds halves to even, nvJPEG 13 up: of a block with a DC alone that is an odd
+multiple of 4, all 64 samples tell.
+
 libjpeg's is ``jidctint.c``, its accurate integer transform.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,8 +61,10 @@ def planes_of(
     return planes
 
 
-def samples_in_float(coefficients: Coefficients) -> NDArray[np.uint8]:
-    """Return nvJPEG's samples, (blocks of all planes, 64).
+def samples_in_float(
+    coefficients: Coefficients, halves: Literal["even", "up"] = "even"
+) -> NDArray[np.uint8]:
+    """Return nvJPEG's samples, (blocks of all planes, 64); ``halves`` are rounded to even or up.
 
     A product of matrices gives most of them faster. Blocks with a sample so near to a half that
     nvJPEG's order of summation may decide its rounding are transformed in that order.
@@ -72,7 +77,8 @@ def samples_in_float(coefficients: Coefficients) -> NDArray[np.uint8]:
     near = [
         _multiply(coefficients.blocks, plane, samples, scratch) for plane in coefficients.planes
     ]
-    _transform(coefficients, np.concatenate(near), float_transform, samples)
+    exact = partial(float_transform, halves=halves)
+    _transform(coefficients, np.concatenate(near), exact, samples)
     return samples
 
 
@@ -155,8 +161,10 @@ def _cosines() -> NDArray[Any]:
     return np.kron(single, single)
 
 
-def float_transform(levels: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Transform in float32 as nvJPEG, add 128, round half to even, clip.
+def float_transform(
+    levels: NDArray[np.float32], halves: Literal["even", "up"] = "even"
+) -> NDArray[np.uint8]:
+    """Transform in float32 as nvJPEG, add 128, round, clip.
 
     ``levels`` are (8 vertical frequencies, 8 horizontal, blocks); the result is (8 rows, 8 columns,
     blocks).
@@ -166,8 +174,12 @@ def float_transform(levels: NDArray[np.float32]) -> NDArray[np.uint8]:
     rows = _float_pass(levels) * np.float32(_SCALE)
     both = _float_pass(rows.transpose(1, 0, 2))
     found = _add_products(np.full_like(both, 128), both, _column(_SCALE))
+    if halves == "up":
+        found = np.floor(np.add(found, np.float32(0.5), out=found), out=found)
+    else:
+        np.rint(found, out=found)
     # of each column its rows
-    whole = np.clip(np.rint(found, out=found), 0, 255, out=found).astype(np.uint8)
+    whole = np.clip(found, 0, 255, out=found).astype(np.uint8)
     return whole[np.ix_(_ORDER, _ORDER)].transpose(1, 0, 2)
 
 

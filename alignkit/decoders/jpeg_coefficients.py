@@ -84,6 +84,7 @@ class Coefficients:
     blocks: NDArray[np.int16]
     """(blocks of all planes, 64): quantised, row-major by frequency."""
     planes: tuple[CodedPlane, ...]
+    coding: Coding = "baseline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class _Frame:
     width: int
     factors: tuple[tuple[int, int], ...]
     """(across, down) of each component."""
+    coding: Coding
 
 
 def read_coefficients(encoded: bytes) -> Coefficients:
@@ -133,6 +135,7 @@ def read_coefficients(encoded: bytes) -> Coefficients:
                 sizes, starts, tables[: len(sizes)], frame.factors, strict=False
             )
         ),
+        frame.coding,
     )
 
 
@@ -238,4 +241,4 @@ def _frame_of(marker: int, encoded: bytes, position: int) -> _Frame:
     most = max(across for across, _ in factors), max(down for _, down in factors)
     if any(most[0] % across or most[1] % down for across, down in factors):
         raise UnreadableJpeg("sampling factors that are no whole ratio", unsupported=True)
-    return _Frame(position, height, width, factors)
+    return _Frame(position, height, width, factors, CODINGS[marker])

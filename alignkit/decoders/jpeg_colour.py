@@ -1,13 +1,14 @@
 """Upsampling of chroma planes and conversion to RGB, as nvJPEG and as libjpeg do them.
 
 Luma is a whole number, so that rounding its sum with an offset rounds the offset alone: a table of
-offsets for every pair of chroma samples, looked up before the samples are repeated, is exact.
+offsets for every pair of chroma samples, looked up before the samples are repeated, is exact. Where
+halves are rounded to even, the few offsets that end in a half depend on luma and are done apart.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
     from alignkit.arrays import Image
 
+ColourRounding: TypeAlias = Literal["truncate", "round", "even"]
+"""How RGB levels become whole: cut off by nvJPEG up to 12.8; rounded by libjpeg, in whole numbers
+of 16 bits; rounded by nvJPEG 13, in floating point and halves to even."""
 _Samples = TypeVar("_Samples", bound="NDArray[Any]")
 _AT_ONCE = 1 << 15
 """Pixels converted together: few enough for a processor's cache."""
@@ -33,14 +37,17 @@ def repeated(samples: _Samples, across: int, down: int) -> _Samples:
     return np.repeat(np.repeat(samples, across, axis=1), down, axis=0)  # type: ignore[return-value]
 
 
-def interpolated(samples: NDArray[np.uint8], across: int, down: int) -> NDArray[np.uint8]:
+def interpolated(
+    samples: NDArray[np.uint8], across: int, down: int, *, narrow: bool = False
+) -> NDArray[np.uint8]:
     """Upsample by libjpeg-turbo's triangle filter (``jdsample.c``); repeat where it has none.
 
     ``samples`` are the plane without the padding of its last blocks: the filter repeats its edge.
+    ``narrow`` filters planes of one or two columns too, as nvJPEG does and libjpeg does not.
     """
     import numpy as np
 
-    if samples.shape[1] <= 2 and across == 2:  # libjpeg filters no narrower plane
+    if samples.shape[1] <= 2 and across == 2 and not narrow:
         return repeated(samples, across, down)
     levels = samples.astype(np.int32)
     if (across, down) == (1, 2):
@@ -74,8 +81,7 @@ def rgb(
     blue: NDArray[np.uint8],
     red: NDArray[np.uint8],
     factors: tuple[int, int],
-    *,
-    truncated: bool,
+    rounding: ColourRounding,
 ) -> Image:
     """Convert a luma plane and two chroma planes to (height, width, 3) RGB.
 
@@ -85,7 +91,7 @@ def rgb(
     import numpy as np
 
     across, down = factors
-    added, subtracted = _offsets(truncated=truncated)
+    added, subtracted = _offsets(rounding)
     height, width = luma.shape
     image = np.empty((height, width, 3), np.uint8)
     portion = down * max(1, _AT_ONCE // (width * down))
@@ -100,11 +106,25 @@ def rgb(
             offsets = np.take(table, pair).view(np.uint8).reshape(*pair.shape, 4)
             combine(pixels, repeated(offsets, across, down)[rows, :width], dst=pixels)
         cv2.cvtColor(pixels, cv2.COLOR_RGBA2RGB, dst=image[part])
+        if rounding == "even" and (halves := np.take(_halves(), pair)).any():
+            where = np.nonzero(repeated(halves, across, down)[rows, :width])
+            reds, blues = ((each[chroma].astype(np.int16) - 128) for each in (red, blue))
+            of = where[0] // down, where[1] // across
+            levels = np.stack(_jfif(blues[of], reds[of]), axis=1) + luma[part][where][:, None]
+            image[part][where] = np.clip(np.rint(levels), 0, 255)
     return image
 
 
+def _jfif(blue: NDArray[Any], red: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return what chroma, -128..127, adds to luma in red, green and blue, by JFIF's formula.
+
+    Stored output of nvJPEG tells 0.344136 and 0.714136 from fewer digits.
+    """
+    return [1.402 * red, -0.344136 * blue - 0.714136 * red, 1.772 * blue]
+
+
 @cache
-def _offsets(*, truncated: bool) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+def _offsets(rounding: ColourRounding) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Return what chroma adds to luma and what it subtracts: red, green, blue and 0, of 8 bits.
 
     Both are indexed by 256 * blue chroma + red chroma.
@@ -113,17 +133,28 @@ def _offsets(*, truncated: bool) -> tuple[NDArray[np.uint32], NDArray[np.uint32]
 
     red = np.arange(-128, 128)
     blue = red[:, None]
-    channels: list[NDArray[Any]]
-    if truncated:
-        # the formula of JFIF; stored output tells 0.344136 and 0.714136 from fewer digits
-        channels = [1.402 * red, -0.344136 * blue - 0.714136 * red, 1.772 * blue]
-    else:
+    if rounding == "round":
         # libjpeg's jdcolor.c: constants of 16 bits, half a level added
         wide = [91881 * red, -22554 * blue - 46802 * red, 116130 * blue]
         channels = [(each + 32768) >> 16 for each in wide]
+    else:
+        whole = np.floor if rounding == "truncate" else np.rint
+        channels = [whole(each) for each in _jfif(blue, red)]
     offsets = np.zeros((256, 256, 4), np.int16)
     for index, levels in enumerate(channels):
-        offsets[..., index] = np.floor(levels)
+        offsets[..., index] = levels
     signed = (np.clip(sign * offsets, 0, 255).astype(np.uint8) for sign in (1, -1))
     added, subtracted = (each.view(np.uint32).ravel() for each in signed)
     return added, subtracted
+
+
+@cache
+def _halves() -> NDArray[np.bool_]:
+    """Tell of each pair of chroma samples whether an offset ends in a half; indexed as above."""
+    import numpy as np
+
+    red = np.arange(-128, 128)
+    channels = np.broadcast_arrays(*_jfif(red[:, None], red))
+    # six decimal digits: a half is one up to the rounding of float64
+    near = [np.abs(np.abs(each - np.rint(each)) - 0.5) < 1e-9 for each in channels]
+    return np.any(near, axis=0).ravel()  # type: ignore[no-any-return]

@@ -9,15 +9,14 @@ On the CPU (``torchpipe``): ``cv2.imdecode`` of an OpenCV inside torchpipe's whe
 - never ``corrupt`` or ``unsupported``: torchpipe says only "no result". Its own log line goes to
   the process's stdout and libjpeg's warnings to stderr; neither reaches the caller.
 
-On the GPU (``torchpipe-cuda``): nvJPEG, created with flags 0. **Not yet run on hardware**; the
-following is taken from torchpipe 0.2.25, csrc/nvjpeg_torch/DecodeTensor.cpp. torchpipe compiles
-this backend when it is first imported on a machine with CUDA's headers.
+On the GPU (``torchpipe-cuda``): nvJPEG, created with flags 0; torchpipe 0.2.25 on an H100
+(docs/gpu.md). torchpipe compiles this backend when it is first imported on a machine with CUDA's
+headers.
 
 - JPEG of three components only; grey, CMYK and every other format, and so 16 bits and alpha, give
-  no result: ``failed``. ICC profile: ignored. nvJPEG decides whether progressive and truncated
-  files decode.
-- chroma samples are repeated, with no switch for it, and colours truncated
-  (`alignkit.decoders.nvjpeg_model`); EXIF is ignored.
+  no result: ``failed``. ICC profile: ignored. Progressive and truncated files decode.
+- chroma samples are repeated, with no switch for it; EXIF is ignored. The pixels are those of
+  ``torchvision-cuda``: `alignkit.decoders.nvjpeg_model`, with ``engine`` where the GPU has one.
 - never ``corrupt`` or ``unsupported``: the reason goes to torchpipe's log on stdout.
 """
 
@@ -106,8 +105,9 @@ def _decoder_of_this_thread() -> Any:
             # not through the cache, whose backends are shared between threads
             decode = backend.__wrapped__("DecodeTensor", color="rgb", data_format="hwc")
         except RuntimeError as error:
+            first = str(error).strip().partition("\n")[0]
             raise MissingDependency(
-                f"torchpipe-cuda: torchpipe has no nvJPEG backend here ({error}); install CUDA's "
+                f"torchpipe-cuda: torchpipe has no nvJPEG backend here ({first}); install CUDA's "
                 "headers and libnvjpeg and import torchpipe once, which compiles it"
             ) from error
         _of_this_thread.decode = decode

@@ -13,26 +13,31 @@ On the CPU (``torchvision``): ``torchvision.io.decode_image``.
 - never ``corrupt``: libjpeg's warnings go to the process's stderr and not to the caller.
 
 On the GPU (``torchvision-cuda``): ``torchvision.io.decode_jpeg(device="cuda")``, which is nvJPEG
-with its default flags. **Not yet run on hardware**; the following is taken from torchvision's
-source and documentation.
+with its default flags; torchvision 0.26 on an H100 (docs/gpu.md).
 
 - JPEG only; anything that does not begin as one is ``unsupported``, so that 16 bits and alpha do
   not arise. ICC profile: ignored.
-- chroma samples are repeated (``NVJPEG_FLAGS_DEFAULT``), with no switch for it, and colours
-  truncated (`alignkit.decoders.nvjpeg_model`); EXIF is ignored. A GPU's JPEG engine, where it has
-  one, decodes baseline files; its arithmetic is not known.
-- grey: three equal channels. nvJPEG decides whether CMYK, progressive and truncated files decode;
-  a file it refuses is ``failed`` with its message. Never ``corrupt``: it reports no damage.
+- chroma samples are repeated (``NVJPEG_FLAGS_DEFAULT``), with no switch for it; EXIF is ignored. A
+  GPU's JPEG engine, where it has one, decodes baseline files: `alignkit.decoders.nvjpeg_model`
+  with ``engine`` gives the same pixels.
+- grey: three equal channels; progressive: decoded; CMYK and arithmetic coding: ``failed``. Never
+  ``corrupt``: damaged and truncated files decode without a word, and some twice to other pixels.
 """
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alignkit.decoders import START_OF_IMAGE, Decoded, Decoder, embedded_version
 from alignkit.decoders.exif import measured_orientation
+
+if TYPE_CHECKING:
+    import torch
+
+_of_this_thread = threading.local()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +105,10 @@ class TorchvisionCudaDecoder(Decoder):
         # the copy is writable; torch warns of a buffer that is not
         data = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
         try:
-            decoded = decode_jpeg(data, mode=ImageReadMode.RGB, device="cuda").cpu()
-        except RuntimeError as error:
-            return Decoded("failed", reason=str(error).strip())
+            with torch.cuda.stream(_own_stream()):
+                decoded = decode_jpeg(data, mode=ImageReadMode.RGB, device="cuda").cpu()
+        except RuntimeError as error:  # whose further lines are the stack of C++
+            return Decoded("failed", reason=str(error).partition("\n")[0].strip())
         return Decoded("ok", np.ascontiguousarray(decoded.permute(1, 2, 0).numpy()))
 
     def version(self) -> str:
@@ -111,3 +117,20 @@ class TorchvisionCudaDecoder(Decoder):
         import torchvision
 
         return f"torchvision {torchvision.__version__}, CUDA {torch.version.cuda}"
+
+
+def _own_stream() -> torch.cuda.Stream:
+    """Return this thread's CUDA stream, in which nothing but decoding happens.
+
+    torchvision takes the pixels' memory from the allocator of the current stream and writes them
+    in a stream of its own, without waiting for the current one. In a stream where a model runs,
+    that memory may be a tensor that the model has freed and its kernels have yet to read.
+    """
+    import torch
+
+    streams = vars(_of_this_thread).setdefault("streams", {})
+    device = torch.cuda.current_device()
+    if device not in streams:
+        streams[device] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    stream: torch.cuda.Stream = streams[device]
+    return stream

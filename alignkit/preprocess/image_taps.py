@@ -24,6 +24,7 @@ from alignkit.errors import (
 from alignkit.isolation import IMAGES_A_TASK, Limits, process_wide
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded, WarmUpDied, Work
 from alignkit.machine import available_bytes
+from alignkit.plugins import gpu_present
 from alignkit.preprocess import Preprocess, Taps
 from alignkit.preprocess.image_header import declared_size, image_format
 from alignkit.torch_settings import usable_cpus
@@ -45,6 +46,8 @@ ALWAYS = ("numpy", "cv2", "PIL.Image", "alignkit.preprocess.image_taps")
 """Modules that every worker needs, whatever the paths are."""
 _AHEAD_BYTES = 256 << 20
 """Bytes of encoded images that are asked for ahead, by the largest image so far."""
+_ASK_THE_DRIVER = ("torchpipe", "nvidia.dali", "nvidia.nvimgcodec")
+"""Libraries that may call CUDA when they are imported, those of decoders on the CPU too."""
 GPU_WORKERS = 2
 """Most workers for a path on a GPU: each holds a CUDA context of half a gigabyte."""
 
@@ -68,8 +71,9 @@ def run_isolated(
     plugins = [plugin for path in paths for plugin in path.plugins()]
     gpu = any(plugin.gpu for plugin in plugins)
     processes = processes or usable_cpus()
-    # a driver does not survive forking, so GPU libraries are left to the workers
-    libraries = [each.module for each in plugins if each.module and not each.gpu]
+    # a driver does not survive forking: what asks it when it is imported is left to the workers
+    asking = _ASK_THE_DRIVER if gpu_present() else ()
+    libraries = [e.module for e in plugins if e.module and not (e.gpu or e.module in asking)]
     stages = [stage for path in paths for stage in (path.decode, path.resize.resizer)]
     classes = [type(each).__module__ for each in (work, *stages)]  # else every worker imports them
     if "__main__" in classes:

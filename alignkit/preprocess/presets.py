@@ -83,7 +83,7 @@ ULTRALYTICS: dict[str, Any] = {
 }
 TORCHPIPE_GPU = (
     "torchpipe 0.2.25, csrc/nvjpeg_torch/DecodeTensor.cpp (nvjpegDecode of one image at a time, "
-    "flags 0, no EXIF: chroma repeated, never the JPEG engine) and torchplugins/ResizeTensor.cpp "
+    "flags 0, no EXIF: chroma repeated) and torchplugins/ResizeTensor.cpp "
     "(float32, upsample_bilinear2d with align_corners, not rounded)"
 )
 TORCHVISION_CUDA = (
@@ -97,6 +97,8 @@ DALI_GPU = (
     + "; jpeg_fancy_upsampling is off by default: chroma repeated; a GPU's JPEG engine, "
     "where it has one, decodes a share of the files (hw_decoder_load)"
 )
+NVJPEG_13 = {"name": "nvjpeg-model", "dct": "float-up", "colour": "even"}
+"""The release that comes with CUDA 13, on a GPU without a JPEG engine (T4, L4, RTX 30 and 40)."""
 TORCHVISION_RESIZE: dict[str, Any] = {
     "resize": {"name": "torch", "antialias": True},
     "others": {"quantise": "round"},
@@ -204,7 +206,7 @@ PRESETS = {
         summary="stands in for dali-gpu without a JPEG engine: nvJPEG's rule, DALI's resize on the "
         "CPU",
         source=DALI_GPU,
-        decode={"name": "nvjpeg-model"},
+        decode=NVJPEG_13,
         resize={"name": "dali", **DALI_GEOMETRY},
         **DALI_CROP,
         surrogate_of="dali-gpu",
@@ -226,7 +228,7 @@ PRESETS = {
         summary="stands in for torchpipe's DecodeTensor, ResizeTensor: nvJPEG's rule, bilinear "
         "with align_corners",
         source=TORCHPIPE_GPU,
-        decode={"name": "nvjpeg-model"},
+        decode=NVJPEG_13,
         resize={"name": "torch", "mode": "bilinear", "align_corners": True},
         surrogate_of="torchpipe-gpu",
     ),
@@ -241,17 +243,14 @@ PRESETS = {
         summary="stands in for torchvision's decode_jpeg(device='cuda') without a JPEG engine, "
         "antialiased resize",
         source=TORCHVISION_CUDA,
-        decode={"name": "nvjpeg-model"},
+        decode=NVJPEG_13,
         **TORCHVISION_RESIZE,
         surrogate_of="torchvision-cuda",
     ),
     "torchvision-cuda-engine-surrogate": Preset(
-        summary="stands in for the same on a GPU with a JPEG engine (A100, H100, B200): a "
-        "hypothesis",
-        source=TORCHVISION_CUDA + ". That the engine repeats chroma and else gives libjpeg's "
-        "pixels is inferred from one report, sgl-project/sglang #34163: 4:4:4 files equal "
-        "Pillow's on a GB300, 4:2:0 files do not",
-        decode={"name": "nvjpeg-model", "dct": "islow", "colour": "round"},
+        summary="stands in for the same on a GPU with a JPEG engine (A100, H100, B200)",
+        source=TORCHVISION_CUDA,
+        decode={**NVJPEG_13, "engine": True},
         **TORCHVISION_RESIZE,
         surrogate_of="torchvision-cuda",
     ),
@@ -321,7 +320,7 @@ def _evidence(stage: str, plugin: Any, table: PluginTable, real: str) -> str:
                 return _measured(preset)[stage]
     if name == "nvjpeg-model":
         # with other options it is no rule that was verified
-        return _measured(name)["decode"] if plugin == type(plugin)() else f"{stage} {HYPOTHESIS}"
+        return _measured(name).get(f"decode ({plugin.rule})", f"{stage} {HYPOTHESIS}")
     return f"{stage} {NOT_CALIBRATED}" if known else ""
 
 

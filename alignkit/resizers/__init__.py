@@ -63,11 +63,13 @@ RESIZERS = PluginTable(
             "alignkit.resizers.torchvision:TorchvisionCudaResizer",
             "transforms.v2.functional.resize on a CUDA tensor",
             gpu=True,
+            ran=True,
         ),
         "torchpipe-cuda": TORCHPIPE.plugin(
             "alignkit.resizers.torchpipe:TorchpipeCudaResizer",
             "ResizeTensor on a CUDA tensor; align_corners, unrounded float32",
             gpu=True,
+            ran=True,
         ),
         "dali-gpu": DALI.plugin(
             "alignkit.resizers.dali:DALIGPUResizer",

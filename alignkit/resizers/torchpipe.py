@@ -4,7 +4,7 @@
 ``upsample_bilinear2d(align_corners=True)``, unrounded ``float32``, which refuses a side of one
 pixel. The two differ by some 4 grey levels in the mean when a photo is shrunk to 224 pixels.
 
-``torchpipe-cuda`` is ``ResizeTensor`` on a CUDA tensor; **not yet run on hardware**.
+``torchpipe-cuda`` is ``ResizeTensor`` on a CUDA tensor; on an H100 it gave the CPU's bits.
 """
 
 from __future__ import annotations
@@ -56,10 +56,7 @@ class TorchpipeResizer:
 
 @dataclass(frozen=True, slots=True)
 class TorchpipeCudaResizer:
-    """``ResizeTensor`` on the current CUDA device; pixels are copied there and back.
-
-    Not yet run on hardware.
-    """
+    """``ResizeTensor`` on the current CUDA device; pixels are copied there and back."""
 
     def resize(self, image: Pixels, height: int, width: int) -> Pixels:
         """Resample (h, w, 3) ``uint8`` → (height, width, 3) ``float32``.

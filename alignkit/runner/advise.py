@@ -70,13 +70,8 @@ def _gains_half_level(path: Preprocess, served: Sequence[Preprocess]) -> bool:
 
 
 def _cuts_off_colours(served: Preprocess) -> bool:
-    from alignkit.decoders import DECODERS
-    from alignkit.plugins import name_of
-
-    plugin = DECODERS.get(name_of(served.decode, DECODERS))
-    # the GPU's decoders are nvJPEG, which nvjpeg-model models
-    on_gpu = plugin is not None and plugin.gpu
-    return on_gpu or getattr(served.decode, "colour", "") == "truncate"
+    # nvJPEG up to 12.8 does; the decoders of a GPU are nvJPEG 13 with the CUDA that torch brings
+    return getattr(served.decode, "colour", "") == "truncate"
 
 
 def _half_level(served: Preprocess) -> AdviceFacts:

@@ -117,7 +117,7 @@ def _plugins(table: PluginTable, only: Sequence[str]) -> Iterator[Any]:
         table.find(name).require(name)
     for name, plugin in table.items():
         if (name in only or not only) and not plugin.missing() and not table.reason(name):
-            found = [*filter(_served, variants(plugin.load()))]
+            found = [*filter(_searched, variants(plugin.load()))]
             if not found and name in only:
                 raise ConfigError(
                     f"{table.kind} {name!r} has options without a default, so a search cannot try "
@@ -126,15 +126,21 @@ def _plugins(table: PluginTable, only: Sequence[str]) -> Iterator[Any]:
             yield from found
 
 
-def _served(plugin: Any) -> bool:
-    """Tell whether some stack may work so: attribution alone mixes libjpeg's rule and nvJPEG's."""
+def _searched(plugin: Any) -> bool:
+    """Tell whether a search of its own tries it: nvJPEG on cores; simplejpeg has libjpeg's rule."""
     if not isinstance(plugin, NvjpegModelDecoder):
         return True
-    return (plugin.dct, plugin.colour) == ("float", "truncate")
+    return plugin.dct != "islow" and not plugin.engine
 
 
 def variants(plugin: type[Any]) -> Iterator[Any]:
-    """Yield the plugin with every combination of options that it accepts, its defaults first."""
+    """Yield the plugin with every combination of options that it accepts, its defaults first.
+
+    Of nvjpeg-model the rules that some decoder follows.
+    """
+    if issubclass(plugin, NvjpegModelDecoder):
+        yield from plugin.rules()
+        return
     if any(
         each.init and each.default is each.default_factory is MISSING for each in fields(plugin)
     ):
@@ -167,19 +173,21 @@ _ON_THE_CPU = (
     "fancy_upsampling=True)"
 )
 _NVJPEG = (
-    "nvJPEG with its default flags (torchpipe DecodeTensor, torchvision decode_jpeg on CUDA, DALI "
-    "mixed) ({})"
+    "nvJPEG {} with its default flags (torchpipe DecodeTensor, torchvision decode_jpeg on CUDA, "
+    "DALI mixed) ({{}})"
 )
 _SMOOTH_NVJPEG = (
-    "nvJPEG with NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION (nvImageCodec, DALI "
-    "jpeg_fancy_upsampling=True) ({})"
+    "nvJPEG {} with NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION (nvImageCodec, DALI "
+    "jpeg_fancy_upsampling=True) ({{}})"
 )
 _ENGINE = "a GPU's JPEG engine ({}); or nvImageCodec fancy_upsampling=False on the CPU"
 _SERVING_DECODES: tuple[tuple[str, Decoder], ...] = (
     (_ON_THE_CPU, OpenCVDecoder()),
-    (_NVJPEG, NvjpegModelDecoder()),
-    (_SMOOTH_NVJPEG, NvjpegModelDecoder("interpolate")),
-    (_ENGINE, NvjpegModelDecoder(dct="islow", colour="round")),
+    (_NVJPEG.format("13"), NvjpegModelDecoder("repeat", "float-up", "even")),
+    (_SMOOTH_NVJPEG.format("13"), NvjpegModelDecoder("interpolate", "float-up", "even")),
+    (_NVJPEG.format("up to 12.8"), NvjpegModelDecoder()),
+    (_SMOOTH_NVJPEG.format("up to 12.8"), NvjpegModelDecoder("interpolate")),
+    (_ENGINE, NvjpegModelDecoder("repeat", "float-up", "even", engine=True)),
 )
 """Names of ways to decode, with a place for the label of a surrogate; the decoder that behaves like
 it here, the same library or a surrogate of one that needs a GPU."""

@@ -183,7 +183,8 @@ def state_of(
     rank: Rank,
     head: IdentityHead | None = None,
 ) -> TrainingState:
-    """Return the initial state of a training of ``model``; it and ``head`` are on ``device``."""
+    """Return the initial state of a training of ``model`` on ``device``; ``head`` is there."""
+    model = model.to(device)  # before anything holds its weights: the optimiser, DDP, an average
     if recipe.sync_batch_norm and rank.world > 1:
         model = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call]
     average = None

@@ -169,6 +169,21 @@ def test_without_a_gpu_engines_are_built_and_never_opened(source, tmp_path):
             RTX.open(source.checkpoint, tmp_path, precision)
 
 
+@pytest.mark.parametrize(
+    ("capabilities", "runs"),
+    [((), True), (("8.9",), True), (("12.0",), True), (("8.0",), False), (("9.0",), False),
+     (("9.0", "8.6"), True)],
+)  # fmt: skip
+def test_a_gpu_outside_the_support_matrix_is_refused_by_its_capability(
+    monkeypatch, capabilities, runs
+):
+    monkeypatch.setattr("alignkit.backends.tensorrt.gpu_present", lambda: True)
+    monkeypatch.setattr("alignkit.machine.compute_capabilities", lambda: capabilities)
+    reason = RTX.impossible("fp16")
+    assert (reason == "") == runs
+    assert runs or ("compute capability " + ", ".join(capabilities) in reason)
+
+
 def test_an_engine_is_the_same_on_every_machine_and_its_cells_are_not(source):
     parts = engine_parts(RTX, source, "fp16")
     assert "device" not in parts

@@ -69,7 +69,7 @@ def test_surrogates_are_called_so(alignkit):
     assert all(each["evidence"] for each in surrogates)
 
 
-def test_lines_of_a_gpu_say_that_nothing_has_run_there(alignkit):
+def test_lines_of_a_gpu_say_what_has_not_run_there(alignkit):
     listed = json.loads(alignkit("list", "--json").out)
     backends = {each["name"]: each["note"] for each in listed["backends"]}
     for name, note in backends.items():
@@ -77,7 +77,7 @@ def test_lines_of_a_gpu_say_that_nothing_has_run_there(alignkit):
         assert (note == "not yet run on hardware") is (on_a_gpu or name.startswith("torchpipe"))
         assert (note == "not compared with hardware") is name.startswith("simulated ")
     presets = {each["name"] for each in listed["presets"] if each["note"]}
-    assert presets == {"dali-gpu", "torchpipe-gpu", "torchvision-cuda"}
+    assert presets == {"dali-gpu"}  # an H100 ran the other two
     assert alignkit("list", "presets").out.count("; not yet run on hardware\n") == 1
 
 

@@ -4,7 +4,9 @@ import hashlib
 import json
 import os
 import re
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import cv2
 import jpeglib
@@ -172,8 +174,9 @@ def test_most_blocks_are_left_to_the_product_of_matrices(jpegs, monkeypatch):
     transformed = []
     slow = inverse_dct.float_transform
     monkeypatch.setattr(
-        inverse_dct, "float_transform", lambda given: transformed.append(given) or slow(given)
-    )
+        inverse_dct, "float_transform",
+        lambda given, halves: transformed.append(given) or slow(given, halves),
+    )  # fmt: skip
     file = read_coefficients(jpegs["420"])
     inverse_dct.samples_in_float(file)
     assert 0 < sum(each.shape[-1] for each in transformed) < 0.35 * len(file.blocks)
@@ -190,14 +193,22 @@ def test_a_product_and_a_sum_are_rounded_once():
             assert min(near, key=lambda each: abs(Fraction(float(each)) - exact)) == z
 
 
-def test_colours_are_jfifs_formula_truncated_and_clipped():
+@pytest.mark.parametrize("rounding", ["truncate", "even"])
+def test_colours_are_jfifs_formula_made_whole_and_clipped(rounding):
     chroma = np.arange(256)
     blue, red = (plane.astype(np.uint8) for plane in np.meshgrid(chroma, chroma))
     b, r = (plane.astype(int) - 128 for plane in (blue, red))
     for level in (0, 90, 128, 255):
-        found = jpeg_colour.rgb(np.full_like(blue, level), blue, red, (1, 1), truncated=True)
+        found = jpeg_colour.rgb(np.full_like(blue, level), blue, red, (1, 1), rounding)
         millionths = [1402000 * r, -344136 * b - 714136 * r, 1772000 * b]
-        expected = [(each + 1000000 * level) // 1000000 for each in millionths]
+        sums = [each + 1000000 * level for each in millionths]
+        expected = [each // 1000000 for each in sums]
+        if rounding == "even":  # whole numbers, so that a half is one
+            below = [
+                (each % 1000000, whole % 2) for each, whole in zip(sums, expected, strict=True)
+            ]
+            up = [(rest > 500000) | ((rest == 500000) & (odd == 1)) for rest, odd in below]
+            expected = [whole + more for whole, more in zip(expected, up, strict=True)]
         assert np.array_equal(found, np.stack(expected, axis=-1).clip(0, 255))
 
 
@@ -238,11 +249,64 @@ def test_stored_output_of_nvjpeg_is_reproduced(shared_data, pair):
         assert (np.count_nonzero(off), off.max()) == (figures["wrong"], figures["greatest"]), name
 
 
+EVIDENCE = Path(__file__).parents[2] / "benchmarks" / "gpu"
+RULES_OF_13 = {
+    "nvjpeg-default": NvjpegModelDecoder("repeat", "float-up", "even", engine=True),
+    "nvjpeg-default-fancy": NvjpegModelDecoder("interpolate", "float-up", "even", engine=True),
+    "nvimgcodec-hybrid": NvjpegModelDecoder("repeat", "float-up", "even"),
+    "nvimgcodec-hybrid-fancy": NvjpegModelDecoder("interpolate", "float-up", "even"),
+}
+"""Way to decode of benchmarks/gpu → its rule. nvImageCodec's hybrid backend leaves out the engine."""
+TIES = {"444-baseline-noise-q30.jpg", "exact-444-colour-whole1.jpg"}
+"""Files whose pixels another order of sums decides, on the cores."""
+
+
+@pytest.mark.parametrize("way", RULES_OF_13)
+def test_what_an_h100_made_of_the_probes_is_reproduced_to_the_last_bit(way):
+    """Of valid files; nvJPEG reads quantisers of 16 bits and RGB otherwise than JPEG says."""
+    stored, compared, kinds = (
+        json.loads((EVIDENCE / "evidence/probes.json").read_text())[way],
+        0,
+        set(),
+    )
+    for name, theirs in stored.items():
+        kind = "-".join(name.split("-")[:2])
+        left_out = kind.endswith(("truncated", "broken", "extended"))
+        if left_out or (way.startswith("nvimgcodec") and name in TIES):
+            continue
+        decoded = RULES_OF_13[way].decode((EVIDENCE / "probes" / name).read_bytes())
+        if theirs.startswith("refused") or decoded.image is None:
+            continue
+        shape = f"{decoded.image.shape}{decoded.image.dtype}".encode()
+        ours = hashlib.sha256(shape + decoded.image.tobytes()).hexdigest()[:16]
+        assert ours == theirs, name
+        compared += 1
+        kinds.add(kind)
+    assert compared > 140
+    assert {"420-baseline", "422-progressive", "440-baseline", "411-baseline"} <= kinds
+
+
+def test_without_the_release_or_the_engine_the_pixels_of_an_h100_differ():
+    """The comparison can fail: each option of the rule is needed."""
+    stored = json.loads((EVIDENCE / "evidence/probes.json").read_text())["nvjpeg-default"]
+    rule = RULES_OF_13["nvjpeg-default"]
+    for name, other in (
+        ("420-baseline-china-q85.jpg", replace(rule, upsampling="interpolate")),
+        ("420-baseline-china-q85.jpg", replace(rule, engine=False)),
+        ("444-progressive-china-q75.jpg", replace(rule, dct="float")),
+        ("444-progressive-china-q75.jpg", replace(rule, colour="round")),
+        ("444-progressive-china-q75.jpg", replace(rule, colour="truncate")),
+    ):
+        image = other.decode((EVIDENCE / "probes" / name).read_bytes()).image
+        ours = hashlib.sha256(f"{image.shape}{image.dtype}".encode() + image.tobytes()).hexdigest()
+        assert ours[:16] != stored[name]
+
+
 def test_the_record_says_what_was_measured_and_what_is_published():
     assert {pair["state"] for pair in RECORD["pairs"]} == {"measured", "published"}
     wrong = sum(pair["decoders"]["nvjpeg-model"]["wrong"] for pair in MEASURED)
     samples = sum(pair["samples"] for pair in MEASURED)
-    told = RECORD["summary"]["decode"]
+    told = RECORD["summary"]["decode (repeat, float, truncate)"]
     assert told.startswith("decode verified for 4:2:0 and 4:4:4 baseline (stored nvJPEG output ")
     assert f": {wrong} of {samples:,} samples differ (other kinds: same rule, " in told
     verified = {kind for kind, word in RECORD["kinds"].items() if word == "verified"}

@@ -128,3 +128,24 @@ def test_few_large_images_are_held(monkeypatch):
     for number, _ in enumerate(encoded_images(samples)):
         if number > 4:  # those that were asked for before the first came are used up
             assert len(begun) <= number + 2
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_where_there_is_a_gpu_no_process_that_forks_imports_what_asks_the_driver(monkeypatch, gpu):
+    """torchpipe calls CUDA when it is imported: its decoder on the GPU then fails in every fork."""
+    from alignkit.experiment.preprocess_option import PreprocessOption
+
+    imported = []
+
+    class Workers:
+        def run(self, _work, _images, *, modules, **_options):
+            imported.extend(modules)
+            return iter(())
+
+    monkeypatch.setattr(image_taps, "gpu_present", lambda: gpu)
+    monkeypatch.setattr(image_taps, "process_wide", Workers)
+    names = ("torchpipe-cpu", "torchvision-eval")
+    paths = [PreprocessOption.model_validate({"preset": e, "size": 32}).build(e) for e in names]
+    list(image_taps.run_isolated(None, paths, []))
+    assert "torchvision" in imported
+    assert ("torchpipe" in imported) != gpu

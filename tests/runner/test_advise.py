@@ -146,10 +146,14 @@ def test_advised_serving_trains_nothing_more_and_expects_what_attribution_leaves
     assert "served with opencv ▸ opencv instead" in advice.sentence
 
 
+OLD_NVJPEG = "{preset: torchpipe-gpu-surrogate, size: 32, decode: nvjpeg-model}"
+"""Cuts colours off, as nvJPEG up to 12.8 did."""
+
+
 def test_a_path_that_truncates_colours_is_served_half_a_level_brighter_too(begun):
     file = written(begun, SERVING)
     pillow = "pillow: {preset: pillow-train, size: 32}"
-    gpu = "gpu: {preset: torchpipe-gpu-surrogate, size: 32}"
+    gpu = f"gpu: {OLD_NVJPEG}"
     file.write_text(file.read_text().replace(pillow, gpu))
     ran = run_experiment(load_experiment(file), Context(Workspace(begun / "reports"), NoProgress()))
     searched, half = ran[0].advice
@@ -160,7 +164,8 @@ def test_a_path_that_truncates_colours_is_served_half_a_level_brighter_too(begun
     paths = {each.name: each for each in ran[0].paths}
     # the same stack, which half a level more does not change
     assert paths[half.advised].surrogate_of == paths["gpu"].surrogate_of == "torchpipe-gpu"
-    assert (paths["gpu"].replaced, paths[half.advised].replaced) == ((), ("normalise",))
+    assert paths["gpu"].replaced == ("decode",)
+    assert paths[half.advised].replaced == ("decode", "normalise")
     assert "trained with opencv and served with gpu (surrogate) change" in half.sentence
     assert f"({half.advised} (surrogate))" in half.sentence
     opencv, before, after = (
@@ -183,7 +188,7 @@ def plan_with(folder, paths):
 
 
 def test_no_two_advices_share_a_name(tmp_path):
-    surrogate = "{preset: torchpipe-gpu-surrogate, size: 32}"
+    surrogate = OLD_NVJPEG
     plan = plan_with(
         tmp_path, f"gpu: {surrogate}\n  gpu-half-level: {surrogate[:-1]}, same: true}}"
     )

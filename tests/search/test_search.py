@@ -330,7 +330,9 @@ def test_a_name_that_is_unknown_or_cannot_run_here_is_refused():
 
 def test_no_stack_is_searched_that_mixes_the_rules_of_libjpeg_and_nvjpeg():
     found = {each.decode for each in configurations(SMALL, decoders=("nvjpeg-model",))}
-    assert found == {NvjpegModelDecoder(), NvjpegModelDecoder("interpolate")}
+    ways = ("repeat", "interpolate")
+    old = {NvjpegModelDecoder(each) for each in ways}
+    assert found == old | {NvjpegModelDecoder(each, "float-up", "even") for each in ways}
 
 
 def test_serving_options_bring_a_trained_stack_home():
@@ -341,9 +343,10 @@ def test_serving_options_bring_a_trained_stack_home():
     assert "decode on the CPU" in first
     assert "ResizeMat" in first
     needs_gpu = {name for name in names.values() if "nvJPEG" in name or "JPEG engine" in name}
-    assert len(needs_gpu) == 3 * len(names) / 4
+    assert len(needs_gpu) == 5 * len(names) / 6
     labels = {name.partition("(surrogate of nvJPEG, ")[2].partition(")")[0] for name in needs_gpu}
-    assert labels == {"decode verified for 4:2:0 and 4:4:4 baseline", "decode unverified"}
+    every = "decode verified for 4:4:4, 4:2:2, 4:2:0, 4:4:0, 4:1:1, 4:1:0 and grey, baseline and progressive"
+    assert labels == {"decode verified for 4:2:0 and 4:4:4 baseline", "decode unverified", every}
 
 
 def test_the_option_of_a_jpeg_engine_is_its_preset_with_the_pixels_of_repeated_chroma():

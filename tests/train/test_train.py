@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from alignkit.errors import MissingDependency, TrainingError, WorkspaceError
-from alignkit.experiment.train_option import Augment
+from alignkit.experiment.train_option import Augment, Recipe
 from alignkit.models.architectures import build_model
 from alignkit.preprocess.normalise import Normalise
 from alignkit.rank import ALONE
@@ -25,7 +25,7 @@ from alignkit.train.training_images import (
     batch_bounds,
     tensor_normaliser,
 )
-from alignkit.train.training_state import read_state
+from alignkit.train.training_state import read_state, state_of
 from alignkit.train.training_step import learning_rate
 from alignkit.workspace import Workspace
 from tests.training_case import RECIPE, SIDE, digits_case
@@ -326,3 +326,13 @@ def test_label_smoothing_reaches_the_loss(tmp_path):
 def test_the_log_is_strict_json(tmp_path):
     log = digits_case().train(tmp_path).weights.with_name("log.json").read_text()
     json.loads(log, parse_constant=pytest.fail)
+
+
+def test_a_training_is_on_its_device_with_all_that_holds_its_weights():
+    """The device without memory, meta, stands for a GPU: a CPU can tell what was moved there."""
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4))
+    state = state_of(Recipe(ema=0.9), model, {}, torch.device("meta"), ALONE)
+    optimised = [each for group in state.optimiser.param_groups for each in group["params"]]
+    held = [*state.model.parameters(), *state.model.buffers(), *state.kept.parameters(), *optimised]
+    assert {each.device.type for each in held} == {"meta"}
+    assert len(optimised) == 4

@@ -9,7 +9,7 @@ layers; an engine with any other type is refused.
 A TensorRT engine is tied to the library's version and to the GPU with its driver, which are part of
 its hash. It chooses kernels by timing them, so two builds may differ: ``builds: k`` shows by how
 much, and ``timing_cache`` fixes the choice. A TensorRT-RTX engine is built without a GPU, is the
-same on every machine and runs on every NVIDIA GPU since Ampere, where a compiler makes its kernels.
+same on every machine; a compiler makes its kernels on the GPU, which must be one of `RTX_RUNS_ON`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 ENGINE = "model.engine"
 """File of the model's engine in its folder."""
+RTX_RUNS_ON = ("7.5", "8.6", "8.9", "12.0", "12.1")
+"""Compute capabilities in NVIDIA's support matrix of TensorRT-RTX 1.7; 8.0 (A100) and 9.0 (H100,
+H200) are not among them."""
 PRODUCTS = "products.engine"
 """File of the engine whose results tell IEEE float32 from TF32."""
 
@@ -217,7 +220,17 @@ class TensorRTRTXBackend(StronglyTyped):
     def impossible(self, precision: Precision) -> str:
         if reason := self.cannot_build(precision):
             return reason
-        return "" if gpu_present() else f"running an engine {NO_GPU}"
+        if not gpu_present():
+            return f"running an engine {NO_GPU}"
+        from alignkit.machine import compute_capabilities
+
+        here = compute_capabilities()
+        if not here or {*here} & {*RTX_RUNS_ON}:
+            return ""
+        return (
+            f"TensorRT-RTX does not run on a GPU of compute capability {', '.join(here)} "
+            f"({_device()}), only on {', '.join(RTX_RUNS_ON)}: use the backend tensorrt"
+        )
 
     def compiler(self) -> str:
         """Name the GPU with its driver, for which its own compiler makes the kernels."""

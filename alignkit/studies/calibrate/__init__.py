@@ -133,7 +133,7 @@ def _apart(kinds: Sequence[dict[str, Any]], *, whole: bool) -> str:
     if not most and whole:
         return "equal"
     if most <= 1:
-        return f"within {most:.2g} levels"
+        return "within 1 level" if most == 1 else f"within {most:.2g} levels"
     share = percent(min(each["share_within_1"] for each in kinds), 2)
     return f"within 1 level on {share} of values, {most:.3g} at most"
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from alignkit.arrays import Image
 from alignkit.decoders import DECODERS, Decoded, Decoder
+from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.errors import DataError
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
 from alignkit.preprocess import Preprocess, Resize
@@ -103,6 +104,8 @@ class DecodeRule:
     @property
     def name(self) -> str:
         """Return ``nvjpeg-model (repeat, float, truncate)``; all options, in their order."""
+        if isinstance(self.decoder, NvjpegModelDecoder):
+            return f"{self.plugin} ({self.decoder.rule})"
         values = [_option(self.decoder, each.name) for each in fields(self.decoder)]  # type: ignore[arg-type]
         return f"{self.plugin} ({', '.join(values)})" if values else self.plugin
 
@@ -118,11 +121,11 @@ def _option(decoder: Any, name: str) -> str:
 
 
 def rules_here() -> tuple[DecodeRule, ...]:
-    """List the rules that can run on this machine."""
+    """List the rules of a CPU that can run on this machine; a GPU's decoder explains nothing."""
     return tuple(
         DecodeRule(decoder, name)
         for name, plugin in DECODERS.items()
-        if not plugin.missing() and not DECODERS.reason(name)
+        if not plugin.gpu and not plugin.missing() and not DECODERS.reason(name)
         for decoder in variants(plugin.load())
     )
 

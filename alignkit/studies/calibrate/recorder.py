@@ -114,6 +114,8 @@ def nvjpeg_on(backend: str, flags: int = 0) -> Decode:
         ctypes.byref(handle),
     )
     called(library, "nvjpegJpegStateCreate", handle, ctypes.byref(state))
+    header, unsupported = ctypes.c_void_p(), ctypes.c_int()
+    called(library, "nvjpegJpegStreamCreate", handle, ctypes.byref(header))
 
     def decode(files: list[bytes]) -> list[Any]:
         (data,) = files
@@ -122,6 +124,13 @@ def nvjpeg_on(backend: str, flags: int = 0) -> Decode:
         widths, heights = (ctypes.c_int * 4)(), (ctypes.c_int * 4)()
         sizes = (ctypes.byref(parts), ctypes.byref(kind), widths, heights)
         called(library, "nvjpegGetImageInfo", handle, data, length, *sizes)
+        if backend == "hardware":
+            # for a file that is not for it the engine may report success and write nothing
+            called(library, "nvjpegJpegStreamParseHeader", handle, data, length, header)
+            asked = (handle, header, ctypes.byref(unsupported))
+            called(library, "nvjpegDecodeBatchedSupported", *asked)
+            if unsupported.value:
+                raise RuntimeError("nvjpegDecodeBatchedSupported: not for the JPEG engine")
         pixels = torch.zeros((heights[0], widths[0], 3), dtype=torch.uint8, device="cuda")
         torch.cuda.synchronize()
         image = NvjpegImage()
@@ -146,9 +155,11 @@ def nvimgcodec_on(*kinds: str) -> Decode:
 
     backends = [nvimgcodec.Backend(getattr(nvimgcodec.BackendKind, kind)) for kind in kinds]
     decoder = nvimgcodec.Decoder(backends=backends, options=":fancy_upsampling=0")
+    # like every other way here; without it the image is turned
+    unturned = nvimgcodec.DecodeParams(apply_exif_orientation=False)
 
     def decode(files: list[bytes]) -> list[Any]:
-        image = decoder.decode(nvimgcodec.CodeStream(files[0]))
+        image = decoder.decode(nvimgcodec.CodeStream(files[0]), params=unturned)
         if image is None:
             raise RuntimeError("nvImageCodec gave no image")
         return [torch.as_tensor(image.cpu())]

@@ -179,9 +179,9 @@ def _rounded_colour(a: Preprocess, b: Preprocess) -> Preprocess | None:
     # of libjpeg-turbo it is known, of another decoder without the option it is not
     unknown = "round" if as_libjpeg(b.decode) else ""
     mine, theirs = getattr(a.decode, "colour", ""), getattr(b.decode, "colour", unknown)
-    if mine != "truncate" or theirs != "round":
+    if mine != "truncate" or theirs not in ("round", "even"):
         return None
-    return replace(a, decode=replace(a.decode, colour="round"))  # type: ignore[type-var]
+    return replace(a, decode=replace(a.decode, colour=theirs))  # type: ignore[type-var]
 
 
 def _accurate_dct(a: Preprocess, b: Preprocess) -> Preprocess | None:

@@ -19,11 +19,11 @@ from alignkit.resizers.torch import TorchResizer
 
 _OTHER = {
     "smooth": "nearest", "nearest": "smooth", "interpolate": "repeat", "repeat": "interpolate",
-    "truncate": "round", "round": "truncate",
+    "truncate": "round", "round": "truncate", "even": "truncate",
 }  # fmt: skip
 _OTHER_DCT = {
     "simplejpeg": {"islow": "ifast", "ifast": "islow"},
-    "nvjpeg-model": {"islow": "float", "float": "islow"},
+    "nvjpeg-model": {"islow": "float", "float": "islow", "float-up": "islow"},
 }
 """Decoder → its two inverse transforms."""
 

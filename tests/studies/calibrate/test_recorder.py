@@ -10,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.studies.calibrate import recorder
 from alignkit.studies.calibrate.recorder_file import recorder_file, recorder_jpegs
+from tests.photos import make_jpegs
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -162,8 +164,53 @@ def test_every_function_of_nvjpeg_that_it_calls_exists():
         and node.value.startswith("nvjpeg") and node.value.isalpha()
     }  # fmt: skip
     called -= {"nvjpeg"}
-    assert len(called) == 7, called
+    assert len(called) == 10, called
     assert all(hasattr(library, name) for name in called)
     facts = recorder.nvjpeg_facts()
     assert facts["nvjpeg"].count(".") == 2
     assert ctypes.sizeof(recorder.NvjpegImage) == 64
+
+
+class NvjpegOfAnEngine:
+    """nvJPEG on a GPU, as far as a decode by the JPEG engine asks it; its files are 2 x 2."""
+
+    def __init__(self, unsupported):
+        self.unsupported, self.called = unsupported, []
+
+    def __getattr__(self, name):
+        def function(*arguments):
+            self.called.append(name)
+            if name == "nvjpegGetImageInfo":
+                arguments[5][0] = arguments[6][0] = 2
+            if name == "nvjpegDecodeBatchedSupported":
+                arguments[-1]._obj.value = self.unsupported
+            return 0
+
+        return function
+
+
+@pytest.mark.parametrize("unsupported", [0, 2])
+def test_a_file_that_is_not_for_the_engine_is_a_failure_and_no_pixels(monkeypatch, unsupported):
+    """An engine may report success and write nothing; so it is asked before it decodes."""
+    library = NvjpegOfAnEngine(unsupported)
+    zeros = torch.zeros
+    monkeypatch.setattr(recorder, "nvjpeg_library", lambda: library)
+    monkeypatch.setattr(torch.cuda, "init", lambda: None)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch, "zeros", lambda size, dtype, device: zeros(size, dtype=dtype))
+    decode = recorder.nvjpeg_on("hardware")
+    if unsupported:
+        with pytest.raises(RuntimeError, match="not for the JPEG engine"):
+            decode([b"a file"])
+    else:
+        assert decode([b"a file"])[0].shape == (2, 2, 3)
+    asked = library.called.index("nvjpegDecodeBatchedSupported")
+    assert ("nvjpegDecodeBatched" in library.called[asked:]) != bool(unsupported)
+
+
+@pytest.mark.gpu
+def test_nvimagecodec_turns_no_file_of_the_recorder():
+    pytest.importorskip("nvidia.nvimgcodec", reason="needs the extra nvimgcodec")
+    plain, turned = (make_jpegs()[each] for each in ("420", "exif-6"))
+    decode = recorder.nvimgcodec_on("GPU_ONLY", "HYBRID_CPU_GPU")
+    assert decode([turned])[0].shape == decode([plain])[0].shape
