@@ -150,10 +150,9 @@ def _tiff(encoded: bytes) -> ImageSize | None:
                 width = "H" if kind == SHORT else "I"
                 (sides[tag],) = struct.unpack_from(order + width, encoded, entry + 8)
         if sides.keys() >= {TIFF_WIDTH, TIFF_HEIGHT}:
-            height, width = sides[TIFF_HEIGHT], sides[TIFF_WIDTH]
+            size = sides[TIFF_HEIGHT], sides[TIFF_WIDTH]
             # OpenCV and Pillow turn it as they read it
-            turned = sides.get(ORIENTATION_TAG, 1) >= 5
-            sizes.append((width, height) if turned else (height, width))
+            sizes.append(size[::-1] if sides.get(ORIENTATION_TAG, 1) >= 5 else size)
         (directory,) = struct.unpack_from(order + "I", encoded, directory + 2 + 12 * entries)
     return _largest(sizes)
 
