@@ -12,7 +12,7 @@ import hashlib
 import importlib
 import importlib.util
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache, cached_property
 from importlib import metadata
 from pathlib import Path
@@ -27,6 +27,17 @@ NO_GPU = "needs an NVIDIA GPU, and this machine has none"
 
 UNPROVEN = "not yet run on hardware"
 """Label of an adapter that follows its library's documentation and that no GPU has run yet."""
+ADDED_LATER = "added later"
+"""Key in the metadata of a field: see `option_added_later`."""
+
+
+def option_added_later(*, default: Any) -> Any:
+    """Declare a field whose default is what the stage did before it had the option.
+
+    At its default it is no part of the stage's identity: records, keys and approved baselines of
+    before stay those of the same path.
+    """
+    return field(default=default, metadata={ADDED_LATER: True})
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class CompareStages:
         right = taps_of(candidate, image, 1, begin, reference.shared_taps(left, candidate))
         spatial = extent_of(image.id, self.drawn)
         diff = result_or_reason(
-            lambda: diff_taps(*self.paths, image.data, left, right, ssim=self.ssim, spatial=spatial)
+            lambda: diff_taps(*self.paths, left, right, ssim=self.ssim, spatial=spatial)
         )
         return ImageDiff(left.decoded.outcome, "failed") if isinstance(diff, str) else diff
 

@@ -35,8 +35,8 @@ from alignkit.compare.pixel_sums import (
 )
 from alignkit.compare.spatial_sums import Spatial, spatial_sums
 from alignkit.decoders import DecodeOutcome
-from alignkit.preprocess import STAGES, Orient, Preprocess, StageName, Taps
-from alignkit.preprocess.exif import exif_orientation, turn
+from alignkit.decoders.exif import unturn
+from alignkit.preprocess import STAGES, Preprocess, StageName, Taps, Turn
 from alignkit.preprocess.normalise import Normalise
 
 ComparisonMode = Literal["isolated", "cumulative"]
@@ -48,7 +48,6 @@ MaybeSums: TypeAlias = PixelSums | None
 
 DECODED = ("ok", "corrupt")
 """Outcomes with pixels."""
-UNTURNED = {6: 8, 8: 6}  # quarter turns undo each other; every other orientation undoes itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,6 @@ class ImageDiff:
 def diff_taps(
     reference: Preprocess,
     candidate: Preprocess,
-    encoded: bytes,
     left: Taps,
     right: Taps,
     *,
@@ -81,8 +79,8 @@ def diff_taps(
     if not left.pixels or not right.pixels:
         return ImageDiff(*outcomes)
     both = _Both(
-        encoded, _Side(reference, with_decode(left, encoded)),
-        _Side(candidate, with_decode(right, encoded)), spatial,
+        _Side(reference, with_decode(left), left.turn),
+        _Side(candidate, with_decode(right), right.turn), spatial,
     )  # fmt: skip
     return ImageDiff(*outcomes, both.sums(ssim=ssim), both.places)
 
@@ -93,11 +91,10 @@ class _Side:
 
     path: Preprocess
     taps: dict[StageName, Pixels | Batch]
+    turn: Turn
 
     def stage(self, name: StageName) -> Any:
-        if name == "orient" and self.path.decode.orients:
-            return Orient("exif")
-        return getattr(self.path, name)
+        return self.turn if name == "orient" else getattr(self.path, name)
 
     def tap(self, name: StageName) -> Pixels | Batch:
         if name not in self.taps:
@@ -109,7 +106,6 @@ class _Side:
 class _Both:
     """One image's taps on both sides."""
 
-    encoded: bytes
     reference: _Side
     candidate: _Side
     spatial: SpatialExtent
@@ -148,7 +144,7 @@ class _Both:
         source = self.reference.taps[STAGES[STAGES.index(stage) - 1]]
         run = self.candidate.stage(stage)
         try:
-            made = run(source, self.encoded) if stage == "orient" else run(source)
+            made = run(source)
         except ValueError:
             if stage != "crop":
                 raise
@@ -223,12 +219,11 @@ def _sums(stage: StageName, left: Pixels | Batch, right: Pixels | Batch) -> Mayb
     return pixel_sums(left, right, channels="first" if stage == "normalise" else "last")
 
 
-def with_decode(taps: Taps, encoded: bytes) -> dict[StageName, Pixels | Batch]:
+def with_decode(taps: Taps) -> dict[StageName, Pixels | Batch]:
     """Map stages to arrays; with ``decode``, the turn undone, if the decoder turned the image."""
     arrays: dict[StageName, Pixels | Batch] = dict(taps.pixels)
     if "decode" not in arrays and taps.decoded.image is not None:
-        orientation = exif_orientation(encoded)
-        arrays["decode"] = turn(taps.decoded.image, UNTURNED.get(orientation, orientation))
+        arrays["decode"] = unturn(taps.decoded.image, taps.turn.orientation)
     return arrays
 
 

@@ -117,7 +117,6 @@ def same_planes(pixels: int) -> PlaneSums:
 def planes_of(
     diff: ImageDiff,
     paths: tuple[Preprocess, Preprocess],
-    encoded: bytes,
     taps: tuple[Taps, Taps],
     stages: Sequence[StageName],
 ) -> Planes:
@@ -130,7 +129,7 @@ def planes_of(
         if counted.identical:
             found[stage] = same_planes(counted.pixels)
             continue
-        left, right = (with_decode(each, encoded)[stage] for each in taps)
+        left, right = (with_decode(each)[stage] for each in taps)
         # Y'CbCr is that of R, G, B, in this order
         if stage == "colour" and paths[0].colour.space == "bgr":
             left, right = left[..., ::-1], right[..., ::-1]

@@ -94,7 +94,7 @@ class TakeStages:
         if left.last is None or right.last is None:
             return TakenImage()
         # a decoder's own turn is undone, so that the blocks of the file are upright
-        both = with_decode(left, image.data), with_decode(right, image.data)
+        both = with_decode(left), with_decode(right)
         stages = tuple(
             self._pair(stage, both[0][stage], both[1][stage], image.data)
             for stage in get_args(EarlyStage)

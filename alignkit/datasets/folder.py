@@ -39,7 +39,7 @@ from alignkit.datasets.labelled_sources import (
 from alignkit.datasets.listed_images import list_files
 from alignkit.datasets.store_options import Storage, require_public
 from alignkit.errors import ConfigError
-from alignkit.preprocess.stages import option_added_later
+from alignkit.plugins import option_added_later
 
 if TYPE_CHECKING:
     from alignkit.samples import Samples, Split

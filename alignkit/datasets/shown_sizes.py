@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from alignkit.datasets.listed_images import stamp_of
+from alignkit.decoders.exif import exif_orientation
 from alignkit.errors import DataError
 from alignkit.limits import IMAGE_BYTES
-from alignkit.preprocess.exif import exif_orientation
 from alignkit.preprocess.image_header import LOOKED_AT, declared_size, image_format
 from alignkit.stored_file import open_regular
 

@@ -17,7 +17,7 @@ from alignkit.datasets.listed_images import FileReads, ImageFile, list_files
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.datasets.store_options import Storage, require_public
 from alignkit.errors import ConfigError, DataError, NothingCompared
-from alignkit.preprocess.stages import option_added_later
+from alignkit.plugins import option_added_later
 from alignkit.samples import HeldImages, JoinedReads, Samples, Split, Truth, choose
 from alignkit.stored_file import irregular
 from alignkit.workspace import content_key

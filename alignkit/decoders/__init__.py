@@ -5,7 +5,10 @@ The contract that every decoder keeps and the conformance tests check:
 - accepts ``bytes`` of one encoded image; keeps no reference to them; may be called from threads;
 - returns `Decoded`: RGB, ``uint8``, (height, width, 3), freshly owned, C-contiguous;
 - never turns an image by its EXIF orientation, unless the library cannot do otherwise; then its
-  class says ``orients = True`` and `Preprocess` leaves the orient stage to it;
+  class says ``orients = True`` and `Preprocess` leaves the orient stage to it. OpenCV, Pillow and
+  others always turn a TIFF, which is then upright for the orient stage;
+- ``orientation`` returns the turn that the library itself makes where it is asked to, which
+  ``orient: exif`` follows: libraries read the orientation of other formats and places;
 - never raises for bad bytes: a file it decoded with damage is ``corrupt`` (with pixels), one it
   could not decode is ``failed``, one of a kind it does not handle is ``unsupported``;
 - never hands the bytes to another library: the label names the code that ran;
@@ -57,6 +60,15 @@ class Decoder(Protocol):
         """Decode one image; never raises for bad bytes."""
         ...
 
+    def orientation(self, encoded: bytes) -> int:
+        """Return the orientation, 1..8, by which the library turns this file where asked to.
+
+        A library that turns nothing follows EXIF.
+        """
+        from alignkit.decoders.exif import exif_orientation
+
+        return exif_orientation(encoded)
+
     def version(self) -> str:
         """Return the library, its version and its codec's, as they really run."""
         ...
@@ -93,7 +105,7 @@ DECODERS = PluginTable(
     {
         "opencv": OPENCV.plugin(
             "alignkit.decoders.opencv:OpenCVDecoder",
-            "cv2.imdecode; libjpeg-turbo, smooth chroma, islow",
+            "cv2.imread; libjpeg-turbo, smooth chroma, islow",
         ),
         "pillow": PILLOW.plugin(
             "alignkit.decoders.pillow:PillowDecoder",

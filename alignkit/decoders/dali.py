@@ -3,7 +3,8 @@
 On the CPU (``dali``):
 
 - JPEG, JPEG 2000, TIFF, PNG, BMP, PNM and WebP; any other format is ``unsupported``.
-- EXIF: ignored; the image is not turned.
+- EXIF: ignored; the image is not turned. ``adjust_orientation`` turns JPEG, PNG, WebP and TIFF
+  files; a turned CMYK file is then within a level of the same file not turned.
 - grey: three equal channels; CMYK and YCCK: RGB, equal to Pillow's; 16 bits: scaled to 8 and
   rounded, so up to one level above the high byte; alpha: dropped; palette: looked up; ICC profile:
   ignored.
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from alignkit.decoders import Decoded, Decoder
+from alignkit.decoders.exif import measured_orientation
 
 UNSUPPORTED = "nvImageCodec failure: '#4'"
 """Beginning of DALI's message for ``NVIMGCODEC_STATUS_CODESTREAM_UNSUPPORTED`` of nvimgcodec.h."""
@@ -44,7 +46,15 @@ class DALIDecoder(_DALI):
 
     def decode(self, encoded: bytes) -> Decoded:
         """Decode one image on the CPU."""
-        return _decoded(encoded, device="cpu", use_fast_idct=self.use_fast_idct)
+        return self._decoded(encoded, turned=False)
+
+    def orientation(self, encoded: bytes) -> int:
+        """Return the orientation by which ``adjust_orientation`` turns the file."""
+        return measured_orientation(encoded, lambda turned: self._decoded(encoded, turned).image)
+
+    def _decoded(self, encoded: bytes, turned: bool) -> Decoded:
+        options = {"adjust_orientation": turned, "use_fast_idct": self.use_fast_idct}
+        return _decoded(encoded, device="cpu", **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +66,8 @@ class DALIGPUDecoder(_DALI):
 
     def decode(self, encoded: bytes) -> Decoded:
         """Decode one image on the GPU and copy it back."""
-        return _decoded(encoded, device="mixed", jpeg_fancy_upsampling=self.fancy_upsampling)
+        options = {"adjust_orientation": False, "jpeg_fancy_upsampling": self.fancy_upsampling}
+        return _decoded(encoded, device="mixed", **options)
 
 
 def _decoded(encoded: bytes, **options: Any) -> Decoded:
@@ -67,7 +78,7 @@ def _decoded(encoded: bytes, **options: Any) -> Decoded:
         return Decoded("failed", reason="the file is empty")
     data = np.frombuffer(encoded, np.uint8)
     try:
-        decoded = dali.decoders.image(data, adjust_orientation=False, **options)
+        decoded = dali.decoders.image(data, **options)
         # a copy: the contract asks for an array of its own
         return Decoded("ok", np.array(decoded.cpu()))
     except RuntimeError as error:

@@ -3,7 +3,8 @@
 On the CPU (``nvimgcodec``):
 
 - JPEG, JPEG 2000, TIFF, PNG, BMP, PNM and WebP.
-- EXIF: ignored; the image is not turned.
+- EXIF: ignored; the image is not turned. ``apply_exif_orientation`` turns JPEG, PNG, WebP and TIFF
+  files.
 - grey: three equal channels; CMYK and YCCK: RGB, equal to Pillow's; 16 bits: the high byte; alpha:
   dropped; palette: looked up; ICC profile: ignored.
 - progressive JPEG: the same pixels as a baseline file of the same coefficients.
@@ -27,6 +28,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from alignkit.decoders import Decoded, Decoder
+from alignkit.decoders.exif import measured_orientation
 
 _of_this_thread = threading.local()
 _ENGINES = {"cuda": ("GPU_ONLY", "HYBRID_CPU_GPU"), "hardware": ("HW_GPU_ONLY",)}
@@ -36,6 +38,13 @@ _ENGINES = {"cuda": ("GPU_ONLY", "HYBRID_CPU_GPU"), "hardware": ("HW_GPU_ONLY",)
 class _NvImageCodec(Decoder):
     def decode(self, encoded: bytes) -> Decoded:
         """Decode one image."""
+        return self._decoded(encoded, turned=False)
+
+    def orientation(self, encoded: bytes) -> int:
+        """Return the orientation by which ``apply_exif_orientation`` turns the file."""
+        return measured_orientation(encoded, lambda turned: self._decoded(encoded, turned).image)
+
+    def _decoded(self, encoded: bytes, turned: bool) -> Decoded:
         import numpy as np
         from nvidia import nvimgcodec
 
@@ -43,7 +52,7 @@ class _NvImageCodec(Decoder):
         built: dict[Any, Any] = vars(_of_this_thread).setdefault("decoders", {})
         if self not in built:
             built[self] = self.build()
-        parameters = nvimgcodec.DecodeParams(apply_exif_orientation=False)
+        parameters = nvimgcodec.DecodeParams(apply_exif_orientation=turned)
         try:
             image = built[self].decode(nvimgcodec.CodeStream(encoded), params=parameters)
         except RuntimeError as error:

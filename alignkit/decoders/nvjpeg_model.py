@@ -45,6 +45,7 @@ from alignkit.decoders.jpeg_coefficients import (
     with_one_sampling,
 )
 from alignkit.decoders.jpeg_colour import ColourRounding, interpolated, repeated, rgb
+from alignkit.plugins import option_added_later
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image
@@ -69,7 +70,7 @@ class NvjpegModelDecoder(Decoder):
     colour: Literal["truncate", "round", "even"] = "truncate"
     """How RGB levels become whole: cut off (nvJPEG up to 12.8), rounded as by libjpeg, or rounded
     with halves to even (13)."""
-    engine: bool = False
+    engine: bool = option_added_later(default=False)
     """Whether a JPEG engine decodes the files that it takes (baseline; grey, 4:4:4, 4:2:2, 4:2:0,
     4:4:0) by libjpeg's transform and, unless chroma is interpolated, libjpeg's colours; ``dct``
     and ``colour`` are those of the other files."""

@@ -1,6 +1,8 @@
 """``PIL.Image.open(...).convert("RGB")``.
 
-- EXIF: ignored; the image is not turned.
+- EXIF: ignored; the image is not turned, except a TIFF, which Pillow turns as it loads it.
+  ``ImageOps.exif_transpose`` turns by EXIF in any format, also in a raw profile, by XMP, and by
+  ``irot`` and ``imir`` of AVIF.
 - grey: three equal channels; CMYK and YCCK: RGB by Pillow's formula, no colour management; alpha:
   dropped, not blended; palette: looked up; ICC profile: ignored; animation: the first frame.
 - 16-bit RGB: the high byte. **16-bit grey: clipped at 255**, so nearly white, as Pillow's ``I;16``
@@ -20,7 +22,8 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 
-from alignkit.decoders import Decoded, Decoder
+from alignkit.decoders import START_OF_IMAGE, Decoded, Decoder
+from alignkit.decoders.exif import ORIENTATION_TAG
 
 _STRIP = 1 << 22
 """Pixels that are copied at a time."""
@@ -37,6 +40,7 @@ class PillowDecoder(Decoder):
 
         try:
             with Image.open(io.BytesIO(encoded)) as opened:
+                opened.load()  # a TIFF has its size after its turn
                 # of an RGB image, `convert` would return a copy
                 converted = opened if opened.mode == "RGB" else opened.convert("RGB")
                 image = np.empty((converted.height, converted.width, 3), np.uint8)
@@ -50,6 +54,20 @@ class PillowDecoder(Decoder):
         except Exception as error:  # noqa: BLE001 - Pillow's formats raise any kind on bad bytes
             return Decoded("failed", reason=f"{type(error).__name__}: {error}")
         return Decoded("ok", image)
+
+    def orientation(self, encoded: bytes) -> int:
+        """Return the orientation by which ``ImageOps.exif_transpose`` turns the image."""
+        from PIL import Image
+
+        try:
+            with Image.open(io.BytesIO(encoded)) as opened:
+                # chunks behind the pixels count, and a TIFF is turned by now; a JPEG has none
+                if not encoded.startswith(START_OF_IMAGE):
+                    opened.load()
+                value = opened.getexif().get(ORIENTATION_TAG, 1)
+        except Exception:  # noqa: BLE001 - Pillow's formats raise any kind on bad bytes
+            return 1
+        return value if value in range(1, 9) else 1
 
     def version(self) -> str:
         """Return ``pillow 13.0.0, libjpeg-turbo 3.2.0``."""

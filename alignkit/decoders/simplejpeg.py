@@ -6,7 +6,7 @@
   12-bit and other precisions: ``unsupported``; ICC profile: ignored.
 - progressive JPEG: the same pixels as a baseline file of the same coefficients.
 - ``corrupt``: every file libjpeg-turbo warns of. A truncated file is ``corrupt`` too, its missing
-  part grey; OpenCV, Pillow, torchvision and torchpipe refuse such a file.
+  part grey; cv2.imread reads it too, and Pillow, torchvision and torchpipe refuse it.
 - a warning while the header is read (junk before a marker) is ``failed``: simplejpeg gives up.
 
 The default switches give the pixels of OpenCV, Pillow and torchvision. ``chroma: nearest`` repeats

@@ -54,6 +54,12 @@ class TorchpipeDecoder(Decoder):
             return Decoded("failed", reason=str(error).strip())
         return Decoded("ok", from_dlpack(request["result"]).numpy())
 
+    def orientation(self, encoded: bytes) -> int:
+        """Return OpenCV's, as torchpipe shows no image before its turn."""
+        from alignkit.decoders.opencv import OpenCVDecoder
+
+        return OpenCVDecoder("imdecode").orientation(encoded)
+
     def version(self) -> str:
         """Return ``torchpipe 0.2.25, omniback 0.2.24, opencv 4.12.0, libjpeg-turbo 3.1.0``."""
         names = [_packages()]

@@ -3,9 +3,10 @@
 On the CPU (``torchvision``): ``torchvision.io.decode_image``.
 
 - JPEG, PNG, GIF and WebP; any other format is ``unsupported``.
-- EXIF: ignored; the image is not turned.
+- EXIF: ignored; the image is not turned. ``apply_exif_orientation=True`` turns JPEG and PNG files.
 - grey: three equal channels; CMYK and YCCK: RGB, equal to Pillow's; alpha: dropped; palette: looked
-  up; ICC profile: ignored; an animated GIF: the first frame.
+  up; ICC profile: ignored; an animated WebP or PNG: the first frame.
+- an animated GIF: ``unsupported``. torchvision returns all its frames, which are no one image.
 - 16-bit PNG: ``unsupported``. torchvision returns ``uint16``, which no later stage takes.
 - progressive JPEG: the same pixels as a baseline file of the same coefficients.
 - truncated files: ``failed``.
@@ -28,9 +29,10 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alignkit.decoders import START_OF_IMAGE, Decoded, Decoder, embedded_version
+from alignkit.decoders.exif import measured_orientation
 
 if TYPE_CHECKING:
     import torch
@@ -46,14 +48,11 @@ class TorchvisionDecoder(Decoder):
         """Decode one JPEG, PNG, GIF or WebP image."""
         import numpy as np
         import torch
-        from torchvision.io import ImageReadMode, decode_image
 
         if not encoded:
             return Decoded("failed", reason="the file is empty")
-        # the copy is writable; torch warns of a buffer that is not
-        data = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
         try:
-            decoded = decode_image(data, mode=ImageReadMode.RGB)
+            decoded = self._decoded(encoded, turned=False)
         except RuntimeError as error:
             unknown = "Unsupported image file" in str(error)
             return Decoded("unsupported" if unknown else "failed", reason=str(error).strip())
@@ -61,7 +60,24 @@ class TorchvisionDecoder(Decoder):
             return Decoded(
                 "unsupported", reason=f"torchvision decodes this file to {decoded.dtype}"
             )
+        if decoded.ndim != 3:
+            reason = f"torchvision decodes this file to its {len(decoded)} frames"
+            return Decoded("unsupported", reason=reason)
         return Decoded("ok", np.ascontiguousarray(decoded.permute(1, 2, 0).numpy()))
+
+    def orientation(self, encoded: bytes) -> int:
+        """Return the orientation by which ``apply_exif_orientation`` turns the file."""
+        return measured_orientation(
+            encoded, lambda turned: self._decoded(encoded, turned).permute(1, 2, 0).numpy()
+        )
+
+    def _decoded(self, encoded: bytes, turned: bool) -> Any:
+        import torch
+        from torchvision.io import ImageReadMode, decode_image
+
+        # the copy is writable; torch warns of a buffer that is not
+        data = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
+        return decode_image(data, mode=ImageReadMode.RGB, apply_exif_orientation=turned)
 
     def version(self) -> str:
         """Return ``torchvision 0.27.1+cu130, libjpeg-turbo 3.1.3``; the codec if bundled."""

@@ -29,7 +29,7 @@ from alignkit.preprocess.stages import (
     Resize,
     SideRounding,
     StageName,
-    option_added_later,
+    Turn,
     stage_identity,
 )
 from alignkit.resizers import RESIZERS
@@ -53,7 +53,7 @@ __all__ = [
     "SideRounding",
     "StageName",
     "Taps",
-    "option_added_later",
+    "Turn",
     "same_as",
     "stage_identity",
 ]
@@ -69,6 +69,8 @@ class Taps:
     pixels: dict[StageName, Pixels] = field(default_factory=dict)
     """Stage → array, for the stages up to ``colour``. ``decode`` is absent where a decoder that
     orients by itself turned the image: its pixels are then those of ``orient``."""
+    turn: Turn = field(default_factory=Turn)
+    """Turn that the orient stage made, or such a decoder."""
 
     @property
     def last(self) -> Pixels | None:
@@ -143,36 +145,42 @@ class Preprocess:
         begun = begun or Taps(decode(self.decode, encoded, self.max_pixels))
         if begun.decoded.image is None:
             return begun
-        pixels = dict(begun.pixels)
+        pixels, turn = dict(begun.pixels), begun.turn
         if "orient" not in pixels:
-            pixels |= self._oriented(begun.decoded.image, encoded)
+            turn = self.turn(encoded)
+            pixels |= self._oriented(begun.decoded.image, turn)
         for earlier, stage in pairwise(_AFTER_ORIENT):
             if stage not in pixels:
                 pixels[stage] = getattr(self, stage)(pixels[earlier])
-        return Taps(begun.decoded, pixels)
+        return Taps(begun.decoded, pixels, turn)
 
     @property
     def _turns(self) -> bool:
         return self.decode.orients or self.orient.policy == "exif"
 
-    def source(self, taps: Taps, encoded: bytes) -> tuple[int, int, int]:
-        """Return what `geometry` needs of a decoded image: width, height and EXIF orientation."""
-        from alignkit.preprocess.exif import exif_orientation
+    def turn(self, encoded: bytes) -> Turn:
+        """Return the turn of one file, whether the orient stage or the decoder makes it."""
+        orient = Orient("exif") if self.decode.orients else self.orient
+        return orient.turn(self.decode, encoded)
 
-        orientation = exif_orientation(encoded)
+    def source(self, taps: Taps, encoded: bytes) -> tuple[int, int, int]:
+        """Return what `geometry` needs of a decoded image: width, height and EXIF orientation.
+
+        Where the path turns images, it is the orientation that its library reads.
+        """
+        from alignkit.decoders.exif import exif_orientation
+
+        orientation = taps.turn.orientation if self._turns else exif_orientation(encoded)
         height, width = taps.pixels["orient"].shape[:2]
         if orientation >= 5 and not self._turns:
             height, width = width, height
         return width, height, orientation
 
-    def _oriented(self, decoded: Image, encoded: bytes) -> dict[StageName, Pixels]:
+    def _oriented(self, decoded: Image, turn: Turn) -> dict[StageName, Pixels]:
         if not self.decode.orients:
-            return {"decode": decoded, "orient": self.orient(decoded, encoded)}
-        from alignkit.preprocess.exif import exif_orientation
-
+            return {"decode": decoded, "orient": turn(decoded)}
         # of a turned image the pixels before the turn are not known
-        upright = exif_orientation(encoded) == 1
-        return {"decode": decoded, "orient": decoded} if upright else {"orient": decoded}
+        return {"decode": decoded, "orient": decoded} if turn == Turn() else {"orient": decoded}
 
     def shared_taps(self, taps: Taps, other: Preprocess) -> Taps | None:
         """Return those of this path's ``taps`` that ``other`` would give too; ``None`` if none.
@@ -186,9 +194,8 @@ class Preprocess:
         if not stages:
             return None
         before = STAGES[: STAGES.index(stages[0])]
-        return Taps(
-            taps.decoded, {each: taps.pixels[each] for each in before if each in taps.pixels}
-        )
+        kept = {each: taps.pixels[each] for each in before if each in taps.pixels}
+        return Taps(taps.decoded, kept, taps.turn)
 
     @property
     def title(self) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.preprocess.exif import turn_parts
+from alignkit.decoders.exif import turn_parts
 
 if TYPE_CHECKING:
     from alignkit.arrays import FloatArray

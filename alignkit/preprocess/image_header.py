@@ -7,12 +7,13 @@ of them; each `Preprocess` has its own.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from alignkit.decoders import Decoded
-from alignkit.preprocess.exif import SHORT
+from alignkit.decoders.exif import ORIENTATION_TAG, SHORT, value_in_tiff
 from alignkit.preprocess.jpeg_header import jpeg_size
 
 if TYPE_CHECKING:
@@ -70,6 +71,23 @@ def image_format(encoded: bytes) -> ImageFormat:
     return "other"
 
 
+def is_deep_grey(encoded: bytes) -> bool:
+    """Tell whether the header of a PNG, PNM or TIFF says grey of 16 bits.
+
+    >>> is_deep_grey(b"P5 640 480 65535 ")
+    True
+    """
+    if image_format(encoded) == "PNG":
+        return encoded[24:26] == b"\x10\0"  # bits, and the colour type of grey
+    if grey := re.match(rb"P[25]\s+(?:#.*\s+)*\d+\s+\d+\s+(\d+)", encoded[:LOOKED_AT]):
+        return int(grey[1]) > 255
+    try:
+        bits, samples = (value_in_tiff(encoded, tag) for tag in (258, 277))
+    except struct.error:
+        return False
+    return bits == 16 and samples <= 1
+
+
 def declared_size(encoded: bytes) -> ImageSize | None:
     """Read the size in the header; ``None`` if the format is unknown or the header is cut off.
 
@@ -91,6 +109,12 @@ def _fixed(layout: str, start: int) -> Callable[[bytes], ImageSize]:
         return abs(height), abs(width)  # BMP: a negative height means that the top row comes first
 
     return read
+
+
+def _bmp(encoded: bytes) -> ImageSize:
+    """Read the header that follows the file's: of OS/2 1.x, of 12 bytes, the sides have 16 bits."""
+    (length,) = struct.unpack_from("<I", encoded, 14)
+    return _fixed("<HH" if length == 12 else "<ii", 18)(encoded)
 
 
 def _webp(encoded: bytes) -> ImageSize | None:
@@ -122,11 +146,13 @@ def _tiff(encoded: bytes) -> ImageSize | None:
         sides: dict[int, int] = {}
         for entry in range(directory + 2, directory + 2 + 12 * entries, 12):
             tag, kind = struct.unpack_from(order + "HH", encoded, entry)
-            if tag in (TIFF_WIDTH, TIFF_HEIGHT):
+            if tag in (TIFF_WIDTH, TIFF_HEIGHT, ORIENTATION_TAG):
                 width = "H" if kind == SHORT else "I"
                 (sides[tag],) = struct.unpack_from(order + width, encoded, entry + 8)
-        if sides.keys() == {TIFF_WIDTH, TIFF_HEIGHT}:
-            sizes.append((sides[TIFF_HEIGHT], sides[TIFF_WIDTH]))
+        if sides.keys() >= {TIFF_WIDTH, TIFF_HEIGHT}:
+            size = sides[TIFF_HEIGHT], sides[TIFF_WIDTH]
+            # OpenCV and Pillow turn it as they read it
+            sizes.append(size[::-1] if sides.get(ORIENTATION_TAG, 1) >= 5 else size)
         (directory,) = struct.unpack_from(order + "I", encoded, directory + 2 + 12 * entries)
     return _largest(sizes)
 
@@ -154,7 +180,7 @@ READERS: dict[ImageFormat, Callable[[bytes], ImageSize | None]] = {
     "JPEG": jpeg_size,
     "PNG": _fixed(">II", 16),
     "GIF": _fixed("<HH", 6),
-    "BMP": _fixed("<ii", 18),
+    "BMP": _bmp,
     "WebP": _webp,
     "TIFF": _tiff,
     "JPEG 2000": _boxed(b"ihdr", 0, height_first=True),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from alignkit.preprocess.exif import exif_orientation
-from alignkit.preprocess.image_header import ImageSize, declared_size, image_format
+from alignkit.decoders.exif import exif_orientation
+from alignkit.preprocess.image_header import ImageSize, declared_size, image_format, is_deep_grey
 from alignkit.preprocess.jpeg_header import JpegHeader, read_jpeg_header
 
 
@@ -27,6 +27,8 @@ DIMENSIONS = ImageKinds._fields
 _UNKNOWN = "unknown"
 """Kind of a file that ends, or is damaged, before the place of the answer."""
 _NO_JPEG = "not JPEG"
+DEEP_GREY = "16-bit grey"
+"""A mode of which decoders make pictures that have little in common."""
 _QUALITIES = (
     (0, "below 70"), (70, "70 to 79"), (80, "80 to 89"), (90, "90 to 94"), (95, "95 to 100"),
 )  # fmt: skip
@@ -67,7 +69,8 @@ def kinds_of(encoded: bytes, header: JpegHeader | None, size: ImageSize | None) 
     if header is None:
         none = _UNKNOWN if kind == "JPEG" else _NO_JPEG
         turned = _orientation(exif_orientation(encoded))
-        return ImageKinds(none, kind, none, none, none, size_class, turned, none)
+        mode = DEEP_GREY if is_deep_grey(encoded) else none
+        return ImageKinds(none, kind, none, mode, none, size_class, turned, none)
     return ImageKinds(
         subsampling=header.subsampling,
         format=kind,

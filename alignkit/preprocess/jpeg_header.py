@@ -17,8 +17,8 @@ from functools import cache, lru_cache
 from typing import Literal, TypeAlias
 
 from alignkit.decoders import START_OF_IMAGE
+from alignkit.decoders.exif import exif_orientation, jpeg_segments
 from alignkit.decoders.jpeg_coefficients import CODINGS, Coding
-from alignkit.preprocess.exif import exif_orientation, jpeg_segments
 
 ColourMode = Literal["grey", "YCbCr", "RGB", "CMYK", "YCCK", "other"]
 

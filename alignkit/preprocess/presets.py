@@ -77,7 +77,7 @@ DALI_CROP: dict[str, Any] = {
 UNIT_RANGE = {"normalise": {"mean": [0.0, 0.0, 0.0], "std": [1.0, 1.0, 1.0]}}
 """Values in 0..1."""
 ULTRALYTICS: dict[str, Any] = {
-    "decode": {"name": "opencv"},
+    "decode": {"name": "opencv", "function": "ultralytics"},
     "resize": {"name": "opencv", "interpolation": "linear", "fit": "letterbox", "pad": 114},
     "others": {"orient": "exif", **UNIT_RANGE},
 }
@@ -158,7 +158,8 @@ PRESETS = {
     "ultralytics-letterbox": Preset(
         summary="Ultralytics YOLO: cv2, letterbox on grey 114, values in 0..1",
         source="ultralytics.data.augment.LetterBox (center, scaleup, auto=False as for a fixed "
-        "input) and utils.patches.imread (cv2.imdecode, so turned by EXIF)",
+        "input) and utils.patches.imread (cv2.imdecode, so turned by EXIF; AVIF, read with Pillow, "
+        "is unsupported here)",
         **ULTRALYTICS,
     ),
     "ultralytics-letterbox-rect": Preset(

@@ -17,7 +17,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from alignkit.errors import AlignkitError, ConfigError
-from alignkit.preprocess import STAGES, Crop, Orient, Preprocess, Resize, StageName
+from alignkit.preprocess import STAGES, Crop, Orient, Preprocess, Resize, StageName, Turn
 from alignkit.preprocess.image_header import MAX_PIXELS, decode
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class StageMixtures:
 
     def _image(self, encoded: bytes, wanted: Collection[FromCandidate]) -> MixedImage:
         decided: FromCandidate = frozenset()
+        turns = {orientation: Turn(orientation) for orientation in range(1, 9)}
         values: dict[FromCandidate, Any] = {decided: encoded}
         stored: dict[FromCandidate, tuple[int, int]] = {}
         for mixed in self.stages:
@@ -91,6 +92,8 @@ class StageMixtures:
             step: dict[FromCandidate, Any] = {}
             for taken in dict.fromkeys(each & decided for each in wanted):
                 source, stage = values[taken & before], mixed.variants[taken & mixed.factors]
+                if mixed.stage == "orient":
+                    stage = turns[self._turn(taken, encoded)]
                 # identity suffices: `_equal_ones_shared` lets equal inputs be one object
                 computation = (id(source), id(stage))
                 if computation not in outputs:
@@ -106,14 +109,15 @@ class StageMixtures:
         self, encoded: bytes, stored: Mapping[FromCandidate, tuple[int, int]]
     ) -> dict[FromCandidate, Geometry]:
         """Find each mixture's place, from (height, width) of its image before any turn."""
-        from alignkit.preprocess.exif import exif_orientation
+        from alignkit.decoders.exif import exif_orientation
 
-        orientation = exif_orientation(encoded)
         known: dict[tuple[Any, ...], Geometry] = {}
         places = {}
         for taken, size in stored.items():
             stages = self._geometric_stages(taken)
-            same = (size, *map(id, stages.values()))
+            turns = stages["orient"].policy == "exif"
+            orientation = self._turn(taken, encoded) if turns else exif_orientation(encoded)
+            same = (size, orientation, *map(id, stages.values()))
             if same not in known:
                 height, width = size if orientation < 5 else size[::-1]
                 path = replace(self.paths[0], **stages)
@@ -133,11 +137,17 @@ class StageMixtures:
         still = (each.decode for each in self.paths if not each.decode.orients)
         return {**chosen, "decode": next(still, self.paths[0].decode)}
 
+    def _turn(self, taken: FromCandidate, encoded: bytes) -> int:
+        """Return the orientation by which a mixture turns: as its decoder's library reads it."""
+        decode, orient = (
+            mixed.variants[taken & mixed.factors] for mixed in self.stages[:2]
+        )  # the first two of `STAGES`
+        turn: Turn = orient.turn(decode, encoded)
+        return turn.orientation
+
     def apply(self, name: StageName, stage: Any, source: Any, encoded: bytes) -> Any:
         """Run one stage on the output of the stages before it."""
-        if name == "decode":
-            return _decoded(stage, encoded, self.max_pixels)
-        return stage(source, encoded) if name == "orient" else stage(source)
+        return _decoded(stage, encoded, self.max_pixels) if name == "decode" else stage(source)
 
 
 class MixedImage(NamedTuple):
@@ -293,15 +303,13 @@ def _by(size: tuple[int, int]) -> str:
 
 def _decoded(decoder: Any, encoded: bytes, max_pixels: int) -> Image:
     """Decode, without the turn that some decoders add."""
-    from alignkit.preprocess.exif import exif_orientation, turn
+    from alignkit.decoders.exif import turn_of, unturn
 
     decoded = decode(decoder, encoded, max_pixels)
     if decoded.image is None:
         raise _NotDecodedError(f"{type(decoder).__name__} {decoded.outcome}: {decoded.reason}")
     image: Image = decoded.image
-    orientation = exif_orientation(encoded) if decoder.orients else 1
-    # quarter turns undo each other; every other orientation undoes itself
-    return image if orientation == 1 else turn(image, {6: 8, 8: 6}.get(orientation, orientation))
+    return unturn(image, turn_of(decoder, encoded)) if decoder.orients else image
 
 
 def _equal_ones_shared(step: dict[FromCandidate, Any]) -> dict[FromCandidate, Any]:

@@ -10,17 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from alignkit.plugins import ADDED_LATER, option_added_later
 from alignkit.resizers import Resizer
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image, Pixels
+    from alignkit.decoders import Decoder
 
 StageName = Literal["decode", "orient", "resize", "crop", "quantise", "colour", "normalise"]
 STAGES: tuple[StageName, ...] = (
     "decode", "orient", "resize", "crop", "quantise", "colour", "normalise",
 )  # fmt: skip
 
-_ADDED_LATER = "added later"
 _STORED = "stored"
 
 SideRounding = Literal["floor", "nearest", "even", "ceil"]
@@ -28,15 +29,6 @@ HalfRounding = Literal["even", "down", "up"]
 ColourSpace = Literal[
     "rgb", "bgr", "nv12-bt601-limited", "nv12-bt601-full", "nv12-bt709-limited", "nv12-bt709-full"
 ]
-
-
-def option_added_later(*, default: Any) -> Any:
-    """Declare a field whose default is what the stage did before it had the option.
-
-    At its default it is no part of the stage's identity: records, keys and approved baselines of
-    before stay those of the same path.
-    """
-    return field(default=default, metadata={_ADDED_LATER: True})
 
 
 _TO_WHOLE: dict[SideRounding, Callable[[float], int]] = {
@@ -58,16 +50,30 @@ def _halved(margin: int, rule: HalfRounding) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Orient:
-    """Turn of the image by its EXIF orientation, or no turn."""
+    """Turn of the image by its orientation as the decoder's library reads it, or no turn."""
 
     policy: Literal["none", "exif"] = "none"
     """Left to the decoder where its class says ``orients``."""
 
-    def __call__(self, image: Image, encoded: bytes) -> Image:
-        """Turn (h, w, 3) → (h, w, 3) or (w, h, 3)."""
-        from alignkit.preprocess.exif import exif_orientation, turn
+    def turn(self, decoder: Decoder, encoded: bytes) -> Turn:
+        """Return the turn of one file, which another library may read otherwise."""
+        from alignkit.decoders.exif import turn_of
 
-        return turn(image, exif_orientation(encoded)) if self.policy == "exif" else image
+        return Turn(turn_of(decoder, encoded) if self.policy == "exif" else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The orient stage of one image."""
+
+    orientation: int = 1
+    """As in EXIF; 1 is no turn."""
+
+    def __call__(self, image: Image) -> Image:
+        """Turn (h, w, 3) → (h, w, 3) or (w, h, 3)."""
+        from alignkit.decoders.exif import turn
+
+        return turn(image, self.orientation) if self.orientation != 1 else image
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +234,7 @@ def stage_identity(stage: Any) -> Any:
             if getattr(stage, each.name) is None
             else stage_identity(getattr(stage, each.name))
             for each in fields(stage)
-            if not (each.metadata.get(_ADDED_LATER) and getattr(stage, each.name) == each.default)
+            if not (each.metadata.get(ADDED_LATER) and getattr(stage, each.name) == each.default)
         }
         return {"stage": type(stage).__name__, **options}
     return list(stage) if isinstance(stage, tuple) else stage

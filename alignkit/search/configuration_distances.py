@@ -198,9 +198,17 @@ class _Shared:
         for recolouring in steps.recolourings:
             pixels = self._then(recolouring, pixels, recolouring)
         if path.orient.policy != "none":
-            pixels = self._then("orient", pixels, partial(path.orient, encoded=self.encoded))
+            turn = self._turn(steps)
+            pixels = _failed(turn) if isinstance(turn, str) else self._then(turn, pixels, turn)
         pixels = self._then(steps.resize, pixels, lambda image: path.crop(path.resize(image)))
         return self._then(steps.finish, pixels, lambda levels: path.colour(path.quantise(levels)))
+
+    def _turn(self, steps: _Steps) -> Any:
+        """Return the turn that the decoder's library makes; it is the same on all its paths."""
+        if (turn := self.kept.get(("turn", steps.decode))) is None:
+            find = partial(steps.path.orient.turn, steps.decoder, self.encoded)
+            turn = self.kept["turn", steps.decode] = result_or_reason(find)
+        return turn
 
     def _decoded(self, steps: _Steps) -> Any:
         limit = steps.path.max_pixels

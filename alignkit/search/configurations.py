@@ -18,7 +18,7 @@ from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import ConfigError
 from alignkit.machine import without_messages
-from alignkit.plugins import PluginTable
+from alignkit.plugins import ADDED_LATER, PluginTable
 from alignkit.preprocess import Colour, Crop, Orient, Preprocess, Quantise, Resize
 from alignkit.preprocess.image_header import MAX_PIXELS
 from alignkit.preprocess.normalise import Normalise
@@ -146,8 +146,13 @@ def variants(plugin: type[Any]) -> Iterator[Any]:
     ):
         return  # such an option, of another package's plugin, has no value to try
     hints = get_type_hints(plugin)
+    # the functions of OpenCV, added later, differ on few files, and would triple the search
     choices = {
-        each.name: _choices(hints[each.name], each.default) for each in fields(plugin) if each.init
+        each.name: (each.default,)
+        if each.metadata.get(ADDED_LATER)
+        else _choices(hints[each.name], each.default)
+        for each in fields(plugin)
+        if each.init
     }
     for values in product(*choices.values()):
         try:

@@ -14,6 +14,7 @@ import numpy as np
 
 from alignkit.arrays import FloatArray, Image
 from alignkit.decoders import Decoded, Decoder
+from alignkit.decoders.exif import turn_of
 
 PerChannel: TypeAlias = tuple[float, float, float]
 BT601 = (0.299, 0.587, 0.114)
@@ -99,6 +100,10 @@ class RecolouringDecoder:
         if decoded.image is None:
             return decoded
         return replace(decoded, image=self.recolouring(decoded.image))
+
+    def orientation(self, encoded: bytes) -> int:
+        """Return the orientation by which the inner decoder's library turns the image."""
+        return turn_of(self.decoder, encoded)
 
     def version(self) -> str:
         """Return the inner decoder's version."""

@@ -1,7 +1,7 @@
 """Stages on recorded inputs: a decoder that reads stored pixels, and a resizer that does nothing.
 
-The pixels follow the bytes of the file that they were decoded from, in which later stages look for
-its EXIF orientation. With these two a stage alone is a `Preprocess`, and all that runs and compares
+The pixels follow the bytes of the file that they were decoded from, in which the decoder looks for
+its orientation. With these two a stage alone is a `Preprocess`, and all that runs and compares
 paths serves for it. No experiment file can name them.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from alignkit.decoders import Decoded, Decoder
+from alignkit.decoders.exif import turn_of
 from alignkit.preprocess import Colour, Crop, Orient, Preprocess, Quantise, Resize, StageName
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ _FIRST: tuple[StageName, ...] = ("decode", "orient", "resize", "crop", "quantise
 class RecordedPixels(Decoder):
     """Pixels as they were recorded, (h, w, 3): a ``.npy`` file behind the encoded one."""
 
+    decoder: Decoder
+    """The decoder of the path, whose library reads the orientation."""
+
     def decode(self, encoded: bytes) -> Decoded:
         """Read the array."""
         import numpy as np
@@ -41,6 +45,10 @@ class RecordedPixels(Decoder):
         if image.ndim != len("hwc"):
             return Decoded("failed", reason="the tap before it is no image of three channels")
         return Decoded("ok", image)
+
+    def orientation(self, encoded: bytes) -> int:
+        """Return the orientation of the encoded file."""
+        return turn_of(self.decoder, encoded[: int.from_bytes(encoded[-_LENGTH:], "little")])
 
     def version(self) -> str:
         """Return what it is."""
@@ -77,7 +85,7 @@ def part(path: Preprocess, before: StageName | None, last: StageName) -> Preproc
 
     return replace(
         path,
-        decode=path.decode if own("decode") else RecordedPixels(),
+        decode=path.decode if own("decode") else RecordedPixels(path.decode),
         orient=path.orient if own("orient") else Orient(),
         resize=path.resize if own("resize") else NO_RESIZE,
         crop=path.crop if own("crop") else Crop(),

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
-from alignkit.preprocess.exif import exif_orientation
+from alignkit.decoders.exif import exif_orientation
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.preprocess.normalise import Normalise
 from alignkit.record.blame_facts import EXPLAINS_MOST

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.decoders.exif import exif_orientation
 from alignkit.preprocess import STAGES, Preprocess, StageName
-from alignkit.preprocess.exif import exif_orientation
 from alignkit.preprocess.image_header import declared_size
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.preprocess.normalise import Normalise

@@ -20,11 +20,11 @@ import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
 from alignkit.decoders import Decoder
+from alignkit.decoders.exif import exif_orientation
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import DataError
 from alignkit.isolation.worker import Encoded
 from alignkit.preprocess import Colour, ColourSpace, Crop, HalfRounding, Resize, SideRounding
-from alignkit.preprocess.exif import exif_orientation
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.preprocess.normalise import Normalise
 from alignkit.record.blame_facts import EXPLAINS_MOST

@@ -14,6 +14,7 @@ from alignkit.compare.pixel_diff import COMPARISON_MODES, joined
 from alignkit.compare.stored_sums import StoredDiff
 from alignkit.decoders import Decoded
 from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.decoders.pillow import PillowDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.decoders.torchpipe import TorchpipeDecoder
 from alignkit.errors import NothingCompared
@@ -31,6 +32,7 @@ from alignkit.preprocess.normalise import Normalise
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.torch import TorchResizer
 from alignkit.samples import Samples
+from tests.made_images import KINDS, NOTED
 from tests.photos import encoded, exif, photo
 from tests.stacks import REFERENCE, changed, turned_photos
 
@@ -82,13 +84,8 @@ def naive(reference, candidate, files):
             sides.append(taps)
         left, right = sides
         for before, stage in zip((None, *STAGES), STAGES, strict=False):
-            run = getattr(candidate, stage)
-            if stage == "decode":
-                alone = run.decode(data).image
-            elif stage == "orient":
-                alone = run(left[before], data)
-            else:
-                alone = run(left[before])
+            run = candidate.turn(data) if stage == "orient" else getattr(candidate, stage)
+            alone = run.decode(data).image if stage == "decode" else run(left[before])
             for mode, other in (("isolated", alone), ("cumulative", right[stage])):
                 found[stage, mode].append((other.astype(np.float64) - left[stage]).ravel())
     return {key: np.concatenate(values) for key, values in found.items()}
@@ -240,6 +237,20 @@ def test_an_exif_policy_shows_at_orient_as_another_shape():
     assert diffs.diff("decode").sums.identical == 2
     assert diffs.diff("resize", "isolated").differs is False
     assert diffs.diff("resize", "cumulative").differs
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_two_libraries_that_read_an_orientation_otherwise_differ_at_orient(swapped):
+    """By cv2.imread and ImageOps.exif_transpose: Pillow alone turns this WebP."""
+    file = NOTED["WebP"]["EXIF with JPEG's identifier"](KINDS["WebP", "lossless"](), 6)
+    pair = [
+        replace(TRAINED, name=name, decode=decoder, orient=Orient("exif"))
+        for name, decoder in (("cv2", OpenCVDecoder()), ("pil", PillowDecoder()))
+    ]
+    diffs = compare_preprocess(*(pair[::-1] if swapped else pair), samples_of(file))
+    assert diffs.diff("decode").sums.identical == 1
+    assert diffs.first_divergence == "orient"
+    assert diffs.diff("orient", "isolated").shape_mismatches == 1
 
 
 @pytest.mark.parametrize("swapped", [False, True])

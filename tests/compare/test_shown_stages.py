@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from alignkit.compare.shown_stages import CROP, ImageTaker
+from alignkit.decoders.exif import turn
 from alignkit.decoders.torchpipe import TorchpipeDecoder
 from alignkit.preprocess import Crop, Orient, Resize
-from alignkit.preprocess.exif import turn
 from alignkit.resizers.torch import TorchResizer
 from tests.packed import unpack_pair
 from tests.photos import encoded, exif, photo

@@ -11,8 +11,8 @@ from PIL import Image
 
 from alignkit.datasets.coco import Coco, turned
 from alignkit.datasets.shown_sizes import ShownSize
+from alignkit.decoders.exif import turn
 from alignkit.errors import ConfigError, DataError, NothingCompared
-from alignkit.preprocess.exif import turn
 from tests.datasets.annotated_case import SIZES, coco, jpeg
 
 BOXES = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from alignkit.decoders import DECODERS
-from alignkit.preprocess.exif import exif_orientation
+from alignkit.decoders.exif import exif_orientation
 from tests.photos import CMYK, TURNED, make_jpegs
 
 ALIKE = ("opencv", "pillow", "torchvision", "simplejpeg", "torchpipe")

@@ -8,8 +8,8 @@ from PIL import Image, JpegImagePlugin
 
 from alignkit.decoders import DECODERS
 from alignkit.decoders.decoder_check import SELF_TEST_KINDS, DecoderCheck, _tests, self_test
+from alignkit.decoders.exif import exif_orientation
 from alignkit.plugins import Plugin, PluginTable
-from alignkit.preprocess.exif import exif_orientation
 
 
 def opened(kind: str) -> Image.Image:

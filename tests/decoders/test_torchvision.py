@@ -6,6 +6,7 @@ import torch
 from torchvision.io import ImageReadMode, decode_jpeg
 
 from alignkit.decoders.torchvision import TorchvisionDecoder
+from tests.made_images import KINDS
 from tests.photos import encoded, make_jpegs, make_pngs, photo
 
 
@@ -30,6 +31,12 @@ def test_says_that_16_bits_are_unsupported():
     decoded = TorchvisionDecoder().decode(make_pngs()["grey-16"])
     assert decoded.outcome == "unsupported"
     assert "uint16" in decoded.reason
+
+
+def test_says_that_an_animated_gif_is_unsupported():
+    decoded = TorchvisionDecoder().decode(KINDS["GIF", "animated"]())
+    assert decoded.outcome == "unsupported"
+    assert decoded.reason == "torchvision decodes this file to its 2 frames"
 
 
 def test_refuses_a_truncated_file(jpegs):

@@ -10,10 +10,10 @@ import torch
 from PIL import Image
 from torchvision.transforms.v2 import functional
 
+from alignkit.decoders.exif import turn
 from alignkit.decoders.pillow import PillowDecoder
 from alignkit.decoders.torchpipe import TorchpipeDecoder
 from alignkit.preprocess import Crop, Orient, Preprocess, Resize
-from alignkit.preprocess.exif import turn
 from alignkit.preprocess.geometry import Geometry
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer

@@ -1,5 +1,8 @@
+import pytest
+
 from alignkit.preprocess.image_kinds import DIMENSIONS, kinds_of
 from alignkit.preprocess.jpeg_header import read_jpeg_header
+from tests.made_images import KINDS
 from tests.photos import encoded, photo
 
 
@@ -28,6 +31,20 @@ def test_what_cannot_be_told_is_said_so():
     assert kinds(b"\xff\xd8 damaged", None).subsampling == "unknown"
     assert kinds(b"\xff\xd8 damaged", None).size == "unknown"
     assert kinds(encoded(photo(), "PNG")).quality == "not JPEG"
+
+
+@pytest.mark.parametrize(
+    ("form", "kind", "deep"),
+    [
+        ("PNG", "16-bit grey", True), ("PNM", "16-bit grey", True), ("TIFF", "16-bit grey", True),
+        ("PNG", "16-bit RGB", False), ("TIFF", "16-bit RGB", False), ("PNM", "16-bit RGB", False),
+        ("PNG", "grey", False), ("TIFF", "grey and alpha", False), ("PNM", "in text", False),
+        ("GIF", "grey", False),
+    ],
+)  # fmt: skip
+def test_grey_of_16_bits_is_a_mode(form, kind, deep):
+    mode = kinds(KINDS[form, kind]()).mode
+    assert mode == ("16-bit grey" if deep else "not JPEG")
 
 
 def test_classes_of_size_and_quality_meet_at_their_ends():

@@ -7,7 +7,7 @@ import pytest
 import simplejpeg
 from PIL import Image
 
-from alignkit.preprocess.exif import exif_orientation
+from alignkit.decoders.exif import exif_orientation
 from alignkit.preprocess.jpeg_header import (
     LUMINANCE,
     jpeg_size,

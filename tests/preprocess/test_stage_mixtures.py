@@ -9,6 +9,7 @@ import pytest
 
 from alignkit.decoders import Decoded
 from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.decoders.pillow import PillowDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.decoders.torchpipe import TorchpipeDecoder
 from alignkit.errors import ConfigError
@@ -21,6 +22,7 @@ from alignkit.preprocess.stage_mixtures import (
     make_stage_mixtures,
 )
 from alignkit.resizers.opencv import OpenCVResizer
+from tests.made_images import KINDS, NOTED
 from tests.photos import TURNED
 from tests.stacks import CHANGED, REFERENCE, changed, opencv, turned_photos
 
@@ -71,6 +73,27 @@ def test_a_turning_decoder_without_its_turn_is_the_reference_decoder(jpegs):
         assert not np.array_equal(made[frozenset({"orient"})], made[frozenset()])
 
 
+@pytest.mark.parametrize(
+    ("form", "kind", "place"),
+    [
+        ("WebP", "lossless", "EXIF with JPEG's identifier"),
+        ("PNG", "RGB", "XMP"),
+        ("PNG", "alpha", "raw profile"),
+        ("AVIF", "4:4:4", "irot and imir"),
+        ("AVIF", "4:4:4", "EXIF"),
+        ("TIFF", "RGB", "tag"),
+    ],
+)
+def test_a_mixture_turns_as_the_library_of_its_decoder_does(form, kind, place):
+    file = NOTED[form][place](KINDS[form, kind](), 3)
+    reference = opencv(orient=Orient("exif"))
+    candidate = replace(reference, name="pil", decode=PillowDecoder())
+    mixed = make_stage_mixtures(reference, candidate)
+    made = mixed.tensors(file, all_mixtures(mixed.factors))
+    assert np.array_equal(made[frozenset()], tensor_of(reference, file))
+    assert np.array_equal(made[frozenset({"decode"})], tensor_of(candidate, file))
+
+
 def test_resize_and_crop_that_need_each_other_are_swapped_together():
     cropped = opencv(resize=Resize(OpenCVResizer(), (40, 40), "shorter"), crop=Crop((32, 32)))
     mixed = make_stage_mixtures(opencv(), cropped)
@@ -96,7 +119,7 @@ def test_an_image_one_decoder_refuses_is_left_out_with_its_reason():
     mixed = make_stage_mixtures(opencv(), opencv(decode=SimpleJPEGDecoder()))
     left_out = mixed.tensors(b"GIF89a", all_mixtures(mixed.factors))
     assert isinstance(left_out, LeftOut)
-    assert "cv2.imdecode gave no image" in left_out.reason
+    assert "cv2.imread gave no image" in left_out.reason
 
 
 def test_decoder_switches_are_factors_of_their_own():

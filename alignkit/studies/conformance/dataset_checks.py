@@ -12,7 +12,7 @@ import numpy as np
 
 from alignkit.annotations import Annotation, Boxes, Mask
 from alignkit.datasets import Dataset
-from alignkit.preprocess.exif import exif_orientation
+from alignkit.decoders.exif import exif_orientation
 from alignkit.preprocess.image_header import declared_size
 from alignkit.samples import Samples, Split
 from alignkit.studies.conformance import Check, Nonconforming, NotApplicable, require

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from alignkit.preprocess import STAGES
+from alignkit.preprocess import STAGES, Preprocess
+from alignkit.preprocess.image_kinds import DEEP_GREY
 from alignkit.record import KnownEffect, Mechanism, PathFacts
 from alignkit.record.diff_document import (
     GivenModel,
@@ -15,8 +16,9 @@ from alignkit.record.diff_document import (
 )
 from alignkit.studies.diff.known_effects import nearest_effects
 from alignkit.studies.diff.mechanism_share import main_mechanism
+from alignkit.studies.diff.mechanisms import CLIPPED
 from alignkit.text.diff_words import NO_MODEL
-from alignkit.text.numbers import plain
+from alignkit.text.numbers import count, plain
 from alignkit.text.stage_changes import stage_change
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ def with_causes(
             found.append(pair)
             continue
         both = known[pair.reference], known[pair.candidate]
-        causes = _causes(pair, begun[pair.candidate], facts)
+        causes = _causes(pair, begun[pair.candidate], facts, _clipped_grey(pair, both))
         mechanism = None
         if causes:
             mechanism = main_mechanism(*both, request.samples, request.limits, request.threads)
@@ -78,7 +80,7 @@ def given_model_facts(model: Opened) -> GivenModel:
 
 
 def _causes(
-    pair: PairDiff, begun: Mapping[str, int], facts: Mapping[str, PathFacts]
+    pair: PairDiff, begun: Mapping[str, int], facts: Mapping[str, PathFacts], of_decode: str
 ) -> tuple[StageCause, ...]:
     differs = {
         stage.stage
@@ -89,11 +91,25 @@ def _causes(
         StageCause(
             stage=stage,
             begun=begun.get(stage, 0),
-            change=stage_change(facts[pair.reference], facts[pair.candidate], stage),
+            change=stage_change(facts[pair.reference], facts[pair.candidate], stage)
+            + of_decode * (stage == "decode"),
         )
         for stage in STAGES
         if stage in differs
     )
+
+
+def _clipped_grey(pair: PairDiff, paths: tuple[Preprocess, Preprocess]) -> str:
+    """Name the cause of what 16-bit grey images differ by, few as they may be in the set."""
+    deep = next((each for each in pair.kinds if each.kind == DEEP_GREY), None)
+    if deep is None or not deep.decode.mean_abs:
+        return ""
+    for a, b in (paths, paths[::-1]):
+        if CLIPPED.without(a, b):
+            told = CLIPPED.sentence.format(a=a.name, b=b.name)
+            apart = f"{plain(deep.decode.mean_abs, 2)} levels apart"
+            return f"; {told} ({count(deep.decode.images, 'image')}, {apart})"
+    return ""
 
 
 def _effects(

@@ -226,8 +226,8 @@ class DiffImages:
 
     def _measured(self, number: int, image: Encoded, pair: tuple[Taps, Taps]) -> ComparedImage:
         paths, spatial = (self.paths[0], self.paths[number]), extent_of(image.id, self.drawn)
-        diff = diff_taps(*paths, image.data, *pair, ssim=self.ssim, spatial=spatial)
-        return ComparedImage(diff, planes_of(diff, paths, image.data, pair, self.planes))
+        diff = diff_taps(*paths, *pair, ssim=self.ssim, spatial=spatial)
+        return ComparedImage(diff, planes_of(diff, paths, pair, self.planes))
 
 
 def _distance(diff: ImageDiff) -> ImageDistance:

@@ -16,7 +16,6 @@ import numpy as np
 from alignkit.isolation import Limits
 from alignkit.isolation.worker import Encoded
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess.image_header import declared_size
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.record import Mechanism
 from alignkit.record.blame_facts import EXPLAINS_MOST
@@ -96,7 +95,7 @@ def _without_each(given: _Applied, images: Sequence[Encoded]) -> list[_Applied]:
     found = []
     for known in KNOWN:
         for a, b in (given.paths[::-1], given.paths):
-            if known.shrinking and not any(_shrinks(a, image) for image in images):
+            if not any(known.acts_on(a, image.data) for image in images):
                 continue
             without = known.without(a, b)
             control, changed = without if isinstance(without, tuple) else (a, without)
@@ -115,17 +114,6 @@ def _without_each(given: _Applied, images: Sequence[Encoded]) -> list[_Applied]:
             )
             break
     return found
-
-
-def _shrinks(path: Preprocess, image: Encoded) -> bool:
-    """Tell whether a path's resize may shrink an image, upright or turned."""
-    size = declared_size(image.data)
-    # an unknown header leaves it open
-    return size is None or any(
-        each > target
-        for turned in (size, size[::-1])
-        for each, target in zip(turned, path.resize.target(*turned), strict=True)
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +139,7 @@ def _best(
     """Return the one that explains most of the whole difference, all on the same images.
 
     Images that some path does not decode are left out. The result is ``None`` if nothing is tried,
-    no image is left, or nothing differs.
+    no image is left, nothing differs, or none explains anything.
     """
     pairs = [whole, *(pair for each in tried for step in each.steps for pair in step)]
     paths: list[Preprocess] = []
@@ -172,5 +160,7 @@ def _best(
     means = iter(others)
     left = [before - sum(next(means) - next(means) for _ in each.steps) for each in tried]
     best = min(range(len(tried)), key=left.__getitem__)
+    if left[best] >= before:
+        return None
     # a control may differ more than the path itself does
     return tried[best], _Measured(compared, before, max(left[best], 0.0))

@@ -6,13 +6,17 @@ Each comes with its evidence, and with the path as it would be without it, so th
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from alignkit.decoders import Decoded
 from alignkit.decoders.decoder_switches import as_libjpeg
+from alignkit.decoders.pillow import PillowDecoder
 from alignkit.plugins import name_of
 from alignkit.preprocess import Colour, Orient, Preprocess, Quantise
+from alignkit.preprocess.image_header import declared_size, image_format
 from alignkit.record import KnownEffect
 from alignkit.record.spatial_facts import MechanismName
 from alignkit.resizers import RESIZERS, Resizer
@@ -37,14 +41,29 @@ class Known:
 
     Where that takes another library, the control comes first: `a` as it is, in that library, so
     that the libraries' rounding is not taken for the mechanism."""
-    shrinking: bool = False
-    """Whether it acts on images alone that the resize shrinks."""
+    acts_on: Callable[[Preprocess, bytes], bool] = lambda _path, _encoded: True
+    """Whether it may act on an image of `a`, by the file's header."""
     published: KnownEffect | None = None
     """Its effect on a model, as somebody else measured it."""
     shown_as: MechanismName | None = None
     """As `alignkit.compare.named_mechanisms` finds it in the pixels; ``None`` if it cannot."""
     done_by: Literal["a", "b"] = "a"
     """The path that pixels show to do it."""
+
+
+def _shrinks(path: Preprocess, encoded: bytes) -> bool:
+    """Tell whether a path's resize may shrink an image, upright or turned."""
+    size = declared_size(encoded)
+    # an unknown header leaves it open
+    return size is None or any(
+        each > target
+        for turned in (size, size[::-1])
+        for each, target in zip(turned, path.resize.target(*turned), strict=True)
+    )
+
+
+def _is_no_jpeg(_path: Preprocess, encoded: bytes) -> bool:
+    return image_format(encoded) != "JPEG"
 
 
 def _with(path: Preprocess, resizer: Resizer) -> Preprocess:
@@ -172,6 +191,31 @@ def _accurate_dct(a: Preprocess, b: Preprocess) -> Preprocess | None:
     return replace(a, decode=replace(a.decode, dct="islow"))  # type: ignore[type-var]
 
 
+@dataclass(frozen=True, slots=True)
+class PillowHighByte(PillowDecoder):
+    """Pillow that takes the high byte of 16-bit grey."""
+
+    def decode(self, encoded: bytes) -> Decoded:
+        """Decode one image."""
+        import numpy as np
+        from PIL import Image as PillowImage
+
+        decoded = PillowDecoder.decode(self, encoded)
+        if decoded.image is None:
+            return decoded
+        with PillowImage.open(io.BytesIO(encoded)) as opened:
+            opened.load()
+            if not opened.mode.startswith("I"):
+                return decoded
+            high = np.asarray(opened).astype(np.int64) >> 8
+        return replace(decoded, image=np.dstack([high.clip(0, 255).astype(np.uint8)] * 3))
+
+
+def _high_byte(a: Preprocess, b: Preprocess) -> Preprocess | None:
+    pillow = [isinstance(path.decode, PillowDecoder) for path in (a, b)]
+    return replace(a, decode=PillowHighByte()) if pillow == [True, False] else None
+
+
 def _turned(a: Preprocess, b: Preprocess) -> Preprocess | None:
     turns = [path.decode.orients or path.orient.policy == "exif" for path in (a, b)]
     return replace(a, orient=Orient("exif")) if turns == [False, True] else None
@@ -193,6 +237,13 @@ def _rounded(a: Preprocess, b: Preprocess) -> Preprocess | None:
     return replace(a, quantise=Quantise("round")) if different else None
 
 
+CLIPPED = Known(
+    "{a} clips the levels of 16-bit grey images at 255, which makes them nearly white, {b} takes "
+    "their high byte",
+    "docs/preprocessing.md, Decoders; python-pillow/Pillow #3011",
+    _high_byte,
+    acts_on=_is_no_jpeg,
+)
 KNOWN = (
     Known(
         "{a} and {b} show other parts of an image to the model: their resize and crop keep another "
@@ -210,7 +261,7 @@ KNOWN = (
         "Pillow's handbook, Concepts, Filters; docs.opencv.org, cv::resize (INTER_AREA to shrink); "
         "pytorch.org, torch.nn.functional.interpolate (antialias)",
         _filtering,
-        shrinking=True,
+        acts_on=_shrinks,
         shown_as="antialias",
         done_by="b",
         published=KnownEffect(
@@ -246,6 +297,7 @@ KNOWN = (
         _accurate_dct,
         shown_as="inverse_dct",
     ),
+    CLIPPED,
     Known(
         "{b} turns images by their EXIF orientation, {a} does not",
         "the options of both paths",

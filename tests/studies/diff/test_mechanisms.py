@@ -14,6 +14,7 @@ from alignkit.studies.diff.known_effects import EFFECTS, nearest_effects
 from alignkit.studies.diff.mechanism_share import main_mechanism
 from alignkit.studies.diff.mechanisms import KNOWN
 from alignkit.text.diff_words import mechanism_words
+from tests.made_images import KINDS
 from tests.photos import encoded, exif, photo
 
 FILES = {
@@ -75,8 +76,40 @@ def test_each_mechanism_is_found_where_it_is_the_only_difference(words):
 
 
 def test_every_known_mechanism_is_tried_above_and_has_evidence():
-    assert len(KNOWN) == len(MECHANISMS)
+    assert len(KNOWN) == len(MECHANISMS) + 1  # and that of 16-bit grey, below
     assert all(each.evidence for each in KNOWN)
+
+
+GREY = KINDS["PNG", "16-bit grey"]()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "file"),
+    [
+        ("pillow-train", "opencv-train", GREY),
+        ("opencv-train", "pillow-train", GREY),
+        ("pillow-train", "torchpipe-cpu", GREY),
+        ("timm-eval", "mlperf-resnet50", GREY),
+        ("pillow-train", "opencv-train", KINDS["TIFF", "16-bit grey"]()),
+        ("pillow-train", "opencv-train", KINDS["PNM", "16-bit grey"]()),
+        ("pillow-train", "opencv-train", KINDS["JPEG 2000", "16-bit grey"]()),
+    ],
+)
+def test_clipped_grey_of_16_bits_is_named_among_other_images(one, other, file):
+    """Pillow's ``convert`` clips (python-pillow/Pillow #3011); cv2 takes the high byte."""
+    upright = {name: FILES[name] for name in ("420.jpg", "444.jpg")}
+    mechanism = found(one, other, {**upright, "grey.png": file})
+    clips = one if one in ("pillow-train", "timm-eval") else other
+    assert f"{clips} clips the levels of 16-bit grey images at 255" in mechanism.sentence
+    assert mechanism.explains_most
+
+
+@pytest.mark.parametrize(
+    "file", [KINDS["PNG", "16-bit RGB"](), KINDS["PNG", "grey"](), KINDS["TIFF", "palette"]()]
+)
+def test_clipping_is_not_named_where_no_image_is_grey_of_16_bits(file):
+    mechanism = found("pillow-train", entry("area", resize="{interpolation: area}"), {"a": file})
+    assert mechanism is None or "clips" not in mechanism.sentence
 
 
 def test_two_are_named_where_neither_suffices():
@@ -153,10 +186,8 @@ def test_the_rounding_of_a_library_is_not_taken_for_its_filter():
 
 def test_a_filter_is_left_out_where_no_image_shrinks():
     tiny = {f"{n}.jpg": encoded(photo(height=30, width=32), quality=90) for n in range(2)}
-    # the nearest that is left is EXIF, which turns none of these
-    mechanism = found("opencv-train", "pillow-train", tiny)
-    assert "filters" not in mechanism.sentence
-    assert mechanism.explained == 0
+    # what is left is EXIF, which turns none of these, and is not called the nearest
+    assert found("opencv-train", "pillow-train", tiny) is None
     assert found("torchpipe-gpu-surrogate", "pillow-train", tiny).published == ()
 
 

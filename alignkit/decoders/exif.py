@@ -1,19 +1,21 @@
-"""EXIF orientation of an encoded image, and the turn it asks for.
+"""Orientation of an encoded image, and the turn it asks for.
 
-It is read here and not by a library, so that a damaged tag causes no warning and all paths depend
-on one parser. It is read in JPEG, PNG and WebP files; an orientation in XMP does not count.
+`exif_orientation` is what a file says in the EXIF block of a JPEG, PNG or WebP. Libraries read more
+and less than that: Pillow also XMP and raw profiles, OpenCV no block that begins as in a JPEG. So a
+decoder that follows ``orient: exif`` is asked for its own reading, by `turn_of`.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from alignkit.decoders import START_OF_IMAGE
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image
+    from alignkit.decoders import Decoder
 
 ORIENTATION_TAG = 0x0112
 SHORT, LONG = 3, 4
@@ -27,10 +29,48 @@ _ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
 def exif_orientation(encoded: bytes) -> int:
     """Read the orientation, 1..8 as in the EXIF standard; 1 if absent, invalid or unreadable."""
     try:
-        value = _orientation_of_tiff(_exif_block(encoded))
+        value = value_in_tiff(_exif_block(encoded), ORIENTATION_TAG)
     except struct.error:
         return 1  # the block is shorter than it declares
     return value if 1 <= value <= 8 else 1
+
+
+def turn_of(decoder: Decoder, encoded: bytes) -> int:
+    """Return the orientation, 1..8, by which a decoder's library turns a file."""
+    # a decoder of a third party may be older than the method
+    own = getattr(decoder, "orientation", exif_orientation)
+    return int(own(encoded))
+
+
+def measured_orientation(encoded: bytes, image: Callable[[bool], Image | None]) -> int:
+    """Return the orientation by which a library turns a file; ``image`` decodes it, turned or not.
+
+    Of a JPEG it is EXIF's; in which other files libraries see one, they alone know. Raise
+    `ValueError` if none of the eight turns makes the one image of the other.
+    """
+    import numpy as np
+
+    if encoded.startswith(START_OF_IMAGE):
+        return exif_orientation(encoded)
+    try:
+        noted = value_in_tiff(encoded, ORIENTATION_TAG) > 1
+    except struct.error:
+        noted = False
+    # most files hold none, and are not decoded again
+    if not noted and not any(mark in encoded for mark in (b"Exif", b"EXIF", b"eXIf")):
+        return 1
+    still, turned = image(False), image(True)
+    if still is None or turned is None:
+        return 1
+    for orientation in range(1, 9):
+        if np.array_equal(turn(still, orientation), turned):
+            return orientation
+    raise ValueError("what the library makes of the orientation is none of EXIF's eight turns")
+
+
+def unturn(image: Image, orientation: int) -> Image:
+    """Undo `turn`: quarter turns undo each other, every other orientation undoes itself."""
+    return turn(image, {6: 8, 8: 6}.get(orientation, orientation))
 
 
 def turn(image: Image, orientation: int) -> Image:
@@ -99,8 +139,8 @@ def _exif_of_chunks(encoded: bytes, *, start: int, kind: bytes, layout: str, tra
     return b""
 
 
-def _orientation_of_tiff(tiff: bytes) -> int:
-    """Read the tag's value in the first directory; 0 if it is absent."""
+def value_in_tiff(tiff: bytes, wanted: int) -> int:
+    """Read a tag's value in the first directory; 0 if it is absent."""
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(tiff[:4])
     if order is None:
         return 0
@@ -110,7 +150,7 @@ def _orientation_of_tiff(tiff: bytes) -> int:
         entry = directory + 2 + 12 * index
         tag, kind = struct.unpack_from(order + "HH", tiff, entry)
         # the standard says SHORT; a LONG is read too, as libraries do
-        if tag == ORIENTATION_TAG and kind in (SHORT, LONG):
+        if tag == wanted and kind in (SHORT, LONG):
             width = "H" if kind == SHORT else "I"
             return int(struct.unpack_from(order + width, tiff, entry + 8)[0])
     return 0

@@ -1,4 +1,4 @@
-"""The orientation is read as Pillow reads it, and obeyed as Pillow and OpenCV obey it."""
+"""The orientation is obeyed as the library of each decoder obeys it."""
 
 import io
 import struct
@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms, ImageOps
 
-from alignkit.preprocess.exif import exif_orientation, turn
+from alignkit.decoders.exif import exif_orientation, measured_orientation, turn, turn_of
+from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.decoders.pillow import PillowDecoder
+from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
+from alignkit.decoders.torchpipe import TorchpipeDecoder
+from alignkit.decoders.torchvision import TorchvisionDecoder
+from tests.made_images import KINDS, NOTED
 from tests.photos import encoded, exif, photo
 
 
@@ -90,3 +96,55 @@ def test_agrees_with_opencv_on_every_file_it_decodes(shared_data, folder):
         if flat is not None:
             turned = turn(flat, exif_orientation(file))
             assert np.array_equal(turned, cv2.imdecode(data, cv2.IMREAD_COLOR)), path.name
+
+
+OPENCV, PILLOW, TORCHVISION = OpenCVDecoder(), PillowDecoder(), TorchvisionDecoder()
+READINGS = [
+    # by cv2.imread with and without IMREAD_IGNORE_ORIENTATION, OpenCV 5.0.0
+    (OPENCV, "JPEG", "4:2:0", "XMP", 1),
+    (OPENCV, "PNG", "alpha", "EXIF behind the pixels", 6),
+    (OPENCV, "PNG", "alpha", "EXIF with JPEG's identifier", 1),
+    (OPENCV, "PNG", "alpha", "raw profile", 1),
+    (OPENCV, "WebP", "lossy", "EXIF", 6),
+    (OPENCV, "WebP", "lossy", "EXIF with JPEG's identifier", 1),
+    (OPENCV, "AVIF", "4:2:0", "EXIF", 6),
+    (OPENCV, "AVIF", "4:2:0", "irot and imir", 1),
+    # by ImageOps.exif_transpose, Pillow 13.0.0; a TIFF is upright when it is loaded
+    (PILLOW, "JPEG", "4:2:0", "XMP", 6),
+    (PILLOW, "PNG", "alpha", "EXIF with JPEG's identifier", 6),
+    (PILLOW, "PNG", "alpha", "raw profile", 6),
+    (PILLOW, "PNG", "animated", "EXIF behind the pixels", 1),
+    (PILLOW, "WebP", "lossy", "EXIF with JPEG's identifier", 6),
+    (PILLOW, "AVIF", "4:2:0", "irot and imir", 6),
+    (PILLOW, "GIF", "palette", "XMP", 1),
+    (PILLOW, "TIFF", "RGB", "tag", 1),
+    # by decode_image(apply_exif_orientation=...), torchvision 0.27.1
+    (TORCHVISION, "PNG", "alpha", "EXIF", 6),
+    (TORCHVISION, "PNG", "alpha", "EXIF behind the pixels", 1),
+    (TORCHVISION, "WebP", "lossy", "EXIF", 1),
+    # it cannot turn, so EXIF counts
+    (SimpleJPEGDecoder(), "JPEG", "grey", "EXIF", 6),
+    # the OpenCV inside torchpipe 0.2.25
+    (TorchpipeDecoder(), "PNG", "alpha", "EXIF with JPEG's identifier", 1),
+    (TorchpipeDecoder(), "PNG", "alpha", "EXIF", 6),
+]
+
+
+@pytest.mark.parametrize(("decoder", "form", "kind", "place", "value"), READINGS)
+def test_each_library_reads_the_orientation_in_its_own_places(decoder, form, kind, place, value):
+    assert turn_of(decoder, NOTED[form][place](KINDS[form, kind](), 6)) == value
+
+
+def test_a_decoder_of_a_third_party_without_the_method_follows_exif():
+    class Third:
+        """A decoder that keeps the contract without deriving from its class."""
+
+    assert turn_of(Third(), encoded(photo(), exif=exif(5))) == 5
+
+
+def test_what_is_no_turn_at_all_is_an_error():
+    file = NOTED["PNG"]["EXIF"](KINDS["PNG", "RGB"](), 6)
+    images = {False: photo(), True: photo("flower")}
+    with pytest.raises(ValueError, match="none of EXIF's eight turns"):
+        measured_orientation(file, images.__getitem__)
+    assert measured_orientation(KINDS["PNG", "RGB"](), images.__getitem__) == 1
