@@ -19,6 +19,7 @@ from alignkit.record import (
     State,
     TrainingFacts,
 )
+from alignkit.samples import copies_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -188,6 +189,7 @@ def data_facts(plan: Plan, sets: Sets) -> DataFacts:
         fingerprint=plan.fingerprint,
         version=data.version(),
         notes=(*data.notes(), *_outside(plan, sets.evaluation.classes)),
+        copies=copies_of(sets.evaluation),
     )
 
 

@@ -20,7 +20,7 @@ from alignkit.judge.verdict_words import NOT_LOOKED_AT, NOTHING_CHANGED, replace
 from alignkit.record import Action, Control, Drift, RuleOutcome, VerdictState
 from alignkit.text.class_words import far_stronger_class
 from alignkit.text.names import QUICK_LOOK, Names, place_in_words
-from alignkit.text.numbers import estimated, shorten
+from alignkit.text.numbers import copies_words, estimated, shorten
 from alignkit.text.task_words import TaskWords, capital
 
 _SHOWN = 3
@@ -163,12 +163,15 @@ def _cause(found: Headline | None, evidence: Evidence) -> str:
 
 
 def _left_out(evidence: Evidence) -> Iterator[str]:
-    """Say which paths did not run, and which values of the file are others."""
+    """Say which paths did not run, which images are copies, and which values are others."""
     left_out = dict(evidence.skipped)
     if evidence.baseline is not None:
         left_out |= dict.fromkeys(evidence.baseline.unchanged, NOTHING_CHANGED)
         for path, begin in evidence.baseline.begins.items():
             left_out[f"{path} before {begin}"] = NOTHING_CHANGED
+    if evidence.data is not None and (copies := len(evidence.data.copies)):
+        said = copies_words(copies, evidence.data.eval)
+        yield f"{said}; intervals and p-values draw the copies of a file together."
     if left_out:
         yield f"Not run: {'; '.join(f'{path}: {reason}' for path, reason in left_out.items())}."
     if sets := replaced(evidence.overrides):

@@ -42,6 +42,8 @@ class DataFacts(Stored):
     fingerprint: str
     version: str
     notes: tuple[str, ...] = ()
+    copies: dict[str, str] = {}
+    """Evaluation image → the first image with the same bytes; intervals draw them together."""
 
 
 class StageFacts(Stored):

@@ -126,6 +126,11 @@ class DetectionAnswers(Answers):
         """Tell, (n,), whether a box was lost or won, or changed its class."""
         return changed_images(self.found, other.found, self._pairs(other))
 
+    def rated(self, other: DetectionAnswers) -> npt.NDArray[np.bool_]:
+        """Tell, (n,), whether the answer changed, or an object is found by a box that moved."""
+        changed, labelled = self.changed(other), self.labelled
+        return changed | (self.quality() != other.quality()) if labelled else changed
+
     def differs(self, other: DetectionAnswers) -> npt.NDArray[np.bool_]:
         """Tell, (n,), whether any box, score or class is another one."""
         return self.found.differing(other.found)
