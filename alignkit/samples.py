@@ -7,9 +7,9 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
-from alignkit.errors import DataError
+from alignkit.errors import DataError, UnreadableImage
 
 if TYPE_CHECKING:
     from alignkit.annotations import Annotation, Pairs
@@ -40,6 +40,15 @@ class ImageReads(Protocol):
 
     def only(self, indices: Sequence[int], /) -> ImageReads:
         """Select images, in that order; the value holds no place of any other image."""
+        ...
+
+
+@runtime_checkable
+class KnownDigests(Protocol):
+    """Images that were hashed when they were listed."""
+
+    def sha256s(self) -> Sequence[str]:
+        """Return the SHA-256 of each image, in hex; empty for one that cannot be read."""
         ...
 
 
@@ -150,6 +159,28 @@ class Samples:
             fingerprint=selection_fingerprint(self.fingerprint, chosen),
             pairs=self.pairs.take(chosen) if self.pairs is not None else None,
         )
+
+
+def copies_of(samples: Samples) -> dict[str, str]:
+    """Map each image that has the bytes of an earlier one to the first of these, by id."""
+    first: dict[str, str] = {}
+    found = {}
+    for name, digest in zip(samples.ids, _digests(samples.read, len(samples)), strict=True):
+        if digest and first.setdefault(digest, name) != name:
+            found[name] = first[digest]
+    return found
+
+
+def _digests(read: ImageReads, images: int) -> Iterable[str]:
+    """Yield the SHA-256 of each image, in hex; empty for one that cannot be read."""
+    if isinstance(read, KnownDigests):
+        yield from read.sha256s()
+        return
+    for index in range(images):
+        try:
+            yield hashlib.sha256(read(index)).hexdigest()
+        except UnreadableImage:
+            yield ""
 
 
 def selection_fingerprint(fingerprint: str, indices: Sequence[int]) -> str:

@@ -22,12 +22,13 @@ from alignkit.attribute.mixture_records import (
     mixture_records,
 )
 from alignkit.compare.answers import RatioOfSums, Weighted
+from alignkit.compare.bootstrap import joined_groups
 from alignkit.errors import NothingCompared
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
 from alignkit.preprocess.image_taps import encoded_images, run_isolated, warm_up
 from alignkit.preprocess.normalise import Normalise
 from alignkit.preprocess.stage_mixtures import FromCandidate, LeftOut, MixedImage, StageMixtures
-from alignkit.samples import Samples
+from alignkit.samples import Samples, copies_of
 from alignkit.task_facts import CLASSIFICATION, TaskFacts
 
 if TYPE_CHECKING:
@@ -182,9 +183,10 @@ def _joined(
     columns = range(len(parts[0]))
     own = [[[part[at][model] for part in parts] for model in range(len(models))] for at in columns]
     if not models or isinstance(parts[0][0][0], MixtureAnswers):
-        return tuple(tuple(map(MixtureAnswers.joined, each)) for each in own), None
+        joined = tuple(tuple(map(MixtureAnswers.joined, each)) for each in own)
+        return joined, joined_groups(samples.ids, None, copies_of(samples))
     by_model = []
-    groups = None
+    copies, groups = copies_of(samples), None
     for model, sessions in enumerate(models):
         decoder = sessions[frozenset()].decoder
         whole = [
@@ -193,7 +195,7 @@ def _joined(
             )
             for each in own
         ]
-        groups = whole[0].groups()
+        groups = joined_groups(samples.ids, whole[0].groups(), copies)
         by_model.append([MixtureAnswers.of(whole[0], each) for each in whole])
     return tuple(tuple(each[column] for each in by_model) for column in columns), groups
 

@@ -20,13 +20,19 @@ import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Weights, aligned
-from alignkit.compare.bootstrap import RESAMPLES, mean_over_seeds, resample_weights
+from alignkit.compare.bootstrap import (
+    RESAMPLES,
+    joined_groups,
+    mean_over_seeds,
+    resample_weights,
+)
 from alignkit.compare.metrics import ratio
 from alignkit.compare.statistics import change_p, holm, percentile_interval
 from alignkit.outcome import Measured
 from alignkit.preprocess.image_kinds import DIMENSIONS, kinds_of_file
 from alignkit.record import Estimate, FlippedFacts, Subgroup
 from alignkit.record.cell_facts import ALPHA
+from alignkit.samples import copies_of
 from alignkit.text.numbers import interval, p_value, plain
 
 if TYPE_CHECKING:
@@ -64,9 +70,9 @@ def flipped_kinds(
     with progress.stage("flipped images", len(pairs), "their kinds") as stage:
         own = next(iter(pairs))[0]
         kinds = _kinds(sets.evaluated(own), sets.evaluation)
-        found = []
+        found, copies = [], copies_of(sets.evaluation)
         for (reference, column), both in pairs.items():
-            found.append(_facts(reference, column, both, kinds, plan.resamples))
+            found.append(_facts(reference, column, both, kinds, plan.resamples, copies))
             stage.advance()
     return tuple(found)
 
@@ -110,13 +116,14 @@ def _facts(
     both: _Both,
     kinds: Mapping[str, Mapping[str, str | None]],
     resamples: int,
+    copies: Mapping[str, str],
 ) -> FlippedFacts:
     before, after = [a for a, _ in both], [b for _, b in both]
     flips = np.stack([a.changed(b) for a, b in both], axis=1)
     asked = _asked(both)
     images, flipped = int(asked.sum()), int(flips[asked].any(axis=1).sum())
     listed = {name: [values[each] for each in before[0].ids] for name, values in kinds.items()}
-    found = subgroups(before, after, listed, resamples=resamples)
+    found = subgroups(before, after, listed, resamples=resamples, copies=copies)
     return FlippedFacts(
         reference=reference,
         candidate=column.preprocess,
@@ -136,19 +143,21 @@ def subgroups(
     kinds: Mapping[str, Sequence[str | None]],
     *,
     resamples: int = RESAMPLES,
+    copies: Mapping[str, str] | None = None,
 ) -> tuple[Subgroup, ...]:
     """Compare every kind of every dimension, least p first, with a sentence if it is significant.
 
     The answers, a pair for each seed, are of the same images in the same order; ``kinds`` gives
     each dimension's kind of each image, and this function adds those of the task. Kinds with too
-    few images are not compared, nor are images without a kind. If no image or every image flipped,
+    few images are not compared, nor are images without a kind. ``copies`` are drawn together, see
+    `alignkit.samples.copies_of`. If no image or every image flipped,
     the result is empty.
     """
     pairs = list(zip(reference, candidate, strict=True))
     flips, asked, groups = (
         np.stack([a.changed(b) for a, b in pairs], axis=1),
         _asked(pairs),
-        reference[0].groups(),
+        joined_groups(reference[0].ids, reference[0].groups(), copies or {}),
     )
     own = {
         name: thirds(values) if isinstance(values, np.ndarray) else values

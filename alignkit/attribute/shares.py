@@ -18,6 +18,12 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray
 from alignkit.attribute.attributed_mixtures import MixtureResults
 from alignkit.compare.bootstrap import image_weights
+from alignkit.compare.class_changes import (
+    ChangeByImage,
+    changes_by_image,
+    of_groups,
+    resampled,
+)
 from alignkit.preprocess.stage_mixtures import FACTORIAL_LIMIT, FromCandidate, all_mixtures
 from alignkit.task_facts import MetricFacts, TaskFacts
 
@@ -58,11 +64,18 @@ def metric_values(
     blocks: dict[str, list[FloatArray]] = {}
     images = len(observed.rows)
     sample = np.ones((images, 1), np.float32)
+    changes = [
+        [
+            changes_by_image(a.tallies, b.tallies, grouped=observed.groups is not None)
+            for a, b in zip(observed.answers[0], own, strict=True)
+        ]
+        for own in observed.answers
+    ]
     for weights in chain([sample], image_weights(images, observed.groups, resamples, seed=0)):
         # a draw takes as many images as there are, or as many groups of them
         drawn = images if observed.groups is None else weights.sum(axis=0)
         found = {name: values.T @ weights / drawn for name, values in by_image.items()}
-        found |= _of_answers(observed, wanted.keys() - found.keys(), weights)
+        found |= _of_answers(observed, changes, wanted.keys() - found.keys(), weights)
         for name, values in found.items():
             blocks.setdefault(name, []).append(values)
     joined = {name: np.concatenate(parts, axis=1) for name, parts in blocks.items()}
@@ -95,18 +108,30 @@ def _by_image(observed: MixtureResults, task: TaskFacts) -> dict[str, FloatArray
 
 
 def _of_answers(
-    observed: MixtureResults, wanted: AbstractSet[str], weights: npt.NDArray[np.float32]
+    observed: MixtureResults,
+    changes: Sequence[Sequence[Mapping[str, ChangeByImage]]],
+    wanted: AbstractSet[str],
+    weights: npt.NDArray[np.float32],
 ) -> dict[str, FloatArray]:
-    """Compute the task's metrics and measures, (mixtures, draws) each, averaged over models."""
+    """Compute the task's metrics and measures, (mixtures, draws) each, averaged over models.
+
+    ``changes`` are those from the reference, of each mixture and model. They take the place of
+    their metrics, since shares are of differences.
+    """
     found: dict[str, FloatArray] = {}
     shape = len(observed.wanted), weights.shape[1]
     # one mixture and model at a time: all at once would hold the counts of every one
     for mixture, own in enumerate(observed.answers):
-        for each in own:
-            values = dict(each.tallies.metrics_of(weights))
+        for model, each in enumerate(own):
+            values = resampled(each.tallies, weights)
+            for name, change in changes[mixture][model].items():
+                values[name] = change.of(weights)
             # a paired change of a metric takes its place
             chosen = wanted & each.measures.keys()
-            values |= {name: each.measures[name].of(weights) for name in chosen}
+            measures = {name: each.measures[name] for name in chosen}
+            if observed.groups is not None:
+                measures = {k: of_groups(one, len(weights)) for k, one in measures.items()}
+            values |= {name: one.of(weights) for name, one in measures.items()}
             for name in wanted:
                 if name in values:
                     kept = found.setdefault(name, np.zeros(shape))

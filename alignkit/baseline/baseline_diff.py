@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,11 +34,16 @@ class _Stage:
 
 
 def compare_with_baseline(
-    approved: Baseline, now: Snapshot, *, first_changed: FirstChanged | None = None
+    approved: Baseline,
+    now: Snapshot,
+    *,
+    first_changed: FirstChanged | None = None,
+    copies: Mapping[str, str] | None = None,
 ) -> BaselineFacts:
     """Compare line by line.
 
     ``first_changed`` names the stage from which ``now`` taps each path; by default the first.
+    ``copies`` are those of the images, see `alignkit.samples.copies_of`.
 
     An image counts at a stage if the baseline knows the image. A stage without a line passed its
     input on unchanged, so that its hash is that of the stage before.
@@ -67,11 +73,13 @@ def compare_with_baseline(
             path: begin for path, begin in first_changed.items() if begin and begin != STAGES[0]
         },
         metrics={place.json_key: line.metrics for place, line in approved.metrics.items()},
-        drifts=_drifts(approved, now),
+        drifts=_drifts(approved, now, copies),
     )
 
 
-def _drifts(approved: Baseline, now: Snapshot) -> dict[str, BaselineDrift]:
+def _drifts(
+    approved: Baseline, now: Snapshot, copies: Mapping[str, str] | None
+) -> dict[str, BaselineDrift]:
     """Compute the drift of every entry for which both sides keep predictions of the same seeds."""
     from alignkit.baseline.baseline_from_run import drift_since
 
@@ -81,7 +89,9 @@ def _drifts(approved: Baseline, now: Snapshot) -> dict[str, BaselineDrift]:
         seeds = sorted(before.keys() & line.predictions.keys())
         if seeds:
             drift = drift_since(
-                [before[seed] for seed in seeds], [line.predictions[seed] for seed in seeds]
+                [before[seed] for seed in seeds],
+                [line.predictions[seed] for seed in seeds],
+                copies,
             )
             found[place.json_key] = BaselineDrift(seeds=tuple(seeds), drift=drift)
     return found

@@ -11,7 +11,7 @@ import base64
 import json
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -206,12 +206,17 @@ def _decompressed(packed: str) -> bytes:
     return content
 
 
-def drift_since(before: Sequence[str], after: Sequence[str]) -> Drift:
+def drift_since(
+    before: Sequence[str], after: Sequence[str], copies: Mapping[str, str] | None = None
+) -> Drift:
     """Compute the drift of packed predictions, a pair per seed; raise as `compare.drift` does.
+
+    ``copies`` are those of the images, see `alignkit.samples.copies_of`.
 
     Raise `BaselineError` if they are answers of two tasks.
     """
     from alignkit.compare import drift
+    from alignkit.compare.bootstrap import SharedDraws
 
     tasks = [{_task_of(each) for each in side} for side in (before, after)]
     if tasks[0] != tasks[1]:
@@ -221,11 +226,12 @@ def drift_since(before: Sequence[str], after: Sequence[str]) -> Drift:
             "alignkit baseline approve FILE --models --reason …"
         )
     sides = [[unpack(each) for each in side] for side in (before, after)]
+    draws = SharedDraws(copies=copies or {})
     if all(_NAMED in each for each in before):
-        return drift(*sides)
+        return drift(*sides, draws=draws)
     # the distances of one-hot rows would be numbers of no meaning
     unknown = LogitDistance(max_abs=None, mean_abs=None, cosine=None, reason=_NO_LOGITS)
-    return replace(drift(*sides), logits=unknown)
+    return replace(drift(*sides, draws=draws), logits=unknown)
 
 
 def _task_of(packed: str) -> str:

@@ -11,21 +11,43 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels
-from alignkit.compare.answers import Answers, AnyAnswers, Weights, aligned
+from alignkit.compare.answers import (
+    Answers,
+    AnyAnswers,
+    Weighted,
+    Weights,
+    aligned,
+    not_finite,
+)
 from alignkit.compare.bootstrap import (
     RESAMPLES,
     MeanOverSeeds,
     SharedDraws,
     mean_over_seeds,
 )
-from alignkit.compare.idle_answers import not_finite, nothing_answered, nothing_compared
-from alignkit.compare.statistics import change_p, detectable_effect, detectable_mean, mcnemar
+from alignkit.compare.class_changes import (
+    between_answers,
+    drawn_units,
+    groups_of,
+    moved_images,
+    moved_in_one,
+    resampled,
+)
+from alignkit.compare.idle_answers import nothing_answered, nothing_compared
+from alignkit.compare.statistics import (
+    Moved,
+    change_p,
+    detectable_effect,
+    detectable_mean,
+    mcnemar,
+    unseen_change,
+)
 from alignkit.errors import DataError
 from alignkit.record import ClassDrift, Drift, DriftChange, Estimate, StandardError
 from alignkit.samples import NO_LABELS
+from alignkit.text.numbers import grouped, percent
 
 ReferenceAndCandidate = tuple[Sequence[Answers], Sequence[Answers]]
 """Answers of the reference and of the candidate, one for each seed."""
@@ -52,11 +74,15 @@ def drift(
     pairs = pair_up(reference, candidate)
     first = pairs[0][0]
     draws = draws or SharedDraws(resamples, seed)
+    groups = groups_of(first, draws)
+    between = [between_answers(*pair, groups) for pair in pairs]
+    moved = moved_images(pairs, between, groups)
+    units = drawn_units(first, groups)
     means = {
-        name: mean_over_seeds(*values, images=drawn_units(first), seed=draws.seed)
-        for name, values in _differences(pairs, draws).items()
+        name: mean_over_seeds(*values, images=units, seed=draws.seed, moved=moved.get(name))
+        for name, values in _differences(pairs, between, draws, groups).items()
     }
-    whole = pair_fields(pairs, means)
+    whole = pair_fields(pairs, means, moved, groups)
     if reason := nothing_answered(pairs):
         return nothing_compared(pairs, whole, reason)
     once, changed = _lost(pairs)
@@ -68,7 +94,7 @@ def drift(
             if name in means and means[name].spread.known
         },
         classes=_classes(first, means),
-        mcnemar_p=_mcnemar(pairs) if first.labelled else None,
+        mcnemar_p=_mcnemar(pairs, groups) if first.labelled else None,
         logits=type(first).distance(pairs),
         non_finite=not_finite(pairs),
         non_finite_once=once,
@@ -82,7 +108,7 @@ def drift_change(
     after: ReferenceAndCandidate,
     metrics: Sequence[str],
     *,
-    resamples: int = RESAMPLES,
+    draws: SharedDraws | None = None,
 ) -> dict[str, DriftChange]:
     """Subtract the drift of ``before`` from that of ``after``, for metrics or ``churn``; fractions.
 
@@ -95,8 +121,14 @@ def drift_change(
     first = earlier[0][0]
     if len(earlier) != len(later) or first.ids != later[0][0].ids:
         raise DataError("two drifts are compared on the same images and seeds; evaluate both so")
-    draws = SharedDraws(resamples)
-    sides = [_differences(pairs, draws) for pairs in (earlier, later)]
+    draws = draws or SharedDraws()
+    groups = groups_of(first, draws)
+    units = drawn_units(first, groups)
+    sides, counted = [], []
+    for pairs in (earlier, later):
+        between = [between_answers(*pair, groups) for pair in pairs]
+        sides.append(_differences(pairs, between, draws, groups))
+        counted.append(moved_images(pairs, between, groups))
     changes = {}
     for metric in metrics:
         if metric not in sides[0]:
@@ -104,62 +136,30 @@ def drift_change(
             changes[metric] = DriftChange(nothing, nothing, nothing)
             continue
         was, now = (side[metric] for side in sides)
+        count = moved_in_one(earlier, later, metric, groups)
+        moved = [*(each.get(metric) for each in counted), Moved(count, count)]
+        differences = (was, now, (now[0] - was[0], now[1] - was[1]))
         means = [
-            mean_over_seeds(*values, images=drawn_units(first))
-            for values in (was, now, (now[0] - was[0], now[1] - was[1]))
+            mean_over_seeds(*values, images=units, moved=by)
+            for values, by in zip(differences, moved, strict=True)
         ]
         if metric == "churn":  # of each run; their difference may be negative
             means[:2] = map(_clipped, means[:2])
         answers = [each for pair in (*earlier, *later) for each in pair]
         why = _why_undefined(metric, answers, "no class defines it on every side")
         old, new, change = (each.estimate(why) for each in means)
-        p = _change_p(change, means[2], earlier, moved_by=_moved(earlier, later, metric))
+        p = _change_p(change, means[2], len(earlier), units, moved_by=Moved(count, count))
         changes[metric] = DriftChange(old, new, change, p)
     return changes
-
-
-def _moved(
-    earlier: Sequence[tuple[Answers, Answers]],
-    later: Sequence[tuple[Answers, Answers]],
-    metric: str,
-) -> int:
-    """Count the images that may add to a change: in some seed they flip in one drift alone.
-
-    To a metric other than churn, an image adds also if it flips otherwise. Where a resample draws
-    groups, those that have such an image are counted.
-    """
-
-    def moves(one: Answers, other: Answers) -> npt.NDArray[np.bool_]:
-        own = one.moves(other, metric)
-        return one.differs(other) if own is None else own
-
-    found = []
-    for (a, b), (c, d) in zip(earlier, later, strict=True):
-        if metric == "churn":
-            found.append(a.changed(b) != c.changed(d))
-        else:
-            found.append((moves(a, b) | moves(c, d)) & (moves(a, c) | moves(b, d)))
-    return _units_of(np.any(found, axis=0), earlier[0][0])
-
-
-def drawn_units(answers: Answers) -> int:
-    """Count what a resample draws: groups of images, or images."""
-    groups = answers.groups()
-    return len(answers) if groups is None else int(groups.max()) + 1
-
-
-def _units_of(images: npt.NDArray[np.bool_], answers: Answers) -> int:
-    """Count the groups that have one of the images marked, (n,), or these images."""
-    groups = answers.groups()
-    return int(images.sum()) if groups is None else len(np.unique(groups[images]))
 
 
 def _change_p(
     change: Estimate,
     mean: MeanOverSeeds,
-    pairs: Sequence[tuple[AnyAnswers, AnyAnswers]],
+    seeds: int,
+    units: int,
     *,
-    moved_by: int,
+    moved_by: Moved,
 ) -> float | None:
     """Test a change of zero; ``None`` where its value or its spread is unknown."""
     if change.value is None or not mean.spread.known:
@@ -168,8 +168,8 @@ def _change_p(
         change.value,
         images_error=float(mean.spread.images),
         seeds_error=float(mean.spread.seeds),
-        images=drawn_units(pairs[0][0]),
-        seeds=len(pairs),
+        images=units,
+        seeds=seeds,
         flipped=moved_by,
     )
 
@@ -194,21 +194,27 @@ def pair_up(
 
 
 def pair_fields(
-    pairs: Sequence[tuple[AnyAnswers, AnyAnswers]], means: Mapping[str, MeanOverSeeds]
+    pairs: Sequence[tuple[AnyAnswers, AnyAnswers]],
+    means: Mapping[str, MeanOverSeeds],
+    moved: Mapping[str, Moved],
+    groups: Labels | None,
 ) -> dict[str, Any]:
-    """Compute the fields of `alignkit.record.CellPair` from `_differences` joined over seeds."""
-    first, seeds = pairs[0][0], len(pairs)
-    moved = _units_of(np.any([a.differs(b) for a, b in pairs], axis=0), first)
+    """Compute the fields of `alignkit.record.CellPair` from `_differences` joined over seeds.
 
-    def moved_in(metric: str) -> int:
-        own = [some for a, b in pairs if (some := a.moves(b, metric)) is not None]
-        return _units_of(np.any(own, axis=0), first) if own else moved
+    ``moved`` are `moved_images`, and ``groups`` those that were drawn.
+    """
+    first, seeds = pairs[0][0], len(pairs)
+    units = drawn_units(first, groups)
+    supports = first.counts().support
+
+    def unmoved(name: str) -> str:
+        return _unmoved(units, supports if name.endswith(".macro") else ())
 
     names = first.metric_names
     answers = [each for pair in pairs for each in pair]
     metrics = {
         name: means[name].estimate(
-            _why_undefined(name, answers, "no class defines it on both sides")
+            _why_undefined(name, answers, "no class defines it on both sides"), unmoved(name)
         )
         for name in names
         if name in means
@@ -216,17 +222,19 @@ def pair_fields(
     nothing = Estimate(None, None, None, NO_LABELS)
     return {
         "n": len(first) * seeds,
-        **_of_groups(pairs),
-        **_of_labels(pairs),
+        **_of_groups(pairs, groups),
+        **_of_labels(pairs, groups),
         "metrics": metrics or dict.fromkeys(names, nothing),
         "p_values": {
             name: p
             for name, metric in metrics.items()
-            if (p := _change_p(metric, means[name], pairs, moved_by=moved_in(name))) is not None
+            if (p := _change_p(metric, means[name], seeds, units, moved_by=moved[name])) is not None
         },
-        "churn": _clipped(means["churn"]).estimate("no image was compared"),
+        "churn": _clipped(means["churn"]).estimate("no image was compared", unmoved("churn")),
         "measures": {
-            name: mean.estimate(_why_undefined(name, answers, "there is nothing to measure it on"))
+            name: mean.estimate(
+                _why_undefined(name, answers, "there is nothing to measure it on"), unmoved(name)
+            )
             for name, mean in means.items()
             if mean.value.ndim == 0 and name not in (*names, "churn")
         },
@@ -242,13 +250,21 @@ def _lost(pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]) -> tuple[int, int]:
     return sum(once for once, _ in found), sum(changed for _, changed in found)
 
 
-def _of_groups(pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]) -> dict[str, int]:
+def _unmoved(units: int, supports: Sequence[int] = ()) -> str:
+    """Say how large a change may be that none of the images, or groups, shows."""
+    share = percent(min(1.0, unseen_change(units, supports)))
+    return f"none of {grouped(units)}; up to {share} unseen"
+
+
+def _of_groups(
+    pairs: Sequence[tuple[AnyAnswers, AnyAnswers]], groups: Labels | None
+) -> dict[str, int]:
     """Compute the fields of answers that depend on each other, or were compared for some images."""
     first = pairs[0][0]
     asked = [each.below for each in (a.churn(b) for a, b in pairs) if each.below is not None]
-    found = {} if first.groups() is None else {"groups": drawn_units(first)}
-    count = int(sum(each.sum() for each in asked))
-    return found | ({"asked": count} if asked and count < len(first) * len(pairs) else {})
+    found = {} if groups is None else {"groups": drawn_units(first, groups)}
+    number = int(sum(each.sum() for each in asked))
+    return found | ({"asked": number} if asked and number < len(first) * len(pairs) else {})
 
 
 def _clipped(churn: MeanOverSeeds) -> MeanOverSeeds:
@@ -256,7 +272,9 @@ def _clipped(churn: MeanOverSeeds) -> MeanOverSeeds:
     return replace(churn, interval=churn.interval.clip(0, 1))
 
 
-def _of_labels(pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]) -> dict[str, Any]:
+def _of_labels(
+    pairs: Sequence[tuple[AnyAnswers, AnyAnswers]], groups: Labels | None
+) -> dict[str, Any]:
     """Compute the fields that need labels, and are ``None`` without them."""
     names = ("right_to_wrong", "wrong_to_right", "wrong_to_wrong")
     if not pairs[0][0].labelled:
@@ -266,19 +284,21 @@ def _of_labels(pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]) -> dict[str, Any]
         name: int(np.count_nonzero(turned == sign))
         for name, sign in zip(names, (-1, 1, 0), strict=True)
     }
-    return {**counts, "detectable": _detectable(pairs)}
+    return {**counts, "detectable": _detectable(pairs, groups)}
 
 
 def _turned(a: AnyAnswers, b: AnyAnswers) -> FloatArray:
-    """Return, (n,), the sign of what a changed answer gains: -1 worse, 1 better, 0 neither.
+    """Return, (n,), the sign of what an answer gains: -1 worse, 1 better, 0 neither.
 
-    NaN where the answer did not change, or its quality is unknown on a side.
+    NaN where `Answers.rated` leaves it out, or its quality is unknown on a side.
     """
-    gained: FloatArray = np.where(a.changed(b), np.sign(b.quality() - a.quality()), np.nan)
+    gained: FloatArray = np.where(a.rated(b), np.sign(b.quality() - a.quality()), np.nan)
     return gained
 
 
-def _detectable(pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]) -> float | None:
+def _detectable(
+    pairs: Sequence[tuple[AnyAnswers, AnyAnswers]], groups: Labels | None
+) -> float | None:
     """Compute the smallest change of the mean quality that the images show in 80 % of cases.
 
     Images whose quality is unknown on a side are left out; ``None`` if all are.
@@ -290,7 +310,6 @@ def _detectable(pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]) -> float | None:
     if not images:
         return None
     gained = (qualities[:, 1] - qualities[:, 0]).mean(axis=0)
-    groups = pairs[0][0].groups()
     if groups is not None:
         gained = _by_group(gained, groups[known])
         images = len(gained)
@@ -312,14 +331,13 @@ def _by_group(gained: FloatArray, groups: Labels) -> FloatArray:
     return linear
 
 
-def _mcnemar(pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]) -> float:
+def _mcnemar(pairs: Sequence[tuple[AnyAnswers, AnyAnswers]], groups: Labels | None) -> float:
     """Test by signs whether changed answers became better as often as worse (classes: McNemar).
 
     A group of images that depend on each other is one trial, by the sign of its sum.
     """
     # an image is one trial however many seeds change it: seeds are not independent of each other
     gained = np.nansum([_turned(*pair) for pair in pairs], axis=0)
-    groups = pairs[0][0].groups()
     if groups is not None:
         gained = np.bincount(groups, weights=gained)
     return mcnemar(int((gained < 0).sum()), int((gained > 0).sum()))
@@ -338,10 +356,13 @@ def _classes(first: Answers, means: Mapping[str, MeanOverSeeds]) -> tuple[ClassD
     if not names:
         return ()
 
+    supports = first.counts().support
+
     def estimate(name: str, index: int) -> Estimate:
         mean = means[name]
         of_class = replace(mean, value=mean.value[index], interval=mean.interval[:, index])
-        return of_class.estimate(reasons.get(name, "nothing defines it for this class"))
+        reason = reasons.get(name, "nothing defines it for this class")
+        return of_class.estimate(reason, _unmoved(supports[index]) if supports[index] else "")
 
     return tuple(
         ClassDrift(
@@ -351,29 +372,29 @@ def _classes(first: Answers, means: Mapping[str, MeanOverSeeds]) -> tuple[ClassD
             estimate("precision", index),
             {each: estimate(each, index) for each in names if each not in ("recall", "precision")},
         )
-        for index, (name, support) in enumerate(
-            zip(first.classes, first.counts().support, strict=True)
-        )
+        for index, (name, support) in enumerate(zip(first.classes, supports, strict=True))
     )
 
 
 def _differences(
-    pairs: Sequence[tuple[AnyAnswers, AnyAnswers]], draws: SharedDraws
+    pairs: Sequence[tuple[AnyAnswers, AnyAnswers]],
+    between: Sequence[Mapping[str, Weighted]],
+    draws: SharedDraws,
+    groups: Labels | None,
 ) -> dict[str, tuple[FloatArray, FloatArray]]:
     """Return each seed's difference (seeds, …) and its draws (seeds, …, resamples) by name.
 
     Names are ``churn``, every measure, and with labels every metric: by class (seeds, classes, …).
-    All draws of images are shared by all pairs and names.
+    All draws of images are shared by all pairs and names. ``between`` are the `between_answers` of
+    each pair.
     """
     first = pairs[0][0]
-    # of the images: found once, not in every block of draws
-    sums = [{"churn": a.churn(b), **a.measures_of(b)} for a, b in pairs]
 
     def differences(weights: Weights) -> dict[str, FloatArray]:
         """Compute all differences, (seeds, …, draws), under weights (n, draws)."""
         by_seed: dict[str, list[FloatArray]] = {}
-        for (a, b), own in zip(pairs, sums, strict=True):
-            before, after = a.metrics_of(weights), b.metrics_of(weights)
+        for (a, b), own in zip(pairs, between, strict=True):
+            before, after = (resampled(each.tallies(), weights) for each in (a, b))
             found = {name: value - before[name] for name, value in after.items()}
             found |= {name: each.of(weights) for name, each in own.items()}
             for name, value in found.items():
@@ -381,7 +402,7 @@ def _differences(
         return {name: np.stack(values) for name, values in by_seed.items()}
 
     observed = differences(np.ones((len(first), 1), np.float32))
-    blocks = [differences(weights) for weights in draws.of(len(first), first.groups())]
+    blocks = [differences(weights) for weights in draws.of(len(first), groups)]
     return {
         name: (value[..., 0], np.concatenate([block[name] for block in blocks], axis=-1))
         for name, value in observed.items()

@@ -179,8 +179,7 @@ class Answers(ABC):
     def groups(self) -> Labels | None:
         """Number, (n,) 0 and up without gaps, the groups of images that a resample draws whole.
 
-        ``None`` if images do not depend on each other. Otherwise every ratio of sums has its
-        denominator, as a resample takes as many groups as there are, and not as many images.
+        ``None`` if images do not depend on each other. Copies of a file are drawn together besides.
         """
         return None
 
@@ -189,11 +188,12 @@ class Answers(ABC):
         """Tell, (n,), whether each image's answer is another one, as the task defines it."""
 
     def churn(self, other: Self) -> RatioOfSums:
-        """Compute the share of the images whose answer is another one.
-
-        A task that asks about some of the images alone has these in the denominator.
-        """
+        """Compute the share of changed answers, among the images that the task asks about."""
         return RatioOfSums(self.changed(other).astype(np.float64))
+
+    def rated(self, other: Self) -> npt.NDArray[np.bool_]:
+        """Tell, (n,), which images are worse, better or neither: by default the changed ones."""
+        return self.changed(other)
 
     def differs(self, other: Self) -> npt.NDArray[np.bool_]:
         """Tell, (n,), whether an image may add to a change of some metric.

@@ -25,7 +25,7 @@ alone in 6 %. The worst case tried is seeds that each lean one way in their own 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -36,6 +36,8 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.statistics import (
     FEW_DEFINE,
+    Moved,
+    freedom_of,
     percentile_interval,
     rests_on_one,
     t_over_normal,
@@ -111,6 +113,8 @@ class SharedDraws:
 
     resamples: int = RESAMPLES
     seed: int = 0
+    copies: Mapping[str, str] = field(default_factory=dict)
+    """Copies of one file, see `alignkit.samples.copies_of`: they are drawn together."""
     _images: int = field(default=-1, init=False)
     _groups: Labels | None = field(default=None, init=False)
     _blocks: list[npt.NDArray[np.float32]] = field(default_factory=list, init=False)
@@ -125,6 +129,27 @@ class SharedDraws:
             for block in self._blocks:
                 block.flags.writeable = False
         return self._blocks
+
+
+def joined_groups(
+    ids: Sequence[str], groups: Labels | None, copies: Mapping[str, str]
+) -> Labels | None:
+    """Number, (images,), the groups that a draw takes whole: those given, joined by copies.
+
+    ``None`` if every image is drawn by itself.
+    """
+    files, place = np.unique([copies.get(each, each) for each in ids], return_inverse=True)
+    if len(files) == len(ids):
+        return groups
+    if groups is None:
+        return np.asarray(place, np.int64)
+    from scipy import sparse
+    from scipy.sparse.csgraph import connected_components
+
+    ones = np.ones(len(ids), np.bool_)
+    shared = sparse.coo_matrix((ones, (groups, place)), (int(groups.max()) + 1, len(files)))
+    both = sparse.bmat([[None, shared], [shared.T, None]])
+    return np.asarray(connected_components(both, directed=False)[1][groups], np.int64)
 
 
 def _same_groups(one: Labels | None, other: Labels | None) -> bool:
@@ -180,7 +205,7 @@ def spread_of(draws: FloatArray, observed: FloatArray) -> Spread:
 
 
 def joined_draws(
-    draws: FloatArray, observed: FloatArray, spread: Spread, *, images: int, seed: int = 0
+    draws: FloatArray, observed: FloatArray, spread: Spread, *, images: float, seed: int = 0
 ) -> FloatArray:
     """Draw seeds too: (seeds, …, resamples) → (…, resamples) of the mean over seeds."""
     seeds = len(draws)
@@ -212,30 +237,42 @@ class MeanOverSeeds:
     """(2, …): the ends of its 95 % interval; NaN where there is none."""
     spread: Spread
 
-    def estimate(self, reason: str) -> Estimate:
-        """Build the estimate of one value; NaN becomes ``None`` with ``reason``."""
+    def estimate(self, reason: str, unmoved: str = "") -> Estimate:
+        """Build the estimate of one value; NaN becomes ``None`` with ``reason``.
+
+        ``unmoved`` is said of a change that is 0 in every draw.
+        """
         if np.isnan(self.value):
             return Estimate(None, None, None, reason)
         low, high = (float(each) for each in self.interval)
         if np.isnan(low):
             return Estimate(float(self.value), None, None, FEW_DEFINE)
-        return Estimate(float(self.value), low, high)
+        still = float(self.value) == low == high == 0
+        return Estimate(float(self.value), low, high, unmoved if still else "")
 
 
 def mean_over_seeds(
-    observed: FloatArray, draws: FloatArray, *, images: int, seed: int = 0
+    observed: FloatArray,
+    draws: FloatArray,
+    *,
+    images: int,
+    seed: int = 0,
+    moved: Moved | None = None,
 ) -> MeanOverSeeds:
     """Average observed values (seeds, …), whose draws are (seeds, …, resamples).
 
-    ``images`` are those that were drawn, or the groups. Interval and errors are NaN where one of
+    ``images`` are those that were drawn, or the groups, and ``moved`` those that move the values;
+    ``None`` if any may. Interval and errors are NaN where one of
     them alone defines the value (`alignkit.compare.statistics.rests_on_one`).
     """
     spread = spread_of(draws, observed)
-    joined = joined_draws(draws, observed, spread, images=images, seed=seed)
+    freedom = freedom_of(images, moved)
+    joined = joined_draws(draws, observed, spread, images=freedom + 1, seed=seed)
     alone = rests_on_one(joined) | (images < 2)
     # draws of several seeds are widened already
     drawn = images if len(observed) == 1 else None
-    found = (percentile_interval(joined, drawn), spread.images, spread.seeds)
+    interval = percentile_interval(joined, drawn, freedom=freedom)
+    found = (interval, spread.images, spread.seeds)
     interval, *errors = (np.where(alone, np.nan, each) for each in found)
     return MeanOverSeeds(observed.mean(axis=0), interval, Spread(*errors))
 

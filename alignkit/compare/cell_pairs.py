@@ -1,7 +1,8 @@
 """Comparison of every two cells of a matrix row.
 
 The numbers are those of `alignkit.compare.drift` of the two. The same images are drawn for all
-cells, so each cell is resampled once and a pair takes the difference; only churn needs the pair.
+cells, so each cell is resampled once and a pair takes the difference, unless a number needs the
+pair, as churn does.
 """
 
 from __future__ import annotations
@@ -12,9 +13,16 @@ from itertools import combinations
 import numpy as np
 
 from alignkit.arrays import FloatArray
-from alignkit.compare import drawn_units, pair_fields, pair_up
+from alignkit.compare import pair_fields, pair_up
 from alignkit.compare.answers import Answers, Weights
 from alignkit.compare.bootstrap import RESAMPLES, SharedDraws, mean_over_seeds
+from alignkit.compare.class_changes import (
+    between_answers,
+    drawn_units,
+    groups_of,
+    moved_images,
+    resampled,
+)
 from alignkit.errors import NothingCompared
 from alignkit.record import CellPair
 
@@ -66,8 +74,11 @@ def cell_pairs(
 
 
 def _side(cell: Answers, draws: SharedDraws) -> _CellDraws:
-    blocks = [cell.metrics_of(weights) for weights in draws.of(len(cell), cell.groups())]
-    whole = cell.metrics_of(_whole(cell))
+    tallies = cell.tallies()
+    blocks = [
+        resampled(tallies, weights) for weights in draws.of(len(cell), groups_of(cell, draws))
+    ]
+    whole = resampled(tallies, _whole(cell))
     return {
         name: np.concatenate([whole[name][:1], *(block[name] for block in blocks)])
         for name in cell.metric_names
@@ -88,12 +99,12 @@ def _pair(
     draws: SharedDraws,
 ) -> CellPair:
     first = pairs[0][0]
+    groups = groups_of(first, draws)
+    every = [between_answers(*pair, groups) for pair in pairs]
     sums = [
-        {"churn": a.churn(b)}
-        | {k: v for k, v in a.measures_of(b).items() if wanted is None or k in wanted}
-        for a, b in pairs
+        {k: v for k, v in own.items() if wanted is None or k in ("churn", *wanted)} for own in every
     ]
-    drawn = draws.of(len(first), first.groups())
+    drawn = draws.of(len(first), groups)
     whole = _whole(first)
     between = {name: np.stack([each[name].of(whole)[:1] for each in sums]) for name in sums[0]}
     # one pass: measures that share a computation know it by the weights
@@ -105,7 +116,9 @@ def _pair(
         name: (values[:, 0], np.concatenate([block[name] for block in blocks], axis=1))
         for name, values in between.items()
     }
+    moved, units = moved_images(pairs, every, groups), drawn_units(first, groups)
     means = {
-        name: mean_over_seeds(*values, images=drawn_units(first)) for name, values in found.items()
+        name: mean_over_seeds(*values, images=units, moved=moved.get(name))
+        for name, values in found.items()
     }
-    return CellPair(**pair_fields(pairs, means))
+    return CellPair(**pair_fields(pairs, means, moved, groups))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,16 +26,19 @@ _SELDOM = 0.2
 FEW_DEFINE = "too few images, or groups of images, define it"
 
 
-def percentile_interval(draws: FloatArray, drawn: int | None = None) -> FloatArray:
+def percentile_interval(
+    draws: FloatArray, drawn: int | None = None, *, freedom: float | None = None
+) -> FloatArray:
     """Compute (…, resamples) → (2, …): the 2.5th and 97.5th percentile of the last axis.
 
     This is Efron's percentile interval. It is too narrow where few images or groups were ``drawn``:
     the percentiles are then those of a normal interval with the unbiased variance and Student's
     quantile, 1.9 % and 98.1 % of 30 (Hesterberg, American Statistician 69(4), 2015: expanded
-    percentile interval). A resample in which a value is undefined (NaN: it drew no sample of a
-    class) is left out; the ends are NaN if all are.
+    percentile interval). ``freedom`` are its degrees of freedom, by default ``drawn`` less 1; see
+    `freedom_of`. A resample in which a value is undefined (NaN: it drew no sample of a class) is
+    left out; the ends are NaN if all are.
     """
-    tail = (1 - _LEVEL) / 2 if drawn is None else _expanded_tail(drawn)
+    tail = (1 - _LEVEL) / 2 if drawn is None else _expanded_tail(drawn, freedom)
     tails = [tail, 1 - tail]
     rows = draws.reshape(-1, draws.shape[-1])
     ends = np.full((2, len(rows)), np.nan)
@@ -47,12 +51,12 @@ def percentile_interval(draws: FloatArray, drawn: int | None = None) -> FloatArr
     return ends.reshape(2, *draws.shape[:-1])
 
 
-def _expanded_tail(drawn: int) -> float:
+def _expanded_tail(drawn: int, freedom: float | None) -> float:
     from scipy.special import ndtr
 
     # of one there is no interval
     n = max(drawn, 2)
-    student = NORMAL * float(t_over_normal(np.array(n - 1.0)))
+    student = NORMAL * float(t_over_normal(np.array(float(freedom or n - 1))))
     return float(ndtr(-math.sqrt(n / (n - 1)) * student))
 
 
@@ -63,6 +67,33 @@ def rests_on_one(draws: FloatArray) -> npt.NDArray[np.bool_]:
     misses one of them in (1 - 1/n)ⁿ of cases, 0.25 to 0.37, and two of them in 0 to 0.14.
     """
     return np.asarray(np.isnan(draws).mean(axis=-1) > _SELDOM)
+
+
+class Moved(NamedTuple):
+    """The images, or groups, that move a change."""
+
+    images: int
+    effective: float
+    """Number of images with equal parts whose parts vary as much: fewer where some have more."""
+
+    @classmethod
+    def by_parts(cls, images: int, parts: FloatArray) -> Moved:
+        """Compute it from each image's part of the change, (images,)."""
+        squares = parts**2
+        fourth = float((squares**2).sum())
+        return cls(images, float(squares.sum()) ** 2 / fourth if fourth else 0.0)
+
+
+def freedom_of(drawn: int, moved: Moved | None) -> float:
+    """Return the degrees of freedom of a variance over ``drawn`` images or groups.
+
+    Where few of them ``moved`` the value, their number decides: a sum of f rare flips has a
+    variance whose relative variance is 1 / f, as that of 2f degrees of freedom. Of f flips that all
+    go one way, the far end of the interval is then at 6, 7, 8, 10 for f = 1, 2, 3, 5, where that of
+    a Poisson number is exactly at 5.6, 7.2, 8.8, 11.7 (Garwood, Biometrika 28, 1936).
+    """
+    most = max(drawn - 1, 1)
+    return most if moved is None else min(most, max(2 * moved.effective, 1.0))
 
 
 def mcnemar(right_to_wrong: int, wrong_to_right: int) -> float:
@@ -92,7 +123,7 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def welch_satterthwaite_df(
-    images_error: FloatArray, seeds_error: FloatArray, *, images: int, seeds: int
+    images_error: FloatArray, seeds_error: FloatArray, *, images: float, seeds: int
 ) -> FloatArray:
     """Compute the degrees of freedom of a variance summed from those of images and of seeds.
 
@@ -129,24 +160,35 @@ def student_quantile(freedom: int) -> float:
 
 
 def change_p(
-    change: float, *, images_error: float, seeds_error: float, images: int, seeds: int, flipped: int
+    change: float,
+    *,
+    images_error: float,
+    seeds_error: float,
+    images: int,
+    seeds: int,
+    flipped: int | Moved,
 ) -> float:
     """Compute the two-sided p-value of no change: Student's test on both standard errors.
 
     It is never below 2 · ½ᶠ, the result of an exact test if all of the ``flipped`` images, f,
-    went one way: the errors are too small where few flipped.
+    went one way: the errors are too small where few flipped. If it is a number, these add
+    equal parts.
     """
     from scipy.special import stdtr
 
     if change == 0:
         return 1.0
+    moved = flipped if isinstance(flipped, Moved) else Moved(flipped, flipped)
     error = math.hypot(images_error, seeds_error)
     freedom = welch_satterthwaite_df(
-        np.array(images_error), np.array(seeds_error), images=images, seeds=seeds
+        np.array(images_error),
+        np.array(seeds_error),
+        images=freedom_of(images, moved) + 1,
+        seeds=seeds,
     )
     # without any spread the floor below decides
     student = 2 * float(stdtr(float(freedom), -abs(change) / error)) if error else 0.0
-    return min(1.0, max(student, 2 * 0.5**flipped))
+    return min(1.0, max(student, 2 * 0.5**moved.images))
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +322,17 @@ def rule_of_three(n: int) -> float:
     0.0123
     """
     return -math.log((1 - _LEVEL) / 2) / n
+
+
+def unseen_change(images: int, supports: Sequence[int] = ()) -> float:
+    """Bound the change of a share that none of so many images, or of their groups, needs to show.
+
+    A mean over classes, of which ``supports`` are the images, moves most if its smallest one does.
+    """
+    known = [each for each in supports if each]
+    if known:
+        return rule_of_three(min(known)) / len(known)
+    return rule_of_three(images) if images else 0.0
 
 
 def with_unseen(churn: Estimate, images: int) -> Estimate:

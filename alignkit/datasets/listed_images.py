@@ -72,6 +72,10 @@ class FileReads:
         """Return the bytes of a file, or raise as `read_image`."""
         return read_image(self.root, self.names[index], self.files[index])
 
+    def sha256s(self) -> list[str]:
+        """Return the SHA-256 of each file; empty for one that cannot be read."""
+        return ["" if each.fault else each.sha256 for each in self.files]
+
     def only(self, indices: Sequence[int], /) -> Self:
         """Select files, in that order."""
         return replace(

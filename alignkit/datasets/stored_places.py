@@ -94,6 +94,11 @@ class HashedReads:
             },
         )
 
+    def sha256s(self) -> list[str]:
+        """Return the SHA-256 of each image; empty for one that cannot be read."""
+        known = enumerate(self.identities())
+        return ["" if index in self.faults else each for index, each in known]
+
     def identities(self) -> list[str]:
         """Return each image's part of a fingerprint: that of a local file with the same bytes."""
         return [

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def mix_facts(
-    predicted: Sequence[Predicted], matrix: Sequence[MatrixEntry], *, resamples: int
+    predicted: Sequence[Predicted], matrix: Sequence[MatrixEntry], *, draws: SharedDraws
 ) -> tuple[MixFacts, ...]:
     """Compare each mix with models of its first path alone, trained on as many images.
 
@@ -46,7 +46,7 @@ def mix_facts(
             continue
         if single is None or single.drift is None or mixed.drift is None:
             continue
-        changes = entry_change(predicted, single, mixed, DRIFT_METRICS, resamples=resamples)
+        changes = entry_change(predicted, single, mixed, DRIFT_METRICS, draws=draws)
         facts += [
             MixFacts(
                 metric=metric,
@@ -70,7 +70,7 @@ def size_curves(
     matrix: Sequence[MatrixEntry],
     trainings: Sequence[TrainingFacts],
     *,
-    resamples: int,
+    draws: SharedDraws,
 ) -> tuple[SizeCurve, ...]:
     """Build a curve for each metric and each entry measured at two or more shares of the data.
 
@@ -93,7 +93,7 @@ def size_curves(
         entries.sort(key=lambda entry: entry.fraction)  # by growing training set
         if len(entries) > 1:
             most, least = entries[-1], entries[0]
-            changes = entry_change(predicted, most, least, DRIFT_METRICS, resamples=resamples)
+            changes = entry_change(predicted, most, least, DRIFT_METRICS, draws=draws)
             curves += [_curve(metric, place, entries, images, changes[metric])
                        for metric in DRIFT_METRICS]  # fmt: skip
     return tuple(curves)
@@ -129,7 +129,7 @@ def entry_change(
     after: MatrixEntry,
     metrics: Sequence[str],
     *,
-    resamples: int,
+    draws: SharedDraws,
 ) -> Mapping[str, Estimate]:
     """Compute the drift of ``after`` minus that of ``before``, paired by seed and image.
 
@@ -142,7 +142,7 @@ def entry_change(
         reason = "no seed was measured with both"
         return dict.fromkeys(metrics, Estimate(value=None, low=None, high=None, reason=reason))
     sides = [_both_sides(predicted, each, seeds) for each in (before, after)]
-    changes = drift_change(sides[0], sides[1], metrics, resamples=resamples)
+    changes = drift_change(sides[0], sides[1], metrics, draws=draws)
     return {name: each.change for name, each in changes.items()}
 
 

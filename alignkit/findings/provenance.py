@@ -25,6 +25,7 @@ from alignkit.record import (
     State,
     TrainingFacts,
 )
+from alignkit.samples import copies_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -202,6 +203,7 @@ def data_facts(plan: Plan, sets: Sets) -> DataFacts:
         notes=(*data.notes(), *_outside(plan, sets.evaluation.classes)),
         calibration=calibrated,
         calibration_evaluated=evaluated,
+        copies=copies_of(sets.evaluation),
     )
 
 

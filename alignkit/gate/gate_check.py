@@ -142,7 +142,9 @@ def check(
             samples=samples,
             context=context,
         )
-        facts = compare_with_baseline(approved, now, first_changed=first_changed)
+        facts = compare_with_baseline(
+            approved, now, first_changed=first_changed, copies=record.data.copies
+        )
     elif as_run and _baseline_rules(experiment):
         samples = judged_images(experiment, record)
         now = snapshot_of(experiment, folder, samples=samples, context=context)

@@ -10,6 +10,7 @@ import numpy as np
 
 from alignkit.compare import drift
 from alignkit.compare.answers import Answers, mean_metrics
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.errors import UnreadableImage
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.pixel_gate import compare_pixels, judged_images
@@ -36,7 +37,7 @@ def measure_groups(
     if not wanted:
         return ()
     samples = judged_images(experiment, record)
-    groups = []
+    groups, draws = [], SharedDraws(experiment.resamples, copies=record.data.copies)
     # several rules may ask for one subgroup, in any order of its conditions
     for where in {tuple(sorted(each.items())): each for each in wanted}.values():
         chosen = samples.take(members(where, samples))
@@ -47,7 +48,7 @@ def measure_groups(
                 images=len(chosen),
                 pixels=tuple(stage for each in compared for stage in each.stages),
                 coverage=tuple(each.coverage for each in compared),
-                matrix=_matrix(record, folder, frozenset(chosen.ids), experiment.resamples),
+                matrix=_matrix(record, folder, frozenset(chosen.ids), draws),
             )
         )
     return tuple(groups)
@@ -79,7 +80,7 @@ def _is(name: str, value: str, index: int, samples: Samples) -> bool:
 
 
 def _matrix(
-    record: RunRecord, folder: Path, ids: frozenset[str], resamples: int
+    record: RunRecord, folder: Path, ids: frozenset[str], draws: SharedDraws
 ) -> tuple[MatrixEntry, ...]:
     """Compute the matrix over these images alone."""
     kept: dict[Place, dict[int, Answers]] = {}
@@ -96,7 +97,7 @@ def _matrix(
             each,
             kept.get(aligned.get(each.row, each.place), {}),
             kept.get(each.place, {}),
-            resamples,
+            draws,
         )
         for each in record.matrix
     )
@@ -106,7 +107,7 @@ def _entry(
     entry: MatrixEntry,
     reference: Mapping[int, Answers],
     candidate: Mapping[int, Answers],
-    resamples: int,
+    draws: SharedDraws,
 ) -> MatrixEntry:
     # churn pairs images, and a pair needs both sides of a seed
     seeds = [seed for seed in entry.seeds if seed in reference and seed in candidate]
@@ -116,5 +117,5 @@ def _entry(
         return entry.model_copy(
             update={"drift": None, "metrics": {}, "reason": "no image of the subgroup is predicted"}
         )
-    change = drift(*sides, resamples=resamples) if shared and not entry.aligned else None
+    change = drift(*sides, draws=draws) if shared and not entry.aligned else None
     return entry.model_copy(update={"drift": change, "metrics": mean_metrics(sides[1])})

@@ -27,7 +27,7 @@ from alignkit.preprocess import Preprocess
 from alignkit.progress import Progress, advancing
 from alignkit.record import DataFacts, RunRecord, Verdict
 from alignkit.runner.comparison_stage import Comparison, compare_stored
-from alignkit.samples import Samples
+from alignkit.samples import Samples, copies_of
 from alignkit.version import ALL_LAYERS, __version__, code_version
 from alignkit.workspace import Context, Workspace, content_key
 
@@ -130,6 +130,7 @@ def _data_facts(experiment: Experiment, samples: Samples) -> DataFacts:
         classes=samples.classes,
         fingerprint=samples.fingerprint,
         version=data.version(),
+        copies=copies_of(samples),
     )
 
 

@@ -122,7 +122,8 @@ def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str
         seeds=seeds,
         images_error=errors.images if errors else None,
         seeds_error=errors.seeds if errors else 0.0,
-        reason=estimate.reason,
+        # beside an interval without a width stands what may be unseen, as here
+        reason=estimate.reason if estimate.low is None else "",
         unseen=_unseen(metric, drift, n),
     )
 
@@ -133,14 +134,12 @@ def _unseen(metric: RuleMetric, drift: Drift, images: int) -> float:
     A macro average moves most if its smallest class does. For precision, a class is assumed to be
     predicted as often as it occurs. 0 for what any image moves, by little.
     """
-    from alignkit.compare.statistics import rule_of_three
+    from alignkit.compare.statistics import unseen_change
 
     if metric.continuous:
         return 0.0
-    supports = [each.support for each in drift.classes if each.support]
-    if metric.field.endswith(".macro") and supports:
-        return rule_of_three(min(supports)) / len(supports)
-    return rule_of_three(images) if images else 0.0
+    of_classes = drift.classes if metric.field.endswith(".macro") else ()
+    return unseen_change(images, [each.support for each in of_classes])
 
 
 def _relative(observed: Observed, rule: Rule, before: Mapping[str, float | None]) -> Observed:

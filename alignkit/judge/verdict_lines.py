@@ -23,7 +23,7 @@ from alignkit.judge.verdict_words import NOT_LOOKED_AT, NOTHING_CHANGED, replace
 from alignkit.record import Action, Control, Drift, RuleOutcome, VerdictState
 from alignkit.text.class_words import far_stronger_class
 from alignkit.text.names import QUICK_LOOK, Names, place_in_words
-from alignkit.text.numbers import estimated, shorten
+from alignkit.text.numbers import copies_words, estimated, shorten
 from alignkit.text.task_words import TaskWords, capital
 
 _SHOWN = 3
@@ -196,7 +196,7 @@ def _beside(found: Headline | None, outcomes: Sequence[RuleOutcome]) -> Iterator
 
 
 def _left_out(evidence: Evidence, outcomes: Sequence[RuleOutcome]) -> Iterator[str]:
-    """Say which paths did not run or were not compared, and which values of the file are others."""
+    """Say which paths did not run, which images are copies, and which values are others."""
     if outcomes and all(each.trained_with == BASELINE for each in outcomes):
         others = {
             e.candidate: e.stage for e in evidence.pixels if e.mode == "isolated" and e.differs
@@ -211,6 +211,9 @@ def _left_out(evidence: Evidence, outcomes: Sequence[RuleOutcome]) -> Iterator[s
         left_out |= dict.fromkeys(evidence.baseline.unchanged, NOTHING_CHANGED)
         for path, begin in evidence.baseline.begins.items():
             left_out[f"{path} before {begin}"] = NOTHING_CHANGED
+    if evidence.data is not None and (copies := len(evidence.data.copies)):
+        said = copies_words(copies, evidence.data.eval)
+        yield f"{said}; intervals and p-values draw the copies of a file together."
     if left_out:
         yield f"Not run: {'; '.join(f'{path}: {reason}' for path, reason in left_out.items())}."
     if sets := replaced(evidence.overrides):

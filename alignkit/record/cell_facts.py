@@ -74,10 +74,10 @@ class CellPair:
     churn: Estimate
     """Share of images whose answer is another one; 1 − top-1 agreement of classes."""
     right_to_wrong: Count | None
-    """Images whose answer changed and is worse. ``None``, as the next three, if the images have no
-    labels: ``metrics`` say so."""
+    """Images whose answer is worse, by the task's ``quality``. ``None``, as the next three, if the
+    images have no labels: ``metrics`` say so."""
     wrong_to_right: Count | None
-    """Changed and better."""
+    """Better."""
     wrong_to_wrong: Count | None
     """Changed and as good or bad: wrong before and after, with another class."""
     detectable: Real | None

@@ -46,6 +46,8 @@ class DataFacts(Stored):
     """Images that engines took their scales from; 0 where none did."""
     calibration_evaluated: Count = 0
     """Of these, images with the content of an evaluated one."""
+    copies: dict[str, str] = {}
+    """Evaluation image → the first image with the same bytes; intervals draw them together."""
 
 
 class StageFacts(Stored):

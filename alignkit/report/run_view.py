@@ -9,7 +9,7 @@ from alignkit.progress import duration
 from alignkit.record import Coverage, CoverageDiff, Environment, PathFacts, RunRecord
 from alignkit.report.table import RowCells, Shown, Table, alarm, facts, numbers
 from alignkit.text.names import Names
-from alignkit.text.numbers import DASH, count, grouped
+from alignkit.text.numbers import DASH, copies_words, count, grouped
 
 CONTROL_WORDS = {True: "passed", False: "not passed", None: "not made"}
 """Outcome of a control in words."""
@@ -65,6 +65,8 @@ def data_table(record: RunRecord) -> Table:
         "Classes": f"{len(data.classes)}: {classes}" if data.classes else DASH,
         "Fingerprint (SHA-256)": data.fingerprint,
     }
+    if data.copies:
+        pairs["Copies"] = copies_words(len(data.copies), data.eval)
     pairs |= {f"Note {index}": note for index, note in enumerate(data.notes, 1)}
     return facts("The data set", pairs)
 

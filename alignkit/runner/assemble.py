@@ -74,14 +74,15 @@ def assemble_record(
     Parquet files and pictures are written into the run's folder. ``stage`` has a step for each
     cell, one for the matrix, and one for the pairs of cells.
     """
-    plan, resamples = results.plan, results.plan.resamples
+    plan = results.plan
     folder = workspace.run_folder(plan.experiment.name, plan.key)
-    draws = SharedDraws(resamples)
+    data = data_facts(plan, results.sets)
+    draws = SharedDraws(plan.resamples, copies=data.copies)
     evidence = _evidence(results, folder, draws, stage)
     matrix = tuple(evidence.matrix)
     trainings = tuple(training_facts(each, folder) for each in results.trained)
     floors = floor_facts(results.predicted)
-    curves = size_curves(results.predicted, matrix, trainings, resamples=resamples)
+    curves = size_curves(results.predicted, matrix, trainings, draws=draws)
     # advice is shown with its result; the file's rules are about its own paths
     judged = evidence.without(each.advised for each in results.advice)
     names = Names(evidence.paths)
@@ -89,9 +90,8 @@ def assemble_record(
         plan, results.predicted, results.compared, results.sets, folder
     )
     outcomes = Outcomes(plan, results.predicted, matrix, results.attributed, names)
-    advice = tuple(check_advice(e, outcomes, resamples=resamples) for e in results.advice)
+    advice = tuple(check_advice(e, outcomes, draws=draws) for e in results.advice)
     circumstances = _circumstances(results, workspace, started, seconds)
-    data = data_facts(plan, results.sets)
     judged = replace(
         judged, advice=advice, data=data, noise_floor=floors, command=circumstances["command"]
     )
@@ -120,7 +120,7 @@ def assemble_record(
         coverage_diffs=tuple(evidence.coverage_diffs),
         images=tuple(_image_table(comparison, folder) for comparison in results.compared),
         training_sizes=curves,
-        mixes=mix_facts(results.predicted, matrix, resamples=resamples),
+        mixes=mix_facts(results.predicted, matrix, draws=draws),
         published=published_facts(
             plan.published, matrix=matrix, floors=floors, curves=curves, names=names
         ),

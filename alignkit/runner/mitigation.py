@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from alignkit.attribute.shares import model_metrics
 from alignkit.compare import drift, drift_change
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.findings.matrix import predictions_of
 from alignkit.judge.cause_words import remaining
 from alignkit.place import Column, Row
@@ -101,13 +102,13 @@ class Outcomes:
         return found
 
 
-def check_advice(advice: AdviceFacts, outcomes: Outcomes, *, resamples: int) -> AdviceFacts:
+def check_advice(advice: AdviceFacts, outcomes: Outcomes, *, draws: SharedDraws) -> AdviceFacts:
     """Add the drift before, expected and confirmed to an advice, in the reference runtime."""
     if not advice.advised:
         return advice
     before = outcomes.drift(outcomes.reference, advice.served)
     if advice.change == "training":
-        expected = _expected_of_training(advice, outcomes, resamples)
+        expected = _expected_of_training(advice, outcomes, draws)
         confirmed = outcomes.drift(advice.advised, advice.served)
     elif not advice.tried:
         expected = dict.fromkeys(outcomes.metrics, _unknown("no search, so nothing is promised"))
@@ -131,13 +132,13 @@ def check_advice(advice: AdviceFacts, outcomes: Outcomes, *, resamples: int) -> 
         kept = promise_kept(rows[0])
         words = _sentence(advice, outcomes, rows[0], kept=kept)
     else:
-        change = _change_of_churn(advice, outcomes, resamples)
+        change = _change_of_churn(advice, outcomes, draws)
         kept = churn_falls(change)
         words = _measured(advice, outcomes, rows[0], change, kept=kept)
     return advice.model_copy(update={"drift": rows, "kept": kept, "sentence": words})
 
 
-def _change_of_churn(advice: AdviceFacts, outcomes: Outcomes, resamples: int) -> Estimate:
+def _change_of_churn(advice: AdviceFacts, outcomes: Outcomes, draws: SharedDraws) -> Estimate:
     """Subtract the churn before the change from that after it, paired by image and seed."""
     names = outcomes.reference, advice.served, advice.advised
     own, before, after = (outcomes.predictions(name) for name in names)
@@ -145,7 +146,7 @@ def _change_of_churn(advice: AdviceFacts, outcomes: Outcomes, resamples: int) ->
     if not seeds:
         return _unknown("no seed ran on all three")
     models, was, now = ([each[seed] for seed in seeds] for each in (own, before, after))
-    changes = drift_change((models, was), (models, now), ("churn",), resamples=resamples)
+    changes = drift_change((models, was), (models, now), ("churn",), draws=draws)
     return changes["churn"].change
 
 
@@ -179,7 +180,7 @@ def _measured(
 
 
 def _expected_of_training(
-    advice: AdviceFacts, outcomes: Outcomes, resamples: int
+    advice: AdviceFacts, outcomes: Outcomes, draws: SharedDraws
 ) -> dict[str, Estimate]:
     """Compute the drift of the reference's models between the advised path and the serving one."""
     near, far = (outcomes.predictions(name) for name in (advice.advised, advice.served))
@@ -187,7 +188,7 @@ def _expected_of_training(
     if not seeds:
         return dict.fromkeys(outcomes.metrics, _unknown("no model predicted along both paths"))
     both = [near[seed] for seed in seeds], [far[seed] for seed in seeds]
-    found = drift(*both, resamples=resamples)
+    found = drift(*both, draws=draws)
     return {metric: found.of(metric) for metric in outcomes.metrics}
 
 

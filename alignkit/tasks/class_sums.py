@@ -30,6 +30,9 @@ class ClassSums:
     support: Labels
     """True positives and false negatives."""
 
+    def __len__(self) -> int:
+        return len(self.support)
+
     def rows(self, indices: Labels) -> ClassSums:
         """Select the images at ``indices``, in that order."""
         return ClassSums(
@@ -49,6 +52,19 @@ class ClassSums:
             for each in (self.true_positive, self.predicted, self.support)
         )
         return first, second, third
+
+    def picked(self, images: Labels) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return those of some images, (classes, images) each."""
+        first, second, third = (
+            each[images].T.astype(np.float64)
+            for each in (self.true_positive, self.predicted, self.support)
+        )
+        return first, second, third
+
+    def differing(self, other: ClassSums) -> Labels:
+        """Find the images whose counts are others there."""
+        moved = (self.true_positive != other.true_positive) | (self.predicted != other.predicted)
+        return np.flatnonzero(moved.any(axis=1))
 
     @classmethod
     def joined(cls, parts: Sequence[ClassSums]) -> ClassSums:

@@ -61,11 +61,18 @@ def interval(estimate: Estimate, decimals: int = 2, *, share: bool = False) -> s
     """``[+0.23, +0.61]`` in percentage points, or percent for a share; else `no_interval`."""
     if estimate.low is None or estimate.high is None:
         return no_interval(estimate)
+    if unmoved(estimate):
+        return f"({estimate.reason})"
     low, high = 100 * estimate.low, 100 * estimate.high
     if share:
         # a share cannot be negative, so it carries no sign
         return f"[{plain(low, decimals)}, {plain(high, decimals)}]"
     return f"[{signed(low, decimals)}, {signed(high, decimals)}]"
+
+
+def unmoved(estimate: Estimate) -> bool:
+    """Tell whether no image moved a change, whose reason says what may be unseen."""
+    return bool(estimate.low == estimate.high == 0 and estimate.reason)
 
 
 def no_interval(estimate: Estimate) -> str:
@@ -103,6 +110,15 @@ def significant(value: float, digits: int = 3) -> str:
 def count(number: int, one: str, many: str = "") -> str:
     """``1 image``, ``1 200 images``: the number with its noun."""
     return f"{grouped(number)}{NBSP}{one if number == 1 else many or one + 's'}"
+
+
+def copies_words(copies: int, images: int) -> str:
+    """Write ``540 of 600 images have the bytes of another: 60 different files``."""
+    have = "has" if copies == 1 else "have"
+    return (
+        f"{grouped(copies)} of {count(images, 'image')} {have} the bytes of another: "
+        f"{count(images - copies, 'different file')}"
+    )
 
 
 def grouped(number: int) -> str:

@@ -21,6 +21,7 @@ from alignkit.text.numbers import (
     plain,
     points,
     signed,
+    unmoved,
     unsigned,
 )
 
@@ -265,6 +266,8 @@ def interval_in(estimate: Estimate, unit: Unit, *, size: bool) -> str:
         return interval(estimate, share=size and unit == "share")
     if estimate.low is None or estimate.high is None:
         return no_interval(estimate)
+    if unmoved(estimate):
+        return f"({estimate.reason})"
     write = plain if size and estimate.low >= 0 else signed
     low, high = (write(end, digits(estimate)) for end in (estimate.low, estimate.high))
     return f"[{low}, {high}]"

@@ -179,7 +179,7 @@ def test_several_seeds_are_averaged():
         assert joined.metrics[metric].total.value == pytest.approx(mean)
 
 
-def test_intervals_hold_the_share_and_narrow_with_more_images():
+def test_intervals_hold_the_share_and_copies_of_a_file_do_not_narrow_them():
     samples, candidate = turned_photos(6), changed("resize", "decode")
     few = attribute(REFERENCE, candidate, samples, resamples=500)
     more = attribute(REFERENCE, candidate, samples.take([*range(6)] * 4), resamples=500)
@@ -188,7 +188,7 @@ def test_intervals_hold_the_share_and_narrow_with_more_images():
         effect = found.metrics["pixels"].shares[1].effect
         assert effect.low <= effect.value <= effect.high
         widths.append(effect.high - effect.low)
-    assert widths[1] < widths[0]
+    assert widths[1] == pytest.approx(widths[0])
 
 
 def test_paths_that_do_not_differ_say_so_and_share_nothing():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from alignkit.compare import drift, drift_change
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.errors import DataError
 from tests.compare.test_bootstrap_of_seeds import models
 
@@ -16,7 +17,7 @@ def sides(noise, seeds=3, bias=0.0):
 
 def test_the_change_is_the_difference_of_the_two_drifts():
     calm, noisy = sides(0.3), sides(1.5)
-    change = drift_change(calm, noisy, METRICS, resamples=300)
+    change = drift_change(calm, noisy, METRICS, draws=SharedDraws(300))
     before, after = (drift(reference=a, candidate=b, resamples=300) for a, b in (calm, noisy))
     assert change["churn"].change.value == pytest.approx(after.churn.value - before.churn.value)
     for metric in METRICS[1:]:
@@ -26,7 +27,7 @@ def test_the_change_is_the_difference_of_the_two_drifts():
 
 def test_a_drift_changes_by_nothing_from_itself():
     same = sides(0.7)
-    for found in drift_change(same, same, METRICS, resamples=300).values():
+    for found in drift_change(same, same, METRICS, draws=SharedDraws(300)).values():
         assert (found.change.value, found.change.low, found.change.high) == (0, 0, 0)
         assert found.p == 1
         assert found.before == found.after
@@ -34,7 +35,7 @@ def test_a_drift_changes_by_nothing_from_itself():
 
 def test_of_one_seed_the_interval_is_that_of_paired_images():
     calm, noisy = sides(0.3, seeds=1), sides(1.5, seeds=1)
-    found = drift_change(calm, noisy, ("churn",), resamples=8_000)["churn"].change
+    found = drift_change(calm, noisy, ("churn",), draws=SharedDraws(8_000))["churn"].change
     flips = [a[0].predicted != b[0].predicted for a, b in (calm, noisy)]
     change = flips[1].astype(float) - flips[0]
     rng = np.random.default_rng(5)
@@ -46,7 +47,7 @@ def test_of_one_seed_the_interval_is_that_of_paired_images():
 
 def test_what_both_have_in_common_cancels():
     calm, noisy = sides(0.9), sides(1.0)
-    paired = drift_change(calm, noisy, ("churn",), resamples=2_000)["churn"].change
+    paired = drift_change(calm, noisy, ("churn",), draws=SharedDraws(2_000))["churn"].change
     apart = [drift(reference=a, candidate=b, resamples=2_000).churn for a, b in (calm, noisy)]
     independent = np.hypot(*(each.high - each.low for each in apart))
     assert paired.high - paired.low < 0.9 * independent

@@ -14,6 +14,7 @@ from alignkit.record import (
     AttributionFacts,
     ClassDrift,
     CoverageDiff,
+    DataFacts,
     Drift,
     Estimate,
     FactorShare,
@@ -346,3 +347,20 @@ def test_a_class_that_loses_far_more_than_the_mean_is_named_in_the_first_line(ch
     sentence = judged(entry("a", "fp32", 0), served.model_copy(update={"drift": drift})).sentence
     assert (said or "served with b.") in sentence
     assert ("Hardest hit" in sentence) == bool(said)
+
+
+@pytest.mark.parametrize("copies", [0, 1, 540])
+def test_the_verdict_says_how_many_images_are_copies(copies):
+    data = DataFacts(
+        name="folder", options={}, train=0, eval=600, classes=(), fingerprint="0" * 64, version="",
+        copies={str(each): "first" for each in range(copies)},
+    )  # fmt: skip
+    evidence = Evidence(matrix=(entry("a", "fp32", 0), entry("b", "fp32", 3)), data=data)
+    said = judge(Gate(), evidence, controls=()).sentence.replace("\N{NO-BREAK SPACE}", " ")
+    words = {
+        0: "",
+        1: "1 of 600 images has the bytes of another: 599 different files",
+        540: "540 of 600 images have the bytes of another: 60 different files",
+    }
+    assert words[copies] in said
+    assert ("bytes of another" in said) == bool(copies)

@@ -262,3 +262,29 @@ def test_the_boxes_of_a_pair_are_matched_once(monkeypatch: pytest.MonkeyPatch) -
     assert len(calls) == 1
     b.changed(a)
     assert len(calls) == 2
+
+
+GOOD, POOR = (0, 0, 10, 10), (3, 0, 13, 10)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        # the two match at 0.54, and the object by the first alone: 7 / 13 and 4 / 16
+        ([(GOOD, 0.9, CAT)], [(POOR, 0.9, CAT)], (0, 0, 0)),
+        ([((2, 0, 12, 10), 0.9, CAT)], [((5, 0, 15, 10), 0.9, CAT)], (1, 0, 0)),
+        ([((5, 0, 15, 10), 0.9, CAT)], [((2, 0, 12, 10), 0.9, CAT)], (0, 1, 0)),
+        ([(GOOD, 0.9, CAT)], [], (1, 0, 0)),
+        ([], [(GOOD, 0.9, CAT)], (0, 1, 0)),
+        ([(ELSEWHERE, 0.9, CAT)], [(ELSEWHERE, 0.9, DOG)], (0, 0, 1)),
+        ([(GOOD, 0.9, CAT)], [(GOOD, 0.7, CAT)], (0, 0, 0)),
+    ],
+    ids=["moved", "off the object", "onto the object", "lost", "won", "renamed", "score"],
+)
+def test_an_image_is_worse_or_better_by_its_ratio_of_right_boxes(before, after, expected) -> None:
+    truth = objects([[(GOOD, CAT, False)], [(GOOD, CAT, False)]])
+    same = [(GOOD, 0.9, CAT)]
+    sides = [answers_of(boxes([each, same]), truth) for each in (before, after)]
+    found = drift([sides[0]], [sides[1]], resamples=20)
+    assert (found.right_to_wrong, found.wrong_to_right, found.wrong_to_wrong) == expected
+    assert found.mcnemar_p == 1

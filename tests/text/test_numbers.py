@@ -116,3 +116,11 @@ def test_a_name_shortened_in_the_middle_keeps_both_ends(most):
 ])  # fmt: skip
 def test_a_duration_is_read_with_its_unit(text, seconds):
     assert seconds_of(text) == (seconds if seconds is None else pytest.approx(seconds))
+
+
+def test_a_change_that_no_image_moves_has_no_interval_of_no_width():
+    still = Estimate(0.0, 0.0, 0.0, "none of 60; up to 6.1 % unseen")
+    assert estimated(still, unit=" pp") == "0 pp (none of 60; up to 6.1 % unseen)"
+    assert estimated(still, share=True).endswith("% (none of 60; up to 6.1 % unseen)")
+    # a reason for an interval that is missing is no such remark
+    assert interval(replace(still, low=None, high=None)) == "(no interval)"

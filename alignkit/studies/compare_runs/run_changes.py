@@ -13,6 +13,7 @@ import numpy as np
 
 from alignkit.compare import drift_change
 from alignkit.compare.answers import mean_metrics
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.cell_pairs import cell_pairs
 from alignkit.compare.statistics import holm
 from alignkit.place import Place
@@ -84,6 +85,7 @@ def _entry(
     flips, turned = [each.flips for each in seeds], [each.turned for each in seeds]
     same = all(each.same for each in seeds)
     names = after.record.task.matrices
+    draws = SharedDraws(copies=after.record.data.copies)
     labelled = seeds[0].cell_after.labelled
     untested = is_aligned and not labelled and not same
     return EntryChange(
@@ -97,22 +99,26 @@ def _entry(
         after=sum(int(now.sum()) for _, now in flips),
         appeared=sum(int(each[0].sum()) for each in turned),
         gone=sum(int(each[1].sum()) for each in turned),
-        metrics=_values(seeds, names) if is_aligned else _drifts(seeds, names),
+        metrics=(_values if is_aligned else _drifts)(seeds, names, draws),
         images=_images(seeds),
     )
 
 
-def _drifts(seeds: Sequence[Seed], names: Sequence[str]) -> dict[str, DriftChange]:
+def _drifts(
+    seeds: Sequence[Seed], names: Sequence[str], draws: SharedDraws
+) -> dict[str, DriftChange]:
     """Compare the drift from the aligned cell in both runs."""
     before = [s.home_before for s in seeds], [s.cell_before for s in seeds]
     after = [s.home_after for s in seeds], [s.cell_after for s in seeds]
-    return drift_change(before, after, names)
+    return drift_change(before, after, names, draws=draws)
 
 
-def _values(seeds: Sequence[Seed], names: Sequence[str]) -> dict[str, DriftChange]:
+def _values(
+    seeds: Sequence[Seed], names: Sequence[str], draws: SharedDraws
+) -> dict[str, DriftChange]:
     """Compare the values of an aligned cell, which has no drift."""
     before, after = [s.cell_before for s in seeds], [s.cell_after for s in seeds]
-    pair = cell_pairs([before, after], metrics=names)[0, 1]
+    pair = cell_pairs([before, after], metrics=names, draws=draws)[0, 1]
     was, now = mean_metrics(before), mean_metrics(after)
     return {
         name: DriftChange(

@@ -10,7 +10,7 @@ images: they are read one at a time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median_low
@@ -23,7 +23,8 @@ from alignkit.decoders import DECODERS, Decoded
 from alignkit.errors import ConfigError, DataError, MissingDependency, UnreadableImage
 from alignkit.plugins import did_you_mean
 from alignkit.progress import Progress, ProgressStage
-from alignkit.samples import Samples
+from alignkit.samples import Samples, copies_of
+from alignkit.text.numbers import copies_words
 
 Look = Callable[[bytes], "tuple[Decoded, Pixels | None]"]
 """Encoded bytes → the decode's outcome, and the pixels to measure, in 0..255."""
@@ -63,7 +64,12 @@ def described(
         how = f"as decoded by {decoder}; 1 is the value 255"
         look, (sets, notes) = _decoding(decoder), _sets_of_folder(source)
         return Described(
-            url_of(source) or str(source), how, "", None, _measured(sets, look, progress), notes
+            url_of(source) or str(source),
+            how,
+            "",
+            None,
+            _measured(sets, look, progress),
+            (*notes, *_copied(sets)),
         )
     experiment = load_experiment(source, overrides)
     paths = {path.name: path for path in experiment.paths}
@@ -91,8 +97,16 @@ def described(
         preprocess=path.name,
         normalise=ChannelMoments(path.normalise.mean, path.normalise.std),
         sets=_measured(sets, prepared, progress),
-        notes=tuple(data.notes()),
+        notes=(*data.notes(), *_copied(sets)),
     )
+
+
+def _copied(sets: Mapping[str, Samples]) -> list[str]:
+    """Say how many images of each set are copies of others."""
+    found = ((name, samples, len(copies_of(samples))) for name, samples in sets.items())
+    return [
+        f"{name}: {copies_words(copies, len(samples))}" for name, samples, copies in found if copies
+    ]
 
 
 def _measured(

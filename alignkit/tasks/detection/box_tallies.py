@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,6 +33,15 @@ class BoxTallies:
     sums: ClassSums
     """Boxes from the threshold on, right at an IoU of 0.5."""
     matches: TruthMatches
+
+    class_means: ClassVar[Mapping[str, str]] = {"map50": "ap50", "map": "ap"}
+
+    @staticmethod
+    def ratios(
+        true_positive: FloatArray, predicted: FloatArray, support: FloatArray
+    ) -> dict[str, FloatArray]:
+        """Compute those of `BOX_METRICS` that are ratios of counts."""
+        return class_ratios(true_positive, predicted, support, BOX_METRICS)
 
     @cached_property
     def _curves(self) -> tuple[ClassCurve, ...]:

@@ -140,6 +140,11 @@ class DetectionAnswers(Answers):
         alike = len(self) >= SEVERAL and len(boxes) == 1
         return f"all {len(self)} images have the same boxes on both sides" if alike else ""
 
+    def rated(self, other: DetectionAnswers) -> npt.NDArray[np.bool_]:
+        """Tell, (n,), whether the answer changed, or an object is found by a box that moved."""
+        changed, labelled = self.changed(other), self.labelled
+        return changed | (self.quality() != other.quality()) if labelled else changed
+
     def differs(self, other: DetectionAnswers) -> npt.NDArray[np.bool_]:
         """Tell, (n,), whether any box, score or class is another one."""
         return self.found.differing(other.found)

@@ -6,8 +6,9 @@ et al., Labeled Faces in the Wild, 2007, section 4). Accuracy is the mean of the
 right among same and among different pairs, so that it does not depend on how many there are of
 each; of equally many, as that protocol has, it is the share of right pairs.
 
-Thresholds that are tried are similarities of different pairs: the greatest 512, and below them one
-at every step of 1/128 in the number accepted.
+No threshold between two similarities of different pairs is better than the lower of them, and none
+is better than the next greater one unless it accepts another same pair. Those that are left are
+tried, so that the accuracy is that of all thresholds.
 """
 
 from __future__ import annotations
@@ -22,16 +23,15 @@ from alignkit.compare.answers import Weights
 from alignkit.compare.metrics import ratio
 from alignkit.tasks.embedding.pair_weights import BinnedPairs, Units, accumulate
 from alignkit.tasks.embedding.verification import (
+    ACCEPT_ALL,
     NO_SIMILARITY,
     Verification,
     bins_of,
-    thresholds_of,
 )
 from alignkit.tasks.embedding.verified_pairs import PairList
 
-_EXACT, _STEPS = 512, 128
-_DRAWS = 64
-"""Draws that are computed at a time."""
+_DRAWS, _SUMS = 64, 1 << 23
+"""Draws that are computed at a time, and the most sums of them; of one draw there may be more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,8 @@ class FoldAccuracy:
         found = np.full(weights.shape[1], np.nan)
         if len(folds) < 2:
             return found
-        for part, drawn in pairs.drawn(weights).parts(_DRAWS):
+        draws = max(1, min(_DRAWS, _SUMS // self._binned[0].count))
+        for part, drawn in pairs.drawn(weights).parts(draws):
             same, different = (self._sums(binned, drawn.units) for binned in self._binned)
             found[part] = _mean_accuracy(same, different)
         return found
@@ -63,7 +64,8 @@ class FoldAccuracy:
         """Same and different pairs of the folds, by threshold and fold."""
         side = self.verification
         inside = np.isin(side.pairs.different.fold, self._folds)
-        thresholds = thresholds_of(side.different[inside], exact=_EXACT, steps=_STEPS)
+        tested = np.isin(side.pairs.same.fold, self._folds)
+        thresholds = _worth_trying(side.same[tested], side.different[inside])
         folds = len(self._folds)
 
         def binned(similarity: FloatArray, pairs: PairList) -> BinnedPairs:
@@ -83,6 +85,16 @@ class FoldAccuracy:
         """Sum the weights accepted, (thresholds + 1, folds, draws); the last row has all pairs."""
         sums = binned.sums(units).reshape(-1, len(self._folds), units.weights.shape[1])
         return accumulate(sums)
+
+
+def _worth_trying(same: FloatArray, different: FloatArray) -> FloatArray:
+    """Choose the thresholds, descending, that accept a same pair which no greater one accepts."""
+    values = np.unique(different[different > NO_SIMILARITY])[::-1]
+    every = np.append(values, ACCEPT_ALL)
+    first = bins_of(same[same > NO_SIMILARITY], every)
+    # the greatest too: it accepts no different pair
+    found: FloatArray = every[np.union1d(first, 0)]
+    return found
 
 
 def _mean_accuracy(same: FloatArray, different: FloatArray) -> FloatArray:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,14 @@ class LabelTallies:
     sums: ClassSums
     truth: _Marked
     scores: Logits
+    class_means: ClassVar[Mapping[str, str]] = {"map": "ap"}
+
+    @staticmethod
+    def ratios(
+        true_positive: FloatArray, predicted: FloatArray, support: FloatArray
+    ) -> dict[str, FloatArray]:
+        """Compute the averages of ratios of counts."""
+        return class_ratios(true_positive, predicted, support, _AVERAGES)
 
     def metrics_of(self, weights: Weights) -> dict[str, FloatArray]:
         """Compute ratios of counts of labels, ``map``, and by class ``ap``, recall and precision.

@@ -40,6 +40,15 @@ class _About(Stored):
     limit: float
 
 
+def _of_counts(
+    true_positive: FloatArray, predicted: FloatArray, support: FloatArray
+) -> dict[str, FloatArray]:
+    found = class_ratios(true_positive, predicted, support, (*_RATIOS, "top1"))
+    # of pixels, this is the share whose class is right
+    accuracy = found.pop("top1")
+    return {"miou": mean_of_defined(found["iou"]), "pixel_accuracy": accuracy, **found}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PixelTallies:
     """Counts of pixels by class, of each image."""
@@ -53,10 +62,18 @@ class PixelTallies:
         """
         if not self.sums.support.shape[1]:
             return {}
-        found = class_ratios(*self.sums.weighted(weights), (*_RATIOS, "top1"))
-        # of pixels, this is the share whose class is right
-        accuracy = found.pop("top1")
-        return {"miou": mean_of_defined(found["iou"]), "pixel_accuracy": accuracy, **found}
+        return _of_counts(*self.sums.weighted(weights))
+
+    @staticmethod
+    def ratios(
+        true_positive: FloatArray, predicted: FloatArray, support: FloatArray
+    ) -> dict[str, FloatArray]:
+        """Compute the metrics that are one number."""
+        return {
+            name: value
+            for name, value in _of_counts(true_positive, predicted, support).items()
+            if value.ndim == 1
+        }
 
     @classmethod
     def joined(cls, parts: Sequence[PixelTallies]) -> PixelTallies:
