@@ -19,7 +19,6 @@ from alignkit.compare.answers import (
     Weighted,
     Weights,
     aligned,
-    not_finite,
 )
 from alignkit.compare.bootstrap import (
     RESAMPLES,
@@ -35,7 +34,7 @@ from alignkit.compare.class_changes import (
     moved_in_one,
     resampled,
 )
-from alignkit.compare.idle_answers import nothing_answered, nothing_compared
+from alignkit.compare.idle_answers import not_finite, nothing_answered, nothing_compared
 from alignkit.compare.statistics import (
     Moved,
     change_p,

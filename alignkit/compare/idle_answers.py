@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from alignkit.compare.answers import not_finite
 from alignkit.record import Drift, Estimate, LogitDistance
 
 if TYPE_CHECKING:
@@ -28,6 +27,11 @@ def _nothing(before: AnyAnswers, after: AnyAnswers) -> str:
     reason = before.one_answer(after)
     # a task of another package may define a change otherwise
     return reason if reason and not before.changed(after).any() else ""
+
+
+def not_finite(pairs: Sequence[tuple[Answers, Answers]]) -> int:
+    """Count the images, over all pairs, with an output on either side that is not finite."""
+    return sum(int((~(a.finite() & b.finite())).sum()) for a, b in pairs)
 
 
 def nothing_compared(
