@@ -50,7 +50,9 @@ def logit_cells(entry: MatrixEntry) -> tuple[str, ...]:
     distances = (logits.mean_abs, logits.p99, logits.max_abs)
     return (
         DASH if drift.churn.value is None else percent(drift.churn.value, 2),
-        f"{counted(drift.changed)} of {grouped(drift.compared)}",
+        DASH
+        if drift.churn.value is None
+        else f"{counted(drift.changed)} of {grouped(drift.compared)}",
         *(DASH if each is None else significant(each) for each in distances),
         DASH if logits.cosine is None else plain(logits.cosine, 5),
         grouped(margins.halved) if margins and margins.compared else DASH,
@@ -93,12 +95,14 @@ def logits_table(record: RunRecord, names: Names) -> Table | None:
     for entry in record.matrix:
         cells: RowCells = unlabelled_cells(entry, words)
         lost: RowCells = (DASH, DASH)
-        if entry.drift and (margins := entry.drift.margins):
-            reasons = (*[entry.drift.logits.reason] * (len(cells) - 1), margins.reason)
+        if drift := entry.drift:
+            margins, reason = drift.margins, drift.logits.reason
+            reasons = (*[reason] * (len(cells) - 1), margins.reason if margins else reason)
             cells = tuple(
-                notes.missing(reason) if each == DASH and reason else each
-                for each, reason in zip(cells, reasons, strict=True)
+                notes.missing(why) if each == DASH and why else each
+                for each, why in zip(cells, reasons, strict=True)
             )
+        if entry.drift and (margins := entry.drift.margins):
             lost = tuple(
                 notes.number(each, percent, margins.reason) for each in (margins.p50, margins.p99)
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from alignkit.preprocess import Preprocess, Resize
 from alignkit.preprocess.image_header import decode
 from alignkit.preprocess.image_taps import result_or_reason, run_isolated, warm_up
 from alignkit.preprocess.jpeg_header import read_jpeg_header
+from alignkit.preprocess.stages import stage_identity
 from alignkit.progress import Progress
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.search.configurations import variants
@@ -106,7 +107,8 @@ class DecodeRule:
         """Return ``nvjpeg-model (repeat, float, truncate)``; all options, in their order."""
         if isinstance(self.decoder, NvjpegModelDecoder):
             return f"{self.plugin} ({self.decoder.rule})"
-        values = [_option(self.decoder, each.name) for each in fields(self.decoder)]  # type: ignore[arg-type]
+        own = stage_identity(self.decoder)  # without an option that was added later, at its default
+        values = [_option(self.decoder, name) for name in own if name != "stage"]
         return f"{self.plugin} ({', '.join(values)})" if values else self.plugin
 
     @property
