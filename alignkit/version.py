@@ -13,10 +13,10 @@ from pathlib import Path
 
 __version__ = "0.1.0"
 
-GROUND = ("arrays.py", "machine.py", "rank.py", "samples.py", "torch_settings.py")
+GROUND = ("arrays.py", "limits.py", "machine.py", "rank.py", "samples.py", "torch_settings.py")
 """The modules of the ground that decide numbers."""
 # images that are read from files depend on no code of ours
-DATA_LAYERS = ("samples.py", "datasets")
+DATA_LAYERS = ("samples.py", "limits.py", "datasets")
 """Layers that decide generated images."""
 PIXEL_LAYERS = (*GROUND, "decoders", "resizers", "preprocess", "isolation", "lots", "prepare")
 # a task names a model's outputs, and the names are parts of the keys; it decides no weight

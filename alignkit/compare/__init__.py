@@ -34,19 +34,23 @@ from alignkit.compare.class_changes import (
     moved_in_one,
     resampled,
 )
-from alignkit.compare.idle_answers import not_finite, nothing_answered, nothing_compared
+from alignkit.compare.idle_answers import (
+    finite_once,
+    none_moved,
+    not_finite,
+    nothing_answered,
+    nothing_compared,
+)
 from alignkit.compare.statistics import (
     Moved,
     change_p,
     detectable_effect,
     detectable_mean,
     mcnemar,
-    unseen_change,
 )
 from alignkit.errors import DataError
 from alignkit.record import ClassDrift, Drift, DriftChange, Estimate, StandardError
 from alignkit.samples import NO_LABELS
-from alignkit.text.numbers import grouped, percent
 
 ReferenceAndCandidate = tuple[Sequence[Answers], Sequence[Answers]]
 """Answers of the reference and of the candidate, one for each seed."""
@@ -64,11 +68,10 @@ def drift(
 
     Differences are fractions; several seeds are averaged. Intervals are 95 % bootstrap intervals:
     over images for one seed, over seeds and images for several (`alignkit.compare.bootstrap`). The
-    result is deterministic in ``seed``, which seeds the resampling; ``draws`` that other
-    comparisons share take the place of both. Of images without labels, all
-    that needs labels is ``None``. Raise `DataError` if the sides do not pair up or the seeds have
-    different images, `NothingCompared` if no image is shared. Answers of which no change could
-    show, as all are one or none is finite, have no numbers, and the reason.
+    result is deterministic in ``seed``; ``draws`` that comparisons share take its place. Without
+    labels all that needs them is ``None``. Raise `DataError` if the sides do not pair up or the
+    seeds have different images, `NothingCompared` if no image is shared. Answers of which no change
+    could show have no numbers, and the reason.
     """
     pairs = pair_up(reference, candidate)
     first = pairs[0][0]
@@ -84,7 +87,7 @@ def drift(
     whole = pair_fields(pairs, means, moved, groups)
     if reason := nothing_answered(pairs):
         return nothing_compared(pairs, whole, reason)
-    once, changed = _lost(pairs)
+    once, changed = finite_once(pairs)
     return Drift(
         **whole,
         errors={
@@ -207,7 +210,7 @@ def pair_fields(
     supports = first.counts().support
 
     def unmoved(name: str) -> str:
-        return _unmoved(units, supports if name.endswith(".macro") else ())
+        return none_moved(units, supports if name.endswith(".macro") else ())
 
     names = first.metric_names
     answers = [each for pair in pairs for each in pair]
@@ -238,21 +241,6 @@ def pair_fields(
             if mean.value.ndim == 0 and name not in (*names, "churn")
         },
     }
-
-
-def _lost(pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]) -> tuple[int, int]:
-    """Count the images whose outputs are finite on one side alone, and their changed answers."""
-    lost = [(a.finite() != b.finite(), a, b) for a, b in pairs]
-    found = [
-        (int(each.sum()), int((each & a.changed(b)).sum())) for each, a, b in lost if each.any()
-    ]
-    return sum(once for once, _ in found), sum(changed for _, changed in found)
-
-
-def _unmoved(units: int, supports: Sequence[int] = ()) -> str:
-    """Say how large a change may be that none of the images, or groups, shows."""
-    share = percent(min(1.0, unseen_change(units, supports)))
-    return f"none of {grouped(units)}; up to {share} unseen"
 
 
 def _of_groups(
@@ -361,7 +349,7 @@ def _classes(first: Answers, means: Mapping[str, MeanOverSeeds]) -> tuple[ClassD
         mean = means[name]
         of_class = replace(mean, value=mean.value[index], interval=mean.interval[:, index])
         reason = reasons.get(name, "nothing defines it for this class")
-        return of_class.estimate(reason, _unmoved(supports[index]) if supports[index] else "")
+        return of_class.estimate(reason, none_moved(supports[index]) if supports[index] else "")
 
     return tuple(
         ClassDrift(

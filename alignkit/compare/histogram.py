@@ -10,12 +10,11 @@ shares above such a level are exact, and a percentile is up to 0.8 % too great.
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeAlias
+import threading
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-
-from alignkit.compare.scratch import SCRATCH
 
 Depth = Literal["uint8", "float32"]
 Histogram: TypeAlias = npt.NDArray[np.int64]
@@ -23,6 +22,28 @@ Differences: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 
 COUNTED_BY_FLOAT = 1 << 24  # cv2.calcHist counts in float32, which is exact up to here
 INFINITE = 32_640  # the bin of infinity and of the greatest finite floats; NaN lies above
+
+
+class Scratch(threading.local):
+    """Reused memory by name: page faults of a fresh array cost more than the work on an image.
+
+    Each thread has its own memory, which grows as needed and is freed as the thread ends.
+    """
+
+    def __init__(self) -> None:
+        self._memory: dict[str, npt.NDArray[np.uint8]] = {}
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Return a C-contiguous array of arbitrary values, valid until the name is used again."""
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        memory = self._memory.get(name)
+        if memory is None or len(memory) < size:
+            memory = self._memory[name] = np.empty(size, np.uint8)
+        return memory[:size].view(dtype).reshape(shape)
+
+
+SCRATCH = Scratch()
+"""Memory for intermediate arrays, kept from one image to the next."""
 
 
 def histogram_of(differences: Differences) -> Histogram:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from alignkit.compare.statistics import unseen_change
 from alignkit.record import Drift, Estimate, LogitDistance
+from alignkit.text.numbers import grouped, percent
 
 if TYPE_CHECKING:
     from alignkit.compare.answers import Answers, AnyAnswers
@@ -34,6 +36,15 @@ def not_finite(pairs: Sequence[tuple[Answers, Answers]]) -> int:
     return sum(int((~(a.finite() & b.finite())).sum()) for a, b in pairs)
 
 
+def finite_once(pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]) -> tuple[int, int]:
+    """Count the images whose outputs are finite on one side alone, and their changed answers."""
+    lost = [(a.finite() != b.finite(), a, b) for a, b in pairs]
+    found = [
+        (int(each.sum()), int((each & a.changed(b)).sum())) for each, a, b in lost if each.any()
+    ]
+    return sum(once for once, _ in found), sum(changed for _, changed in found)
+
+
 def nothing_compared(
     pairs: Sequence[tuple[Answers, Answers]], whole: Mapping[str, Any], reason: str
 ) -> Drift:
@@ -54,3 +65,9 @@ def nothing_compared(
         logits=LogitDistance(None, None, None, reason),
         non_finite=not_finite(pairs),
     )
+
+
+def none_moved(units: int, supports: Sequence[int] = ()) -> str:
+    """Say how large a change may be that none of the images, or groups, shows."""
+    share = percent(min(1.0, unseen_change(units, supports)))
+    return f"none of {grouped(units)}; up to {share} unseen"

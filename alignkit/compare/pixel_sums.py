@@ -19,6 +19,7 @@ import numpy.typing as npt
 from alignkit.arrays import Batch, Pixels
 from alignkit.compare.histogram import (
     INFINITE,
+    SCRATCH,
     Depth,
     Histogram,
     added,
@@ -29,7 +30,6 @@ from alignkit.compare.histogram import (
     tables_of,
     widened,
 )
-from alignkit.compare.scratch import SCRATCH
 from alignkit.compare.ssim import WINDOW
 from alignkit.compare.ssim import ssim as ssim_of
 

@@ -5,7 +5,7 @@ from threading import Barrier
 
 import numpy as np
 
-from alignkit.compare.scratch import Scratch
+from alignkit.compare.histogram import Scratch
 
 
 def test_a_name_has_one_memory_that_grows():

@@ -133,7 +133,8 @@ def test_run(folder, alignkit, how, seconds, reason):
     )
     file = written(folder, how, *more, data="folder, root: data")
     done = alignkit(seconds, "run", file, "--reports", "reports", "--no-open")
-    assert done.returncode == 0, done.stderr + done.stdout
+    # one of six images is lost, and a gate bears one of twenty
+    assert done.returncode == 1, done.stderr + done.stdout
     (path,) = folder.glob("reports/*/*/record.json")
     record = json.loads(path.read_text())
     assert record["cells"], done.stderr

@@ -80,7 +80,8 @@ def attributed(factors, mixtures, metric="churn", images=IMAGES):
 
 
 def entry(path, answers, precision="int8", name="a", **more):
-    own = np.zeros(len(answers), np.int64)
+    own = flipped(0, images=len(answers))
+    answers = np.r_[answers[:-1], answers[-1] or 1]
     reference, candidate = (predictions(each) for each in (own, answers))
     aligned = path == "a" and precision == "fp32"
     return MatrixEntry(
@@ -102,6 +103,7 @@ def predictions(answers):
 
 def flipped(number, value=1, images=IMAGES):
     answers = np.zeros(images, np.int64)
+    answers[-1] = 1  # a model of one answer for all shows nothing
     answers[:number] = value
     return answers
 
