@@ -25,7 +25,7 @@ from tests.training_case import digits_case
 
 TORCH = Runtime("torch", TorchBackend(), "fp32", "torch")
 ONNX = Runtime("onnxruntime", ONNXRuntimeBackend(), "fp32", "onnxruntime")
-ONE_CLASS = AnswerDecoder(Classification(scores="as-is"), ClassMap(("one", "two")))
+ONE_CLASS = AnswerDecoder(Classification(scores="sigmoid"), ClassMap(("one", "two")))
 
 
 @pytest.fixture(scope="module")
