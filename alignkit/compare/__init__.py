@@ -33,6 +33,7 @@ from alignkit.compare.class_changes import (
     moved_images,
     moved_in_one,
     resampled,
+    supports_of,
 )
 from alignkit.compare.idle_answers import (
     finite_once,
@@ -95,7 +96,7 @@ def drift(
             for name in (*first.metric_names, "churn", *whole["measures"])
             if name in means and means[name].spread.known
         },
-        classes=_classes(first, means),
+        classes=_classes(first, means, groups),
         mcnemar_p=_mcnemar(pairs, groups) if first.labelled else None,
         logits=type(first).distance(pairs),
         non_finite=not_finite(pairs),
@@ -207,7 +208,7 @@ def pair_fields(
     """
     first, seeds = pairs[0][0], len(pairs)
     units = drawn_units(first, groups)
-    supports = first.counts().support
+    supports = supports_of(first, groups)
 
     def unmoved(name: str) -> str:
         return none_moved(units, supports if name.endswith(".macro") else ())
@@ -334,7 +335,9 @@ def _why_undefined(name: str, answers: Sequence[Answers], otherwise: str) -> str
     return next((said for each in answers if (said := each.undefined(name))), otherwise)
 
 
-def _classes(first: Answers, means: Mapping[str, MeanOverSeeds]) -> tuple[ClassDrift, ...]:
+def _classes(
+    first: Answers, means: Mapping[str, MeanOverSeeds], groups: Labels | None
+) -> tuple[ClassDrift, ...]:
     reasons = {
         "recall": "no image is of this class",
         "precision": "one side never predicts this class",
@@ -343,13 +346,13 @@ def _classes(first: Answers, means: Mapping[str, MeanOverSeeds]) -> tuple[ClassD
     if not names:
         return ()
 
-    supports = first.counts().support
+    supports, drawn = first.counts().support, supports_of(first, groups)
 
     def estimate(name: str, index: int) -> Estimate:
         mean = means[name]
         of_class = replace(mean, value=mean.value[index], interval=mean.interval[:, index])
         reason = reasons.get(name, "nothing defines it for this class")
-        return of_class.estimate(reason, none_moved(supports[index]) if supports[index] else "")
+        return of_class.estimate(reason, none_moved(drawn[index]) if drawn[index] else "")
 
     return tuple(
         ClassDrift(

@@ -223,6 +223,15 @@ def drawn_units(answers: Answers, groups: Labels | None) -> int:
     return len(answers) if groups is None else int(groups.max()) + 1
 
 
+def supports_of(first: Answers, groups: Labels | None) -> list[int]:
+    """Count what is drawn of each class, in their order: images, or groups that have one of it."""
+    supports = [int(each) for each in first.counts().support]
+    labels = getattr(first, "labels", None)
+    if groups is None or labels is None or np.ndim(labels) != 1 or len(labels) != len(groups):
+        return supports
+    return [len(np.unique(groups[labels == index])) for index in range(len(supports))]
+
+
 def units_of(images: npt.NDArray[np.bool_], groups: Labels | None) -> int:
     """Count the groups that have one of the images marked, (n,), or these images."""
     return int(images.sum()) if groups is None else len(np.unique(groups[images]))

@@ -20,7 +20,7 @@ from alignkit.gate.result_comparison import (
     refuse_others,
     stage_of,
 )
-from alignkit.judge import judge
+from alignkit.judge import judge, left_to_gate
 from alignkit.judge.evidence import Evidence
 from alignkit.preprocess import Preprocess, same_as
 from alignkit.record import Verdict
@@ -114,11 +114,15 @@ def _gate(rules: Sequence[RuleArgument]) -> Gate:
     listed = [rules] if isinstance(rules, str | Mapping | Rule) else rules
     options = [{"preset": rule} if isinstance(rule, str) else rule for rule in listed]
     try:
-        return Gate.model_validate({"rules": options})
+        gate = Gate.model_validate({"rules": options})
     except ValidationError as error:
         line = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in line["loc"])
         raise ConfigError(f"rules: {place}: {line['msg']}") from None
+    # nothing would be measured for it, and an undecided rule raises no AssertionError
+    for reason in filter(None, (left_to_gate(rule, Evidence()) for rule in gate.expanded)):
+        raise ConfigError(f"rules: {reason}; an assertion compares these images alone")
+    return gate
 
 
 def _require_libraries(*sides: Preprocess | Function) -> None:

@@ -118,7 +118,7 @@ def _left(gate: Gate) -> list[JudgedRule]:
 
 
 def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) -> list[JudgedRule]:
-    unread = _left_to_gate(rule, evidence)  # a run cannot know, so its verdict stays open
+    unread = left_to_gate(rule, evidence)  # a run cannot know, so its verdict stays open
     judged = []
     flips = "flips" if evidence.task.class_scores else "changed answers"
     labels = evidence.task.labels
@@ -169,7 +169,7 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
     return judged
 
 
-def _left_to_gate(rule: Rule, evidence: Evidence) -> str:
+def left_to_gate(rule: Rule, evidence: Evidence) -> str:
     """Say what `alignkit run` leaves to the gate for a rule; empty if nothing."""
     if rule.against == BASELINE and evidence.baseline is None:
         return "`alignkit gate` reads the baseline"

@@ -26,6 +26,17 @@ def drifts(draws_of):
     return once, many, draws_of(copies)
 
 
+def test_a_change_that_no_copy_shows_may_be_as_large_as_one_that_no_file_shows():
+    once, many, draws = drifts(lambda copies: SharedDraws(500, copies=copies))
+    plain = drift([once[0]], [once[0]], resamples=500)
+    copied = drift([many[0]], [many[0]], draws=draws)
+    assert "unseen" in plain.metrics["recall.macro"].reason
+    assert copied.metrics["recall.macro"].reason == plain.metrics["recall.macro"].reason
+    assert [each.recall.reason for each in copied.classes] == [
+        each.recall.reason for each in plain.classes
+    ]
+
+
 def test_a_set_of_copies_has_the_intervals_and_tests_of_its_files():
     once, many, draws = drifts(lambda copies: SharedDraws(500, copies=copies))
     plain = drift([once[0]], [once[1]], resamples=500)

@@ -114,6 +114,24 @@ def test_a_function_that_gives_no_image_is_a_mistake(images):
         assert_preprocess_aligned(OPENCV, lambda _: np.zeros((4, 4)), images)
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"metric": "resize.changed", "fail": 0, "where": {"image": "*"}},
+        {"metric": "resize.changed", "fail": 0, "where": {"subsampling": "4:4:4"}},
+        {"metric": "resize.changed", "fail": 0, "against": "baseline"},
+        {"preset": "strict", "against": "baseline"},
+        {"metric": "headroom", "fail": 1.5, "budget": "1%"},
+        {"metric": "throughput.ratio", "fail": 0.5},
+        {"metric": "latency.preprocess.p50", "fail": 1000},
+    ],
+)
+def test_a_rule_that_an_assertion_cannot_measure_passes_nothing(images, rule):
+    """Undecided rules raised nothing, although every stage differed."""
+    with pytest.raises(ConfigError, match="rules: "):
+        assert_preprocess_aligned(PILLOW, OPENCV, images, rules=[rule])
+
+
 def test_a_mistake_in_a_mapping_or_a_rule_is_said(images):
     with pytest.raises(ConfigError, match="did you mean 'pillow'"):
         assert_preprocess_aligned({**PILLOW, "decode": "pilow"}, OPENCV, images)

@@ -165,13 +165,15 @@ def _speeds(
 ) -> StagePlot | None:
     """Draw the gains that the table states; the rates of one bar rest on other moments."""
     rates = [
-        Amounts(title, {_RATE: 100 * (1 + gain)}, f"{bounded(rate)} images/s")
+        Amounts(title, {_RATE: 100 * (1 + gain)}, bounded(rate))
         for title, each, rate in rated
         if not each.contended and (gain := _gain(each, timed)) is not None
     ]
     if len(rates) < 2:
         return None
-    return stage_plot(rates, [_RATE], "Speed in the same round", _RATE, id="speed-plot")
+    return stage_plot(
+        rates, [_RATE], "Speed in the same round; images/s beside", _RATE, id="speed-plot"
+    )
 
 
 def _gain(each: TimedLoader, timed: TimedLoaders) -> float | None:

@@ -78,7 +78,8 @@ def stage_plot(
         width=620.0,
         height=bottom + 36,
         left=18 + _LETTER * max(map(len, names)),
-        right=560.0,  # a text stands behind its bar
+        # a text stands behind its bar
+        right=min(560.0, 614.0 - _LETTER * max(len(each.text) for each in rows)),
         top=8.0,
         bottom=bottom,
     )
