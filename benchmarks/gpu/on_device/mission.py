@@ -81,6 +81,11 @@ def step(name: str, limit: float, command: list[str], stdout: Path | None = None
     return fact
 
 
+def pytest_step(name: str, limit: float, *arguments: str) -> dict:
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]
+    return step(name, limit, [*command, *arguments])
+
+
 def keep_reports() -> None:
     """Copy records, results and one-file pages out of the reports, without caches."""
     for record in REPORTS.glob("*/*/record.json"):
@@ -205,40 +210,8 @@ def evidence_group() -> list:
         step("pairs", 120, [*A, "calibrate", "--pairs", str(pairs), "--out", f"json={out}"])
 
     def tests() -> None:
-        step(
-            "pytest-gpu",
-            150,
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "-rs",
-                "--maxfail=40",
-                "-p",
-                "no:cacheprovider",
-                "-m",
-                "gpu",
-                *MARKED,
-            ],
-        )
-        step(
-            "pytest-decoders",
-            200,
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "-rs",
-                "-p",
-                "no:cacheprovider",
-                "tests/decoders",
-                "tests/resizers",
-                "-k",
-                "cuda or gpu",
-            ],
-        )
+        pytest_step("pytest-gpu", 150, "--maxfail=40", "-m", "gpu", *MARKED)
+        pytest_step("pytest-decoders", 200, "tests/decoders", "tests/resizers", "-k", "cuda or gpu")
 
     def others() -> None:
         step("doctor", 60, [*A, "doctor"])
@@ -352,22 +325,13 @@ def late_group() -> list:
         )
 
     def tests() -> None:
-        step(
+        pytest_step(
             "pytest-late",
             150,
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "-rs",
-                "-p",
-                "no:cacheprovider",
-                "tests/backends/test_onnxruntime.py",
-                "tests/backends/test_conformance.py",
-                "-k",
-                "cuda",
-            ],
+            "tests/backends/test_onnxruntime.py",
+            "tests/backends/test_conformance.py",
+            "-k",
+            "cuda",
         )
 
     return [late, others, tests]

@@ -40,6 +40,8 @@ SOURCES = ("probes", "odd-jpegs", "hostile-jpegs", "photos")
 FULL = ("probes", "odd-jpegs")
 """Sources whose pixels come back whole; of the others the digest, and residuals of those that differ."""
 BACKENDS = {"default": 0, "hybrid": 1, "gpuhybrid": 2, "hardware": 3}
+RGB_INTERLEAVED, POISON = 5, 113
+"""``NVJPEG_OUTPUT_RGBI``; what a sample holds that nobody wrote."""
 
 
 def jpegs() -> dict[str, bytes]:
@@ -92,63 +94,74 @@ def nvjpeg_library(which: str):
     return ctypes.CDLL(min(found))
 
 
+class Nvjpeg:
+    """One backend of an nvJPEG; a call that fails raises `RuntimeError` with its status."""
+
+    def __init__(self, which: str, backend: str, flags: int = 0) -> None:
+        import torch
+
+        torch.cuda.init()
+        self.library, self.backend = nvjpeg_library(which), backend
+        self.handle, self.state, self.header = (ctypes.c_void_p() for _ in range(3))
+        create = (BACKENDS[backend], None, None, ctypes.c_uint(flags), ctypes.byref(self.handle))
+        self.call("nvjpegCreateEx", *create)
+        self.call("nvjpegJpegStateCreate", self.handle, ctypes.byref(self.state))
+        self.call("nvjpegJpegStreamCreate", self.handle, ctypes.byref(self.header))
+
+    def call(self, name, *arguments) -> None:
+        if status := getattr(self.library, name)(*arguments):
+            raise RuntimeError(f"{name} returned status {status}")
+
+    def sizes(self, data: bytes) -> tuple[int, list[tuple[int, int]]]:
+        """Return nvJPEG's number of the subsampling, and (height, width) of each component."""
+        parts, kind = ctypes.c_int(), ctypes.c_int()
+        widths, heights = (ctypes.c_int * 4)(), (ctypes.c_int * 4)()
+        told = (ctypes.byref(parts), ctypes.byref(kind), widths, heights)
+        self.call("nvjpegGetImageInfo", self.handle, data, ctypes.c_size_t(len(data)), *told)
+        return kind.value, [(heights[each], widths[each]) for each in range(parts.value)]
+
+    def decode(self, data: bytes, output: int, image: Image) -> None:
+        """Decode into the channels of an image; a file that is not for the engine is refused."""
+        import torch
+
+        length, target = ctypes.c_size_t(len(data)), (ctypes.byref(image), None)
+        torch.cuda.synchronize()
+        if self.backend == "hardware":
+            self.call("nvjpegJpegStreamParseHeader", self.handle, data, length, self.header)
+            answer = ctypes.c_int(-1)
+            asked = (self.handle, self.header, ctypes.byref(answer))
+            self.call("nvjpegDecodeBatchedSupported", *asked)
+            if answer.value:
+                raise RuntimeError(
+                    f"nvjpegDecodeBatchedSupported says {answer.value}: not for the engine"
+                )
+            self.call("nvjpegDecodeBatchedInitialize", self.handle, self.state, 1, 1, output)
+            one, sizes = (ctypes.c_char_p * 1)(data), (ctypes.c_size_t * 1)(len(data))
+            self.call("nvjpegDecodeBatched", self.handle, self.state, one, sizes, *target)
+        else:
+            self.call("nvjpegDecode", self.handle, self.state, data, length, output, *target)
+        torch.cuda.synchronize()
+
+
 def nvjpeg_way(backend: str, flags: int, which: str):
     import torch
 
     if not has_cuda():
         raise RuntimeError("no CUDA")
-    torch.cuda.init()
-    library = nvjpeg_library(which)
-    handle, state = ctypes.c_void_p(), ctypes.c_void_p()
-
-    def call(name, *arguments):
-        if status := getattr(library, name)(*arguments):
-            raise RuntimeError(f"{name} returned status {status}")
-
-    call(
-        "nvjpegCreateEx", BACKENDS[backend], None, None, ctypes.c_uint(flags), ctypes.byref(handle)
-    )
-    call("nvjpegJpegStateCreate", handle, ctypes.byref(state))
-    stream = ctypes.c_void_p()
-    call("nvjpegJpegStreamCreate", handle, ctypes.byref(stream))
+    opened = Nvjpeg(which, backend, flags)
 
     def decode(many):
         (data,) = many
         if len(data) < 4:
             raise RuntimeError("empty")
-        length, parts, kind = ctypes.c_size_t(len(data)), ctypes.c_int(), ctypes.c_int()
-        widths, heights = (ctypes.c_int * 4)(), (ctypes.c_int * 4)()
-        call(
-            "nvjpegGetImageInfo",
-            handle,
-            data,
-            length,
-            ctypes.byref(parts),
-            ctypes.byref(kind),
-            widths,
-            heights,
-        )
-        if not 0 < heights[0] * widths[0] < 50_000_000:
-            raise RuntimeError(f"size {heights[0]}x{widths[0]}")
-        # poisoned: a sample that nobody wrote shows as 113
-        pixels = torch.full((heights[0], widths[0], 3), 113, dtype=torch.uint8, device="cuda")
-        torch.cuda.synchronize()
+        _, sizes = opened.sizes(data)
+        height, width = sizes[0]
+        if not 0 < height * width < 50_000_000:
+            raise RuntimeError(f"size {height}x{width}")
+        pixels = torch.full((height, width, 3), POISON, dtype=torch.uint8, device="cuda")
         image = Image()
-        image.channel[0], image.pitch[0] = pixels.data_ptr(), 3 * widths[0]
-        if backend == "hardware":
-            call("nvjpegJpegStreamParseHeader", handle, data, length, stream)
-            answer = ctypes.c_int(-1)
-            call("nvjpegDecodeBatchedSupported", handle, stream, ctypes.byref(answer))
-            if answer.value:
-                raise RuntimeError(
-                    f"nvjpegDecodeBatchedSupported says {answer.value}: not for the engine (subsampling {kind.value}, {parts.value} components)"
-                )
-            call("nvjpegDecodeBatchedInitialize", handle, state, 1, 1, 5)
-            one, sizes = (ctypes.c_char_p * 1)(data), (ctypes.c_size_t * 1)(len(data))
-            call("nvjpegDecodeBatched", handle, state, one, sizes, ctypes.byref(image), None)
-        else:
-            call("nvjpegDecode", handle, state, data, length, 5, ctypes.byref(image), None)
-        torch.cuda.synchronize()
+        image.channel[0], image.pitch[0] = pixels.data_ptr(), 3 * width
+        opened.decode(data, RGB_INTERLEAVED, image)
         return [pixels.cpu().numpy()]
 
     return decode, 1

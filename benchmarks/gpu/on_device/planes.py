@@ -9,18 +9,17 @@ from the planes and the pixels that nvjpeg.py kept. No alignkit.
 
 from __future__ import annotations
 
-import ctypes
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from common import files, folder, has_cuda, require_cuda, said, save
-from nvjpeg import BACKENDS, Image, nvjpeg_library
+from nvjpeg import POISON, Image, Nvjpeg
 
 PART = "planes"
-YUV, POISON = 1, 113
-"""``NVJPEG_OUTPUT_YUV``; what a sample holds that nobody wrote."""
+YUV = 1
+"""``NVJPEG_OUTPUT_YUV``."""
 WAYS = {
     f"{library}-{backend}": (library, backend)
     for library in ("bundled", "carried")
@@ -31,64 +30,21 @@ WAYS = {
 def one_way(name: str) -> int:
     import torch
 
-    which, backend = WAYS[name]
-    torch.cuda.init()
-    library = nvjpeg_library(which)
-    handle, state, header = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-
-    def call(function, *arguments):
-        if status := getattr(library, function)(*arguments):
-            raise RuntimeError(f"{function} returned status {status}")
-
-    call("nvjpegCreateEx", BACKENDS[backend], None, None, ctypes.c_uint(0), ctypes.byref(handle))
-    call("nvjpegJpegStateCreate", handle, ctypes.byref(state))
-    call("nvjpegJpegStreamCreate", handle, ctypes.byref(header))
+    opened = Nvjpeg(*WAYS[name])
     kept, said_of = {}, {}
     for file, data in files("probes").items():
         try:
-            length, parts, kind = ctypes.c_size_t(len(data)), ctypes.c_int(), ctypes.c_int()
-            widths, heights = (ctypes.c_int * 4)(), (ctypes.c_int * 4)()
-            call(
-                "nvjpegGetImageInfo",
-                handle,
-                data,
-                length,
-                ctypes.byref(parts),
-                ctypes.byref(kind),
-                widths,
-                heights,
-            )
+            kind, sizes = opened.sizes(data)
             image, planes = Image(), []
-            for number in range(parts.value):
+            for number, (height, width) in enumerate(sizes):
                 # room for a whole block more: an engine may write full blocks
-                plane = torch.full(
-                    (heights[number] + 16, widths[number] + 64),
-                    POISON,
-                    dtype=torch.uint8,
-                    device="cuda",
-                )
-                image.channel[number], image.pitch[number] = plane.data_ptr(), plane.shape[1]
-                planes.append(plane)
-            torch.cuda.synchronize()
-            if backend == "hardware":
-                call("nvjpegJpegStreamParseHeader", handle, data, length, header)
-                answer = ctypes.c_int(-1)
-                call("nvjpegDecodeBatchedSupported", handle, header, ctypes.byref(answer))
-                if answer.value:
-                    raise RuntimeError("not for the engine")
-                call("nvjpegDecodeBatchedInitialize", handle, state, 1, 1, YUV)
-                one, sizes = (ctypes.c_char_p * 1)(data), (ctypes.c_size_t * 1)(len(data))
-                call("nvjpegDecodeBatched", handle, state, one, sizes, ctypes.byref(image), None)
-            else:
-                call("nvjpegDecode", handle, state, data, length, YUV, ctypes.byref(image), None)
-            torch.cuda.synchronize()
-            for number, plane in enumerate(planes):
-                kept[f"{file}:{number}"] = plane.cpu().numpy()[: heights[number], : widths[number]]
-            said_of[file] = {
-                "components": parts.value,
-                "subsampling": kind.value,
-                "sizes": [[heights[n], widths[n]] for n in range(parts.value)],
-            }
+                room = (height + 16, width + 64)
+                planes.append(torch.full(room, POISON, dtype=torch.uint8, device="cuda"))
+                image.channel[number], image.pitch[number] = planes[-1].data_ptr(), room[1]
+            opened.decode(data, YUV, image)
+            for number, (plane, (height, width)) in enumerate(zip(planes, sizes)):
+                kept[f"{file}:{number}"] = plane.cpu().numpy()[:height, :width]
+            said_of[file] = {"components": len(sizes), "subsampling": kind, "sizes": sizes}
         except Exception as error:  # noqa: BLE001
             said_of[file] = {"error": said(error, 200)}
     np.savez_compressed(folder(PART) / f"{name}.npz", **kept)
