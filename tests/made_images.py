@@ -236,7 +236,7 @@ def _webp_chunk(kind: bytes, content: Callable[[int], bytes]) -> Noted:
 
 
 def _tiff_tag(tag: int, kind: int, content: Callable[[int], bytes]) -> Noted:
-    """Note it in the first directory of a TIFF, which is written anew at its end."""
+    """Write the tag into a copy of a TIFF's first directory, at the end of the file."""
 
     def noted(file: bytes, orientation: int) -> bytes:
         order = "<" if file.startswith(b"II") else ">"

@@ -187,7 +187,7 @@ def _cause(found: Headline | None, evidence: Evidence) -> str:
 
 
 def _beside(found: Headline | None, outcomes: Sequence[RuleOutcome]) -> Iterator[str]:
-    """Say what qualifies every number and is not what the sentence is about."""
+    """Say the warnings that hold for every number, unless the verdict itself is one of them."""
     first = found.first if found else None
     for each in outcomes:
         standing = each.rule in (NO_PIXELS_RULE, UNCHECKED, CALIBRATED)

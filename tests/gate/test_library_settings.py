@@ -1,4 +1,4 @@
-"""Environment variables by which OpenCV computes other pixels: measured anew, and told."""
+"""A run after an environment variable changed the pixels that OpenCV computes."""
 
 import hashlib
 import json

@@ -329,7 +329,7 @@ def test_the_log_is_strict_json(tmp_path):
 
 
 def test_a_training_is_on_its_device_with_all_that_holds_its_weights():
-    """The device without memory, meta, stands for a GPU: a CPU can tell what was moved there."""
+    """Torch's meta device stands for a GPU: a machine without one has it too."""
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4))
     state = state_of(Recipe(ema=0.9), model, {}, torch.device("meta"), ALONE)
     optimised = [each for group in state.optimiser.param_groups for each in group["params"]]

@@ -186,7 +186,7 @@ def test_the_rounding_of_a_library_is_not_taken_for_its_filter():
 
 def test_a_filter_is_left_out_where_no_image_shrinks():
     tiny = {f"{n}.jpg": encoded(photo(height=30, width=32), quality=90) for n in range(2)}
-    # what is left is EXIF, which turns none of these, and is not called the nearest
+    # EXIF is the only mechanism left, and it turns none of these images
     assert found("opencv-train", "pillow-train", tiny) is None
     assert found("torchpipe-gpu-surrogate", "pillow-train", tiny).published == ()
 
