@@ -57,15 +57,15 @@ def in_one_file(file: Path, workspace: Workspace) -> Path:
         )
 
     def put_together(folder: Path) -> None:
-        graph_in(folder).write_bytes(of_planes(file))
+        graph_in(folder).write_bytes(of_planes(file).SerializeToString())
 
     parts = {"graph": file_sha256(file), "weights": beside, "input": given.unusual}
     label = f"put {file.name} together"
     return workspace.keep("exports", parts, label, put_together, graph_in)
 
 
-def of_planes(file: Path) -> bytes:
-    """Return a graph with its weights that takes (n, 3, height, width) float32.
+def of_planes(file: Path) -> Any:
+    """Return the ``ModelProto`` of a graph and its weights, of (n, 3, height, width) float32.
 
     Raise `DataError` if they cannot be read.
     """
@@ -78,10 +78,9 @@ def of_planes(file: Path) -> bytes:
             _widen(model.graph)
         if given.unusual:
             _take_planes(model, given)
-        made: bytes = model.SerializeToString()
     except Exception as error:
         raise DataError(f"{file}: its weights cannot be read ({error})") from error
-    return made
+    return model
 
 
 def _take_planes(model: Any, given: OnnxValue) -> None:

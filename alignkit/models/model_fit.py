@@ -20,6 +20,7 @@ from alignkit.models.architectures import build_model, unfit_size
 from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
 from alignkit.models.entry_faults import Fault, entry_faults, miscounted, misnamed, unread
 from alignkit.models.file_kind import mistaken
+from alignkit.models.graph_bounds import bounded_run, unbearable
 from alignkit.models.joined_graph import of_planes
 from alignkit.models.onnx_header import read_onnx_header
 from alignkit.models.pretrained import published_outputs
@@ -183,13 +184,15 @@ def _of_onnx(
 
     header = read_onnx_header(file)
     try:
-        model = onnx.load_from_string(of_planes(file))
+        model = of_planes(file)
         shown = [each.chosen_from or each.name for each in header.outputs]
         new = dict.fromkeys(each for each in shown if each not in {e.name for e in header.outputs})
         model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(each) for each in new)
         graph = model.SerializeToString()
+        _require_bearable(file, graph, size)
         session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
-        found = session.run(shown, {session.get_inputs()[0].name: np.zeros((1, 3, *size), "f")})
+        black = {session.get_inputs()[0].name: np.zeros((1, 3, *size), np.float32)}
+        found = bounded_run(session, shown, black)
     except DataError:
         raise
     except Exception as error:  # a graph of the user's own raises what it likes
@@ -200,6 +203,11 @@ def _of_onnx(
         replace(each, shape=(None, *array.shape[1:]), whole=each.whole and not value.chosen_from)
         for each, value, array in zip(header.declared, header.outputs, found, strict=True)
     )
+
+
+def _require_bearable(file: Path, graph: bytes, size: tuple[int, int]) -> None:
+    if reason := unbearable(file, graph, size):
+        raise DataError(reason)
 
 
 @cache

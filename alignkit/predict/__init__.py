@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import Builder
-from alignkit.backends.graph_bounds import require_bearable
 from alignkit.engines import build_engine, calibration_of
 from alignkit.engines.export import export_onnx
 from alignkit.errors import DataError, MissingDependency, NothingCompared
 from alignkit.models.checkpoint import EngineSource
+from alignkit.models.graph_bounds import require_bearable
 from alignkit.models.joined_graph import in_one_file
 from alignkit.predict.decoder import AnswerDecoder
 from alignkit.predict.session_inputs import FileInputs, Inputs, Raw, Tensors, records_of

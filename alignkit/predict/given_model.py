@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from pydantic import BaseModel, ValidationError
 
 from alignkit.backends import BACKENDS
-from alignkit.backends.graph_bounds import require_bearable
 from alignkit.errors import ConfigError, MissingDependency
 from alignkit.experiment import Mistakes, problems_of
 from alignkit.experiment.model_option import FORMATS, ModelOption
 from alignkit.experiment.option import PluginOption
 from alignkit.experiment.yaml_source import parse
 from alignkit.models.file_kind import kind_of, mistaken
+from alignkit.models.graph_bounds import require_bearable
 from alignkit.models.joined_graph import in_one_file
 from alignkit.models.model_fit import faults_of, given_checkpoint, reading
 from alignkit.models.onnx_header import read_onnx_header

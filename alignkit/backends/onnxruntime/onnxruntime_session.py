@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.backends.graph_bounds import bounded_run, trial
 from alignkit.backends.onnx_graph import byte_products, products, refusal
 from alignkit.backends.onnxruntime import PROVIDERS
 from alignkit.backends.session_outputs import as_outputs, in_pieces, wanted_names
 from alignkit.errors import BackendError, MissingDependency
+from alignkit.models.graph_bounds import bounded_run, trial
 from alignkit.torch_settings import named_arithmetic
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
-from onnx import TensorProto, helper, numpy_helper, save
+from onnx import TensorProto, helper, load, numpy_helper, save
 
-from alignkit.backends.graph_bounds import bounded_run, require_bearable
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.errors import BackendError, DataError
 from alignkit.models.checkpoint import Checkpoint
+from alignkit.models.graph_bounds import bounded_run, require_bearable
 from alignkit.models.model_fit import faults_of, output_names
 from alignkit.models.onnx_header import read_onnx_header
 from alignkit.models.user_model import UserModel
@@ -172,6 +172,18 @@ def test_a_graph_is_tried_where_it_can_be_killed(make, tmp_path, monkeypatch):
     assert time.monotonic() - began < 20
 
 
+@pytest.mark.parametrize("make", [endless_loop, folded_constant], ids=lambda each: each.__name__)
+def test_a_graph_whose_outputs_must_be_counted_is_tried_first(make, tmp_path, monkeypatch):
+    file = make(tmp_path / "x.onnx")
+    model = load(file)
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    save(model, file)
+    if make is not endless_loop:
+        monkeypatch.setenv("ALIGNKIT_MODEL_SECONDS", "10")
+    with pytest.raises(DataError, match=f"was tried on one black image: .*{GRAPHS[make]}"):
+        faults_of(UserModel("m", "onnx", file), (), SIZE)
+
+
 def test_an_honest_graph_passes_and_a_damaged_one_is_told_by_its_backend(tmp_path):
     require_bearable(honest(tmp_path / "x.onnx"), SIZE)
     (tmp_path / "y.onnx").write_bytes(b"no graph")
@@ -186,7 +198,7 @@ def test_an_honest_graph_passes_and_a_damaged_one_is_told_by_its_backend(tmp_pat
     ],
 )
 def test_what_a_graph_does_only_with_some_images_ends_too(make, said, tmp_path, monkeypatch):
-    monkeypatch.setattr("alignkit.backends.graph_bounds.available_bytes", lambda: 1 << 20)
+    monkeypatch.setattr("alignkit.models.graph_bounds.available_bytes", lambda: 1 << 20)
     monkeypatch.setenv("ALIGNKIT_MODEL_SECONDS", "0.5")
     file = make(tmp_path / "x.onnx")
     checkpoint = Checkpoint("m", 3, *SIZE, file, "k", format="onnx")

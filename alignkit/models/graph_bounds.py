@@ -1,9 +1,9 @@
-"""Bounds of a graph: tried on one black image in a process that may be killed, ended by time.
+"""Limits of a user's ONNX graph: it is tried in a process of its own, and its runs are watched.
 
 A file of a kilobyte may hold a loop without an end, or ask for more memory than the machine has;
 and ONNX Runtime dies of a segmentation fault while it optimises some float16 graphs (1.31, vision
-transformers). None of it may end the run. A graph that does so only with other images than a
-black one is ended between two of its nodes.
+transformers). None of it may end the run. The trial is on one black image; a graph that misbehaves
+on real images alone is stopped between two of its nodes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -36,33 +37,33 @@ def require_bearable(file: Path, size: tuple[int, int]) -> None:
     Raise `BackendError` if it takes more time or memory than `alignkit.limits` allow, or ends the
     process. The backend that opens it says why it does not run.
     """
-    if reason := _tried(file, file_sha256(file), size, MODEL_SECONDS(), MODEL_BYTES()):
-        raise BackendError(
-            f"{file} was tried on one black image: {reason}; {MODEL_SECONDS.variable} and "
-            f"{MODEL_BYTES.variable} set other limits"
-        )
+    if reason := _tried(file, size, file_sha256(file), MODEL_SECONDS(), MODEL_BYTES()):
+        raise BackendError(reason)
 
 
 @lru_cache(maxsize=64)
-def _tried(file: Path, sha256: str, size: tuple[int, int], seconds: float, memory: float) -> str:
-    """Try a file of this content once; another content has another SHA-256."""
-    del sha256
-    return trial(file.read_bytes(), "ORT_ENABLE_ALL", size, seconds, memory)
+def _tried(file: Path, size: tuple[int, int], *_key: object) -> str:
+    """Try a file once; another content has another SHA-256 in the key, as have other limits."""
+    return unbearable(file, file.read_bytes(), size)
 
 
-def trial(
-    graph: bytes,
-    level: str,
-    size: tuple[int, int] | None = None,
-    seconds: float = 0,
-    memory: float = 0,
-) -> str:
+def unbearable(file: Path, graph: bytes, size: tuple[int, int]) -> str:
+    """Say how the graph made of a user's file fails the trial of `require_bearable`, else empty."""
+    if not (reason := trial(graph, "ORT_ENABLE_ALL", size)):
+        return ""
+    return (
+        f"{file} was tried on one black image: {reason}; {MODEL_SECONDS.variable} and "
+        f"{MODEL_BYTES.variable} set other limits"
+    )
+
+
+def trial(graph: bytes, level: str, size: tuple[int, int] | None = None) -> str:
     """Open a graph at an optimisation level, and run it on one image if a size is given.
 
-    Return how it ended the process; empty if it did not.
+    It takes (n, 3, height, width) float32. Return how it ended the process; empty if it did not.
     """
-    allowed = memory or MODEL_BYTES()
-    limits = Limits(seconds or MODEL_SECONDS(), int(min(allowed, available_bytes() or allowed)))
+    allowed = MODEL_BYTES()
+    limits = Limits(MODEL_SECONDS(), int(min(allowed, available_bytes() or allowed)))
     work: Work[str] = _Trial(level, size, available_threads())
     try:
         (died,) = process_wide().run(work, [Encoded("", graph)], processes=1, limits=limits)
@@ -87,10 +88,8 @@ class _Trial:
         (image,) = images
         if image.lost:
             return "; ".join(reason for _, reason in image.lost)
-        try:
+        with suppress(Exception):  # the session that is opened next tells it
             self._try(image.data, begin)
-        except Exception:  # noqa: BLE001 - the session that is opened next tells it
-            return ""
         return ""
 
     def _try(self, graph: bytes, begin: Begin) -> None:
@@ -105,18 +104,11 @@ class _Trial:
         session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         begin(0, _RUNNING)
         if self.size:
-            given = session.get_inputs()
-            session.run(None, {each.name: _black(np, each, self.size) for each in given})
-
-
-def _black(np: Any, given: Any, size: tuple[int, int]) -> Any:
-    """Make a black image for an input; a side that is left open is that of the image."""
-    name = given.type.removeprefix("tensor(").removesuffix(")")
-    channels_last = len(given.shape) == 4 and given.shape[3] in (1, 3)
-    usual = (1, *size, 3) if channels_last else (1, 3, *size)
-    sides = zip(given.shape, (*usual, *[1] * len(given.shape)), strict=False)
-    shape = [side if isinstance(side, int) else other for side, other in sides]
-    return np.zeros(shape, {"float": "float32", "double": "float64"}.get(name, name))
+            (given,) = session.get_inputs()
+            sides = zip(given.shape, (1, 3, *self.size), strict=True)
+            # a side that is left open is a name; some exporters write 0 or -1
+            shape = [own if isinstance(own, int) and own > 0 else side for own, side in sides]
+            session.run(None, {given.name: np.zeros(shape, np.float32)})
 
 
 @dataclass(slots=True)
@@ -149,7 +141,10 @@ _watching: dict[int, threading.Thread] = {}
 
 
 def bounded_run(session: Any, outputs: Sequence[str], fed: dict[str, Any]) -> list[Any]:
-    """Run a graph on a batch; raise `BackendError` if it is beyond `MODEL_SECONDS` an image."""
+    """Run a graph on a batch.
+
+    Raise `BackendError` if it takes more than `MODEL_SECONDS` for each image, or `MODEL_BYTES`.
+    """
     import onnxruntime
 
     if os.getpid() not in _watching:
