@@ -20,10 +20,14 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
+from typing import TypeAlias
 
 from alignkit.errors import ConfigError, WorkspaceError
 from alignkit.limits import DOCUMENT_BYTES, InputLimit
 from alignkit.plugins import did_you_mean
+
+Stamp: TypeAlias = tuple[int, int, int]
+"""Size, mtime and ctime in nanoseconds; what is kept of a file holds while they are unchanged."""
 
 # of a document in one line, in many, or of several documents, a line each
 _SEAL = re.compile(rb'\{\s*"sha256":\s*"([0-9a-f]{64})",\s*')
@@ -88,6 +92,11 @@ def read_regular(path: Path, most: InputLimit = DOCUMENT_BYTES) -> bytes:
     """Read a regular file within the limit ``most``; raise `OSError` for any other."""
     with open_regular(path, most) as file:
         return file.read(os.fstat(file.fileno()).st_size)  # it may grow while it is read
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Return the stamp of a file's status."""
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def file_sha256(path: Path, most: InputLimit | None = None) -> str:

@@ -19,10 +19,9 @@ from typing import BinaryIO, Self
 
 from alignkit.datasets.identity_images import IdentityImages
 from alignkit.datasets.identity_list import IMAGE_FIRST, gaps, text_of
-from alignkit.datasets.listed_images import Stamp, stamp_of
 from alignkit.errors import ChangedImage, DataError
 from alignkit.limits import LABEL_CHARACTERS, LIST_BYTES
-from alignkit.stored_file import open_regular
+from alignkit.stored_file import Stamp, open_regular, stamp_of
 
 SHARD_LIST = "file_list.txt"
 """Name of the file that lists the shards of a folder, a line for each."""

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from alignkit.datasets.image_files import is_image
-from alignkit.datasets.listed_images import SETTLED_SECONDS, stamp_of
+from alignkit.datasets.listed_images import SETTLED_SECONDS
 from alignkit.errors import ChangedImage, ConfigError, DataError
 from alignkit.limits import DOCUMENT_BYTES
-from alignkit.stored_file import open_regular
+from alignkit.stored_file import open_regular, stamp_of
 
 # two letters or more: one letter is a drive of Windows
 _URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 from pydantic import BaseModel, FiniteFloat, ValidationError
 
 from alignkit.datasets.annotated import Annotated, Part, require_files
-from alignkit.datasets.listed_images import stamp_of
 from alignkit.datasets.read_boxes import FileBoxes, boxes_part
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.datasets.shown_sizes import ShownSize, shown_size
 from alignkit.errors import DataError
-from alignkit.stored_file import read_regular
+from alignkit.stored_file import read_regular, stamp_of
 
 if TYPE_CHECKING:
     from alignkit.arrays import FloatArray

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from alignkit.datasets.annotated import Annotated, Part, require_files
 from alignkit.datasets.image_files import is_image
-from alignkit.datasets.listed_images import stamp_of
 from alignkit.datasets.regular_file import read_text
 from alignkit.errors import ConfigError, DataError
 from alignkit.limits import TABLE_BYTES
+from alignkit.stored_file import stamp_of
 
 if TYPE_CHECKING:
     from alignkit.samples import Truth

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, Self, TypeAlias
+from typing import BinaryIO, Self
 
 from alignkit.datasets.image_files import cache_root
 from alignkit.datasets.regular_file import escaped_name, is_utf8
@@ -23,10 +23,12 @@ from alignkit.errors import ChangedImage, UnreadableImage, WorkspaceError
 from alignkit.limits import IMAGE_BYTES
 from alignkit.stored_file import (
     DamagedError,
+    Stamp,
     irregular,
     open_regular,
     read_sealed,
     sealed,
+    stamp_of,
     write_atomically,
 )
 
@@ -38,9 +40,6 @@ system's clock."""
 
 _PART = 1 << 18
 """Bytes that are hashed at a time."""
-
-Stamp: TypeAlias = tuple[int, int, int]
-"""Size, mtime and ctime in nanoseconds; a kept hash is used only if they are unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +162,6 @@ def too_large(size: int | None) -> str:
     if size is None or size <= IMAGE_BYTES():
         return ""
     return f"too large: {size:,} bytes, {IMAGE_BYTES.exceeded()}"
-
-
-def stamp_of(status: os.stat_result) -> Stamp:
-    """Return the stamp of a file's status."""
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _explained(path: Path, error: OSError) -> str:

@@ -7,12 +7,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from alignkit.datasets.listed_images import stamp_of
 from alignkit.decoders.exif import exif_orientation
 from alignkit.errors import DataError
 from alignkit.limits import IMAGE_BYTES
 from alignkit.preprocess.image_header import LOOKED_AT, declared_size, image_format
-from alignkit.stored_file import open_regular
+from alignkit.stored_file import open_regular, stamp_of
 
 
 class ShownSize(NamedTuple):

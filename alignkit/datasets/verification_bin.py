@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from alignkit.datasets.identity_images import IdentityImages, ImagePair, folds_in_order
-from alignkit.datasets.listed_images import Stamp, stamp_of
 from alignkit.datasets.pickled_images import PickledArray, PickledBytes, PickledReader
 from alignkit.errors import ChangedImage, DataError
-from alignkit.stored_file import open_regular
+from alignkit.stored_file import Stamp, open_regular, stamp_of
 
 SUFFIXES = (".bin", ".pkl", ".pickle")
 """Suffixes of files that are read as verification sets."""

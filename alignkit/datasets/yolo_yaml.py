@@ -8,9 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from alignkit.datasets.listed_images import stamp_of
 from alignkit.datasets.regular_file import read_text
 from alignkit.errors import DataError
+from alignkit.stored_file import stamp_of
 
 _SETS = ("train", "val", "test", "minival")
 

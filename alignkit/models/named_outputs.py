@@ -11,6 +11,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -19,7 +20,7 @@ from alignkit.errors import DataError
 from alignkit.limits import TEXT_BYTES, OverLimit, parsed_json, read_member
 from alignkit.models.checkpoint import CheckpointFormat
 from alignkit.models.onnx_header import read_onnx_header
-from alignkit.stored_file import open_regular
+from alignkit.stored_file import Stamp, open_regular, stamp_of
 
 
 def names_in(file: Path, kind: CheckpointFormat) -> tuple[str, ...]:
@@ -51,8 +52,8 @@ _HELD = {
 
 def other_task(file: Path, kind: CheckpointFormat, task: str) -> str:
     """Say that a file's model solves another task; empty if it does not say so."""
-    own, points = str(_held(file, kind, "task") or ""), _held(file, kind, "kpt_shape")
-    own = own or "pose" * bool(points)
+    own = str(_held(file, kind, "task") or "")
+    own = own or "pose" * bool(_held(file, kind, "kpt_shape"))
     if own not in _TASKS or task in _TASKS[own] or task not in _READ:
         return ""
     says = f"{file} says of itself that its task is {own}"
@@ -117,7 +118,12 @@ def matched_by_name(held: Sequence[str], classes: Sequence[str]) -> str:
 def _held(file: Path, kind: CheckpointFormat, key: str = "names") -> object:
     if kind == "onnx":
         return _literal(file, key)
-    return _configuration(file).get(key) if kind == "torchscript" else None
+    if kind != "torchscript":
+        return None
+    try:
+        return _configuration(file, stamp_of(file.stat())).get(key)
+    except OSError:  # whoever loads it says why it cannot be
+        return None
 
 
 def _literal(file: Path, key: str) -> object:
@@ -132,14 +138,15 @@ def _literal(file: Path, key: str) -> object:
         return text if text.isidentifier() else None
 
 
-def _configuration(file: Path) -> Mapping[str, object]:
+@lru_cache(maxsize=16)
+def _configuration(file: Path, _stamp: Stamp) -> Mapping[str, object]:
     try:
         with open_regular(file) as opened, ZipFile(opened) as archive:
             entries = [each for each in archive.infolist() if each.filename.endswith(_EXTRA)]
             text = read_member(archive, entries[0], TEXT_BYTES) if entries else b""
         held: Any = parsed_json(text) if text else None
     # whoever loads it says why it cannot be
-    except (OSError, BadZipFile, ValueError, OverLimit):
+    except (BadZipFile, ValueError, OverLimit):
         return {}
     return held if isinstance(held, dict) else {}
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import mmap
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
 from alignkit.errors import DataError
 from alignkit.models.file_kind import mistaken
-from alignkit.stored_file import open_regular
+from alignkit.stored_file import Stamp, open_regular, stamp_of
 from alignkit.tasks import OutputShape, ScoreScale
 
 Shape: TypeAlias = tuple[int | None, ...]
@@ -123,6 +124,14 @@ class OnnxHeader:
 def read_onnx_header(file: Path) -> OnnxHeader:
     """Read the header; raise `DataError`, whose text names the file, if it is no ONNX file."""
     try:
+        return _read(file, stamp_of(file.stat()))
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror})") from error
+
+
+@lru_cache(maxsize=16)  # a plan asks one file twenty times
+def _read(file: Path, _stamp: Stamp) -> OnnxHeader:
+    try:
         reason = mistaken(file, "onnx")
         model = [] if reason else [*islice(_fields(_mapped(file)), _MOST_FIELDS)]
         graphs = [each for number, each in model if number == 7]
@@ -130,8 +139,6 @@ def read_onnx_header(file: Path) -> OnnxHeader:
             functions = [each for number, each in model if number == 25]
             pairs = tuple(_pair(each) for number, each in model if number == 14)
             return replace(_header(graphs[-1], functions), metadata=pairs)
-    except OSError as error:
-        raise DataError(f"{file} cannot be read ({error.strerror})") from error
     except (ValueError, IndexError, TypeError, RecursionError) as error:
         reason = "its fields cannot be read; fetch or export it again"
         raise DataError(f"{file} is no ONNX file, or it is damaged: {reason}") from error
