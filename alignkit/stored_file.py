@@ -27,7 +27,7 @@ from alignkit.limits import DOCUMENT_BYTES, InputLimit
 from alignkit.plugins import did_you_mean
 
 Stamp: TypeAlias = tuple[int, int, int]
-"""Size, mtime and ctime in nanoseconds; what is kept of a file holds while they are unchanged."""
+"""Size, mtime and ctime in nanoseconds. While they are equal, a value read from the file holds."""
 
 # of a document in one line, in many, or of several documents, a line each
 _SEAL = re.compile(rb'\{\s*"sha256":\s*"([0-9a-f]{64})",\s*')

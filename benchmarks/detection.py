@@ -19,6 +19,7 @@ import numpy as np
 from figures import Figure, cost, show
 
 from alignkit.compare import drift
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.tasks.detection.box_tables import FoundBoxes, TrueBoxes, starts_of
 from alignkit.tasks.detection.detection_answers import DetectionAnswers
 
@@ -90,7 +91,7 @@ def measure(images: int, boxes: int, classes: int, resamples: int) -> tuple[floa
     """Return seconds of the clock and of processors, and the peak of memory in GB."""
     before = one_side(images, boxes, classes)
     after = moved(before)
-    spent = cost(lambda: drift([before], [after], resamples=resamples))
+    spent = cost(lambda: drift([before], [after], draws=SharedDraws(resamples)))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
     return spent.wall, spent.cpu, peak
 

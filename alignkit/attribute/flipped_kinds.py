@@ -27,7 +27,7 @@ from alignkit.compare.bootstrap import (
     resample_weights,
 )
 from alignkit.compare.metrics import ratio
-from alignkit.compare.statistics import change_p, holm, percentile_interval
+from alignkit.compare.statistics import Moved, change_p, holm, percentile_interval
 from alignkit.outcome import Measured
 from alignkit.preprocess.image_kinds import DIMENSIONS, kinds_of_file
 from alignkit.record import Estimate, FlippedFacts, Subgroup
@@ -261,7 +261,7 @@ def _grouped_rates(
             seeds_error=0.0,
             images=units,
             seeds=1,
-            flipped=len(np.unique(place[flips.any(axis=1)])),
+            flipped=Moved.alike(len(np.unique(place[flips.any(axis=1)]))),
         )
     return before, after, mean.estimate(""), p
 

@@ -16,21 +16,16 @@ from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import (
     Answers,
     AnyAnswers,
-    Weighted,
     Weights,
     aligned,
 )
 from alignkit.compare.bootstrap import (
-    RESAMPLES,
     MeanOverSeeds,
     SharedDraws,
     mean_over_seeds,
 )
 from alignkit.compare.class_changes import (
-    between_answers,
-    drawn_units,
-    groups_of,
-    moved_images,
+    Compared,
     moved_in_one,
     resampled,
     supports_of,
@@ -61,31 +56,25 @@ def drift(
     reference: Sequence[AnyAnswers],
     candidate: Sequence[AnyAnswers],
     *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
     draws: SharedDraws | None = None,
 ) -> Drift:
     """Compare answers pair by pair: one pair per training seed, in one order on both sides.
 
     Differences are fractions; several seeds are averaged. Intervals are 95 % bootstrap intervals:
     over images for one seed, over seeds and images for several (`alignkit.compare.bootstrap`). The
-    result is deterministic in ``seed``; ``draws`` that comparisons share take its place. Without
+    result is deterministic in the seed of ``draws``, which comparisons may share. Without
     labels all that needs them is ``None``. Raise `DataError` if the sides do not pair up or the
     seeds have different images, `NothingCompared` if no image is shared. Answers of which no change
     could show have no numbers, and the reason.
     """
-    pairs = pair_up(reference, candidate)
-    first = pairs[0][0]
-    draws = draws or SharedDraws(resamples, seed)
-    groups = groups_of(first, draws)
-    between = [between_answers(*pair, groups) for pair in pairs]
-    moved = moved_images(pairs, between, groups)
-    units = drawn_units(first, groups)
+    draws = draws or SharedDraws()
+    compared = Compared.of(pairs := pair_up(reference, candidate), draws)
+    first, groups = compared.first, compared.groups
     means = {
-        name: mean_over_seeds(*values, images=units, seed=draws.seed, moved=moved.get(name))
-        for name, values in _differences(pairs, between, draws, groups).items()
+        name: compared.mean(name, values, draws.seed)
+        for name, values in _differences(compared, draws).items()
     }
-    whole = pair_fields(pairs, means, moved, groups)
+    whole = pair_fields(compared, means)
     if reason := nothing_answered(pairs):
         return nothing_compared(pairs, whole, reason)
     once, changed = finite_once(pairs)
@@ -102,7 +91,7 @@ def drift(
         non_finite=not_finite(pairs),
         non_finite_once=once,
         non_finite_changed=changed,
-        **type(first).pair_facts(pairs, {**whole["metrics"], **whole["measures"]}),
+        **type(first).pair_facts(pairs, {**whole["metrics"], **whole["measures"]}, groups),
     )
 
 
@@ -125,13 +114,9 @@ def drift_change(
     if len(earlier) != len(later) or first.ids != later[0][0].ids:
         raise DataError("two drifts are compared on the same images and seeds; evaluate both so")
     draws = draws or SharedDraws()
-    groups = groups_of(first, draws)
-    units = drawn_units(first, groups)
-    sides, counted = [], []
-    for pairs in (earlier, later):
-        between = [between_answers(*pair, groups) for pair in pairs]
-        sides.append(_differences(pairs, between, draws, groups))
-        counted.append(moved_images(pairs, between, groups))
+    both = [Compared.of(pairs, draws) for pairs in (earlier, later)]
+    groups, units = both[0].groups, both[0].units
+    sides = [_differences(each, draws) for each in both]
     changes = {}
     for metric in metrics:
         if metric not in sides[0]:
@@ -139,11 +124,11 @@ def drift_change(
             changes[metric] = DriftChange(nothing, nothing, nothing)
             continue
         was, now = (side[metric] for side in sides)
-        count = moved_in_one(earlier, later, metric, groups)
-        moved = [*(each.get(metric) for each in counted), Moved(count, count)]
+        apart = Moved.alike(moved_in_one(earlier, later, metric, groups))
+        moved = [*(each.moved.get(metric) for each in both), apart]
         differences = (was, now, (now[0] - was[0], now[1] - was[1]))
         means = [
-            mean_over_seeds(*values, images=units, moved=by)
+            mean_over_seeds(*values, images=units, seed=draws.seed, moved=by)
             for values, by in zip(differences, moved, strict=True)
         ]
         if metric == "churn":  # of each run; their difference may be negative
@@ -151,7 +136,7 @@ def drift_change(
         answers = [each for pair in (*earlier, *later) for each in pair]
         why = _why_undefined(metric, answers, "no class defines it on every side")
         old, new, change = (each.estimate(why) for each in means)
-        p = _change_p(change, means[2], len(earlier), units, moved_by=Moved(count, count))
+        p = _change_p(change, means[2], len(earlier), units, moved_by=apart)
         changes[metric] = DriftChange(old, new, change, p)
     return changes
 
@@ -196,18 +181,10 @@ def pair_up(
     return pairs
 
 
-def pair_fields(
-    pairs: Sequence[tuple[AnyAnswers, AnyAnswers]],
-    means: Mapping[str, MeanOverSeeds],
-    moved: Mapping[str, Moved],
-    groups: Labels | None,
-) -> dict[str, Any]:
-    """Compute the fields of `alignkit.record.CellPair` from `_differences` joined over seeds.
-
-    ``moved`` are `moved_images`, and ``groups`` those that were drawn.
-    """
-    first, seeds = pairs[0][0], len(pairs)
-    units = drawn_units(first, groups)
+def pair_fields(compared: Compared[Any], means: Mapping[str, MeanOverSeeds]) -> dict[str, Any]:
+    """Compute the fields of `alignkit.record.CellPair` from `_differences` joined over seeds."""
+    pairs, groups, units = compared.pairs, compared.groups, compared.units
+    first, seeds, moved = compared.first, len(pairs), compared.moved
     supports = supports_of(first, groups)
 
     def unmoved(name: str) -> str:
@@ -225,7 +202,7 @@ def pair_fields(
     nothing = Estimate(None, None, None, NO_LABELS)
     return {
         "n": len(first) * seeds,
-        **_of_groups(pairs, groups),
+        **_of_groups(compared),
         **_of_labels(pairs, groups),
         "metrics": metrics or dict.fromkeys(names, nothing),
         "p_values": {
@@ -244,15 +221,14 @@ def pair_fields(
     }
 
 
-def _of_groups(
-    pairs: Sequence[tuple[AnyAnswers, AnyAnswers]], groups: Labels | None
-) -> dict[str, int]:
+def _of_groups(compared: Compared[Any]) -> dict[str, int]:
     """Compute the fields of answers that depend on each other, or were compared for some images."""
-    first = pairs[0][0]
-    asked = [each.below for each in (a.churn(b) for a, b in pairs) if each.below is not None]
-    found = {} if groups is None else {"groups": drawn_units(first, groups)}
+    churn = [a.churn(b) for a, b in compared.pairs]
+    asked = [each.below for each in churn if each.below is not None]
+    found = {} if compared.groups is None else {"groups": compared.units}
     number = int(sum(each.sum() for each in asked))
-    return found | ({"asked": number} if asked and number < len(first) * len(pairs) else {})
+    images = len(compared.first) * len(churn)
+    return found | ({"asked": number} if asked and number < images else {})
 
 
 def _clipped(churn: MeanOverSeeds) -> MeanOverSeeds:
@@ -367,23 +343,19 @@ def _classes(
 
 
 def _differences(
-    pairs: Sequence[tuple[AnyAnswers, AnyAnswers]],
-    between: Sequence[Mapping[str, Weighted]],
-    draws: SharedDraws,
-    groups: Labels | None,
+    compared: Compared[Any], draws: SharedDraws
 ) -> dict[str, tuple[FloatArray, FloatArray]]:
     """Return each seed's difference (seeds, …) and its draws (seeds, …, resamples) by name.
 
     Names are ``churn``, every measure, and with labels every metric: by class (seeds, classes, …).
-    All draws of images are shared by all pairs and names. ``between`` are the `between_answers` of
-    each pair.
+    All draws of images are shared by all pairs and names.
     """
-    first = pairs[0][0]
+    images = len(compared.first)
 
     def differences(weights: Weights) -> dict[str, FloatArray]:
         """Compute all differences, (seeds, …, draws), under weights (n, draws)."""
         by_seed: dict[str, list[FloatArray]] = {}
-        for (a, b), own in zip(pairs, between, strict=True):
+        for (a, b), own in zip(compared.pairs, compared.between, strict=True):
             before, after = (resampled(each.tallies(), weights) for each in (a, b))
             found = {name: value - before[name] for name, value in after.items()}
             found |= {name: each.of(weights) for name, each in own.items()}
@@ -391,8 +363,8 @@ def _differences(
                 by_seed.setdefault(name, []).append(value)
         return {name: np.stack(values) for name, values in by_seed.items()}
 
-    observed = differences(np.ones((len(first), 1), np.float32))
-    blocks = [differences(weights) for weights in draws.of(len(first), groups)]
+    observed = differences(np.ones((images, 1), np.float32))
+    blocks = [differences(weights) for weights in draws.of(images, compared.groups)]
     return {
         name: (value[..., 0], np.concatenate([block[name] for block in blocks], axis=-1))
         for name, value in observed.items()

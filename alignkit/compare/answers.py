@@ -290,10 +290,12 @@ class Answers(ABC):
         cls,
         pairs: Sequence[tuple[Self, Self]],  # noqa: ARG003 - has none
         changes: Mapping[str, Estimate],  # noqa: ARG003
+        groups: Labels | None,  # noqa: ARG003
     ) -> dict[str, Any]:
         """Compute the fields of `alignkit.record.Drift` that the task alone has, over all pairs.
 
-        ``changes`` are those of the drift, by metric and measure.
+        ``changes`` are those of the drift, by metric and measure, and ``groups``, (n,), the images
+        that a draw takes together, ``None`` if it draws images.
         """
         return {}
 

@@ -15,12 +15,10 @@ import numpy as np
 from alignkit.arrays import FloatArray
 from alignkit.compare import pair_fields, pair_up
 from alignkit.compare.answers import Answers, Weights
-from alignkit.compare.bootstrap import RESAMPLES, SharedDraws, mean_over_seeds
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.class_changes import (
-    between_answers,
-    drawn_units,
+    Compared,
     groups_of,
-    moved_images,
     resampled,
 )
 from alignkit.errors import NothingCompared
@@ -34,17 +32,16 @@ def cell_pairs(
     cells: Sequence[Sequence[Answers | None]],
     *,
     metrics: Sequence[str] | None = None,
-    resamples: int = RESAMPLES,
     draws: SharedDraws | None = None,
 ) -> dict[tuple[int, int], CellPair]:
     """Compare (cells, training seeds) of one row; return each pair by its indices, lower first.
 
-    ``metrics`` and measures are by default all of the task. ``draws`` that other comparisons share
-    take the place of ``resamples``. A seed counts where both cells ran (are not
+    ``metrics`` and measures are by default all of the task. ``draws`` may be shared with other
+    comparisons. A seed counts where both cells ran (are not
     ``None``). Pairs without such a seed, or without a shared image, are left out; so are other
     metrics. Raise `DataError` for cells of different labels.
     """
-    draws = draws or SharedDraws(resamples)
+    draws = draws or SharedDraws()
     sides: dict[tuple[int, int, tuple[str, ...]], _CellDraws] = {}
     compared: dict[tuple[int, int], CellPair] = {}
     for places in combinations(range(len(cells)), 2):
@@ -98,14 +95,13 @@ def _pair(
     wanted: Sequence[str] | None,
     draws: SharedDraws,
 ) -> CellPair:
-    first = pairs[0][0]
-    groups = groups_of(first, draws)
-    every = [between_answers(*pair, groups) for pair in pairs]
+    compared = Compared.of(pairs, draws)
     sums = [
-        {k: v for k, v in own.items() if wanted is None or k in ("churn", *wanted)} for own in every
+        {k: v for k, v in own.items() if wanted is None or k in ("churn", *wanted)}
+        for own in compared.between
     ]
-    drawn = draws.of(len(first), groups)
-    whole = _whole(first)
+    drawn = draws.of(len(compared.first), compared.groups)
+    whole = _whole(compared.first)
     between = {name: np.stack([each[name].of(whole)[:1] for each in sums]) for name in sums[0]}
     # one pass: measures that share a computation know it by the weights
     blocks = [
@@ -116,9 +112,5 @@ def _pair(
         name: (values[:, 0], np.concatenate([block[name] for block in blocks], axis=1))
         for name, values in between.items()
     }
-    moved, units = moved_images(pairs, every, groups), drawn_units(first, groups)
-    means = {
-        name: mean_over_seeds(*values, images=units, moved=moved.get(name))
-        for name, values in found.items()
-    }
-    return CellPair(**pair_fields(pairs, means, moved, groups))
+    means = {name: compared.mean(name, values, draws.seed) for name, values in found.items()}
+    return CellPair(**pair_fields(compared, means))

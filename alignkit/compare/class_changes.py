@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, Self, TypeAlias, runtime_checkable
+from typing import ClassVar, Generic, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,12 @@ from alignkit.compare.answers import (
     Weighted,
     Weights,
 )
-from alignkit.compare.bootstrap import SharedDraws, joined_groups
+from alignkit.compare.bootstrap import (
+    MeanOverSeeds,
+    SharedDraws,
+    joined_groups,
+    mean_over_seeds,
+)
 from alignkit.compare.metrics import ratio
 from alignkit.compare.statistics import Moved
 
@@ -183,20 +188,49 @@ def between_answers(a: AnyAnswers, b: AnyAnswers, groups: Labels | None) -> dict
     return found if groups is None else {k: of_groups(each, len(a)) for k, each in found.items()}
 
 
-def moved_images(
+@dataclass(frozen=True, eq=False)
+class Compared(Generic[AnyAnswers]):
+    """Pairs of answers, one for each seed, and what all their numbers are drawn and counted by."""
+
+    pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]
+    groups: Labels | None
+    """(n,): `groups_of` the images."""
+    between: Sequence[Mapping[str, Weighted]]
+    """`between_answers` of each pair."""
+    moved: Mapping[str, Moved]
+    """The images, or groups, that move each metric and ``churn`` in some seed."""
+    units: int
+    """Images or groups that a resample draws."""
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[AnyAnswers, AnyAnswers]], draws: SharedDraws) -> Self:
+        """Compare pairs of the same images."""
+        first = pairs[0][0]
+        groups = groups_of(first, draws)
+        between = [between_answers(*pair, groups) for pair in pairs]
+        moved = _moved_images(pairs, between, groups)
+        return cls(pairs, groups, between, moved, drawn_units(len(first), groups))
+
+    @property
+    def first(self) -> AnyAnswers:
+        """The reference's answers of the first seed."""
+        return self.pairs[0][0]
+
+    def mean(self, name: str, values: tuple[FloatArray, FloatArray], seed: int) -> MeanOverSeeds:
+        """Average a value over seeds: observed (seeds, …), and drawn (seeds, …, resamples)."""
+        moved = self.moved.get(name)
+        return mean_over_seeds(*values, images=self.units, seed=seed, moved=moved)
+
+
+def _moved_images(
     pairs: Sequence[tuple[AnyAnswers, AnyAnswers]],
     between: Sequence[Mapping[str, Weighted]],
     groups: Labels | None,
 ) -> dict[str, Moved]:
-    """Count the images, or groups, that move each metric and ``churn`` in some seed.
-
-    ``between`` are the `between_answers` of each pair.
-    """
     first = pairs[0][0]
 
     def counted(marks: Sequence[npt.NDArray[np.bool_]]) -> Moved:
-        count = units_of(np.any(marks, axis=0), groups)
-        return Moved(count, count)
+        return Moved.alike(units_of(np.any(marks, axis=0), groups))
 
     found = {"churn": counted([a.changed(b) for a, b in pairs])}
     any_metric = counted([a.differs(b) for a, b in pairs])
@@ -215,12 +249,14 @@ def moved_images(
 
 def groups_of(answers: Answers, draws: SharedDraws) -> Labels | None:
     """Number, (n,), the groups that a draw takes whole; ``None`` if it draws images."""
+    if not draws.copies:  # ids of answers are unique, and to sort them takes longer than to compare
+        return answers.groups()
     return joined_groups(answers.ids, answers.groups(), draws.copies)
 
 
-def drawn_units(answers: Answers, groups: Labels | None) -> int:
+def drawn_units(images: int, groups: Labels | None) -> int:
     """Count what a resample draws: groups of images, or images."""
-    return len(answers) if groups is None else int(groups.max()) + 1
+    return images if groups is None else int(groups.max()) + 1
 
 
 def supports_of(first: Answers, groups: Labels | None) -> list[int]:

@@ -124,6 +124,7 @@ class Predictions(ClassAnswers, LinearAnswers):
         cls,
         pairs: Sequence[tuple[Predictions, Predictions]],
         changes: Mapping[str, Estimate],  # noqa: ARG003 - margins need none
+        groups: Labels | None,  # noqa: ARG003
     ) -> dict[str, Any]:
         """Compare the margins of all pairs."""
         from alignkit.compare.margins import margin_drift, moved_most

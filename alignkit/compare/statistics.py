@@ -77,6 +77,11 @@ class Moved(NamedTuple):
     """Number of images with equal parts whose parts vary as much: fewer where some have more."""
 
     @classmethod
+    def alike(cls, images: int) -> Moved:
+        """Count images that have equal parts of the change."""
+        return cls(images, images)
+
+    @classmethod
     def by_parts(cls, images: int, parts: FloatArray) -> Moved:
         """Compute it from each image's part of the change, (images,)."""
         squares = parts**2
@@ -166,29 +171,27 @@ def change_p(
     seeds_error: float,
     images: int,
     seeds: int,
-    flipped: int | Moved,
+    flipped: Moved,
 ) -> float:
     """Compute the two-sided p-value of no change: Student's test on both standard errors.
 
     It is never below 2 · ½ᶠ, the result of an exact test if all of the ``flipped`` images, f,
-    went one way: the errors are too small where few flipped. If it is a number, these add
-    equal parts.
+    went one way: the errors are too small where few flipped.
     """
     from scipy.special import stdtr
 
     if change == 0:
         return 1.0
-    moved = flipped if isinstance(flipped, Moved) else Moved(flipped, flipped)
     error = math.hypot(images_error, seeds_error)
     freedom = welch_satterthwaite_df(
         np.array(images_error),
         np.array(seeds_error),
-        images=freedom_of(images, moved) + 1,
+        images=freedom_of(images, flipped) + 1,
         seeds=seeds,
     )
     # without any spread the floor below decides
     student = 2 * float(stdtr(float(freedom), -abs(change) / error)) if error else 0.0
-    return min(1.0, max(student, 2 * 0.5**moved.images))
+    return min(1.0, max(student, 2 * 0.5**flipped.images))
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,7 @@ class TopPredictions(ClassAnswers):
         cls,
         pairs: Sequence[tuple[TopPredictions, TopPredictions]],
         changes: Mapping[str, Estimate],  # noqa: ARG003 - margins need none
+        groups: Labels | None,  # noqa: ARG003
     ) -> dict[str, Any]:
         """Compare the margins of all pairs."""
         return {"margins": _margin_drift(pairs), "moved": moved_most(pairs)}

@@ -9,6 +9,7 @@ import numpy as np
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Weighted
 from alignkit.compare.bootstrap import RESAMPLES, image_weights, mean_over_seeds
+from alignkit.compare.class_changes import drawn_units
 from alignkit.record import Estimate
 
 
@@ -30,7 +31,7 @@ def weighted_estimates(
     for weights in image_weights(images, groups, resamples, seed=0):
         for name, found in draws.items():
             found.append(np.stack([each[name].of(weights) for each in seeds]))
-    units = images if groups is None else int(groups.max()) + 1
+    units = drawn_units(images, groups)
     estimates = {}
     for name, found in draws.items():
         observed = np.stack([each[name].of(whole)[0] for each in seeds])

@@ -6,6 +6,7 @@ from itertools import chain
 import pytest
 
 from alignkit.compare import drift
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.predictions import Predictions
 from alignkit.record.document import read_record
 from alignkit.text.numbers import interval, percent, points
@@ -33,7 +34,7 @@ def drift_of(record, folder, entry):
         ]
 
     own = (entry.evaluated_with, entry.backend, entry.precision)
-    return drift(reference=side(REFERENCE), candidate=side(own), resamples=200)
+    return drift(reference=side(REFERENCE), candidate=side(own), draws=SharedDraws(200))
 
 
 @pytest.mark.parametrize(

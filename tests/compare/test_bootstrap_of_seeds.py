@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import t as student
 
 from alignkit.compare import drift
-from alignkit.compare.bootstrap import joined_draws, spread_of
+from alignkit.compare.bootstrap import SharedDraws, joined_draws, spread_of
 from alignkit.compare.predictions import Predictions
 from alignkit.compare.statistics import percentile_interval, welch_satterthwaite_df
 
@@ -61,7 +61,9 @@ def slow_interval(befores, afters, resamples=1_500):
 @pytest.mark.parametrize("bias", [0.0, 2.0])
 def test_intervals_equal_those_of_plain_loops(bias):
     befores, afters = models(3, bias=bias)
-    ours = drift(reference=befores, candidate=afters, resamples=8_000).metrics["recall.macro"]
+    ours = drift(reference=befores, candidate=afters, draws=SharedDraws(8_000)).metrics[
+        "recall.macro"
+    ]
     low, high = slow_interval(befores, afters)
     assert ours.low == pytest.approx(low, abs=0.1 * (high - low))
     assert ours.high == pytest.approx(high, abs=0.1 * (high - low))

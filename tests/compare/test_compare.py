@@ -9,6 +9,7 @@ from scipy.stats import bootstrap as scipy_bootstrap
 from sklearn.metrics import precision_score, recall_score
 
 from alignkit.compare import drift
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.cell_pairs import cell_pairs
 from alignkit.compare.metrics import METRICS
 from alignkit.compare.predictions import Predictions
@@ -50,7 +51,7 @@ def test_the_same_predictions_drift_by_exactly_zero():
 
 def test_values_are_the_differences_of_scikit_learns():
     before, after = predictions(), predictions(1, noise=0.5)
-    found = drift(reference=[before], candidate=[after], resamples=50)
+    found = drift(reference=[before], candidate=[after], draws=SharedDraws(50))
     for average in ("macro", "micro", "weighted"):
         for name, score in (("recall", recall_score), ("precision", precision_score)):
             new = score(after.labels, after.predicted, average=average)
@@ -73,7 +74,7 @@ def test_outputs_outside_the_classes_are_wrong_and_change_churn_as_any_other():
         return replace(kept, classes=whole.classes[:3], outside=whole.classes[3:])
 
     sides = of_three(before), of_three(after)
-    found = drift(reference=[sides[0]], candidate=[sides[1]], resamples=50)
+    found = drift(reference=[sides[0]], candidate=[sides[1]], draws=SharedDraws(50))
     old, new = (each.predicted for each in sides)
     assert set(new) - {0, 1, 2}
     assert found.churn.value == np.mean(old != new)
@@ -86,7 +87,7 @@ def test_outputs_outside_the_classes_are_wrong_and_change_churn_as_any_other():
             change = score(truth, new, **options) - score(truth, old, **options)
             assert found.metrics[f"{name}.{average}"].value == pytest.approx(change, abs=1e-12)
     assert [each.name for each in found.classes] == list(before.classes[:3])
-    (pair,) = cell_pairs([[each] for each in sides], resamples=50).values()
+    (pair,) = cell_pairs([[each] for each in sides], draws=SharedDraws(50)).values()
     assert pair.metrics == found.metrics
     assert (pair.churn, pair.wrong_to_wrong) == (found.churn, found.wrong_to_wrong)
 
@@ -94,9 +95,9 @@ def test_outputs_outside_the_classes_are_wrong_and_change_churn_as_any_other():
 def test_several_seeds_are_averaged_and_their_flips_summed():
     befores = [predictions(seed, noise=0.2) for seed in (1, 2)]
     afters = [predictions(seed, noise=0.5) for seed in (3, 4)]
-    joint = drift(reference=befores, candidate=afters, resamples=50)
+    joint = drift(reference=befores, candidate=afters, draws=SharedDraws(50))
     single = [
-        drift(reference=[a], candidate=[b], resamples=50)
+        drift(reference=[a], candidate=[b], draws=SharedDraws(50))
         for a, b in zip(befores, afters, strict=True)
     ]
     for name in METRICS:
@@ -109,9 +110,13 @@ def test_several_seeds_are_averaged_and_their_flips_summed():
 
 
 def test_seed_sides_count_an_image_once_in_mcnemar():
-    one = drift(reference=[predictions()], candidate=[predictions(1, noise=0.5)], resamples=10)
+    one = drift(
+        reference=[predictions()], candidate=[predictions(1, noise=0.5)], draws=SharedDraws(10)
+    )
     thrice = drift(
-        reference=[predictions()] * 3, candidate=[predictions(1, noise=0.5)] * 3, resamples=10
+        reference=[predictions()] * 3,
+        candidate=[predictions(1, noise=0.5)] * 3,
+        draws=SharedDraws(10),
     )
     assert thrice.mcnemar_p == one.mcnemar_p
     assert thrice.detectable == pytest.approx(one.detectable)
@@ -129,7 +134,7 @@ def test_intervals_agree_with_scipys_paired_bootstrap(seeds):
     n = 400
     befores = [predictions(seed, n=n, classes=4, noise=0.2) for seed in range(seeds)]
     afters = [predictions(seed + 10, n=n, classes=4, noise=0.8) for seed in range(seeds)]
-    found = drift(reference=befores, candidate=afters, resamples=8_000)
+    found = drift(reference=befores, candidate=afters, draws=SharedDraws(8_000))
 
     def recall_drift(index):
         def macro(side):
@@ -164,16 +169,19 @@ def test_intervals_cover_a_known_difference_about_19_times_in_20():
             Predictions(ids, labels, np.eye(2, dtype=np.float32)[1 - side.astype(int)], ("x", "y"))
             for side in (before, after)
         ]
-        found = drift(reference=sides[:1], candidate=sides[1:], resamples=400, seed=repeat)
+        found = drift(reference=sides[:1], candidate=sides[1:], draws=SharedDraws(400, repeat))
         covered += found.metrics["top1"].low <= -0.04 <= found.metrics["top1"].high
     assert 0.89 <= covered / 200 <= 0.99
 
 
 def test_drift_is_deterministic_in_the_seed():
     sides = {"reference": [predictions()], "candidate": [predictions(1, noise=0.5)]}
-    assert drift(**sides, resamples=200) == drift(**sides, resamples=200)
-    other = drift(**sides, resamples=200, seed=1)
-    assert other.metrics["recall.macro"] != drift(**sides, resamples=200).metrics["recall.macro"]
+    assert drift(**sides, draws=SharedDraws(200)) == drift(**sides, draws=SharedDraws(200))
+    other = drift(**sides, draws=SharedDraws(200, 1))
+    assert (
+        other.metrics["recall.macro"]
+        != drift(**sides, draws=SharedDraws(200)).metrics["recall.macro"]
+    )
 
 
 def test_undefined_ratios_are_none_with_a_reason():
@@ -181,7 +189,7 @@ def test_undefined_ratios_are_none_with_a_reason():
     ids, classes = tuple("wxyz"), ("a", "b", "c")
     before = Predictions(ids, labels, np.eye(3, dtype=np.float32)[[0, 0, 1, 1]], classes)
     after = Predictions(ids, labels, np.eye(3, dtype=np.float32)[[0, 0, 0, 2]], classes)
-    found = drift(reference=[before], candidate=[after], resamples=100)
+    found = drift(reference=[before], candidate=[after], draws=SharedDraws(100))
     absent, lost = found.classes[2], found.classes[1]
     assert absent.recall.value is None
     assert "no image" in absent.recall.reason
@@ -194,7 +202,7 @@ def test_undefined_ratios_are_none_with_a_reason():
 def test_a_model_that_gives_nan_is_wrong_and_counted():
     before, after = predictions(n=100), predictions(n=100)
     after.logits[:7] = np.nan
-    found = drift(reference=[before], candidate=[after], resamples=100)
+    found = drift(reference=[before], candidate=[after], draws=SharedDraws(100))
     assert found.non_finite == 7
     assert found.logits.max_abs == 0.0
     assert found.right_to_wrong == np.sum(before.predicted[:7] == before.labels[:7])
@@ -205,7 +213,7 @@ def test_images_only_one_side_predicted_are_left_out():
     before, after = predictions(n=100), predictions(n=100)
     found = drift(
         reference=[before.rows(np.arange(90))], candidate=[after.rows(np.arange(20, 100))],
-        resamples=10,
+        draws=SharedDraws(10),
     )  # fmt: skip
     assert found.n == 70
 

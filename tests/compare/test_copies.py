@@ -10,9 +10,11 @@ import pytest
 from alignkit.compare import drift, drift_change
 from alignkit.compare.bootstrap import SharedDraws, joined_groups
 from alignkit.compare.cell_pairs import cell_pairs
+from alignkit.compare.weighted_estimates import weighted_estimates
 from alignkit.datasets.unlabelled_images import Images
 from alignkit.errors import UnreadableImage
 from alignkit.samples import HeldImages, JoinedReads, Samples, copies_of
+from alignkit.tasks.embedding.retrieval import CELLS
 from tests.compare.test_few_images_a_class import answers, sides
 from tests.tasks.boxes_at_random import random_answers
 from tests.tasks.embedding_case import people
@@ -28,7 +30,7 @@ def drifts(draws_of):
 
 def test_a_change_that_no_copy_shows_may_be_as_large_as_one_that_no_file_shows():
     once, many, draws = drifts(lambda copies: SharedDraws(500, copies=copies))
-    plain = drift([once[0]], [once[0]], resamples=500)
+    plain = drift([once[0]], [once[0]], draws=SharedDraws(500))
     copied = drift([many[0]], [many[0]], draws=draws)
     assert "unseen" in plain.metrics["recall.macro"].reason
     assert copied.metrics["recall.macro"].reason == plain.metrics["recall.macro"].reason
@@ -39,9 +41,9 @@ def test_a_change_that_no_copy_shows_may_be_as_large_as_one_that_no_file_shows()
 
 def test_a_set_of_copies_has_the_intervals_and_tests_of_its_files():
     once, many, draws = drifts(lambda copies: SharedDraws(500, copies=copies))
-    plain = drift([once[0]], [once[1]], resamples=500)
+    plain = drift([once[0]], [once[1]], draws=SharedDraws(500))
     copied = drift([many[0]], [many[1]], draws=draws)
-    blind = drift([many[0]], [many[1]], resamples=500)
+    blind = drift([many[0]], [many[1]], draws=SharedDraws(500))
     assert (copied.n, copied.groups) == (600, 60)
     assert copied.mcnemar_p == plain.mcnemar_p
     # the files are drawn in another order
@@ -76,9 +78,24 @@ def test_copies_of_boxes_are_drawn_together():
 def test_a_copy_joins_its_identity_with_that_of_its_file():
     found = people(6, 3)
     other = replace(found, vectors=found.vectors + np.float32(0.1))
-    assert drift([found], [other], resamples=50).groups == 6
+    assert drift([found], [other], draws=SharedDraws(50)).groups == 6
     copies = {found.ids[3]: found.ids[0], found.ids[6]: found.ids[4]}
     assert drift([found], [other], draws=SharedDraws(50, copies=copies)).groups == 4
+
+
+def test_the_tables_of_a_search_draw_copies_together_too():
+    found = people(6, 3)
+    moved = np.random.default_rng(0).normal(size=found.vectors.shape).astype(np.float32)
+    other = replace(found, vectors=found.vectors + moved)
+    copies = {found.ids[3]: found.ids[0], found.ids[6]: found.ids[4]}
+    table = drift([found], [other], draws=SharedDraws(50, copies=copies)).tables[1]
+    search, groups = found.retrieval(other), joined_groups(found.ids, found.groups(), copies)
+    recall = {"recall": search.recall(CELLS[1], 1)}
+    by_files = weighted_estimates([recall], len(found), groups)["recall"]
+    by_people = weighted_estimates([recall], len(found), found.groups())["recall"]
+    cell = table.rows[0].cells[1]
+    assert (cell.low, cell.high) == (by_files.low, by_files.high)
+    assert (cell.low, cell.high) != (by_people.low, by_people.high)
 
 
 @pytest.mark.parametrize(

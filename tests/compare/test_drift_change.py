@@ -18,7 +18,9 @@ def sides(noise, seeds=3, bias=0.0):
 def test_the_change_is_the_difference_of_the_two_drifts():
     calm, noisy = sides(0.3), sides(1.5)
     change = drift_change(calm, noisy, METRICS, draws=SharedDraws(300))
-    before, after = (drift(reference=a, candidate=b, resamples=300) for a, b in (calm, noisy))
+    before, after = (
+        drift(reference=a, candidate=b, draws=SharedDraws(300)) for a, b in (calm, noisy)
+    )
     assert change["churn"].change.value == pytest.approx(after.churn.value - before.churn.value)
     for metric in METRICS[1:]:
         expected = after.metrics[metric].value - before.metrics[metric].value
@@ -48,7 +50,9 @@ def test_of_one_seed_the_interval_is_that_of_paired_images():
 def test_what_both_have_in_common_cancels():
     calm, noisy = sides(0.9), sides(1.0)
     paired = drift_change(calm, noisy, ("churn",), draws=SharedDraws(2_000))["churn"].change
-    apart = [drift(reference=a, candidate=b, resamples=2_000).churn for a, b in (calm, noisy)]
+    apart = [
+        drift(reference=a, candidate=b, draws=SharedDraws(2_000)).churn for a, b in (calm, noisy)
+    ]
     independent = np.hypot(*(each.high - each.low for each in apart))
     assert paired.high - paired.low < 0.9 * independent
 

@@ -95,7 +95,7 @@ def test_a_prediction_of_no_class_is_a_lost_one(before, after, outside):
 @pytest.mark.parametrize(("classes", "images"), [(60, 1), (30, 2), (20, 3), (12, 5), (6, 20)])
 def test_macro_recall_of_equal_classes_has_the_interval_and_p_of_top1(classes, images):
     labels, *both = sides(np.random.default_rng(3), classes, images, 0.1, 0.03)
-    found = drift(*([answers(labels, each, classes)] for each in both), resamples=500)
+    found = drift(*([answers(labels, each, classes)] for each in both), draws=SharedDraws(500))
     ours, plain = (found.metrics[name] for name in ("recall.macro", "top1"))
     assert [ours.value, ours.low, ours.high] == pytest.approx([plain.value, plain.low, plain.high])
     assert found.p_values["recall.macro"] == pytest.approx(found.p_values["top1"])
@@ -108,7 +108,7 @@ def test_standard_errors_are_those_of_new_sets(classes, images):
     seen = {name: [] for name in names}
     for _ in range(80):
         labels, *both = sides(rng, classes, images, 0.05, 0.05)
-        found = drift(*([answers(labels, each, classes)] for each in both), resamples=100)
+        found = drift(*([answers(labels, each, classes)] for each in both), draws=SharedDraws(100))
         for name, known in seen.items():
             known.append((found.metrics[name].value, found.errors[name].images))
     ratio = {}
@@ -136,8 +136,8 @@ def test_a_seed_without_a_change_counts_as_one():
     labels, before, after = sides(np.random.default_rng(0), 20, 2, 0.1, 0.1)
     home = [answers(labels, before, 20)] * 3
     cells = [home, [home[0], *[answers(labels, after, 20)] * 2]]
-    found = drift(*cells, resamples=300).metrics["recall.macro"]
-    pair = cell_pairs(cells, resamples=300)[0, 1].metrics["recall.macro"]
+    found = drift(*cells, draws=SharedDraws(300)).metrics["recall.macro"]
+    pair = cell_pairs(cells, draws=SharedDraws(300))[0, 1].metrics["recall.macro"]
     assert found.value == pytest.approx(
         ((after == labels).mean() - (before == labels).mean()) / 1.5
     )
@@ -169,7 +169,7 @@ def test_the_error_of_map_is_that_of_new_sets():
         base = 0.8 * np.eye(25) * (rng.random((25, 1)) < 0.7) + 0.5 * rng.random((25, 25))
         both = ((base + 0.15 * rng.random((25, 25))).clip(0, 1) for _ in "ab")
         one, other = (labelled(each.astype(np.float32)) for each in both)
-        found = drift([one], [other], resamples=100)
+        found = drift([one], [other], draws=SharedDraws(100))
         known.append((found.metrics["map"].value, found.errors["map"].images))
     change, error = np.array(known).T
     assert np.sqrt((error**2).mean()) / change.std() == pytest.approx(1, abs=0.15)

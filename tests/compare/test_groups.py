@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 
 from alignkit.compare import drift
 from alignkit.compare.answers import RatioOfSums
-from alignkit.compare.bootstrap import image_weights, resample_weights
+from alignkit.compare.bootstrap import SharedDraws, image_weights, resample_weights
 from alignkit.compare.cell_pairs import cell_pairs
 from alignkit.compare.statistics import FEW_DEFINE
 from alignkit.compare.weighted_estimates import weighted_estimates
@@ -58,8 +58,10 @@ def test_every_image_its_own_group_gives_the_numbers_of_images():
     rng = np.random.default_rng(0)
     before, after = rng.normal(size=60), rng.normal(size=60)
     moved = rng.random(60) < 0.4
-    alone = drift([rated(before)], [rated(after, moved)], resamples=300)
-    own = drift([grouped(before, range(60))], [grouped(after, range(60), moved)], resamples=300)
+    alone = drift([rated(before)], [rated(after, moved)], draws=SharedDraws(300))
+    own = drift(
+        [grouped(before, range(60))], [grouped(after, range(60), moved)], draws=SharedDraws(300)
+    )
     assert own.groups == 60
     assert alone.groups is None
     expected = replace(own, groups=None, detectable=alone.detectable, classes=alone.classes)
@@ -72,14 +74,16 @@ def test_copies_in_a_group_add_no_certainty():
     """Each image five times is one image five times, not five images."""
     rng = np.random.default_rng(1)
     before, after, moved = rng.normal(size=40), rng.normal(size=40), rng.random(40) < 0.3
-    once = drift([rated(before)], [rated(after, moved)], resamples=500)
+    once = drift([rated(before)], [rated(after, moved)], draws=SharedDraws(500))
     groups = np.repeat(np.arange(40), 5)
 
     def five(values):
         return np.repeat(values, 5)
 
     copied = drift(
-        [grouped(five(before), groups)], [grouped(five(after), groups, five(moved))], resamples=500
+        [grouped(five(before), groups)],
+        [grouped(five(after), groups, five(moved))],
+        draws=SharedDraws(500),
     )
     assert copied.n == 200
     assert copied.groups == 40
@@ -89,14 +93,16 @@ def test_copies_in_a_group_add_no_certainty():
     assert copied.mcnemar_p == pytest.approx(once.mcnemar_p)
     assert copied.detectable == pytest.approx(once.detectable)
     assert {**copied.p_values} == pytest.approx({**once.p_values})
-    ignored = drift([rated(five(before))], [rated(five(after), five(moved))], resamples=500)
+    ignored = drift(
+        [rated(five(before))], [rated(five(after), five(moved))], draws=SharedDraws(500)
+    )
     assert ignored.errors["churn"].images < 0.6 * once.errors["churn"].images
 
 
 def test_a_group_is_one_trial_by_the_sign_of_its_sum():
     groups = [0, 0, 0, 1, 2, 2]
     before, after = np.zeros(6), np.array([1.0, 1, -1, 1, -1, -1])
-    found = drift([grouped(before, groups)], [grouped(after, groups)], resamples=50)
+    found = drift([grouped(before, groups)], [grouped(after, groups)], draws=SharedDraws(50))
     assert (found.wrong_to_right, found.right_to_wrong) == (3, 3)
     assert found.mcnemar_p == pytest.approx(binomtest(2, 3).pvalue)
 
@@ -105,8 +111,8 @@ def test_any_two_cells_are_compared_as_their_drift():
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(12), 4)
     sides = [grouped(rng.normal(size=48), groups, rng.random(48) < 0.5) for _ in range(2)]
-    whole = drift(sides[:1], sides[1:], resamples=200)
-    pair = cell_pairs([sides[:1], sides[1:]], resamples=200)[0, 1]
+    whole = drift(sides[:1], sides[1:], draws=SharedDraws(200))
+    pair = cell_pairs([sides[:1], sides[1:]], draws=SharedDraws(200))[0, 1]
     assert pair.churn == whole.churn
     assert pair.groups == whole.groups == 12
     assert pair.detectable == whole.detectable
@@ -124,15 +130,15 @@ def test_images_that_were_not_asked_count_in_no_share():
     one, other = (
         Asked(**{name: getattr(each, name) for name in each.__dataclass_fields__}) for each in sides
     )
-    found = drift([one], [other], resamples=50)
+    found = drift([one], [other], draws=SharedDraws(50))
     assert (found.n, found.asked, found.changed) == (40, 10, 4)
     assert found.churn.value == 0.4
 
 
 def test_a_single_group_or_image_gives_a_value_and_no_interval():
     before, after = np.zeros(6), np.array([1.0, 1, -1, 1, -1, -1])
-    one_group = drift([grouped(before, [0] * 6)], [grouped(after, [0] * 6)], resamples=50)
-    one_image = drift([rated(before[:1])], [rated(after[:1])], resamples=50)
+    one_group = drift([grouped(before, [0] * 6)], [grouped(after, [0] * 6)], draws=SharedDraws(50))
+    one_image = drift([rated(before[:1])], [rated(after[:1])], draws=SharedDraws(50))
     for found in (one_group, one_image):
         assert (found.churn.value, found.churn.low, found.churn.high) == (1.0, None, None)
         assert found.churn.reason == FEW_DEFINE

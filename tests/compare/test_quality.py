@@ -8,6 +8,7 @@ from scipy.stats import binomtest, norm
 from statsmodels.stats.power import TTestPower
 
 from alignkit.compare import drift
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.predictions import Predictions
 from alignkit.record import LogitDistance
 
@@ -35,7 +36,7 @@ class Rated(Predictions):
         return LogitDistance(None, None, None, "no logits")
 
     @classmethod
-    def pair_facts(cls, pairs, changes):
+    def pair_facts(cls, pairs, changes, groups):
         return {}
 
 
@@ -49,7 +50,7 @@ def rated(values, moved=None):
 
 def test_the_detectable_effect_of_a_continuous_quality_is_that_of_a_paired_mean():
     gained = np.random.default_rng(0).normal(0, 1e-3, N)
-    found = drift([rated(np.full(N, 7.0))], [rated(7 + gained)], resamples=50).detectable
+    found = drift([rated(np.full(N, 7.0))], [rated(7 + gained)], draws=SharedDraws(50)).detectable
     spread = gained.std(ddof=1)
     assert found == pytest.approx(POWER * spread / np.sqrt(N))
     # by Student's instead of the normal distribution a few parts in a hundred more
@@ -59,25 +60,28 @@ def test_the_detectable_effect_of_a_continuous_quality_is_that_of_a_paired_mean(
 
 def test_an_unknown_quality_is_left_out_and_hides_nothing():
     gained = np.random.default_rng(0).normal(0, 10, N)
-    known = drift([rated(np.zeros(N - 1))], [rated(gained[1:])], resamples=50).detectable
+    known = drift([rated(np.zeros(N - 1))], [rated(gained[1:])], draws=SharedDraws(50)).detectable
     gained[0] = np.nan
-    assert drift([rated(np.zeros(N))], [rated(gained)], resamples=50).detectable == known
-    nothing = drift([rated(np.full(N, np.nan))], [rated(gained)], resamples=50)
+    assert drift([rated(np.zeros(N))], [rated(gained)], draws=SharedDraws(50)).detectable == known
+    nothing = drift([rated(np.full(N, np.nan))], [rated(gained)], draws=SharedDraws(50))
     assert nothing.detectable is None
     assert nothing.right_to_wrong == nothing.wrong_to_right == nothing.wrong_to_wrong == 0
 
 
 def test_equal_gains_show_no_spread_to_detect_by():
     assert (
-        drift([rated(np.full(N, 0.5))], [rated(np.full(N, 0.6))], resamples=50).detectable is None
+        drift([rated(np.full(N, 0.5))], [rated(np.full(N, 0.6))], draws=SharedDraws(50)).detectable
+        is None
     )
 
 
 def test_only_changed_answers_are_counted_and_tested():
     gained, moved = np.full(N, -1e-9), np.arange(N) < 12
     gained[:3] = 0.2
-    found = drift([rated(np.full(N, 0.5))], [rated(0.5 + gained, moved)], resamples=50)
+    found = drift([rated(np.full(N, 0.5))], [rated(0.5 + gained, moved)], draws=SharedDraws(50))
     assert (found.right_to_wrong, found.wrong_to_right, found.wrong_to_wrong) == (9, 3, 0)
     assert found.mcnemar_p == pytest.approx(binomtest(3, 12).pvalue)
-    still = drift([rated(np.full(N, 0.5))], [rated(0.5 + gained, moved & False)], resamples=50)
+    still = drift(
+        [rated(np.full(N, 0.5))], [rated(0.5 + gained, moved & False)], draws=SharedDraws(50)
+    )
     assert still.mcnemar_p == 1.0

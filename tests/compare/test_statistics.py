@@ -11,6 +11,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from alignkit.compare.statistics import (
+    Moved,
     RequiredSample,
     change_p,
     detectable_effect,
@@ -129,16 +130,16 @@ def test_the_p_value_is_scipys_t_test_where_only_seeds_vary():
     changes = np.array([0.02, 0.035, 0.01, 0.04])
     ours = change_p(
         changes.mean(), images_error=0.0, seeds_error=changes.std(ddof=1) / 2, images=500, seeds=4,
-        flipped=100,
+        flipped=Moved.alike(100),
     )  # fmt: skip
     assert ours == pytest.approx(ttest_1samp(changes, 0).pvalue)
 
 
 def test_few_flips_cannot_be_significant_however_small_the_error():
     known = {"images_error": 0.001, "seeds_error": 0.0, "images": 500, "seeds": 3}
-    assert change_p(0.1, **known, flipped=4) == pytest.approx(mcnemar(4, 0))
-    assert change_p(0.1, **known, flipped=40) < 1e-9
-    assert change_p(0.0, **known, flipped=40) == 1.0
+    assert change_p(0.1, **known, flipped=Moved.alike(4)) == pytest.approx(mcnemar(4, 0))
+    assert change_p(0.1, **known, flipped=Moved.alike(40)) < 1e-9
+    assert change_p(0.0, **known, flipped=Moved.alike(40)) == 1.0
 
 
 def test_settling_numbers_settle_and_one_less_does_not():

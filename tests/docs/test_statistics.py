@@ -10,6 +10,7 @@ import pytest
 
 from alignkit.compare.bootstrap import joined_draws, spread_of
 from alignkit.compare.statistics import (
+    Moved,
     change_p,
     holm,
     percentile_interval,
@@ -64,5 +65,7 @@ def test_would_settle_is_the_least_number_whose_half_interval_fits_the_gap():
 
 def test_holm_multiplies_the_smallest_by_their_number_and_an_exact_test_bounds_p():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx((0.03, 0.06, 0.06))
-    certain = change_p(0.5, images_error=1e-9, seeds_error=0.0, images=100, seeds=1, flipped=4)
+    certain = change_p(
+        0.5, images_error=1e-9, seeds_error=0.0, images=100, seeds=1, flipped=Moved.alike(4)
+    )
     assert certain == 2 * 0.5**4

@@ -4,6 +4,7 @@ import html5lib
 import pytest
 
 from alignkit.compare import drift
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.predictions import Predictions
 from alignkit.record import Estimate, MixFacts
 from alignkit.report.results import results_from_record
@@ -39,7 +40,7 @@ def churn_of(record, folder, row):
     cells = [each for each in record.cells if each.trained_with == row]
     home = [read(each) for each in cells if each.aligned]
     away = [read(each) for each in cells if each.evaluated_with == "other"]
-    return drift(reference=home, candidate=away, resamples=200).churn.value
+    return drift(reference=home, candidate=away, draws=SharedDraws(200)).churn.value
 
 
 def around(value, half):

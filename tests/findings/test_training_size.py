@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from alignkit.compare import drift
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.predictions import Predictions
 from alignkit.record import RunRecord
 from alignkit.report.results import results_from_record
@@ -27,7 +28,7 @@ def churn_of(record, folder, row, evaluated):
     cells = [each for each in record.cells if each.trained_with == row]
     home = [read(each) for each in cells if each.aligned]
     away = [read(each) for each in cells if each.evaluated_with == evaluated]
-    return drift(reference=home, candidate=away, resamples=200).churn.value
+    return drift(reference=home, candidate=away, draws=SharedDraws(200)).churn.value
 
 
 def test_every_entry_has_a_curve_by_growing_training_set(finished):

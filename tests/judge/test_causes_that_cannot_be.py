@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from alignkit.compare import drift
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.predictions import Predictions
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
@@ -87,7 +88,7 @@ def entry(path, answers, precision="int8", name="a", **more):
     return MatrixEntry(
         trained_with=name, evaluated_with=path, backend="torch", precision=precision, seeds=(0,),
         aligned=aligned, state="measured", non_finite=int((~candidate.finite()).sum()),
-        drift=None if aligned else drift([reference], [candidate], resamples=200), **more,
+        drift=None if aligned else drift([reference], [candidate], draws=SharedDraws(200)), **more,
     )  # fmt: skip
 
 
@@ -312,7 +313,9 @@ def test_a_runtime_whose_outputs_overflow_is_the_cause_of_what_is_lost():
 
 def test_a_pass_with_outputs_that_are_not_finite_is_not_called_aligned():
     lost = entry("b", flipped(0)).model_copy(update={"non_finite": 4})
-    same = drift([predictions(flipped(4, -1))], [predictions(flipped(4, -1))], resamples=200)
+    same = drift(
+        [predictions(flipped(4, -1))], [predictions(flipped(4, -1))], draws=SharedDraws(200)
+    )
     verdict = judged(lost.model_copy(update={"drift": same}))
     assert (same.non_finite, same.non_finite_once, same.non_finite_changed) == (4, 0, 0)
     assert "Aligned" not in verdict.sentence

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from alignkit.compare import drift
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.predictions import Predictions
 from alignkit.compare.statistics import rule_of_three
 from alignkit.experiment.gate_option import Gate
@@ -32,7 +33,7 @@ def outcome(rule: Rule, images: int, share: float, seed: int = 0) -> RuleOutcome
     sides = predictions(labels, labels), predictions((labels + lost) % 3, labels)
     entry = MatrixEntry(
         trained_with="a", evaluated_with="b", backend="torch", precision="fp32", state="measured",
-        aligned=False, drift=drift([sides[0]], [sides[1]], resamples=300), seeds=(0,),
+        aligned=False, drift=drift([sides[0]], [sides[1]], draws=SharedDraws(300)), seeds=(0,),
     )  # fmt: skip
     return judge(Gate(rules=(rule,)), Evidence(matrix=[entry]), controls=()).rules[0]
 
@@ -79,7 +80,7 @@ def test_a_sentence_says_aligned_only_of_what_passes():
         same = predictions(labels, labels)
         entry = MatrixEntry(
             trained_with="a", evaluated_with="b", backend="torch", precision="fp32",
-            state="measured", aligned=False, drift=drift([same], [same], resamples=300), seeds=(0,),
+            state="measured", aligned=False, drift=drift([same], [same], draws=SharedDraws(300)), seeds=(0,),
         )  # fmt: skip
         return judge(Gate(rules=rules, **gate), Evidence(matrix=[entry]), controls=())
 
@@ -100,7 +101,7 @@ def test_the_sentence_calls_a_surrogate_so(change):
     entry = MatrixEntry(
         trained_with="a", evaluated_with="gpu", backend="simulated", precision="int8",
         state="measured", aligned=False, seeds=(0,),
-        drift=drift([predictions(labels, labels)], [served], resamples=300),
+        drift=drift([predictions(labels, labels)], [served], draws=SharedDraws(300)),
     )  # fmt: skip
     stage = PixelStage(
         reference="a", candidate="gpu", stage="decode", mode="isolated", max_abs=change,
@@ -147,7 +148,7 @@ def test_what_a_sample_need_not_show_bounds_the_exact_interval_of_none():
 def of_embeddings(rule: Rule, one, other) -> RuleOutcome:
     entry = MatrixEntry(
         trained_with="a", evaluated_with="b", backend="torch", precision="fp32", state="measured",
-        aligned=False, drift=drift([one], [other], resamples=300), seeds=(0,),
+        aligned=False, drift=drift([one], [other], draws=SharedDraws(300)), seeds=(0,),
     )  # fmt: skip
     evidence = Evidence(matrix=[entry], task=one.task.facts())
     return judge(Gate(rules=(rule,)), evidence, controls=()).rules[0]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from alignkit.compare import drift
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.errors import DataError
 from alignkit.record import Drift
 from alignkit.tasks.detection.box_pairs import iou, match_boxes
@@ -223,7 +224,7 @@ def test_answers_about_other_objects_or_thresholds_are_unlike() -> None:
 def test_a_drift_of_boxes_has_every_metric_and_measure() -> None:
     a = random_answers(36, images=60)
     b = jittered(a, 1)
-    found: Drift = drift([a], [b], resamples=200)
+    found: Drift = drift([a], [b], draws=SharedDraws(200))
     for name in ("map50", "map", "recall.macro", "precision.micro"):
         assert found.metrics[name].value == pytest.approx(
             float((b.metrics_of(np.ones((60, 1), np.float32))[name]
@@ -234,7 +235,7 @@ def test_a_drift_of_boxes_has_every_metric_and_measure() -> None:
     assert found.churn.value > 0.5
     assert {"ap", "ap50"} <= set(found.classes[0].others)
     assert found.logits.reason.startswith("boxes have no logits")
-    same = drift([a], [a], resamples=200)
+    same = drift([a], [a], draws=SharedDraws(200))
     assert {each.value for each in same.metrics.values()} == {0}
     assert same.churn.value == 0
 
@@ -285,6 +286,6 @@ def test_an_image_is_worse_or_better_by_its_ratio_of_right_boxes(before, after, 
     truth = objects([[(GOOD, CAT, False)], [(GOOD, CAT, False)]])
     same = [(GOOD, 0.9, CAT)]
     sides = [answers_of(boxes([each, same]), truth) for each in (before, after)]
-    found = drift([sides[0]], [sides[1]], resamples=20)
+    found = drift([sides[0]], [sides[1]], draws=SharedDraws(20))
     assert (found.right_to_wrong, found.wrong_to_right, found.wrong_to_wrong) == expected
     assert found.mcnemar_p == 1

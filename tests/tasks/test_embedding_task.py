@@ -162,6 +162,7 @@ def test_a_file_of_another_task_or_cut_short_is_refused(tmp_path):
 @pytest.mark.parametrize("lost", [1, 2, 5])
 def test_a_p_value_of_recall_rests_on_the_identities_that_move_it(lost):
     from alignkit.compare import drift
+    from alignkit.compare.bootstrap import SharedDraws
 
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(120, 16)).astype(np.float32)
@@ -178,7 +179,7 @@ def test_a_p_value_of_recall_rests_on_the_identities_that_move_it(lost):
         EmbeddingAnswers(ids, each, identities, names, None, Embedding())
         for each in (vectors, after)
     ]
-    found = drift(*([each] for each in sides), resamples=200)
+    found = drift(*([each] for each in sides), draws=SharedDraws(200))
     assert found.metrics["recall@1"].value == -1
     # of one identity nothing is known: neither an interval nor a test
     expected = None if lost == 1 else pytest.approx(2 * 0.5**lost)

@@ -172,7 +172,7 @@ def test_many_thresholds_are_thinned_by_steps_in_the_number_accepted():
 
 
 def test_a_rate_that_so_few_pairs_cannot_resolve_has_a_reason():
-    found = drift([people(8, 2)], [people(8, 2, moved=0.2)], resamples=50)
+    found = drift([people(8, 2)], [people(8, 2, moved=0.2)], draws=SharedDraws(50))
     assert found.metrics["tar@far=1e-1"].value is not None  # 112 different pairs
     for name in ("tar@far=1e-2", "tar@far=1e-2.kept", "far@far=1e-2.kept"):
         estimate = {**found.metrics, **found.measures}[name]
@@ -194,7 +194,7 @@ def test_a_rate_that_so_few_pairs_cannot_resolve_has_a_reason():
 def test_without_pairs_every_metric_says_why(identities, reason):
     vectors = np.random.default_rng(0).normal(size=(6, 4))
     one, other = (answers(each, identities) for each in (vectors, vectors + 0.1))
-    found = drift([one], [other], resamples=20)
+    found = drift([one], [other], draws=SharedDraws(20))
     assert found.metrics["eer"].value is None
     assert found.metrics["eer"].reason == reason
     assert found.metrics["verification.accuracy"].reason == reason
@@ -215,7 +215,7 @@ def test_embeddings_without_direction_are_rejected_pairs():
     assert (side.same == verification.NO_SIMILARITY).sum() == 4
     measures = one.measures_of(other)
     assert measures["cosine"].below.sum() == 28
-    assert drift([one], [other], resamples=20).non_finite == 1
+    assert drift([one], [other], draws=SharedDraws(20)).non_finite == 1
 
 
 def test_a_side_whose_different_pairs_lack_a_direction_has_no_threshold():
@@ -228,7 +228,7 @@ def test_a_side_whose_different_pairs_lack_a_direction_has_no_threshold():
     # before, the threshold of any FAR above 250 / 19,500 accepted every pair
     assert other.verification.rates == (0.1,)
     for sides in ((one, other), (other, one)):
-        found = drift(*([each] for each in sides), resamples=50)
+        found = drift(*([each] for each in sides), draws=SharedDraws(50))
         reason = "a FAR of 0.01 is not resolvable with 250 different pairs whose embeddings have a"
         assert found.metrics["tar@far=1e-2"].value is None
         assert found.metrics["tar@far=1e-2"].reason.startswith(reason)
@@ -344,7 +344,7 @@ def test_comparisons_that_share_draws_are_those_that_do_not():
     for other in others:
         shared = drift([one], [other], draws=draws)
         # sides of their own, so that nothing is kept
-        alone = drift([people()], [replace(other)], resamples=300)
+        alone = drift([people()], [replace(other)], draws=SharedDraws(300))
         assert shared == alone
 
 

@@ -15,6 +15,7 @@ from sklearn.metrics import (
 
 from alignkit.annotations import LabelSet
 from alignkit.compare import drift
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.errors import BackendError, ConfigError, DataError
 from alignkit.tasks import ClassMap, OutputShape
 from alignkit.tasks.multi_label import MultiLabel
@@ -205,7 +206,7 @@ def test_answers_disagree_if_their_labels_or_thresholds_do():
 
 def test_a_drift_of_labels_has_metrics_measures_classes_and_distances():
     a, b = answered(scores(0, 30), truth(0, 30)), answered(scores(1, 30), truth(0, 30))
-    found = drift([a], [b], resamples=50)
+    found = drift([a], [b], draws=SharedDraws(50))
     expected = [average_precision_score(truth(0, 30), scores(seed, 30)) for seed in (0, 1)]
     assert found.metrics["map"].value == pytest.approx(expected[1] - expected[0])
     assert found.measures["label_churn"].value > 0

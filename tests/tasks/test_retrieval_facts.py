@@ -5,6 +5,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from alignkit.compare import drift
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.record import Drift, Estimate
 from alignkit.tasks.embedding import Embedding
 from alignkit.tasks.embedding.embedding_answers import EmbeddingAnswers
@@ -178,7 +179,7 @@ def test_the_facts_of_a_drift_agree_with_its_measures():
 def test_without_a_query_that_counts_the_advice_and_the_tables_say_why(identities, options, said):
     vectors = np.random.default_rng(1).normal(size=(12, 4))
     sides = [answers(each, identities, **options) for each in (vectors, vectors + 0.1)]
-    found = drift(sides[:1], sides[1:], resamples=20)
+    found = drift(sides[:1], sides[1:], draws=SharedDraws(20))
     assert found.remarks[0].startswith(f"Whether the index can be kept is unknown: {said}")
     tables = {each.name: each for each in found.tables}
     reasons = [found.metrics["recall@1"].reason, found.measures["recall@1.mapped"].reason,

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from alignkit.annotations import LabelSet
 from alignkit.compare import drift
 from alignkit.compare.answers import noise_floor, plain_metrics
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.cell_pairs import cell_pairs
 from alignkit.errors import BackendError, ConfigError
 from alignkit.experiment.option import plugin_from
@@ -325,7 +326,7 @@ def test_options_that_make_no_sense_are_refused(options, reason):
 def test_a_drift_of_scores_has_metrics_and_measures():
     task = OwnScore("own.py:error", better="less")
     a, b = answered(task, np.arange(8.0)[:, None]), answered(task, np.arange(8.0)[:, None] + 1)
-    found = drift([a], [b], resamples=50)
+    found = drift([a], [b], draws=SharedDraws(50))
     before, after = a.scores.values, b.scores.values
     expected = after.mean() - before.mean()
     assert found.metrics["score.error"].value == pytest.approx(expected)
@@ -343,12 +344,12 @@ def test_a_score_that_one_side_lacks_makes_no_change_better():
     b = answered(task, [[1.0, 2.0], [-8.0, 8.0], [2.0, 3.0]])
     before, after = (plain_metrics(each)["score.size"] for each in (a, b))
     assert after < before
-    found = drift([a], [b], resamples=20)
+    found = drift([a], [b], draws=SharedDraws(20))
     assert found.metrics["score.size"].value == 1
     assert found.metrics["score.first"].value == pytest.approx(-16 / 3)
     assert found.measures["score.size.missing"].value == pytest.approx(1 / 3)
     assert found.measures["score.first.missing"].value == 0
-    (pair,) = cell_pairs([[a], [b]], resamples=20).values()
+    (pair,) = cell_pairs([[a], [b]], draws=SharedDraws(20)).values()
     assert pair.metrics["score.size"] == found.metrics["score.size"]
 
 

@@ -11,6 +11,7 @@ from sklearn.metrics import accuracy_score, jaccard_score, precision_score, reca
 
 from alignkit.annotations import IGNORED, Mask
 from alignkit.compare import drift
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.errors import BackendError, ConfigError, DataError
 from alignkit.tasks import ClassMap, OutputShape
 from alignkit.tasks.segmentation import Segmentation
@@ -431,7 +432,7 @@ def test_answers_disagree_if_their_masks_or_sizes_do():
 def test_a_drift_of_masks_has_metrics_measures_and_classes():
     truth = masks(1, 12)
     a, b = answered(logits(0, 12), truth), answered(logits(1, 12), truth)
-    found = drift([a], [b], resamples=50)
+    found = drift([a], [b], draws=SharedDraws(50))
     assert found.churn.value == 1
     expected = (each.metrics_of(ones(a))["miou"][0] for each in (b, a))
     assert found.metrics["miou"].value == pytest.approx(next(expected) - next(expected))

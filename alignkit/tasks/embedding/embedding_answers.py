@@ -277,7 +277,10 @@ class EmbeddingAnswers(Answers):
 
     @classmethod
     def pair_facts(
-        cls, pairs: Sequence[tuple[Self, Self]], changes: Mapping[str, Estimate]
+        cls,
+        pairs: Sequence[tuple[Self, Self]],
+        changes: Mapping[str, Estimate],
+        groups: Labels | None,
     ) -> dict[str, Any]:
         """Compute figures, tables, advice and neighbours of a drift, over all pairs.
 
@@ -289,7 +292,7 @@ class EmbeddingAnswers(Answers):
             verification_figures,
         )
 
-        found = retrieval_facts(pairs)
+        found = retrieval_facts(pairs, groups)
         first = pairs[0][0]
         compared = 0 if first.verified is None else len(first.verified.different)
         table = thresholds_table(first.task.far, changes, compared)

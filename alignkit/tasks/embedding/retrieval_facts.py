@@ -66,11 +66,16 @@ def _rows(k: int) -> tuple[_Row, ...]:
     )
 
 
-def retrieval_facts(pairs: Sequence[tuple[EmbeddingAnswers, EmbeddingAnswers]]) -> dict[str, Any]:
-    """Compute ``tables``, ``remarks`` and ``neighbours`` of a drift from a pair of each seed."""
+def retrieval_facts(
+    pairs: Sequence[tuple[EmbeddingAnswers, EmbeddingAnswers]], groups: Labels | None
+) -> dict[str, Any]:
+    """Compute ``tables``, ``remarks`` and ``neighbours`` of a drift from a pair of each seed.
+
+    ``groups``, (n,), are the images that a draw takes together.
+    """
     first, task = pairs[0][0], pairs[0][0].task
     seeds = [one.retrieval(other) for one, other in pairs]
-    estimates = weighted_estimates([numbers(each) for each in seeds], len(first), first.groups())
+    estimates = weighted_estimates([numbers(each) for each in seeds], len(first), groups)
     moved = moved_identities([a.apart(b) for a, b in pairs], first.identities, first.names)
     tables = (
         retrieval_table(seeds[0], estimates),

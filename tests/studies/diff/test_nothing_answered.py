@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from alignkit.compare import drift
+from alignkit.compare.bootstrap import SharedDraws
 from alignkit.errors import ExitCode
 from alignkit.experiment.yaml_argument import named_paths
 from alignkit.predict.given_model import given_model, given_task
@@ -82,7 +83,7 @@ def test_no_number_is_given_where_no_change_could_show(case, tmp_path):
     file = written(tmp_path / "a.onnx", nodes, outputs, **options)
     with opened(file, task) as model:
         before, after = (answers(model, each.astype(np.float32)) for each in LEVELS)
-    found = drift([before], [after], resamples=20)
+    found = drift([before], [after], draws=SharedDraws(20))
     estimates = [found.churn, *found.metrics.values(), *found.measures.values()]
     assert {each.value for each in estimates} == {None}
     assert found.churn.reason.startswith("nothing was compared: ")
@@ -107,7 +108,7 @@ def test_a_change_or_two_classes_or_few_images_are_compared(first, second):
         logits += np.arange(len(classes), dtype=np.float32)[:, None] / 100
         return Predictions(ids, np.zeros(0, np.int64), logits, (), ("a", "b"))
 
-    found = drift([predictions(first)], [predictions(second)], resamples=20)
+    found = drift([predictions(first)], [predictions(second)], draws=SharedDraws(20))
     assert found.churn.value == np.mean(np.array(first) != second)
 
 
