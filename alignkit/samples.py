@@ -165,20 +165,20 @@ def copies_of(samples: Samples) -> dict[str, str]:
     """Map each image that has the bytes of an earlier one to the first of these, by id."""
     first: dict[str, str] = {}
     found = {}
-    for name, digest in zip(samples.ids, _digests(samples.read, len(samples)), strict=True):
+    for name, digest in zip(samples.ids, digests(samples), strict=True):
         if digest and first.setdefault(digest, name) != name:
             found[name] = first[digest]
     return found
 
 
-def _digests(read: ImageReads, images: int) -> Iterable[str]:
+def digests(samples: Samples) -> Iterable[str]:
     """Yield the SHA-256 of each image, in hex; empty for one that cannot be read."""
-    if isinstance(read, KnownDigests):
-        yield from read.sha256s()
+    if isinstance(samples.read, KnownDigests):
+        yield from samples.read.sha256s()
         return
-    for index in range(images):
+    for index in range(len(samples)):
         try:
-            yield hashlib.sha256(read(index)).hexdigest()
+            yield hashlib.sha256(samples.read(index)).hexdigest()
         except UnreadableImage:
             yield ""
 

@@ -182,11 +182,11 @@ def _joined(
     """Join the `_Parts` of all ``samples``; return the groups that resamples draw, too."""
     columns = range(len(parts[0]))
     own = [[[part[at][model] for part in parts] for model in range(len(models))] for at in columns]
+    copies, groups = copies_of(samples), None
     if not models or isinstance(parts[0][0][0], MixtureAnswers):
         joined = tuple(tuple(map(MixtureAnswers.joined, each)) for each in own)
-        return joined, joined_groups(samples.ids, None, copies_of(samples))
+        return joined, joined_groups(samples.ids, None, copies)
     by_model = []
-    copies, groups = copies_of(samples), None
     for model, sessions in enumerate(models):
         decoder = sessions[frozenset()].decoder
         whole = [

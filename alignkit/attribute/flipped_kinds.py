@@ -32,7 +32,6 @@ from alignkit.outcome import Measured
 from alignkit.preprocess.image_kinds import DIMENSIONS, kinds_of_file
 from alignkit.record import Estimate, FlippedFacts, Subgroup
 from alignkit.record.cell_facts import ALPHA
-from alignkit.samples import copies_of
 from alignkit.text.numbers import interval, p_value, plain
 
 if TYPE_CHECKING:
@@ -70,9 +69,9 @@ def flipped_kinds(
     with progress.stage("flipped images", len(pairs), "their kinds") as stage:
         own = next(iter(pairs))[0]
         kinds = _kinds(sets.evaluated(own), sets.evaluation)
-        found, copies = [], copies_of(sets.evaluation)
+        found = []
         for (reference, column), both in pairs.items():
-            found.append(_facts(reference, column, both, kinds, plan.resamples, copies))
+            found.append(_facts(reference, column, both, kinds, plan.resamples, sets.copies))
             stage.advance()
     return tuple(found)
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import Builder
 from alignkit.datasets import recorded_options
 from alignkit.datasets.unlabelled_images import CalibratedData
 from alignkit.engines import calibration_indices
-from alignkit.errors import UnreadableImage
 from alignkit.findings.stage_yaml import stage_line
 from alignkit.outcome import Failed, Measured, Skipped
 from alignkit.predict.predict_cells import Built
@@ -25,17 +22,16 @@ from alignkit.record import (
     State,
     TrainingFacts,
 )
-from alignkit.samples import copies_of
+from alignkit.samples import digests
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from alignkit.experiment.preprocess_option import PreprocessOption
     from alignkit.outcome import Outcome
     from alignkit.plan import Plan
     from alignkit.prepare.prepared_sets import Sets
-    from alignkit.samples import Samples
     from alignkit.train import Trained
 
 _EXAMPLES = 50
@@ -203,7 +199,7 @@ def data_facts(plan: Plan, sets: Sets) -> DataFacts:
         notes=(*data.notes(), *_outside(plan, sets.evaluation.classes)),
         calibration=calibrated,
         calibration_evaluated=evaluated,
-        copies=copies_of(sets.evaluation),
+        copies=sets.copies,
     )
 
 
@@ -219,15 +215,8 @@ def _calibration(plan: Plan, sets: Sets) -> tuple[int, int]:
     rows = sorted({row for each in wanted for row in calibration_indices(each, sets.train)})
     if not rows:
         return 0, 0
-    evaluated = {*_hashes(sets.evaluation, range(len(sets.evaluation)))}
-    return len(rows), sum(each in evaluated for each in _hashes(sets.train, rows))
-
-
-def _hashes(samples: Samples, rows: Iterable[int]) -> Iterator[bytes]:
-    """Hash the content of images; those that cannot be read have none."""
-    for row in rows:
-        with suppress(UnreadableImage):
-            yield hashlib.sha256(samples.read(row)).digest()
+    evaluated = {*digests(sets.evaluation)} - {""}
+    return len(rows), sum(each in evaluated for each in digests(sets.train.take(rows)))
 
 
 def _outside(plan: Plan, classes: Sequence[str]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias, get_args
 
 import numpy as np
@@ -14,14 +15,14 @@ from alignkit.outcome import Failed, Measured, Outcome, Skipped, capture
 from alignkit.prepare import Prepared, prepare
 from alignkit.preprocess import Preprocess
 from alignkit.progress import advancing
-from alignkit.samples import Samples, Split
+from alignkit.samples import Samples, Split, copies_of
 from alignkit.workspace import Context
 
 Ways: TypeAlias = dict[tuple[str, Split], Outcome[Prepared]]
 """(path, split) → its prepared images."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sets:
     """The data, and its images prepared on every path."""
 
@@ -47,6 +48,11 @@ class Sets:
             if not isinstance(ended, Measured):
                 return ended
         return None
+
+    @cached_property  # it reads every image where the data set knows no digests
+    def copies(self) -> dict[str, str]:
+        """Images to evaluate that have the bytes of an earlier one, see `copies_of`."""
+        return copies_of(self.evaluation)
 
     @property
     def trained_on(self) -> npt.NDArray[np.int64]:

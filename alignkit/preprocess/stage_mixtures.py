@@ -31,6 +31,8 @@ FromCandidate: TypeAlias = frozenset[str]
 """The factors that a mixture takes from the candidate."""
 FACTORIAL_LIMIT = 4
 """Greatest number of factors of which every subset is computed: 16 mixtures."""
+_Orientations: TypeAlias = dict[tuple[int, int], int]
+"""``id`` of a decoder and of an orient stage → the orientation by which they turn one image."""
 _SWITCHES = {"chroma": "upsampling"}
 """Option of a decoder → its name as a factor, where that is another."""
 
@@ -84,6 +86,7 @@ class StageMixtures:
     def _image(self, encoded: bytes, wanted: Collection[FromCandidate]) -> MixedImage:
         decided: FromCandidate = frozenset()
         turns = {orientation: Turn(orientation) for orientation in range(1, 9)}
+        known: _Orientations = {}
         values: dict[FromCandidate, Any] = {decided: encoded}
         stored: dict[FromCandidate, tuple[int, int]] = {}
         for mixed in self.stages:
@@ -93,7 +96,7 @@ class StageMixtures:
             for taken in dict.fromkeys(each & decided for each in wanted):
                 source, stage = values[taken & before], mixed.variants[taken & mixed.factors]
                 if mixed.stage == "orient":
-                    stage = turns[self._turn(taken, encoded)]
+                    stage = turns[self._orientation(taken, encoded, known)]
                 # identity suffices: `_equal_ones_shared` lets equal inputs be one object
                 computation = (id(source), id(stage))
                 if computation not in outputs:
@@ -103,20 +106,24 @@ class StageMixtures:
             if mixed.stage == "decode":
                 stored = {taken: values[taken & decided].shape[:2] for taken in wanted}
         tensors = {taken: values[taken & decided] for taken in wanted}
-        return MixedImage(tensors, self._places(encoded, stored))
+        return MixedImage(tensors, self._places(encoded, stored, known))
 
     def _places(
-        self, encoded: bytes, stored: Mapping[FromCandidate, tuple[int, int]]
+        self,
+        encoded: bytes,
+        stored: Mapping[FromCandidate, tuple[int, int]],
+        orientations: _Orientations,
     ) -> dict[FromCandidate, Geometry]:
         """Find each mixture's place, from (height, width) of its image before any turn."""
         from alignkit.decoders.exif import exif_orientation
 
+        in_file = exif_orientation(encoded)
         known: dict[tuple[Any, ...], Geometry] = {}
         places = {}
         for taken, size in stored.items():
             stages = self._geometric_stages(taken)
             turns = stages["orient"].policy == "exif"
-            orientation = self._turn(taken, encoded) if turns else exif_orientation(encoded)
+            orientation = self._orientation(taken, encoded, orientations) if turns else in_file
             same = (size, orientation, *map(id, stages.values()))
             if same not in known:
                 height, width = size if orientation < 5 else size[::-1]
@@ -137,13 +144,16 @@ class StageMixtures:
         still = (each.decode for each in self.paths if not each.decode.orients)
         return {**chosen, "decode": next(still, self.paths[0].decode)}
 
-    def _turn(self, taken: FromCandidate, encoded: bytes) -> int:
+    def _orientation(self, taken: FromCandidate, encoded: bytes, known: _Orientations) -> int:
         """Return the orientation by which a mixture turns: as its decoder's library reads it."""
         decode, orient = (
             mixed.variants[taken & mixed.factors] for mixed in self.stages[:2]
         )  # the first two of `STAGES`
-        turn: Turn = orient.turn(decode, encoded)
-        return turn.orientation
+        # some decoders find it by decoding twice more: once an image, not once a mixture
+        both = (id(decode), id(orient))
+        if both not in known:
+            known[both] = orient.turn(decode, encoded).orientation
+        return known[both]
 
     def apply(self, name: StageName, stage: Any, source: Any, encoded: bytes) -> Any:
         """Run one stage on the output of the stages before it."""
