@@ -115,6 +115,11 @@ class Backend(Protocol):
         """Whether this machine's processor computes: its vector extensions decide the logits."""
         ...
 
+    @property
+    def folds_batch_norm(self) -> bool:
+        """Whether the graph exported for it has batch normalisation inside the convolutions."""
+        return True
+
     def simulation(self, precision: Precision) -> str:  # noqa: ARG002 - nearly no backend simulates
         """Return how it simulates a precision, and what is unknown of it; empty if it computes it.
 

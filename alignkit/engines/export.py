@@ -37,8 +37,13 @@ _ALONE = 0.01
 """Share of objects that may lie so near a threshold that one side alone finds them."""
 
 
-def export_onnx(checkpoint: Checkpoint, workspace: Workspace, check_batch: Batch) -> Path:
+def export_onnx(
+    checkpoint: Checkpoint, workspace: Workspace, check_batch: Batch, *, folded: bool = True
+) -> Path:
     """Return the ONNX file of a checkpoint, with input ``images``.
+
+    ``folded`` puts batch normalisation into the convolutions, as engines do and eager torch does
+    not; without it, each module is nodes of its own.
 
     Its outputs have the names of `Checkpoint.outputs`; the only one is called ``logits``. Objects
     of varying number are exported for one image at a time, (1, objects, …). ``check_batch`` holds
@@ -48,12 +53,13 @@ def export_onnx(checkpoint: Checkpoint, workspace: Workspace, check_batch: Batch
 
     def export(folder: Path) -> None:
         graph = graph_in(folder)
-        _write_graph(checkpoint, graph)
+        _write_graph(checkpoint, graph, folded=folded)
         found = _check(checkpoint, graph, check_batch)
         write_atomically(folder / "check.json", json.dumps(found, indent=1, allow_nan=False))
 
     label = f"export {checkpoint.model}"
-    return workspace.keep("exports", export_parts(checkpoint), label, export, graph_in)
+    parts = export_parts(checkpoint) | ({} if folded else {"folded": False})
+    return workspace.keep("exports", parts, label, export, graph_in)
 
 
 def export_parts(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -74,14 +80,15 @@ def exporter_parts() -> dict[str, Any]:
     return {"libraries": libraries, "opset": OPSET}
 
 
-def _write_graph(checkpoint: Checkpoint, graph: Path) -> None:
+def _write_graph(checkpoint: Checkpoint, graph: Path, *, folded: bool) -> None:
     import torch
 
     from alignkit.models.architectures import load_model
     from alignkit.models.module_outputs import wanted_module
 
     mode: dict[str, Any] = {}
-    if checkpoint.format == "exported":  # its mode is fixed, and the exporter would change it
+    # the mode of an exported program is fixed, and the exporter would change it
+    if checkpoint.format == "exported" or not folded:
         mode = {"training": torch.onnx.TrainingMode.PRESERVE, "do_constant_folding": False}
     names = list(checkpoint.outputs) or ["logits"]
     model = load_model(checkpoint)

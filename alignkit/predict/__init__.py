@@ -213,4 +213,6 @@ def model_source(
     prepared = sets.evaluated(evaluation.preprocess.name)
     # real images: a difference need not show in the logits of random ones
     batch = prepared.batch(prepared.decoded[:_EXPORT_CHECKED], evaluation.preprocess.normalise)
-    return EngineSource(checkpoint, export_onnx(checkpoint, workspace, batch), calibration)
+    folded = backend.folds_batch_norm
+    graph = export_onnx(checkpoint, workspace, batch, folded=folded)
+    return EngineSource(checkpoint, graph, calibration)

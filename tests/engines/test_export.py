@@ -52,6 +52,17 @@ def test_a_checkpoint_is_exported_once(model, tmp_path, monkeypatch):
     assert export_onnx(model.checkpoint, Workspace(tmp_path), model.batch[:2]) == first
 
 
+def test_an_export_with_batch_norm_apart_is_another_file_that_agrees_with_torch(model, tmp_path):
+    folded, apart = (
+        export_onnx(model.checkpoint, Workspace(tmp_path), model.batch[:2], folded=each)
+        for each in (True, False)
+    )
+    assert folded.parent != apart.parent
+    expected = model.predict(TorchBackend(), "fp32", model.batch[:5])
+    [logits] = ReferenceEvaluator(str(apart)).run(None, {"images": model.batch[:5]})
+    assert np.abs(logits - expected).max() < 1e-5 * np.abs(expected).max()
+
+
 def test_other_weights_are_another_export(model, tmp_path):
     other = replace(model.checkpoint, key="other")
     files = {
