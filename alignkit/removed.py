@@ -1,0 +1,16 @@
+"""Commands, options and keys that alignkit had: a sentence each says how to go on without it."""
+
+from __future__ import annotations
+
+REMOVED: dict[str, str] = {}
+"""Command (``conformance``), option (``gate --shard``), key (``published:``) or value of a key
+(``logits: top5``) → what to use instead, without a full stop."""
+
+
+def instead_of(name: str) -> str:
+    """Return ``; it was removed: …`` with what to use instead; empty for a name that never was.
+
+    >>> instead_of("no such thing")
+    ''
+    """
+    return f"; it was removed: {REMOVED[name]}" if name in REMOVED else ""
