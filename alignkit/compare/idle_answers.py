@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 NO_COMPARISON = "nothing was compared"
 SEVERAL = 8
-"""Images of which a model that answers at all gives more than one answer: fewer may be alike."""
+"""Number of images from which on one answer for all means that it tells nothing apart."""
 
 
 def nothing_answered(pairs: Sequence[tuple[Answers, Answers]]) -> str:
-    """Say why the answers of all pairs show nothing about a change; empty if those of one do."""
+    """Say why no pair of answers can show a change, by the first pair; empty if one pair can."""
     reasons = [_nothing(*pair) for pair in pairs]
     return f"{NO_COMPARISON}: {reasons[0]}" if all(reasons) else ""
 
@@ -68,6 +68,6 @@ def nothing_compared(
 
 
 def none_moved(units: int, supports: Sequence[int] = ()) -> str:
-    """Say how large a change may be that none of the images, or groups, shows."""
+    """Say which share may change although none of the images, or groups, does (95 %)."""
     share = percent(min(1.0, unseen_change(units, supports)))
     return f"none of {grouped(units)}; up to {share} unseen"
