@@ -26,6 +26,8 @@ def nothing_answered(pairs: Sequence[tuple[Answers, Answers]]) -> str:
 def _nothing(before: AnyAnswers, after: AnyAnswers) -> str:
     if not (before.finite() | after.finite()).any():
         return "no image has finite outputs"
+    if misread := before.misread(after):
+        return misread
     reason = before.one_answer(after)
     # a task of another package may define a change otherwise
     return reason if reason and not before.changed(after).any() else ""

@@ -11,6 +11,7 @@ import numpy as np
 from alignkit.arrays import Pixels
 from alignkit.backends import Session
 from alignkit.compare.bootstrap import mean_estimate
+from alignkit.compare.idle_answers import NO_COMPARISON
 from alignkit.errors import NothingCompared
 from alignkit.predict.decoder import AnswerDecoder
 from alignkit.preprocess import Preprocess
@@ -41,7 +42,7 @@ def with_churn(
 ) -> Match:
     """Add every finalist's churn against the target's own pixels; the ranking stays.
 
-    Raises `NothingCompared` if no image has pixels on all sides.
+    Raises `NothingCompared` if no image has pixels on all sides, or outputs cannot be read.
     """
     ids: list[str] = []
     records: list[list[Record]] = [[] for _ in (target, *match.ranking)]
@@ -63,6 +64,8 @@ def with_churn(
     if not ids:
         raise NothingCompared(f"{target.name} and the finalists share no image to predict on")
     reference, *candidates = (decoder.unlabelled(ids, each, samples) for each in records)
+    for reason in filter(None, map(reference.misread, candidates)):
+        raise NothingCompared(f"{NO_COMPARISON}: {reason}")
     ranking = tuple(
         replace(each, churn=mean_estimate(reference.changed(found).astype(np.float64)))
         for each, found in zip(match.ranking, candidates, strict=True)

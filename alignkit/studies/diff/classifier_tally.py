@@ -20,7 +20,7 @@ from alignkit.compare.histogram import added, histogram_of, quantile_of
 from alignkit.compare.idle_answers import NO_COMPARISON
 from alignkit.compare.logit_sums import QUANTILES, LogitSums
 from alignkit.compare.margins import RankedChange, changes, drift_of_lost, margins_lost, worst
-from alignkit.compare.metrics import predicted_classes
+from alignkit.compare.metrics import by_class, predicted_classes
 from alignkit.compare.predictions import Predictions
 from alignkit.compare.stored_sums import StoredArray, bins_again, stored_bins
 from alignkit.compare.top_rows import TopRows
@@ -80,8 +80,8 @@ class ClassifierTally:
         left, right = (each[judged].astype(np.float64) for each in (before, after))
         distance = np.abs(right - left).astype(np.float32)
         return cls(
-            TopRows.of(before),
-            TopRows.of(after),
+            TopRows.of(by_class(before)),
+            TopRows.of(by_class(after)),
             lost,
             LogitSums.of(left, right),
             histogram_of(distance) if distance.size else np.zeros(1, np.int64),
@@ -233,7 +233,7 @@ def _finite(before: Logits, after: Logits) -> npt.NDArray[np.bool_]:
 def _alone(before: Logits, after: Logits) -> _Alone:
     judged = _finite(before, after)
     left, right = before[judged], after[judged]
-    flipped = predicted_classes(left) != predicted_classes(right)
+    flipped = predicted_classes(by_class(left)) != predicted_classes(by_class(right))
     return _Alone(flipped, LogitSums.of(left.astype(np.float64), right.astype(np.float64)))
 
 
