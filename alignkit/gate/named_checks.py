@@ -41,7 +41,7 @@ def named_checks(gate: Gate, verdict: Verdict, a: Preprocess, b: Preprocess) -> 
     for rule in gate.expanded:
         stage = rule.measured.stage
         if stage in used:
-            several = rule.mode == "cumulative" or rule.measured.field == "ssim"
+            several = rule.measured_mode == "cumulative"
             (together if several else alone).setdefault(stage, []).append(rule)
     bad = [stage for stage, rules in alone.items() if any(each.id in failed for each in rules)]
     good = [stage for stage in alone if stage not in bad]
