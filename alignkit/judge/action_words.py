@@ -88,11 +88,9 @@ def _steps(
         yield from [] if evidence.quick else [_keep(evidence)]
     elif found.first.not_run:
         yield Action(words="Install what is named above to measure it too.")
-    elif words := _REPAIRS.get(found.first.rule):
+    elif words := _repair(found):
         command = evidence.command if found.state == "error" else ""
         yield Action(words=words, command=command)
-    elif found.state == "error":
-        yield Action(words=_repair(found.first), command=evidence.command)
     elif found.state == "inconclusive":
         yield from _more(found, evidence, outcomes)
     elif found.entry is not None:
@@ -120,8 +118,13 @@ def _keep(evidence: Evidence) -> Action:
     return Action(words=words, command=_gate(evidence))
 
 
-def _repair(first: RuleOutcome) -> str:
-    if first.trained_with == BASELINE:
+def _repair(found: Headline) -> str:
+    """Say how to repair what a standing rule found, or what has no value; else empty."""
+    if found.first.rule in _REPAIRS:
+        return _REPAIRS[found.first.rule]
+    if found.state != "error":
+        return ""
+    if found.first.trained_with == BASELINE:
         return "Record or approve those lines, then run the gate again."
     return "Remove the reason named above, then run it again: finished work is kept."
 
