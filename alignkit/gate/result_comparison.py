@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.experiment.gate_option import Gate
+from alignkit.gate.named_checks import groups_sentence, place_of_worst
 from alignkit.judge.evidence import Evidence
 from alignkit.preprocess import Preprocess
 from alignkit.record import CoverageDiff
@@ -77,10 +78,10 @@ class ResultComparison:
             held = f"{len(lost)} of {count(len(samples), 'image')}"
             return f"A result for {held} holds NaN or infinity, such as {samples.ids[lost[0]]}."
         far = self.groups.far_least if self.groups else 0.0
-        parts = [[row for row in self.kept if self.apart.get(row, -1.0) >= far]]
+        parts = [[row for row in self.kept if self.apart[row] >= far]]
         if self.groups and self.groups.near_most > AS_ROUNDING:
-            parts.insert(0, [row for row in self.kept if 0.0 <= self.apart.get(row, -1.0) < far])
-        said, greatest = [self.grouped(samples)], max(self.apart.values(), default=0.0)
+            parts.insert(0, [row for row in self.kept if self.apart[row] < far])
+        said, greatest = [self.grouped(samples)], max(self.apart.values())
         for part in filter(None, parts):
             rows = sorted(part, key=self.apart.__getitem__, reverse=True)[:TRIED_IMAGES]
             results = [self.kept[row] for row in rows]
@@ -92,8 +93,7 @@ class ResultComparison:
         if not self.groups:
             return ""
         worst = samples.ids[max(self.apart, key=self.apart.__getitem__)]
-        words = self.groups.words(worst, f"{self.unit}, root mean square")
-        return f"{words[:1].upper()}{words[1:]}."
+        return groups_sentence(self.groups, worst, f"{self.unit}, root mean square")
 
 
 def refuse_others(gate: Gate, stage: ResultStage) -> None:
@@ -135,17 +135,16 @@ def compare_results(
     import numpy as np
 
     from alignkit.compare.compare_pixels import pixel_stage
-    from alignkit.compare.image_groups import SEEN, image_groups
+    from alignkit.compare.image_groups import image_groups
     from alignkit.compare.pixel_diff import PixelDiff
     from alignkit.compare.pixel_sums import pixel_sums
-    from alignkit.gate.named_checks import place_of_worst
     from alignkit.search.result_hypotheses import TRIED_IMAGES
 
     tensors = stage == "normalise"
     total, greatest, worst = PixelDiff(stage, "isolated"), 0.0, ""
     apart: dict[int, float] = {}
     kept: dict[int, npt.NDArray[Any]] = {}
-    unit, levels = _levels(a, b, tensors=tensors)
+    unit, levels, seen = _levels(a, b, tensors=tensors)
     both = (_results(side, samples, tensor=tensors) for side in (a, b))
     for row, (name, left, right) in enumerate(zip(samples.ids, *both, strict=True)):
         if not tensors:
@@ -170,22 +169,24 @@ def compare_results(
     covered = CoverageDiff(reference="reference", candidate="candidate", images=len(samples),
                            only_reference=0, only_candidate=0)  # fmt: skip
     evidence = Evidence(pixels=(facts,), coverage_diffs=(covered,))
-    groups = image_groups(Counter(apart.values()), seen=_SEEN_UNITS if "units" in unit else SEEN)
+    groups = image_groups(Counter(apart.values()), seen=seen)
     return ResultComparison(stage, evidence, worst, unit, apart, kept, groups)
 
 
 def _levels(
     a: Preprocess | Function, b: Preprocess | Function, *, tensors: bool
-) -> tuple[str, npt.NDArray[np.float64] | float]:
-    """Return the unit of distances, and what the results' difference is multiplied with."""
+) -> tuple[str, npt.NDArray[np.float64] | float, float]:
+    """Return the unit of distances, the factor from the results to it, and `SEEN` in it."""
     import numpy as np
+
+    from alignkit.compare.image_groups import SEEN
 
     stack = a if isinstance(a, Preprocess) else b
     if not tensors:
-        return "grey levels", 1.0
+        return "grey levels", 1.0, SEEN
     if not isinstance(stack, Preprocess):
-        return "normalised units", 1.0
-    return "grey levels", 255 * np.asarray(stack.normalise.std)[:, None, None]
+        return "normalised units", 1.0, _SEEN_UNITS
+    return "grey levels", 255 * np.asarray(stack.normalise.std)[:, None, None], SEEN
 
 
 def _rms(

@@ -88,11 +88,12 @@ def _steps(
         yield from [] if evidence.quick else [_keep(evidence)]
     elif found.first.not_run:
         yield Action(words="Install what is named above to measure it too.")
-    elif found.state == "error":
-        yield Action(words=_repair(found.first), command=evidence.command)
+    elif words := _repair(found):
+        command = evidence.command if found.state == "error" else ""
+        yield Action(words=words, command=command)
     elif found.state == "inconclusive":
         yield from _more(found, evidence, outcomes)
-    elif found.entry is not None and found.first.rule not in _REPAIRS:
+    elif found.entry is not None:
         yield from _of_models(found.entry, found.first, evidence)
     else:
         yield from _of_pixels(found.first, evidence)
@@ -117,10 +118,13 @@ def _keep(evidence: Evidence) -> Action:
     return Action(words=words, command=_gate(evidence))
 
 
-def _repair(first: RuleOutcome) -> str:
-    if words := _REPAIRS.get(first.rule):
-        return words
-    if first.trained_with == BASELINE:
+def _repair(found: Headline) -> str:
+    """Say how to repair what a standing rule found, or what has no value; else empty."""
+    if found.first.rule in _REPAIRS:
+        return _REPAIRS[found.first.rule]
+    if found.state != "error":
+        return ""
+    if found.first.trained_with == BASELINE:
         return "Record or approve those lines, then run the gate again."
     return "Remove the reason named above, then run it again: finished work is kept."
 
@@ -307,16 +311,13 @@ def _of_pixels(first: RuleOutcome, evidence: Evidence) -> Iterator[Action]:
     if of_cost(first):
         yield _of_cost(first, evidence)
         return
-    if words := _REPAIRS.get(first.rule):
-        yield Action(words=words)
-        return
     if first.trained_with == BASELINE:
         # the gate alone knows whether this machine may approve, and then names the command
         yield Action(words="Undo the change, or look at it and approve it if it is meant.")
         return
-    stage, _, field = first.metric.partition(".")
+    stage, _, _ = first.metric.partition(".")
     stage = "decode" if stage == "coverage" else stage
-    if field == "ssim" or " (cumulative)" in first.limit:
+    if first.cumulative:
         stage = stage_to_blame(evidence, first.evaluated_with, stage)
     short = Names(evidence.paths).short
     known = {each.name for each in evidence.paths}

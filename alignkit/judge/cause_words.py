@@ -129,8 +129,8 @@ def remaining(share: FactorShare, found: AttributionFacts) -> float | None:
 def repairs(share: FactorShare, found: AttributionFacts) -> bool | None:
     """Return whether clearly less remains with this factor of the reference; ``None`` if unknown.
 
-    Clearly less is nothing that a sentence shows; or at most three quarters, and of no end of the
-    interval of what goes more than there was.
+    Clearly less means: it shows as zero; or at most three quarters remain, and at both ends of the
+    interval less remains than there was.
     """
     left, total = remaining(share, found), found.total.value
     if left is None or total is None:

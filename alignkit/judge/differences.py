@@ -16,7 +16,7 @@ from alignkit.judge.observe import stage_amount
 from alignkit.judge.observe_model import applies
 from alignkit.place import Column, Place, Row
 from alignkit.preprocess import STAGES
-from alignkit.record import MatrixEntry
+from alignkit.record import MatrixEntry, PixelStage
 from alignkit.text.numbers import percent
 
 _ANSWERS = Rule(metric="churn", fail=0.0)
@@ -35,18 +35,28 @@ class Differing(NamedTuple):
 
 
 def differences(rules: Sequence[Rule], evidence: Evidence) -> list[Differing]:
-    """List all that differs; without a rule against the reference, nothing of a pair of paths."""
+    """List all that differs.
+
+    Paths are compared with the reference only if some rule is against it.
+    """
     paired = [rule for rule in rules if rule.against != BASELINE]
     since = [rule for rule in rules if rule.against == BASELINE]
     return [*_stages(paired, evidence), *_entries(paired, evidence), *_changes(since, evidence)]
 
 
-def _stages(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
+def stages_that_differ(evidence: Evidence) -> list[PixelStage]:
     """List the stages in which a candidate differs from the reference on the same input."""
-    for stage in evidence.pixels if rules else ():
-        own = stage.mode == "isolated" and stage.reference == evidence.reference
-        if not own or stage.candidate not in evidence.candidates or not stage.differs:
-            continue
+    candidates = evidence.candidates
+    return [
+        each
+        for each in evidence.pixels
+        if each.mode == "isolated" and each.reference == evidence.reference
+        if each.candidate in candidates and each.differs
+    ]
+
+
+def _stages(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
+    for stage in stages_that_differ(evidence) if rules else ():
         served = [each for each in evidence.matrix if each.evaluated_with == stage.candidate]
         looking = [
             rule
@@ -69,11 +79,8 @@ def _looks_at(rule: Rule, stage: str) -> bool:
     """Return whether a rule about pixels is about a stage, alone or with others."""
     if rule.measured.stage is None:
         return False
-    # a baseline keeps the result of each stage, which has that of those before it in it
-    together = rule.measured.field == "ssim" or rule.mode == "cumulative"
-    together |= rule.against == BASELINE
     last, own = STAGES.index(rule.measured.stage), STAGES.index(stage)
-    return own <= last if together else own == last
+    return own <= last if rule.measured_mode == "cumulative" else own == last
 
 
 def _of_answers(rule: Rule) -> bool:
@@ -93,7 +100,10 @@ def _seen(place: Place, words: str, looking: Sequence[Rule], evidence: Evidence)
 
 
 def _entries(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
-    """List the places whose answers differ, each column once; of rules on a class, the others."""
+    """List each column whose answers differ, once.
+
+    If all its rules are about classes, name the changed classes without a rule.
+    """
     worst: dict[Column, tuple[MatrixEntry, Differing]] = {}
     for entry in compared_entries(evidence) if rules else ():
         if not entry.changes or not applies(_ANSWERS, entry, evidence):

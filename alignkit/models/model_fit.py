@@ -64,8 +64,8 @@ def faults_of(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -
     if not found and not named and given.graph and not given.is_code:
         outputs = _outputs(given, size)
         reason = _unequal(given, outputs)
-        if outputs and outputs > MODEL_OUTPUTS():
-            reason = f"{given.graph} has {MODEL_OUTPUTS.exceeded()}"
+        if fault := MODEL_OUTPUTS.fault(outputs or 0):
+            reason = f"{given.graph} has {fault}"
         found += [Fault("onnx", reason)] if reason else []
     return found
 

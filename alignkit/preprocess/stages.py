@@ -37,8 +37,12 @@ _TO_WHOLE: dict[SideRounding, Callable[[float], int]] = {
     "even": round,
     "ceil": math.ceil,
 }
-_ROUNDINGS: dict[str, SideRounding] = {"squash": "floor", "shorter": "floor", "letterbox": "even"}
+ROUNDINGS: dict[str, SideRounding] = {"squash": "floor", "shorter": "floor", "letterbox": "even"}
 """Fit → its default rounding."""
+UNNAMED_ROUNDING = "down"
+"""The name of each fit's default in records, keys and baselines, as before there were four."""
+HALF: HalfRounding = "down"
+"""Default of `Resize.half`."""
 
 
 def _halved(margin: int, rule: HalfRounding) -> int:
@@ -88,8 +92,7 @@ class Resize:
     keeps it, stays inside the size and pads to it, centred."""
     pad: int = 114
     """Grey level of the letterbox's border."""
-    # records, keys and baselines of before there were four call the default of every fit "down"
-    rounding: SideRounding | None = field(default=None, metadata={_STORED: "down"})
+    rounding: SideRounding | None = field(default=None, metadata={_STORED: UNNAMED_ROUNDING})
     """Rounding of the sides that follow from the aspect ratio: an exact half goes up with
     ``nearest``, to the even pixel with ``even``. By default the longer side of ``shorter`` is
     ``floor`` as torchvision and MLPerf cut it (DALI: ``nearest``), and those of ``letterbox`` are
@@ -100,13 +103,13 @@ class Resize:
     for a model that takes any size: the model's input then varies with the image."""
     stride: int = option_added_later(default=32)
     """Step of the sizes that ``auto`` gives, in pixels."""
-    half: HalfRounding = option_added_later(default="down")  # noqa: RUF009 - a field
+    half: HalfRounding = option_added_later(default=HALF)  # noqa: RUF009 - a field
     """Rounding of half an odd margin of a ``letterbox``, on the top and left: down as Ultralytics'
     LetterBox, to the even pixel as ``PIL.ImageOps.pad``."""
 
     def __post_init__(self) -> None:
         # a default by name is the same stage
-        if self.fit == "squash" or self.rounding == _ROUNDINGS[self.fit]:
+        if self.fit == "squash" or self.rounding == ROUNDINGS[self.fit]:
             object.__setattr__(self, "rounding", None)
 
     def __call__(self, image: Image) -> Pixels:
@@ -139,7 +142,7 @@ class Resize:
     @property
     def side_rounding(self) -> SideRounding:
         """Return ``rounding``, or the default of the fit."""
-        return self.rounding or _ROUNDINGS[self.fit]
+        return self.rounding or ROUNDINGS[self.fit]
 
     def canvas(self, height: int, width: int) -> tuple[int, int, int, int]:
         """Return (height, width) after padding and (top, left) of the resampled image in it."""

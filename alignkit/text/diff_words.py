@@ -93,10 +93,6 @@ def prediction_lines(
     lines = [f"model {model.name} in {model.runtime}: {predicted}"]
     if drift.left_out:
         lines.append(f"{count(drift.left_out, 'image')} left out: {drift.left_out_reason}")
-    if drift.non_finite:
-        images = count(drift.non_finite, "image")
-        verb = "is" if drift.non_finite == 1 else "are"
-        lines.append(f"{images} with a NaN or infinite output {verb} not judged")
     words = TaskWords(task)
     lines += [
         f"{words.phrase(name)}: {words.estimated(name, each)}"

@@ -7,7 +7,7 @@ A difference carries its sign, with a true minus; the digits of a column agree. 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,15 +59,17 @@ def percent(fraction: float, decimals: int = 1) -> str:
 
 def interval(estimate: Estimate, decimals: int = 2, *, share: bool = False) -> str:
     """``[+0.23, +0.61]`` in percentage points, or percent for a share; else `no_interval`."""
+    write = plain if share else signed  # a share cannot be negative
+    return written_interval(estimate, lambda end: write(100 * end, decimals))
+
+
+def written_interval(estimate: Estimate, write: Callable[[float], str]) -> str:
+    """Write both ends of an interval, or what may be unseen where no image moved a change."""
     if estimate.low is None or estimate.high is None:
         return no_interval(estimate)
     if unmoved(estimate):
         return f"({estimate.reason})"
-    low, high = 100 * estimate.low, 100 * estimate.high
-    if share:
-        # a share cannot be negative, so it carries no sign
-        return f"[{plain(low, decimals)}, {plain(high, decimals)}]"
-    return f"[{signed(low, decimals)}, {signed(high, decimals)}]"
+    return f"[{write(estimate.low)}, {write(estimate.high)}]"
 
 
 def unmoved(estimate: Estimate) -> bool:

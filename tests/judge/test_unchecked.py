@@ -181,12 +181,32 @@ def test_a_difference_that_no_rule_looks_at_is_named(name):
     assert verdict.sentence.startswith("Aligned") <= (not said)
 
 
-def test_a_baseline_alone_says_that_the_paths_were_not_compared():
+OTHERS = {
+    # id: stages, words of each path that is said to differ
+    "one stage": (stages(resize=20), ["b differs from a in resize"]),
+    "the last stages alone": (
+        stages(crop=1, normalise=3), ["b differs from a in crop and normalise"]),
+    "all of them": (
+        stages(decode=2, resize=20, crop=5, colour=1, normalise=20),
+        ["b differs from a in decode, resize, crop, colour and normalise"]),
+    "two paths": (
+        stages(decode=2, resize=20) + stages("c", resize=1, colour=1),
+        ["b differs from a in decode and resize", "c differs from a in resize and colour"]),
+    "one path of two": (stages() + stages("c", decode=1), ["c differs from a in decode"]),
+    "none": (stages(), []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_baseline_alone_says_in_which_stages_the_paths_were_not_compared(name):
+    pixels, said = OTHERS[name]
     rule = approved({"metric": "resize.changed", "fail": 0})
-    evidence = Evidence(pixels=stages(resize=20), baseline=since(decode=0, resize=0))
+    evidence = Evidence(pixels=pixels, baseline=since(decode=0, resize=0))
     verdict = judge(Gate.model_validate({"rules": [rule]}), evidence, controls=())
     assert (verdict.state, verdict.exit_code) == ("pass", 0)
-    assert "b differs from a in resize, and no rule looks at that" in verdict.sentence
+    lead, end = "Compared with the baseline alone: ", ", and no rule looks at that."
+    assert verdict.sentence.count(lead) == len(said)
+    assert all(f"{lead}{each}{end}" in verdict.sentence for each in said)
 
 
 @pytest.mark.parametrize(

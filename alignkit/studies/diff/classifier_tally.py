@@ -148,7 +148,7 @@ class ClassifierTally:
         )
 
     def _nothing(self, judged: npt.NDArray[np.bool_], opened: Opened) -> str:
-        """Say what `alignkit.compare.answers.nothing_answered` does of all logits."""
+        """Say what `alignkit.compare.idle_answers.nothing_answered` does of all logits."""
         if not judged.any():
             return f"{NO_COMPARISON}: no image has finite outputs on both paths"
         sides = [each.rows(judged) for each in (self.before, self.after)]

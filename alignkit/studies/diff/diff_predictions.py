@@ -100,12 +100,13 @@ def predicted_batch(
 
 def flips_sentence(drift: PredictionDrift, model: str) -> str:
     """Say how many predictions change, with what so few images could not show."""
+    lost = ""
+    if drift.non_finite:
+        images = f"{grouped(drift.non_finite)} of {count(drift.non_finite + drift.n, 'image')}"
+        lost = f"{images} have an output that is NaN or infinite; of the others, "
     if drift.churn.value is None:
-        return f"{model}: {drift.churn.reason}"
-    changed = f"{grouped(drift.flips)} of {count(drift.n, 'prediction')} of {model}"
-    if lost := drift.non_finite:
-        images = f"{grouped(lost)} of {count(lost + drift.n, 'image')}"
-        changed = f"{images} have an output that is NaN or infinite; of the others, {changed}"
+        return f"{lost if drift.n else ''}{model}: {drift.churn.reason}"
+    changed = f"{lost}{grouped(drift.flips)} of {count(drift.n, 'prediction')} of {model}"
     verb = "changes" if drift.flips == 1 else "change"
     if drift.flips:
         return f"{changed} {verb} ({estimated(drift.churn, 1, share=True)})"

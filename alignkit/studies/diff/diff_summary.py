@@ -149,8 +149,7 @@ def _stages(pair: PairDiff, *, equal_too: bool) -> list[str]:
         (UNITS.get(name, name), *(cell for mode in ("isolated", "cumulative")
          for cell in _distance(modes[mode], other_shape(name))), *_tail(modes["cumulative"]))
         for name, modes in found.items()
-        if equal_too
-        or any(each.shape_mismatches or each.identical < each.images for each in modes.values())
+        if equal_too or any(each.differs for each in modes.values())
     ]  # fmt: skip
     return columns([head, *rows], indent="  ").splitlines() if rows else []
 
