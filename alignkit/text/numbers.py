@@ -62,7 +62,7 @@ def interval(estimate: Estimate, decimals: int = 2, *, share: bool = False) -> s
     if estimate.low is None or estimate.high is None:
         return no_interval(estimate)
     if unmoved(estimate):
-        return f"({estimate.reason})"
+        return unseen(estimate)
     low, high = 100 * estimate.low, 100 * estimate.high
     if share:
         # a share cannot be negative, so it carries no sign
@@ -71,8 +71,13 @@ def interval(estimate: Estimate, decimals: int = 2, *, share: bool = False) -> s
 
 
 def unmoved(estimate: Estimate) -> bool:
-    """Tell whether no image moved a change, whose reason says what may be unseen."""
-    return bool(estimate.low == estimate.high == 0 and estimate.reason)
+    """Tell whether no draw of images moved a change: its interval would have no width."""
+    return estimate.low == estimate.high == 0
+
+
+def unseen(estimate: Estimate) -> str:
+    """Say what may be unseen of an `unmoved` change; no zero is as sure as ``[0, 0]`` looks."""
+    return f"({estimate.reason or 'none seen'})"
 
 
 def no_interval(estimate: Estimate) -> str:

@@ -22,6 +22,7 @@ from alignkit.text.numbers import (
     points,
     signed,
     unmoved,
+    unseen,
     unsigned,
 )
 
@@ -257,6 +258,7 @@ def fact_words(estimate: Estimate, unit: CellUnit) -> str:
     ends = [end for end in (estimate.low, estimate.high) if end is not None]
     value, *written = (plain(each, digits(estimate)) for each in (estimate.value, *ends))
     both = f"[{', '.join(written)}]" if written else no_interval(estimate)
+    both = unseen(estimate) if unmoved(estimate) else both
     return f"{value} {both}".rstrip()
 
 
@@ -267,7 +269,7 @@ def interval_in(estimate: Estimate, unit: Unit, *, size: bool) -> str:
     if estimate.low is None or estimate.high is None:
         return no_interval(estimate)
     if unmoved(estimate):
-        return f"({estimate.reason})"
+        return unseen(estimate)
     write = plain if size and estimate.low >= 0 else signed
     low, high = (write(end, digits(estimate)) for end in (estimate.low, estimate.high))
     return f"[{low}, {high}]"
