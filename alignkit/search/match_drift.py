@@ -11,7 +11,7 @@ import numpy as np
 from alignkit.arrays import Pixels
 from alignkit.backends import Session
 from alignkit.compare.bootstrap import joined_groups
-from alignkit.compare.changed_share import changed_share
+from alignkit.compare.idle_answers import changed_share
 from alignkit.errors import NothingCompared
 from alignkit.predict.decoder import AnswerDecoder
 from alignkit.preprocess import Preprocess

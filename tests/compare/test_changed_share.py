@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from alignkit.compare.bootstrap import joined_groups, mean_estimate
-from alignkit.compare.changed_share import changed_share
+from alignkit.compare.idle_answers import changed_share
 
 
 def marks(images, changed):

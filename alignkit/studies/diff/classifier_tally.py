@@ -16,10 +16,9 @@ import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Logits
 from alignkit.compare.bootstrap import joined_groups
-from alignkit.compare.changed_share import changed_share
 from alignkit.compare.class_answers import class_name, one_class
 from alignkit.compare.histogram import added, histogram_of, quantile_of
-from alignkit.compare.idle_answers import NO_COMPARISON
+from alignkit.compare.idle_answers import NO_COMPARISON, changed_share
 from alignkit.compare.logit_sums import QUANTILES, LogitSums
 from alignkit.compare.margins import RankedChange, changes, drift_of_lost, margins_lost, worst
 from alignkit.compare.metrics import predicted_classes

@@ -16,9 +16,8 @@ import numpy as np
 from alignkit.compare import drift
 from alignkit.compare.answers import Answers
 from alignkit.compare.bootstrap import SharedDraws
-from alignkit.compare.changed_share import changed_share
 from alignkit.compare.class_changes import groups_of
-from alignkit.compare.idle_answers import nothing_answered
+from alignkit.compare.idle_answers import changed_share, nothing_answered
 from alignkit.compare.margins import MOST_MOVED
 from alignkit.predict.answer_bytes import joined, packed, unpacked
 from alignkit.predict.given_model import Opened
