@@ -147,12 +147,15 @@ def _opened(request: DiffRequest) -> Iterator[tuple[GivenSession, Opened] | None
     if request.model is None:
         yield None
         return
-    from alignkit.predict.kept_session import kept_session  # pixels alone need no runtime
+    # pixels alone need no runtime
+    from alignkit.predict.check_batches import require_independent
+    from alignkit.predict.kept_session import kept_session
 
     for path in request.usable:
         if reason := request.model.unlike_bytes(path.preprocess):
             raise ConfigError(reason)
     with kept_session(request.model, size) as opened:
+        require_independent(opened[1], request.usable[0].preprocess, request.samples)
         yield opened
 
 
