@@ -59,6 +59,9 @@ def next_steps(
     doubts: bool,
 ) -> tuple[Action, ...]:
     """Return the steps, the recommended first; ``broken`` and ``doubts`` are controls that fail."""
+    entries = [found.entry] if found and found.entry else compared_entries(evidence)
+    if not (broken or evidence.partial) and any(mostly_lost(e, evidence) for e in entries):
+        return (Action(words=_FINITE),)
     return tuple(_steps(found, evidence, outcomes, broken=broken, doubts=doubts))[:_MOST]
 
 
@@ -78,10 +81,6 @@ def _steps(
         return
     if evidence.partial:
         yield Action(words="Continue: finished work is kept.", command=evidence.command)
-        return
-    lost = [found.entry] if found and found.entry else compared_entries(evidence)
-    if any(mostly_lost(each, evidence) for each in lost):
-        yield Action(words=_FINITE)
         return
     if evidence.quick:
         whole = [word for word in shlex.split(evidence.command) if word != "--quick"]
