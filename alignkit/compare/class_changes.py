@@ -189,7 +189,7 @@ def between_answers(a: AnyAnswers, b: AnyAnswers, groups: Labels | None) -> dict
 
 
 @dataclass(frozen=True, eq=False)
-class Compared(Generic[AnyAnswers]):
+class PairedSides(Generic[AnyAnswers]):
     """Pairs of answers, one for each seed, and what all their numbers are drawn and counted by."""
 
     pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]

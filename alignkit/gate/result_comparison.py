@@ -55,13 +55,17 @@ class ResultComparison:
     that is the function."""
     groups: ImageGroups | None
     """A few images that differ far more than the others, by ``apart``."""
+    repeated: str
+    """Says of a few images that a function gave them another image's result; or nothing."""
 
     @property
     def checked(self) -> str:
         """Say which stages the comparison covers."""
         if self.stage == "normalise":
-            return "The whole result was checked, as a normalised tensor."
-        return "The pixels before normalisation were checked; normalise was not."
+            said = "The whole result was checked, as a normalised tensor."
+        else:
+            said = "The pixels before normalisation were checked; normalise was not."
+        return f"{said} {self.repeated}".strip()
 
     def explained(
         self, a: Preprocess | Function, b: Preprocess | Function, samples: Samples
@@ -130,7 +134,7 @@ def compare_results(
     """Compare the results for every image.
 
     Raises `ConfigError` if a function gives no image, and `NothingCompared` if a `Preprocess`
-    cannot decode one.
+    cannot decode one or a function's results are not of its images.
     """
     import numpy as np
 
@@ -138,17 +142,20 @@ def compare_results(
     from alignkit.compare.image_groups import image_groups
     from alignkit.compare.pixel_diff import PixelDiff
     from alignkit.compare.pixel_sums import pixel_sums
+    from alignkit.gate.read_bytes import digest_of, require_read
     from alignkit.search.result_hypotheses import TRIED_IMAGES
 
     tensors = stage == "normalise"
     total, greatest, worst = PixelDiff(stage, "isolated"), 0.0, ""
     apart: dict[int, float] = {}
     kept: dict[int, npt.NDArray[Any]] = {}
+    given: list[tuple[bytes, bytes]] = []
     unit, levels, seen = _levels(a, b, tensors=tensors)
     both = (_results(side, samples, tensor=tensors) for side in (a, b))
     for row, (name, left, right) in enumerate(zip(samples.ids, *both, strict=True)):
         if not tensors:
             _refuse_normalised(left, right)
+        given.append((digest_of(left), digest_of(right)))
         if left.shape != right.shape:
             total += PixelDiff(stage, "isolated", None, 1)
             sizes = f"{_by(left)} by the reference, {_by(right)} by the candidate"
@@ -166,11 +173,14 @@ def compare_results(
             greatest = sums.mean_abs or 0.0
             worst = place_of_worst(name, left, right, tensors=tensors)
     facts = pixel_stage(total, reference="reference", candidate="candidate")
+    repeated = ""
+    if not facts.non_finite:  # which fails by itself, and says more
+        repeated = require_read((a, b), samples, given, as_array=array_of)
     covered = CoverageDiff(reference="reference", candidate="candidate", images=len(samples),
                            only_reference=0, only_candidate=0)  # fmt: skip
     evidence = Evidence(pixels=(facts,), coverage_diffs=(covered,))
     groups = image_groups(Counter(apart.values()), seen=seen)
-    return ResultComparison(stage, evidence, worst, unit, apart, kept, groups)
+    return ResultComparison(stage, evidence, worst, unit, apart, kept, groups, repeated)
 
 
 def _levels(
@@ -221,15 +231,20 @@ def _results(
 
 
 def _called(side: Function, samples: Samples, index: int) -> npt.NDArray[Any]:
-    """Return a function's result for one image: (h, w, 3), or (3, h, w) of a tensor."""
-    import numpy as np
-
+    """Return a function's `array_of` one image."""
     encoded = samples.read(index)
     try:
         result = side(encoded)
     except Exception as error:
         error.add_note(f"raised by the function on {samples.ids[index]}; {_CALLED}")
         raise
+    return array_of(result)
+
+
+def array_of(result: Any) -> npt.NDArray[Any]:
+    """Return a function's result as an array of its own: (h, w, 3), or (3, h, w) of a tensor."""
+    import numpy as np
+
     array: npt.NDArray[np.generic] = np.asarray(result)
     if array.ndim == 4 and array.shape[0] == 1:
         array = array[0]

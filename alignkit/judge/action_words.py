@@ -16,6 +16,7 @@ from alignkit.judge.cause_words import (
     fails_by_itself,
     is_cause,
     main_shares,
+    mostly_lost,
     of_runtime,
     remaining,
     repairs,
@@ -24,6 +25,7 @@ from alignkit.judge.cause_words import (
 )
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.headline import Headline, of_cost
+from alignkit.judge.matrix_words import compared_entries
 from alignkit.judge.observe import differing, stage_to_blame
 from alignkit.judge.standing_rules import NO_PIXELS_RULE, UNCHECKED
 from alignkit.judge.verdict_words import settled_by
@@ -43,6 +45,7 @@ _REPAIRS = {
     "{metric: churn, fail: 0.02} about the answers of models.",
 }
 """Standing rule → the step against what it found."""
+_FINITE = "Repair the model first: find where its values stop being finite."
 _FRESH = {"run": ("--fresh",)}
 """Command → its option that measures all again; a gate has none."""
 
@@ -56,6 +59,9 @@ def next_steps(
     doubts: bool,
 ) -> tuple[Action, ...]:
     """Return the steps, the recommended first; ``broken`` and ``doubts`` are controls that fail."""
+    entries = [found.entry] if found and found.entry else compared_entries(evidence)
+    if not (broken or evidence.partial) and any(mostly_lost(e, evidence) for e in entries):
+        return (Action(words=_FINITE),)
     return tuple(_steps(found, evidence, outcomes, broken=broken, doubts=doubts))[:_MOST]
 
 
@@ -183,7 +189,7 @@ def _of_cost(first: RuleOutcome, evidence: Evidence) -> Action:
 def _of_models(entry: MatrixEntry, first: RuleOutcome, evidence: Evidence) -> Iterator[Action]:
     aligned = next((e for e in evidence.matrix if e.aligned and e.row == entry.row), None)
     if fails_by_itself(entry):
-        yield Action(words="Repair the model first: find where its values stop being finite.")
+        yield Action(words=_FINITE)
     if of_runtime(entry):
         if aligned is not None:
             yield Action(

@@ -17,10 +17,12 @@ from alignkit.judge.observe_model import applies
 from alignkit.place import Column, Place, Row
 from alignkit.preprocess import STAGES
 from alignkit.record import MatrixEntry, PixelStage
-from alignkit.text.numbers import percent
+from alignkit.text.numbers import listed, percent
 
 _ANSWERS = Rule(metric="churn", fail=0.0)
 """A rule about the answers of every place."""
+_OF_MEAN = 0.5
+"""Share of the mean absolute difference that a bias has to be, to limit most of it."""
 
 
 class Differing(NamedTuple):
@@ -72,7 +74,49 @@ def _stages(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
         images = stage.images + stage.shape_mismatches
         words = f"{stage.stage}, which differs on {images - stage.identical} of {images} images"
         words += f" ({amount})" if (amount := stage_amount(stage)) else ""
-        yield _seen(place, words, looking, evidence)
+        of_pair = [e for e in evidence.pixels if e.candidate == stage.candidate
+                   and e.reference == stage.reference]  # fmt: skip
+        seeing = [rule for rule in looking if not _is_blind(rule, of_pair, stage)]
+        if looking and not seeing:
+            yield _unseen(place, words, looking)
+        else:
+            yield _seen(place, words, seeing, evidence)
+
+
+def _unseen(place: Place, words: str, blind: Sequence[Rule]) -> Differing:
+    """Say that rules look at a difference and cannot show it."""
+    names = listed(list(dict.fromkeys(rule.measured.name for rule in blind)))
+    limits = "limits" if len(blind) == 1 else "limit"
+    return Differing(place, f"{words}, in a way that {names} {limits}", blind, whole=False)
+
+
+def _is_blind(rule: Rule, stages: Sequence[PixelStage], differing: PixelStage) -> bool:
+    """Return whether a rule about pixels cannot show how one stage differs.
+
+    A bias is near 0 where values differ in both directions, a percentile is 0 where few values
+    differ, and a mean over all images is small where a few differ far.
+    ``stages`` are those of the same paths. A rule about answers is never blind.
+    """
+    metric = rule.measured
+    if metric.kind != "pixel":
+        return False
+    mode = rule.mode or ("cumulative" if metric.field == "ssim" else "isolated")
+    seen = next((e for e in stages if (e.stage, e.mode) == (metric.stage, mode)), differing)
+    if seen.shape_mismatches or seen.non_finite or not seen.mean_abs:
+        return False  # such images fail any rule, and of equal ones there is nothing to see
+    if metric.field == "bias":
+        bias = max(map(abs, seen.bias), default=0.0) if seen.bias else 0.0
+        return bias < _OF_MEAN * seen.mean_abs or _hides(rule, seen, bias)
+    if metric.field == "p99":
+        return not seen.p99
+    return metric.field == "mean_abs" and _hides(rule, seen, seen.mean_abs)
+
+
+def _hides(rule: Rule, seen: PixelStage, mean: float) -> bool:
+    """Return whether a mean holds only since the images that are equal are averaged in."""
+    limit = rule.warn if rule.fail is None else rule.fail
+    of_differing = mean * seen.images / max(1, seen.images - seen.identical)
+    return limit is not None and mean <= limit < of_differing
 
 
 def _looks_at(rule: Rule, stage: str) -> bool:

@@ -19,7 +19,7 @@ from alignkit.report.verdict_view import ICONS, gate_view, groups_table, verdict
 from alignkit.search.configurations import Configuration
 from alignkit.search.match_result import Match
 from alignkit.search.match_text import headline, label, paste
-from alignkit.text.diff_words import ending, prediction_lines
+from alignkit.text.diff_words import ending, images_words, prediction_lines
 from alignkit.text.names import Names, surrogate_notes
 from alignkit.text.numbers import DASH, count, estimated, plain
 from alignkit.text.verdict_text import verdict_text
@@ -73,8 +73,7 @@ def diff_html(record: DiffRecord) -> str:
     names = Names(record.paths)
     measured = [pair for pair in record.pairs if pair.compared]
     sections = stage_sections([stage for pair in measured for stage in pair.stages], names)
-    images = f"{count(record.data.images, 'image')} of {record.data.source}"
-    parts = [_words(images)]
+    parts = [_words(images_words(record.data))]
     for pair in record.pairs:
         title = f"{names.short(pair.candidate)} against {names.short(pair.reference)}"
         words = pair.sentence or f"skipped: {pair.reason}"

@@ -292,7 +292,7 @@ class Search:
         farthest = max((*rows, *unseen), key=lambda row: self.known[row][first].mean)
         return Ranked(
             configurations=tuple(group),
-            mean_abs=mean_estimate(np.array([each.mean for each in seen]), 1000),
+            mean_abs=mean_estimate(np.array([each.mean for each in seen]), resamples=1000),
             max_abs=max(each.greatest for each in seen),
             identical=sum(each.greatest <= self.target.tolerance for each in seen),
             unseen=float(np.mean([each.mean for each in others])) if others else None,

@@ -21,6 +21,8 @@ from alignkit.text.numbers import (
     plain,
     points,
     signed,
+    unmoved,
+    unseen,
     unsigned,
     written_interval,
 )
@@ -257,6 +259,7 @@ def fact_words(estimate: Estimate, unit: CellUnit) -> str:
     ends = [end for end in (estimate.low, estimate.high) if end is not None]
     value, *written = (plain(each, digits(estimate)) for each in (estimate.value, *ends))
     both = f"[{', '.join(written)}]" if written else no_interval(estimate)
+    both = unseen(estimate) if unmoved(estimate) else both
     return f"{value} {both}".rstrip()
 
 

@@ -25,7 +25,7 @@ def drifted(before, after):
     opened = SimpleNamespace(outputs=("a", "b", "c"))
     found = [before, *[after] * PAIR.candidate]  # every part of the candidate alone moves them
     tally = ClassifierTally.of(samples, found, PAIR, opened)
-    return tally.drift(PAIR, {"left_out": 0, "left_out_reason": ""}, opened, samples)
+    return tally.drift(PAIR, {"left_out": 0, "left_out_reason": ""}, opened, samples, {})
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -20,6 +21,7 @@ from alignkit.text.numbers import (
     significant,
     unsigned,
 )
+from alignkit.text.task_words import OF_CLASSES, fact_words, interval_in
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,33 @@ def test_long_texts_are_shortened():
 
 def test_a_negative_zero_is_zero():
     assert signed(-0.0, 2) == "0"
-    assert interval(Estimate(value=-0.0, low=-0.0, high=-0.0)) == "[0, 0]"
+
+
+ZERO = Estimate(0.0, 0.0, -0.0)
+TOLD = Estimate(0.0, 0.0, 0.0, "none of 300; up to 1.2 % unseen")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        interval,
+        partial(interval, share=True),
+        partial(estimated, unit=" pp"),
+        partial(OF_CLASSES.changed, "top1"),
+        partial(OF_CLASSES.estimated, "churn"),
+        partial(interval_in, unit="px", size=True),
+        partial(interval_in, unit="value", size=False),
+        partial(fact_words, unit="value"),
+        partial(fact_words, unit="share"),
+    ],
+)
+def test_no_zero_has_an_interval_without_a_width(write):
+    """Of no image that moved, a bootstrap knows nothing: what may be unseen stands there."""
+    assert "[" not in write(ZERO) + write(TOLD)
+    assert "(none seen)" in write(ZERO)
+    assert f"({TOLD.reason})" in write(TOLD)
+    for moved in (Estimate(0.0, -0.01, 0.01), Estimate(0.01, 0.0, 0.03)):
+        assert "[" in write(moved)
 
 
 @pytest.mark.parametrize("most", [5, 6, 30])
