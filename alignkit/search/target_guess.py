@@ -95,6 +95,8 @@ class Guess:
     """Root mean square of the fit's error, in grey levels."""
     against: dict[str, float]
     """Rejected kind of hypothesis → the residual it leaves, in grey levels."""
+    rival: Framing | None = None
+    """The best of the rejected geometries."""
     sides: Sides | None = None
     """``None`` where no side follows from another."""
 
@@ -129,7 +131,9 @@ def guess(recorded: RecordedTensors, samples: Samples, first: FirstImages) -> Gu
             "the tensors again"
         )
     best = _best(tried)
-    return replace(best, against=_evidence(best, tried))
+    rivals = [each for each in tried if not _framed_alike(best, each)]
+    rival = min(rivals, key=lambda each: each.residual).geometry if rivals else None
+    return replace(best, against=_evidence(best, tried), rival=rival)
 
 
 def rounded(
@@ -346,18 +350,18 @@ def side_roundings(resize: Resize) -> tuple[Resize, ...]:
     return tuple(dict.fromkeys(replace(resize, rounding=each) for each in rules))
 
 
+def _framed_alike(one: Guess, other: Guess) -> bool:
+    return rounded_alike(one.geometry, replace(other.geometry, colour=one.geometry.colour))
+
+
 def _evidence(best: Guess, tried: Sequence[Guess]) -> dict[str, float]:
     """Return the least residual among hypotheses that differ from the best in each respect."""
-
-    def alike(each: Guess) -> bool:
-        return rounded_alike(best.geometry, replace(each.geometry, colour=best.geometry.colour))
-
     kinds: dict[str, Callable[[Guess], bool]] = {
         "layout": lambda each: each.layout != best.layout,
         "channel order": lambda each: (
             (each.geometry.colour.space == "bgr") != (best.geometry.colour.space == "bgr")
         ),
-        "geometry": lambda each: not alike(each),
+        "geometry": lambda each: not _framed_alike(best, each),
     }
     found = {}
     for kind, differs in kinds.items():
