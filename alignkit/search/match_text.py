@@ -22,6 +22,7 @@ from alignkit.search.match_result import (
     Match,
     Ranked,
 )
+from alignkit.search.recorded_input import AsIs
 from alignkit.text.names import brief_evidence
 from alignkit.text.numbers import at_most, count, estimated, percent, plain
 
@@ -38,7 +39,8 @@ def label(configuration: Configuration) -> str:
     """Name a configuration: ``simplejpeg chroma=nearest ▸ torch bilinear align_corners=True``."""
     rounding = "" if configuration.rounding == "none" else f" ▸ {configuration.rounding}"
     decode, resizer = configuration.decode, configuration.resizer
-    return f"{_called(decode, DECODERS)} ▸ {_called(resizer, RESIZERS)}{rounding}"
+    resize = "no resize" if isinstance(resizer, AsIs) else _called(resizer, RESIZERS)
+    return f"{_called(decode, DECODERS)} ▸ {resize}{rounding}"
 
 
 def _called(plugin: Any, table: PluginTable) -> str:

@@ -90,7 +90,7 @@ def target_of(
     first = first_images(recorded, samples)
     rows = first.rows
     found = guess(recorded, samples, first)
-    name, normalise = normalise_of(found.scale, found.offset)
+    _, normalise = normalise_of(found.scale, found.offset)
     for _ in range(_ROUNDS):
         among = configurations(found.geometry, decoders=decoders, resizers=resizers)
         search = Search(_target(recorded, found, normalise), samples, among)
@@ -146,6 +146,8 @@ def _weighed(
     if found.rival:
         geometry = replace(found.rival, colour=found.geometry.colour)
         rival = replace(found, geometry=geometry)
+        if geometry.resamples and not found.geometry.resamples:  # the nearest has no resizer
+            nearest = replace(nearest, resizer=geometry.resize.resizer)
         other = _prepared(recorded, [rival], nearest, samples, rows)
         if other.images == len(rows):
             *_, against["geometry"] = fit(other.ours[0], other.tensors)

@@ -50,7 +50,7 @@ def recorded_facts(
         facts.append(
             _fact("channel order", order, found.residual, found.against.get("channel order"))
         )
-    where = geometry_words(found.geometry)
+    where = geometry_words(found.geometry, bordered=found.bordered)
     facts += [
         _fact("geometry", where, found.residual, found.against.get("geometry")),
         *_rounding(found),
@@ -89,7 +89,8 @@ def _fact(kind: str, name: str, mine: float, other: float | None) -> str:
     share = explained_share(mine, other) if other - mine > _SAME else 0.0
     residual, left = f"residual {plain(mine, 3, AS_DECODERS)} levels", plain(other, 2)
     if share >= EXPLAINS_MOST:
-        return f"{kind}: {name} ({residual}; explains {percent(share, 0, EXPLAINS_MOST)} of {left} otherwise)"
+        explains = f"explains {percent(share, 0, EXPLAINS_MOST)} of {left} otherwise"
+        return f"{kind}: {name} ({residual}; {explains})"
     if mine <= AS_DECODERS and other - mine <= _SAME:
         return f"{kind}: {_UNSEEN} {name} ({residual}; otherwise {plain(other, 3)})"
     if mine <= AS_DECODERS:
@@ -132,7 +133,7 @@ def _normalisation(name: str, fitted: Fit) -> str:
     return f"normalisation: {name or 'none that is known'} ({proof})"
 
 
-def geometry_words(geometry: Framing) -> str:
+def geometry_words(geometry: Framing, *, bordered: bool = True) -> str:
     """Word a geometry: ``shorter side to 256, centre crop 224x224``."""
     resize, crop = geometry.resize, geometry.crop
     size = f"{resize.size[0]}x{resize.size[1]}"
@@ -141,6 +142,12 @@ def geometry_words(geometry: Framing) -> str:
         sides = f", sides by {resize.rounding}" if resize.rounding else ""
         half = "" if resize.half == "down" else f", odd margins {resize.half}"
         return f"letterbox to {size}{least}, border {resize.pad}{sides}{half}"
+    if resize.fit == "none":
+        at = "" if crop.at is None else f" at row {crop.at[0]}, column {crop.at[1]}"
+        margins = "" if crop.half == "even" or at else f", odd margins {crop.half}"
+        cut = f"crop {size}{at}" if at else f"centre crop {size}{margins}"
+        border = f", border {resize.pad} where an image is smaller" if bordered else ""
+        return f"no resize, {cut}{border}"
     if crop.size:
         half = "" if crop.half == "even" else f", odd margins {crop.half}"
         cut = f"{crop.size[0]}x{crop.size[1]}{half}"
