@@ -68,8 +68,10 @@ def fixed_crops(tensor: npt.NDArray[np.generic], encoded: bytes, *, turned: bool
         ((image,),) = take_pixels([whole], [Encoded("first", encoded)])
         if image.pixels is None or np.less(image.pixels.shape, tensor.shape).any():
             continue
-        sides = (np.ascontiguousarray(each[..., 1], np.float32) for each in (image.pixels, tensor))
-        scores = cv2.matchTemplate(*sides, cv2.TM_CCOEFF_NORMED)
+        ours, theirs = (
+            np.ascontiguousarray(each[..., 1], np.float32) for each in (image.pixels, tensor)
+        )
+        scores = cv2.matchTemplate(ours, theirs, cv2.TM_CCOEFF_NORMED)
         _, best, _, (left, top) = cv2.minMaxLoc(scores)
         if best >= _ALIKE:
             crop = Crop(size, at=(top, left))

@@ -226,8 +226,8 @@ def _tried(
     smaller = any(below(size, each) for each in encoded)
     framings = list(geometries(size, turned=turned, smaller=smaller))
     plain = list(fits([each for each in framings if each.resamples], orders))
-    one = {"libraries": libraries[:1]}
-    plain += fits([each for each in framings if not each.resamples], orders, **one)
+    unresized = partial(_fits, layout, encoded=encoded, tensors=tensors, libraries=libraries[:1])
+    plain += unresized([each for each in framings if not each.resamples], orders)
     if not plain:
         return []
     # one respect after the other, as all combinations would be many times as many paths
@@ -237,7 +237,7 @@ def _tried(
         if best.geometry.resize.size == _best(plain).geometry.resize.size:
             break  # no other side is nearer
     if _best(plain).residual > AS_RESIZERS:
-        plain += fits(fixed_crops(tensor, encoded[0], turned=turned), orders, **one)
+        plain += unresized(fixed_crops(tensor, encoded[0], turned=turned), orders)
     best = _best(plain)
     others = fits([best.geometry], colourings(best.colouring)[1:])
     residuals = {best.colouring: best} | {
