@@ -6,6 +6,7 @@ import pytest
 from alignkit.record import Estimate
 from alignkit.text.numbers import (
     MINUS,
+    at_most,
     count,
     estimated,
     interval,
@@ -62,6 +63,36 @@ def test_a_small_positive_number_never_reads_as_zero():
     assert plain(0.0001, 3) == "<0.001"
     assert plain(0.0006, 3) == "0.001"
     assert plain(0.0, 3) == "0"
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "text"),
+    [(0.5, 0, "<1"), (0.0005, 3, "0.001"), (0.00049, 3, "<0.001"), (0.05, 1, "0.1"),
+     (0.04, 1, "<0.1"), (0.25, 0, "<1")],
+)  # fmt: skip
+def test_half_of_the_last_digit_is_no_zero_either(value, decimals, text):
+    assert plain(value, decimals) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.0004, "1.0004"), (0.9996, "0.9996"), (1.0, "1.000"), (0.99999, "0.99999"), (1.2, "1.200"),
+     (1.000000001, ">1.000000"), (0.02004, "0.02004"), (0.0199, "0.020")],
+)  # fmt: skip
+def test_a_number_beside_a_limit_is_not_rounded_to_it(value, text):
+    limit = 0.02 if value == 0.02004 else 1.0
+    assert plain(value, 3, limit) == text
+    assert percent(0.4996, 0, 0.5).startswith("49.96")
+    assert percent(0.5, 0, 0.5).startswith("50\N{NO-BREAK SPACE}")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.5, "0.5"), (0.04, "<0.1"), (12.4, "12.4"), (111.0, "111"), (0.0, "0"), (110.98, "110.98"),
+     (0.96, "0.96"), (1.0, "1")],
+)  # fmt: skip
+def test_the_greatest_of_some_numbers_is_not_rounded_to_a_whole_one(value, text):
+    assert at_most(value) == text
 
 
 def test_a_number_that_rounds_to_zero_has_no_sign_in_an_interval_either():
