@@ -21,7 +21,7 @@ Batch: TypeAlias = npt.NDArray[np.float32]
 """(samples, 3, height, width), normalised, as every backend receives it."""
 
 Logits: TypeAlias = npt.NDArray[np.float32]
-"""(samples, classes), before any softmax."""
+"""(samples, classes), before any softmax; (samples, 1) of one output for two classes."""
 
 Labels: TypeAlias = npt.NDArray[np.int64]
 """(samples,), index into the classes of the data set."""

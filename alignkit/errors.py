@@ -81,11 +81,9 @@ SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 """Names of variables and fields whose values are secrets; ``OLDPWD`` is none."""
-_NAMED = re.compile(
-    r"((?:storage\b[\w.-]*|\b(?:x-[\w-]+|[\w-]*(?:authorization|cookie|secret|token|passw\w*|pwd|"
-    r"credential\w*|api[_-]?key)[\w-]*))[\"']?\s*[:=]\s*)\S.*",
-    re.IGNORECASE,
-)
+_HIDDEN = re.compile(rf"\bstorage\b|\bx-\w|{SECRET_NAME.pattern}", re.IGNORECASE)
+"""Names of YAML after which nothing is shown: also options of a store, and headers."""
+_NAMED = re.compile(r"([\w.-]+)[\"']?\s*[:=]\s*(?=\S)")
 
 
 def without_secrets(line: str) -> str:
@@ -94,7 +92,10 @@ def without_secrets(line: str) -> str:
     >>> without_secrets("data: {root: a, storage: {headers: {Cookie: open-sesame}}}")
     'data: {root: a, storage: …'
     """
-    return _NAMED.sub(r"\1…", without_credentials(line))
+    shown = without_credentials(line)
+    ends = (each.end() for each in _NAMED.finditer(shown) if _HIDDEN.search(each[1]))
+    end = next(ends, None)
+    return shown if end is None else f"{shown[:end]}…"
 
 
 class AlignkitError(Exception):

@@ -54,10 +54,18 @@ class InputLimit:
         """Say that something is beyond the limit, and how to set another."""
         return f"more than {self():,} {self.unit}; {self.variable} sets another limit"
 
+    def fault(self, amount: float) -> str:
+        """Say that an amount is beyond the limit, as `exceeded` does; empty if it is not."""
+        return self.exceeded() if amount > self() else ""
+
     def require(self, amount: float, what: str = "it has") -> None:
-        """Raise `OverLimit` for a greater amount."""
-        if amount > self():
-            raise OverLimit(f"{what} {self.exceeded()}")
+        """Raise `OverLimit` for a greater amount.
+
+        The limit is read from the environment each time: a loop over records reads it once, and
+        calls this for what is beyond it.
+        """
+        if fault := self.fault(amount):
+            raise OverLimit(f"{what} {fault}")
 
 
 READ_SECONDS = InputLimit("READ_SECONDS", 60, "seconds", "one request to a store")

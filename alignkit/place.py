@@ -7,6 +7,7 @@ reads a name back.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -65,6 +66,14 @@ class Row:
     def is_only(self, preprocess: str) -> bool:
         """Return whether its models were trained with this preprocess alone, on all images."""
         return self.preprocesses == (preprocess,) and self.fraction == FULL
+
+
+def first_of(rows: Iterable[Row], path: str) -> Row | None:
+    """Find the first row whose models were trained with a path alone; ``None`` without one.
+
+    Several given models may have been: shares, advice and verdicts are of the first.
+    """
+    return next((row for row in rows if row.is_only(path)), None)
 
 
 def _name(preprocesses: tuple[str, ...], fraction: float, model: str) -> str:

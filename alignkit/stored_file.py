@@ -77,8 +77,8 @@ def open_regular(path: Path, most: InputLimit | None = None) -> BufferedReader:
 def _require_regular(path: Path, status: os.stat_result, most: InputLimit | None = None) -> None:
     if reason := irregular(status):
         raise OSError(errno.EINVAL, reason, os.fspath(path))
-    if most is not None and status.st_size > most():
-        raise OSError(errno.EFBIG, f"it has {most.exceeded()}", os.fspath(path))
+    if most is not None and (fault := most.fault(status.st_size)):
+        raise OSError(errno.EFBIG, f"it has {fault}", os.fspath(path))
 
 
 def irregular(status: os.stat_result) -> str:

@@ -9,9 +9,8 @@ size. *Before* is a mean over the classes that a draw has, with Student's quanti
 the number of images less 1; *now* is `alignkit.compare.class_changes` and
 `alignkit.compare.statistics.freedom_of`. Boxes have one object an image; wrong boxes and scores
 differ between the sides by chance. Every set has other identities, and the noise of
-both sides has one distribution. *Before* has a quarter of the sets, boxes and identities have a
-tenth, as they take longer: the error of a share near 95 % is 0.5 points of 2,000 sets, 1 point of
-500 and 1.5 of 200.
+both sides has one distribution. *Before* has a quarter of the sets, as it takes longer: the error
+of a share near 95 % is 0.5 points of 2,000 sets and 1 point of 500. All takes some hours.
 """
 
 from __future__ import annotations
@@ -231,10 +230,7 @@ def main() -> None:
     parser.add_argument("--resamples", type=int, default=1_000)
     given = parser.parse_args()
     heads = ("coverage %", "p < 0.05 %", "width, points", "error / true")
-    size, few = (
-        {"samples": given.samples, "resamples": given.resamples},
-        max(2, given.samples // 10),
-    )
+    size = {"samples": given.samples, "resamples": given.resamples}
     for effect, (lose, win) in EFFECTS.items():
         print(f"{effect}, {given.samples} sets; of each pair: before, now")
         print(f"{'':22}{'':8}" + "".join(f"{head:>16}" for head in heads))
@@ -244,19 +240,18 @@ def main() -> None:
                 COUNTED, **size, seed=classes,
             )  # fmt: skip
             show(found, f"{classes} x {images}", 0.0 if lose == win else None)
-    print(f"boxes, no effect, {few} sets")
+    print(f"boxes, no effect, {given.samples} sets")
     for classes, images in SIZES:
         found = simulate(
             partial(boxes_at_random, classes=classes, images=images),
-            ("map50", "recall.macro", "precision.macro"), samples=few, resamples=given.resamples,
-            seed=classes,
+            ("map50", "recall.macro", "precision.macro"), **size, seed=classes,
         )  # fmt: skip
         show(found, f"{classes} x {images}", 0.0)
-    print(f"40 identities, no effect, {few} sets")
+    print(f"40 identities, no effect, {given.samples} sets")
     for images in (2, 3, 5, 20):
         found = simulate(
             partial(identities_at_random, identities=40, images=images),
-            VERIFIED, samples=few, resamples=given.resamples // 2, seed=images,
+            VERIFIED, samples=given.samples, resamples=given.resamples // 2, seed=images,
         )  # fmt: skip
         show(found, f"40 x {images}", 0.0)
 

@@ -74,6 +74,16 @@ def test_a_variable_without_a_number_is_refused(monkeypatch, text):
         InputLimit("SOME", 7, "bytes", "some")()
 
 
+@pytest.mark.parametrize(
+    ("amount", "most"), [(0, 7), (7, 7), (7.5, 7), (8, 7), (8, 8), (10**12, 10**12), (9, 0.5)]
+)
+def test_a_fault_is_said_of_what_is_beyond_the_limit_alone(monkeypatch, amount, most):
+    monkeypatch.setenv("ALIGNKIT_SOME", str(most))
+    limit = InputLimit("SOME", 7, "bytes", "some")
+    said = f"more than {most:,} bytes; ALIGNKIT_SOME sets another limit"
+    assert limit.fault(amount) == (said if amount > most else "")
+
+
 @contextmanager
 def serving(answer):
     """Serve ``answer(handler, path)`` on 127.0.0.1."""
@@ -315,10 +325,10 @@ ARCHIVES = {
     "tar, PAX header": (lambda d: hollow(d / "s.tar", header("x", b"x", 3 << 30), 4 << 30),
                         "ALIGNKIT_TAR_NAME_BYTES"),
     "tar, sparse": (lambda d: hollow(d / "s.tar", header("a.png", b"S", 512), 4096),
-                    "is sparse|is no tar archive"),
+                    "is a sparse file|is no tar archive"),
     # tarfile would go back, and meet the same member for ever
     "tar, negative": (lambda d: hollow(d / "s.tar", header("a.png", size=-512), 4096),
-                      "its size is none|is no tar archive|cut off"),
+                      "has an invalid size|is no tar archive|cut off"),
     "tar, members": (lambda d: tar(d / "s.tar", *((f"{n}.txt", b"") for n in range(41))),
                      "more than 40 files; ALIGNKIT_LISTED_FILES"),
     # json.loads raises ValueError, and RecursionError, neither of them JSONDecodeError

@@ -231,7 +231,8 @@ def _show(found: Match, names: Mapping[Configuration, str]) -> None:
 def _table(found: Match, names: Mapping[Configuration, str]) -> Table:
     from rich.table import Table
 
-    from alignkit.search.match_text import alternatives, label
+    from alignkit.search.match_text import alternatives, label, levels
+    from alignkit.text.numbers import percent, plain
 
     table = Table(box=None, pad_edge=False)
     table.add_column("")
@@ -246,10 +247,10 @@ def _table(found: Match, names: Mapping[Configuration, str]) -> Table:
         table.add_row(
             f"{place}",
             names.get(first, label(first)) + (f"\n[dim]same pixels: {same}[/]" if same else ""),
-            f"{each.mean_abs.value:.3f}",
-            f"{each.max_abs:.1f}",
+            levels(each.mean_abs.value or 0.0),
+            plain(each.max_abs, 1),
             f"{each.identical}/{found.images}",
-            "" if each.unseen is None else f"{each.unseen:.3f}",
-            *([] if churn is None else [f"{100 * churn:.2f} %"]),
+            "" if each.unseen is None else levels(each.unseen),
+            *([] if churn is None else [percent(churn, 2)]),
         )
     return table

@@ -25,7 +25,7 @@ from alignkit.compare.bootstrap import (
     mean_over_seeds,
 )
 from alignkit.compare.class_changes import (
-    Compared,
+    PairedSides,
     moved_in_one,
     resampled,
     supports_of,
@@ -68,7 +68,7 @@ def drift(
     could show have no numbers, and the reason.
     """
     draws = draws or SharedDraws()
-    compared = Compared.of(pairs := pair_up(reference, candidate), draws)
+    compared = PairedSides.of(pairs := pair_up(reference, candidate), draws)
     first, groups = compared.first, compared.groups
     means = {
         name: compared.mean(name, values, draws.seed)
@@ -114,7 +114,7 @@ def drift_change(
     if len(earlier) != len(later) or first.ids != later[0][0].ids:
         raise DataError("two drifts are compared on the same images and seeds; evaluate both so")
     draws = draws or SharedDraws()
-    both = [Compared.of(pairs, draws) for pairs in (earlier, later)]
+    both = [PairedSides.of(pairs, draws) for pairs in (earlier, later)]
     groups, units = both[0].groups, both[0].units
     sides = [_differences(each, draws) for each in both]
     changes = {}
@@ -181,7 +181,7 @@ def pair_up(
     return pairs
 
 
-def pair_fields(compared: Compared[Any], means: Mapping[str, MeanOverSeeds]) -> dict[str, Any]:
+def pair_fields(compared: PairedSides[Any], means: Mapping[str, MeanOverSeeds]) -> dict[str, Any]:
     """Compute the fields of `alignkit.record.CellPair` from `_differences` joined over seeds."""
     pairs, groups, units = compared.pairs, compared.groups, compared.units
     first, seeds, moved = compared.first, len(pairs), compared.moved
@@ -221,7 +221,7 @@ def pair_fields(compared: Compared[Any], means: Mapping[str, MeanOverSeeds]) -> 
     }
 
 
-def _of_groups(compared: Compared[Any]) -> dict[str, int]:
+def _of_groups(compared: PairedSides[Any]) -> dict[str, int]:
     """Compute the fields of answers that depend on each other, or were compared for some images."""
     churn = [a.churn(b) for a, b in compared.pairs]
     asked = [each.below for each in churn if each.below is not None]
@@ -343,7 +343,7 @@ def _classes(
 
 
 def _differences(
-    compared: Compared[Any], draws: SharedDraws
+    compared: PairedSides[Any], draws: SharedDraws
 ) -> dict[str, tuple[FloatArray, FloatArray]]:
     """Return each seed's difference (seeds, …) and its draws (seeds, …, resamples) by name.
 

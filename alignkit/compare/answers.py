@@ -209,6 +209,10 @@ class Answers(ABC):
         """
         return None
 
+    def misread(self, other: Self) -> str:  # noqa: ARG002 - its outputs need no reading
+        """Say that outputs are not what they were taken for, by all of both sides; else empty."""
+        return ""
+
     def one_answer(self, other: Self) -> str:  # noqa: ARG002 - all alike
         """Say which answer all images have on both sides; empty if some change could show."""
         return ""

@@ -277,17 +277,20 @@ def mean_over_seeds(
     return MeanOverSeeds(observed.mean(axis=0), interval, Spread(*errors))
 
 
-def mean_estimate(values: FloatArray, resamples: int = RESAMPLES) -> Estimate:
+def mean_estimate(
+    values: FloatArray, groups: Labels | None = None, resamples: int = RESAMPLES
+) -> Estimate:
     """Return the mean of images' values (images,) with its 95 % bootstrap interval.
 
-    Of one image there is none.
+    ``groups`` are drawn whole, see `joined_groups`. Of one image or group there is no interval.
     """
-    if len(values) == 1:
-        return Estimate(float(values[0]), None, None, FEW_DEFINE)
+    units = len(values) if groups is None else int(groups.max()) + 1
+    if units == 1:
+        return Estimate(float(values.mean()), None, None, FEW_DEFINE)
     # one seed: the images of a draw are the same for all that are compared
-    drawn = resample_weights(len(values), resamples, 0)
-    draws = [values @ weights / len(values) for weights in drawn]
-    low, high = percentile_interval(np.concatenate(draws)[None], len(values))[:, 0]
+    drawn = image_weights(len(values), groups, resamples, 0)
+    draws = [values @ weights / weights.sum(axis=0) for weights in drawn]
+    low, high = percentile_interval(np.concatenate(draws)[None], units)[:, 0]
     return Estimate(float(values.mean()), float(low), float(high))
 
 

@@ -17,7 +17,7 @@ from alignkit.compare import pair_fields, pair_up
 from alignkit.compare.answers import Answers, Weights
 from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.class_changes import (
-    Compared,
+    PairedSides,
     groups_of,
     resampled,
 )
@@ -95,7 +95,7 @@ def _pair(
     wanted: Sequence[str] | None,
     draws: SharedDraws,
 ) -> CellPair:
-    compared = Compared.of(pairs, draws)
+    compared = PairedSides.of(pairs, draws)
     sums = [
         {k: v for k, v in own.items() if wanted is None or k in ("churn", *wanted)}
         for own in compared.between

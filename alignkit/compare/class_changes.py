@@ -117,8 +117,8 @@ def changes_by_image(
 ) -> dict[str, ChangeByImage]:
     """Divide the changes of all `CountedTallies.ratios` among the images; empty without any.
 
-    An image's part is a mean of two: the change without any other image's, and the loss if this
-    image keeps its answer.
+    An image's part is the mean of two changes: of the metric if this image alone changes its
+    answer, and of the change of all if this image alone keeps its own.
     """
     if not isinstance(one, CountedTallies) or not isinstance(other, CountedTallies):
         return {}
@@ -189,7 +189,7 @@ def between_answers(a: AnyAnswers, b: AnyAnswers, groups: Labels | None) -> dict
 
 
 @dataclass(frozen=True, eq=False)
-class Compared(Generic[AnyAnswers]):
+class PairedSides(Generic[AnyAnswers]):
     """Pairs of answers, one for each seed, and what all their numbers are drawn and counted by."""
 
     pairs: Sequence[tuple[AnyAnswers, AnyAnswers]]

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from alignkit.compare.statistics import unseen_change
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.arrays import Labels
+from alignkit.compare.bootstrap import mean_estimate
+from alignkit.compare.statistics import rule_of_three, unseen_change
 from alignkit.record import Drift, Estimate, LogitDistance
-from alignkit.text.numbers import grouped, percent
+from alignkit.text.numbers import count, grouped, percent
 
 if TYPE_CHECKING:
     from alignkit.compare.answers import Answers, AnyAnswers
 
 NO_COMPARISON = "nothing was compared"
 SEVERAL = 8
-"""Images of which a model that answers at all gives more than one answer: fewer may be alike."""
+"""Number of images from which on one answer for all means that it tells nothing apart."""
 
 
 def nothing_answered(pairs: Sequence[tuple[Answers, Answers]]) -> str:
-    """Say why the answers of all pairs show nothing about a change; empty if those of one do."""
+    """Say why no pair of answers can show a change, by the first pair; empty if one pair can."""
     reasons = [_nothing(*pair) for pair in pairs]
     return f"{NO_COMPARISON}: {reasons[0]}" if all(reasons) else ""
 
@@ -26,6 +31,8 @@ def nothing_answered(pairs: Sequence[tuple[Answers, Answers]]) -> str:
 def _nothing(before: AnyAnswers, after: AnyAnswers) -> str:
     if not (before.finite() | after.finite()).any():
         return "no image has finite outputs"
+    if misread := before.misread(after):
+        return misread
     reason = before.one_answer(after)
     # a task of another package may define a change otherwise
     return reason if reason and not before.changed(after).any() else ""
@@ -68,6 +75,24 @@ def nothing_compared(
 
 
 def none_moved(units: int, supports: Sequence[int] = ()) -> str:
-    """Say how large a change may be that none of the images, or groups, shows."""
+    """Say which share may change although none of the images, or groups, does (95 %)."""
     share = percent(min(1.0, unseen_change(units, supports)))
     return f"none of {grouped(units)}; up to {share} unseen"
+
+
+def changed_share(changed: npt.NDArray[np.bool_], groups: Labels | None) -> Estimate:
+    """Estimate the share of images, (n,), that changed; with the reason where there is no interval.
+
+    ``groups`` are those that a draw takes whole, `alignkit.compare.bootstrap.joined_groups`.
+    """
+    if not len(changed):
+        return Estimate(None, None, None, "no image has finite outputs on both paths")
+    if changed.any() and not changed.all():
+        return mean_estimate(changed.astype(np.float64), groups)
+    # no resample holds what no image shows: its interval would be zero wide
+    units = len(changed) if groups is None else int(groups.max()) + 1
+    unseen = percent(min(1.0, rule_of_three(units)))
+    of = f"{units}" if groups is None else count(units, "different file")
+    kept = " keep its answer and" * bool(changed.all())
+    reason = f"a share of up to {unseen} may{kept} show in none of {of}"
+    return Estimate(float(changed.all()), None, None, reason)

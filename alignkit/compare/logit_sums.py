@@ -30,7 +30,7 @@ class LogitSums:
 
     compared: Count
     values: Count
-    """Samples times classes."""
+    """Samples times outputs of the model."""
     max_abs: Real
     """In float32, as the quantiles are."""
     absolute: Real
@@ -44,7 +44,7 @@ class LogitSums:
 
     @classmethod
     def of(cls, left: FloatArray, right: FloatArray) -> LogitSums:
-        """Compare (samples, classes) finite logits; there may be no sample."""
+        """Compare (samples, outputs) finite logits; there may be no sample."""
         distance = np.abs(right - left)
         greatest = distance.max(axis=1, initial=0)
         cosines = _cosines(left, right)

@@ -47,6 +47,13 @@ class ClassCountArrays:
         return {name: None if np.isnan(value) else float(value) for name, value in found.items()}
 
 
+def by_class(logits: Logits) -> Logits:
+    """Return a logit for each class: beside the only one, of the second of two classes, 0."""
+    if logits.shape[1] != 1:
+        return logits
+    return np.concatenate([np.zeros_like(logits), logits], axis=1)
+
+
 def predicted_classes(logits: Logits) -> Labels:
     """Find the class of the greatest logit, first if tied: (samples, classes) → (samples,).
 

@@ -20,6 +20,7 @@ from alignkit.compare.linear_answers import LinearAnswers, between
 from alignkit.compare.logit_sums import logit_distance
 from alignkit.compare.metrics import (
     NO_PREDICTION,
+    by_class,
     mean_apart,
     predicted_classes,
     top_chances,
@@ -38,14 +39,15 @@ class Predictions(ClassAnswers, LinearAnswers):
     """Unique."""
     labels: Labels
     logits: Logits
-    """(n, outputs) float32."""
+    """(n, outputs) float32; (n, 1) of a model whose only output is the logit of the second of two
+    classes: distances are those of what the model gives."""
     classes: tuple[str, ...]
     """Names of the data's classes; empty if the images have no labels."""
     outside: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         expected = len(self.ids), len(self.outputs)
-        if self.logits.shape != expected:
+        if self.logits.shape not in (expected, _lone(expected)):
             raise DataError(
                 f"{expected[0]} images of {expected[1]} outputs need logits {expected}, not "
                 f"{self.logits.shape}"
@@ -55,7 +57,11 @@ class Predictions(ClassAnswers, LinearAnswers):
     @cached_property
     def predicted(self) -> Labels:
         """See `alignkit.compare.metrics.predicted_classes`."""
-        return predicted_classes(self.logits)
+        return predicted_classes(self._by_class)
+
+    @property
+    def _by_class(self) -> Logits:
+        return by_class(self.logits) if len(self.outputs) > 1 else self.logits
 
     def finite(self) -> npt.NDArray[np.bool_]:
         """Tell, (n,), whether every logit of an image is finite."""
@@ -74,11 +80,11 @@ class Predictions(ClassAnswers, LinearAnswers):
         """See `alignkit.compare.margins.margins_of`."""
         from alignkit.compare.margins import margins_of
 
-        return margins_of(self.logits, classes)
+        return margins_of(self._by_class, classes)
 
     def top_chances(self) -> FloatArray:
         """See `alignkit.compare.metrics.top_chances`."""
-        return top_chances(self.logits)
+        return top_chances(self._by_class)
 
     def raw_rows(self) -> Logits:
         """Return the logits, (n, outputs) float32."""
@@ -87,9 +93,14 @@ class Predictions(ClassAnswers, LinearAnswers):
     def leads(self, other: Predictions) -> FloatArray:
         """Compute half of each logit's distance from that of the class predicted here.
 
-        Both logits may move by e, so that their difference changes by 2 e; (n, outputs).
+        Both logits may move by e, so that their difference changes by 2 e; (n, outputs). An only
+        logit has its own distance from 0, (n, 1).
         """
         logits, rows = other.logits.astype(np.float64), np.arange(len(self))
+        if logits.shape[1] < len(self.outputs):
+            lone = np.where(self.predicted[:, None] == 1, logits, -logits)
+            lone[self.predicted == NO_PREDICTION] = np.nan
+            return lone
         with np.errstate(invalid="ignore"):  # infinite logits that are equal
             leads: FloatArray = (logits[rows, self.predicted, None] - logits) / 2
         leads[rows, self.predicted] = np.inf
@@ -143,21 +154,28 @@ class Predictions(ClassAnswers, LinearAnswers):
     def to_parquet(self, path: Path, **besides: FloatArray) -> None:
         """Write columns ``id, label, predicted, logit_0, …``; the metadata holds the class names.
 
-        There is no ``label`` if the images have none.
+        There is no ``label`` if the images have none, and no ``logit_0`` beside an only logit.
 
         ``besides`` are further columns (n,), null where not finite; `from_parquet` ignores them.
         """
-        columns = {f"logit_{index}": self.logits[:, index] for index in range(len(self.outputs))}
+        first = len(self.outputs) - self.logits.shape[1]
+        columns = {f"logit_{first + at}": each for at, each in enumerate(self.logits.T)}
         self._write(path, columns, besides)
 
     @classmethod
     def _stored_logits(cls, table: Any, path: Path, outputs: int) -> Logits:
-        if sum(name.startswith("logit_") for name in table.column_names) != outputs:
+        found = sum(name.startswith("logit_") for name in table.column_names)
+        if (0, found) not in ((0, outputs), _lone((0, outputs))):
             raise DataError(f"{path} has not one column of logits for each output of its model")
-        logits = np.empty((table.num_rows, outputs), np.float32)
-        for index in range(outputs):
-            logits[:, index] = numbers_of(table, f"logit_{index}", path)
+        logits = np.empty((table.num_rows, found), np.float32)
+        for index in range(found):
+            logits[:, index] = numbers_of(table, f"logit_{outputs - found + index}", path)
         return logits
+
+
+def _lone(expected: tuple[int, int]) -> tuple[int, int]:
+    """Return the shape of only logits in place of those of two classes."""
+    return expected[0], 1 if expected[1] == 2 else expected[1]
 
 
 @dataclass(frozen=True, eq=False)

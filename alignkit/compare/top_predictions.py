@@ -196,7 +196,7 @@ class TopPredictions(ClassAnswers):
 def read_class_answers(path: Path) -> ClassAnswers:
     """Read a classifier's answers, whichever were stored; raise `DataError` for any other file."""
     table = read_parquet(path)
-    kinds = {"top1_class": TopPredictions, "logit_0": Predictions}
+    kinds = {"top1_class": TopPredictions, "logit_0": Predictions, "logit_1": Predictions}
     stored = (kind for name, kind in kinds.items() if table.schema.get_field_index(name) >= 0)
     return next(stored, ClassIds).of_table(table, path)
 

@@ -5,13 +5,15 @@ Planted faults (channels swapped, the image shifted by half an output pixel) mus
 right stage: a comparison that misses them would call anything aligned. And the reference models
 must have learned: a model that gives every image the same answer never drifts. Images without
 labels cannot show that, nor can tasks without a constant answer that is often right; instead,
-another planted fault must change predictions.
+another planted fault must change predictions. And a model must answer each image by itself: an
+answer that depends on the others of its batch depends on the size of that, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -21,11 +23,12 @@ import numpy as np
 from alignkit.controls.planted_faults import attempted, check_pixels, invert_levels
 from alignkit.outcome import Measured
 from alignkit.predict import model_file, open_session, predict
+from alignkit.predict.check_batches import MOST_APART
 from alignkit.predict.session_inputs import FILES
 from alignkit.prepare import prepare
 from alignkit.record import Control
 from alignkit.samples import NO_LABELS
-from alignkit.text.numbers import p_value
+from alignkit.text.numbers import p_value, percent
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 SAME_LOGITS = "A/A: the same path twice"
 LEARNED = "the reference models learned"
 SAME_TENSORS = "the same tensors to every runtime"
+ALONE = "an image alone and in its batch"
 FAULT = "planted fault: inverted levels, predictions"
 CHANCE = 0.01
 """Significance level of `check_learned`: how often a model without skill may pass."""
@@ -62,6 +66,7 @@ def verify(
         LEARNED: lambda: _check_row_learned(predicted),
         FAULT: lambda: _check_fault(plan, model, cell, sets, context.workspace),
         SAME_TENSORS: lambda: check_same_inputs(predicted),
+        ALONE: lambda: check_alone(predicted),
     }
     with context.progress.stage("verify", 1 + len(checks), preprocess.title) as stage:
         controls = check_pixels(preprocess, sets.evaluation)
@@ -96,6 +101,45 @@ def check_same_inputs(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
             passed=not odd,
         ),
     )
+
+
+def check_alone(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
+    """Check that no model's answer for an image depends on those beside it in the batch.
+
+    Returns no control if no cell compared an image alone with a batch.
+    """
+    found = [
+        (each.ended.value.batch, each.evaluation)
+        for each in predicted
+        if isinstance(each.ended, Measured) and each.ended.value.batch.relative is not None
+    ]
+    if not found:
+        return ()
+    beyond = [(c.relative / _rounding(each), c, each) for c, each in found if c.relative]
+    times, check, cell = max(beyond, key=itemgetter(0), default=(0.0, *found[0]))
+    observed = f"at most {percent(check.relative or 0.0)}, in {cell.label}"
+    if times > 1:
+        observed = (
+            f"{percent(check.relative or 0.0)} in {cell.label}, so that its answers depend on the "
+            "images beside them; export it in evaluation mode (model.eval()), or evaluate it with "
+            "evaluate.batch_size: 1"
+        )
+    return (
+        Control(
+            name=ALONE,
+            expected=f"outputs differ by rounding, {percent(_rounding(cell))} of the greatest at "
+            "most",
+            observed=observed,
+            passed=times <= 1,
+        ),
+    )
+
+
+def _rounding(evaluation: Evaluation) -> float:
+    """Return how far rounding moves outputs, of the greatest; a server may round as it likes."""
+    if evaluation.runtime.precision != "fp32":
+        return 100 * MOST_APART
+    return 10 * MOST_APART if evaluation.live else MOST_APART
 
 
 def _check_row_learned(predicted: Sequence[Predicted]) -> tuple[Control, ...]:

@@ -116,6 +116,7 @@ def listed_once() -> Iterator[None]:
 def recorded_options(data: Dataset) -> dict[str, Any]:
     """Return the options of a data set as a record holds them: places as their user names them."""
     from alignkit.datasets.byte_store import place_text
+    from alignkit.datasets.unlabelled_images import CalibratedData
     from alignkit.preprocess.stages import stage_identity
 
     def told(value: Any) -> Any:
@@ -123,6 +124,8 @@ def recorded_options(data: Dataset) -> dict[str, Any]:
             return [told(each) for each in value]
         return place_text(value) if isinstance(value, Path) else value
 
+    if isinstance(data, CalibratedData):
+        return {**recorded_options(data.data), "calibration": recorded_options(data.images)}
     options = stage_identity(data)
     return {name: told(value) for name, value in options.items() if name != "stage"}
 

@@ -107,12 +107,12 @@ def write_shards(folder: Path, images: Iterable[tuple[bytes, str]], sizes: Seque
 
     It holds one image at a time. Raise `DataError` for an image that is too large for a line.
     """
-    rest = iter(images)
+    rest, longest = iter(images), LIST_BYTES()
     for at, size in enumerate(sizes):
         with (folder / _shard(at)).open("xb") as file:
             for data, label in islice(rest, size):
                 line = binascii.b2a_base64(data, newline=False) + f"\t{label}\n".encode()
-                if len(line) > LIST_BYTES():
+                if len(line) > longest:
                     raise DataError(
                         f"an image has {len(data):,} bytes, too many for a line of a shard"
                     )
@@ -148,10 +148,16 @@ def _below(file: Path, base: Path) -> str:
 def _index(file: Path, stamp: Stamp, columns: tuple[str, ...]) -> _Shard:
     starts, lengths, lines = array("q"), array("q"), array("q")
     labels, digests = [], bytearray()
+    longest = LABEL_CHARACTERS()
     with open_regular(file) as opened:
         for number, offset, line in _lines(opened, file):
             where = f"{file}, line {number}"
             image, label, start = _columns(where, line, columns)
+            if len(label) > longest:
+                raise DataError(
+                    f"{where}: its label has {len(label):,} characters; name the columns in their "
+                    "order, e.g. columns: [label, image]"
+                )
             digests += hashlib.sha256(_decoded(image, where)).digest()
             labels.append(sys.intern(label))
             starts.append(offset + start)
@@ -164,11 +170,11 @@ def _index(file: Path, stamp: Stamp, columns: tuple[str, ...]) -> _Shard:
 
 def _lines(opened: BinaryIO, file: Path) -> Iterator[tuple[int, int, bytes]]:
     """Yield the number, offset and bytes of each line that is not empty."""
-    offset = 0
-    number = 0
-    while line := opened.readline(int(LIST_BYTES()) + 1):
+    offset, number, longest = 0, 0, int(LIST_BYTES())
+    while line := opened.readline(longest + 1):
         number += 1
-        LIST_BYTES.require(len(line), f"{file}, line {number}:")
+        if len(line) > longest:
+            LIST_BYTES.require(len(line), f"{file}, line {number}:")
         if line.strip():
             yield number, offset, line.rstrip(b"\r\n")
         offset += len(line)
@@ -189,11 +195,6 @@ def _columns(where: str, line: bytes, columns: tuple[str, ...]) -> tuple[bytes, 
         raise DataError(f"{where}: its label is not UTF-8 text") from error
     if not label:
         raise DataError(f"{where}: its label is blank; write one, or remove the line")
-    if len(label) > LABEL_CHARACTERS():
-        raise DataError(
-            f"{where}: its label has {len(label):,} characters; name the columns in their order, "
-            "e.g. columns: [label, image]"
-        )
     return parts[at], label, sum(len(each) + 1 for each in parts[:at])
 
 

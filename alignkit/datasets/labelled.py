@@ -17,7 +17,7 @@ EVAL_DIRS = ("eval", "val", "validation", "test")
 """Names by which an evaluation folder is found."""
 _LISTED = 5
 """Images in both splits that a note names; of more it names the first."""
-TO_CALIBRATE = "to calibrate int8 alone, name any images: 'calibration: {root: DIR}'"
+TO_CALIBRATE = "if you need images only to calibrate int8, name any: 'calibration: {root: DIR}'"
 """Advice to whoever has no training images and needs none for training."""
 Labelled: TypeAlias = dict[str, list[str]]
 """Class → paths of its images, relative to the data set's root, sorted; classes in their order."""

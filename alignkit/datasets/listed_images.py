@@ -159,9 +159,8 @@ def _looked_up(root: Path, name: str) -> ImageFile:
 
 def too_large(size: int | None) -> str:
     """Say that a file is larger than an image may be; empty if it is not."""
-    if size is None or size <= IMAGE_BYTES():
-        return ""
-    return f"too large: {size:,} bytes, {IMAGE_BYTES.exceeded()}"
+    fault = IMAGE_BYTES.fault(size or 0)
+    return f"too large: {size:,} bytes, {fault}" if fault else ""
 
 
 def _explained(path: Path, error: OSError) -> str:

@@ -101,7 +101,7 @@ def parquet_images(store: ByteStore, found: Mapping[str, StoredFile]) -> Parquet
         _group.cache_clear()
         _reopened.cache_clear()
     rows: list[tuple[str, str | None, str, str, tuple[int, int, int]]] = []
-    column, classes = "", tuple[str, ...]()
+    column, classes, longest = "", tuple[str, ...](), LABEL_CHARACTERS()
     files = tuple(found)
     for number, (file, status) in enumerate(found.items()):
         where = f"{store.name}/{file}"
@@ -125,7 +125,7 @@ def parquet_images(store: ByteStore, found: Mapping[str, StoredFile]) -> Parquet
             empty = _nulls(where, opened, group, leaf, count)
             for at in range(count):
                 name = paths[at] if paths and paths[at] else ""
-                known = _class(labels[at], classes) if labels else None
+                known = _class(labels[at], classes, longest) if labels else None
                 fault = "the row has no image" if empty[at] else ""
                 stamp = f"{status.stamp} {row}" if status.stamp else ""
                 fallback = f"{file}:{row:07d}"
@@ -202,14 +202,15 @@ def _class_names(schema: Any, label: str | None) -> tuple[str, ...]:
         return ()
 
 
-def _class(value: Any, classes: tuple[str, ...]) -> str | None:
+def _class(value: Any, classes: tuple[str, ...], longest: float) -> str | None:
     if value is None:
         return None
     if classes and isinstance(value, int):
         if not 0 <= value < len(classes):
             raise DataError(f"label {value} of {len(classes)} classes of the ClassLabel")
         return classes[value]
-    LABEL_CHARACTERS.require(len(text := str(value)), "a label has")
+    if len(text := str(value)) > longest:
+        LABEL_CHARACTERS.require(len(text), "a label has")
     return text
 
 

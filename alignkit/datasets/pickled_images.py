@@ -159,8 +159,8 @@ class PickledReader:
         start = self.file.tell()
         if length > self.size - start:
             self._refuse(f"it claims {length:,} bytes, and {self.size - start:,} follow; cut off")
-        if length > IMAGE_BYTES():
-            self._refuse(f"an image of it has {IMAGE_BYTES.exceeded()}")
+        if fault := IMAGE_BYTES.fault(length):
+            self._refuse(f"an image of it has {fault}")
         self.stack.append(PickledBytes(start, length, form))
         self.file.seek(start + length)
 
@@ -174,8 +174,8 @@ class PickledReader:
         length = self.file.tell() - start - ended
         if not ended or quote not in (b"'", b'"') or last != quote:
             self._refuse("a text of it does not end")
-        if length > IMAGE_BYTES():
-            self._refuse(f"an image of it has {IMAGE_BYTES.exceeded()}")
+        if fault := IMAGE_BYTES.fault(length):
+            self._refuse(f"an image of it has {fault}")
         self.stack.append(PickledBytes(start, length, "quoted"))
 
     def name(self, module: str, name: str) -> None:

@@ -141,12 +141,13 @@ def _index(store: ByteStore, shard: str, status: StoredFile) -> list[_Member]:
         raise DataError(f"{where}: the store does not tell its size, so no part of it can be read")
     images: list[tarfile.TarInfo] = []
     labels: dict[str, str] = {}
-    end = 0
+    end, most = 0, LISTED_FILES()
     try:
         window = _Headers(StoreFile(store, shard, status.size), _WINDOW)
         with tarfile.open(fileobj=window, mode="r:") as archive:
             for count, member in enumerate(archive, 1):
-                LISTED_FILES.require(count, f"{where} has")
+                if count > most:
+                    LISTED_FILES.require(count, f"{where} has")
                 _require_inside(where, member.name)
                 end = _end(where, member, end, status.size)
                 cast("Any", archive).members.clear()  # it keeps all of them
@@ -171,9 +172,14 @@ def _index(store: ByteStore, shard: str, status: StoredFile) -> list[_Member]:
 class _Headers(io.BufferedReader):
     """A shard of which headers alone are read: a longer part is a name that somebody made up."""
 
+    def __init__(self, raw: io.RawIOBase, buffer_size: int) -> None:
+        super().__init__(raw, buffer_size)
+        self._most = TAR_NAME_BYTES()
+
     def read(self, size: int | None = -1, /) -> bytes:
         """Read a part of a header."""
-        TAR_NAME_BYTES.require(size or 0, "the name of a member has")
+        if size is not None and size > self._most:
+            TAR_NAME_BYTES.require(size, "the name of a member has")
         return super().read(size)
 
 
@@ -181,8 +187,8 @@ def _end(where: str, member: tarfile.TarInfo, begin: int, size: int) -> int:
     """Return where the data of a member ends, which begins behind ``begin``."""
     if member.issparse() or member.offset_data < begin or member.size < 0:
         raise DataError(
-            f"{where}: {escaped_name(member.name)} is sparse, or its size is none; make the "
-            "archive again, without --sparse"
+            f"{where}: {escaped_name(member.name)} is a sparse file or has an invalid size; "
+            "make the archive again without --sparse"
         )
     end = member.offset_data + -(-member.size // _BLOCK) * _BLOCK * member.isreg()
     if end > size:

@@ -273,7 +273,9 @@ def _staying() -> Any:
             return
         to = redirect.url.join(type(redirect.url)(redirect.response.headers.get("Location", "")))
         if _server(to) != _server(redirect.url):
-            raise PermissionError("it sends requests on to another host, where headers do not go")
+            raise PermissionError(
+                "it redirects to another host, and your own headers are not sent there"
+            )
 
     trace = aiohttp.TraceConfig()
     trace.on_request_redirect.append(refuse)

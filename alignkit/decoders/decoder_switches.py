@@ -32,7 +32,7 @@ def as_libjpeg(decoder: Decoder) -> SimpleJPEGDecoder | None:
 def as_model(decoder: Decoder) -> NvjpegModelDecoder | None:
     """Return a decoder's switches as nvjpeg-model's, which has no fast DCT; ``None`` if unknown."""
     if isinstance(decoder, NvjpegModelDecoder):
-        # of the files that an engine takes; where another kind is among them, the pixels tell
+        # as for the files that an engine takes; other files show in the pixels, which are compared
         own: ColourRounding = "round" if decoder.upsampling == "repeat" else decoder.colour
         engine = replace(decoder, dct="islow", colour=own, engine=False)
         return engine if decoder.engine else decoder

@@ -66,6 +66,10 @@ InputSize = Annotated[
 """One side of a square in pixels, or height and width."""
 
 
+Place = tuple[Annotated[Integer, Field(ge=0, le=8192)], Annotated[Integer, Field(ge=0, le=8192)]]
+"""Rows above and columns left of something, in pixels."""
+
+
 class ResizeOption(PluginMapping):
     """``resize:`` of a path: a resizer by name with its options, and the target."""
 
@@ -74,11 +78,12 @@ class ResizeOption(PluginMapping):
     size: InputSize
     """Size after the resize, in pixels: one side of a square, or [height, width]; for ``shorter``
     the shorter side."""
-    fit: Literal["squash", "shorter", "letterbox"] = "squash"
+    fit: Literal["squash", "shorter", "letterbox", "none"] = "squash"
     """``squash`` ignores the aspect ratio · ``shorter`` scales the shorter side to ``size`` ·
-    ``letterbox`` scales the longer side and pads."""
+    ``letterbox`` scales the longer side and pads · ``none`` scales nothing, and pads sides below
+    ``size`` for ``crop``."""
     pad: Annotated[Integer, Field(ge=0, le=255)] = 114
-    """Grey level 0..255 of the padding of ``letterbox``."""
+    """Grey level 0..255 of the padding of ``letterbox`` and ``none``."""
     rounding: Literal[SideRounding, "down"] | None = None
     """Of the sides that follow from the aspect ratio: by default ``floor`` for ``shorter``, and
     ``even`` for ``letterbox``. ``down`` is the older name of ``floor``, for ``shorter``."""
@@ -88,7 +93,10 @@ class ResizeOption(PluginMapping):
     stride: Annotated[Integer, Field(ge=1, le=1024)] = 32
     """Of ``auto``: step of the sizes, in pixels."""
     half: HalfRounding = "down"
-    """Of ``letterbox``: rounding of half an odd margin, on the top and left."""
+    """Of ``letterbox`` and ``none``: rounding of half an odd margin, on the top and left."""
+    at: Place | None = None
+    """Of ``letterbox`` and ``none``: [top, left] of the image within the padding; by default it is
+    centred."""
 
     @model_validator(mode="after")
     def _auto_fits(self) -> ResizeOption:
@@ -107,9 +115,10 @@ class ResizeOption(PluginMapping):
         if self.rounding == "down" and self.fit == "letterbox":
             message = "in a letterbox that meant even; write 'even', the default, or 'floor'"
             lines.append(wrong("rounding", message, "rounding", given=self.rounding))
-        if self.half != "down" and self.fit != "letterbox":
-            message = f"belongs to 'fit: letterbox', not to {self.fit}; a crop has its own"
-            lines.append(wrong("half", message, "half", given=self.half))
+        for name, given in (("half", self.half != "down"), ("at", self.at is not None)):
+            if given and self.fit not in ("letterbox", "none"):
+                message = f"belongs to 'fit: letterbox', not to {self.fit}; a crop has its own"
+                lines.append(wrong(name, message, name, given=getattr(self, name)))
         if not self.auto and "stride" in self.model_fields_set:
             message = "belongs to 'auto: true', which is not set"
             lines.append(wrong("stride", message, "stride", given=self.stride))
@@ -119,18 +128,20 @@ class ResizeOption(PluginMapping):
     def build(self) -> Resize:
         """Build the stage."""
         rounding = "floor" if self.rounding == "down" else self.rounding
-        sides = self.fit, self.pad, rounding, self.auto, self.stride, self.half
+        sides = self.fit, self.pad, rounding, self.auto, self.stride, self.half, self.at
         return Resize(self.plugin(), self.size, *sides)
 
 
 class CropOption(BaseModel):
-    """``crop:`` of a path: the size, or a mapping of ``size`` and ``half``."""
+    """``crop:`` of a path: the size, or a mapping of ``size`` and ``half`` or ``at``."""
 
     model_config = STRICT_MODEL
     size: InputSize
-    """Size of the centre crop, in pixels: one side of a square, or [height, width]."""
+    """Size of the crop, in pixels: one side of a square, or [height, width]."""
     half: HalfRounding = "even"
     """Side of an odd margin that gets the extra pixel."""
+    at: Place | None = None
+    """[top, left] of the crop, if it is not that of the centre."""
 
 
 def _crop(value: Any) -> Any:
@@ -178,7 +189,7 @@ class PreprocessOption(BaseModel):
         CropOption | None,
         BeforeValidator(_crop, json_schema_input_type=InputSize | CropOption | None),
     ] = None
-    """Centre crop after the resize; by default none."""
+    """Crop after the resize, of the centre unless it says where; by default none."""
     quantise: Literal["none", "round", "truncate"] = "none"
     """Conversion of unrounded floats back to 8 bits: ``round``, ``truncate`` or ``none``."""
     colour: ColourSpace = "rgb"
@@ -213,6 +224,9 @@ class PreprocessOption(BaseModel):
             lines.append(wrong("orient", message, "orient"))
         if option and option.resize.auto and option.crop:
             message = "the size of an image with 'auto' varies; leave 'crop' or 'auto' out"
+            lines.append(wrong("crop", message, "crop"))
+        if option and option.resize.fit == "none" and not option.crop:
+            message = "with 'fit: none' every image keeps its size; add 'crop', as 'crop: 224'"
             lines.append(wrong("crop", message, "crop"))
         doubt = option.numbers.doubt if option else ""
         if doubt and own:
@@ -260,7 +274,7 @@ class PreprocessOption(BaseModel):
             decode=self.decode,
             resize=self.resize.build(),
             orient=Orient(self.orient),
-            crop=Crop(self.crop.size, self.crop.half) if self.crop else Crop(),
+            crop=Crop(self.crop.size, self.crop.half, self.crop.at) if self.crop else Crop(),
             quantise=Quantise(self.quantise),
             colour=Colour(self.colour),
             normalise=self.numbers,

@@ -124,6 +124,13 @@ class Rule(BaseModel):
         return find_metric(self.metric)
 
     @property
+    def measured_mode(self) -> Literal["isolated", "cumulative"]:
+        """The mode in which a pixel metric is measured: ``mode``, unless it has only one."""
+        # SSIM is of the last pixels; a baseline's result of a stage has those before it in it
+        only = self.measured.field == "ssim" or self.against == "baseline"
+        return "cumulative" if only else self.mode or "isolated"
+
+    @property
     def group(self) -> dict[str, str]:
         """``where``, empty if the rule is about all images."""
         return {str(kind): value for kind, value in (self.where or {}).items()}

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import Builder
 from alignkit.datasets import recorded_options
-from alignkit.datasets.unlabelled_images import CalibratedData
 from alignkit.engines import calibration_indices
 from alignkit.findings.stage_yaml import stage_line
 from alignkit.outcome import Failed, Measured, Skipped
@@ -184,13 +183,10 @@ def training_facts(trained: Trained, folder: Path) -> TrainingFacts:
 def data_facts(plan: Plan, sets: Sets) -> DataFacts:
     """Describe the data set as it was used."""
     data = plan.data
-    given = recorded_options(data.data if isinstance(data, CalibratedData) else data)
-    if isinstance(data, CalibratedData):
-        given["calibration"] = recorded_options(data.images)
     calibrated, evaluated = _calibration(plan, sets)
     return DataFacts(
         name=plan.experiment.data_name,
-        options=given,
+        options=recorded_options(data),
         train=len(sets.train),
         eval=len(sets.evaluation),
         classes=sets.evaluation.classes,

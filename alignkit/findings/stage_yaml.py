@@ -37,8 +37,10 @@ def stage_block(preprocess: Preprocess) -> dict[str, Any]:
             **changed_options(resize.resizer),
             "size": height if height == width else [height, width],
             **{
-                option: getattr(resize, option)
-                for option in ("fit", "pad", "rounding", "auto", "stride", "half")
+                option: list(value)
+                if isinstance(value := getattr(resize, option), tuple)
+                else value
+                for option in ("fit", "pad", "rounding", "auto", "stride", "half", "at")
                 if getattr(resize, option) != getattr(plain, option)
             },
         },
@@ -46,8 +48,12 @@ def stage_block(preprocess: Preprocess) -> dict[str, Any]:
     if preprocess.orient.policy != "none":
         block["orient"] = preprocess.orient.policy
     if crop.size is not None:
-        size = list(crop.size)
-        block["crop"] = size if crop.half == "even" else {"size": size, "half": crop.half}
+        options: dict[str, Any] = {"size": list(crop.size)}
+        if crop.at is not None:
+            options["at"] = list(crop.at)
+        elif crop.half != "even":
+            options["half"] = crop.half
+        block["crop"] = options if len(options) > 1 else options["size"]
     if preprocess.quantise.rule != "none":
         block["quantise"] = preprocess.quantise.rule
     if preprocess.colour.space != "rgb":

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from alignkit.compare.image_groups import image_groups
+from alignkit.compare.image_groups import ImageGroups, image_groups
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
 from alignkit.preprocess import STAGES, Preprocess, StageName
 from alignkit.record import Verdict
 from alignkit.samples import Samples
 from alignkit.text.numbers import listed, significant
+from alignkit.text.task_words import capital
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -41,7 +42,7 @@ def named_checks(gate: Gate, verdict: Verdict, a: Preprocess, b: Preprocess) -> 
     for rule in gate.expanded:
         stage = rule.measured.stage
         if stage in used:
-            several = rule.mode == "cumulative" or rule.measured.field == "ssim"
+            several = rule.measured_mode == "cumulative"
             (together if several else alone).setdefault(stage, []).append(rule)
     bad = [stage for stage, rules in alone.items() if any(each.id in failed for each in rules)]
     good = [stage for stage in alone if stage not in bad]
@@ -59,7 +60,7 @@ def named_checks(gate: Gate, verdict: Verdict, a: Preprocess, b: Preprocess) -> 
     unknown = [each for each in used if each not in alone and getattr(a, each) != getattr(b, each)]
     other = _said(unknown, "has other options", "have other options")
     words = "; ".join(filter(None, parts)) + (f" ({other})" if other else "")
-    return f"{words[:1].upper()}{words[1:]}."
+    return f"{capital(words)}."
 
 
 def _is_exact(rule: Rule) -> bool:
@@ -88,13 +89,18 @@ def _said(stages: list[StageName], one: str, several: str) -> str:
 
 def grouped_images(diffs: StageDiffs) -> str:
     """Say that a few images differ far more than the others, in a sentence; or nothing."""
-    index = STAGES.index("colour")
+    from alignkit.compare.image_table import LAST
+
+    index = STAGES.index(LAST)
     means = [mean for row in diffs.rows if (mean := row.mean_abs[index]) is not None]
     groups = image_groups(Counter(means))
-    if not groups:
-        return ""
-    words = groups.words(diffs.worst(1)[0].id, "levels before normalisation")
-    return f"{words[:1].upper()}{words[1:]}."
+    worst = diffs.worst(1)[0].id if groups else ""
+    return groups_sentence(groups, worst, "levels before normalisation")
+
+
+def groups_sentence(groups: ImageGroups | None, worst: str, unit: str) -> str:
+    """Say both groups in a sentence, with the image that differs most; empty without groups."""
+    return f"{capital(groups.words(worst, unit))}." if groups else ""
 
 
 def worst_image(a: Preprocess, b: Preprocess, samples: Samples, diffs: StageDiffs) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from alignkit.controls.planted_faults import check_pixels
-from alignkit.datasets import DATASETS, recorded_options
+from alignkit.datasets import recorded_options
 from alignkit.decoders import DECODERS
 from alignkit.errors import DataError
 from alignkit.experiment.experiment import Experiment
@@ -123,7 +123,7 @@ def pixel_record(
 def _data_facts(experiment: Experiment, samples: Samples) -> DataFacts:
     data = experiment.data
     return DataFacts(
-        name=name_of(data, DATASETS),
+        name=experiment.data_name,
         options=recorded_options(data),
         train=0,
         eval=len(samples),

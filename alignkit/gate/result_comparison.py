@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.experiment.gate_option import Gate
+from alignkit.gate.named_checks import groups_sentence, place_of_worst
 from alignkit.judge.evidence import Evidence
 from alignkit.preprocess import Preprocess
 from alignkit.record import CoverageDiff
@@ -54,13 +55,17 @@ class ResultComparison:
     that is the function."""
     groups: ImageGroups | None
     """A few images that differ far more than the others, by ``apart``."""
+    repeated: str
+    """Says of a few images that a function gave them another image's result; or nothing."""
 
     @property
     def checked(self) -> str:
         """Say which stages the comparison covers."""
         if self.stage == "normalise":
-            return "The whole result was checked, as a normalised tensor."
-        return "The pixels before normalisation were checked; normalise was not."
+            said = "The whole result was checked, as a normalised tensor."
+        else:
+            said = "The pixels before normalisation were checked; normalise was not."
+        return f"{said} {self.repeated}".strip()
 
     def explained(
         self, a: Preprocess | Function, b: Preprocess | Function, samples: Samples
@@ -77,10 +82,10 @@ class ResultComparison:
             held = f"{len(lost)} of {count(len(samples), 'image')}"
             return f"A result for {held} holds NaN or infinity, such as {samples.ids[lost[0]]}."
         far = self.groups.far_least if self.groups else 0.0
-        parts = [[row for row in self.kept if self.apart.get(row, -1.0) >= far]]
+        parts = [[row for row in self.kept if self.apart[row] >= far]]
         if self.groups and self.groups.near_most > AS_ROUNDING:
-            parts.insert(0, [row for row in self.kept if 0.0 <= self.apart.get(row, -1.0) < far])
-        said, greatest = [self.grouped(samples)], max(self.apart.values(), default=0.0)
+            parts.insert(0, [row for row in self.kept if self.apart[row] < far])
+        said, greatest = [self.grouped(samples)], max(self.apart.values())
         for part in filter(None, parts):
             rows = sorted(part, key=self.apart.__getitem__, reverse=True)[:TRIED_IMAGES]
             results = [self.kept[row] for row in rows]
@@ -92,8 +97,7 @@ class ResultComparison:
         if not self.groups:
             return ""
         worst = samples.ids[max(self.apart, key=self.apart.__getitem__)]
-        words = self.groups.words(worst, f"{self.unit}, root mean square")
-        return f"{words[:1].upper()}{words[1:]}."
+        return groups_sentence(self.groups, worst, f"{self.unit}, root mean square")
 
 
 def refuse_others(gate: Gate, stage: ResultStage) -> None:
@@ -130,26 +134,28 @@ def compare_results(
     """Compare the results for every image.
 
     Raises `ConfigError` if a function gives no image, and `NothingCompared` if a `Preprocess`
-    cannot decode one.
+    cannot decode one or a function's results are not of its images.
     """
     import numpy as np
 
     from alignkit.compare.compare_pixels import pixel_stage
-    from alignkit.compare.image_groups import SEEN, image_groups
+    from alignkit.compare.image_groups import image_groups
     from alignkit.compare.pixel_diff import PixelDiff
     from alignkit.compare.pixel_sums import pixel_sums
-    from alignkit.gate.named_checks import place_of_worst
+    from alignkit.gate.read_bytes import digest_of, require_read
     from alignkit.search.result_hypotheses import TRIED_IMAGES
 
     tensors = stage == "normalise"
     total, greatest, worst = PixelDiff(stage, "isolated"), 0.0, ""
     apart: dict[int, float] = {}
     kept: dict[int, npt.NDArray[Any]] = {}
-    unit, levels = _levels(a, b, tensors=tensors)
+    given: list[tuple[bytes, bytes]] = []
+    unit, levels, seen = _levels(a, b, tensors=tensors)
     both = (_results(side, samples, tensor=tensors) for side in (a, b))
     for row, (name, left, right) in enumerate(zip(samples.ids, *both, strict=True)):
         if not tensors:
             _refuse_normalised(left, right)
+        given.append((digest_of(left), digest_of(right)))
         if left.shape != right.shape:
             total += PixelDiff(stage, "isolated", None, 1)
             sizes = f"{_by(left)} by the reference, {_by(right)} by the candidate"
@@ -167,25 +173,30 @@ def compare_results(
             greatest = sums.mean_abs or 0.0
             worst = place_of_worst(name, left, right, tensors=tensors)
     facts = pixel_stage(total, reference="reference", candidate="candidate")
+    repeated = ""
+    if not facts.non_finite:  # which fails by itself, and says more
+        repeated = require_read((a, b), samples, given, as_array=array_of)
     covered = CoverageDiff(reference="reference", candidate="candidate", images=len(samples),
                            only_reference=0, only_candidate=0)  # fmt: skip
     evidence = Evidence(pixels=(facts,), coverage_diffs=(covered,))
-    groups = image_groups(Counter(apart.values()), seen=_SEEN_UNITS if "units" in unit else SEEN)
-    return ResultComparison(stage, evidence, worst, unit, apart, kept, groups)
+    groups = image_groups(Counter(apart.values()), seen=seen)
+    return ResultComparison(stage, evidence, worst, unit, apart, kept, groups, repeated)
 
 
 def _levels(
     a: Preprocess | Function, b: Preprocess | Function, *, tensors: bool
-) -> tuple[str, npt.NDArray[np.float64] | float]:
-    """Return the unit of distances, and what the results' difference is multiplied with."""
+) -> tuple[str, npt.NDArray[np.float64] | float, float]:
+    """Return the unit of distances, the factor from the results to it, and `SEEN` in it."""
     import numpy as np
+
+    from alignkit.compare.image_groups import SEEN
 
     stack = a if isinstance(a, Preprocess) else b
     if not tensors:
-        return "grey levels", 1.0
+        return "grey levels", 1.0, SEEN
     if not isinstance(stack, Preprocess):
-        return "normalised units", 1.0
-    return "grey levels", 255 * np.asarray(stack.normalise.std)[:, None, None]
+        return "normalised units", 1.0, _SEEN_UNITS
+    return "grey levels", 255 * np.asarray(stack.normalise.std)[:, None, None], SEEN
 
 
 def _rms(
@@ -220,15 +231,20 @@ def _results(
 
 
 def _called(side: Function, samples: Samples, index: int) -> npt.NDArray[Any]:
-    """Return a function's result for one image: (h, w, 3), or (3, h, w) of a tensor."""
-    import numpy as np
-
+    """Return a function's `array_of` one image."""
     encoded = samples.read(index)
     try:
         result = side(encoded)
     except Exception as error:
         error.add_note(f"raised by the function on {samples.ids[index]}; {_CALLED}")
         raise
+    return array_of(result)
+
+
+def array_of(result: Any) -> npt.NDArray[Any]:
+    """Return a function's result as an array of its own: (h, w, 3), or (3, h, w) of a tensor."""
+    import numpy as np
+
     array: npt.NDArray[np.generic] = np.asarray(result)
     if array.ndim == 4 and array.shape[0] == 1:
         array = array[0]

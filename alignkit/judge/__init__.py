@@ -151,6 +151,7 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
             not_run=not_run,
             left_to_gate=bool(unread),
             rule=rule.id,
+            cumulative=rule.measured.kind == "pixel" and rule.measured_mode == "cumulative",
             cause=seen.cause,
             needed=needed.images if needed else None,
             needed_of=drawn,

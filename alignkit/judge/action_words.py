@@ -16,6 +16,7 @@ from alignkit.judge.cause_words import (
     fails_by_itself,
     is_cause,
     main_shares,
+    mostly_lost,
     of_runtime,
     remaining,
     repairs,
@@ -24,6 +25,7 @@ from alignkit.judge.cause_words import (
 )
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.headline import Headline, of_cost
+from alignkit.judge.matrix_words import compared_entries
 from alignkit.judge.observe import differing, stage_to_blame
 from alignkit.judge.standing_rules import NO_PIXELS_RULE, UNCHECKED
 from alignkit.judge.verdict_words import settled_by
@@ -43,6 +45,7 @@ _REPAIRS = {
     "{metric: churn, fail: 0.02} about the answers of models.",
 }
 """Standing rule → the step against what it found."""
+_FINITE = "Repair the model first: find where its values stop being finite."
 _FRESH = {"run": ("--fresh",)}
 """Command → its option that measures all again; a gate has none."""
 
@@ -56,6 +59,9 @@ def next_steps(
     doubts: bool,
 ) -> tuple[Action, ...]:
     """Return the steps, the recommended first; ``broken`` and ``doubts`` are controls that fail."""
+    entries = [found.entry] if found and found.entry else compared_entries(evidence)
+    if not (broken or evidence.partial) and any(mostly_lost(e, evidence) for e in entries):
+        return (Action(words=_FINITE),)
     return tuple(_steps(found, evidence, outcomes, broken=broken, doubts=doubts))[:_MOST]
 
 
@@ -88,11 +94,12 @@ def _steps(
         yield from [] if evidence.quick else [_keep(evidence)]
     elif found.first.not_run:
         yield Action(words="Install what is named above to measure it too.")
-    elif found.state == "error":
-        yield Action(words=_repair(found.first), command=evidence.command)
+    elif words := _repair(found):
+        command = evidence.command if found.state == "error" else ""
+        yield Action(words=words, command=command)
     elif found.state == "inconclusive":
         yield from _more(found, evidence, outcomes)
-    elif found.entry is not None and found.first.rule not in _REPAIRS:
+    elif found.entry is not None:
         yield from _of_models(found.entry, found.first, evidence)
     else:
         yield from _of_pixels(found.first, evidence)
@@ -117,10 +124,13 @@ def _keep(evidence: Evidence) -> Action:
     return Action(words=words, command=_gate(evidence))
 
 
-def _repair(first: RuleOutcome) -> str:
-    if words := _REPAIRS.get(first.rule):
-        return words
-    if first.trained_with == BASELINE:
+def _repair(found: Headline) -> str:
+    """Say how to repair what a standing rule found, or what has no value; else empty."""
+    if found.first.rule in _REPAIRS:
+        return _REPAIRS[found.first.rule]
+    if found.state != "error":
+        return ""
+    if found.first.trained_with == BASELINE:
         return "Record or approve those lines, then run the gate again."
     return "Remove the reason named above, then run it again: finished work is kept."
 
@@ -179,7 +189,7 @@ def _of_cost(first: RuleOutcome, evidence: Evidence) -> Action:
 def _of_models(entry: MatrixEntry, first: RuleOutcome, evidence: Evidence) -> Iterator[Action]:
     aligned = next((e for e in evidence.matrix if e.aligned and e.row == entry.row), None)
     if fails_by_itself(entry):
-        yield Action(words="Repair the model first: find where its values stop being finite.")
+        yield Action(words=_FINITE)
     if of_runtime(entry):
         if aligned is not None:
             yield Action(
@@ -307,16 +317,13 @@ def _of_pixels(first: RuleOutcome, evidence: Evidence) -> Iterator[Action]:
     if of_cost(first):
         yield _of_cost(first, evidence)
         return
-    if words := _REPAIRS.get(first.rule):
-        yield Action(words=words)
-        return
     if first.trained_with == BASELINE:
         # the gate alone knows whether this machine may approve, and then names the command
         yield Action(words="Undo the change, or look at it and approve it if it is meant.")
         return
-    stage, _, field = first.metric.partition(".")
+    stage, _, _ = first.metric.partition(".")
     stage = "decode" if stage == "coverage" else stage
-    if field == "ssim" or " (cumulative)" in first.limit:
+    if first.cumulative:
         stage = stage_to_blame(evidence, first.evaluated_with, stage)
     short = Names(evidence.paths).short
     known = {each.name for each in evidence.paths}

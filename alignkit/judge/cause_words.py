@@ -34,6 +34,8 @@ RUNTIME_FACTORS = {"backend", "precision", "backend+precision", "runtime", "quan
 
 def cause_words(entry: MatrixEntry, metric: str, evidence: Evidence) -> str:
     """Say what causes an entry's change of a metric; empty if nothing was measured of it."""
+    if mostly_lost(entry, evidence):
+        return ""  # the first line says how many have no answer
     if lost := _of_lost(entry, evidence):
         # a mechanism of the pixels would not explain why a model has no answer
         evidence = replace(evidence, spatial=())
@@ -51,6 +53,20 @@ def fails_by_itself(entry: MatrixEntry) -> bool:
     if drift is None or not drift.changed:
         return False
     return drift.non_finite_changed >= EXPLAINS_MOST * drift.changed
+
+
+def mostly_lost(entry: MatrixEntry, evidence: Evidence) -> bool:
+    """Return whether most answers of an entry are not finite, and not by its runtime alone.
+
+    No cause and no step follows from the few others. Where the same models are finite in their
+    own runtime, on the same pixels, the runtime is the cause.
+    """
+    drift = entry.drift
+    if drift is None or not drift.n or drift.non_finite < EXPLAINS_MOST * drift.n:
+        return False
+    own = next((e for e in evidence.matrix if e.aligned and e.row == entry.row), None)
+    by_runtime = of_runtime(entry) and own is not None and 2 * own.non_finite < entry.non_finite
+    return not by_runtime
 
 
 def _of_lost(entry: MatrixEntry, evidence: Evidence) -> str:
@@ -129,8 +145,8 @@ def remaining(share: FactorShare, found: AttributionFacts) -> float | None:
 def repairs(share: FactorShare, found: AttributionFacts) -> bool | None:
     """Return whether clearly less remains with this factor of the reference; ``None`` if unknown.
 
-    Clearly less is nothing that a sentence shows; or at most three quarters, and of no end of the
-    interval of what goes more than there was.
+    Clearly less means: it shows as zero; or at most three quarters remain, and at both ends of the
+    interval less remains than there was.
     """
     left, total = remaining(share, found), found.total.value
     if left is None or total is None:

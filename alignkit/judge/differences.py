@@ -16,11 +16,13 @@ from alignkit.judge.observe import stage_amount
 from alignkit.judge.observe_model import applies
 from alignkit.place import Column, Place, Row
 from alignkit.preprocess import STAGES
-from alignkit.record import MatrixEntry
-from alignkit.text.numbers import percent
+from alignkit.record import MatrixEntry, PixelStage
+from alignkit.text.numbers import listed, percent
 
 _ANSWERS = Rule(metric="churn", fail=0.0)
 """A rule about the answers of every place."""
+_OF_MEAN = 0.5
+"""Share of the mean absolute difference that a bias has to be, to limit most of it."""
 
 
 class Differing(NamedTuple):
@@ -35,18 +37,28 @@ class Differing(NamedTuple):
 
 
 def differences(rules: Sequence[Rule], evidence: Evidence) -> list[Differing]:
-    """List all that differs; without a rule against the reference, nothing of a pair of paths."""
+    """List all that differs.
+
+    Paths are compared with the reference only if some rule is against it.
+    """
     paired = [rule for rule in rules if rule.against != BASELINE]
     since = [rule for rule in rules if rule.against == BASELINE]
     return [*_stages(paired, evidence), *_entries(paired, evidence), *_changes(since, evidence)]
 
 
-def _stages(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
+def stages_that_differ(evidence: Evidence) -> list[PixelStage]:
     """List the stages in which a candidate differs from the reference on the same input."""
-    for stage in evidence.pixels if rules else ():
-        own = stage.mode == "isolated" and stage.reference == evidence.reference
-        if not own or stage.candidate not in evidence.candidates or not stage.differs:
-            continue
+    candidates = evidence.candidates
+    return [
+        each
+        for each in evidence.pixels
+        if each.mode == "isolated" and each.reference == evidence.reference
+        if each.candidate in candidates and each.differs
+    ]
+
+
+def _stages(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
+    for stage in stages_that_differ(evidence) if rules else ():
         served = [each for each in evidence.matrix if each.evaluated_with == stage.candidate]
         looking = [
             rule
@@ -62,18 +74,57 @@ def _stages(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
         images = stage.images + stage.shape_mismatches
         words = f"{stage.stage}, which differs on {images - stage.identical} of {images} images"
         words += f" ({amount})" if (amount := stage_amount(stage)) else ""
-        yield _seen(place, words, looking, evidence)
+        of_pair = [e for e in evidence.pixels if e.candidate == stage.candidate
+                   and e.reference == stage.reference]  # fmt: skip
+        seeing = [rule for rule in looking if not _is_blind(rule, of_pair, stage)]
+        if looking and not seeing:
+            yield _unseen(place, words, looking)
+        else:
+            yield _seen(place, words, seeing, evidence)
+
+
+def _unseen(place: Place, words: str, blind: Sequence[Rule]) -> Differing:
+    """Say that rules look at a difference and cannot show it."""
+    names = listed(list(dict.fromkeys(rule.measured.name for rule in blind)))
+    limits = "limits" if len(blind) == 1 else "limit"
+    return Differing(place, f"{words}, in a way that {names} {limits}", blind, whole=False)
+
+
+def _is_blind(rule: Rule, stages: Sequence[PixelStage], differing: PixelStage) -> bool:
+    """Return whether a rule about pixels cannot show how one stage differs.
+
+    A bias is near 0 where values differ in both directions, a percentile is 0 where few values
+    differ, and a mean over all images is small where a few differ far.
+    ``stages`` are those of the same paths. A rule about answers is never blind.
+    """
+    metric = rule.measured
+    if metric.kind != "pixel":
+        return False
+    mode = rule.mode or ("cumulative" if metric.field == "ssim" else "isolated")
+    seen = next((e for e in stages if (e.stage, e.mode) == (metric.stage, mode)), differing)
+    if seen.shape_mismatches or seen.non_finite or not seen.mean_abs:
+        return False  # such images fail any rule, and of equal ones there is nothing to see
+    if metric.field == "bias":
+        bias = max(map(abs, seen.bias), default=0.0) if seen.bias else 0.0
+        return bias < _OF_MEAN * seen.mean_abs or _hides(rule, seen, bias)
+    if metric.field == "p99":
+        return not seen.p99
+    return metric.field == "mean_abs" and _hides(rule, seen, seen.mean_abs)
+
+
+def _hides(rule: Rule, seen: PixelStage, mean: float) -> bool:
+    """Return whether a mean holds only since the images that are equal are averaged in."""
+    limit = rule.warn if rule.fail is None else rule.fail
+    of_differing = mean * seen.images / max(1, seen.images - seen.identical)
+    return limit is not None and mean <= limit < of_differing
 
 
 def _looks_at(rule: Rule, stage: str) -> bool:
     """Return whether a rule about pixels is about a stage, alone or with others."""
     if rule.measured.stage is None:
         return False
-    # a baseline keeps the result of each stage, which has that of those before it in it
-    together = rule.measured.field == "ssim" or rule.mode == "cumulative"
-    together |= rule.against == BASELINE
     last, own = STAGES.index(rule.measured.stage), STAGES.index(stage)
-    return own <= last if together else own == last
+    return own <= last if rule.measured_mode == "cumulative" else own == last
 
 
 def _of_answers(rule: Rule) -> bool:
@@ -93,7 +144,10 @@ def _seen(place: Place, words: str, looking: Sequence[Rule], evidence: Evidence)
 
 
 def _entries(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
-    """List the places whose answers differ, each column once; of rules on a class, the others."""
+    """List each column whose answers differ, once.
+
+    If all its rules are about classes, name the changed classes without a rule.
+    """
     worst: dict[Column, tuple[MatrixEntry, Differing]] = {}
     for entry in compared_entries(evidence) if rules else ():
         if not entry.changes or not applies(_ANSWERS, entry, evidence):

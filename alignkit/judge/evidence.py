@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
 from alignkit.errors import ExitCode
-from alignkit.place import Row
+from alignkit.place import Row, first_of
 from alignkit.record import (
     AdviceFacts,
     AttributionFacts,
@@ -84,8 +84,7 @@ class Evidence:
     @property
     def own_row(self) -> Row | None:
         """The row whose models shares and advice are measured of, of several on the reference."""
-        rows = (each.row for each in self.matrix)
-        return next((row for row in rows if row.is_only(self.reference)), None)
+        return first_of((each.row for each in self.matrix), self.reference)
 
     @property
     def candidates(self) -> list[str]:

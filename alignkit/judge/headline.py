@@ -49,7 +49,8 @@ def headline(
     found = [each for each in every if not (each.left_to_gate or each.not_run)] or every
     of_models = [each for each in found if each.backend and each.brief]
     pool = of_models if of_models and state != "error" else found
-    own = [each for each in pool if each.row == evidence.own_row] if of_models else []
+    own_row = evidence.own_row  # a search of the matrix
+    own = [each for each in pool if each.row == own_row] if of_models else []
     first = max(own or pool, key=_badness)  # of equal ones the first
     entry = next((each for each in evidence.matrix if each.place == first.place), None)
     if of_cost(first):  # the drift of the place is not what it is about

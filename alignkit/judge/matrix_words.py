@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from alignkit.judge.evidence import Evidence
 from alignkit.record import MatrixEntry
 from alignkit.text.numbers import count, grouped, percent, significant
-from alignkit.text.task_words import OF_CLASSES, TaskWords
+from alignkit.text.task_words import TaskWords
 
 NOTHING_MOVED = "Aligned: "
 """Beginning of the sentence if nothing changed and every rule holds."""
@@ -33,7 +33,7 @@ def nothing_changed(evidence: Evidence) -> str:
     return f"{none}; {moved}" if moved else none
 
 
-def effect_words(entry: MatrixEntry, words: TaskWords = OF_CLASSES) -> str:
+def effect_words(entry: MatrixEntry, words: TaskWords) -> str:
     """Say which answers and logits of images without labels move in an entry."""
     drift = entry.drift
     assert drift is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from alignkit.place import first_of
 from alignkit.record import Cell, RunRecord
 from alignkit.text.names import Names
 
@@ -25,11 +26,14 @@ def measured_part(cells: Sequence[Cell]) -> str:
 
 
 def of_first_models(record: RunRecord, path: str, names: Names) -> str:
-    """Return ``, opencv (model a)``: of several rows that were trained with a path the first, which
-    shares and kinds of images are of; empty for a single row.
+    """Name the first of several models that were trained with a path, ``, opencv (model a)``.
+
+    Shares and kinds of images are of it. Empty if there is only one.
     """
-    rows = dict.fromkeys(each.row for each in record.matrix if each.row.is_only(path))
-    return f", {names.short(str(next(iter(rows))))}" if len(rows) > 1 else ""
+    rows = [each.row for each in record.matrix]
+    first = first_of(rows, path)
+    several = any(row.is_only(path) and row != first for row in rows)
+    return f", {names.short(str(first))}" if several else ""
 
 
 def _failed(cells: Sequence[Cell]) -> bool:

@@ -78,9 +78,7 @@ def _candidates(rule: Rule, evidence: Evidence) -> list[str]:
 
 
 def _pixel(rule: Rule, evidence: Evidence, path: str) -> Observed:
-    metric = rule.measured
-    # SSIM is taken of the last pixels of whole paths
-    mode = rule.mode or ("cumulative" if metric.field == "ssim" else "isolated")
+    metric, mode = rule.measured, rule.measured_mode
     for stage in evidence.pixels:
         if (stage.candidate, stage.stage, stage.mode) == (path, metric.stage, mode):
             # options that differ and change no pixel are not a cause
@@ -103,8 +101,10 @@ def _cause(evidence: Evidence, path: str, stage: str, mode: str) -> str:
 
 
 def stage_to_blame(evidence: Evidence, path: str, stage: str) -> str:
-    """Name the stage that whole paths differ by at a stage: of those up to it the one that differs
-    most by itself, where images of another shape differ more than any others.
+    """Name the stage that causes a cumulative difference.
+
+    It is the one that differs most by itself, among the stages up to this one. Another shape counts
+    as most.
     """
     sizes = {
         # the units of normalise, the last one, are no grey levels

@@ -122,8 +122,8 @@ def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str
         seeds=seeds,
         images_error=errors.images if errors else None,
         seeds_error=errors.seeds if errors else 0.0,
-        # beside an interval without a width stands what may be unseen, as here
-        reason=estimate.reason if estimate.low is None else "",
+        # beside an interval without a width stands what may be unseen
+        reason=estimate.reason,
         unseen=_unseen(metric, drift, n),
     )
 
@@ -157,4 +157,6 @@ def _relative(observed: Observed, rule: Rule, before: Mapping[str, float | None]
         # a mean score may be below 0, and a drop of it is a drop all the same
         observed,
         **{name: each / abs(whole) for name, each in known.items() if each is not None},
+        # what may be unseen of a share is another part of the value, see ``unseen``
+        reason="" if observed.low is not None else observed.reason,
     )

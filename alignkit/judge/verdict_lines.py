@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from alignkit.judge.action_words import next_steps
 from alignkit.judge.cause_words import cause_words, of_runtime, stage_words
+from alignkit.judge.differences import stages_that_differ
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.headline import Headline, headline, headline_of, of_cost
 from alignkit.judge.matrix_words import (
@@ -23,7 +24,7 @@ from alignkit.judge.verdict_words import NOT_LOOKED_AT, NOTHING_CHANGED, replace
 from alignkit.record import Action, Control, Drift, RuleOutcome, VerdictState
 from alignkit.text.class_words import far_stronger_class
 from alignkit.text.names import QUICK_LOOK, Names, place_in_words
-from alignkit.text.numbers import copies_words, estimated, shorten
+from alignkit.text.numbers import copies_words, estimated, listed, shorten
 from alignkit.text.task_words import TaskWords, capital
 
 _SHOWN = 3
@@ -198,13 +199,13 @@ def _beside(found: Headline | None, outcomes: Sequence[RuleOutcome]) -> Iterator
 def _left_out(evidence: Evidence, outcomes: Sequence[RuleOutcome]) -> Iterator[str]:
     """Say which paths did not run, which images are copies, and which values are others."""
     if outcomes and all(each.trained_with == BASELINE for each in outcomes):
-        others = {
-            e.candidate: e.stage for e in evidence.pixels if e.mode == "isolated" and e.differs
-        }
-        for path, stage in others.items():
+        others: dict[str, list[str]] = {}
+        for each in stages_that_differ(evidence):
+            others.setdefault(each.candidate, []).append(each.stage)
+        for path, stages in others.items():
             yield (
                 f"Compared with the baseline alone: {path} differs from {evidence.reference} in "
-                f"{stage}, and no rule looks at that."
+                f"{listed(stages)}, and no rule looks at that."
             )
     left_out = dict(evidence.skipped)
     if evidence.baseline is not None:

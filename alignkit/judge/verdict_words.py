@@ -80,7 +80,8 @@ def in_words(
         change = Estimate(seen.value, seen.low, seen.high, seen.reason)
         value = _changed(change, unit, relative=rule.relative)
         value += f": {seen.reason}" if seen.low is None and seen.reason else ""
-    return value if settled else value + _unseen(rule, seen, state, flips, drawn)
+    told = seen.reason and seen.low == seen.high == 0 and state != "inconclusive"
+    return value if settled or told else value + _unseen(rule, seen, state, flips, drawn)
 
 
 def beside_limit(rule: Rule, seen: Observed, state: VerdictState) -> tuple[str, float | None]:

@@ -64,8 +64,8 @@ def faults_of(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -
     if not found and not named and given.graph and not given.is_code:
         outputs = _outputs(given, size)
         reason = _unequal(given, outputs)
-        if outputs and outputs > MODEL_OUTPUTS():
-            reason = f"{given.graph} has {MODEL_OUTPUTS.exceeded()}"
+        if fault := MODEL_OUTPUTS.fault(outputs or 0):
+            reason = f"{given.graph} has {fault}"
         found += [Fault("onnx", reason)] if reason else []
     return found
 
@@ -96,13 +96,16 @@ def given_checkpoint(given: UserModel, classes: Sequence[str], size: tuple[int, 
     return checkpoint if classes else replace(checkpoint, outside=tuple(named))
 
 
-def reading(given: UserModel, checkpoint: Checkpoint) -> str:
-    """Say in words how a model's input and outputs are read; code has been run for it."""
+def reading(given: UserModel, checkpoint: Checkpoint, classes: Sequence[str] = ()) -> str:
+    """Say in words how a model's input and outputs are read; code has been run for it.
+
+    ``classes`` are the data's, if labels name any.
+    """
     declared = given.declared() or _of_code(given, checkpoint)
     scores = given.task.facts().class_scores
     if given.format == "onnx" and scores and _counted(given, declared) is None:
         declared = _of_onnx(given.file, (checkpoint.height, checkpoint.width), given.parts["file"])
-    return given.reads(declared, ())
+    return given.reads(declared, classes)
 
 
 def output_names(given: UserModel, size: tuple[int, int]) -> tuple[str, ...]:

@@ -43,6 +43,13 @@ _TASKS = {
     "semantic": ("segmentation",),
 }
 """Ultralytics' task → the tasks that read its outputs."""
+_TASK_KEYS = ("task", "task_type", "problem_type")
+_NUMBERS = re.compile("regress|estimation|landmark|keypoint|depth|counting", re.IGNORECASE)
+"""Tasks of other exporters whose outputs are numbers and no scores."""
+_BY_SCORE = (
+    "Compare them by the task 'score' with a function of your own, as in '{name: score, score: "
+    "FILE.py:FUNCTION, outputs: [OUTPUT]}' (docs/tasks.md)"
+)
 _HELD = {
     "segment": "scores, coefficients of masks and their prototypes",
     "pose": "a score and keypoints",
@@ -52,8 +59,13 @@ _HELD = {
 
 def other_task(file: Path, kind: CheckpointFormat, task: str) -> str:
     """Say that a file's model solves another task; empty if it does not say so."""
-    own = str(_held(file, kind, "task") or "")
-    own = own or "pose" * bool(_held(file, kind, "kpt_shape"))
+    found = (str(_held(file, kind, key) or "") for key in _TASK_KEYS)
+    own = next(filter(None, found), "") or "pose" * bool(_held(file, kind, "kpt_shape"))
+    if task in _READ and own not in _TASKS and _NUMBERS.search(own):
+        return (
+            f"{file} says of itself that its task is {own}: it gives numbers, which no task of "
+            f"alignkit's own reads. {_BY_SCORE}"
+        )
     if own not in _TASKS or task in _TASKS[own] or task not in _READ:
         return ""
     says = f"{file} says of itself that its task is {own}"
@@ -61,9 +73,7 @@ def other_task(file: Path, kind: CheckpointFormat, task: str) -> str:
         return f"{says}; write the task {fitting[0]}"
     return (
         f"{says}: beside the boxes its output has {_HELD[own]}, which no task of alignkit's own "
-        "reads. Compare them by the task 'score' with a function of your own, as in '{name: score, "
-        "score: FILE.py:FUNCTION, outputs: [OUTPUT]}' (docs/tasks.md), or export a model that "
-        "detects"
+        f"reads. {_BY_SCORE}, or export a model that detects"
     )
 
 
@@ -135,7 +145,7 @@ def _literal(file: Path, key: str) -> object:
         return ast.literal_eval(text) if len(text) <= TEXT_BYTES() else None
     # a word, or a text that another exporter wrote under this key
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        return text if text.isidentifier() else None
+        return text if re.fullmatch(r"[\w-]+", text) else None
 
 
 @lru_cache(maxsize=16)

@@ -272,7 +272,8 @@ class UserModel:
         if not declared:
             return ""
         first = self.task.wanted(self.chosen(declared))[0]
-        return next(each.scale for each in declared if each.name == first)
+        found = next(each for each in declared if each.name == first)
+        return "ids" if found.whole else found.scale
 
     def wanted(self, declared: Sequence[OutputShape]) -> tuple[str, ...]:
         """Name the outputs that the task decodes; none if there is only one.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from alignkit.outcome import PlannedWork, Skipped
-from alignkit.place import Row
+from alignkit.place import Row, first_of
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.stage_mixtures import (
     make_stage_mixtures,
@@ -220,10 +220,10 @@ def _predictions_of_run(plan: Plan, trained: int, evaluated: int) -> float:
 
 def _unscoped(plan: Plan, ran: Sequence[Evaluation]) -> tuple[PlannedAttribution, ...]:
     """List the attributions of the models and runtimes that ran."""
-    rows = [each.row for each in plan.trainings if each.row.is_only(plan.reference.name)]
-    if not rows:  # none of the given models was trained with it
+    row = first_of((each.row for each in plan.trainings), plan.reference.name)
+    if row is None:  # none of the given models was trained with it
         return ()
-    models = _models(ran, rows[0], plan.reference.name)
+    models = _models(ran, row, plan.reference.name)
     first = next(iter(models.values()), [])
     shared = tuple(each for each in first if all(each in ran_in for ran_in in models.values()))
     return tuple(

@@ -12,7 +12,7 @@ from alignkit.experiment.yaml_source import Key, Problem, dotted
 from alignkit.extras import require_libraries
 from alignkit.plan.planned_units import fixed_size
 from alignkit.plugins import name_of
-from alignkit.tasks import TASKS
+from alignkit.tasks import ASSUMED, TASKS
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -135,6 +135,23 @@ def libraries(experiment: Experiment) -> list[str]:
     if not formats and (loss := content.train.identities) and not loss.classifies:
         needed += ["pytorch_metric_learning"]
     return [*dict.fromkeys(filter(None, needed)), "scipy"]
+
+
+def assumed(plan: Plan) -> dict[str, str]:
+    """Say of each given model whose reading no label and no file shows how it is read.
+
+    Raise as `require_own_models` does, which is asked before.
+    """
+    from alignkit.models.model_fit import given_checkpoint, reading
+
+    classes = plan.data.class_names() if plan.experiment.labelled else ()
+    given = (each.given for each in plan.trainings if each.given is not None)
+    found = {
+        each.name: reading(each, given_checkpoint(each, classes, plan.reference.size), classes)
+        for each in given
+        if each.is_known
+    }
+    return {name: text for name, text in found.items() if ASSUMED in text}
 
 
 def require_own_models(plan: Plan) -> None:

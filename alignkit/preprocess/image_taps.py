@@ -246,12 +246,18 @@ class TakePixels:
     def __call__(self, images: Sequence[Encoded], begin: Begin) -> list[tuple[FinalPixels, ...]]:
         """Return, for each image, a `FinalPixels` for each path."""
         return [
-            tuple(
-                final_pixels(path, image, taps_of(path, image, number, partial(begin, position)))
-                for number, path in enumerate(self.paths)
-            )
+            tuple(self._of(image, partial(begin, position)))
             for position, image in enumerate(images)
         ]
+
+    def _of(self, image: Encoded, begin: Started) -> Iterator[FinalPixels]:
+        first: Taps | None = None
+        for number, path in enumerate(self.paths):
+            # paths that begin as the first one share its decode
+            begun = self.paths[0].shared_taps(first, path) if first else None
+            taps = taps_of(path, image, number, begin, begun)
+            first = first or taps
+            yield final_pixels(path, image, taps)
 
 
 def final_pixels(path: Preprocess, image: Encoded, taps: Taps) -> FinalPixels:

@@ -37,8 +37,14 @@ _TO_WHOLE: dict[SideRounding, Callable[[float], int]] = {
     "even": round,
     "ceil": math.ceil,
 }
-_ROUNDINGS: dict[str, SideRounding] = {"squash": "floor", "shorter": "floor", "letterbox": "even"}
+ROUNDINGS: dict[str, SideRounding] = {
+    "squash": "floor", "shorter": "floor", "letterbox": "even", "none": "floor",
+}  # fmt: skip
 """Fit → its default rounding."""
+UNNAMED_ROUNDING = "down"
+"""The name of each fit's default in records, keys and baselines, as before there were four."""
+HALF: HalfRounding = "down"
+"""Default of `Resize.half`."""
 
 
 def _halved(margin: int, rule: HalfRounding) -> int:
@@ -83,13 +89,13 @@ class Resize:
     resizer: Resizer
     size: tuple[int, int]
     """(height, width) in pixels; for ``shorter`` the shorter side becomes ``min(size)``."""
-    fit: Literal["squash", "shorter", "letterbox"] = "squash"
+    fit: Literal["squash", "shorter", "letterbox", "none"] = "squash"
     """``squash`` ignores the aspect ratio; ``shorter`` keeps it and covers the size; ``letterbox``
-    keeps it, stays inside the size and pads to it, centred."""
+    keeps it, stays inside the size and pads to it, centred; ``none`` resamples nothing and pads
+    the sides that are below the size, for a crop at the image's own resolution."""
     pad: int = 114
-    """Grey level of the letterbox's border."""
-    # records, keys and baselines of before there were four call the default of every fit "down"
-    rounding: SideRounding | None = field(default=None, metadata={_STORED: "down"})
+    """Grey level of the border."""
+    rounding: SideRounding | None = field(default=None, metadata={_STORED: UNNAMED_ROUNDING})
     """Rounding of the sides that follow from the aspect ratio: an exact half goes up with
     ``nearest``, to the even pixel with ``even``. By default the longer side of ``shorter`` is
     ``floor`` as torchvision and MLPerf cut it (DALI: ``nearest``), and those of ``letterbox`` are
@@ -100,17 +106,21 @@ class Resize:
     for a model that takes any size: the model's input then varies with the image."""
     stride: int = option_added_later(default=32)
     """Step of the sizes that ``auto`` gives, in pixels."""
-    half: HalfRounding = option_added_later(default="down")  # noqa: RUF009 - a field
-    """Rounding of half an odd margin of a ``letterbox``, on the top and left: down as Ultralytics'
+    half: HalfRounding = option_added_later(default=HALF)  # noqa: RUF009 - a field
+    """Rounding of half an odd margin of a border, on the top and left: down as Ultralytics'
     LetterBox, to the even pixel as ``PIL.ImageOps.pad``."""
+    at: tuple[int, int] | None = option_added_later(default=None)
+    """(top, left) of the image within the border; by default it is centred."""
 
     def __post_init__(self) -> None:
         # a default by name is the same stage
-        if self.fit == "squash" or self.rounding == _ROUNDINGS[self.fit]:
+        if self.fit in ("squash", "none") or self.rounding == ROUNDINGS[self.fit]:
             object.__setattr__(self, "rounding", None)
 
     def __call__(self, image: Image) -> Pixels:
         """Resample (h, w, 3) → (height, width, 3), in the library's dtype."""
+        if self.fit == "none":
+            return self._padded(image)
         height, width = self.target(image.shape[0], image.shape[1])
         resized = self.resizer.resize(image, height, width)
         return self._padded(resized) if self.fit == "letterbox" else resized
@@ -124,6 +134,8 @@ class Resize:
         """Return (height, width) of the resampled image, before any padding."""
         if self.fit == "squash":
             return self.size
+        if self.fit == "none":
+            return height, width
         whole = _TO_WHOLE[self.side_rounding]
         if self.fit == "shorter":
             short = min(self.size)
@@ -139,22 +151,24 @@ class Resize:
     @property
     def side_rounding(self) -> SideRounding:
         """Return ``rounding``, or the default of the fit."""
-        return self.rounding or _ROUNDINGS[self.fit]
+        return self.rounding or ROUNDINGS[self.fit]
 
     def canvas(self, height: int, width: int) -> tuple[int, int, int, int]:
         """Return (height, width) after padding and (top, left) of the resampled image in it."""
-        if self.fit != "letterbox":
+        if self.fit not in ("letterbox", "none"):
             return height, width, 0, 0
-        down, across = self.size[0] - height, self.size[1] - width
+        down, across = max(0, self.size[0] - height), max(0, self.size[1] - width)
         if self.auto:
             down, across = down % self.stride, across % self.stride
-        top, left = _halved(down, self.half), _halved(across, self.half)
+        top, left = self.at or (_halved(down, self.half), _halved(across, self.half))
         return height + down, width + across, top, left
 
     def _padded(self, resized: Pixels) -> Pixels:
         import numpy as np
 
         height, width, top, left = self.canvas(resized.shape[0], resized.shape[1])
+        if (height, width) == resized.shape[:2]:
+            return resized
         canvas = np.full((height, width, 3), self.pad, resized.dtype)
         canvas[top : top + resized.shape[0], left : left + resized.shape[1]] = resized
         return canvas
@@ -162,30 +176,35 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Crop:
-    """Centre crop; without a size, none."""
+    """Crop, by default of the centre; without a size, none."""
 
     size: tuple[int, int] | None = None
     """(height, width) in pixels."""
     half: HalfRounding = "even"
     """Rounding of half an odd margin: to the even pixel as torchvision's ``center_crop``, down as
     MLPerf, up as DALI. A shift by one pixel changes more than most decoders do."""
+    at: tuple[int, int] | None = option_added_later(default=None)
+    """(top, left) of the crop, if it is not that of the centre."""
 
     def __call__(self, pixels: Pixels) -> Pixels:
         """Crop (h, w, 3) → (height, width, 3); raise `ValueError` if the image is smaller."""
         if self.size is None:
             return pixels
         height, width = self.size
-        if pixels.shape[0] < height or pixels.shape[1] < width:
-            raise ValueError(
-                f"cannot crop {height}x{width} out of {pixels.shape[0]}x{pixels.shape[1]}"
-            )
         top, left = self.begin(pixels.shape[0], pixels.shape[1])
+        if min(top, left) < 0 or pixels.shape[0] < top + height or pixels.shape[1] < left + width:
+            at = f" at {top}, {left}" if self.at else ""
+            raise ValueError(
+                f"cannot crop {height}x{width}{at} out of {pixels.shape[0]}x{pixels.shape[1]}"
+            )
         return pixels[top : top + height, left : left + width]
 
     def begin(self, height: int, width: int) -> tuple[int, int]:
         """Return (top, left) of the crop of an image of this size."""
         if self.size is None:
             return 0, 0
+        if self.at is not None:
+            return self.at
         return _halved(height - self.size[0], self.half), _halved(width - self.size[1], self.half)
 
 

@@ -128,9 +128,9 @@ class Drift(CellPair):
     non_finite: Count = 0
     """Images with a NaN or infinite output."""
     non_finite_once: Count = 0
-    """Those of them whose outputs are finite on the other side."""
+    """Images whose output is finite on one side only."""
     non_finite_changed: Count = 0
-    """Those of these whose answer changed."""
+    """Images whose output is finite on one side only and whose answer changed."""
     errors: dict[str, StandardError] = field(default_factory=dict)
     """Standard errors of ``metrics`` and of ``churn``."""
     holm: dict[str, Real] = field(default_factory=dict)

@@ -39,6 +39,8 @@ class ImageSet(Stored):
     images: Count
     fingerprint: str
     """SHA-256 hex over names and contents."""
+    copies: Count = 0
+    """Images with the bytes of an earlier one; counted where a model predicts."""
 
 
 class KindCount(Stored):

@@ -103,6 +103,8 @@ class BatchCheck(Stored):
     """Size of the batch that they were in."""
     max_abs: Real | None = None
     """Greatest |Δlogit|."""
+    relative: Real | None = None
+    """See `alignkit.predict.check_batches.dependence`."""
     flips: Count = 0
     reason: str = ""
     """Why there is no distance."""

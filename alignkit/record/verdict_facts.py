@@ -41,6 +41,8 @@ class RuleOutcome(Placed):
     """Whether a run leaves it to `alignkit gate`, which alone can measure it."""
     rule: str = ""
     """The rule's id, the same whatever its limits are."""
+    cumulative: bool = False
+    """Whether it is about the pixels of a stage together with all stages before it."""
     brief: str = ""
     """The value beside its limit: ``churn 7.70 %, 2 % allowed``; empty without a value."""
     excess: Real | None = None

@@ -75,7 +75,7 @@ def atlas_view(record: RunRecord) -> dict[str, Any]:
         "resolution": unsigned(min(detectable), max(detectable)) if detectable else "",
         "intervals": interval_words(record),
         # a bootstrap of no change gives an interval of no width
-        "unseen": plain(100 * min(1.0, rule_of_three(images)), 2),
+        "unseen": plain(100 * min(1.0, rule_of_three(max(1, images - len(record.data.copies)))), 2),
         "notes": [*(shorten(each, _NOTE) for each in record.data.notes), *_unused(record, aligned)],
         "references": [_reference(each, names) for each in aligned],
         "sections": [*_sections(record, aligned, names)],

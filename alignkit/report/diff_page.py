@@ -33,12 +33,13 @@ from alignkit.task_facts import TaskFacts
 from alignkit.text.diff_words import (
     NO_MODEL,
     ending,
+    images_words,
     input_words,
     kinds_words,
     prediction_lines,
 )
 from alignkit.text.names import Names, PathName
-from alignkit.text.numbers import count, grouped, listed, percent, significant
+from alignkit.text.numbers import grouped, listed, percent, significant
 
 
 def render_diff(folder: Path) -> Path:
@@ -70,7 +71,7 @@ def _page(record: DiffRecord) -> dict[str, Any]:
     return {
         "alignkit": record.alignkit,
         "title": _title(record),
-        "lead": f"{count(record.data.images, 'image')} of {record.data.source}",
+        "lead": images_words(record.data),
         "reference": names.of(reference.name),
         "findings": [
             (names.of(pair.candidate), pair.sentence or f"skipped: {pair.reason}", _ending(pair))

@@ -18,8 +18,8 @@ from alignkit.report.table import Header, Note, Shown, Table, numbers
 from alignkit.report.verdict_view import ICONS, gate_view, groups_table, verdict_view
 from alignkit.search.configurations import Configuration
 from alignkit.search.match_result import Match
-from alignkit.search.match_text import headline, label, paste
-from alignkit.text.diff_words import ending, prediction_lines
+from alignkit.search.match_text import headline, label, levels, paste
+from alignkit.text.diff_words import ending, images_words, prediction_lines
 from alignkit.text.names import Names, surrogate_notes
 from alignkit.text.numbers import DASH, count, estimated, plain
 from alignkit.text.verdict_text import verdict_text
@@ -73,8 +73,7 @@ def diff_html(record: DiffRecord) -> str:
     names = Names(record.paths)
     measured = [pair for pair in record.pairs if pair.compared]
     sections = stage_sections([stage for pair in measured for stage in pair.stages], names)
-    images = f"{count(record.data.images, 'image')} of {record.data.source}"
-    parts = [_words(images)]
+    parts = [_words(images_words(record.data))]
     for pair in record.pairs:
         title = f"{names.short(pair.candidate)} against {names.short(pair.reference)}"
         words = pair.sentence or f"skipped: {pair.reason}"
@@ -93,10 +92,10 @@ def match_html(match: Match, names: Mapping[Configuration, str]) -> str:
     rows = [
         (
             names.get(each.configurations[0]) or label(each.configurations[0]),
-            DASH if each.mean_abs.value is None else plain(each.mean_abs.value, 3),
+            DASH if each.mean_abs.value is None else levels(each.mean_abs.value),
             plain(each.max_abs, 1),
             f"{each.identical}/{match.images}",
-            DASH if each.unseen is None else plain(each.unseen, 3),
+            DASH if each.unseen is None else levels(each.unseen),
             DASH if each.churn is None else estimated(each.churn, share=True),
         )
         for each in match.ranking

@@ -20,7 +20,7 @@ from alignkit.outcome import Measured, PlannedWork
 from alignkit.plan import Plan
 from alignkit.plan.forecast import forecast, planned_work
 from alignkit.plan.plan_keys import keyed_plan, rekey_for_images, rekey_from_store
-from alignkit.plan.required_models import require_own_models
+from alignkit.plan.required_models import assumed, require_own_models
 from alignkit.plan.work import emulations
 from alignkit.record import RunRecord
 from alignkit.record.artifacts import verify_artifacts
@@ -87,6 +87,8 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
     started, clock = datetime.now(UTC), time.monotonic()
     _fetch_weights(plan, context.workspace)
     require_own_models(plan)
+    for name, text in assumed(plan).items():
+        logger.warning("%s: %s", name, text)
     # a narrowed run repeats some cells; advice would add others
     advice = () if plan.cells else advise(plan, context)
     whole = advised_plan(plan, advice)

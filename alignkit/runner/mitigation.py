@@ -18,7 +18,7 @@ from alignkit.compare import drift, drift_change
 from alignkit.compare.bootstrap import SharedDraws
 from alignkit.findings.matrix import predictions_of
 from alignkit.judge.cause_words import remaining
-from alignkit.place import Column, Row
+from alignkit.place import Column, Row, first_of
 from alignkit.preprocess.stage_mixtures import differing_stages
 from alignkit.record import (
     AdviceFacts,
@@ -59,7 +59,9 @@ class Outcomes:
     def row(self) -> Row:
         """The first row of the reference's models: several given ones may have it."""
         rows = (each.evaluation.training.row for each in self.predicted)
-        return next(row for row in rows if row.is_only(self.reference))
+        first = first_of(rows, self.reference)
+        assert first is not None  # advice needs such models
+        return first
 
     @property
     def models(self) -> str:
@@ -214,7 +216,8 @@ def _without(
 ) -> Estimate:
     """Subtract the changed stages' shares; from the drift of all images if some were drawn.
 
-    Of one factor, what goes with it was measured, whatever the others take back of its share.
+    For a single factor use the measured remainder; its share may differ from it, as other factors
+    can cancel part of it.
     """
     attribution = found.get(metric)
     if attribution is None or attribution.total.value is None:

@@ -30,7 +30,7 @@ from alignkit.search.configuration_distances import MeasureDistances, PixelDista
 from alignkit.search.configurations import Configuration
 from alignkit.search.match_result import AS_EQUAL, Match, Ranked, explained_share
 from alignkit.search.target import Target
-from alignkit.search.target_facts import unsettled
+from alignkit.search.target_facts import settled, unsettled
 
 _PROBE = 500
 """Images on which configurations are dropped; the others only confirm the finalists."""
@@ -113,9 +113,8 @@ def match(
             search.measure(told[:1], checked)
             named = search.ranked(told, kept, checked)
             found = replace(found, named=named, block=preprocess(named, 1))
-    if found.state != "not found":
-        return found
-    return replace(found, facts=tuple(map(unsettled, found.facts)))
+    told_as = {"found": settled, "not found": unsettled}.get(found.state)
+    return replace(found, facts=tuple(map(told_as, found.facts))) if told_as else found
 
 
 def _preprocess(target: Target, ranked: Ranked, place: int) -> Preprocess:
@@ -292,7 +291,7 @@ class Search:
         farthest = max((*rows, *unseen), key=lambda row: self.known[row][first].mean)
         return Ranked(
             configurations=tuple(group),
-            mean_abs=mean_estimate(np.array([each.mean for each in seen]), 1000),
+            mean_abs=mean_estimate(np.array([each.mean for each in seen]), resamples=1000),
             max_abs=max(each.greatest for each in seen),
             identical=sum(each.greatest <= self.target.tolerance for each in seen),
             unseen=float(np.mean([each.mean for each in others])) if others else None,

@@ -27,6 +27,7 @@ from alignkit.resizers import RESIZERS, Resizer
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.torch import TorchResizer
 from alignkit.resizers.torchvision import TorchvisionResizer
+from alignkit.search.recorded_input import AsIs
 from alignkit.text.names import brief_evidence
 
 Rounding = Literal["none", "round", "truncate"]
@@ -55,6 +56,11 @@ class Framing:
         )
 
     @property
+    def resamples(self) -> bool:
+        """Whether there is a resize; without one, no resizer is called."""
+        return self.resize.fit != "none"
+
+    @property
     def size(self) -> tuple[int, int]:
         """(height, width) of the result."""
         return self.crop.size or self.resize.size
@@ -75,7 +81,9 @@ class Configuration:
         return Preprocess(
             name,
             self.decode,
-            replace(geometry.resize, resizer=self.resizer),
+            replace(geometry.resize, resizer=self.resizer)
+            if geometry.resamples
+            else geometry.resize,
             # such a decoder has turned the image already
             Orient("none" if self.decode.orients else geometry.orient),
             geometry.crop,
@@ -101,7 +109,11 @@ def configurations(
         if geometry.orient == "exif" or not decoder.orients
     ]
     found, probe = [], np.zeros((4, 4, 3), np.uint8)
-    for resizer in _plugins(RESIZERS, resizers):
+    known = _plugins(RESIZERS, resizers)
+    if not geometry.resamples:
+        list(known)  # for a mistake in a name
+        return tuple(Configuration(decoder, AsIs()) for decoder in all_decoders)
+    for resizer in known:
         # bytes are rounded already; OpenCV's floats, once rounded, differ from its bytes by one
         # level at most: too little for configurations of their own
         with without_messages():  # torchpipe writes a line when it is first used
@@ -204,7 +216,7 @@ _SERVING_RESIZES: tuple[tuple[str, Resizer, Rounding], ...] = (
 )
 
 
-def serving_options() -> dict[Configuration, str]:
+def serving_options(*, resamples: bool = True) -> dict[Configuration, str]:
     """Return the options of serving libraries: the configuration that behaves like it → its name.
 
     They answer the reverse of the usual question: which settings of the serving libraries reproduce
@@ -216,6 +228,11 @@ def serving_options() -> dict[Configuration, str]:
         (decode, decoder, brief_evidence(decoder_evidence(decoder)))
         for decode, decoder in _SERVING_DECODES
     ]
+    if not resamples:
+        return {
+            Configuration(decoder, AsIs()): f"{decode.format(label)}; no resize"
+            for decode, decoder, label in labelled
+        }
     return {
         Configuration(decoder, resizer, rounding): f"{decode.format(label)}; {resize}"
         for (decode, decoder, label), (resize, resizer, rounding) in product(

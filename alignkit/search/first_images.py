@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _IMAGES = 8
 """Images on which every hypothesis is tried."""
+_MOST = 64
+"""Images that are looked at until one has colours."""
 _LOOK = Preprocess(
     "look", OpenCVDecoder(), Resize(OpenCVResizer("area"), (64, 64)), normalise=Normalise()
 )
@@ -39,7 +41,9 @@ class FirstImages:
     contrasted: int
     """How many of them have enough contrast to tell a normalisation from a change of tone."""
     grey: bool
-    """Whether none of them has colours."""
+    """Whether no image that was looked at has colours, which alone tell the order of channels."""
+    looked: int
+    """How many images were looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,8 @@ def first_images(recorded: RecordedTensors, samples: Samples) -> FirstImages:
     waiting = list(dict.fromkeys((*first, *recorded.rows)))
     found: dict[int, _Looks] = {}
     flat, reasons = False, []
-    while waiting and len(found) < _IMAGES:
+    total = len(waiting)
+    while waiting and _wanted(found, total - len(waiting)):
         some, waiting = waiting[:_IMAGES], waiting[_IMAGES:]
         for row, looked in _looked(recorded, samples, some):
             if isinstance(looked, str):
@@ -70,6 +75,9 @@ def first_images(recorded: RecordedTensors, samples: Samples) -> FirstImages:
             elif looked.spread < _FLAT:
                 flat = True
             elif len(found) < _IMAGES:
+                found[row] = looked
+            elif not looked.grey and all(each.grey for each in found.values()):
+                found.popitem()
                 found[row] = looked
     if not found and not flat:
         raise DataError(f"{recorded.name}: no image can be compared; the first, {reasons[0]}")
@@ -82,7 +90,14 @@ def first_images(recorded: RecordedTensors, samples: Samples) -> FirstImages:
         tuple(sorted(found)),
         contrasted=sum(each.spread >= _CONTRAST for each in found.values()),
         grey=all(each.grey for each in found.values()),
+        looked=total - len(waiting),
     )
+
+
+def _wanted(found: dict[int, _Looks], looked: int) -> bool:
+    """Tell whether more images are looked at: to have enough, and one with colours."""
+    grey = all(each.grey for each in found.values())
+    return len(found) < _IMAGES or (grey and looked < _MOST)
 
 
 def _looked(

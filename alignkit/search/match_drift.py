@@ -10,13 +10,14 @@ import numpy as np
 
 from alignkit.arrays import Pixels
 from alignkit.backends import Session
-from alignkit.compare.bootstrap import mean_estimate
+from alignkit.compare.bootstrap import joined_groups
+from alignkit.compare.idle_answers import NO_COMPARISON, changed_share
 from alignkit.errors import NothingCompared
 from alignkit.predict.decoder import AnswerDecoder
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.geometry import Geometry
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
-from alignkit.samples import Samples
+from alignkit.samples import Samples, copies_of
 from alignkit.search.match_result import Match
 from alignkit.search.target import Target
 from alignkit.tasks import Record
@@ -41,7 +42,7 @@ def with_churn(
 ) -> Match:
     """Add every finalist's churn against the target's own pixels; the ranking stays.
 
-    Raises `NothingCompared` if no image has pixels on all sides.
+    Raises `NothingCompared` if no image has pixels on all sides, or outputs cannot be read.
     """
     ids: list[str] = []
     records: list[list[Record]] = [[] for _ in (target, *match.ranking)]
@@ -63,8 +64,11 @@ def with_churn(
     if not ids:
         raise NothingCompared(f"{target.name} and the finalists share no image to predict on")
     reference, *candidates = (decoder.unlabelled(ids, each, samples) for each in records)
+    for reason in filter(None, map(reference.misread, candidates)):
+        raise NothingCompared(f"{NO_COMPARISON}: {reason}")
+    groups = joined_groups(ids, reference.groups(), copies_of(samples.take(rows)))
     ranking = tuple(
-        replace(each, churn=mean_estimate(reference.changed(found).astype(np.float64)))
+        replace(each, churn=changed_share(reference.changed(found), groups))
         for each, found in zip(match.ranking, candidates, strict=True)
     )
     return replace(match, ranking=ranking)

@@ -84,7 +84,7 @@ def answer(request: MatchRequest, progress: Progress) -> MatchAnswer:
     """
     samples = request.samples
     with _target(request, progress) as (target, rows):
-        names = serving_options() if request.serving else {}
+        names = serving_options(resamples=target.geometry.resamples) if request.serving else {}
         chosen = list(names) or list(
             configurations(target.geometry, decoders=request.decoders, resizers=request.resizers)
         )

@@ -159,7 +159,9 @@ class Match:
             return ""
         if self.remains > (AS_DECODERS if self.stand_in else AS_ROUNDING):
             subject = f"{self.stand_in} " if self.stand_in else ""
-            fits = f"{subject}fits only to {plain(self.remains, 2)} levels"
+            fits = (
+                f"{subject}fits only to {plain(self.remains, 2, AS_ROUNDING, AS_DECODERS)} levels"
+            )
             return f"its normalisation is none that is known, and {fits}"
         if self.fitted_on < CONTRASTED:
             few = "one image" if self.images == 1 else "so few images of enough contrast"

@@ -11,21 +11,36 @@ from alignkit.findings.stage_yaml import changed_options, stage_block
 from alignkit.plugins import PluginTable, name_of
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.presets import decoder_evidence
+from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.resizers import RESIZERS
 from alignkit.search.configurations import Configuration
-from alignkit.search.match_result import AS_DECODERS, Match, Ranked
+from alignkit.search.match_result import (
+    AS_DECODERS,
+    AS_EQUAL,
+    AS_RESIZERS,
+    AS_ROUNDING,
+    Match,
+    Ranked,
+)
+from alignkit.search.recorded_input import AsIs
 from alignkit.text.names import brief_evidence
-from alignkit.text.numbers import count, estimated, percent, plain
+from alignkit.text.numbers import at_most, count, estimated, percent, plain
 
 _NAMES_SHOWN = 4
 """Number of configurations with the same pixels that a row names; the others are counted."""
+
+
+def levels(distance: float) -> str:
+    """Return a distance in grey levels; it does not round to a limit that decides a state."""
+    return plain(distance, 3, AS_EQUAL, AS_ROUNDING, AS_DECODERS, AS_RESIZERS)
 
 
 def label(configuration: Configuration) -> str:
     """Name a configuration: ``simplejpeg chroma=nearest ▸ torch bilinear align_corners=True``."""
     rounding = "" if configuration.rounding == "none" else f" ▸ {configuration.rounding}"
     decode, resizer = configuration.decode, configuration.resizer
-    return f"{_called(decode, DECODERS)} ▸ {_called(resizer, RESIZERS)}{rounding}"
+    resize = "no resize" if isinstance(resizer, AsIs) else _called(resizer, RESIZERS)
+    return f"{_called(decode, DECODERS)} ▸ {resize}{rounding}"
 
 
 def _called(plugin: Any, table: PluginTable) -> str:
@@ -72,7 +87,7 @@ def headline(match: Match, names: Mapping[Configuration, str]) -> str:
     if match.state == "found":
         everywhere = f"on all {match.images} images of the search"
         if best.identical < match.images:
-            everywhere += f" except for rounding, {plain(match.remains, 3)} levels in the mean"
+            everywhere += f" except for rounding, {levels(match.remains)} levels in the mean"
         return f"found: {nearest} gives {match.target}'s pixels {everywhere}. {_checked(match)}"
     remains = _remains(match)
     if match.state == "not found":
@@ -86,7 +101,7 @@ def headline(match: Match, names: Mapping[Configuration, str]) -> str:
     said = [f"{start} {remains}. That is {_weighed(match, names)}."]
     if not match.names_nearest:
         other = match.winner.configurations[0]
-        left = plain(match.winner.mean_abs.value or 0.0, 3)
+        left = levels(match.winner.mean_abs.value or 0.0)
         name = names.get(other, label(other))
         said.append(f"{name} leaves {left}, too little less to tell them apart.")
     return " ".join([*said, _checked(match)])
@@ -100,8 +115,8 @@ def _remains(match: Match) -> str:
     if best.groups:
         parts = best.groups.words(best.worst)
     return (
-        f"{plain(match.remains, 3)} grey levels remain in the mean, {plain(best.max_abs, 0)} at "
-        f"most, over {match.images} images; {parts}"
+        f"{levels(match.remains)} grey levels remain in the mean, {at_most(best.max_abs)} at most, "
+        f"over {match.images} images; {parts}"
     )
 
 
@@ -119,8 +134,8 @@ def _weighed(match: Match, names: Mapping[Configuration, str]) -> str:
     if match.explained is None:
         return f"{bound}; no option explains more than the plainest configuration"
     first = names.get(match.plain, label(match.plain))
-    left = f"the {plain(match.plain_mean, 3)} that {first} leaves"
-    return f"{bound}; {percent(match.explained, 0)} of {left} is explained"
+    left = f"the {levels(match.plain_mean)} that {first} leaves"
+    return f"{bound}; {percent(match.explained, 0, EXPLAINS_MOST)} of {left} is explained"
 
 
 def _checked(match: Match) -> str:
@@ -128,11 +143,13 @@ def _checked(match: Match) -> str:
     if match.holds is None or best.unseen is None:
         return "No image was left to check it on: give five or more."
     if match.state == "found":
-        return f"It also does on {match.unseen} images that the search did not see."
+        equal = "" if best.unseen_identical == match.unseen else ", except for rounding,"
+        return f"It also does{equal} on {match.unseen} images that the search did not see."
+    left = levels(best.unseen)
     if not match.names_nearest:
-        return f"On {match.unseen} images the search did not see, {best.unseen:.3f} remain."
+        return f"On {match.unseen} images the search did not see, {left} remain."
     place = "still the nearest" if match.holds else "no longer the nearest"
-    return f"On {match.unseen} images the search did not see it is {place}, {best.unseen:.3f} away."
+    return f"On {match.unseen} images the search did not see it is {place}, {left} away."
 
 
 def fewer_changes(match: Match, names: Mapping[Configuration, str]) -> str:

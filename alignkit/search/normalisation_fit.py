@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -12,27 +14,43 @@ import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
 from alignkit.preprocess.normalise import IMAGENET_MEAN, IMAGENET_STD, Normalise
+from alignkit.search.match_result import AS_ROUNDING
 from alignkit.search.recolouring import PerChannel
 
+
+def _of_levels(mean: Sequence[float], std: float) -> Normalise:
+    """Return ``(x - mean) / std`` of grey levels."""
+    return Normalise(triple(np.asarray(mean) / 255), triple(np.full(3, std) / 255))
+
+
+def triple(values: FloatArray) -> PerChannel:
+    """Return the values of the three channels."""
+    return float(values[0]), float(values[1]), float(values[2])
+
+
 _KNOWN: dict[str, Normalise] = {
-    "none, grey levels 0..255": Normalise((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255)),
+    "none, grey levels 0..255": _of_levels((0, 0, 0), 1),
     "0..1": Normalise((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
+    "x / 256": _of_levels((0, 0, 0), 256),
     "-1..1": Normalise((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
-    "(x - 127.5) / 128": Normalise((0.5, 0.5, 0.5), (128 / 255, 128 / 255, 128 / 255)),
-    "(x - 127) / 128": Normalise(
-        (127 / 255, 127 / 255, 127 / 255), (128 / 255, 128 / 255, 128 / 255)
-    ),
+    "(x - 127.5) / 128": _of_levels((127.5, 127.5, 127.5), 128),
+    "(x - 127) / 128": _of_levels((127, 127, 127), 128),
+    "(x - 128) / 128": _of_levels((128, 128, 128), 128),
     "ImageNet mean and std": Normalise(IMAGENET_MEAN, IMAGENET_STD),
     "CLIP mean and std": Normalise(
         (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
     ),
-    "ImageNet mean subtracted from grey levels": Normalise(
-        (123.68 / 255, 116.779 / 255, 103.939 / 255), (1 / 255, 1 / 255, 1 / 255)
-    ),
+    "ImageNet mean subtracted from grey levels": _of_levels((123.68, 116.779, 103.939), 1),
+    "123, 117, 104 subtracted from grey levels": _of_levels((123, 117, 104), 1),
 }
 """Normalisations in use, for channels in the order R, G, B."""
 _NEAR = 0.03
 """Greatest distance from a known normalisation, for a fit on pixels that are still a guess."""
+
+_AS_WELL = 1.02
+"""Factor by which a known normalisation may leave more than the free fit, which takes in noise."""
+_STORED = 1e-3
+"""Grey levels that it may leave more: numbers are stored in float32."""
 
 Fit: TypeAlias = tuple[PerChannel, PerChannel, float]
 """Scale and offset of each channel, and the residual in grey levels."""
@@ -49,11 +67,7 @@ def fit(ours: FloatArray, tensors: FloatArray) -> Fit:
     scale = np.maximum(tensors.std(axis=0) / spread, 1e-12)
     offset = tensors.mean(axis=0) - scale * mean
     error = (tensors - ours * scale - offset) / scale
-    return _triple(scale), _triple(offset), float(np.sqrt((error**2).mean()))
-
-
-def _triple(values: FloatArray) -> PerChannel:
-    return float(values[0]), float(values[1]), float(values[2])
+    return triple(scale), triple(offset), float(np.sqrt((error**2).mean()))
 
 
 def undone(values: npt.NDArray[np.generic], normalise: Normalise) -> FloatArray:
@@ -68,6 +82,46 @@ def in_numbers(normalise: Normalise) -> str:
     sides = normalise.mean, normalise.std
     mean, std = ("/".join(f"{value:.4g}" for value in side) for side in sides)
     return f"mean {mean}, std {std}"
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """The normalisation that pixels show."""
+
+    name: str
+    """Name of a known one; empty if it is none."""
+    normalise: Normalise
+    decided: bool = True
+    """Whether it fits as well as the free fit; otherwise it is the nearest that is known, for
+    pixels that are off by more than the two differ."""
+
+
+def constants(ours: FloatArray, tensors: FloatArray, fitted: Fit) -> Constants:
+    """Return the normalisation of ``tensors``, fitted to ``ours``; both are (pixels, 3).
+
+    A known one has its name only where it fits as well as the free fit, or where that leaves more
+    than rounding and the two differ by less.
+    """
+    scale, offset, residual = fitted
+    name, known = normalise_of(scale, offset)
+    free = _own(scale, offset)
+    if name and fits_as_well(ours, tensors, known, free):
+        return Constants(name, known)
+    if residual > AS_ROUNDING:
+        name, known = normalise_of(scale, offset, near=residual / 255)
+        return Constants(name, known, decided=False)
+    return Constants("", free)
+
+
+def fits_as_well(
+    ours: FloatArray, tensors: FloatArray, normalise: Normalise, free: Normalise
+) -> bool:
+    """Tell whether a normalisation leaves no more than a free fit does, in the mean.
+
+    The mean of absolute values, as a few pixels that are far off move the fit itself.
+    """
+    left, least = (float(np.abs(undone(tensors, each) - ours).mean()) for each in (normalise, free))
+    return left <= _AS_WELL * least + _STORED
 
 
 def normalise_of(
@@ -87,12 +141,14 @@ def normalise_of(
             scaled = np.abs(np.asarray(scale) / expected - 1)
             shifted = np.abs(np.asarray(offset) + mean / std) / whole
             reversed_note = ", channels reversed" if reverse and len({*known.mean}) > 1 else ""
-            normalise = Normalise(_triple(mean), _triple(std))
+            normalise = Normalise(triple(mean), triple(std))
             found.append((max(scaled.max(), shifted.max()), name + reversed_note, normalise))
     distance, name, normalise = min(found, key=lambda each: each[0])
-    if distance <= near:
-        return name, normalise
+    return (name, normalise) if distance <= near else ("", _own(scale, offset))
+
+
+def _own(scale: PerChannel, offset: PerChannel) -> Normalise:
     std = 1 / (255 * np.asarray(scale))
-    mean = -np.asarray(offset) * std
+    mean = 0.0 - np.asarray(offset) * std
     # a fit has no more significant digits
-    return "", Normalise(_triple(mean.round(7)), _triple(std.round(9)))
+    return Normalise(triple(mean.round(7)), triple(std.round(9)))

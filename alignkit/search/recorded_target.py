@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +25,12 @@ from alignkit.search.configurations import Configuration, configurations
 from alignkit.search.first_images import first_images
 from alignkit.search.image_names import samples_named
 from alignkit.search.match_result import AS_DECODERS, AS_RESIZERS, AS_ROUNDING
-from alignkit.search.normalisation_fit import Fit, fit, normalise_of, undone
-from alignkit.search.recolouring import recoloured
+from alignkit.search.normalisation_fit import constants, fit, normalise_of, undone
+from alignkit.search.recolouring import GREYS, recoloured
 from alignkit.search.stored_tensors import StoredTensor, stored_tensors
 from alignkit.search.target import Target
 from alignkit.search.target_facts import recorded_facts
 from alignkit.search.target_guess import (
-    Colouring,
     Guess,
     arranged,
     colourings,
@@ -47,8 +47,6 @@ _COARSEST = 0.5
 _ROUNDS = 2
 """How often the nearest pixels are looked for, as long as they show other colours, another rounding
 or another normalisation than those they were looked for with."""
-_EXACT = 0.002
-"""Greatest distance of that fit from a known normalisation that takes its name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,35 +90,68 @@ def target_of(
     first = first_images(recorded, samples)
     rows = first.rows
     found = guess(recorded, samples, first)
-    name, normalise = normalise_of(found.scale, found.offset)
-    fits: dict[Colouring, Fit] = {}
+    _, normalise = normalise_of(found.scale, found.offset)
     for _ in range(_ROUNDS):
         among = configurations(found.geometry, decoders=decoders, resizers=resizers)
         search = Search(_target(recorded, found, normalise), samples, among)
         nearest = search.nearest(list(among), rows)
         before, geometry = (found.colouring, normalise), found.geometry
         found = rounded(found, nearest, recorded, samples, rows)
-        fits = _fitted(recorded, found, colourings(found.colouring), nearest, samples, rows)
+        colours = colourings(found.colouring)
+        prepared = _prepared(recorded, [*map(found.coloured, colours)], nearest, samples, rows)
+        fits = dict(
+            zip(colours, (fit(each, prepared.tensors) for each in prepared.ours), strict=True)
+        )
         best = preferred({each: residual for each, (*_, residual) in fits.items()})
         scale, offset, residual = fits[best]
         found = replace(found.coloured(best), scale=scale, offset=offset)
-        # pixels that are off by some levels cannot tell normalisations that differ by less
-        name, normalise = normalise_of(scale, offset, near=max(_EXACT, residual / 255))
+        ours = prepared.ours[colours.index(best)]
+        shown = constants(ours, prepared.tensors, fits[best])
+        normalise = shown.normalise
         # where much remains, the fit follows it, and another search would too
         alike = residual > AS_RESIZERS or _alike(normalise, before[1])
         if alike and best == before[0] and found.geometry == geometry:
             break
-    stand_in = ""
-    if not name:
+    found = _weighed(recorded, found, nearest, samples, rows, residual, ours, prepared.tensors)
+    stand_in = "" if shown.decided else shown.name
+    if not shown.name:
         stand_in, normalise = _stand_in(recorded, found, normalise, samples, nearest, rows)
     target = replace(
         _target(recorded, found, normalise),
-        facts=recorded_facts(recorded, found, name, fits, stand_in),
+        facts=recorded_facts(recorded, found, shown.name, fits, first, stand_in),
         tolerance=_tolerance(recorded, normalise, rows),
-        fitted_on=None if name else first.contrasted,
+        fitted_on=None if shown.name else first.contrasted,
         stand_in=stand_in,
     )
     return target, recorded.rows
+
+
+def _weighed(
+    recorded: RecordedTensors,
+    found: Guess,
+    nearest: Configuration,
+    samples: Samples,
+    rows: tuple[int, ...],
+    residual: float,
+    ours: FloatArray,
+    tensors: FloatArray,
+) -> Guess:
+    """Return the hypothesis with what it and its rivals leave of the nearest pixels, ``ours``.
+
+    The guess had other pixels: where these are off by much, no order or geometry is better.
+    """
+    against = {}
+    if found.recolouring not in GREYS:
+        *_, against["channel order"] = fit(ours[:, ::-1], tensors)
+    if found.rival:
+        geometry = replace(found.rival, colour=found.geometry.colour)
+        rival = replace(found, geometry=geometry)
+        if geometry.resamples and not found.geometry.resamples:  # the nearest has no resizer
+            nearest = replace(nearest, resizer=geometry.resize.resizer)
+        other = _prepared(recorded, [rival], nearest, samples, rows)
+        if other.images == len(rows):
+            *_, against["geometry"] = fit(other.ours[0], other.tensors)
+    return replace(found, residual=residual, against=against)
 
 
 def _stand_in(
@@ -173,34 +204,40 @@ def _target(recorded: RecordedTensors, found: Guess, normalise: Normalise) -> Ta
     return Target(recorded.name, levels, found.geometry, normalise, recolouring=found.recolouring)
 
 
-def _fitted(
+class _Prepared(NamedTuple):
+    """Pixels of some hypotheses, with the tensors of the same images, each (pixels, 3)."""
+
+    ours: list[FloatArray]
+    tensors: FloatArray
+    images: int
+
+
+def _prepared(
     recorded: RecordedTensors,
-    found: Guess,
-    coloured: Sequence[Colouring],
+    hypotheses: Sequence[Guess],
     nearest: Configuration,
     samples: Samples,
     rows: tuple[int, ...],
-) -> dict[Colouring, Fit]:
-    """Fit the tensors to the nearest pixels for each colouring, in the tensors' channel order."""
+) -> _Prepared:
+    """Prepare the nearest pixels for each hypothesis, in the tensors' channel order."""
     preprocesses = []
-    for each in coloured:
+    for each in hypotheses:
         decoder = recoloured(nearest.decode, each.recolouring)
         preprocess = Configuration(decoder, nearest.resizer, nearest.rounding).preprocess
-        preprocesses.append(preprocess(found.coloured(each).geometry, Normalise()))
+        preprocesses.append(preprocess(each.geometry, Normalise()))
     ours: list[list[FloatArray]] = [[] for _ in preprocesses]
-    tensors = []
+    tensors = [np.empty((0, 3))]
     taken = take_pixels(preprocesses, encoded_images(samples, rows))
     for row, images in zip(rows, taken, strict=True):
         pixels = [each.pixels for each in images if each.pixels is not None]
+        tensor = arranged(recorded.read(row), hypotheses[0].layout)
         # residuals are compared, so that all are taken over the same images
-        if len(pixels) == len(preprocesses):
-            tensor = arranged(recorded.read(row), found.layout)
+        if [each.shape for each in pixels] == [tensor.shape] * len(preprocesses):
             tensors.append(tensor.reshape(-1, 3).astype(np.float64))
             for column, image in zip(ours, pixels, strict=True):
                 column.append(image.reshape(-1, 3).astype(np.float64))
-    whole = np.concatenate(tensors)
-    fits = (fit(np.concatenate(column), whole) for column in ours)
-    return dict(zip(coloured, fits, strict=True))
+    columns = [np.concatenate([*column, np.empty((0, 3))]) for column in ours]
+    return _Prepared(columns, np.concatenate(tensors), len(tensors) - 1)
 
 
 def _read_recorded(folder: Path, samples: Samples) -> RecordedTensors:

@@ -23,7 +23,16 @@ from alignkit.samples import Samples
 from alignkit.search.configurations import Framing
 from alignkit.search.first_images import first_images
 from alignkit.search.match_result import AS_ROUNDING, explained_share
-from alignkit.search.normalisation_fit import fit, in_numbers, normalise_of, undone
+from alignkit.search.normalisation_fit import (
+    Fit,
+    constants,
+    fit,
+    in_numbers,
+    normalise_of,
+    triple,
+    undone,
+)
+from alignkit.search.recolouring import PerChannel
 from alignkit.search.recorded_target import RecordedTensors
 from alignkit.search.target_facts import geometry_words
 from alignkit.search.target_guess import guess
@@ -35,8 +44,8 @@ _AS_LEVELS = Normalise((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255))
 """The normalisation that returns grey levels 0..255."""
 _ROUNDED = 0.1
 """Grey levels by which rounding may make a hypothesis better."""
-_EXACT = 0.002
-"""Share by which a fitted normalisation, or factor, may be off a known one."""
+_EXACT = 1e-4
+"""Share by which a normalisation, or factor, that is fitted to exact pixels may be off another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,36 +139,35 @@ def _of_values(
     words = "the channels are reversed (BGR) after normalisation"
     yield Hypothesis(words, _rms(turned - pixels))
     for step, before in ((1, ""), (-1, "the channels are reversed (BGR), and ")):
-        scale, offset, residual = fit(pixels[:, ::step], values)
-        if words := _normalisation(scale, offset, residual, normalise):
-            yield Hypothesis(f"{before}{words}", residual)
+        fitted = fit(pixels[:, ::step], values)
+        shown = constants(pixels[:, ::step], values, fitted)
+        if words := _normalisation(shown.name, shown.normalise, fitted, normalise):
+            yield Hypothesis(f"{before}{words}", fitted[2])
 
 
-def _normalisation(
-    scale: Sequence[float], offset: Sequence[float], residual: float, normalise: Normalise
-) -> str:
+def _normalisation(name: str, found: Normalise, fitted: Fit, normalise: Normalise) -> str:
     """Say how a fitted normalisation differs from the reference's; empty if it is no finding."""
-    fitted = (scale[0], scale[1], scale[2]), (offset[0], offset[1], offset[2])
-    name, found = normalise_of(*fitted, near=max(_EXACT, residual / 255))
+    scale, offset, residual = fitted
     if not name and residual > AS_ROUNDING:
         return ""  # a fit takes in any change of tone
+    near = max(_EXACT, residual / 255)
     own_scale, own_offset = _affine(normalise)
-    factors = np.asarray(scale) / own_scale
-    shifts = (np.asarray(offset) - factors * own_offset) / (255 * np.asarray(scale))
+    factors = np.asarray(scale) / np.asarray(own_scale)
+    shifts = (np.asarray(offset) - factors * np.asarray(own_offset)) / (255 * np.asarray(scale))
     factor = float(factors.mean())
-    if np.abs(factors / factor - 1).max() < 5 * _EXACT and np.abs(shifts).max() < 5 * _EXACT:
-        return "" if abs(factor - 1) < 5 * _EXACT else f"the values are scaled by {factor:.4g}"
-    own, _ = normalise_of(tuple(own_scale), tuple(own_offset), near=_EXACT)
+    if np.abs(factors / factor - 1).max() < near and np.abs(shifts).max() < near:
+        return "" if abs(factor - 1) < near else f"the values are scaled by {factor:.4g}"
+    own, _ = normalise_of(own_scale, own_offset, near=_EXACT)
     return (
         f"the normalisation is {name or in_numbers(found)} instead of "
         f"{own or in_numbers(normalise)}"
     )
 
 
-def _affine(normalise: Normalise) -> tuple[FloatArray, FloatArray]:
-    """Return scale and offset of grey levels, each (3,)."""
+def _affine(normalise: Normalise) -> tuple[PerChannel, PerChannel]:
+    """Return scale and offset of grey levels."""
     mean, std = np.asarray(normalise.mean), np.asarray(normalise.std)
-    return 1 / (255 * std), -mean / std
+    return triple(1 / (255 * std)), triple(-mean / std)
 
 
 def _of_geometry(
@@ -182,6 +190,8 @@ def _of_geometry(
         return
     if (found.geometry.colour.space == "bgr") != (own.colour.space == "bgr"):
         words.append("the channels are reversed (BGR)")
-    if other := _normalisation(found.scale, found.offset, found.residual, normalise):
+    fitted = found.scale, found.offset, found.residual
+    named = normalise_of(found.scale, found.offset, near=max(_EXACT, found.residual / 255))
+    if other := _normalisation(*named, fitted, normalise):
         words.append(other)
     yield Hypothesis(", and ".join(words), found.residual)

@@ -15,8 +15,8 @@ from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.preprocess.normalise import Normalise
 from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.search.configurations import Configuration, Framing
-from alignkit.search.match_result import explained_share
-from alignkit.search.normalisation_fit import fit, normalise_of
+from alignkit.search.match_result import AS_ROUNDING, explained_share
+from alignkit.search.normalisation_fit import constants, fit, fits_as_well
 from alignkit.search.stored_taps import image_of
 from alignkit.search.tap_segment import FIT_IMAGES, Recorded, Segment
 from alignkit.search.target_guess import geometries, roundings, side_roundings
@@ -25,8 +25,6 @@ _SAME = 0.1
 """Grey levels by which chance makes one of two equal hypotheses better."""
 _STRIDE = 3
 """Every third pixel in both directions is used for a fit."""
-_NORMALISED = 0.002
-"""Greatest distance of a fit on exact pixels from a known normalisation."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +94,14 @@ def _reading(
         difference = pixels - theirs * (255 if recorded.unit else 1)
         residual = float(np.sqrt((difference**2).mean()))
         return TapReading(geometry, swapped, None, "", residual)
-    scale, offset, residual = fit(pixels, theirs)
+    fitted = fit(pixels, theirs)
+    shown, residual = constants(pixels, theirs, fitted), fitted[2]
+    own, normalise = recorded.normalise, shown.normalise
     # pixels that are off by some levels cannot tell normalisations that differ by less
-    name, normalise = normalise_of(scale, offset, near=max(_NORMALISED, residual / 255))
-    if _alike(normalise, recorded.normalise, near=max(_NORMALISED, residual / 255)):
-        normalise = recorded.normalise
-    return TapReading(geometry, swapped, normalise, name, residual)
+    off = residual > AS_ROUNDING and _alike(normalise, own, near=residual / 255)
+    if off or fits_as_well(pixels, theirs, own, normalise):
+        normalise = own
+    return TapReading(geometry, swapped, normalise, shown.name, residual)
 
 
 def _alike(one: Normalise, other: Normalise, *, near: float) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.search.tap_report import Cause, OtherSize, StageReport, TapReport
-from alignkit.text.numbers import percent, plain
+from alignkit.text.numbers import at_most, percent, plain
 
 HEADINGS = ("stage", "tap", "isolated mean |Δ|", "max |Δ|", "cumulative", "identical", "finding")
 
@@ -98,7 +99,11 @@ def _why(stage: StageReport, report: TapReport) -> str:
     size = _size(stage, report)
     if stage.state == "explained":
         steps = "; ".join(map(_step, stage.causes))
-        share = f", {percent(stage.explained, 0)} explained" if stage.explained is not None else ""
+        share = (
+            f", {percent(stage.explained, 0, EXPLAINS_MOST)} explained"
+            if stage.explained is not None
+            else ""
+        )
         return f"{size}{share}.\n  {steps}"
     if not stage.nearest:
         return f"{size}.\n  No cause found: no configuration that was tried gives these sizes."
@@ -110,7 +115,7 @@ def _size(stage: StageReport, report: TapReport) -> str:
     """Say how far a stage is from the reference's, or how their sizes differ."""
     before, other = stage.isolated, stage.other_size
     if before:
-        mean, most = plain(before.mean, 2), plain(before.greatest, 0)
+        mean, most = plain(before.mean, 2), at_most(before.greatest)
         return f"{mean} grey levels in the mean, {most} at most"
     if other is None:
         return "It could not be compared"

@@ -12,6 +12,7 @@ from alignkit.text.numbers import percent, plain
 
 if TYPE_CHECKING:
     from alignkit.search.configurations import Framing
+    from alignkit.search.first_images import FirstImages
     from alignkit.search.normalisation_fit import Fit
     from alignkit.search.recorded_target import RecordedTensors
     from alignkit.search.target_guess import Colouring, Guess
@@ -30,6 +31,7 @@ def recorded_facts(
     found: Guess,
     normalisation: str,
     fits: dict[Colouring, Fit],
+    first: FirstImages,
     stand_in: str = "",
 ) -> tuple[str, ...]:
     """Describe the tensors: each fact with its residual and that of the next best."""
@@ -41,11 +43,14 @@ def recorded_facts(
     order = "BGR" if found.geometry.colour.space == "bgr" else "RGB"
     if found.recolouring in GREYS:
         facts.append("channel order: none, the three channels are one grey image")
+    elif first.grey:
+        images = f"the {first.looked} images looked at" if first.looked < count else "all images"
+        facts.append(f"channel order: cannot be told, taken as {order}: {images} are grey")
     else:
         facts.append(
             _fact("channel order", order, found.residual, found.against.get("channel order"))
         )
-    where = geometry_words(found.geometry)
+    where = geometry_words(found.geometry, bordered=found.bordered)
     facts += [
         _fact("geometry", where, found.residual, found.against.get("geometry")),
         *_rounding(found),
@@ -67,6 +72,11 @@ def unsettled(fact: str) -> str:
     return f"{kind}{_UNCLEAR} {name}"
 
 
+def settled(fact: str) -> str:
+    """State a fact of a stack that was found: its pixels are equal, whatever the guess left."""
+    return fact.replace(f"{_UNCLEAR} ", "")
+
+
 def _fact(kind: str, name: str, mine: float, other: float | None) -> str:
     """State a hypothesis if it explains most of ``other``, the residual of the next best.
 
@@ -77,9 +87,10 @@ def _fact(kind: str, name: str, mine: float, other: float | None) -> str:
         return f"{kind}: {name}"
     # a share of next to nothing is no evidence
     share = explained_share(mine, other) if other - mine > _SAME else 0.0
-    residual, left = f"residual {plain(mine, 3)} levels", plain(other, 2)
+    residual, left = f"residual {plain(mine, 3, AS_DECODERS)} levels", plain(other, 2)
     if share >= EXPLAINS_MOST:
-        return f"{kind}: {name} ({residual}; explains {percent(share, 0)} of {left} otherwise)"
+        explains = f"explains {percent(share, 0, EXPLAINS_MOST)} of {left} otherwise"
+        return f"{kind}: {name} ({residual}; {explains})"
     if mine <= AS_DECODERS and other - mine <= _SAME:
         return f"{kind}: {_UNSEEN} {name} ({residual}; otherwise {plain(other, 3)})"
     if mine <= AS_DECODERS:
@@ -111,18 +122,18 @@ def _colour(mine: Colouring, fits: dict[Colouring, Fit]) -> str:
 def _normalisation(name: str, fitted: Fit) -> str:
     scale, offset, residual = fitted
     std = [1 / (255 * each) for each in scale]
-    mean = [-shift * each for shift, each in zip(offset, std, strict=True)]
+    mean = [0.0 - shift * each for shift, each in zip(offset, std, strict=True)]
     three = ["/".join(f"{value:.5g}" for value in values) for values in (mean, std)]
     proof = (
         f"fitted on the nearest pixels: mean {three[0]}, std {three[1]}, residual "
-        f"{plain(residual, 3)} levels"
+        f"{plain(residual, 3, AS_RESIZERS)} levels"
     )
     if residual > AS_RESIZERS:
         name = f"{_UNCLEAR} {name or 'none that is known'}"
     return f"normalisation: {name or 'none that is known'} ({proof})"
 
 
-def geometry_words(geometry: Framing) -> str:
+def geometry_words(geometry: Framing, *, bordered: bool = True) -> str:
     """Word a geometry: ``shorter side to 256, centre crop 224x224``."""
     resize, crop = geometry.resize, geometry.crop
     size = f"{resize.size[0]}x{resize.size[1]}"
@@ -131,6 +142,12 @@ def geometry_words(geometry: Framing) -> str:
         sides = f", sides by {resize.rounding}" if resize.rounding else ""
         half = "" if resize.half == "down" else f", odd margins {resize.half}"
         return f"letterbox to {size}{least}, border {resize.pad}{sides}{half}"
+    if resize.fit == "none":
+        at = "" if crop.at is None else f" at row {crop.at[0]}, column {crop.at[1]}"
+        margins = "" if crop.half == "even" or at else f", odd margins {crop.half}"
+        cut = f"crop {size}{at}" if at else f"centre crop {size}{margins}"
+        border = f", border {resize.pad} where an image is smaller" if bordered else ""
+        return f"no resize, {cut}{border}"
     if crop.size:
         half = "" if crop.half == "even" else f", odd margins {crop.half}"
         cut = f"{crop.size[0]}x{crop.size[1]}{half}"

@@ -33,7 +33,13 @@ from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
 from alignkit.samples import Samples
 from alignkit.search.configurations import RGB, Configuration, Framing
-from alignkit.search.match_result import explained_share
+from alignkit.search.match_result import AS_RESIZERS, explained_share
+from alignkit.search.native_geometries import (
+    below,
+    fixed_crops,
+    native_geometries,
+    native_roundings,
+)
 from alignkit.search.normalisation_fit import fit
 from alignkit.search.recolouring import GREYS, MISREADINGS, Recolouring, recoloured
 
@@ -95,6 +101,10 @@ class Guess:
     """Root mean square of the fit's error, in grey levels."""
     against: dict[str, float]
     """Rejected kind of hypothesis → the residual it leaves, in grey levels."""
+    rival: Framing | None = None
+    """The best of the rejected geometries."""
+    bordered: bool = False
+    """Whether an image may be smaller than the tensors: others show no border."""
     sides: Sides | None = None
     """``None`` where no side follows from another."""
 
@@ -118,18 +128,20 @@ def guess(recorded: RecordedTensors, samples: Samples, first: FirstImages) -> Gu
     tried: list[Guess] = []
     for layout in layouts(recorded):
         tensors = [arranged(recorded.read(index), layout) for index in first.rows]
-        size = (tensors[0].shape[0], tensors[0].shape[1])
         sampled = np.concatenate([_sampled(tensor) for tensor in tensors]).astype(np.float64)
         if (sampled.std(axis=0) == 0).any():
             raise DataError(f"{recorded.name}: the tensors are constant; record those of images")
-        tried += _tried(layout, size, chosen, sampled, grey_files=first.grey)
+        tried += _tried(layout, tensors[0], chosen, sampled, grey_files=first.grey)
     if not tried:
         raise DataError(
             f"{recorded.name}: the first images could not be brought to the tensors' size; record "
             "the tensors again"
         )
     best = _best(tried)
-    return replace(best, against=_evidence(best, tried))
+    rivals = [each for each in tried if not _framed_alike(best, each)]
+    rival = min(rivals, key=lambda each: each.residual).geometry if rivals else None
+    bordered = any(below(best.geometry.size, each) for each in chosen)
+    return replace(best, against=_evidence(best, tried), rival=rival, bordered=bordered)
 
 
 def rounded(
@@ -142,6 +154,7 @@ def rounded(
     """Return the hypothesis with the rounding that the nearest configuration's pixels show."""
     if found.geometry.resize.fit == "squash":
         return found
+    native = not found.geometry.resamples
     tensors = [_sampled(arranged(recorded.read(index), found.layout)) for index in rows]
     geometries = roundings(found.geometry, steps=(0, -1, 1))
     encoded = [image.data for image in encoded_images(samples, rows)]
@@ -165,7 +178,7 @@ def rounded(
     ]
     others = [each.residual for each in tried if each.residual - best.residual > alike]
     sides = Sides(tuple(dict.fromkeys(rules)), best.residual, min(others, default=best.residual))
-    return replace(found, geometry=best.geometry, sides=sides)
+    return replace(found, geometry=best.geometry, sides=None if native else sides)
 
 
 def layouts(recorded: RecordedTensors) -> tuple[Layout, ...]:
@@ -193,20 +206,28 @@ def _sampled(image: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
 
 def _tried(
     layout: Layout,
-    size: tuple[int, int],
+    tensor: npt.NDArray[np.generic],
     encoded: Sequence[bytes],
     tensors: FloatArray,
     *,
     grey_files: bool,
 ) -> list[Guess]:
-    """Try every geometry in both channel orders; other colours only with the best of these."""
+    """Try every geometry in both channel orders; other colours only with the best of these.
+
+    ``tensor`` is the first image's, ``tensors`` are the sampled pixels of all.
+    """
+    size = (tensor.shape[0], tensor.shape[1])
     turned = any(exif_orientation(each) != 1 for each in encoded)
     orders = [Colouring(RGB), Colouring(Colour("bgr"))]
     if _grey(tensors) and not grey_files:
         orders = [Colouring(RGB, GREYS[0])]
     libraries = [(OpenCVDecoder(), each) for each in _RESIZERS]
     fits = partial(_fits, layout, encoded=encoded, tensors=tensors, libraries=libraries)
-    plain = list(fits(list(geometries(size, turned=turned)), orders))
+    smaller = any(below(size, each) for each in encoded)
+    framings = list(geometries(size, turned=turned, smaller=smaller))
+    plain = list(fits([each for each in framings if each.resamples], orders))
+    unresized = partial(_fits, layout, encoded=encoded, tensors=tensors, libraries=libraries[:1])
+    plain += unresized([each for each in framings if not each.resamples], orders)
     if not plain:
         return []
     # one respect after the other, as all combinations would be many times as many paths
@@ -215,6 +236,8 @@ def _tried(
         plain += fits(roundings(best.geometry, steps=(0, -1, 1)), [best.colouring])
         if best.geometry.resize.size == _best(plain).geometry.resize.size:
             break  # no other side is nearer
+    if _best(plain).residual > AS_RESIZERS:
+        plain += unresized(fixed_crops(tensor, encoded[0], turned=turned), orders)
     best = _best(plain)
     others = fits([best.geometry], colourings(best.colouring)[1:])
     residuals = {best.colouring: best} | {
@@ -293,7 +316,8 @@ def _fits(
                 yield Guess(layout, coloured_geometry, recolouring, scale, offset, residual, {})
 
 
-def geometries(size: tuple[int, int], *, turned: bool) -> Iterator[Framing]:
+def geometries(size: tuple[int, int], *, turned: bool, smaller: bool = True) -> Iterator[Framing]:
+    """List the hypotheses; ``smaller``: whether an image may have a side below the size."""
     plain = Resize(OpenCVResizer(), size)
     policies: tuple[Literal["none", "exif"], ...] = ("none", "exif")
     # where no image is turned, both give the same pixels
@@ -305,6 +329,8 @@ def geometries(size: tuple[int, int], *, turned: bool) -> Iterator[Framing]:
             yield Framing(shorter, Crop(size), policy)
         for pad in _PADS:
             yield Framing(replace(plain, fit="letterbox", pad=pad), orient=policy)
+        # sides follow from no other, and no resizer is called
+        yield from native_geometries(size, _PADS if smaller else _PADS[:1], policy)
 
 
 def roundings(plain: Framing, *, steps: Sequence[int] = (0,)) -> list[Framing]:
@@ -320,6 +346,8 @@ def roundings(plain: Framing, *, steps: Sequence[int] = (0,)) -> list[Framing]:
     sizes = [(side, side) for side in sides if side >= least] or [resize.size]
     own = resize.half if boxed else crop.half
     halves = dict.fromkeys((own, *get_args(HalfRounding))) if boxed or crop.size else (own,)
+    if not plain.resamples:
+        return native_roundings(plain)
     return [
         replace(
             plain,
@@ -346,18 +374,18 @@ def side_roundings(resize: Resize) -> tuple[Resize, ...]:
     return tuple(dict.fromkeys(replace(resize, rounding=each) for each in rules))
 
 
+def _framed_alike(one: Guess, other: Guess) -> bool:
+    return rounded_alike(one.geometry, replace(other.geometry, colour=one.geometry.colour))
+
+
 def _evidence(best: Guess, tried: Sequence[Guess]) -> dict[str, float]:
     """Return the least residual among hypotheses that differ from the best in each respect."""
-
-    def alike(each: Guess) -> bool:
-        return rounded_alike(best.geometry, replace(each.geometry, colour=best.geometry.colour))
-
     kinds: dict[str, Callable[[Guess], bool]] = {
         "layout": lambda each: each.layout != best.layout,
         "channel order": lambda each: (
             (each.geometry.colour.space == "bgr") != (best.geometry.colour.space == "bgr")
         ),
-        "geometry": lambda each: not alike(each),
+        "geometry": lambda each: not _framed_alike(best, each),
     }
     found = {}
     for kind, differs in kinds.items():

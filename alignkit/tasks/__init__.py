@@ -49,12 +49,12 @@ Record: TypeAlias = Any
 
 ScoreScale: TypeAlias = Literal["", "logits", "probabilities", "ids"]
 """Scale of an output's values, where its file says it: empty if it does not."""
-AskedScores: TypeAlias = Literal["auto", "sigmoid", "as-is"]
-"""Logits, probabilities, or whichever the model's file or the scores show."""
+AskedScores: TypeAlias = Literal["auto", "sigmoid", "as-is", "percent", "levels"]
+"""As `Scores`, or whichever the model's file shows."""
 
 
-Scores: TypeAlias = Literal["sigmoid", "as-is"]
-"""Logits, whose sigmoid is the probability, or probabilities."""
+Scores: TypeAlias = Literal["sigmoid", "as-is", "percent", "levels"]
+"""Logits, whose sigmoid is the probability, or probabilities from 0 to 1, 100 or 255."""
 
 
 def settled(asked: AskedScores, scale: ScoreScale) -> Scores | None:
@@ -65,6 +65,25 @@ def settled(asked: AskedScores, scale: ScoreScale) -> Scores | None:
     """
     known: dict[str, Scores] = {"logits": "sigmoid", "probabilities": "as-is"}
     return known.get(scale) if asked == "auto" else asked
+
+
+ASSUMED = "assumed, as"
+"""Words in the description of a model's reading that neither its file nor a label shows."""
+
+
+def read_as(kind: Scores | None) -> str:
+    """Say in words how scores are read, and that it is assumed where nothing says what they are.
+
+    >>> read_as("percent")
+    'as they are, 0 to 100'
+    """
+    if kind is None:
+        return (
+            f"by sigmoid: logits are {ASSUMED} nothing says otherwise (the task's 'scores' names "
+            "others: as-is, percent, levels)"
+        )
+    most = {"as-is": "0 to 1", "percent": "0 to 100", "levels": "0 to 255"}
+    return "by sigmoid" if kind == "sigmoid" else f"as they are, {most[kind]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from alignkit.errors import BackendError, ConfigError
 from alignkit.task_facts import CLASS_IDS, CLASSIFICATION, TOP_LOGITS, TaskFacts
-from alignkit.tasks import AskedScores, Task, settled
+from alignkit.tasks import ASSUMED, AskedScores, Task, settled
 from alignkit.tasks.one_output import described
 
 if TYPE_CHECKING:
@@ -22,12 +22,28 @@ if TYPE_CHECKING:
     from alignkit.compare.class_answers import ClassAnswers
     from alignkit.preprocess.geometry import Geometry
     from alignkit.samples import Samples
-    from alignkit.tasks import ClassMap, Outputs, OutputShape, Records, ScoreScale
+    from alignkit.tasks import ClassMap, Outputs, OutputShape, Records, Scores, ScoreScale
 
-_NO_CLASSES = re.compile("box|landmark|keypoint|embed|feature|hidden", re.IGNORECASE)
+_ABOVE: dict[Scores, str] = {
+    "sigmoid": "above 0, a logit",
+    "as-is": "above 0.5, a probability",
+    "percent": "above 50, a percentage",
+    "levels": "above 127.5, of 255",
+}
+_NO_CLASSES = re.compile(
+    "box|landmark|keypoint|embed|feature|hidden|regress|coord|quaternion|"
+    "(?<![a-z])(ages?|xy|angles?|yaw|pitch|roll|gaze|offsets?|deltas?|points?|positions?|depths?|"
+    "distances?|rotation|translation|sigmas?|variances?)(?![a-z])",
+    re.IGNORECASE,
+)
+_ASSUMED = (
+    f". That they are classes is {ASSUMED} no name and no label says so: for a regression write "
+    "the task 'score' with a function of your own"
+)
 _ONE = (
     "{} gives one value an image, and its file does not say which: write the task's 'scores', "
-    "'{{name: classification, scores: as-is}}' for the probability of the second of two classes or "
+    "'{{name: classification, scores: as-is}}' for the probability of the second of two classes, "
+    "'scores: percent' for 0 to 100, 'scores: levels' for 0 to 255, or "
     "'{{name: classification, scores: sigmoid}}' for its logit; for a value that is no class, the "
     "task 'score' with a function of your own"
 )
@@ -41,8 +57,9 @@ class Classification(Task):
     """Logits that are stored of an image: all, or the five greatest with the margin; ``none`` of a
     model that gives the class itself, which its file shows."""
     scores: AskedScores = "auto"
-    """Meaning of the only output of a model of two classes: a logit, or a probability. By default
-    as the model's file shows. ``as-is`` also takes rows of probabilities with any sum."""
+    """Meaning of the only output of a model of two classes: a logit, or a probability, from 0 to
+    1, 100 (``percent``) or 255 (``levels``). By default as the model's file shows. ``as-is`` also
+    takes rows of probabilities with any sum."""
 
     def facts(self) -> TaskFacts:
         return {"full": CLASSIFICATION, "top5": TOP_LOGITS, "none": CLASS_IDS}[self.logits]
@@ -93,8 +110,7 @@ class Classification(Task):
             kind = settled(self.scores, chosen.scale)
             if kind is None:
                 raise ConfigError(_ONE.format(chosen.name))
-            above = "above 0.5, a probability" if kind == "as-is" else "above 0, a logit"
-            return f"{chosen.name}: one output of two classes; it is the second {above}"
+            return f"{chosen.name}: one output of two classes; it is the second {_ABOVE[kind]}"
         if named == 1:
             raise ConfigError(
                 f"it has one output for {classes} classes, which tells two apart: name both as the "
@@ -103,7 +119,8 @@ class Classification(Task):
         if None not in (classes, named) and named != classes:
             raise ConfigError(f"it has {named} outputs for {classes} classes")
         scores = f"{named} scores" if named else "scores"
-        return f"{chosen.name}: {scores} of classes; the greatest is the prediction"
+        assumed = _ASSUMED if classes is None and chosen.scale != "probabilities" else ""
+        return f"{chosen.name}: {scores} of classes; the greatest is the prediction{assumed}"
 
     def fitting(self, outputs: Sequence[OutputShape]) -> Classification:
         ids = _is_ids(self._chosen(outputs))
@@ -115,7 +132,8 @@ class Classification(Task):
         if _NO_CLASSES.search(chosen.name):
             raise ConfigError(
                 f"its output is called {chosen.name}, which names no scores of classes; write the "
-                "task of the model, or, if they are scores, name the model's 'classes'"
+                "task of the model, for numbers such as coordinates or an age 'score' with a "
+                "function of your own, or, if they are scores, name the model's 'classes'"
             )
         if _is_ids(chosen) or not shape or len(shape) != 2:
             return None
@@ -126,11 +144,14 @@ class Classification(Task):
         count = len(classes.classes) + len(classes.outside)
         if self.logits == "none":
             return _ids(logits, len(places), count, classes.order)
-        expected = (len(places), count)
+        expected = (len(places), max(count, 2))
         if logits.ndim > 2 and logits.shape[2:] == (1,) * (logits.ndim - 2):
             logits = logits.reshape(logits.shape[:2])
-        if logits.shape == (len(places), 1) and count <= 2:
+        if logits.shape == (len(places), 1) and count == 2:
             logits = self._two_classes(logits, classes.scale)
+            if logits.shape[1] == 1:
+                # it stays alone: distances are those of what the model gives
+                return -logits if classes.order == (1, 0) else logits
         # numpy would broadcast a wrong shape without a word
         if logits.shape != expected or logits.dtype.name != "float32":
             raise BackendError(
@@ -142,17 +163,18 @@ class Classification(Task):
         return logits[:, list(classes.order)] if classes.order else logits
 
     def _two_classes(self, values: Logits, scale: ScoreScale) -> Logits:
-        """Return a score for each of two classes, of the only output of a model."""
+        """Return the logit of the second of two classes, or the probability of each."""
         import numpy as np
 
-        from alignkit.tasks.probabilities import required
+        from alignkit.tasks.probabilities import MOST, required
 
         kind = settled(self.scores, scale)
         if kind is None:
             raise BackendError(_ONE.format("it"))
         required(values, self.scores, scale)
-        first = np.float32(1) - values if kind == "as-is" else np.zeros_like(values)
-        return np.concatenate([first, values], axis=1)
+        if kind == "sigmoid":
+            return values.copy()  # a runtime may use its memory again
+        return np.concatenate([np.float32(MOST[kind]) - values, values], axis=1)
 
     def _require_scores(self, rows: Logits, scale: ScoreScale) -> None:
         """Raise `BackendError` for rows whose greatest value is no class."""
@@ -180,9 +202,10 @@ class Classification(Task):
             return records
         import numpy as np
 
+        from alignkit.compare.metrics import by_class
         from alignkit.compare.top_predictions import top_records
 
-        return top_records(np.asarray(records))
+        return top_records(by_class(np.asarray(records)))
 
     def answers(
         self, ids: Sequence[str], records: Records, samples: Samples, classes: ClassMap
@@ -203,7 +226,8 @@ class Classification(Task):
             return TopPredictions(tuple(ids), labels, rows, *names)
         if self.logits == "none":
             return ClassIds(tuple(ids), labels, np.array(records, np.int64), *names)
-        logits = np.asarray(records, np.float32).reshape(len(ids), outputs)
+        rows = np.asarray(records, np.float32)
+        logits = rows.reshape(len(ids), rows.size // len(ids) if len(ids) else outputs)
         return Predictions(tuple(ids), labels, logits, *names)
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,60 +19,93 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-3
 """Greatest distance of a float16 probability from 0..1, and of a sum of them from 1."""
 _FEWEST = 16
-"""Scores that are all from 0 to 1 by accident in no trained model that gives logits."""
+"""Scores of rows that differ, of which sums apart from 1 are no accident."""
+_NO_LOGIT = 20
+"""Score without a sigmoid apart from 1: where none is below 0, no score of 16 is a logit."""
+MOST = {"as-is": 1.0, "percent": 100.0, "levels": 255.0}
+"""Reading → the score of a probability of 1."""
 
 
 def required(
     scores: npt.NDArray[np.float32], asked: AskedScores, scale: ScoreScale, what: str = "its scores"
 ) -> Scores:
-    """Return what scores are, logits where nothing says it and they do not look otherwise.
+    """Return what scores are: logits where nothing says it, which `doubtful` judges by all of them.
 
-    Raise `BackendError` for scores that are not what they are taken for.
+    Raise `BackendError` for scores that are not what they are said to be.
     """
-    kind, finite = settled(asked, scale), scores[np.isfinite(scores)]
-    if kind == "as-is":
-        require_shares(finite, what, "if they are logits, set the task's 'scores: sigmoid'")
-    elif kind is None and len(finite) >= _FEWEST and _are_shares(finite) and np.ptp(finite) > 0:
-        raise BackendError(
-            f"{what} all lie from 0 to 1, as probabilities do, and their sigmoid is 0.5 or more: "
-            "set the task's 'scores: as-is' for probabilities, 'scores: sigmoid' for logits"
-        )
-    return kind or "sigmoid"
+    kind = settled(asked, scale) or "sigmoid"
+    if kind != "sigmoid":
+        finite = scores[np.isfinite(scores)]
+        require_shares(finite, what, "if they are logits, set the task's 'scores: sigmoid'", kind)
+    return kind
 
 
-def require_shares(scores: npt.NDArray[np.float32], what: str, advice: str) -> None:
-    """Raise `BackendError` if a score is below 0 or above 1; a NaN is neither."""
-    if not _are_shares(scores):
-        least, most = float(np.nanmin(scores)), float(np.nanmax(scores))
-        reach = f"{what} reach from {significant(least)} to {significant(most)}"
-        raise BackendError(f"{reach}, and probabilities are from 0 to 1; {advice}")
+def require_shares(
+    scores: npt.NDArray[np.float32], what: str, advice: str, kind: Scores = "as-is"
+) -> None:
+    """Raise `BackendError` if a score is below 0 or above the `MOST`; a NaN is neither."""
+    if _are_shares(scores, MOST[kind]):
+        return
+    least, most = float(np.nanmin(scores)), float(np.nanmax(scores))
+    reach = f"{what} reach from {significant(least)} to {significant(most)}"
+    raise BackendError(f"{reach}, and probabilities are from 0 to {MOST[kind]:g}; {advice}")
+
+
+def reach_of(scores: npt.NDArray[np.float32]) -> tuple[float, float]:
+    """Return the least finite score, 0 at most, and the greatest, 0 at least."""
+    finite = scores[np.isfinite(scores)]
+    return float(finite.min(initial=0)), float(finite.max(initial=0))
+
+
+def doubtful(reaches: Iterable[tuple[float, float]], what: str) -> str:
+    """Say why scores of all images are no logits, by each `reach_of`; empty if they may be.
+
+    Of logits some are below 0: else every image would have every label.
+    """
+    found = [*reaches]
+    least = min((low for low, _ in found), default=0)
+    most = max((top for _, top in found), default=0)
+    if least < -_ROUNDING or most <= 0:
+        return ""
+    fitting = next((kind for kind, top in MOST.items() if most <= top + _ROUNDING), None)
+    like = {"as-is": "probabilities", "percent": "percentages", "levels": "levels of a mask"}
+    named = f", as {like[fitting]} do" if fitting else ""
+    ways = "'scores: as-is' for probabilities, 'scores: percent' for 0 to 100, 'scores: levels' for"
+    return (
+        f"{what} lie from 0 to {significant(most)}{named}, and none is below 0, as logits are: "
+        f"set the task's {ways} 0 to 255, 'scores: sigmoid' for logits"
+    )
 
 
 def require_exclusive(rows: npt.NDArray[np.float32], advice: str) -> None:
-    """Raise `BackendError` for rows of probabilities, (n, classes), that do not add up to 1."""
+    """Raise `BackendError` for rows of probabilities, (n, classes), that do not add up to 1.
+
+    Those from 0 to 100 add up to 100.
+    """
     finite = rows[np.isfinite(rows).all(axis=1)]
     # rows that are all alike are no answer, whatever they add up to
-    if finite.size < _FEWEST or not _are_shares(finite) or (finite == finite[0]).all():
+    if finite.size < _FEWEST or (finite == finite[0]).all():
         return
-    apart = np.abs(finite.sum(axis=1, dtype=np.float64) - 1)
-    if (apart > 10 * _ROUNDING).any():
+    top = MOST["percent"] if finite.max() > _NO_LOGIT else MOST["as-is"]
+    apart = np.abs(finite.sum(axis=1, dtype=np.float64) / top - 1)
+    if _are_shares(finite, top) and (apart > 10 * _ROUNDING).any():
         total = significant(float(finite[int(apart.argmax())].sum()))
         raise BackendError(
-            f"its scores all lie from 0 to 1 and an image's add up to {total}: they are no classes "
-            f"that exclude each other; {advice}"
+            f"its scores all lie from 0 to {top:g} and an image's add up to {total}: they are no "
+            f"classes that exclude each other; {advice}"
         )
 
 
-def _are_shares(scores: npt.NDArray[np.float32]) -> bool:
+def _are_shares(scores: npt.NDArray[np.float32], most: float) -> bool:
     with np.errstate(invalid="ignore"):
-        return not ((scores < -_ROUNDING) | (scores > 1 + _ROUNDING)).any()
+        return not ((scores < -_ROUNDING * most) | (scores > (1 + _ROUNDING) * most)).any()
 
 
 def probabilities(scores: npt.NDArray[np.float32], kind: Scores) -> FloatArray:
     """Return the probability of each score, in float64; NaN of NaN."""
     wide = scores.astype(np.float64)
-    if kind == "as-is":
-        return wide
+    if kind != "sigmoid":
+        return wide / MOST[kind]
     # the exponent is never positive, so that none overflows
     small = np.exp(-np.abs(wide))
     found: FloatArray = np.where(wide >= 0, 1.0, small) / (1.0 + small)
@@ -95,9 +128,9 @@ def score_limits(limits: float | Sequence[float], kind: Scores) -> FloatArray:
 
     Infinite for a probability of 0 or 1, which no finite logit has.
     """
-    if kind == "as-is":
+    if kind != "sigmoid":
         # in float64 the model's own 0.3 would exceed a limit of 0.3
-        return np.asarray(limits, np.float32).astype(np.float64)
+        return np.asarray(np.multiply(limits, MOST[kind]), np.float32).astype(np.float64)
     wide = np.asarray(limits, np.float64)
     with np.errstate(divide="ignore"):
         found: FloatArray = np.log(wide) - np.log1p(-wide)

@@ -5,19 +5,36 @@ from __future__ import annotations
 from alignkit.record import Mechanism, PathFacts
 from alignkit.record.diff_document import (
     GivenModel,
+    ImageSet,
     PairDiff,
     PredictionDrift,
 )
 from alignkit.record.numeric_facts import LogitDistance, MarginDrift, MovedImage
 from alignkit.samples import OUTPUTS_AS_CLASSES
 from alignkit.task_facts import TaskFacts
-from alignkit.text.numbers import DASH, count, grouped, listed, percent, plain, significant
+from alignkit.text.numbers import (
+    DASH,
+    copies_words,
+    count,
+    grouped,
+    listed,
+    percent,
+    plain,
+    significant,
+)
 from alignkit.text.task_words import TaskWords
 from alignkit.text.where_words import confirmation, mechanism_sentences
 
 NO_MODEL = (
     "no model was given: add --model FILE.onnx (or .pt, .pt2) to see how many predictions change"
 )
+
+
+def images_words(data: ImageSet) -> str:
+    """Say how many images there are and where from, and how many of them are copies."""
+    said = f"{count(data.images, 'image')} of {data.source}"
+    copies = copies_words(data.copies, data.images) if data.copies else ""
+    return f"{said}; {copies}, drawn together in intervals" if copies else said
 
 
 def ending(pair: PairDiff, *, brief: bool = False) -> list[str]:
@@ -93,10 +110,6 @@ def prediction_lines(
     lines = [f"model {model.name} in {model.runtime}: {predicted}"]
     if drift.left_out:
         lines.append(f"{count(drift.left_out, 'image')} left out: {drift.left_out_reason}")
-    if drift.non_finite:
-        images = count(drift.non_finite, "image")
-        verb = "is" if drift.non_finite == 1 else "are"
-        lines.append(f"{images} with a NaN or infinite output {verb} not judged")
     words = TaskWords(task)
     lines += [
         f"{words.phrase(name)}: {words.estimated(name, each)}"

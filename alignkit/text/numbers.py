@@ -7,7 +7,7 @@ A difference carries its sign, with a true minus; the digits of a column agree. 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MINUS = "\N{MINUS SIGN}"
 DASH = "\N{EN DASH}"
 NBSP = "\N{NO-BREAK SPACE}"
+_MOST_DECIMALS = 6
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
@@ -35,12 +36,26 @@ def signed(value: float, decimals: int) -> str:
     return written(value, f"+.{decimals}f")
 
 
-def plain(value: float, decimals: int) -> str:
-    """``1.234``; ``<0.001`` for a positive number that would round to zero."""
-    smallest = 10**-decimals
-    if 0 < value < smallest / 2:  # only zero reads as a bare zero
-        return f"<{smallest:.{decimals}f}"
-    return written(value, f".{decimals}f")
+def plain(value: float, decimals: int, *limits: float) -> str:
+    """``1.234``; ``<0.001`` for a positive number that would round to zero.
+
+    A number that would round to one of the ``limits`` has the digits that tell it apart.
+    """
+    text = written(value, f".{decimals}f")
+    if value > 0 and float(text) == 0:  # only zero reads as a bare zero
+        return f"<{10**-decimals:.{decimals}f}"
+    shown = float(text.replace(MINUS, "-"))
+    limit = next((each for each in limits if each != value and round(each, 9) == shown), value)
+    if limit == value:
+        return text
+    if decimals < _MOST_DECIMALS:
+        return plain(value, decimals + 1, *limits)
+    return f"{'<' if value < limit else '>'}{text}"
+
+
+def at_most(value: float) -> str:
+    """``0.5``, ``12.4``, ``111``: the greatest of some numbers, a whole one without decimals."""
+    return f"{value:.0f}" if value == round(value) else plain(value, 1, round(value))
 
 
 def points(fraction: float, decimals: int = 2) -> str:
@@ -48,31 +63,38 @@ def points(fraction: float, decimals: int = 2) -> str:
     return signed(100 * fraction, decimals)
 
 
-def percent(fraction: float, decimals: int = 1) -> str:
-    """``97.3 %``; ``100 %`` and ``0 %`` for exactly all and none."""
+def percent(fraction: float, decimals: int = 1, *limits: float) -> str:
+    """``97.3 %``; ``100 %`` and ``0 %`` for exactly all and none; ``limits`` as of `plain`."""
     if fraction in (0, 1):
         return f"{100 * fraction:.0f}{NBSP}%"
     if fraction < 1 and round(100 * fraction, decimals) == 100:  # nor does almost all read as all
         return f">{100 - 10**-decimals:.{decimals}f}{NBSP}%"
-    return f"{plain(100 * fraction, decimals)}{NBSP}%"
+    return f"{plain(100 * fraction, decimals, *(100 * each for each in limits))}{NBSP}%"
 
 
 def interval(estimate: Estimate, decimals: int = 2, *, share: bool = False) -> str:
     """``[+0.23, +0.61]`` in percentage points, or percent for a share; else `no_interval`."""
+    write = plain if share else signed  # a share cannot be negative
+    return written_interval(estimate, lambda end: write(100 * end, decimals))
+
+
+def written_interval(estimate: Estimate, write: Callable[[float], str]) -> str:
+    """Write both ends of an interval, or what may be unseen where no image moved a change."""
     if estimate.low is None or estimate.high is None:
         return no_interval(estimate)
     if unmoved(estimate):
-        return f"({estimate.reason})"
-    low, high = 100 * estimate.low, 100 * estimate.high
-    if share:
-        # a share cannot be negative, so it carries no sign
-        return f"[{plain(low, decimals)}, {plain(high, decimals)}]"
-    return f"[{signed(low, decimals)}, {signed(high, decimals)}]"
+        return unseen(estimate)
+    return f"[{write(estimate.low)}, {write(estimate.high)}]"
 
 
 def unmoved(estimate: Estimate) -> bool:
-    """Tell whether no image moved a change, whose reason says what may be unseen."""
-    return bool(estimate.low == estimate.high == 0 and estimate.reason)
+    """Tell whether no draw of images moved a change: its interval would have no width."""
+    return estimate.low == estimate.high == 0
+
+
+def unseen(estimate: Estimate) -> str:
+    """Say what may be unseen of an `unmoved` change; no zero is as sure as ``[0, 0]`` looks."""
+    return f"({estimate.reason or 'none seen'})"
 
 
 def no_interval(estimate: Estimate) -> str:

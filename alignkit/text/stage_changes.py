@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from alignkit.preprocess.stages import HALF, ROUNDINGS, UNNAMED_ROUNDING
 from alignkit.record import PathFacts, StageFacts
 
 _OF_LIBRARIES = ("decode", "resize")
@@ -23,19 +24,19 @@ def option_changes(before: Any, after: Any) -> list[str]:
     ['half: down → up', 'rounding: even → floor']
     """
     one, other = _flat(before), _flat(after)
-    fit = one.get("fit")
-    if fit == other.get("fit"):  # an identity keeps the older name of each fit's default
-        default = "even" if fit == "letterbox" else "floor"
+    default = ROUNDINGS.get(one.get("fit", ""))
+    if default and one["fit"] == other.get("fit"):
+        older = ("rounding", UNNAMED_ROUNDING)
         one, other = (
-            {name: default if (name, value) == ("rounding", "down") else value
-             for name, value in side.items()} for side in (one, other)
-        )  # fmt: skip
+            {name: default if (name, value) == older else value for name, value in side.items()}
+            for side in (one, other)
+        )
     return [
         f"{name}: {one.get(name, absent)} → {other.get(name, absent)}"
         for name in sorted(one.keys() | other.keys())
         # a flag that an identity leaves out is not set
         for flag in ["False" if "True" in (one.get(name), other.get(name)) else "none"]
-        for absent in ["down" if name == "half" else flag]
+        for absent in [HALF if name == "half" else flag]
         if one.get(name, absent) != other.get(name, absent)
     ]
 

@@ -22,7 +22,9 @@ from alignkit.text.numbers import (
     points,
     signed,
     unmoved,
+    unseen,
     unsigned,
+    written_interval,
 )
 
 CHURN = "churn"
@@ -257,6 +259,7 @@ def fact_words(estimate: Estimate, unit: CellUnit) -> str:
     ends = [end for end in (estimate.low, estimate.high) if end is not None]
     value, *written = (plain(each, digits(estimate)) for each in (estimate.value, *ends))
     both = f"[{', '.join(written)}]" if written else no_interval(estimate)
+    both = unseen(estimate) if unmoved(estimate) else both
     return f"{value} {both}".rstrip()
 
 
@@ -264,13 +267,8 @@ def interval_in(estimate: Estimate, unit: Unit, *, size: bool) -> str:
     """Write an interval without its unit; a ``size`` has no sign."""
     if unit in ("share", "points"):
         return interval(estimate, share=size and unit == "share")
-    if estimate.low is None or estimate.high is None:
-        return no_interval(estimate)
-    if unmoved(estimate):
-        return f"({estimate.reason})"
-    write = plain if size and estimate.low >= 0 else signed
-    low, high = (write(end, digits(estimate)) for end in (estimate.low, estimate.high))
-    return f"[{low}, {high}]"
+    write = plain if size and (estimate.low or 0) >= 0 else signed
+    return written_interval(estimate, lambda end: write(end, digits(estimate)))
 
 
 def share_digits(estimate: Estimate) -> int:

@@ -13,6 +13,7 @@ import pytest
 
 from alignkit.backends import EncodedFiles
 from alignkit.backends.endpoint import requests
+from alignkit.backends.endpoint.logits_of import AnswerReader
 from alignkit.backends.http_json import HTTPJSONBackend
 from alignkit.errors import BackendError, ConfigError, MissingDependency
 from alignkit.models.checkpoint import Checkpoint
@@ -164,6 +165,30 @@ def test_probabilities_are_compared_by_their_logarithm(service):
         ask(service, FILES[:2], images_per_request=2)
     numbers, _ = ask(service, FILES[:2], images_per_request=2, answers="probabilities")
     assert np.allclose(np.exp(numbers), rows, atol=1e-7)
+
+
+SHARES = np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5], [0.7, 0.3]], np.float32)
+ALIKE = np.array([[0.6, 0.4]], np.float32) + np.float32([[0], [1e-4], [2e-4], [3e-4]])
+KINDS = {
+    # name: answers of both requests, what is declared; the refusal, or none
+    "probabilities": (SHARES, SHARES, "auto", "'answers: probabilities'$"),
+    "probabilities called logits": (SHARES, SHARES, "logits", "'answers: probabilities'$"),
+    "logits called probabilities": (SHARES, 3 * SHARES, "probabilities", "'answers: logits'$"),
+    "logits of near-equal images": (ALIKE, ALIKE, "auto", "or 'answers: logits' if they are such"),
+    "logits of near-equal images, said so": (ALIKE, ALIKE, "logits", ""),
+    "logits of near-equal images after others": (3 * SHARES, ALIKE, "auto", ""),
+}
+
+
+@pytest.mark.parametrize("case", KINDS)
+def test_few_answers_do_not_decide_what_they_are(case):
+    *answers, declared, refusal = KINDS[case]
+    reader = AnswerReader(declared)
+    if refusal:
+        with pytest.raises(BackendError, match=refusal):
+            [reader.logits_of(each) for each in answers]
+        return
+    assert all((reader.logits_of(each) == each).all() for each in answers)
 
 
 def test_a_variable_that_is_not_set_makes_the_cell_impossible(monkeypatch):

@@ -142,3 +142,17 @@ def test_the_plan_says_which_images_calibrate_and_the_key_has_them(alignkit, fol
         each.runtime.precision: each.key for each in make_plan(load_experiment(file)).evaluations
     }
     assert keys["int8"] != again["int8"]
+
+
+@pytest.mark.parametrize("data", [FOLDER, IMAGES], ids=["with labels", "without"])
+def test_a_gate_that_ends_early_records_the_data_of_its_file(alignkit, folder, data):
+    file = written(folder, data, NAMED)
+    serving = "preprocess.pillow={decode: pillow, resize: {name: pillow, size: 16}}"
+    sets = ("--set", serving, "--set", "gate={rules: [{preset: strict}]}")
+    reports = "--reports", folder / "reports", "--no-open", "--quiet"
+    assert alignkit("gate", file, "--fail-fast", *sets, *reports).code == 1
+    (record,) = map(read_record, (folder / "reports" / "int8").glob("*/"))
+    assert "--fail-fast" in record.verdict.sentence
+    assert record.data.name == data.partition("name: ")[2].partition(",")[0]
+    roots = record.data.options["root"], record.data.options["calibration"]["root"]
+    assert roots == (str(folder / "data"), str(folder / "free"))

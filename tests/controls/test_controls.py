@@ -13,6 +13,7 @@ from alignkit.controls import check_identity, check_learned, check_same_inputs, 
 from alignkit.outcome import Measured
 from alignkit.predict.predict_cells import Predicted
 from alignkit.progress import NoProgress
+from alignkit.record import BatchCheck
 from alignkit.workspace import Context, Workspace
 from tests.controls.photographs import opencv_path, photographs
 
@@ -110,7 +111,8 @@ def test_a_check_that_ends_in_an_error_is_a_failed_control_and_the_others_are_ma
     path, labels = opencv_path(), np.arange(200) % 4
     training = SimpleNamespace(row="opencv", seed=0, given=None)
     evaluation = SimpleNamespace(aligned=True, training=training, preprocess=path)
-    answer = SimpleNamespace(predictions=answers(labels, labels), inputs="a")
+    alone = BatchCheck(reason="a batch holds one image")
+    answer = SimpleNamespace(predictions=answers(labels, labels), inputs="a", batch=alone)
     lost = SimpleNamespace(ended=Measured(SimpleNamespace(weights=tmp_path / "gone")))
     plan = SimpleNamespace(reference=path)  # says no batch size
     sets = SimpleNamespace(evaluation=photographs())

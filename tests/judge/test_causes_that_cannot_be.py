@@ -377,3 +377,36 @@ def test_whole_paths_that_differ_are_repaired_at_the_stage_that_differs(
     begins = f"{own.capitalize()}: " + f"it comes from {step}, " * (step != own)
     assert verdict.cause.startswith(begins)
     assert ("it comes from" in verdict.cause) is (step != own)
+
+
+def lost_on_both(number, value=-1):
+    """An entry whose own models give no number either, and that flips some others."""
+    sides = flipped(number, value), np.r_[flipped(number, value)[:-20], flipped(20, images=20)]
+    before, after = (predictions(each) for each in sides)
+    return entry("b", sides[1], "fp32").model_copy(
+        update={"drift": drift([before], [after], draws=SharedDraws(200))}
+    )
+
+
+@pytest.mark.parametrize("value", [-1, -2])
+@pytest.mark.parametrize("number", [300, 540])
+@pytest.mark.parametrize("limit", [0.0001, 0.9999])
+def test_where_most_answers_are_not_finite_nothing_else_is_a_cause_or_a_step(value, number, limit):
+    gate = Gate(rules=(Rule(metric="churn", fail=limit),))
+    served = entry("b", flipped(number, value), "fp32")
+    shown = {"pixels": (pixels("resize", 3.0),)}
+    for lost in (served, lost_on_both(number, value)):
+        verdict = judged(lost, gate=gate, **shown)
+        assert f"{number} of 600\N{NO-BREAK SPACE}images" in verdict.sentence
+        assert verdict.cause == ""
+        assert [each.words for each in verdict.actions] == [
+            "Repair the model first: find where its values stop being finite."
+        ]
+
+
+def test_a_runtime_that_loses_most_answers_is_a_cause_and_few_lost_answers_leave_others():
+    verdict = judged(entry("a", flipped(540, -1)))
+    assert "so the runtime is the cause" in verdict.cause
+    assert [each.words for each in verdict.actions][-1].startswith("Serve in torch fp32")
+    few = judged(entry("b", flipped(60, -1), "fp32"), pixels=(pixels("resize", 3.0),))
+    assert few.cause

@@ -28,13 +28,13 @@ def covered(candidate="b", reference="a", images=IMAGES):
                         only_reference=0, only_candidate=0)  # fmt: skip
 
 
-def stages(candidate="b", **differing):
+def stages(candidate="b", bias=(0.1, 0.1, 0.1), p99=1.0, **differing):
     """Every stage of a path, of which those named differ on so many of 20 images."""
     return tuple(
         PixelStage(
             reference="a", candidate=candidate, stage=name, mode=mode, images=IMAGES,
-            identical=IMAGES - differing.get(name, 0), max_abs=9.0, mean_abs=0.5, p99=1.0,
-            bias=(0.1, 0.1, 0.1), share_differing=0.5, psnr=40.0, ssim=0.99,
+            identical=IMAGES - differing.get(name, 0), max_abs=9.0, mean_abs=0.5, p99=p99,
+            bias=bias, share_differing=0.5, psnr=40.0, ssim=0.99,
         )
         for name in ("decode", "resize", "crop", "colour", "normalise")
         for mode in ("isolated", "cumulative")
@@ -156,6 +156,24 @@ CASES = {
     "a class and the whole": (
         {"matrix": (ALIGNED, entry(recalls=(("cat", -0.1), ("dog", -0.3))))},
         [{"metric": "recall[cat]", "fail": 0.9}, CHURN], 0, ""),
+    "a bias that differs in both directions": (
+        {"pixels": stages(resize=20)}, [{"metric": "resize.bias", "fail": 1}], 0,
+        "resize, which differs on 20 of 20 images (mean 0.5, max 9 grey levels), in a way that"),
+    "a bias that is most of it": (
+        {"pixels": stages(resize=20, bias=(0.4, 0.4, 0.4))},
+        [{"metric": "resize.bias", "fail": 1}], 0, ""),
+    "a bias beside a greatest difference": (
+        {"pixels": stages(resize=20)}, [{"metric": "resize.bias", "fail": 1}, RESIZE], 0, ""),
+    "a percentile of what few values have": (
+        {"pixels": stages(resize=2, p99=0.0)}, [{"metric": "resize.p99", "fail": 1}], 0,
+        "in a way that resize.p99 limits"),
+    "a percentile that shows it": (
+        {"pixels": stages(resize=2)}, [{"metric": "resize.p99", "fail": 1}], 0, ""),
+    "a mean that one image of twenty is far beyond": (
+        {"pixels": stages(resize=1)}, [{"metric": "resize.mean_abs", "fail": 1}], 0,
+        "resize.mean_abs limits"),
+    "a mean that no image is beyond": (
+        {"pixels": stages(resize=20)}, [{"metric": "resize.mean_abs", "fail": 1}], 0, ""),
     "as approved, and beside it only what is equal": (
         {"pixels": stages(resize=20), "baseline": since(decode=0, resize=0)},
         [DECODE, approved({"metric": "resize.changed", "fail": 0})], 0, "resize, which"),
@@ -181,12 +199,32 @@ def test_a_difference_that_no_rule_looks_at_is_named(name):
     assert verdict.sentence.startswith("Aligned") <= (not said)
 
 
-def test_a_baseline_alone_says_that_the_paths_were_not_compared():
+OTHERS = {
+    # id: stages, words of each path that is said to differ
+    "one stage": (stages(resize=20), ["b differs from a in resize"]),
+    "the last stages alone": (
+        stages(crop=1, normalise=3), ["b differs from a in crop and normalise"]),
+    "all of them": (
+        stages(decode=2, resize=20, crop=5, colour=1, normalise=20),
+        ["b differs from a in decode, resize, crop, colour and normalise"]),
+    "two paths": (
+        stages(decode=2, resize=20) + stages("c", resize=1, colour=1),
+        ["b differs from a in decode and resize", "c differs from a in resize and colour"]),
+    "one path of two": (stages() + stages("c", decode=1), ["c differs from a in decode"]),
+    "none": (stages(), []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_baseline_alone_says_in_which_stages_the_paths_were_not_compared(name):
+    pixels, said = OTHERS[name]
     rule = approved({"metric": "resize.changed", "fail": 0})
-    evidence = Evidence(pixels=stages(resize=20), baseline=since(decode=0, resize=0))
+    evidence = Evidence(pixels=pixels, baseline=since(decode=0, resize=0))
     verdict = judge(Gate.model_validate({"rules": [rule]}), evidence, controls=())
     assert (verdict.state, verdict.exit_code) == ("pass", 0)
-    assert "b differs from a in resize, and no rule looks at that" in verdict.sentence
+    lead, end = "Compared with the baseline alone: ", ", and no rule looks at that."
+    assert verdict.sentence.count(lead) == len(said)
+    assert all(f"{lead}{each}{end}" in verdict.sentence for each in said)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,9 @@ def test_no_state_but_indecision_says_that_images_are_too_few():
     for margin, images, share in ((0.05, 600, 0.0), (0.3, 60, 0.0), (0.01, 60, 0.5)):
         found = outcome(Rule(metric="top1", margin=margin), images, share)
         assert found.state in ("pass", "fail")
-        assert "flips not seen are less than ±" in found.observed
+        # of none, the value itself says what may be unseen
+        assert ("unseen" if share == 0 else "flips not seen are less than ±") in found.observed
+        assert "[0, 0]" not in found.observed
 
 
 def test_a_sentence_says_aligned_only_of_what_passes():
@@ -89,8 +91,8 @@ def test_a_sentence_says_aligned_only_of_what_passes():
     undecided = verdict(Rule(metric="churn", fail=0.2), Rule(metric="top1", margin=0.01))
     assert undecided.state == "inconclusive"
     assert undecided.sentence == (
-        "Undecided: top-1 accuracy 0 pp [0, 0], ±1 pp allowed: trained with a, served with b in "
-        "torch fp32."
+        "Undecided: top-1 accuracy 0 pp (none of 30; up to 12.3\N{NO-BREAK SPACE}% unseen), ±1 pp "
+        "allowed: trained with a, served with b in torch fp32."
     )
 
 

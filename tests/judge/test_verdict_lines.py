@@ -29,6 +29,7 @@ from alignkit.record import (
 )
 from alignkit.record.spatial_facts import LevelMap, PixelMechanism, SpatialFacts
 from alignkit.samples import NO_LABELS
+from alignkit.text.task_words import TaskWords
 
 ZERO = Estimate(0.0, 0.0, 0.0)
 LOGITS = LogitDistance(max_abs=1.0, mean_abs=0.1, cosine=0.9, p99=0.5)
@@ -294,6 +295,42 @@ def test_pixels_alone_name_the_stage_and_the_option_that_differ():
     assert verdict.actions[0].command.endswith("'preprocess.b.resize={name: a}'")
 
 
+@pytest.mark.parametrize(
+    ("rule", "stage"),
+    [
+        ({"metric": "resize.max_abs", "fail": 2}, "resize"),
+        ({"metric": "resize.max_abs", "fail": 2, "mode": "isolated"}, "resize"),
+        ({"metric": "resize.max_abs", "fail": 2, "mode": "cumulative"}, "decode"),
+        ({"metric": "colour.mean_abs", "fail": 0.5, "mode": "cumulative"}, "decode"),
+        ({"metric": "colour.ssim", "fail": 0.9}, "decode"),
+    ],
+)
+def test_a_rule_about_a_stage_with_those_before_it_advises_the_one_that_differs_most(rule, stage):
+    means = {"decode": 3.0, "resize": 1.0, "colour": 0.0}
+    pixels = tuple(
+        PixelStage(
+            reference="a", candidate="b", stage=name, mode=mode, images=10, identical=0,
+            mean_abs=4.0 if mode == "cumulative" else mean, max_abs=9.0, share_differing=0.5,
+            psnr=40.0, ssim=0.5, bias=(0.0, 0.0, 0.0),
+        )
+        for name, mean in means.items()
+        for mode in ("isolated", "cumulative")
+    )  # fmt: skip
+    gate = Gate.model_validate({"rules": [rule]})
+    coverage = CoverageDiff(
+        reference="a", candidate="b", images=10, only_reference=0, only_candidate=0
+    )
+    evidence = Evidence(
+        pixels=pixels,
+        coverage_diffs=(coverage,),
+        paths=paths("a", "b"),
+        command="alignkit gate x.yaml",
+    )
+    verdict = judge(gate, evidence, controls=())
+    assert verdict.actions[0].words == f"Run b with the {stage} of a."
+    assert verdict.actions[0].command.endswith(f"'preprocess.b.{stage}={{name: a}}'")
+
+
 def test_an_unknown_churn_is_no_comparison_without_a_change():
     unknown = entry("b", "fp32", 0)
     drift = replace(unknown.drift, churn=Estimate(None, None, None, "no image is in both"))
@@ -312,8 +349,10 @@ def unlabelled(path, changed, *moved) -> MatrixEntry:
 def test_an_image_that_keeps_its_class_is_no_example_of_a_change():
     kept = MovedImage("x.jpg", "output 0", "output 0", 0.5, 1.0, 0.2)
     other = MovedImage("x.jpg", "output 0", "output 1", 0.5, 1.0, 1.2)
-    assert "(1 of 100, e.g. output 0 → output 1)" in effect_words(unlabelled("b", 1, other))
-    assert "(0 of 100)" in effect_words(unlabelled("b", 0, kept))
+    assert "(1 of 100, e.g. output 0 → output 1)" in effect_words(
+        unlabelled("b", 1, other), TaskWords()
+    )
+    assert "(0 of 100)" in effect_words(unlabelled("b", 0, kept), TaskWords())
 
 
 @pytest.mark.parametrize(("floor", "seeds", "said"), [

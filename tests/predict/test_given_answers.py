@@ -18,6 +18,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from alignkit.errors import AlignkitError, ConfigError
+from alignkit.models.model_fit import faults_of
 from alignkit.models.torch_model_files import quiet_torchscript
 from alignkit.predict.given_model import given_model, given_task, open_given
 from alignkit.preprocess import Preprocess
@@ -309,20 +310,29 @@ REFUSED = {
         ([*SCORES, node("Identity", "z", "image_features")], {"image_features": (FLOAT, [5])}, {}), "",
         "is called image_features, which names no scores of classes",
     ),
+    **{
+        f"numbers by the name {name}": (
+            ([*SCORES, node("Identity", "z", name)], {name: (FLOAT, [2])}, {"weights": {"W": WEIGHTS[:, :2]}}),
+            "", f"is called {name}, which names no scores of classes; .* 'score' with a function",
+        )
+        for name in ("age", "xy", "regression_head", "pitch_yaw", "coords", "head/offsets")
+    },
+    **{
+        f"numbers by their {key}, {task}": (
+            (SCORES, {"z": (FLOAT, [2])}, {"weights": {"W": WEIGHTS[:, :2]}, key: task}),
+            "", f"its task is {task}: it gives numbers",
+        )
+        for key, task in (
+            ("task", "regression"), ("task", "image-regression"), ("problem_type", "regression"),
+            ("task_type", "depth-estimation"), ("task", "keypoint-detection"),
+        )
+    },
     "one value": (
         ([*SCORES, node("Div", "z third", "y")], {"y": (FLOAT, [1])}, {"weights": {**ONE, **THIRD}}), "",
         "gives one value an image",
     ),
     "one logit taken for a probability": (
         (SCORES, {"z": (FLOAT, [1])}, {"weights": ONE}), AS_IS, "set the task's 'scores: sigmoid'",
-    ),
-    "probabilities taken for logits of labels": (
-        ([*SCORES, node("Sigmoid", "z", "p"), node("Min", "p one", "y")], {"y": (FLOAT, [5])},
-         {"weights": {"one": np.float32(1)}}), "multi-label", "set the task's 'scores: as-is' for prob",
-    ),
-    "a map of probabilities that says nothing": (
-        ([*MAP, node("Sigmoid", "m", "p"), node("Min", "p one", "y")], {"y": (FLOAT, [1, SIDE, SIDE])},
-         {"weights": {**TEN, "one": np.float32(1)}}), "segmentation", "set the task's 'scores: as-is' for prob",
     ),
     "two rows of scores": (
         ([*SCORES, node("Softmax", "z", "p", axis=1)], {"p": (FLOAT, [5]), "z": (FLOAT, [5])}, {}), "",
@@ -341,6 +351,32 @@ def test_an_answer_that_means_nothing_is_refused_before_a_number(case, tmp_path)
     file = written(tmp_path / "a.onnx", nodes, outputs, **options)
     with pytest.raises(AlignkitError, match=message), opened(file, task) as model:
         answers(model, LEVELS[0])
+
+
+TWO = {"weights": {"W": WEIGHTS[:, :2]}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "metadata", "assumed"),
+    [(SCORES, {}, True), (SCORES, {"names": "['cat', 'dog']"}, False),
+     (SCORES, {"task": "classify"}, True), (SCORES, {"task": "image-classification"}, True),
+     ([*SCORES, node("Softmax", "z", "y", axis=1)], {}, False)],
+)  # fmt: skip
+def test_that_two_numbers_are_classes_is_said_where_nothing_shows_it(
+    nodes, metadata, assumed, tmp_path
+):
+    name = nodes[-1].output[0]
+    file = written(tmp_path / "a.onnx", nodes, {name: (FLOAT, [2])}, **TWO, **metadata)
+    with opened(file) as model:
+        assert ("for a regression write the task 'score'" in model.recognised) == assumed
+    classes = given_model(str(file)).recognised(("cat", "dog"))
+    assert "regression" not in classes
+
+
+def test_more_labels_than_two_contradict_two_outputs(tmp_path):
+    file = written(tmp_path / "a.onnx", SCORES, {"z": (FLOAT, [2])}, **TWO)
+    (fault,) = faults_of(given_model(str(file)), ("a", "b", "c"), (SIDE, SIDE))
+    assert "has 2 outputs, and the data has 3 classes" in fault.message
 
 
 def test_one_of_two_rows_of_scores_is_named_as_the_message_says(tmp_path):

@@ -136,7 +136,7 @@ def test_a_batch_is_made_while_the_session_predicts_the_one_before():
         return batch
 
     answered = records_of(Constant(answer), inputs, ONE_CLASS, samples(3), 1).records
-    assert answered[:, 1].tolist() == [0, 1, 2]
+    assert answered[:, 0].tolist() == [0, 1, 2]
 
 
 def test_a_batch_that_cannot_be_made_ends_the_cell_after_those_before_it():

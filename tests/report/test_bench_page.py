@@ -157,6 +157,19 @@ def test_a_gain_that_may_be_chance_is_called_so():
     assert "fastest" not in said
 
 
+def test_of_those_that_changed_no_answer_nothing_is_said_of_the_others():
+    one = TIMED[1].loads[0].model_copy(update={"gain": Estimate(0.04, -0.02, 0.1)})
+    sides = [(TIMED[0], TIMED[0].loads[0]), (TIMED[1], one), (TIMED[2], TIMED[2].loads[0])]
+    every = [each.model_copy(update={"loads": (load,)}) for each, load in sides]
+    faster, kept = said_of(every)
+    assert "onnxruntime int8 is the fastest: " in faster
+    assert kept.startswith(
+        "With 1 client this sample does not show that any option that changed no answer is faster "
+        "than the reference; the greatest throughput of those that changed no answer is that of "
+        "opencv ▸ onnxruntime fp32: "
+    )
+
+
 def test_numbers_of_clients_without_a_shown_gain_are_named():
     faster, doubtful = Estimate(0.04, 0.02, 0.1), Estimate(0.04, -0.02, 0.1)
     gains = [faster, doubtful, doubtful]

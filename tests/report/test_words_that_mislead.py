@@ -60,7 +60,7 @@ def test_a_share_of_images_is_called_so(task, tile, share):
 def test_of_images_that_are_asked_nothing_none_counts_as_unchanged():
     entry = next(each for each in quickstart().matrix if each.drift and each.drift.changed)
     drift = replace(entry.drift, n=100, asked=50, churn=Estimate(0.06, 0.0, 0.1), moved=())
-    assert "(3 of 50)" in effect_words(entry.model_copy(update={"drift": drift}))
+    assert "(3 of 50)" in effect_words(entry.model_copy(update={"drift": drift}), TaskWords())
 
 
 @pytest.mark.parametrize(

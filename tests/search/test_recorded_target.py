@@ -258,10 +258,11 @@ def test_facts_compare_residuals_of_the_same_fits(tmp_path):
     record(tmp_path, TORCHPIPE)
     samples = photographs()
     recorded = _read_recorded(tmp_path, samples)
-    found = guess(recorded, samples, first_images(recorded, samples))
+    first = first_images(recorded, samples)
+    found = guess(recorded, samples, first)
     # a fit on the nearest pixels is closer than any that the guess compared
     fits = dict.fromkeys(colourings(found.colouring), (found.scale, found.offset, 0.0))
-    facts = recorded_facts(recorded, found, "", fits)
+    facts = recorded_facts(recorded, found, "", fits, first)
     (line,) = [each for each in facts if each.startswith("geometry: ")]
     assert f"residual {plain(found.residual, 3)} levels" in line
 

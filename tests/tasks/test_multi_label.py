@@ -169,9 +169,11 @@ def test_outputs_are_recognised_or_refused_by_their_shape():
     task = MultiLabel()
     two = [OutputShape("features", (1, 8, 8)), OutputShape("y", (None, 3))]
     assert task.wanted(two) == ("y",)
-    assert task.recognise(two, 3) == (
+    sure = [replace(each, scale="logits") for each in two]
+    assert task.recognise(sure, 3) == (
         "y: scores of labels, by sigmoid; an image has those above 0.5"
     )
+    assert "logits are assumed" in task.recognise(two, 3)
     with pytest.raises(ConfigError, match="y has 3 outputs for 4 labels"):
         task.recognise(two, 4)
     with pytest.raises(ConfigError, match="no output fits"):

@@ -25,7 +25,7 @@ def drifted(before, after):
     opened = SimpleNamespace(outputs=("a", "b", "c"))
     found = [before, *[after] * PAIR.candidate]  # every part of the candidate alone moves them
     tally = ClassifierTally.of(samples, found, PAIR, opened)
-    return tally.drift(PAIR, {"left_out": 0, "left_out_reason": ""}, opened, samples)
+    return tally.drift(PAIR, {"left_out": 0, "left_out_reason": ""}, opened, samples, {})
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -34,10 +34,22 @@ def test_an_output_that_is_not_finite_on_both_paths_is_not_judged(value):
     before[0, 0] = after[0, 0] = after[1, 2] = value
     drift = drifted(before, after)
     assert (drift.n, drift.non_finite, drift.flips) == (2, 2, 0)
-    assert "2\N{NO-BREAK SPACE}images with a NaN or infinite output are not judged" in (
-        prediction_lines(drift, MODEL, CLASSIFICATION)
+    said = flips_sentence(drift, "m.onnx").replace("\N{NO-BREAK SPACE}", " ")
+    assert said.startswith(
+        "2 of 4 images have an output that is NaN or infinite; of the others, 0 "
     )
-    assert "of 2\N{NO-BREAK SPACE}predictions" in flips_sentence(drift, "m.onnx")
+    assert "of 2 predictions" in said
+    lines = prediction_lines(drift, MODEL, CLASSIFICATION)
+    assert not [each for each in lines if "NaN" in each]
+
+
+@pytest.mark.parametrize("lost", range(3))
+def test_images_that_are_lost_are_counted_where_the_others_compare_nothing(lost):
+    same = np.tile(LOGITS[0], (4, 1))
+    same[:lost, 0] = np.nan
+    said = flips_sentence(drifted(same, same), "m").replace("\N{NO-BREAK SPACE}", " ")
+    assert said.startswith(f"{lost} of 4 images have an output " if lost else "m: nothing was com")
+    assert "m: nothing was compared: all images have the same" in said
 
 
 def test_nothing_is_said_to_be_unchanged_where_no_output_is_finite():

@@ -1,10 +1,12 @@
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from alignkit.record import Estimate
 from alignkit.text.numbers import (
     MINUS,
+    at_most,
     count,
     estimated,
     interval,
@@ -20,6 +22,7 @@ from alignkit.text.numbers import (
     significant,
     unsigned,
 )
+from alignkit.text.task_words import OF_CLASSES, fact_words, interval_in
 
 
 @pytest.mark.parametrize(
@@ -62,6 +65,36 @@ def test_a_small_positive_number_never_reads_as_zero():
     assert plain(0.0, 3) == "0"
 
 
+@pytest.mark.parametrize(
+    ("value", "decimals", "text"),
+    [(0.5, 0, "<1"), (0.0005, 3, "0.001"), (0.00049, 3, "<0.001"), (0.05, 1, "0.1"),
+     (0.04, 1, "<0.1"), (0.25, 0, "<1")],
+)  # fmt: skip
+def test_half_of_the_last_digit_is_no_zero_either(value, decimals, text):
+    assert plain(value, decimals) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.0004, "1.0004"), (0.9996, "0.9996"), (1.0, "1.000"), (0.99999, "0.99999"), (1.2, "1.200"),
+     (1.000000001, ">1.000000"), (0.02004, "0.02004"), (0.0199, "0.020")],
+)  # fmt: skip
+def test_a_number_beside_a_limit_is_not_rounded_to_it(value, text):
+    limit = 0.02 if value == 0.02004 else 1.0
+    assert plain(value, 3, limit) == text
+    assert percent(0.4996, 0, 0.5).startswith("49.96")
+    assert percent(0.5, 0, 0.5).startswith("50\N{NO-BREAK SPACE}")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.5, "0.5"), (0.04, "<0.1"), (12.4, "12.4"), (111.0, "111"), (0.0, "0"), (110.98, "110.98"),
+     (0.96, "0.96"), (1.0, "1")],
+)  # fmt: skip
+def test_the_greatest_of_some_numbers_is_not_rounded_to_a_whole_one(value, text):
+    assert at_most(value) == text
+
+
 def test_a_number_that_rounds_to_zero_has_no_sign_in_an_interval_either():
     estimate = Estimate(value=-1e-7, low=-0.0023, high=2e-7)
     assert interval(estimate) == f"[{MINUS}0.23, 0.00]"
@@ -95,7 +128,33 @@ def test_long_texts_are_shortened():
 
 def test_a_negative_zero_is_zero():
     assert signed(-0.0, 2) == "0"
-    assert interval(Estimate(value=-0.0, low=-0.0, high=-0.0)) == "[0, 0]"
+
+
+ZERO = Estimate(0.0, 0.0, -0.0)
+TOLD = Estimate(0.0, 0.0, 0.0, "none of 300; up to 1.2 % unseen")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        interval,
+        partial(interval, share=True),
+        partial(estimated, unit=" pp"),
+        partial(OF_CLASSES.changed, "top1"),
+        partial(OF_CLASSES.estimated, "churn"),
+        partial(interval_in, unit="px", size=True),
+        partial(interval_in, unit="value", size=False),
+        partial(fact_words, unit="value"),
+        partial(fact_words, unit="share"),
+    ],
+)
+def test_no_zero_has_an_interval_without_a_width(write):
+    """Of no image that moved, a bootstrap knows nothing: what may be unseen stands there."""
+    assert "[" not in write(ZERO) + write(TOLD)
+    assert "(none seen)" in write(ZERO)
+    assert f"({TOLD.reason})" in write(TOLD)
+    for moved in (Estimate(0.0, -0.01, 0.01), Estimate(0.01, 0.0, 0.03)):
+        assert "[" in write(moved)
 
 
 @pytest.mark.parametrize("most", [5, 6, 30])

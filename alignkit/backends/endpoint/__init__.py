@@ -36,9 +36,10 @@ class EndpointBackend(Backend):
     if there are several rows."""
     sends: Literal["files", "tensors"] = "files"
     """Encoded images, or the normalised float32 tensors of the path."""
-    answers: Literal["logits", "probabilities"] = "logits"
-    """Probabilities are compared by their logarithm. It differs from the logits by a constant for
-    each image, so classes are comparable and distances between logits are not."""
+    answers: Literal["auto", "logits", "probabilities"] = "auto"
+    """By default logits that do not look like probabilities. Probabilities are compared by their
+    logarithm. It differs from the logits by a constant for each image, so classes are comparable
+    and distances between logits are not."""
     images_per_request: Annotated[int, Field(ge=1, le=1024)] = 1
     """Images in one request, if the model takes batches."""
     concurrency: Annotated[int, Field(ge=1, le=256)] = 4

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from alignkit.backends import EncodedFiles
-from alignkit.backends.endpoint.logits_of import logits_of
+from alignkit.backends.endpoint.logits_of import AnswerReader
 from alignkit.backends.endpoint.requests import (
     Loop,
     Requester,
@@ -57,6 +57,7 @@ class JSONSession:
     loop: Loop
     requester: Requester
     client: aiohttp.ClientSession
+    reader: AnswerReader
     seen: dict[str, str] = field(default_factory=dict)
     """Facts of the answers so far."""
 
@@ -78,7 +79,8 @@ class JSONSession:
         loop = Loop()
         requester = Requester(backend.timeout, backend.retries, secrets_of(headers), _status_of)
         of_classes = checkpoint.task.facts().class_scores
-        return cls(backend, of_classes, loop, requester, loop.run(client()))
+        reader = AnswerReader(backend.answers)
+        return cls(backend, of_classes, loop, requester, loop.run(client()), reader)
 
     def predict(self, inputs: Batch | EncodedFiles) -> Outputs:
         """Return the numbers for encoded files, or (images, 3, height, width) float32.
@@ -96,7 +98,7 @@ class JSONSession:
                                "form of answer")  # fmt: skip
         (answers,) = joined(found)
         if self.backend.answers == "probabilities" or self.of_classes:
-            return (logits_of(answers, self.backend.answers),)
+            return (self.reader.logits_of(answers),)
         return (answers,)
 
     async def _answer(self, images: Batch | Sequence[bytes]) -> Outputs:
@@ -126,7 +128,7 @@ class JSONSession:
             "server": "not asked yet",
             **self.seen,
             "sent": f"{self.backend.sends}, JSON",
-            "compared": f"{self.backend.answer or 'the answer'}, {self.backend.answers}",
+            "compared": f"{self.backend.answer or 'the answer'}, {self.reader.kind}",
             "requests so far": requests,
         }
 

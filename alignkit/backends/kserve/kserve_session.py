@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignkit.backends import EncodedFiles
-from alignkit.backends.endpoint.logits_of import logits_of
+from alignkit.backends.endpoint.logits_of import AnswerReader
 from alignkit.backends.endpoint.requests import Loop, Requester, gather_limited
 from alignkit.backends.kserve.kserve_client import Client, connect, files_array, requester
 from alignkit.backends.session_outputs import as_outputs, joined
@@ -65,6 +65,7 @@ async def _described(
     output_specs = [declared_tensor(model, "output", name) for name in names]
     require_input(input_spec, backend.sends, (checkpoint.height, checkpoint.width))
     require_outputs(output_specs, checkpoint)
+    reader = AnswerReader(backend.answers)
     observed = {
         "precision": "served",
         "endpoint": backend.address().resolved(),
@@ -72,9 +73,11 @@ async def _described(
         "model": f"{backend.model}, versions: {', '.join(model.get('versions') or ()) or 'one'}",
         "platform": model.get("platform") or "not stated",
         "sent": f"{backend.sends}, {input_spec.name}, {'bytes' if client.extended else 'JSON'}",
-        "compared": f"{', '.join(each.name for each in output_specs)}, {backend.answers}",
+        "compared": f"{', '.join(each.name for each in output_specs)}, {reader.kind}",
     }
-    return EndpointSession(backend, client, requester, loop, input_spec, output_specs, observed)
+    return EndpointSession(
+        backend, client, requester, loop, input_spec, output_specs, observed, reader
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -89,6 +92,7 @@ class EndpointSession:
     output_specs: Sequence[TensorSpec]
     """The wanted outputs, in order."""
     observed: dict[str, str]
+    reader: AnswerReader
 
     def predict(self, inputs: Batch | EncodedFiles) -> Outputs:
         """Return the wanted outputs for encoded files, or (images, 3, height, width) float32.
@@ -102,7 +106,7 @@ class EndpointSession:
         answers = joined(self.loop.run(gather_limited(works, self.backend.concurrency)))
         if len(answers) > 1 or answers[0].ndim != 2:
             return answers
-        return (logits_of(answers[0], self.backend.answers),)
+        return (self.reader.logits_of(answers[0]),)
 
     async def _answer(self, images: Batch | Sequence[bytes]) -> Outputs:
         target = (self.backend.model, self.backend.model_version)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from alignkit.record import Estimate
 from alignkit.record.bench_facts import ServedLoad, ServingOption
 from alignkit.record.loader_facts import TimedLoader
 from alignkit.record.open_loop_facts import GeneratedRun
@@ -59,25 +60,20 @@ def fastest_words(options: Sequence[ServingOption], words: BenchWords) -> Iterat
 
     An option that is the fastest with several numbers of clients is named once.
     """
-    every = loads_by_clients(options)
-    loads = {clients: each for clients, each in every.items() if not fastest(each)[1].contended}
-    if busy := [fastest(each)[1] for clients, each in every.items() if clients not in loads]:
+    timed = loads_by_clients(options)
+    first = {clients: fastest(each) for clients, each in timed.items()}
+    if busy := [load for _, load in first.values() if load.contended]:
         yield f"With {_clients(busy)} there is no result: the machine was busy in every timing."
-    yield from _leaders(
-        {clients: fastest(each) for clients, each in loads.items()}, words, options, ""
-    )
-    # with these numbers of clients the fastest option changes answers
-    drifting = {
-        clients: each
-        for clients, each in loads.items()
-        if (drift := fastest(each)[0].drift) is not None and drift.churn.value
-    }
+    quiet = {clients: each for clients, each in first.items() if not each[1].contended}
+    yield from _leaders(quiet, timed, words, options, "")
     still = {
         clients: fastest(same)
-        for clients, each in drifting.items()
-        if (same := [(option, load) for option, load in each if _unchanged(option)])
+        for clients, (option, _) in quiet.items()
+        # with these numbers of clients the fastest option changes answers
+        if option.drift is not None and option.drift.churn.value
+        if (same := [each for each in timed[clients] if _unchanged(each[0])])
     }
-    yield from _leaders(still, words, options, " of those that changed no answer")
+    yield from _leaders(still, timed, words, options, " that changed no answer")
 
 
 def _unchanged(option: ServingOption) -> bool:
@@ -86,6 +82,7 @@ def _unchanged(option: ServingOption) -> bool:
 
 def _leaders(
     chosen: Mapping[int, tuple[ServingOption, ServedLoad]],
+    timed: Mapping[int, TimedLoads],
     words: BenchWords,
     options: Sequence[ServingOption],
     among: str,
@@ -93,35 +90,35 @@ def _leaders(
     for place in dict.fromkeys(option.place for option, _ in chosen.values()):
         option = next(each for each, _ in chosen.values() if each.place == place)
         loads = [load for each, load in chosen.values() if each.place == place]
-        yield _leader(option, loads, words, options, among)
+        stated = [(load, stated_gain(load, timed[load.clients])) for load in loads]
+        yield _leader(option, stated, words, options, among)
 
 
 def _leader(
     option: ServingOption,
-    loads: Sequence[ServedLoad],
+    stated: Sequence[tuple[ServedLoad, Estimate | None]],
     words: BenchWords,
     options: Sequence[ServingOption],
     among: str,
 ) -> str:
+    loads = [load for load, _ in stated]
     clients = f"With {_clients(loads)}"
     rates = listed([_rate(load) for load in loads])
     if option.reference:
-        no = "no option that changed no answer" if among else "no option"
         return (
-            f"{clients} {no} is faster than the reference, {words.title(option)}: "
+            f"{clients} no option{among} is faster than the reference, {words.title(option)}: "
             f"{rates} requests/s."
         )
     reference = next((words.title(each) for each in options if each.reference), "the reference")
-    timed = loads_by_clients(options)
-    stated = [(load, stated_gain(load, timed[load.clients])) for load in loads]
     gains = listed([gain_words(gain) for _, gain in stated if gain])
     known = [(load, gain) for load, gain in stated if gain and gain.value is not None]
     unshown = [load for load, gain in known if (gain.low or 0.0) <= 0]
-    doubt, leads = "", f"{words.title(option)} is the fastest{among}:"
+    those = f" of those{among}" if among else ""
+    doubt, leads = "", f"{words.title(option)} is the fastest{those}:"
     if len(unshown) == len(loads):
         leads = (
-            "this sample does not show that any option is faster than the reference; the greatest "
-            f"throughput{among} is that of {words.title(option)}:"
+            f"this sample does not show that any option{among} is faster than the reference; the "
+            f"greatest throughput{those} is that of {words.title(option)}:"
         )
     elif unshown:
         doubt = f"; with {_clients(unshown)} this sample does not show that it is faster"

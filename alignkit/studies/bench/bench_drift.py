@@ -45,7 +45,7 @@ class KnownDrift:
             ServedDrift(
                 images=images,
                 # a bootstrap of images without a flip has no width, and more images would show some
-                churn=with_unseen(entry.drift.churn, images),
+                churn=with_unseen(entry.drift.churn, entry.drift.groups or images),
                 metric=metric,
                 change=entry.drift.of(metric),
             ),

@@ -266,7 +266,8 @@ def _suffix(data: bytes) -> str:
 
 
 def _too_long(label: str) -> str:
-    return f"it has {LABEL_CHARACTERS.exceeded()}" if len(label) > LABEL_CHARACTERS() else ""
+    fault = LABEL_CHARACTERS.fault(len(label))
+    return f"it has {fault}" if fault else ""
 
 
 def _unseen(name: str) -> str:

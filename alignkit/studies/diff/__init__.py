@@ -7,10 +7,11 @@ images are reduced to sums (`alignkit.lots`), so that memory does not depend on 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from alignkit.compare.compare_pixels import drawn_images
@@ -33,7 +34,7 @@ from alignkit.record.diff_document import (
     PredictionDrift,
     StressDiff,
 )
-from alignkit.samples import Samples
+from alignkit.samples import Samples, copies_of
 from alignkit.studies.diff.diff_cause import given_model_facts, with_causes
 from alignkit.studies.diff.diff_images import DiffImages
 from alignkit.studies.diff.diff_lots import DiffLots
@@ -146,12 +147,15 @@ def _opened(request: DiffRequest) -> Iterator[tuple[GivenSession, Opened] | None
     if request.model is None:
         yield None
         return
-    from alignkit.predict.kept_session import kept_session  # pixels alone need no runtime
+    # pixels alone need no runtime
+    from alignkit.predict.check_batches import require_independent
+    from alignkit.predict.kept_session import kept_session
 
     for path in request.usable:
         if reason := request.model.unlike_bytes(path.preprocess):
             raise ConfigError(reason)
     with kept_session(request.model, size) as opened:
+        require_independent(opened[1], request.usable[0].preprocess, request.samples)
         yield opened
 
 
@@ -164,9 +168,10 @@ def _diff(
         tally = _tally(request, engine, progress, None)
         stressed = [(each, _tally(request, engine, progress, each)) for each in request.stress]
         drifts: dict[str, PredictionDrift] = {}
+        copies = copies_of(request.samples) if model else {}  # pixels alone have no interval
         if model:
             compared = [pair.compared > 0 for pair in tally.of_pair]
-            drifts = _predicted(request, model, engine, progress, compared=compared)
+            drifts = _predicted(request, model, engine, progress, compared=compared, copies=copies)
     # one empty image: `Describe` looks at none
     ((paths, environment),) = run_isolated(
         Describe(request.paths), usable, [Encoded("", b"")], processes=1, limits=request.limits
@@ -184,6 +189,7 @@ def _diff(
             source=request.source,
             images=len(request.samples),
             fingerprint=request.samples.fingerprint,
+            copies=len(copies),
         ),
         limits={
             # the lowest decides
@@ -250,6 +256,7 @@ def _predicted(
     progress: Progress,
     shard: Shard = ALL_LOTS,
     compared: Sequence[bool] = (),
+    copies: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, PredictionDrift]:
     """Predict along all paths; reduce the candidates of which images were ``compared``, by name."""
     from alignkit.studies.diff.predict_lots import PredictedPair, PredictLots
@@ -272,7 +279,7 @@ def _predicted(
             for tally, more in zip(tallies, part.of_pair, strict=True):
                 tally.join(more)
     return {
-        path.name: tally.drift(pair, opened, request.samples)
+        path.name: tally.drift(pair, opened, request.samples, copies)
         for path, tally, pair, measured in zip(
             paths[1:], tallies, work.pairs, compared, strict=False
         )

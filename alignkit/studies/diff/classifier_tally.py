@@ -15,22 +15,23 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Logits
+from alignkit.compare.bootstrap import joined_groups
 from alignkit.compare.class_answers import class_name, one_class
 from alignkit.compare.histogram import added, histogram_of, quantile_of
-from alignkit.compare.idle_answers import NO_COMPARISON
+from alignkit.compare.idle_answers import NO_COMPARISON, changed_share
 from alignkit.compare.logit_sums import QUANTILES, LogitSums
 from alignkit.compare.margins import RankedChange, changes, drift_of_lost, margins_lost, worst
-from alignkit.compare.metrics import predicted_classes
+from alignkit.compare.metrics import by_class, predicted_classes
 from alignkit.compare.predictions import Predictions
 from alignkit.compare.stored_sums import StoredArray, bins_again, stored_bins
 from alignkit.compare.top_rows import TopRows
 from alignkit.predict.given_model import Opened
-from alignkit.record import Count, Stored
+from alignkit.record import Count, Estimate, Stored
 from alignkit.record.diff_document import ClassFlips, PredictionDrift, StageFlips
 from alignkit.record.numeric_facts import MovedImage
 from alignkit.record.stored import Real
 from alignkit.samples import Samples
-from alignkit.studies.diff.diff_predictions import MixedPair, churn, nothing_drifts
+from alignkit.studies.diff.diff_predictions import MixedPair, nothing_drifts
 
 if TYPE_CHECKING:
     from alignkit.tasks import Records
@@ -44,7 +45,9 @@ class _Alone:
     """The reference with one part of the candidate."""
 
     flipped: npt.NDArray[np.bool_]
-    """Of each image with finite outputs in both."""
+    """Of each image."""
+    judged: npt.NDArray[np.bool_]
+    """Those with finite outputs in both; no other one flips."""
     sums: LogitSums
 
 
@@ -52,6 +55,7 @@ class _Alone:
 class ClassifierTally:
     """Predictions of images, in their order."""
 
+    ids: tuple[str, ...]
     before: TopRows
     after: TopRows
     lost: FloatArray
@@ -80,8 +84,9 @@ class ClassifierTally:
         left, right = (each[judged].astype(np.float64) for each in (before, after))
         distance = np.abs(right - left).astype(np.float32)
         return cls(
-            TopRows.of(before),
-            TopRows.of(after),
+            samples.ids,
+            TopRows.of(by_class(before)),
+            TopRows.of(by_class(after)),
             lost,
             LogitSums.of(left, right),
             histogram_of(distance) if distance.size else np.zeros(1, np.int64),
@@ -97,6 +102,7 @@ class ClassifierTally:
         for each in others:
             sums, histogram = sums.plus(each.sums), added(histogram, each.histogram)
         return cls(
+            tuple(name for each in tallies for name in each.ids),
             TopRows.joined([each.before for each in tallies]),
             TopRows.joined([each.after for each in tallies]),
             np.concatenate([each.lost for each in tallies]),
@@ -112,8 +118,14 @@ class ClassifierTally:
         left_out: Mapping[str, Any],
         opened: Opened,
         samples: Samples,  # noqa: ARG002 - nothing is asked about the images
+        copies: Mapping[str, str],
     ) -> PredictionDrift:
         """Reduce them to churn, distances, margins, flips and the images that moved most."""
+
+        def share(flipped: npt.NDArray[np.bool_], judged: npt.NDArray[np.bool_]) -> Estimate:
+            ids = [name for name, kept in zip(self.ids, judged, strict=True) if kept]
+            return changed_share(flipped, joined_groups(ids, None, copies))
+
         judged = self.before.finite & self.after.finite
         one, other = self.before.predicted[judged], self.after.predicted[judged]
         facts = {"n": len(one), "non_finite": len(judged) - len(one), **left_out}
@@ -124,14 +136,14 @@ class ClassifierTally:
         return PredictionDrift(
             **facts,
             flips=int(flipped.sum()),
-            churn=churn(flipped),
+            churn=share(flipped, judged),
             logits=self.sums.distance(self._quantiles()),
             margins=drift_of_lost(self.lost[judged], ~flipped),
             stages=tuple(
                 StageFlips(
                     factor=factor,
                     flips=int(each.flipped.sum()),
-                    churn=churn(each.flipped),
+                    churn=share(each.flipped[each.judged], each.judged),
                     mean_abs=each.sums.mean_abs,
                 )
                 for factor, each in zip(pair.factors_alone, self.alone, strict=True)
@@ -148,7 +160,7 @@ class ClassifierTally:
         )
 
     def _nothing(self, judged: npt.NDArray[np.bool_], opened: Opened) -> str:
-        """Say what `alignkit.compare.answers.nothing_answered` does of all logits."""
+        """Say what `alignkit.compare.idle_answers.nothing_answered` does of all logits."""
         if not judged.any():
             return f"{NO_COMPARISON}: no image has finite outputs on both paths"
         sides = [each.rows(judged) for each in (self.before, self.after)]
@@ -181,12 +193,14 @@ class _StoredRows(Stored):
 
 class _StoredAlone(Stored):
     flipped: StoredArray
+    judged: StoredArray
     sums: LogitSums
 
 
 class StoredClassifier(Stored):
     """The stored form of a `ClassifierTally`."""
 
+    ids: tuple[str, ...]
     before: _StoredRows
     after: _StoredRows
     lost: StoredArray
@@ -200,13 +214,18 @@ class StoredClassifier(Stored):
     def of(cls, tally: ClassifierTally) -> StoredClassifier:
         """Return the stored form."""
         return cls(
+            ids=tally.ids,
             before=_StoredRows.of(tally.before),
             after=_StoredRows.of(tally.after),
             lost=StoredArray.of(tally.lost),
             sums=tally.sums,
             histogram=stored_bins(tally.histogram),
             alone=tuple(
-                _StoredAlone(flipped=StoredArray.of(each.flipped), sums=each.sums)
+                _StoredAlone(
+                    flipped=StoredArray.of(each.flipped),
+                    judged=StoredArray.of(each.judged),
+                    sums=each.sums,
+                )
                 for each in tally.alone
             ),
             moved=tuple((*rank, image) for rank, image in tally.moved),
@@ -215,12 +234,16 @@ class StoredClassifier(Stored):
     def tally_again(self) -> ClassifierTally:
         """Return the tally that was stored."""
         return ClassifierTally(
+            self.ids,
             self.before.rows_again(),
             self.after.rows_again(),
             self.lost.array_again(),
             self.sums,
             bins_again(self.histogram),
-            tuple(_Alone(each.flipped.array_again(), each.sums) for each in self.alone),
+            tuple(
+                _Alone(each.flipped.array_again(), each.judged.array_again(), each.sums)
+                for each in self.alone
+            ),
             [((changed, share), image) for changed, share, image in self.moved],
         )
 
@@ -233,15 +256,19 @@ def _finite(before: Logits, after: Logits) -> npt.NDArray[np.bool_]:
 def _alone(before: Logits, after: Logits) -> _Alone:
     judged = _finite(before, after)
     left, right = before[judged], after[judged]
-    flipped = predicted_classes(left) != predicted_classes(right)
-    return _Alone(flipped, LogitSums.of(left.astype(np.float64), right.astype(np.float64)))
+    flipped = np.zeros(len(judged), np.bool_)
+    flipped[judged] = predicted_classes(by_class(left)) != predicted_classes(by_class(right))
+    return _Alone(flipped, judged, LogitSums.of(left.astype(np.float64), right.astype(np.float64)))
 
 
 def _joined(parts: Sequence[_Alone]) -> _Alone:
     sums = parts[0].sums
     for each in parts[1:]:
         sums = sums.plus(each.sums)
-    return _Alone(np.concatenate([each.flipped for each in parts]), sums)
+    flipped, judged = (
+        np.concatenate(each) for each in zip(*((e.flipped, e.judged) for e in parts), strict=True)
+    )
+    return _Alone(flipped, judged, sums)
 
 
 def _unlabelled(

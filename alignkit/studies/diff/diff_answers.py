@@ -15,7 +15,9 @@ import numpy as np
 
 from alignkit.compare import drift
 from alignkit.compare.answers import Answers
-from alignkit.compare.idle_answers import nothing_answered
+from alignkit.compare.bootstrap import SharedDraws
+from alignkit.compare.class_changes import groups_of
+from alignkit.compare.idle_answers import changed_share, nothing_answered
 from alignkit.compare.margins import MOST_MOVED
 from alignkit.predict.answer_bytes import joined, packed, unpacked
 from alignkit.predict.given_model import Opened
@@ -23,7 +25,7 @@ from alignkit.record import Stored
 from alignkit.record.diff_document import PredictionDrift, StageFlips
 from alignkit.record.numeric_facts import MovedImage
 from alignkit.samples import Samples
-from alignkit.studies.diff.diff_predictions import MixedPair, churn, nothing_drifts
+from alignkit.studies.diff.diff_predictions import MixedPair, nothing_drifts
 
 if TYPE_CHECKING:
     from alignkit.tasks import Records
@@ -54,7 +56,12 @@ class AnswersTally:
         return cls(ids, [joined(each) for each in own])
 
     def drift(
-        self, pair: MixedPair, left_out: Mapping[str, Any], opened: Opened, samples: Samples
+        self,
+        pair: MixedPair,
+        left_out: Mapping[str, Any],
+        opened: Opened,
+        samples: Samples,
+        copies: Mapping[str, str],
     ) -> PredictionDrift:
         """Reduce them to the answers that change, the task's measures and the images moved most."""
         decoder = opened.decoder
@@ -68,15 +75,16 @@ class AnswersTally:
         if reason := nothing_answered([(judged, other)]):
             return nothing_drifts(facts, reason, margins=False)
         changed = judged.changed(other)
+        draws = SharedDraws(copies=copies)
         return PredictionDrift(
             **facts,
             flips=int(changed.sum()),
-            churn=churn(changed),
+            churn=changed_share(changed, groups_of(judged, draws)),
             logits=type(judged).distance([(judged, other)]),
             margins=None,
-            measures=drift([judged], [other]).measures,
+            measures=drift([judged], [other], draws=draws).measures,
             stages=tuple(
-                _alone(factor, before, others[index - 1])
+                _alone(factor, before, others[index - 1], draws)
                 for factor, index in zip(pair.factors_alone, pair.alone, strict=True)
             ),
             classes=(),
@@ -116,10 +124,11 @@ def _judged(before: Answers, after: Answers) -> tuple[Answers, Answers]:
     return before.rows(kept), after.rows(kept)
 
 
-def _alone(part: str, before: Answers, after: Answers) -> StageFlips:
+def _alone(part: str, before: Answers, after: Answers, draws: SharedDraws) -> StageFlips:
     judged, other = _judged(before, after)
     changed = judged.changed(other)
-    return StageFlips(factor=part, flips=int(changed.sum()), churn=churn(changed), mean_abs=None)
+    share = changed_share(changed, groups_of(judged, draws))
+    return StageFlips(factor=part, flips=int(changed.sum()), churn=share, mean_abs=None)
 
 
 def _moved(before: Answers, after: Answers) -> tuple[MovedImage, ...]:

@@ -82,11 +82,7 @@ def given_model_facts(model: Opened) -> GivenModel:
 def _causes(
     pair: PairDiff, begun: Mapping[str, int], facts: Mapping[str, PathFacts], of_decode: str
 ) -> tuple[StageCause, ...]:
-    differs = {
-        stage.stage
-        for stage in pair.stages
-        if stage.mode == "isolated" and (stage.identical < stage.images or stage.shape_mismatches)
-    }
+    differs = {each.stage for each in pair.stages if each.mode == "isolated" and each.differs}
     return tuple(
         StageCause(
             stage=stage,
@@ -106,9 +102,8 @@ def _clipped_grey(pair: PairDiff, paths: tuple[Preprocess, Preprocess]) -> str:
         return ""
     for a, b in (paths, paths[::-1]):
         if CLIPPED.without(a, b):
-            told = CLIPPED.sentence.format(a=a.name, b=b.name)
             apart = f"{plain(deep.decode.mean_abs, 2)} levels apart"
-            return f"; {told} ({count(deep.decode.images, 'image')}, {apart})"
+            return f"; {CLIPPED.said(a, b)} ({count(deep.decode.images, 'image')}, {apart})"
     return ""
 
 

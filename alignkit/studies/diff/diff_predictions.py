@@ -13,12 +13,9 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from alignkit.attribute.mixture_records import ModelSession, mixture_records
-from alignkit.compare.bootstrap import mean_estimate
 from alignkit.compare.margins import drift_of_lost
-from alignkit.compare.statistics import rule_of_three
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.stage_mixtures import (
     FromCandidate,
@@ -30,7 +27,7 @@ from alignkit.record import Estimate, LogitDistance
 from alignkit.record.diff_document import PredictionDrift
 from alignkit.samples import Samples
 from alignkit.tasks import Record
-from alignkit.text.numbers import count, estimated, grouped, percent
+from alignkit.text.numbers import count, estimated, grouped
 
 REFERENCE: FromCandidate = frozenset()
 KnownRecords: TypeAlias = dict[tuple[str, ...], Sequence[Record]]
@@ -100,29 +97,17 @@ def predicted_batch(
 
 def flips_sentence(drift: PredictionDrift, model: str) -> str:
     """Say how many predictions change, with what so few images could not show."""
+    lost = ""
+    if drift.non_finite:
+        images = f"{grouped(drift.non_finite)} of {count(drift.non_finite + drift.n, 'image')}"
+        lost = f"{images} have an output that is NaN or infinite; of the others, "
     if drift.churn.value is None:
-        return f"{model}: {drift.churn.reason}"
-    changed = f"{grouped(drift.flips)} of {count(drift.n, 'prediction')} of {model}"
-    if lost := drift.non_finite:
-        images = f"{grouped(lost)} of {count(lost + drift.n, 'image')}"
-        changed = f"{images} have an output that is NaN or infinite; of the others, {changed}"
+        return f"{lost if drift.n else ''}{model}: {drift.churn.reason}"
+    changed = f"{lost}{grouped(drift.flips)} of {count(drift.n, 'prediction')} of {model}"
     verb = "changes" if drift.flips == 1 else "change"
-    if drift.flips:
+    if drift.flips and drift.churn.low is not None:
         return f"{changed} {verb} ({estimated(drift.churn, 1, share=True)})"
     return f"{changed} {verb}; {drift.churn.reason}"
-
-
-def churn(flipped: npt.NDArray[np.bool_]) -> Estimate:
-    """Estimate the share of images, (n,), that change; with the reason where there is none."""
-    if not len(flipped):
-        return Estimate(None, None, None, "no image has finite outputs on both paths")
-    if flipped.any():
-        return mean_estimate(flipped.astype(np.float64))
-    # no resample holds a flip that no image shows: its interval would be zero wide
-    unseen = percent(min(1.0, rule_of_three(len(flipped))))
-    return Estimate(
-        0.0, None, None, f"a share of up to {unseen} may show in none of {len(flipped)}"
-    )
 
 
 def nothing_drifts(facts: Mapping[str, Any], reason: str, *, margins: bool) -> PredictionDrift:

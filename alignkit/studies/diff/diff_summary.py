@@ -19,6 +19,7 @@ from alignkit.text import columns
 from alignkit.text.diff_words import (
     NO_MODEL,
     ending,
+    images_words,
     input_words,
     moved_words,
     other_shape,
@@ -69,7 +70,7 @@ def diff_summary(record: DiffRecord) -> str:
 
 
 def _lines(record: DiffRecord, detail: Detail) -> list[str]:
-    lines = [f"{count(record.data.images, 'image')} of {record.data.source}", *_coverage(record)]
+    lines = [images_words(record.data), *_coverage(record)]
     lines += surrogate_lines(record.paths, brief=False)
     for pair in record.pairs:
         lines += ["", *_pair(pair, detail, record)]
@@ -149,8 +150,7 @@ def _stages(pair: PairDiff, *, equal_too: bool) -> list[str]:
         (UNITS.get(name, name), *(cell for mode in ("isolated", "cumulative")
          for cell in _distance(modes[mode], other_shape(name))), *_tail(modes["cumulative"]))
         for name, modes in found.items()
-        if equal_too
-        or any(each.shape_mismatches or each.identical < each.images for each in modes.values())
+        if equal_too or any(each.differs for each in modes.values())
     ]  # fmt: skip
     return columns([head, *rows], indent="  ").splitlines() if rows else []
 

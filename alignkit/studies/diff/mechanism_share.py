@@ -21,7 +21,7 @@ from alignkit.record import Mechanism
 from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.record.spatial_facts import MechanismName, ShownBy
 from alignkit.samples import Samples, choose
-from alignkit.studies.diff.mechanisms import KNOWN, Known, kernel_of
+from alignkit.studies.diff.mechanisms import KNOWN, Known
 
 _IMAGES = 16
 _Pair: TypeAlias = tuple[Preprocess, Preprocess]
@@ -101,13 +101,12 @@ def _without_each(given: _Applied, images: Sequence[Encoded]) -> list[_Applied]:
             control, changed = without if isinstance(without, tuple) else (a, without)
             if changed is None or changed == a or changed.missing():
                 continue
-            sentence = known.sentence.format(a=a.name, b=b.name, ka=kernel_of(a), kb=kernel_of(b))
             first = a is given.reference
             side: ShownBy = "reference" if first == (known.done_by == "a") else "candidate"
             pairs = [(each, b) if first else (b, each) for each in (control, changed)]
             found.append(
                 _Applied(
-                    (*given.removed, (known, sentence, side)),
+                    (*given.removed, (known, known.said(a, b), side)),
                     *pairs[1],
                     (*given.steps, (pairs[0], pairs[1])),
                 )

@@ -50,6 +50,10 @@ class Known:
     done_by: Literal["a", "b"] = "a"
     """The path that pixels show to do it."""
 
+    def said(self, a: Preprocess, b: Preprocess) -> str:
+        """Say it of two paths, of which `a` has it."""
+        return self.sentence.format(a=a.name, b=b.name, ka=kernel_of(a), kb=kernel_of(b))
+
 
 def _shrinks(path: Preprocess, encoded: bytes) -> bool:
     """Tell whether a path's resize may shrink an image, upright or turned."""

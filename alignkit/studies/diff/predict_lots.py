@@ -61,8 +61,10 @@ class PredictedPair:
         if self.parts:
             self.parts = [type(self.parts[0]).joined(self.parts)]
 
-    def drift(self, pair: MixedPair, opened: Opened, samples: Samples) -> PredictionDrift:
-        """Reduce it; ``samples`` are all images.
+    def drift(
+        self, pair: MixedPair, opened: Opened, samples: Samples, copies: Mapping[str, str]
+    ) -> PredictionDrift:
+        """Reduce it; ``samples`` are all images, and ``copies`` their `copies_of`.
 
         Raise `NothingCompared` if no image could be prepared by all mixtures.
         """
@@ -71,7 +73,7 @@ class PredictedPair:
             first = f"; the first, {self.reason}" if self.reason else ""
             raise NothingCompared(f"no image could be prepared for the model{first}")
         left_out = {"left_out": self.left_out, "left_out_reason": self.reason}
-        drift: PredictionDrift = self.parts[0].drift(pair, left_out, opened, samples)
+        drift: PredictionDrift = self.parts[0].drift(pair, left_out, opened, samples, copies)
         return drift
 
 
@@ -233,6 +235,7 @@ class _StoredPair(Stored):
 
 
 class _StoredLot(Stored):
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     # 1: 2026-11, first format.
+    # 2: 2026-11, the images by name, and which of them one stage alone leaves finite.
     pairs: tuple[_StoredPair, ...]

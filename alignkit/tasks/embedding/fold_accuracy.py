@@ -6,9 +6,8 @@ et al., Labeled Faces in the Wild, 2007, section 4). Accuracy is the mean of the
 right among same and among different pairs, so that it does not depend on how many there are of
 each; of equally many, as that protocol has, it is the share of right pairs.
 
-No threshold between two similarities of different pairs is better than the lower of them, and none
-is better than the next greater one unless it accepts another same pair. Those that are left are
-tried, so that the accuracy is that of all thresholds.
+Only some thresholds can be the best: of those between two neighbouring similarities of different
+pairs all reject as many of these, and the lowest accepts the most same pairs. These are tried.
 """
 
 from __future__ import annotations

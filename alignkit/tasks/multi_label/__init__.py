@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from alignkit.errors import BackendError, ConfigError
 from alignkit.plugins import did_you_mean
 from alignkit.task_facts import MetricFacts, TaskFacts
-from alignkit.tasks import AskedScores, Task, settled
+from alignkit.tasks import AskedScores, Task, read_as, settled
 from alignkit.tasks.one_output import one_output
 
 if TYPE_CHECKING:
@@ -31,8 +31,9 @@ class MultiLabel(Task):
     output: str = ""
     """The output that holds the scores; needed only where several fit."""
     scores: AskedScores = "auto"
-    """Meaning of the outputs: logits, or probabilities. By default as the model's file shows;
-    logits if it does not, unless they all lie from 0 to 1, which is refused."""
+    """Meaning of the outputs: logits, or probabilities, from 0 to 1, 100 (``percent``) or 255
+    (``levels``). By default as the model's file shows; logits if it does not, which is refused if
+    none of all images' is below 0."""
     threshold: float | dict[str, float] = 0.5
     """Probability above which an image has a label: a number, or one for each label by name."""
 
@@ -96,8 +97,7 @@ class MultiLabel(Task):
         named = chosen.shape[1] if chosen.shape else None
         if None not in (classes, named) and named != classes:
             raise ConfigError(f"{chosen.name} has {named} outputs for {classes} labels")
-        kind = settled(self.scores, chosen.scale) or "sigmoid"
-        read = "by sigmoid" if kind == "sigmoid" else "as they are"
+        read = read_as(settled(self.scores, chosen.scale))
         own = isinstance(self.threshold, dict)
         above = "the threshold of each" if own else f"{self.threshold:g}"
         return f"{chosen.name}: scores of labels, {read}; an image has those above {above}"
@@ -126,7 +126,7 @@ class MultiLabel(Task):
         from alignkit.tasks.multi_label.multi_label_answers import joined_labels
 
         names = classes.classes + classes.outside
-        kind = settled(self.scores, classes.scale) or "sigmoid"
+        kind = settled(self.scores, classes.scale)
         return joined_labels(ids, records, samples, classes, self._limits(names), kind)
 
     def _limits(self, names: Sequence[str]) -> tuple[float, ...]:

@@ -27,7 +27,13 @@ from alignkit.tasks import ClassMap, Scores
 from alignkit.tasks.answers_file import read_answers, write_answers
 from alignkit.tasks.class_sums import ClassSums, class_ratios, mean_of_defined
 from alignkit.tasks.multi_label.average_precision import average_precision
-from alignkit.tasks.probabilities import above, probabilities, score_limits
+from alignkit.tasks.probabilities import (
+    above,
+    doubtful,
+    probabilities,
+    reach_of,
+    score_limits,
+)
 
 if TYPE_CHECKING:
     from alignkit.tasks import Records
@@ -46,6 +52,7 @@ class _About(Stored):
     outside: tuple[str, ...]
     limits: tuple[float, ...]
     scores: Scores
+    assumed: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +109,8 @@ class MultiLabelAnswers(LinearAnswers):
     limits: tuple[float, ...]
     """(outputs,): the probability above which an image has the label."""
     kind: Scores
+    assumed: bool = False
+    """Whether nothing but their values says that the scores are logits."""
 
     def __post_init__(self) -> None:
         n, outputs = len(self.ids), len(self.outputs)
@@ -191,6 +200,12 @@ class MultiLabelAnswers(LinearAnswers):
         same = np.isclose(self.scores, other.scores, rtol=0, atol=0, equal_nan=True)
         return np.asarray(~same.all(axis=1))
 
+    def misread(self, other: MultiLabelAnswers) -> str:
+        """See `Answers.misread`: by the scores of all images of both sides."""
+        if not self.assumed:
+            return ""
+        return doubtful(map(reach_of, (self.scores, other.scores)), "the scores of all images")
+
     def one_answer(self, other: MultiLabelAnswers) -> str:
         """Say that all images have the same labels, or none, on both sides; empty if not."""
         both = np.concatenate([self.given, other.given])
@@ -250,7 +265,11 @@ class MultiLabelAnswers(LinearAnswers):
         columns = {f"label_{at}": each.astype(np.int8) for at, each in enumerate(self.truth.T)}
         columns |= {f"score_{at}": each for at, each in enumerate(self.scores.T)}
         about = _About(
-            classes=self.classes, outside=self.outside, limits=self.limits, scores=self.kind
+            classes=self.classes,
+            outside=self.outside,
+            limits=self.limits,
+            scores=self.kind,
+            assumed=self.assumed,
         )
         write_answers(path, self.ids, columns, about, besides)
 
@@ -266,7 +285,10 @@ class MultiLabelAnswers(LinearAnswers):
             scores[:, at] = numbers_of(table, f"score_{at}", path)
         names = about.classes, about.outside
         try:
-            return cls(ids_of(table, path), truth, scores, *names, about.limits, about.scores)
+            return cls(
+                ids_of(table, path), truth, scores, *names,
+                about.limits, about.scores, about.assumed,
+            )  # fmt: skip
         except DataError as error:
             raise DataError(f"{path}: {error}") from None
 
@@ -275,7 +297,7 @@ class MultiLabelAnswers(LinearAnswers):
         cls, pairs: Sequence[tuple[MultiLabelAnswers, MultiLabelAnswers]]
     ) -> LogitDistance:
         """Compare the logits of all pairs; probabilities are none."""
-        if pairs[0][0].kind == "as-is":
+        if pairs[0][0].kind != "sigmoid":
             reason = "the model's outputs are probabilities, and no logits"
             return LogitDistance(None, None, None, reason)
         both = (np.concatenate([pair[side].scores for pair in pairs]) for side in (0, 1))
@@ -293,9 +315,12 @@ def joined_labels(
     samples: Samples,
     classes: ClassMap,
     limits: tuple[float, ...],
-    kind: Scores,
+    kind: Scores | None,
 ) -> MultiLabelAnswers:
-    """Join the scores of images with their labels; raise `DataError` for other annotations."""
+    """Join the scores of images with their labels; raise `DataError` for other annotations.
+
+    Scores of no known ``kind`` are taken for logits.
+    """
     known = dict(zip(samples.ids, samples.annotations, strict=True)) if samples.annotations else {}
     names = classes.classes if known else ()
     outside = classes.outside if known else classes.classes + classes.outside
@@ -310,4 +335,5 @@ def joined_labels(
             raise DataError(f"{each}: label {wrong[0]} is not in 0..{len(names) - 1}")
         truth[index, list(given.labels)] = True
     scores = np.asarray(records, np.float32).reshape(len(ids), len(names) + len(outside))
-    return MultiLabelAnswers(tuple(ids), truth, scores, names, outside, limits, kind)
+    read: Scores = kind or "sigmoid"
+    return MultiLabelAnswers(tuple(ids), truth, scores, names, outside, limits, read, kind is None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from alignkit.errors import BackendError, ConfigError
 from alignkit.task_facts import MetricFacts, TaskFacts
-from alignkit.tasks import AskedScores, Task, settled
+from alignkit.tasks import AskedScores, Task, read_as, settled
 from alignkit.tasks.one_output import one_output
 
 if TYPE_CHECKING:
@@ -31,6 +31,11 @@ themselves."""
 _MOST_CLASSES = 254  # two values of a byte say that there is none
 _UNLIKE = 8
 """Ratio of two sides beyond which an output of three axes is taken for a list."""
+_ONE_OF_TWO = (
+    "; if they say how surely a pixel is the second class, set the task's 'scores: levels' for 0 "
+    "to 255, 'scores: percent' for 0 to 100, 'scores: as-is' for 0 to 1, 'scores: sigmoid' for "
+    "logits"
+)
 _EXPECTED = "logits (n, classes, h, w), one channel (n, 1, h, w) or class indices (n, h, w)"
 
 
@@ -44,8 +49,9 @@ class Segmentation(Task):
     """How scores are resampled to the image: the class of the nearest output, or scores that are
     interpolated before the greatest is found, as most evaluation scripts do."""
     scores: AskedScores = "auto"
-    """Meaning of one channel for two classes: logits, or probabilities. By default as the model's
-    file shows; logits if it does not, unless they all lie from 0 to 1, which is refused."""
+    """Meaning of one channel for two classes: logits, or probabilities, from 0 to 1, 100
+    (``percent``) or 255 (``levels``). By default as the model's file shows; logits if it does not,
+    which is refused if none of all images' is below 0. Whole numbers are the classes."""
     threshold: float = 0.5
     """Probability above which one channel is the second of two classes."""
     changed: float = 0.01
@@ -139,7 +145,7 @@ class Segmentation(Task):
         return one_output(
             outputs,
             self.output,
-            lambda shape: _form(shape, None) is not None and (named or not _is_list(shape)),
+            lambda shape: self._form(shape, None) is not None and (named or not _is_list(shape)),
             wanted,
         )
 
@@ -147,7 +153,7 @@ class Segmentation(Task):
         chosen = self._chosen(outputs)
         if chosen.shape is None:
             return f"{chosen.name}, of unknown shape; its form is known once it has run"
-        form = _form(chosen.shape, classes)
+        form = self._form(chosen.shape, classes)
         if form is None or (classes or 0) > _MOST_CLASSES:
             raise ConfigError(
                 f"{chosen.name} has the shape {chosen.shape} for {classes} classes; expected "
@@ -157,7 +163,7 @@ class Segmentation(Task):
 
     def counted(self, outputs: Sequence[OutputShape]) -> int | None:
         shape = self._chosen(outputs).shape
-        if shape is None or (form := _form(shape, None)) == "indices":
+        if shape is None or (form := self._form(shape, None)) == "indices":
             return None
         return 2 if form == "one channel" else shape[3 if form == "logits last" else 1]
 
@@ -166,9 +172,11 @@ class Segmentation(Task):
         if form == "indices":
             return "the class of each pixel, as whole numbers"
         if form == "one channel":
+            kind = settled(self.scores, chosen.scale)
+            if kind is None and chosen.whole:
+                return "one channel, the class of each pixel, as whole numbers"
             second = f"the second class above {self.threshold:g}"
-            kind = settled(self.scores, chosen.scale) or "sigmoid"
-            read = "by sigmoid" if kind == "sigmoid" else "as it is"
+            read = read_as(kind).replace("they are", "it is", 1)
             other = "" if classes else "; with more than two classes, the class of each pixel"
             return f"one channel, {second}, {read}{other}"
         last = form == "logits last"
@@ -181,31 +189,42 @@ class Segmentation(Task):
     ) -> list[MaskRecord]:
         import numpy as np
 
-        from alignkit.tasks.probabilities import required
+        from alignkit.tasks.probabilities import reach_of, required
         from alignkit.tasks.segmentation.class_maps import to_png
         from alignkit.tasks.segmentation.mask_records import MaskRecord
 
         (values,) = outputs
         count = len(classes.classes) + len(classes.outside)
-        form = _form(values.shape, count)
+        form = self._form(values.shape, count)
         if form is None or len(values) != len(places) or count > _MOST_CLASSES:
             raise BackendError(
                 f"it gives {values.shape} for {len(places)} images of {count} classes; expected "
                 f"{_EXPECTED}, at most {_MOST_CLASSES} classes"
             )
-        kind: Scores = "sigmoid"
+        kind: Scores | None = "sigmoid"
         if form == "logits last":
             values, form = np.moveaxis(values, 3, 1), "logits"
         elif form == "one channel":
             values = values.reshape(len(values), 1, *_plane(values.shape))
-            kind = required(values, self.scores, classes.scale)
+            required(values, self.scores, classes.scale)
+            kind = settled(self.scores, classes.scale)
+            if kind is None and classes.scale == "ids":
+                form, values = "indices", values[:, 0]
+        reading: tuple[Form, Scores] = form, kind or "sigmoid"
         return [
             MaskRecord(
-                to_png(self._classes(image, place, (form, kind), classes)),
+                to_png(self._classes(image, place, reading, classes)),
                 bool(np.isfinite(image).all()),
+                (0.0, 0.0) if kind or form == "indices" else reach_of(image),
             )
             for image, place in zip(values, places, strict=True)
         ]
+
+    def _form(self, shape: Sequence[int | None], classes: int | None) -> Form | None:
+        """Tell the form of an output of this shape; `None` if it has none."""
+        form = _form(shape, classes)
+        said = form == "indices" and self.scores != "auto" and classes in (2, None)
+        return "one channel" if said else form
 
     def _classes(
         self,
@@ -314,7 +333,7 @@ def _indices(plane: npt.NDArray[np.float32], classes: int) -> Classes:
         raise BackendError(
             f"its output of one channel holds {significant(float(wrong[0]), 6)}, and the index of "
             f"one of {classes} classes is expected; name all classes of the model in 'classes:', "
-            "or export its logits"
+            "or export its logits" + _ONE_OF_TWO * (classes == 2)
         )
     return np.where(known, values, NO_CLASS).astype(np.uint8)
 

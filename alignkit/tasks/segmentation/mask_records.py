@@ -28,6 +28,8 @@ class MaskRecord(NamedTuple):
 
     png: bytes
     finite: bool
+    reach: tuple[float, float] = (0.0, 0.0)
+    """Least and greatest output if they are taken for logits, and nothing says that they are."""
 
 
 def joined(
@@ -66,6 +68,7 @@ def joined(
         bounded,
         np.array([each.finite for each in records], np.bool_),
         limit,
+        np.array([each.reach for each in records], np.float64).reshape(-1, 2),
     )
 
 

@@ -21,6 +21,7 @@ from alignkit.errors import DataError
 from alignkit.record.stored import Stored
 from alignkit.tasks.answers_file import bytes_of, read_answers, write_answers
 from alignkit.tasks.class_sums import ClassSums, class_ratios, mean_of_defined
+from alignkit.tasks.probabilities import doubtful
 from alignkit.tasks.segmentation.class_maps import (
     MapChange,
     from_png,
@@ -30,6 +31,7 @@ from alignkit.tasks.segmentation.class_maps import (
     shares,
 )
 
+_REACH = ("least", "most")
 _RATIOS = ("recall.macro", "precision.macro", "recall", "precision", "iou")
 
 
@@ -109,6 +111,8 @@ class SegmentationAnswers(Answers):
     """(n,): whether all outputs are finite."""
     limit: float
     """Share of an image's pixels; if more changed, its answer changed."""
+    reach: FloatArray
+    """(n, 2), see `alignkit.tasks.segmentation.mask_records.MaskRecord`."""
     _changes: WeakKeyDictionary[SegmentationAnswers, list[MapChange]] = field(
         default_factory=WeakKeyDictionary, init=False, repr=False
     )
@@ -148,6 +152,7 @@ class SegmentationAnswers(Answers):
             pixels=self.pixels[indices],
             bounded=self.bounded[indices],
             whole=self.whole[indices],
+            reach=self.reach[indices],
         )
 
     def unlike(self, other: SegmentationAnswers) -> str:
@@ -207,6 +212,11 @@ class SegmentationAnswers(Answers):
         """Tell, (n,), whether more than ``limit`` of the pixels changed, of those either knows."""
         found: npt.NDArray[np.bool_] = self.apart(other) > self.limit
         return found
+
+    def misread(self, other: SegmentationAnswers) -> str:
+        """See `Answers.misread`: by the outputs of all images of both sides."""
+        both = np.concatenate([self.reach, other.reach])
+        return doubtful(map(tuple, both.tolist()), "the outputs of all images")
 
     def one_answer(self, other: SegmentationAnswers) -> str:
         """Say that every pixel is of one class on both sides; empty if not."""
@@ -278,7 +288,10 @@ class SegmentationAnswers(Answers):
         return {**text, "classes": list(self.outputs)}
 
     def to_parquet(self, path: Path, **besides: FloatArray) -> None:
-        """Write ``id, map, truth, pixels, bounded, whole, true_positive_0, …``: maps as PNG."""
+        """Write ``id, map, truth, pixels, bounded, whole, least, most, true_positive_0, …``.
+
+        Maps are PNG.
+        """
         import pyarrow as pa
 
         columns: dict[str, Any] = {"map": pa.array(self.maps, pa.large_binary())}
@@ -286,6 +299,7 @@ class SegmentationAnswers(Answers):
             columns["truth"] = pa.array(self.truths, pa.large_binary())
         columns["pixels"] = self.pixels
         columns |= {name: getattr(self, name).astype(np.int8) for name in ("bounded", "whole")}
+        columns |= {name: self.reach[:, at] for at, name in enumerate(_REACH)}
         columns |= self.sums.columns()
         about = _About(classes=self.classes, outside=self.outside, limit=self.limit)
         write_answers(path, self.ids, columns, about, besides)
@@ -306,6 +320,7 @@ class SegmentationAnswers(Answers):
                 numbers_of(table, "bounded", path).astype(np.bool_),
                 numbers_of(table, "whole", path).astype(np.bool_),
                 about.limit,
+                np.stack([numbers_of(table, name, path) for name in _REACH], axis=1),
             )
         except DataError as error:
             raise DataError(f"{path}: {error}") from None

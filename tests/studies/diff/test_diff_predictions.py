@@ -10,6 +10,7 @@ from alignkit.experiment.yaml_argument import named_paths
 from alignkit.predict.given_model import given_model, open_given, own_size
 from alignkit.progress import NoProgress
 from alignkit.studies.diff import DiffRequest, diff, diff_predictions
+from alignkit.studies.diff.diff_summary import diff_summary
 from tests.cli.test_match import linear_model
 from tests.studies.diff.test_diff import FILES, samples_of
 
@@ -179,3 +180,17 @@ def test_the_function_takes_the_same_model(model, record, tmp_path):
     made = alignkit.diff(tmp_path, "pillow-train", nearest, model=model)
     assert made.record.paths[0].stages[2].options["size"] == [SIZE, SIZE]
     assert made.record.pairs[0].predictions.flips == record.pairs[0].predictions.flips
+
+
+def test_copies_of_a_file_are_one_file_of_an_interval(record, model):
+    """Of each file twice: the same shares, and intervals as wide as those of the files."""
+    twice = {f"{at}-{name}": data for at in range(2) for name, data in FILES.items()}
+    copied = compared(model, *PATHS, files=twice)
+    one, two = (each.pairs[0].predictions for each in (record, copied))
+    assert (copied.data.copies, record.data.copies) == (len(FILES), 0)
+    assert (two.n, two.flips, two.churn.value) == (2 * one.n, 2 * one.flips, one.churn.value)
+    assert [two.churn.low, two.churn.high] == pytest.approx([one.churn.low, one.churn.high], 0.2)
+    none = {each.factor: each.churn.reason for each in two.stages}["decode"]
+    assert f"none of {one.n}\N{NO-BREAK SPACE}different files" in none
+    assert f"{len(FILES)} of {len(twice)}" in diff_summary(copied).splitlines()[0]
+    assert "have the bytes" not in diff_summary(record)

@@ -113,7 +113,7 @@ def test_the_drift_is_that_of_all_logits_together(lots, opened):
             Predictions(ids, np.zeros(0, np.int64), by_mixture[side], (), model.outputs)
             for side in (0, -1)
         )
-        drift = tally.drift(pair, model, SAMPLES)
+        drift = tally.drift(pair, model, SAMPLES, {})
         assert drift.n == len(ids) > 30
         assert drift.left_out == len(SAMPLES) - len(ids) == 2
         assert drift.left_out_reason.startswith("005.jpg: ")
@@ -142,7 +142,7 @@ def test_the_drift_is_that_of_all_logits_together(lots, opened):
             assert each.mean_abs == pytest.approx(np.abs(part - before.logits).mean(), rel=1e-5)
 
     # the nearest pixel changes some
-    assert found[0].drift(lots.pairs[0], model, SAMPLES).flips > 0
+    assert found[0].drift(lots.pairs[0], model, SAMPLES, {}).flips > 0
 
 
 def test_parts_do_not_depend_on_processes_or_engine(lots):

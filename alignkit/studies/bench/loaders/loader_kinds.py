@@ -193,6 +193,8 @@ def dali_cannot(path: Preprocess) -> str:
     """Explain why no pipeline of DALI has a path's geometry; empty if one has."""
     if path.resize.fit == "letterbox":
         return "the pipeline has no letterbox"
+    if path.resize.fit == "none" or path.crop.at is not None:
+        return "the pipeline crops the centre, after a resize"
     if path.colour.space not in ("rgb", "bgr"):
         return f"the pipeline has no colour {path.colour.space}"
     return ""
