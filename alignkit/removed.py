@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-REMOVED: dict[str, str] = {}
+REMOVED: dict[str, str] = {
+    "data convert": "data: {name: identities} reads each of the forms as it is",
+}
 """Command (``conformance``), option (``gate --shard``), key (``published:``) or value of a key
 (``logits: top5``) → what to use instead, without a full stop."""
 

@@ -131,7 +131,7 @@ COMMANDS = {
     ),
     "data": Late(
         "data_command:app",
-        "Describe a data set (`stats`), split it (`split`), or change its form (`convert`).",
+        "Describe a data set (`stats`), or split it (`split`).",
     ),
 }
 """All commands, in the order of the help."""
@@ -225,9 +225,10 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Resolve a command as typer does; fail with a suggestion for an unknown one."""
         word = args[0]
+        for words in (word, " ".join(args[:2])):
+            if gone := instead_of(words):
+                ctx.fail(f"No such command '{words}'{gone}")
         if word not in COMMANDS and word != DEFAULT:
-            if gone := instead_of(word):
-                ctx.fail(f"No such command '{word}'{gone}")
             for name, each in self.commands.items():
                 if isinstance(each, TyperGroup) and word in each.commands:
                     ctx.fail(f"No such command '{word}'. Did you mean '{name} {word}'?")
