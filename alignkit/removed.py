@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 REMOVED: dict[str, str] = {
+    "logits: top5": "leave 'logits' out; a run stores all logits",
     "data convert": "data: {name: identities} reads each of the forms as it is",
 }
 """Command (``conformance``), option (``gate --shard``), key (``published:``) or value of a key

@@ -212,8 +212,6 @@ def _of_vectors(
     if not able.predicts:
         message = "needs a model, and this file has none; give 'models'"
         yield wrong("vectors", message, *place, given=option)
-    if able.task.no_logits:
-        yield wrong("vectors", f"needs all logits: {able.task.no_logits}", *place, given=option)
     for key, given, known in (("path", option.path, paths), ("backend", option.backend, backends)):
         if given is not None and given not in known:
             yield wrong("vectors", no_such(key, given, known), *place, key, given=given)
@@ -273,5 +271,5 @@ def _mistakes(
 
 def _unlabelled(task: TaskFacts) -> str:
     """List the metrics of predictions that need no labels."""
-    logits = ["logits.*"] if task.class_scores and not task.no_logits else []
+    logits = ["logits.*"] if task.class_scores else []
     return listed(["churn", *logits, *(each.name for each in task.measures)])

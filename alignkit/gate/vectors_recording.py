@@ -38,8 +38,6 @@ def record_vectors(
         raise ConfigError(
             f"{experiment.file} has no model, and vectors are a model's; give 'models'"
         )
-    if reason := experiment.task.facts().no_logits:
-        raise ConfigError(f"{experiment.file}: vectors need all logits: {reason}")
     record, run = run_experiment(experiment, context)
     cell = _chosen(record, column)
     if not cell.ran:

@@ -8,7 +8,9 @@ COMMANDS: dict[str, list[str]] = {
     "data convert": ["data", "convert", "faces", "shards"],
 }
 """Name in `REMOVED` → the words after ``alignkit`` that meet it."""
-FILES: dict[str, str] = {}
+FILES: dict[str, str] = {
+    "logits: top5": "task: {name: classification, logits: top5}",
+}
 """Name in `REMOVED` → lines of an experiment file that meet it."""
 FILE = """\
 name: removed
