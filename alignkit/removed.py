@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 REMOVED: dict[str, str] = {
+    "baseline vectors": "alignkit baseline record keeps a model's answers",
+    "vectors:": "a rule such as {metric: cosine, against: baseline} compares embeddings",
     "logits: top5": "leave 'logits' out; a run stores all logits",
     "data convert": "data: {name: identities} reads each of the forms as it is",
 }

@@ -1,4 +1,4 @@
-"""`alignkit baseline record|show|log|review|approve|vectors`."""
+"""`alignkit baseline record|show|log|review|approve`."""
 
 from __future__ import annotations
 
@@ -295,44 +295,3 @@ def _show(page: Path | None) -> None:
         print("no report found; run alignkit gate FILE")
     else:
         open_page(page, wanted=True)
-
-
-@app.command()
-def vectors(
-    file: File,
-    out: Annotated[Path, typer.Option("--out", help="File to write, beside the index.")],
-    overrides: Overrides = [],  # noqa: B006 - typer copies it
-    images: Annotated[int, typer.Option(min=1, help="Images of which vectors are kept.")] = 32,
-    path: Annotated[
-        str, typer.Option(help="Path that the index was built by; by default the model's own.")
-    ] = "",
-    backend: Annotated[str, typer.Option(help="Backend; by default the first.")] = "",
-    precision: Annotated[str, typer.Option(help="Precision; by default the first.")] = "",
-    reports: Reports = Path("reports"),
-    as_json: Json = False,
-    progress: ProgressOption = "auto",
-    quiet: Quiet = False,
-) -> None:
-    """Keep a model's vectors of a few images beside an index, for `gate: {vectors: …}`.
-
-    The experiment is run, or its stored work is read.
-    """
-    from alignkit.experiment import load_experiment
-    from alignkit.gate.vectors_recording import record_vectors
-
-    vectors = record_vectors(
-        load_experiment(file, overrides),
-        Context(Workspace(reports), display(progress, quiet=quiet)),
-        out,
-        images=images,
-        column=(path, backend, precision),
-    )
-    if as_json:
-        content = vectors.model_dump(exclude={"images"})
-        print(json.dumps({**content, "file": str(out), "images": len(vectors.images)}, indent=1))
-        return
-    print(
-        f"{out}: {vectors.dimensions} values of each of {len(vectors.images)} images, by "
-        f"{vectors.row} on {vectors.path}, {vectors.backend} {vectors.precision}"
-    )
-    print(f"keep it beside the index; a gate holds it:\n  gate: {{vectors: {{file: {out}}}}}")

@@ -5,10 +5,12 @@ import pytest
 from alignkit.removed import REMOVED
 
 COMMANDS: dict[str, list[str]] = {
+    "baseline vectors": ["baseline", "vectors", "embeddings.yaml"],
     "data convert": ["data", "convert", "faces", "shards"],
 }
 """Name in `REMOVED` → the words after ``alignkit`` that meet it."""
 FILES: dict[str, str] = {
+    "vectors:": "gate: {vectors: {file: index.json}}",
     "logits: top5": "task: {name: classification, logits: top5}",
 }
 """Name in `REMOVED` → lines of an experiment file that meet it."""
