@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 REMOVED: dict[str, str] = {
+    "recall@1.mapped": "recall@1.kept is of the kept index, recall@1 of one that is built again",
     "baseline vectors": "alignkit baseline record keeps a model's answers",
     "vectors:": "a rule such as {metric: cosine, against: baseline} compares embeddings",
     "logits: top5": "leave 'logits' out; a run stores all logits",

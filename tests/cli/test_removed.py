@@ -10,6 +10,7 @@ COMMANDS: dict[str, list[str]] = {
 }
 """Name in `REMOVED` → the words after ``alignkit`` that meet it."""
 FILES: dict[str, str] = {
+    "recall@1.mapped": "gate: {rules: [{metric: recall@1.mapped, margin: 0.01}]}",
     "vectors:": "gate: {vectors: {file: index.json}}",
     "logits: top5": "task: {name: classification, logits: top5}",
 }

@@ -34,7 +34,6 @@ EMBEDDING = Embedding().facts()
         ("far@far=1e-3.kept", "share", False),
         ("recall@1", "points", True),
         ("recall@1.kept", "points", True),
-        ("recall@1.mapped", "points", True),
         ("overlap@10", "share", False),
         ("neighbour_churn", "share", False),
         ("cosine.p01", "", False),
