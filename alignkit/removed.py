@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 REMOVED: dict[str, str] = {
+    "--out metrics": "--out json has every measurement",
+    "--out sarif": "--out github and --out gitlab name mistakes of the file with their lines",
+    "where: class": "a rule such as {metric: 'recall[CLASS]'} is of one class",
+    "where: image": "give these images a file of their own",
     "recall@1.mapped": "recall@1.kept is of the kept index, recall@1 of one that is built again",
     "baseline vectors": "alignkit baseline record keeps a model's answers",
     "vectors:": "a rule such as {metric: cosine, against: baseline} compares embeddings",

@@ -239,8 +239,6 @@ def _mistakes(
     compared = rule.against == "reference" and kinds & {"pixel", "coverage", "latency"}
     if rule.path == paths[0] and compared:
         yield "path", f"{rule.path!r} is the reference itself; name one of the others"
-    if not able.labelled and rule.where and "class" in rule.where:
-        yield "where", NO_LABELS
     if rule.backend is not None and rule.backend not in backends:
         yield "backend", no_such("backend", rule.backend, backends)
     if rule.precision is not None and able.predicts and rule.precision not in able.precisions:
