@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 REMOVED: dict[str, str] = {
+    "baseline review --reason": "alignkit baseline approve takes the reason",
     "--out metrics": "--out json has every measurement",
     "--out sarif": "--out github and --out gitlab name mistakes of the file with their lines",
     "where: class": "a rule such as {metric: 'recall[CLASS]'} is of one class",

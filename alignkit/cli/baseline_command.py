@@ -20,10 +20,8 @@ from alignkit.cli.arguments import (
     ProgressOption,
     Quiet,
     Reports,
-    asking,
     display,
     listed,
-    open_page,
 )
 from alignkit.errors import ConfigError
 from alignkit.plugins import did_you_mean
@@ -113,7 +111,7 @@ def show(
 ) -> None:
     """Show the baselines of a file: environments, versions, lines."""
     from alignkit.baseline import baseline_folder, read_baseline
-    from alignkit.baseline.review import recorded_surrogates
+    from alignkit.baseline.pending import recorded_surrogates
     from alignkit.experiment import load_experiment
     from alignkit.text.names import Names
 
@@ -226,27 +224,18 @@ def approve(
 def review(
     file: File,
     overrides: Overrides = [],  # noqa: B006 - typer copies it
-    reason: Annotated[
-        str | None,
-        typer.Option("--reason", help="Reason for the decision; prompted for if omitted."),
-    ] = None,
     baselines: Baselines = None,
     reports: Reports = Path("reports"),
     as_json: Json = False,
 ) -> None:
-    """Review the pending changes of a gate: accept, reject or skip each.
-
-    Without a terminal, print the commands that approve them and change nothing; with --json too,
-    as a list of the changes. Refused in CI.
-    """
-    from alignkit.baseline.pending import Undecided, apply_decisions
-    from alignkit.baseline.review import (
+    """List the pending changes of a gate with the commands that approve them. Refused in CI."""
+    from alignkit.baseline.pending import (
+        Undecided,
         commands,
         headline,
         model_lines,
         recorded_surrogates,
         review_document,
-        walk,
     )
     from alignkit.experiment import load_experiment
     from alignkit.text import printable
@@ -260,38 +249,12 @@ def review(
     if as_json:
         print(json.dumps(review_document(waiting, file, surrogates), indent=1))
         return
-    # a pipe cannot answer; a script gets commands that it can run
-    if not sys.stdin.isatty() or not sys.stdout.isatty():
-        for group in waiting.groups:
-            # one line: the next one would be run
-            text = f"# {headline(group, names)}; {waiting.cause(group)}"
-            print(printable(" ".join(text.split())))
-        if waiting.groups or waiting.metrics():
-            for path, note in surrogates.items():
-                print(printable(f"# {path}: {note}"))
-        models = model_lines(waiting.metrics(), file, names, task)
-        print("\n".join([*commands(waiting.groups, file), *models]))
-        return
-    with asking():
-        decided = walk(
-            waiting.groups,
-            names=names,
-            cause=waiting.cause,
-            key=lambda: str(typer.getchar()),
-            say=lambda text: print(printable(text)),
-            show_report=lambda: _show(waiting.page),
-        )
-        # after the decisions: whoever accepts nothing needs no reason
-        if decided.accept and reason is None:
-            reason = str(typer.prompt("reason"))
-    approval = apply_decisions(waiting, decided, reason=reason or "")
-    print(f"approved {len(approval.lines) if approval else 0} lines")
-    for line in model_lines(waiting.metrics(), file, names, task):
-        print(line)
-
-
-def _show(page: Path | None) -> None:
-    if page is None:
-        print("no report found; run alignkit gate FILE")
-    else:
-        open_page(page, wanted=True)
+    for group in waiting.groups:
+        # one line: the next one would be run
+        text = f"# {headline(group, names)}; {waiting.cause(group)}"
+        print(printable(" ".join(text.split())))
+    if waiting.groups or waiting.metrics():
+        for path, note in surrogates.items():
+            print(printable(f"# {path}: {note}"))
+    models = model_lines(waiting.metrics(), file, names, task)
+    print("\n".join([*commands(waiting.groups, file), *models]))

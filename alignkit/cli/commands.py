@@ -44,7 +44,7 @@ DEFAULT = "default"
 """Internal name of a group's default command; users never type it."""
 
 
-_KEEPING = ("run", "build", "gate", "baseline record", "baseline review")
+_KEEPING = ("run", "build", "gate", "baseline record")
 """Commands that keep finished work below ``--reports``, without the option too."""
 
 

@@ -5,6 +5,7 @@ import pytest
 from alignkit.removed import REMOVED
 
 COMMANDS: dict[str, list[str]] = {
+    "baseline review --reason": ["baseline", "review", "gate.yaml", "--reason", "right"],
     "--out metrics": ["gate", "gate.yaml", "--out", "metrics=metrics.txt"],
     "--out sarif": ["gate", "gate.yaml", "--out", "sarif=gate.sarif"],
     "baseline vectors": ["baseline", "vectors", "embeddings.yaml"],
