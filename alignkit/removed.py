@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-REMOVED: dict[str, str] = {}
+REMOVED: dict[str, str] = {
+    "baseline review --reason": "alignkit baseline approve takes the reason",
+    "--out metrics": "--out json has every measurement",
+    "--out sarif": "--out github and --out gitlab name mistakes of the file with their lines",
+    "where: class": "a rule such as {metric: 'recall[CLASS]'} is of one class",
+    "where: image": "give these images a file of their own",
+    "recall@1.mapped": "recall@1.kept is of the kept index, recall@1 of one that is built again",
+    "baseline vectors": "alignkit baseline record keeps a model's answers",
+    "vectors:": "a rule such as {metric: cosine, against: baseline} compares embeddings",
+    "logits: top5": "leave 'logits' out; a run stores all logits",
+    "data convert": "data: {name: identities} reads each of the forms as it is",
+}
 """Command (``conformance``), option (``gate --shard``), key (``published:``) or value of a key
 (``logits: top5``) → what to use instead, without a full stop."""
 

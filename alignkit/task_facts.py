@@ -81,8 +81,6 @@ class TaskFacts:
     """Name of the test whether as many answers are worse as are better."""
     class_scores: bool = False
     """Whether an answer is a score for each class, so that logits and margins are compared."""
-    no_logits: str = ""
-    """Why no distance of logits is known although answers are class scores."""
     labels: str = "labels"
     """The truth about the images in words: labels, boxes, masks."""
     counted: str = "images"
@@ -120,13 +118,5 @@ CLASSIFICATION = TaskFacts(
 )
 """The task of records that name none."""
 
-TOP_LOGITS = replace(
-    CLASSIFICATION,
-    no_logits="five logits of an image are stored, not all; leave 'logits: top5' out of the task",
-)
-"""Classification of which the five greatest logits of each image are stored."""
-
-CLASS_IDS = replace(
-    CLASSIFICATION, class_scores=False, no_logits="the model gives a class without scores"
-)
+CLASS_IDS = replace(CLASSIFICATION, class_scores=False)
 """Classification by a model that gives the class itself."""

@@ -1,8 +1,8 @@
-"""Time and memory of comparing the embeddings of two sides: search, rotation, verification.
+"""Time and memory of comparing the embeddings of two sides: search and verification.
 
 100,000 images of 20,000 identities with 512 values each, and 5,000 queries, by default. The four
-cells of index and query are searched, with the ranks of the first right images, a rotation is
-fitted and tested, the table gets its intervals from 2,000 resamples of identities, and 1,000,000
+cells of index and query are searched, with the ranks of the first right images, the
+table gets its intervals from 2,000 resamples of identities, and 1,000,000
 different pairs and all same pairs are verified on both sides, with thresholds kept and tuned
 again. This is done once, in a process of its own; targets are 60 s and 2 GB. Another process does
 the whole `alignkit.compare.drift` of the two sides once: intervals of every metric and measure from

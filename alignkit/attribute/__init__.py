@@ -174,7 +174,7 @@ class MixtureValues:
 def measure(observed: MixtureResults, task: TaskFacts, resamples: int) -> MixtureValues:
     """Compute every metric that can be computed, in the sample and in each resample."""
     metrics, values = attributed(task), metric_values(observed, task, resamples)
-    absent = {name: why_absent(name, observed, task) for name in metrics if name not in values}
+    absent = {name: why_absent(name, observed) for name in metrics if name not in values}
     return MixtureValues(observed.wanted, metrics, values, absent)
 
 

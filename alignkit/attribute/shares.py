@@ -85,20 +85,20 @@ def metric_values(
     return joined
 
 
-def why_absent(metric: str, observed: MixtureResults, task: TaskFacts) -> str:
+def why_absent(metric: str, observed: MixtureResults) -> str:
     """Return why `metric_values` lacks a metric."""
     if metric == "pixels":
         return _OTHER_SIZES
     if not observed.models:
         return _NO_MODEL
-    return task.no_logits or _NOT_FINITE if metric == "logits" else _NO_LABELS
+    return _NOT_FINITE if metric == "logits" else _NO_LABELS
 
 
 def _by_image(observed: MixtureResults, task: TaskFacts) -> dict[str, FloatArray]:
     """Return the values whose means over images are metrics, (images, mixtures) each."""
     found = {"pixels": observed.distance}
     if observed.models:
-        if task.class_scores and not task.no_logits:
+        if task.class_scores:
             found["logits"] = observed.of_images(lambda each: each.apart)
         if task.rated_metric:
             found[task.rated_metric] = observed.of_images(lambda each: each.quality)

@@ -63,8 +63,6 @@ class StageLine(Stored):
     std: float | None = None
     least: float | None = None
     greatest: float | None = None
-    rejected: bool = False
-    """Whether a reviewer rejected this pending line: no review asks again, its path stays open."""
 
     @property
     def key(self) -> LineKey:

@@ -6,13 +6,16 @@ outside CI, read by `alignkit baseline review` and `alignkit baseline approve`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from alignkit.baseline import (
     Baseline,
+    BaselineHead,
     baseline_environment,
     baseline_file,
     baseline_folder,
@@ -32,8 +35,12 @@ from alignkit.baseline.approval import (
 from alignkit.baseline.baseline_diff import changes_of_stage
 from alignkit.errors import BaselineError, ConfigError
 from alignkit.experiment.experiment import Experiment
-from alignkit.preprocess import STAGES, StageName
+from alignkit.preprocess import STAGES, Preprocess, StageName
 from alignkit.stored_file import DamagedError, read_sealed, sealed, write_atomically
+from alignkit.task_facts import CLASSIFICATION, TaskFacts, Unit
+from alignkit.text import printable
+from alignkit.text.names import Names, facts_of_paths, place_in_words, surrogate_notes
+from alignkit.text.task_words import in_unit
 from alignkit.workspace import Workspace
 
 
@@ -59,26 +66,16 @@ class ChangeGroup:
 
 
 def grouped(lines: Iterable[LineChange]) -> list[ChangeGroup]:
-    """Group changes by path and first changed stage, in this order; leave out rejected lines."""
+    """Group changes by path and first changed stage, in this order."""
     by_image: dict[tuple[str, str], list[LineChange]] = {}
     for line in lines:
-        if not line.new.rejected:
-            by_image.setdefault((line.path, line.image), []).append(line)
+        by_image.setdefault((line.path, line.image), []).append(line)
     groups: dict[tuple[str, StageName], list[LineChange]] = {}
     for (path, _), of_image in by_image.items():
         first = min((line.new.stage for line in of_image), key=STAGES.index)
         groups.setdefault((path, first), []).extend(of_image)
     ordered = sorted(groups.items(), key=lambda each: (each[0][0], STAGES.index(each[0][1])))
     return [ChangeGroup(path, stage, tuple(members)) for (path, stage), members in ordered]
-
-
-@dataclass(slots=True)
-class Decided:
-    """The groups by their decision."""
-
-    accept: list[ChangeGroup] = field(default_factory=list)
-    reject: list[ChangeGroup] = field(default_factory=list)
-    skip: list[ChangeGroup] = field(default_factory=list)
 
 
 def pending_file(workspace: Workspace, name: str, fingerprint: str) -> Path:
@@ -110,8 +107,7 @@ def read_pending(path: Path) -> Baseline:
 
 def write_pending(path: Path, pending: Baseline) -> None:
     """Replace the file, or remove it if nothing is left to decide."""
-    # rejected lines stay in a file that is kept, so that the next review does not ask again
-    if pending.metrics or not all(line.rejected for line in pending.lines.values()):
+    if pending.metrics or pending.lines:
         write_atomically(path, pending_text(pending))
     else:
         path.unlink(missing_ok=True)
@@ -128,8 +124,6 @@ class Undecided:
     approved: Baseline | None
     pending: Baseline
     groups: list[ChangeGroup]
-    page: Path | None
-    """The newest report of the experiment."""
 
     @classmethod
     def of(
@@ -150,9 +144,7 @@ class Undecided:
         # lines from another machine belong to that machine's baseline
         known = baseline_file(folder, pending.head.environment)
         approved = read_baseline(known) if known.exists() else None
-        pages = (workspace.root / experiment.name).glob("*/index.html")
-        newest = max(pages, key=lambda page: page.stat().st_mtime, default=None)
-        return cls(folder, source, approved, pending, grouped(changes(approved, pending)), newest)
+        return cls(folder, source, approved, pending, grouped(changes(approved, pending)))
 
     def cause(self, group: ChangeGroup) -> str:
         """Name the library and the options that changed at the group's stage."""
@@ -206,24 +198,6 @@ def approve_pending(
     return _approved(waiting, lines, metrics, reason)
 
 
-def apply_decisions(waiting: Undecided, decided: Decided, *, reason: str) -> Approval | None:
-    """Approve accepted groups and mark rejected ones; skipped groups stay pending.
-
-    Raises as `approve` does, and then decides nothing.
-    """
-    marked = {
-        line.key: waiting.pending.lines[line.key].model_copy(update={"rejected": True})
-        for group in decided.reject
-        for line in group.lines
-    }
-    pending = replace(waiting.pending, lines=waiting.pending.lines | marked)
-    lines = tuple(line for group in decided.accept for line in group.lines)
-    if lines:
-        return _approved(replace(waiting, pending=pending), lines, (), reason)
-    write_pending(waiting.source, pending)
-    return None
-
-
 def _approved(
     waiting: Undecided,
     lines: Sequence[LineChange],
@@ -241,3 +215,67 @@ def _approved(
     )
     write_pending(waiting.source, left)
     return approval
+
+
+def recorded_surrogates(head: BaselineHead, paths: Sequence[Preprocess]) -> dict[str, str]:
+    """Return the labels of a head; for a head without, those of ``paths`` that still run alike."""
+    same = [path for path in paths if path.identity() == head.paths.get(path.name)]
+    return surrogate_notes(facts_of_paths(same)) | head.surrogates
+
+
+def review_document(waiting: Undecided, file: Path, surrogates: dict[str, str]) -> dict[str, Any]:
+    """Return the pending changes with the command that approves each, JSON-ready."""
+    return {
+        "file": str(file),
+        "surrogates": surrogates,
+        "changes": [
+            {
+                "path": group.path,
+                "stage": group.stage,
+                "images": list(group.images),
+                "new": group.new,
+                "cause": waiting.cause(group),
+                "approve": command,
+            }
+            for group, command in zip(waiting.groups, commands(waiting.groups, file), strict=True)
+        ],
+        "models": [each.model_dump(mode="json") for each in waiting.metrics()],
+    }
+
+
+def headline(group: ChangeGroup, names: Names) -> str:
+    """Describe a group as in ``pillow resize: 6 images changed``."""
+    verb = "have no approved line yet" if group.new else "changed"
+    noun = "image" if len(group.images) == 1 else "images"
+    return f"{names.short(group.path)} {group.stage}: {len(group.images)} {noun} {verb}"
+
+
+def model_lines(
+    metrics: Sequence[MetricChange], file: Path, names: Names, task: TaskFacts = CLASSIFICATION
+) -> Iterator[str]:
+    """Yield the changed predictions of models and the shell line that approves them, if any."""
+    for change in metrics:
+        old, new = change.old.metrics if change.old else {}, change.new.metrics
+        sentences = [
+            f"{name} {_value(old.get(name), unit)} → {_value(new.get(name), unit)}"
+            for name, unit in ((each.name, each.unit) for each in task.metrics[:2])
+        ]
+        where = place_in_words(change.new, names)
+        place = printable(" ".join(where.split()))  # one line of a script
+        yield f"# {place}: predictions changed; {', '.join(sentences)}"
+    if metrics:
+        words = ["alignkit", "baseline", "approve", str(file), "--models", "--reason", "…"]
+        yield shlex.join(words)
+
+
+def _value(value: float | None, unit: Unit) -> str:
+    # plain spaces, as the line is one of a script
+    return "none" if value is None else " ".join(in_unit(value, unit).split())
+
+
+def commands(groups: list[ChangeGroup], file: Path) -> Iterator[str]:
+    """Yield the shell line that approves each group."""
+    for group in groups:
+        words = ["alignkit", "baseline", "approve", str(file), "--path", group.path]
+        words += ["--stage", group.stage, "--reason", "…"]
+        yield shlex.join(words)

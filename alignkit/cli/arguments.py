@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -197,12 +196,3 @@ def open_page(page: Path, *, wanted: bool | None) -> None:
 def on_terminal() -> bool:
     """Tell whether stdout is a terminal, not a pipe or file."""
     return sys.stdout.isatty()
-
-
-@contextmanager
-def asking() -> Iterator[None]:
-    """Take the end of a user's input as Ctrl-C."""
-    try:
-        yield
-    except (EOFError, typer.Abort) as error:
-        raise KeyboardInterrupt from error

@@ -1,4 +1,4 @@
-"""`alignkit baseline record|show|log|review|approve|vectors`."""
+"""`alignkit baseline record|show|log|review|approve`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ from alignkit.cli.arguments import (
     ProgressOption,
     Quiet,
     Reports,
-    asking,
     display,
     listed,
-    open_page,
 )
 from alignkit.errors import ConfigError
 from alignkit.plugins import did_you_mean
@@ -113,7 +111,7 @@ def show(
 ) -> None:
     """Show the baselines of a file: environments, versions, lines."""
     from alignkit.baseline import baseline_folder, read_baseline
-    from alignkit.baseline.review import recorded_surrogates
+    from alignkit.baseline.pending import recorded_surrogates
     from alignkit.experiment import load_experiment
     from alignkit.text.names import Names
 
@@ -226,27 +224,18 @@ def approve(
 def review(
     file: File,
     overrides: Overrides = [],  # noqa: B006 - typer copies it
-    reason: Annotated[
-        str | None,
-        typer.Option("--reason", help="Reason for the decision; prompted for if omitted."),
-    ] = None,
     baselines: Baselines = None,
     reports: Reports = Path("reports"),
     as_json: Json = False,
 ) -> None:
-    """Review the pending changes of a gate: accept, reject or skip each.
-
-    Without a terminal, print the commands that approve them and change nothing; with --json too,
-    as a list of the changes. Refused in CI.
-    """
-    from alignkit.baseline.pending import Undecided, apply_decisions
-    from alignkit.baseline.review import (
+    """List the pending changes of a gate with the commands that approve them. Refused in CI."""
+    from alignkit.baseline.pending import (
+        Undecided,
         commands,
         headline,
         model_lines,
         recorded_surrogates,
         review_document,
-        walk,
     )
     from alignkit.experiment import load_experiment
     from alignkit.text import printable
@@ -260,79 +249,12 @@ def review(
     if as_json:
         print(json.dumps(review_document(waiting, file, surrogates), indent=1))
         return
-    # a pipe cannot answer; a script gets commands that it can run
-    if not sys.stdin.isatty() or not sys.stdout.isatty():
-        for group in waiting.groups:
-            # one line: the next one would be run
-            text = f"# {headline(group, names)}; {waiting.cause(group)}"
-            print(printable(" ".join(text.split())))
-        if waiting.groups or waiting.metrics():
-            for path, note in surrogates.items():
-                print(printable(f"# {path}: {note}"))
-        models = model_lines(waiting.metrics(), file, names, task)
-        print("\n".join([*commands(waiting.groups, file), *models]))
-        return
-    with asking():
-        decided = walk(
-            waiting.groups,
-            names=names,
-            cause=waiting.cause,
-            key=lambda: str(typer.getchar()),
-            say=lambda text: print(printable(text)),
-            show_report=lambda: _show(waiting.page),
-        )
-        # after the decisions: whoever accepts nothing needs no reason
-        if decided.accept and reason is None:
-            reason = str(typer.prompt("reason"))
-    approval = apply_decisions(waiting, decided, reason=reason or "")
-    print(f"approved {len(approval.lines) if approval else 0} lines")
-    for line in model_lines(waiting.metrics(), file, names, task):
-        print(line)
-
-
-def _show(page: Path | None) -> None:
-    if page is None:
-        print("no report found; run alignkit gate FILE")
-    else:
-        open_page(page, wanted=True)
-
-
-@app.command()
-def vectors(
-    file: File,
-    out: Annotated[Path, typer.Option("--out", help="File to write, beside the index.")],
-    overrides: Overrides = [],  # noqa: B006 - typer copies it
-    images: Annotated[int, typer.Option(min=1, help="Images of which vectors are kept.")] = 32,
-    path: Annotated[
-        str, typer.Option(help="Path that the index was built by; by default the model's own.")
-    ] = "",
-    backend: Annotated[str, typer.Option(help="Backend; by default the first.")] = "",
-    precision: Annotated[str, typer.Option(help="Precision; by default the first.")] = "",
-    reports: Reports = Path("reports"),
-    as_json: Json = False,
-    progress: ProgressOption = "auto",
-    quiet: Quiet = False,
-) -> None:
-    """Keep a model's vectors of a few images beside an index, for `gate: {vectors: …}`.
-
-    The experiment is run, or its stored work is read.
-    """
-    from alignkit.experiment import load_experiment
-    from alignkit.gate.vectors_recording import record_vectors
-
-    vectors = record_vectors(
-        load_experiment(file, overrides),
-        Context(Workspace(reports), display(progress, quiet=quiet)),
-        out,
-        images=images,
-        column=(path, backend, precision),
-    )
-    if as_json:
-        content = vectors.model_dump(exclude={"images"})
-        print(json.dumps({**content, "file": str(out), "images": len(vectors.images)}, indent=1))
-        return
-    print(
-        f"{out}: {vectors.dimensions} values of each of {len(vectors.images)} images, by "
-        f"{vectors.row} on {vectors.path}, {vectors.backend} {vectors.precision}"
-    )
-    print(f"keep it beside the index; a gate holds it:\n  gate: {{vectors: {{file: {out}}}}}")
+    for group in waiting.groups:
+        # one line: the next one would be run
+        text = f"# {headline(group, names)}; {waiting.cause(group)}"
+        print(printable(" ".join(text.split())))
+    if waiting.groups or waiting.metrics():
+        for path, note in surrogates.items():
+            print(printable(f"# {path}: {note}"))
+    models = model_lines(waiting.metrics(), file, names, task)
+    print("\n".join([*commands(waiting.groups, file), *models]))

@@ -44,7 +44,7 @@ DEFAULT = "default"
 """Internal name of a group's default command; users never type it."""
 
 
-_KEEPING = ("run", "build", "gate", "baseline record", "baseline review")
+_KEEPING = ("run", "build", "gate", "baseline record")
 """Commands that keep finished work below ``--reports``, without the option too."""
 
 
@@ -131,7 +131,7 @@ COMMANDS = {
     ),
     "data": Late(
         "data_command:app",
-        "Describe a data set (`stats`), split it (`split`), or change its form (`convert`).",
+        "Describe a data set (`stats`), or split it (`split`).",
     ),
 }
 """All commands, in the order of the help."""
@@ -213,8 +213,12 @@ class Commands(TyperGroup):
             # the class of typer's error is not public; it suggests options that are spelled alike
             refused: Any = error
             option = getattr(refused, "option_name", "")
-            if gone := option and instead_of(
-                f"{refused.ctx.command_path.partition(' ')[2]} {option}"
+            # the program may be called `python -m alignkit`
+            if option and (
+                gone := instead_of(
+                    refused.ctx.command_path.removeprefix(refused.ctx.find_root().command_path)[1:]
+                    + f" {option}"
+                )
             ):
                 refused.ctx.fail(f"No such option {option}{gone}")
             other = _OTHER_NAMES.get(option)
@@ -225,9 +229,10 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Resolve a command as typer does; fail with a suggestion for an unknown one."""
         word = args[0]
+        for words in (word, " ".join(args[:2])):
+            if gone := instead_of(words):
+                ctx.fail(f"No such command '{words}'{gone}")
         if word not in COMMANDS and word != DEFAULT:
-            if gone := instead_of(word):
-                ctx.fail(f"No such command '{word}'{gone}")
             for name, each in self.commands.items():
                 if isinstance(each, TyperGroup) and word in each.commands:
                     ctx.fail(f"No such command '{word}'. Did you mean '{name} {word}'?")

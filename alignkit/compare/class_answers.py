@@ -63,13 +63,8 @@ class ClassAnswers(Answers):
     def margins_for(self, classes: Labels) -> FloatArray:
         """Subtract the greatest other logit from that of each image's class in ``classes``, (n,).
 
-        NaN where a logit is not finite, or there is no other output. Where `holds` is false, the
-        margin is no greater than this.
+        NaN where a logit is not finite, or there is no other output.
         """
-
-    def holds(self, classes: Labels) -> npt.NDArray[np.bool_]:
-        """Tell, (n,), whether the logit of each image's class in ``classes`` is kept."""
-        return np.ones(len(classes), np.bool_)
 
     @abstractmethod
     def top_chances(self) -> FloatArray:
@@ -77,7 +72,7 @@ class ClassAnswers(Answers):
 
     @abstractmethod
     def moved_beside(self, other: Self) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-        """Compute each image's greatest |Δ logit|, NaN if unknown, and whether a kept one differs.
+        """Compute each image's greatest |Δ logit|, NaN if unknown, and whether one differs.
 
         Both are (n,).
         """

@@ -50,8 +50,7 @@ def _parts(images: int) -> Iterator[slice]:
 def margins_lost(pair: tuple[ClassAnswers, ClassAnswers]) -> tuple[FloatArray, FloatArray]:
     """Return the reference's margins, and the share of each that the candidate loses, (n,) each.
 
-    The share is NaN without a margin above 0 on finite logits; where the candidate does not keep
-    the logit of the class, no less than this is lost.
+    The share is NaN without a margin above 0 on finite logits.
     """
     before, after = (each.margins_for(pair[0].predicted) for each in pair)
     lost = np.full(len(before), np.nan)
@@ -100,7 +99,7 @@ def changes(pair: tuple[ClassAnswers, ClassAnswers]) -> list[RankedChange]:
     """List the images of one pair of answers that moved most, the worst first."""
     a, b = pair
     margins, lost = margins_lost(pair)
-    changed, known = a.predicted != b.predicted, b.holds(a.predicted)
+    changed = a.predicted != b.predicted
     apart, moved = a.moved_beside(b)
     moved |= changed
     # an unknown share is none to sort by
@@ -115,7 +114,7 @@ def changes(pair: tuple[ClassAnswers, ClassAnswers]) -> list[RankedChange]:
                 class_name(b.outputs, int(b.predicted[i])),
                 max_abs=_finite(apart[i]),
                 margin=_finite(margins[i]),
-                lost=_finite(lost[i]) if known[i] else None,
+                lost=_finite(lost[i]),
             ),
         )
         for i in order[moved[order]][:MOST_MOVED]

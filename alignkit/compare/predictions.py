@@ -25,10 +25,9 @@ from alignkit.compare.metrics import (
     predicted_classes,
     top_chances,
 )
-from alignkit.compare.parquet_file import numbers_of
+from alignkit.compare.parquet_file import numbers_of, read_parquet
 from alignkit.errors import DataError
 from alignkit.record import Estimate, LogitDistance
-from alignkit.task_facts import CLASS_IDS
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,8 +181,8 @@ def _lone(expected: tuple[int, int]) -> tuple[int, int]:
 class ClassIds(ClassAnswers):
     """Classes, labels and sample ids, in the order of the data set; no score is known."""
 
-    no_logits: ClassVar[str] = CLASS_IDS.no_logits
-    no_leads: ClassVar[str] = CLASS_IDS.no_logits
+    no_logits: ClassVar[str] = "the model gives a class without scores"
+    no_leads: ClassVar[str] = no_logits
 
     ids: tuple[str, ...]
     """Unique."""
@@ -244,3 +243,10 @@ class ClassIds(ClassAnswers):
         if len(found) and not 0 <= found.min() <= found.max() < outputs:
             raise DataError(f"{path}: a class is not in 0..{outputs - 1}")
         return found
+
+
+def read_class_answers(path: Path) -> ClassAnswers:
+    """Read a classifier's answers, with or without scores; raise `DataError` for another file."""
+    table = read_parquet(path)
+    scored = table.schema.get_field_index("logit_0") >= 0
+    return (Predictions if scored else ClassIds).of_table(table, path)

@@ -11,9 +11,8 @@ import hashlib
 import os
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -95,34 +94,6 @@ def read_shards(source: Path, columns: Sequence[str] = IMAGE_FIRST) -> IdentityI
         reads=lambda: _reads(shards),
         notes=tuple(gaps(str(source), labels)),
     )
-
-
-def shard_names(sizes: Sequence[int]) -> list[str]:
-    """Return the names that `read_shards` gives to the images of shards of these sizes."""
-    return [f"{_shard(at)}:{line}" for at, size in enumerate(sizes) for line in range(1, size + 1)]
-
-
-def write_shards(folder: Path, images: Iterable[tuple[bytes, str]], sizes: Sequence[int]) -> None:
-    """Write images with their labels, in order, as shards of these sizes, and their list.
-
-    It holds one image at a time. Raise `DataError` for an image that is too large for a line.
-    """
-    rest, longest = iter(images), LIST_BYTES()
-    for at, size in enumerate(sizes):
-        with (folder / _shard(at)).open("xb") as file:
-            for data, label in islice(rest, size):
-                line = binascii.b2a_base64(data, newline=False) + f"\t{label}\n".encode()
-                if len(line) > longest:
-                    raise DataError(
-                        f"an image has {len(data):,} bytes, too many for a line of a shard"
-                    )
-                file.write(line)
-    listed = "".join(f"{_shard(at)}\n" for at in range(len(sizes)))
-    (folder / SHARD_LIST).write_text(listed)
-
-
-def _shard(at: int) -> str:
-    return f"dataset.part{at}"
 
 
 def _indexed(file: Path, columns: tuple[str, ...]) -> _Shard:

@@ -145,7 +145,7 @@ class Identities(Dataset):
             yield f"identities that are trained on and evaluated: {len(both)}, such as {min(both)}"
         yield from same_bytes_in_both(parts["train"], parts["eval"])
         if self.pairs is not None and self._divides:
-            known, kept = len(self.whole().pairs), len(parts["eval"].pairs)
+            known, kept = len(self._whole().pairs), len(parts["eval"].pairs)
             if kept < known:
                 yield (
                     f"pairs of {self.pairs} whose images are both evaluated: {kept} of {known}; "
@@ -165,7 +165,7 @@ class Identities(Dataset):
         return split_dirs(root, "train", "", trains=self.eval_share < 1)
 
     def _form(self, source: Path) -> IdentityForm:
-        return form_of(source) if self.format == "auto" else self.format
+        return _form_of(source) if self.format == "auto" else self.format
 
     def _named(self, split: Split) -> tuple[str, ...]:
         source = self.train_root if split == "train" and self.train_root else self.root
@@ -174,7 +174,7 @@ class Identities(Dataset):
         if self.train_root is None:
             return self._parts()[split].classes()
         # the other split may be on another machine
-        whole = self.whole() if split == "eval" else self._read(self.train_root)
+        whole = self._whole() if split == "eval" else self._read(self.train_root)
         return _limited(whole, self.limit, self.seed).classes()
 
     def _read(self, source: Path) -> IdentityImages:
@@ -188,10 +188,9 @@ class Identities(Dataset):
         if form == "list":
             file = path / LIST if path.is_dir() else path
             return read_list(file, (self.images or file.parent).expanduser(), self.columns)
-        return folder_images(path)
+        return _folder_images(path)
 
-    def whole(self) -> IdentityImages:
-        """Read all images of ``root``, with the pairs, as if it had no train and eval folders."""
+    def _whole(self) -> IdentityImages:
         return self._paired(self._read(self.root))
 
     def _paired(self, whole: IdentityImages) -> IdentityImages:
@@ -202,11 +201,11 @@ class Identities(Dataset):
     def _parts(self) -> dict[Split, IdentityImages]:
         parts: dict[Split, IdentityImages]
         if dirs := self._dirs():
-            parts = {split: folder_images(self.root.expanduser(), name)
+            parts = {split: _folder_images(self.root.expanduser(), name)
                      for split, name in dirs.items()}  # fmt: skip
             whole = parts["eval"] = self._paired(parts["eval"])
         else:
-            whole = self.whole()
+            whole = self._whole()
             parts = {"eval": whole}
         if self.train_root is not None:
             parts["train"] = self._read(self.train_root)
@@ -251,8 +250,7 @@ class Identities(Dataset):
         )
 
 
-def form_of(source: Path) -> IdentityForm:
-    """Tell the form of a source by its name, and by the lists that a folder holds."""
+def _form_of(source: Path) -> IdentityForm:
     path = source.expanduser()
     if path.is_dir():
         if (path / SHARD_LIST).exists():
@@ -263,8 +261,7 @@ def form_of(source: Path) -> IdentityForm:
     return "list" if path.suffix.lower() in _LISTS else "base64"
 
 
-def folder_images(root: Path, directory: str = "") -> IdentityImages:
-    """List the images of a folder with a folder for each identity."""
+def _folder_images(root: Path, directory: str = "") -> IdentityImages:
     labelled = images_by_class(root, directory)
     order = sorted(labelled)
     return files_of(root, names_of(labelled), [order[each] for each in labels_of(labelled)])

@@ -69,10 +69,10 @@ def in_order(identities: set[str]) -> tuple[str, ...]:
     return tuple(sorted(identities))
 
 
-def folds_in_order(pairs: int, folds: int = 10) -> Iterator[int]:
+def folds_in_order(pairs: int) -> Iterator[int]:
     """Yield the fold of each pair: tenths in order, the first ones a pair larger if need be."""
-    size, larger = divmod(pairs, folds)
-    for fold in range(folds):
+    size, larger = divmod(pairs, 10)
+    for fold in range(10):
         yield from [fold] * (size + (fold < larger))
 
 
@@ -82,15 +82,12 @@ def same_bytes_in_both(training: IdentityImages, evaluation: IdentityImages) -> 
     both = [
         f"{escaped_name(name)} = {escaped_name(trained[content])}"
         for name, content in zip(evaluation.names, evaluation.contents(), strict=True)
-        if content in trained and is_digest(content)
+        if content in trained
+        and len(content) == 64
+        and " " not in content  # a digest and no reason
     ]
     if both:
         yield f"evaluation images that are training images too: {len(both)}, such as {both[0]}"
-
-
-def is_digest(content: str) -> bool:
-    """Tell whether a content is a SHA-256 and no reason."""
-    return len(content) == 64 and " " not in content
 
 
 def require_once(names: Sequence[str], where: Callable[[int], str]) -> None:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 from alignkit.datasets.identity_images import IdentityImages, ImagePair, folds_in_order
 from alignkit.datasets.pickled_images import PickledArray, PickledBytes, PickledReader
@@ -23,11 +21,8 @@ from alignkit.stored_file import Stamp, open_regular, stamp_of
 
 SUFFIXES = (".bin", ".pkl", ".pickle")
 """Suffixes of files that are read as verification sets."""
-MOST_PAIRS = 600_000
-"""Pairs of the largest set that is written, and read again."""
-_BATCH = 1000
-_LARGEST_ARRAY = 4 * MOST_PAIRS + 2
-"""Bytes of an array of truth values; as a literal of Python 2, each has four characters at most."""
+_LARGEST_ARRAY = 2_400_002
+"""Bytes of an array of 600,000 truth values; a literal of Python 2 has four characters for each."""
 
 
 def read_bin(file: Path) -> IdentityImages:
@@ -147,27 +142,3 @@ class BinReads:
     def only(self, indices: Sequence[int], /) -> Self:
         """Select images, in that order."""
         return replace(self, places=tuple(self.places[index] for index in indices))
-
-
-def write_bin(file: BinaryIO, images: Iterable[bytes], same: Sequence[bool]) -> None:
-    """Write a verification set as InsightFace and PLSC read it, holding one image at a time.
-
-    ``images`` are the two of each pair, in order, and ``same`` tells of each pair whether it is of
-    one identity. The pickle has protocol 3, which every Python 3 reads.
-    """
-    file.write(b"\x80\x03]")
-    for batch in _batches(images):
-        file.write(b"(")
-        for data in batch:
-            short = len(data) < 256
-            file.write(b"C" + bytes([len(data)]) if short else b"B" + struct.pack("<I", len(data)))
-            file.write(data)
-        file.write(b"e")
-    file.write(b"](" + b"".join(b"\x88" if each else b"\x89" for each in same) + b"e\x86.")
-
-
-def _batches(images: Iterable[bytes]) -> Iterator[Iterator[bytes]]:
-    """Divide images into runs, as each is on the stack of whoever unpickles them."""
-    rest = iter(images)
-    for first in rest:
-        yield chain((first,), islice(rest, _BATCH - 1))

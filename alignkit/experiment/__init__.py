@@ -212,7 +212,10 @@ def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
 
 def _nearest(error: ErrorDetails) -> str:
     expected = error["ctx"]["expected"].replace(" or ", ", ").split(", ")
-    if gone := instead_of(f"{error['loc'][-1]}: {error['input']}"):
+    *_, holder, _, last = ("", *error["loc"])
+    # the key of a mapping has a place of its own behind it
+    place = holder if last == "[key]" else last
+    if gone := instead_of(f"{place}: {error['input']}"):
         return gone
     hint = did_you_mean(str(error["input"]), [each.strip("'") for each in expected])
     return hint if "did you mean" in hint else ""

@@ -13,7 +13,6 @@ from alignkit.experiment.metric_option import MetricKind, not_of_task
 from alignkit.experiment.option import STRICT_MODEL, Flag, Integer, Name, no_such, wrong
 from alignkit.experiment.rule_option import Against, Rule, unreachable
 from alignkit.experiment.tap_option import TapsOption
-from alignkit.experiment.vectors_option import VectorsOption
 from alignkit.plugins import NO_GPU
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.normalise import Normalise
@@ -67,19 +66,12 @@ class Gate(BaseModel):
     """How options are loaded for rules about throughput, TP99 and the growth of memory."""
     taps: TapsOption | None = None
     """Assertions about the stages that serving code recorded with `alignkit.tap`."""
-    vectors: VectorsOption | None = None
-    """Vectors that were recorded beside an index, which the models must still give."""
     waive: tuple[Waiver, ...] = ()
     """Rules that may fail until a date, each with a reason."""
 
     def allows(self, reason: str) -> bool:
         """Return whether a path or cell that cannot run here for this reason may be skipped."""
         return NO_GPU in reason if self.allow_missing == "gpu" else self.allow_missing
-
-    @property
-    def asserts(self) -> bool:
-        """Whether it holds something that compares no candidate with the reference."""
-        return bool(self.taps or self.vectors)
 
     @property
     def expanded(self) -> list[Rule]:
@@ -102,8 +94,8 @@ class Gate(BaseModel):
         """Return every rule with its line (0 if unknown): presets expanded, ``coverage`` added."""
         # no rules in the file means the usual ones, not none
         usual = default_rules(task, labelled=labelled) if with_model else PIXEL_RULES
-        # a file that only asserts something about taps or vectors has no candidate to compare
-        rules = self.rules or (() if self.asserts else usual)
+        # a file that only asserts something about taps has no candidate to compare
+        rules = self.rules or (() if self.taps else usual)
         numbered = zip(rules, lines or [0] * len(rules), strict=True)
         placed = [(each, line) for rule, line in numbered for each in rule.expanded()]
         # pixel metrics leave out images that one side cannot decode, and a comparison with a
@@ -174,7 +166,7 @@ def misplaced(
     lines = []
     paths = [each.name for each in stacks]
     # one path has nothing to be compared with
-    alone = all(rule.against == "baseline" for rule in rules) if rules else gate.asserts
+    alone = all(rule.against == "baseline" for rule in rules) if rules else bool(gate.taps)
     if len(paths) == 1 and len(able.precisions) < 2 and not alone:
         message = (
             "needs two paths or more; the first is the reference (one is enough where models run "
@@ -193,8 +185,6 @@ def misplaced(
             )
         if message := beyond_normalised(rule, stacks):
             lines.append(wrong("rule", message, "gate", "rules", index, given=rule))
-    if gate.vectors is not None:
-        lines += _of_vectors(gate.vectors, paths, backends, able)
     if "bench" in gate.model_fields_set and not gate.of_options:
         message = "loads serving options, and no rule is about their speed or memory"
         lines.append(wrong("bench", message, "gate", "bench", given=gate.bench))
@@ -203,20 +193,6 @@ def misplaced(
             message, loc = no_such("path", waiver.path, paths), ("gate", "waive", index, "path")
             lines.append(wrong("waiver", message, *loc, given=waiver.path))
     return lines
-
-
-def _of_vectors(
-    option: VectorsOption, paths: Sequence[str], backends: Sequence[str], able: Able
-) -> Iterator[InitErrorDetails]:
-    place = ("gate", "vectors")
-    if not able.predicts:
-        message = "needs a model, and this file has none; give 'models'"
-        yield wrong("vectors", message, *place, given=option)
-    if able.task.no_logits:
-        yield wrong("vectors", f"needs all logits: {able.task.no_logits}", *place, given=option)
-    for key, given, known in (("path", option.path, paths), ("backend", option.backend, backends)):
-        if given is not None and given not in known:
-            yield wrong("vectors", no_such(key, given, known), *place, key, given=given)
 
 
 def beyond_normalised(rule: Rule, stacks: Sequence[Preprocess]) -> str:
@@ -263,8 +239,6 @@ def _mistakes(
     compared = rule.against == "reference" and kinds & {"pixel", "coverage", "latency"}
     if rule.path == paths[0] and compared:
         yield "path", f"{rule.path!r} is the reference itself; name one of the others"
-    if not able.labelled and rule.where and "class" in rule.where:
-        yield "where", NO_LABELS
     if rule.backend is not None and rule.backend not in backends:
         yield "backend", no_such("backend", rule.backend, backends)
     if rule.precision is not None and able.predicts and rule.precision not in able.precisions:
@@ -273,5 +247,5 @@ def _mistakes(
 
 def _unlabelled(task: TaskFacts) -> str:
     """List the metrics of predictions that need no labels."""
-    logits = ["logits.*"] if task.class_scores and not task.no_logits else []
+    logits = ["logits.*"] if task.class_scores else []
     return listed(["churn", *logits, *(each.name for each in task.measures)])

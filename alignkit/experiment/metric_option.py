@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from alignkit.experiment.option import no_such
 from alignkit.preprocess import STAGES, StageName
+from alignkit.removed import instead_of
 from alignkit.task_facts import TaskFacts
 from alignkit.text.numbers import listed
 
@@ -122,11 +123,8 @@ _LATENCIES = {
 OF_CLASS = re.compile(r"(recall|precision|f1|iou|ap50|ap)\[(.+)\]")
 OF_SCORE = re.compile(r"score\.([A-Za-z_][\w-]*)(?:\.(apart|missing))?")
 _RATE = r"[1-9](?:\.\d+)?e-?\d+"
-OF_EMBEDDING = re.compile(
-    rf"(?:(tar|far)@far=({_RATE})|(recall|overlap)@([1-9]\d*))(?:\.(kept|mapped))?"
-)
+OF_EMBEDDING = re.compile(rf"(?:(tar|far)@far=({_RATE})|(recall|overlap)@([1-9]\d*))(?:\.(kept))?")
 """Rates of accepted pairs, and what is found among so many neighbours."""
-_WAYS = {"kept": " in the kept index", "mapped": " of mapped queries", None: ""}
 _CLASS_WORDS = {"f1": "F1", "iou": "IoU", "ap50": "AP50", "ap": "AP"}
 
 
@@ -144,6 +142,8 @@ def find_metric(name: str) -> RuleMetric:
         return _of_score(name, match[1], match[2])
     if match := OF_EMBEDDING.fullmatch(name):
         return _of_embedding(name, match)
+    if gone := instead_of(name):
+        raise ValueError(f"no metric {name!r}{gone}")
     raise ValueError(no_such("metric", name, _METRICS))
 
 
@@ -162,7 +162,7 @@ def _of_embedding(name: str, found: re.Match[str]) -> RuleMetric:
     if pairs:
         words = f"{pairs.upper()} at {'the kept threshold of ' if way else ''}FAR {rate}"
     else:
-        words = f"{near}@{most}{_WAYS[way]}"
+        words = f"{near}@{most}{' in the kept index' if way else ''}"
     if pairs == "far":
         return _of_model(name, words, "share", greatest=1.0, interval=True)
     if near == "overlap":
@@ -177,9 +177,6 @@ def metric_names() -> list[str]:
 
 def not_of_task(metric: RuleMetric, task: TaskFacts) -> str:
     """Say that a task does not measure a metric, and what it measures; empty if it does."""
-    needs_all = metric.kind == "headroom" or metric.field.startswith("logits.")
-    if task.no_logits and needs_all:
-        return f"needs all logits for {metric.name!r}: {task.no_logits}"
     if metric.kind == "class":
         known = [f"{each.name}[CLASS]" for each in task.class_metrics]
         found = f"{metric.field}[CLASS]" in known

@@ -54,11 +54,9 @@ USUAL_BUDGET = 0.005
 """Share of answers that may change within the headroom, as in `alignkit tolerance`."""
 _MOST_IMAGES = 1e9
 SubgroupKey = Literal[
-    "subsampling", "format", "coding", "mode", "quality", "size", "orientation", "icc", "class",
-    "image",
+    "subsampling", "format", "coding", "mode", "quality", "size", "orientation", "icc",
 ]  # fmt: skip
-"""Property that images are grouped by: a dimension of `alignkit.preprocess.image_kinds`, the label,
-or the id."""
+"""Dimension of `alignkit.preprocess.image_kinds`."""
 
 
 class Rule(BaseModel):
@@ -94,8 +92,7 @@ class Rule(BaseModel):
     path: Name | None = None
     """Only cells evaluated with this path; by default all."""
     where: dict[SubgroupKey, Annotated[str, Field(min_length=1)]] | None = None
-    """Only these images: ``subsampling: 4:2:0`` and other kinds of file, ``class`` a label,
-    ``image`` a pattern of ids."""
+    """Only these images: ``subsampling: 4:2:0`` and other kinds of file."""
     backend: Name | None = None
     """Only cells of this backend, by its name in the file."""
     precision: Name | None = None

@@ -41,7 +41,6 @@ from alignkit.gate.gate_pictures import with_pictures
 from alignkit.gate.gate_served import measure_served, require_options
 from alignkit.gate.gate_subgroup import measure_groups
 from alignkit.gate.gate_taps import judged_taps
-from alignkit.gate.gate_vectors import golden_vectors, judged_vectors
 from alignkit.gate.pixel_gate import compare_pixels, first_failure, judged_images, pixel_record
 from alignkit.gate.rule_lines import rule_lines
 from alignkit.judge import judge
@@ -104,7 +103,7 @@ def check(
     folder = baseline_folder(experiment, baselines)
     # before any work, so that a missing file costs seconds and not a whole run
     approved = None if as_run else approved_baseline(experiment, folder, against)
-    taps, golden = judged_taps(experiment), golden_vectors(experiment)
+    taps = judged_taps(experiment)
     require_options(experiment, context.workspace)
     if fail_fast:
         early = first_failure(experiment, rule_lines(experiment), taps, context)
@@ -152,7 +151,6 @@ def check(
         write_atomically(run / STAGES_FILE, baseline_text(now.as_baseline()))
         stages = Artifact(path=STAGES_FILE, sha256=file_sha256(run / STAGES_FILE))
         record = record.model_copy(update={"stages": stages})
-    vectors = judged_vectors(experiment, golden, record, run)
     concluded = conclude(
         experiment,
         record,
@@ -160,7 +158,7 @@ def check(
         approved=approved,
         now=now,
         baseline=facts,
-        asserted=[*taps, *vectors],
+        asserted=taps,
     )
     if experiment.predicts:  # its run has chosen the images to show
         return concluded

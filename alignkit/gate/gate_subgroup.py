@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from fnmatch import fnmatchcase
+from collections.abc import ItemsView, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -55,28 +54,15 @@ def measure_groups(
 
 
 def members(where: Mapping[str, str], samples: Samples) -> list[int]:
-    """Return the indices of the images that match all of ``where``.
-
-    ``class`` is a label, ``image`` a shell pattern of ids, and anything else a dimension of
-    `alignkit.preprocess.image_kinds`.
-    """
-    return [
-        index
-        for index in range(len(samples))
-        if all(_is(name, value, index, samples) for name, value in where.items())
-    ]
+    """Return the indices of the images whose kinds of file, by dimension, are all of ``where``."""
+    return [index for index in range(len(samples)) if where.items() <= _kinds(samples, index)]
 
 
-def _is(name: str, value: str, index: int, samples: Samples) -> bool:
-    if name == "image":
-        return fnmatchcase(samples.ids[index], value)
-    if name == "class":
-        return bool(samples.labels) and samples.classes[samples.labels[index]] == value
+def _kinds(samples: Samples, index: int) -> ItemsView[str, str]:
     try:
-        kinds = kinds_of_file(samples.read(index))
+        return kinds_of_file(samples.read(index))._asdict().items()
     except UnreadableImage:  # it is one failed image, and of no kind
-        return False
-    return bool(kinds._asdict()[name] == value)
+        return {}.items()
 
 
 def _matrix(

@@ -48,7 +48,7 @@ def judge(
 ) -> Verdict:
     """Apply every rule wherever it applies, and sum the outcomes up in three lines.
 
-    ``asserted`` are the outcomes of the rules about recorded stages and vectors, which a gate
+    ``asserted`` are the outcomes of the rules about recorded stages, which a gate
     judges itself; a run leaves them to it.
 
     ``lines`` are those of the rules in the file, from 1. ``today`` decides which waivers hold.
@@ -90,31 +90,22 @@ def judge(
 
 
 def _left(gate: Gate) -> list[JudgedRule]:
-    """Return what a run leaves to the gate: rules about recorded stages and vectors."""
-    left = {
-        "taps": (gate.taps, "recorded stages"),
-        "vectors": (gate.vectors, "golden vectors"),
-    }
-    return [
-        JudgedRule(
-            RuleOutcome(
-                metric=name,
-                limit=said,
-                trained_with="",
-                evaluated_with=name,
-                backend="",
-                precision="",
-                state="inconclusive",
-                observed=f"`alignkit gate` judges rules about {name}",
-                left_to_gate=True,
-                rule=name,
-            ),
-            ExitCode.PASS,
-            compared=True,
-        )
-        for name, (option, said) in left.items()
-        if option is not None
-    ]
+    """Return what a run leaves to the gate: rules about recorded stages."""
+    if gate.taps is None:
+        return []
+    outcome = RuleOutcome(
+        metric="taps",
+        limit="recorded stages",
+        trained_with="",
+        evaluated_with="taps",
+        backend="",
+        precision="",
+        state="inconclusive",
+        observed="`alignkit gate` judges rules about taps",
+        left_to_gate=True,
+        rule="taps",
+    )
+    return [JudgedRule(outcome, ExitCode.PASS, compared=True)]
 
 
 def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) -> list[JudgedRule]:

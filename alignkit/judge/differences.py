@@ -136,10 +136,8 @@ def _seen(place: Place, words: str, looking: Sequence[Rule], evidence: Evidence)
     groups = {tuple(rule.group.items()): rule.group for rule in looking}
     whole = () in groups or (bool(looking) and evidence.groups is None)
     if not whole and len({tuple(each) for each in groups.values()}) == 1 and evidence.data:
-        # groups of one kind have no image in common, unless they are patterns of names
-        sizes = [evidence.images(each) for each in groups.values()]
-        named = any("image" in each for each in groups.values())
-        whole = (max(sizes) if named else sum(sizes)) >= evidence.data.eval
+        # groups of one kind have no image in common
+        whole = sum(map(evidence.images, groups.values())) >= evidence.data.eval
     return Differing(place, words if not looking else f"all of {words}", looking, whole)
 
 

@@ -230,7 +230,7 @@ def _of_unchecked(
         each.compared and (each.outcome.trained_with == BASELINE) not in kinds for each in judged
     )
     to_gate = (each.outcome.left_to_gate for each in judged)
-    looked = gate.asserts or any((*elsewhere, *to_gate, *(each.rules for each in found)))
+    looked = bool(gate.taps) or any((*elsewhere, *to_gate, *(each.rules for each in found)))
     code = ExitCode.PASS if looked else ExitCode.NOTHING_COMPARED
     for place, words in left.items():
         observed = f"no rule looks at {'; '.join(words)}"

@@ -119,7 +119,7 @@ class Rates:
 
     def _cell(self, cell: Evaluation) -> Cost:
         def same_runtime(each: Finished) -> bool:
-            # a task's option may decide the size: five logits an image, or all
+            # a task's option may decide the size
             return all(each.parts.get(name) == cell.parts.get(name) for name in ("runtime", "task"))
 
         def same_model(each: Finished) -> bool:

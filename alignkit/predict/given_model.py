@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -159,10 +159,6 @@ def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
     `DataError` for a damaged file, `MissingDependency` without the runtime.
     """
     model = model.fitted()
-    facts = model.task.facts()
-    if facts.class_scores and facts.no_logits:
-        # a comparison of its own stores sums of all logits
-        model = replace(model, task=replace(cast("Any", model.task), logits="full"))
     runtime = "onnxruntime" if model.format == "onnx" else "torch"
     if reason := BACKENDS[runtime].missing():
         raise MissingDependency(f"--model {model.name}: {reason}")

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.compare.image_table import LAST, ImageTable, read_image_table
-from alignkit.compare.top_predictions import read_class_answers
+from alignkit.compare.predictions import read_class_answers
 from alignkit.place import Column, Place
 from alignkit.record import Cell, RunRecord
 from alignkit.record.artifacts import artifact_file

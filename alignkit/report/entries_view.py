@@ -15,7 +15,6 @@ from alignkit.report.engine_view import engine_words
 from alignkit.report.matrix_view import entry_id
 from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, alarm, numbers
 from alignkit.samples import NO_LABELS
-from alignkit.task_facts import TaskFacts
 from alignkit.text.names import Names, state_words, why_not
 from alignkit.text.numbers import (
     DASH,
@@ -178,7 +177,7 @@ def entries_table(record: RunRecord, names: Names) -> Table:
         *numbers(*map(capital, task.turned)),
         *numbers(f"{task.test} p", f"Holm p, {words.phrase(words.headline)}"),
         *numbers(f"Smallest Δ {task.rated} it could show"),
-        *numbers(*(_LOGITS if _far(task) else ()), "Non-finite"),
+        *numbers(*(_LOGITS if task.class_scores else ()), "Non-finite"),
         "To run it alone",
     )
     empty = len(columns) - len(PLACE) - 1
@@ -188,8 +187,6 @@ def entries_table(record: RunRecord, names: Names) -> Table:
     ]
     ids = map(entry_id, range(len(rows)))
     caption = "All comparisons, summed over seeds"
-    if task.no_logits:
-        caption += f"; no distance of logits: {task.no_logits}"
     return Table.of(caption, columns, rows, notes=notes, ids=ids)
 
 
@@ -258,7 +255,7 @@ def _joined(entry: MatrixEntry, words: TaskWords, notes: Notes, empty: int) -> R
     drift, logits = entry.drift, entry.drift.logits
     untested = NO_LABELS if drift.right_to_wrong is None else "not tested"
     distances: RowCells = ()
-    if _far(words.task):
+    if words.task.class_scores:
         distances = (
             notes.number(logits.max_abs, significant, logits.reason),
             notes.number(logits.mean_abs, significant, logits.reason),
@@ -276,11 +273,6 @@ def _joined(entry: MatrixEntry, words: TaskWords, notes: Notes, empty: int) -> R
         *distances,
         alarm(drift.non_finite),
     )
-
-
-def _far(task: TaskFacts) -> bool:
-    """Tell whether distances of logits are known."""
-    return task.class_scores and not task.no_logits
 
 
 def _detectable(words: TaskWords, value: float) -> str:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from alignkit.compare.answers import aligned
 from alignkit.compare.class_answers import ClassAnswers, class_name
-from alignkit.compare.top_predictions import read_class_answers
+from alignkit.compare.predictions import read_class_answers
 from alignkit.judge.measured_models import of_first_models
 from alignkit.place import Place, Row
 from alignkit.record import Cell, ClassDrift, Estimate, FlippedFacts, MatrixEntry, RunRecord

@@ -14,7 +14,6 @@ from alignkit.record import (
 )
 from alignkit.report.entries_view import counted
 from alignkit.report.table import PLACE, Group, Notes, RowCells, Shown, Table, alarm, numbers
-from alignkit.task_facts import TaskFacts
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, grouped, percent, plain, significant
 from alignkit.text.task_words import TaskWords
@@ -23,22 +22,15 @@ LOGIT_COLUMNS = (
     "Churn", "Changed", "Mean |Δlogit|", "p99", "Max", "Cosine", "Margin halved",
 )  # fmt: skip
 """Headings of `logit_cells`."""
-_FALLEN = ", or a class that is not among the other side's five greatest logits"
+LOGITS_LEGEND = (
+    "Churn is the share of images whose predicted class changes against the baseline of the row. "
+    "|Δlogit| is taken logit by logit, the cosine image by image. The margin is the logit of the "
+    "class that the baseline predicts less the greatest other one; halved counts images that keep "
+    "their class and lose half of it or more."
+)
+"""What the columns of class scores without labels mean."""
 _COMPARISONS = 12
 """Comparisons whose images the page shows."""
-
-
-def logits_legend(task: TaskFacts) -> str:
-    """Say what the columns of class scores without labels mean, and which are absent."""
-    distances = "|Δlogit| is taken logit by logit, the cosine image by image."
-    if task.no_logits:
-        distances = f"No distance of logits: {task.no_logits}."
-    return (
-        "Churn is the share of images whose predicted class changes against the baseline of the "
-        f"row. {distances} The margin is the logit of the class that the baseline predicts less "
-        "the greatest other one; halved counts images that keep their class and lose half of it "
-        "or more."
-    )
 
 
 def logit_cells(entry: MatrixEntry) -> tuple[str, ...]:
@@ -62,7 +54,7 @@ def logit_cells(entry: MatrixEntry) -> tuple[str, ...]:
 def unlabelled_columns(words: TaskWords) -> tuple[str, ...]:
     """Return the headings of `unlabelled_cells`."""
     if words.task.class_scores:
-        return _known(LOGIT_COLUMNS, words.task)
+        return LOGIT_COLUMNS
     return (*LOGIT_COLUMNS[:2], *(each.label for each in words.task.measures))
 
 
@@ -70,17 +62,12 @@ def unlabelled_cells(entry: MatrixEntry, words: TaskWords) -> tuple[str, ...]:
     """Write what an entry's drift shows without labels: of logits, or the task's measures."""
     cells = logit_cells(entry)
     if words.task.class_scores:
-        return _known(cells, words.task)
+        return cells
     found = entry.drift.measures if entry.drift else {}
     return cells[:2] + tuple(
         DASH if (known := found.get(each.name)) is None else words.estimated(each.name, known)
         for each in words.task.measures
     )
-
-
-def _known(cells: tuple[str, ...], task: TaskFacts) -> tuple[str, ...]:
-    """Leave out the distances that the task never has."""
-    return (*cells[:2], cells[-1]) if task.no_logits else cells
 
 
 def logits_table(record: RunRecord, names: Names) -> Table | None:
@@ -122,27 +109,26 @@ def moved_tables(record: RunRecord, names: Names) -> tuple[Table, ...]:
         return ()
     compared = [entry for entry in record.matrix if entry.drift and entry.drift.moved]
     compared.sort(key=lambda entry: -entry.churn)  # stable: equal ones stay in the record's order
-    return tuple(_moved(entry, names, record.task.no_logits) for entry in compared[:_COMPARISONS])
+    return tuple(_moved(entry, names) for entry in compared[:_COMPARISONS])
 
 
-def _moved(entry: MatrixEntry, names: Names, no_logits: str) -> Table:
+def _moved(entry: MatrixEntry, names: Names) -> Table:
     assert entry.drift is not None
     notes = Notes()
-    rows = [_image(each, notes, no_logits) for each in entry.drift.moved]
-    moved = () if no_logits else ("Max |Δlogit|",)
-    columns = ("Image", "Change", *numbers(*moved, "Margin", "Margin lost"))
+    rows = [_image(each, notes) for each in entry.drift.moved]
+    columns = ("Image", "Change", *numbers("Max |Δlogit|", "Margin", "Margin lost"))
     return Table.of(f"Images that moved most: {names.title(entry)}", columns, rows, notes=notes)
 
 
-def _image(each: MovedImage, notes: Notes, no_logits: str) -> RowCells:
+def _image(each: MovedImage, notes: Notes) -> RowCells:
     changed = each.before != each.after
     none = "no finite logits, or no margin above 0"
     return (
         each.id,
         f"{each.before} → {each.after}" if changed else f"stays {each.before}",
-        *([] if no_logits else [notes.number(each.max_abs, significant, none)]),
+        notes.number(each.max_abs, significant, none),
         notes.number(each.margin, significant, none),
-        notes.number(each.lost, percent, f"{none}{_FALLEN if no_logits else ''}"),
+        notes.number(each.lost, percent, none),
     )
 
 

@@ -18,7 +18,7 @@ from alignkit.report.entries_view import entries_table, entry_view, failures, pe
 from alignkit.report.figures.figure_sections import figure_sections, leading_remarks
 from alignkit.report.flipped_view import class_sections, flipped_sections
 from alignkit.report.logits_view import (
-    logits_legend,
+    LOGITS_LEGEND,
     logits_table,
     moved_tables,
     numeric_table,
@@ -113,9 +113,7 @@ def page_view(record: RunRecord, *, single_file: bool = False) -> dict[str, Any]
         "moved": moved_tables(record, names),
         "answers": figure_sections(record, names, single_file=single_file),
         "remarks": leading_remarks(record),
-        "legend": logits_legend(words.task)
-        if words.task.class_scores
-        else _CHURN.format(words.answer_changed),
+        "legend": LOGITS_LEGEND if words.task.class_scores else _CHURN.format(words.answer_changed),
         "unlabelled": "" if record.labelled or not record.matrix else capital(unlabelled(words)),
         "measures": measures_tables(record, names),
         "meanings": meanings(record),
@@ -145,7 +143,6 @@ def page_view(record: RunRecord, *, single_file: bool = False) -> dict[str, Any]
         "random": other_groups(record, names, "random"),
         "turned": record.task.turned[0] if words.task.class_scores else "changed for the worse",
         "class_scores": record.task.class_scores,
-        "no_logits": record.task.no_logits,
         "changes_if": "" if record.task.class_scores else in_sentence(record.task.changed),
         "draws": legend(record.shown),
         "classes": class_sections(record, names),
@@ -217,7 +214,7 @@ def _limits(record: RunRecord, names: Names) -> list[KeyFigure]:
         return [_resolution(record)]
     if not record.task.class_scores:
         return []
-    return [_halved(record, names) if record.task.no_logits else _largest_logit(record, names)]
+    return [_largest_logit(record, names)]
 
 
 def _churn(record: RunRecord, names: Names) -> KeyFigure:
@@ -273,18 +270,6 @@ def _largest_logit(record: RunRecord, names: Names) -> KeyFigure:
     halved = count(margins.halved, "image") if margins and known else f"{DASH} images"
     detail = f"{halved} lost half of the margin · {names.title(entry)}"
     return KeyFigure(name, significant(most), detail, link=entry_id(-index))
-
-
-def _halved(record: RunRecord, names: Names) -> KeyFigure:
-    def value(entry: MatrixEntry) -> float | None:
-        margins = entry.drift.margins if entry.drift else None
-        return margins.halved if margins and margins.compared else None
-
-    def shown(entry: MatrixEntry, halved: float) -> tuple[str, str]:
-        assert entry.drift is not None
-        return grouped(int(halved)), f"of {grouped(entry.drift.n)}, with the same class"
-
-    return _figure("Images that lost half of their margin", record, names, value, shown)
 
 
 def _resolution(record: RunRecord) -> KeyFigure:

@@ -139,8 +139,7 @@ def _entry_rows(
         heads = [(*place, *map(in_sentence, unlabelled_columns(words)))]
         return heads + [(*names.cells(each), *unlabelled_cells(each, words)) for each in compared]
     # where runtimes alone differ, logits may move and no prediction change
-    moves = record.task.class_scores and not record.task.no_logits
-    logits = ("max |Δlogit|",) if by_runtime(record) and moves else ()
+    logits = ("max |Δlogit|",) if by_runtime(record) and record.task.class_scores else ()
     change = words.header(words.headline)
     rows: list[tuple[str, ...]] = [(*place, change, "churn", f"{words.turns}s", *logits)]
     for entry in compared:
@@ -157,8 +156,6 @@ def _worst_entries(record: RunRecord) -> list[str]:
     compared = _shown_entries(record)
     rows = _entry_rows(record, compared[:_MOST_PAIRS], names)
     lines = columns(rows).splitlines() if compared else []
-    if compared and record.task.no_logits and not record.labelled:
-        lines.append(f"no distance of logits: {record.task.no_logits}")
     if len(compared) > _MOST_PAIRS:
         lines.append(f"… and {len(compared) - _MOST_PAIRS} that moved less; see the report")
     words = TaskWords(record.task)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from alignkit.compare.answers import Answers
 from alignkit.compare.class_answers import ClassAnswers
 from alignkit.compare.image_table import read_image_table
-from alignkit.compare.top_predictions import read_class_answers
+from alignkit.compare.predictions import read_class_answers
 from alignkit.judge.headline import headline_index
 from alignkit.place import Place
 from alignkit.record import RunRecord, ShownImage, ShownStage

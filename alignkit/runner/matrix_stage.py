@@ -154,7 +154,7 @@ def _drift(base: Answers, own: Answers, task: TaskFacts) -> str:
         old, new = (plain_metrics(each)[first.name] for each in (before, after))
         change = None if old is None or new is None else new - old
         return f"{churn}, {_called(first)} {_change(change, first)}"
-    if not task.class_scores or task.no_logits:
+    if not task.class_scores:
         return churn
     moved = type(before).distance([(before, after)]).max_abs
     most = DASH if moved is None else significant(moved)

@@ -1,4 +1,4 @@
-"""One class an image: the greatest of the model's outputs; `Predictions`, or `TopPredictions`."""
+"""One class an image: the greatest of the model's outputs; `Predictions`, or `ClassIds`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from alignkit.errors import BackendError, ConfigError
-from alignkit.task_facts import CLASS_IDS, CLASSIFICATION, TOP_LOGITS, TaskFacts
+from alignkit.task_facts import CLASS_IDS, CLASSIFICATION, TaskFacts
 from alignkit.tasks import ASSUMED, AskedScores, Task, settled
 from alignkit.tasks.one_output import described
 
@@ -53,16 +53,15 @@ _ONE = (
 class Classification(Task):
     """The class of the greatest output."""
 
-    logits: Literal["full", "top5", "none"] = "full"
-    """Logits that are stored of an image: all, or the five greatest with the margin; ``none`` of a
-    model that gives the class itself, which its file shows."""
+    logits: Literal["full", "none"] = "full"
+    """``none`` of a model that gives the class itself, which its file shows."""
     scores: AskedScores = "auto"
     """Meaning of the only output of a model of two classes: a logit, or a probability, from 0 to
     1, 100 (``percent``) or 255 (``levels``). By default as the model's file shows. ``as-is`` also
     takes rows of probabilities with any sum."""
 
     def facts(self) -> TaskFacts:
-        return {"full": CLASSIFICATION, "top5": TOP_LOGITS, "none": CLASS_IDS}[self.logits]
+        return CLASSIFICATION if self.logits == "full" else CLASS_IDS
 
     def refuses(self, samples_kind: str) -> str:
         if samples_kind in ("class", "none"):
@@ -197,23 +196,12 @@ class Classification(Task):
                 "classification, scores: as-is}'"
             )
 
-    def keep(self, records: Records, samples: Samples) -> Records:  # noqa: ARG002
-        if self.logits != "top5":
-            return records
-        import numpy as np
-
-        from alignkit.compare.metrics import by_class
-        from alignkit.compare.top_predictions import top_records
-
-        return top_records(by_class(np.asarray(records)))
-
     def answers(
         self, ids: Sequence[str], records: Records, samples: Samples, classes: ClassMap
     ) -> ClassAnswers:
         import numpy as np
 
         from alignkit.compare.predictions import ClassIds, Predictions
-        from alignkit.compare.top_predictions import TopPredictions, kept_type
 
         labels = np.zeros(0, np.int64)
         if samples.classes:
@@ -221,9 +209,6 @@ class Classification(Task):
             labels = np.array([known[each] for each in ids], np.int64)
         outputs = len(classes.classes) + len(classes.outside)
         names = samples.classes, classes.outside
-        if self.logits == "top5":
-            rows = np.array(records, kept_type(outputs))
-            return TopPredictions(tuple(ids), labels, rows, *names)
         if self.logits == "none":
             return ClassIds(tuple(ids), labels, np.array(records, np.int64), *names)
         rows = np.asarray(records, np.float32)
@@ -232,7 +217,7 @@ class Classification(Task):
 
     @staticmethod
     def read(path: Path) -> ClassAnswers:
-        from alignkit.compare.top_predictions import read_class_answers
+        from alignkit.compare.predictions import read_class_answers
 
         return read_class_answers(path)
 

@@ -8,7 +8,7 @@ import pytest
 from alignkit.baseline import MetricLine
 from alignkit.baseline.approval import MetricChange
 from alignkit.baseline.baseline_from_run import drift_since, pack, predicted_ids, unpack
-from alignkit.baseline.review import model_lines
+from alignkit.baseline.pending import model_lines
 from alignkit.compare import drift
 from alignkit.errors import BaselineError
 from alignkit.tasks.detection import Detection

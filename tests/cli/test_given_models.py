@@ -13,7 +13,6 @@ from PIL import Image
 from sklearn import metrics as sklearn_metrics
 
 from alignkit.compare.predictions import Predictions
-from alignkit.compare.top_predictions import TopPredictions, read_class_answers
 from alignkit.experiment import load_experiment
 from alignkit.record.document import read_record
 
@@ -263,51 +262,6 @@ def test_a_model_too_deep_for_its_input_is_refused_by_check(alignkit, file):
         f"    train.model=alexnet\n{' ' * 16}^^^^^^^\n"
     )
     assert alignkit("run", file, *deep).code == 2
-
-
-TOP5 = "task={name: classification, logits: top5}"
-
-
-@pytest.mark.slow
-def test_five_logits_an_image_give_the_record_of_all_but_for_distances(alignkit, folder):
-    file = written(folder, folder / "outputs.txt")
-    records, keys = [], []
-    for name, options in (("full", ()), ("top5", ("--set", TOP5))):
-        told = alignkit("run", file, "--reports", folder / name, *options)
-        assert told.code == 0, told.err
-        (run,) = {each.parent for each in (folder / name).rglob("record.json")}
-        records.append(read_record(run))
-        keys.append({each.key for each in records[-1].cells})
-        sizes = {each.predictions.path: run / each.predictions.path for each in records[-1].cells}
-        answers = [read_class_answers(each) for each in sizes.values()]
-        assert {type(each) for each in answers} == {Predictions if not options else TopPredictions}
-    assert keys[0].isdisjoint(keys[1])
-    full, top = ([*each.matrix, *each.cells] for each in records)
-    dumped = [[each.model_dump() for each in side] for side in (full, top)]
-    for whole, found in zip(*dumped, strict=True):
-        for each in (whole, found):
-            for name in ("key", "predictions", "seconds"):
-                each.pop(name, None)
-        if drift := found["drift"]:
-            assert whole["drift"]["logits"].pop("max_abs") > 0
-            assert drift["logits"].pop("max_abs") is None
-            assert "logits: top5" in drift["logits"]["reason"]
-            fallen = drift["margins"].pop("reason")
-            for each in (whole["drift"], drift):
-                each.pop("logits"), each.pop("moved"), each["margins"].pop("reason", None)
-                for quantile in ("p50", "p99") if fallen else ():
-                    each["margins"].pop(quantile)
-        assert found == whole
-    shares = [
-        {(each.candidate, each.metric): each for each in record.attributions} for record in records
-    ]
-    assert shares[0].keys() == shares[1].keys() != set()
-    for place, found in shares[1].items():
-        if place[1].startswith("logits"):
-            assert (found.total.value, found.shares) == (None, ())
-            assert "logits: top5" in found.reason
-        else:
-            assert found == shares[0][place]
 
 
 @pytest.mark.parametrize("command", ["run", "gate"])

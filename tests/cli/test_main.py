@@ -8,7 +8,6 @@ import pytest
 import typer
 
 from alignkit import cli
-from alignkit.cli.arguments import asking
 from alignkit.cli.commands import COMMANDS
 from alignkit.errors import AlignkitError, MissingDependency
 from alignkit.experiment import load_experiment
@@ -128,18 +127,6 @@ def test_an_input_that_ends_in_a_command_is_a_defect_and_no_drift(
     assert told.code == 3
     assert error.__name__ in told.err
     assert "This is a bug in alignkit" in told.err
-
-
-@pytest.mark.parametrize("error", [EOFError, typer.Abort])
-def test_the_end_of_a_users_input_is_an_interruption(alignkit, monkeypatch, file, error):
-    def broken(*_: object, **__: object) -> None:
-        with asking():
-            raise error
-
-    monkeypatch.setattr("alignkit.experiment.load_experiment", broken)
-    told = alignkit("check", file)
-    assert told.code == 130
-    assert "interrupted" in told.err
 
 
 @pytest.mark.parametrize(

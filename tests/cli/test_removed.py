@@ -4,9 +4,21 @@ import pytest
 
 from alignkit.removed import REMOVED
 
-COMMANDS: dict[str, list[str]] = {}
+COMMANDS: dict[str, list[str]] = {
+    "baseline review --reason": ["baseline", "review", "gate.yaml", "--reason", "right"],
+    "--out metrics": ["gate", "gate.yaml", "--out", "metrics=metrics.txt"],
+    "--out sarif": ["gate", "gate.yaml", "--out", "sarif=gate.sarif"],
+    "baseline vectors": ["baseline", "vectors", "embeddings.yaml"],
+    "data convert": ["data", "convert", "faces", "shards"],
+}
 """Name in `REMOVED` → the words after ``alignkit`` that meet it."""
-FILES: dict[str, str] = {}
+FILES: dict[str, str] = {
+    "where: class": "gate: {rules: [{metric: decode.changed, fail: 0, where: {class: cat}}]}",
+    "where: image": "gate: {rules: [{metric: decode.changed, fail: 0, where: {image: a*}}]}",
+    "recall@1.mapped": "gate: {rules: [{metric: recall@1.mapped, margin: 0.01}]}",
+    "vectors:": "gate: {vectors: {file: index.json}}",
+    "logits: top5": "task: {name: classification, logits: top5}",
+}
 """Name in `REMOVED` → lines of an experiment file that meet it."""
 FILE = """\
 name: removed

@@ -5,7 +5,6 @@ import pytest
 
 from alignkit.compare import margins
 from alignkit.compare.predictions import Predictions
-from alignkit.compare.top_rows import TopRows
 
 
 @pytest.fixture
@@ -26,15 +25,3 @@ def test_parts_of_the_images_have_the_numbers_of_all(pair, monkeypatch):
     monkeypatch.setattr(margins, "_ROWS", 7)
     assert (margins.margin_drift([pair]), margins.moved_most([pair])) == (drift, moved)
     assert {each.id for each in moved} > {"7"}
-
-
-def test_the_greatest_logits_have_the_classes_and_margins_of_all(pair):
-    for answers in pair:
-        rows = TopRows.of(answers.logits)
-        assert rows.predicted.tolist() == answers.predicted.tolist()
-        np.testing.assert_array_equal(rows.finite, answers.finite())
-        known = margins.margins_of(answers.logits, answers.predicted)
-        np.testing.assert_array_equal(rows.margins(), known)
-        finite = answers.logits[rows.finite]
-        ranked = np.lexsort((np.tile(np.arange(9), (len(finite), 1)), -finite), axis=1)[:, :5]
-        assert rows.classes[rows.finite].tolist() == ranked.tolist()

@@ -11,7 +11,7 @@ from alignkit.experiment.option import plugin_from
 from alignkit.progress import NoProgress
 from alignkit.samples import HeldImages, Samples
 from alignkit.studies.conformance import conformance, dataset_checks, made
-from alignkit.studies.data.data_statistics import _decoding, describe
+from alignkit.studies.data import decoding, describe
 from tests.datasets.annotated_case import SIZES, coco, jpeg, masks, voc, write_images, yolo
 
 BOXES = {"a": [(2, 0, 0, 40, 30)], "b": [(5, 1, 1, 3, 3)]}
@@ -49,7 +49,7 @@ def test_statistics_count_the_images_of_each_class(tmp_path, name):
     data = plugin_from(DATASETS, {"name": name, **options(name, tmp_path)}).undivided()
     samples = data.evaluation()
     with NoProgress().stage("measure", len(samples), "eval") as stage:
-        found = describe("eval", samples, _decoding("pillow"), stage)
+        found = describe("eval", samples, decoding("pillow"), stage)
     counted = [
         sum(k in each.present() for each in samples.annotations)
         for k in range(len(samples.classes))

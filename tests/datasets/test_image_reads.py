@@ -1,16 +1,16 @@
 """Reads of images as values: sent to another process, they give the same bytes."""
 
+import base64
 import pickle
 import subprocess
 import sys
 
 import pytest
 
-from alignkit.datasets.base64_shards import read_shards, write_shards
+from alignkit.datasets.base64_shards import read_shards
 from alignkit.datasets.folder import Folder
 from alignkit.datasets.identities import Identities
 from alignkit.datasets.unlabelled_images import images_from
-from alignkit.datasets.verification_bin import write_bin
 from alignkit.errors import ChangedImage, UnreadableImage
 from alignkit.samples import HeldImages
 
@@ -38,12 +38,19 @@ def folder(tmp_path):
     return tmp_path / "set"
 
 
+def write_shards(folder, images, size):
+    """Write two shards, the first of so many images."""
+    lines = [f"{base64.b64encode(data).decode()}\t{label}\n" for data, label in images]
+    (folder / "one").write_text("".join(lines[:size]))
+    (folder / "two").write_text("".join(lines[size:]))
+    (folder / "file_list.txt").write_text("one\ntwo\n")
+
+
 def sources(folder):
     shards, lfw = folder.parent / "shards", folder.parent / "lfw.bin"
     shards.mkdir()
-    write_shards(shards, [(data, str(index % 3)) for index, data in enumerate(IMAGES)], [3, 5])
-    with lfw.open("wb") as file:
-        write_bin(file, IMAGES, [True, False] * 2)
+    write_shards(shards, [(data, str(index % 3)) for index, data in enumerate(IMAGES)], 3)
+    lfw.write_bytes(pickle.dumps((IMAGES, [True, False] * 2)))
     yield images_from(folder)
     yield images_from([IMAGES[0], folder / "a", IMAGES[1], folder / "b" / "3.jpg"])
     yield Folder(folder).undivided().evaluation()
@@ -77,7 +84,7 @@ def test_a_part_holds_the_places_of_its_images_alone(folder, tmp_path):
         (many / f"a-rather-long-name-{index}.jpg").write_bytes(b"%d" % index)
     shard = tmp_path / "shard"
     shard.mkdir()
-    write_shards(shard, [(b"%d" % index, "0") for index in range(600)], [300, 300])
+    write_shards(shard, [(b"%d" % index, "0") for index in range(600)], 300)
     mixed = images_from([many, *IMAGES])
     for reads in (images_from(many).read, read_shards(shard).reads(), mixed.read):
         few = reads.only(range(3))

@@ -4,10 +4,7 @@ import pytest
 
 from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
-from alignkit.gate.vectors_recording import record_vectors
 from alignkit.plan import make_plan
-from alignkit.progress import NoProgress
-from alignkit.workspace import Context, Workspace
 
 YAML = """
 name: small
@@ -32,23 +29,13 @@ def test_the_default_task_written_out_changes_no_key(tmp_path):
     assert first.key == again.key
 
 
-def test_the_logits_that_are_stored_are_part_of_the_keys_of_cells_alone(tmp_path):
+def test_the_reading_of_the_outputs_is_part_of_the_keys_of_cells_alone(tmp_path):
     first = make_plan(experiment(tmp_path))
-    again = make_plan(experiment(tmp_path, "task: {name: classification, logits: top5}"))
+    again = make_plan(experiment(tmp_path, "task: {name: classification, scores: as-is}"))
     assert {each.key for each in first.evaluations}.isdisjoint(
         each.key for each in again.evaluations
     )
     assert [each.key for each in first.trainings] == [each.key for each in again.trainings]
-
-
-def test_golden_vectors_of_five_logits_are_refused_before_a_run(tmp_path):
-    task, gate = "task: {name: classification, logits: top5}", "gate: {vectors: {file: v.json}}"
-    with pytest.raises(ConfigError, match=r"gate\.vectors: needs all logits: .*'logits: top5'"):
-        experiment(tmp_path, f"{task}\n{gate}")
-    context = Context(Workspace(tmp_path / "reports"), NoProgress())
-    with pytest.raises(ConfigError, match=r"vectors need all logits: .*'logits: top5'"):
-        record_vectors(experiment(tmp_path, task), context, tmp_path / "v.json", images=2)
-    assert not (tmp_path / "reports").exists()
 
 
 def test_options_of_another_task_are_part_of_the_keys_of_its_cells(tmp_path):

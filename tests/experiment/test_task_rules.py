@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from alignkit.experiment.gate_option import default_rules
 from alignkit.experiment.metric_option import find_metric, not_of_task
 from alignkit.experiment.rule_option import Rule
-from alignkit.task_facts import CLASSIFICATION, TOP_LOGITS
+from alignkit.task_facts import CLASSIFICATION
 from alignkit.tasks.embedding import Embedding
 from alignkit.text.task_words import TaskWords
 from tests.report.task_records import DETECTION, SCORE, SEGMENTATION
@@ -34,7 +34,6 @@ EMBEDDING = Embedding().facts()
         ("far@far=1e-3.kept", "share", False),
         ("recall@1", "points", True),
         ("recall@1.kept", "points", True),
-        ("recall@1.mapped", "points", True),
         ("overlap@10", "share", False),
         ("neighbour_churn", "share", False),
         ("cosine.p01", "", False),
@@ -100,11 +99,3 @@ def test_the_usual_rules_are_of_churn_and_the_first_metric():
     assert named(CLASSIFICATION, labelled=False) == [("churn", 0.02, None, False)]
     assert named(DETECTION) == [("churn", 0.05, None, False), ("map50", None, 0.01, False)]
     assert named(SCORE) == [("score.error", None, 0.01, True)]
-
-
-@pytest.mark.parametrize("name", ["logits.max_abs", "headroom"])
-def test_a_rule_that_needs_all_logits_is_refused_where_five_are_stored(name):
-    metric = find_metric(name)
-    assert not_of_task(metric, CLASSIFICATION) == ""
-    assert "leave 'logits: top5' out" in not_of_task(metric, TOP_LOGITS)
-    assert not_of_task(find_metric("churn"), TOP_LOGITS) == ""

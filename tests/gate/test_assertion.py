@@ -117,7 +117,6 @@ def test_a_function_that_gives_no_image_is_a_mistake(images):
 @pytest.mark.parametrize(
     "rule",
     [
-        {"metric": "resize.changed", "fail": 0, "where": {"image": "*"}},
         {"metric": "resize.changed", "fail": 0, "where": {"subsampling": "4:4:4"}},
         {"metric": "resize.changed", "fail": 0, "against": "baseline"},
         {"preset": "strict", "against": "baseline"},

@@ -348,10 +348,8 @@ ONE_RULE = {
     "a stage that does not exist": (2, "no metric 'blur.max_abs'", "metric: blur.max_abs, fail: 1"),
     "a metric that does not exist": (2, "no metric 'decode.median'", "metric: decode.median, fail: 1"),
     "a path that does not exist": (2, "no path 'gpu'", "metric: decode.max_abs, fail: 1, path: gpu"),
-    "a class of images without labels":
-        (2, "no labels", "metric: decode.max_abs, fail: 1, where: {class: cat}"),
     "a subgroup without an image":
-        (5, "no image is", "metric: decode.max_abs, fail: 1, where: {image: 'dogs/*'}"),
+        (5, "no image is", "metric: decode.max_abs, fail: 1, where: {format: PNG}"),
     "a rule without a limit": (2, "needs 'warn', 'fail' or 'margin'", "metric: decode.max_abs"),
     "a limit that nothing exceeds": (2, "can never fire", "metric: normalise.max_abs, fail: 1e300"),
     "a stage that no path has":

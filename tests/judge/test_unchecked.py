@@ -76,15 +76,6 @@ KINDS = [
 ]
 SOME = {**RESIZE, "where": {"subsampling": "4:2:0"}}
 OTHER = {**RESIZE, "where": {"subsampling": "4:4:4"}}
-NAMED = {**RESIZE, "where": {"image": "day/*"}}
-NAMES = [
-    GroupFacts(
-        where={"image": "day/*"}, images=IMAGES - 1, pixels=stages(resize=19), coverage=(covered(),)
-    ),
-    GroupFacts(
-        where={"image": "*"}, images=IMAGES, pixels=stages(resize=20), coverage=(covered(),)
-    ),
-]
 DATA = DataFacts(
     name="images", options={}, train=0, eval=IMAGES, classes=(), fingerprint="", version=""
 )
@@ -131,11 +122,6 @@ CASES = {
         {"pixels": stages(resize=20), "groups": KINDS, "data": DATA}, [SOME], 0, "all of resize"),
     "each part": (
         {"pixels": stages(resize=20), "groups": KINDS, "data": DATA}, [SOME, OTHER], 0, ""),
-    "a pattern and no whole": (
-        {"pixels": stages(resize=20), "groups": NAMES, "data": DATA}, [NAMED], 0, "all of resize"),
-    "a pattern for all": (
-        {"pixels": stages(resize=20), "groups": NAMES, "data": DATA},
-        [NAMED, {**RESIZE, "where": {"image": "*"}}], 0, ""),
     "the answers": (
         {"pixels": stages(resize=20), "matrix": (ALIGNED, entry())}, [CHURN], 0, ""),
     "pixels and not the answers": (

@@ -5,17 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alignkit.compare.top_predictions import top_records
 from alignkit.errors import BackendError, EngineMissing
 from alignkit.lots.engines import EngineOption
 from alignkit.lots.local import LocalEngine
 from alignkit.lots.remote import RemoteEngine
 from alignkit.predict import cell_lots, kept_session
-from alignkit.tasks.classification import Classification
 from alignkit.workspace import Workspace
 from tests.backends.model import trained_model
 from tests.lots.test_lots import Threads
-from tests.predict.test_predict import ONNX, TORCH, evaluation_of, run
+from tests.predict.test_predict import ONNX, TORCH, run
 from tests.training_case import digits_case
 
 FILES = ("predictions.parquet", "session.json")
@@ -69,17 +67,6 @@ def test_workers_give_the_files_of_one_process(case, model, tmp_path, runtime):
         # parts are deleted with the end of the cell
         assert not [*(tmp_path / name).rglob("part.json.gz")]
     assert len(kept_session._KEPT) == 1
-
-
-def test_five_logits_an_image_are_the_file_of_one_process(case, model, tmp_path):
-    task = Classification(logits="top5")
-    evaluation = replace(evaluation_of(case, TORCH), task=task)
-    answers = run(case, model, tmp_path / "one", evaluation=evaluation).predictions
-    engine = LocalEngine(1)
-    run(case, model, tmp_path / "two", evaluation=evaluation, engine=engine)
-    assert stored(tmp_path / "two") == stored(tmp_path / "one")
-    whole = run(case, model, tmp_path / "full").predictions
-    assert answers.kept.tobytes() == top_records(whole.logits).tobytes()
 
 
 def test_lots_are_whole_batches(case):

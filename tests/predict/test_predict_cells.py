@@ -11,8 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from alignkit.compare.predictions import Predictions
-from alignkit.compare.top_predictions import TopPredictions, top_records
+from alignkit.compare.predictions import ClassIds, Predictions
 from alignkit.errors import BackendError
 from alignkit.experiment import load_experiment
 from alignkit.outcome import Failed, Measured
@@ -112,16 +111,14 @@ def test_the_farthest_two_builds_are_compared_logit_by_logit():
     assert (found.builds, found.images) == (4, 40)
 
 
-def test_builds_of_which_five_logits_are_kept_are_compared_by_class():
-    several = [np.eye(7, dtype=np.float32)[:3], np.eye(7, dtype=np.float32)[[0, 5, 2]]]
-    names = tuple("abcdefg")
-    kept = [
-        TopPredictions(tuple("123"), np.zeros(0, np.int64), top_records(each), (), names)
-        for each in several
-    ]
-    found = spread_of(kept)
+def test_builds_that_give_the_class_itself_are_compared_by_class():
+    several = np.array([[0, 1, 2], [0, 5, 2]])
+    none = np.zeros(0, np.int64)
+    found = spread_of(
+        [ClassIds(tuple("123"), none, each, (), tuple("abcdefg")) for each in several]
+    )
     assert (found.images, found.flips, found.max_abs) == (3, 1, None)
-    assert "'logits: top5'" in found.reason
+    assert "without scores" in found.reason
 
 
 def test_builds_are_made_anew_one_after_another(inputs):

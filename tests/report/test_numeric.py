@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from alignkit.compare import drift
 from alignkit.compare.predictions import Predictions
-from alignkit.compare.top_predictions import TopPredictions, top_records
 from alignkit.record import BatchCheck, BuildSpread, LogitDistance, NumericDrift
-from alignkit.report.entries_view import entries_table
 from alignkit.report.logits_view import (
-    logits_legend,
     logits_table,
-    moved_tables,
     numeric_table,
     sessions_table,
-    unlabelled_cells,
-    unlabelled_columns,
 )
 from alignkit.report.matrix_view import matrix_views
-from alignkit.report.page_view import key_figures
-from alignkit.task_facts import TOP_LOGITS
 from alignkit.text.names import Names
-from alignkit.text.task_words import TaskWords
-from tests.compare.test_top_predictions import pair, top
 from tests.report.records import quickstart
 
 NUMERIC = NumericDrift(
@@ -67,33 +55,6 @@ def test_shares_are_of_the_images_compared_and_what_is_missing_is_told():
     assert [note.text for note in table.notes] == ["with 5 classes or fewer there is no other set"]
 
 
-def test_five_logits_of_images_that_are_never_finite_have_a_reason_and_no_share():
-    names, labels = tuple("abcdefg"), np.zeros(4, np.int64)
-    kept = top_records(np.full((4, 7), np.nan, np.float32))
-    broken = TopPredictions(tuple("1234"), labels, kept, names)
-    distance = TopPredictions.distance([(broken, broken)])
-    numeric = NumericDrift(n=4, flips=0, non_finite=4, logits=distance)
-    record = changed(quickstart(), "matrix", 1, numeric=numeric)
-    table = numeric_table(record, Names(record.paths))
-    reason = "no sample has finite logits on both sides"
-    assert texts(table)[0][3:] == ["4", "–", "–", "0", "4"]
-    assert [note.text for note in table.notes] == [reason]
-    assert table.caption.endswith(f"; no distance of logits: {reason}")
-    assert sum(group.span for group in table.groups) == len(table.columns)
-
-
-def test_comparisons_of_five_logits_have_no_column_of_distances():
-    record = quickstart()
-    whole = entries_table(record, Names(record.paths))
-    unknown = replace(record.matrix[1].drift, logits=LogitDistance(None, None, None, "five"))
-    record = changed(record, "matrix", 1, drift=unknown)
-    five = entries_table(record.model_copy(update={"task": TOP_LOGITS}), Names(record.paths))
-    assert "five" not in [note.text for note in five.notes]
-    assert len(whole.columns) - len(five.columns) == 3
-    assert {len(row.cells) for row in five.rows} == {len(five.columns)}
-    assert five.caption.endswith(TOP_LOGITS.no_logits)
-
-
 def test_without_a_finite_logit_no_image_is_said_to_keep_its_margin():
     names = tuple("abcdefg")
     broken = Predictions(("1",), np.zeros(0, np.int64), np.full((1, 7), np.nan), (), names)
@@ -104,32 +65,6 @@ def test_without_a_finite_logit_no_image_is_said_to_keep_its_margin():
     assert texts(table)[1][3:] == ["–"] * 9
     (why,) = [note.text for note in table.notes]
     assert why == "nothing was compared: no image has finite outputs"
-
-
-def test_without_labels_five_logits_leave_no_column_of_dashes():
-    full = pair(0.1, labelled=False)
-    record = quickstart()
-    record = record.model_copy(
-        update={"task": TOP_LOGITS, "data": record.data.model_copy(update={"classes": ()})}
-    )
-    found = drift([top(full[0])], [top(full[1])])
-    record = changed(record, "matrix", 1, drift=found)
-    record = record.model_copy(update={"matrix": record.matrix[:2]})
-    names, words = Names(record.paths), TaskWords(record.task)
-    table = logits_table(record, names)
-    assert [each.text for each in table.columns[3:]] == [
-        "Churn", "Changed", "Margin halved", "Margin lost, median", "p99"
-    ]  # fmt: skip
-    assert texts(table)[1][5] == str(found.margins.halved) != "0"
-    (moved,) = moved_tables(record, names)
-    assert [each.text for each in moved.columns[2:]] == ["Margin", "Margin lost"]
-    assert len(unlabelled_cells(record.matrix[1], words)) == len(unlabelled_columns(words)) == 3
-    assert f"No distance of logits: {TOP_LOGITS.no_logits}." in logits_legend(record.task)
-    assert "Δlogit" not in logits_legend(record.task)
-    figures = {each.name: each for each in key_figures(record, names, [])}
-    halved = figures["Images that lost half of their margin"]
-    assert halved.value == str(found.margins.halved)
-    assert "of 600, with the same class" in halved.detail
 
 
 def test_flips_of_builds_are_shown_where_their_logits_are_not_kept():

@@ -12,7 +12,7 @@ from alignkit.report.cause_view import attribution_sections
 from alignkit.report.flipped_view import flipped_sections
 from alignkit.report.page_view import key_figures
 from alignkit.report.stage_view import stage_sections
-from alignkit.task_facts import CLASSIFICATION, TOP_LOGITS
+from alignkit.task_facts import CLASSIFICATION
 from alignkit.tasks.multi_label import MultiLabel
 from alignkit.text.kind_words import kind_words
 from alignkit.text.loader_words import loader_tables
@@ -26,7 +26,6 @@ from tests.text.test_kind_words import MARGIN, kind
 
 TASKS = {  # the tile of churn, and a sentence of it: one image has many boxes, and one prediction
     "classification": (CLASSIFICATION, "Predictions that changed", "6.00 % of predictions"),
-    "five logits": (TOP_LOGITS, "Predictions that changed", "6.00 % of predictions"),
     "detection": (
         task_records.DETECTION, "Images whose boxes changed", "the boxes of 6.00 % of images",
     ),

@@ -55,14 +55,3 @@ def test_a_reason_of_several_cells_is_printed_once():
         "failed for the same reason as a cell above",
         "failed: no memory",
     ]
-
-
-def test_a_line_without_labels_has_no_distance_where_five_logits_are_stored():
-    ends = []
-    for kept in ("full", "top5"):
-        lines = CellLines(Names([]))
-        for path in "ab":
-            one = cell(path, ["1", "2"], aligned=path == "a", kept=kept, labelled=False)
-            (line,) = lines.after(one)
-        ends.append(line.replace("\N{NO-BREAK SPACE}", " ").partition("churn ")[2])
-    assert ends == ["0 %, max |Δlogit| 0", "0 %"]

@@ -1,5 +1,6 @@
 """Training identities beside a file of pairs, as PLSC has MS1M's list and ``lfw.bin``."""
 
+import pickle
 from base64 import b64encode
 from pathlib import Path
 
@@ -9,7 +10,6 @@ from typer.testing import CliRunner
 
 from alignkit.cli import app
 from alignkit.datasets import identities
-from alignkit.datasets.verification_bin import write_bin
 from alignkit.experiment import load_experiment
 from alignkit.gate import run_or_check
 from alignkit.progress import NoProgress
@@ -51,8 +51,7 @@ def faces(tmp_path, monkeypatch):
     same = [at % 2 == 0 for at in range(20)]
     images = [cut(4 + (at + (not known)) % 4) if second else cut(4 + at % 4)
               for at, known in enumerate(same) for second in (False, True)]  # fmt: skip
-    with (tmp_path / "lfw.bin").open("wb") as file:
-        write_bin(file, images, same)
+    (tmp_path / "lfw.bin").write_bytes(pickle.dumps((images, same)))
     return tmp_path
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.linalg import orthogonal_procrustes
 
 from alignkit.tasks.embedding import Embedding
 from alignkit.tasks.embedding.embedding_answers import EmbeddingAnswers
@@ -16,8 +15,6 @@ from alignkit.tasks.embedding.retrieval import (
     own_search,
     retrieval,
 )
-from alignkit.tasks.embedding.rotation import fitted_rotation
-from alignkit.tasks.embedding.unit_vectors import unit_vectors
 
 N, DIMENSIONS = 400, 24
 
@@ -173,77 +170,6 @@ def test_queries_are_drawn_by_seed_alone(sides):
     result = searched(reference, broken, identities, queries=100)
     assert result.queries.images.tolist() == drawn[0]
     assert plain(result.recall(KEPT_INDEX, 1)) == 0
-
-
-def rotated(vectors, seed=5):
-    draw = np.random.default_rng(seed)
-    matrix, _ = np.linalg.qr(draw.normal(size=(vectors.shape[1], vectors.shape[1])))
-    return (vectors.astype(np.float64) @ matrix).astype(np.float32)
-
-
-def test_a_rotation_is_that_of_scipy(sides):
-    reference, candidate, _ = (unit_vectors(e)[0] if e.ndim == 2 else e for e in sides)
-    found = fitted_rotation(candidate, reference)
-    expected, _ = orthogonal_procrustes(candidate.astype(float), reference.astype(float))
-    assert np.allclose(found.matrix, expected, atol=1e-12)
-    assert found.rank == DIMENSIONS
-
-
-def test_directions_that_no_image_shows_are_left_as_they_are():
-    draw = np.random.default_rng(6)
-    few = np.zeros((5, 12), np.float32)
-    few[:, :4] = draw.normal(size=(5, 4))
-    reference, _ = unit_vectors(few)
-    turn, _ = np.linalg.qr(draw.normal(size=(4, 4)))
-    candidate, _ = unit_vectors(np.hstack([few[:, :4] @ turn, few[:, 4:]]).astype(np.float32))
-    found = fitted_rotation(candidate, reference)
-    assert found.rank == 4
-    assert np.allclose(found.matrix @ found.matrix.T, np.eye(12))
-    assert np.allclose(found.matrix[4:, 4:], np.eye(8), atol=1e-6)
-    assert np.allclose(found.matrix[:4, :4], turn.T, atol=1e-6)
-
-
-def test_a_rotated_side_is_mapped_back_on_identities_that_were_not_fitted(sides):
-    reference, _, identities = sides
-    result = searched(reference, rotated(reference), identities)
-    test = result.mapped
-    assert plain(test.mapped) == 0
-    assert plain(test.kept) < -0.5
-    assert plain(test.first) > 0.5
-    assert test.rank == DIMENSIONS
-    tested = {*identities[test.of_queries]}
-    assert len(tested) == 30
-    assert (test.fitted, test.tested) == (N - test.tested, N - test.fitted)
-    # the images of these identities alone are searched
-    images = np.flatnonzero(np.isin(identities, [*tested]))
-    half = reference[images]
-    _, ranks = by_numpy(half, half, identities[images], np.arange(len(images)))
-    assert len(images) == test.tested
-    assert plain(test.first) == pytest.approx((ranks[ranks > 0] == 1).mean())
-
-
-def test_a_rotation_never_sees_what_it_is_tested_on(sides):
-    """Images of the fitting half that lie cannot change the test's index or queries."""
-    reference, candidate, identities = sides
-    before = searched(reference, candidate, identities).mapped
-    fitting = ~np.isin(identities, identities[before.of_queries])
-    moved = candidate.copy()
-    moved[fitting] = rotated(candidate)[fitting]
-    after = searched(reference, moved, identities).mapped
-    assert (plain(after.first), plain(after.kept)) == (plain(before.first), plain(before.kept))
-    assert plain(after.mapped) < plain(before.mapped)
-
-
-def test_without_two_images_of_an_identity_in_the_tested_half_a_rotation_has_a_reason():
-    vectors = np.random.default_rng(7).normal(size=(6, 3)).astype(np.float32)
-    one = searched(vectors, rotated(vectors), np.zeros(6, np.int64), k=2).mapped
-    assert "too few" in one.reason
-    assert np.isnan(plain(one.mapped))
-    alone = searched(vectors, rotated(vectors), np.arange(6), k=2).mapped
-    assert "no identity" in alone.reason
-    broken = np.full_like(vectors, np.nan)
-    pairs = np.repeat(np.arange(3), 2)
-    assert "too few" in searched(vectors, broken, pairs, k=2).mapped.reason
 
 
 def test_answers_say_what_their_queries_found(sides):

@@ -145,21 +145,6 @@ def test_kept_thresholds_are_the_references():
     assert kept["far@far=1e-2.kept"] == pytest.approx(rates(after)[1], abs=1e-12)
 
 
-def test_the_top_of_the_pairs_gives_the_same_as_all_of_them(monkeypatch):
-    monkeypatch.setattr(verification, "_EXACT", 16)
-    top, whole, shallow = (people(noise=1.2) for _ in range(3))
-    thresholds = len(top.verification.thresholds)
-    assert top.verification.enough < thresholds
-    vars(whole.verification)["enough"] = thresholds
-    vars(shallow.verification)["enough"] = 3  # in every draw more are needed
-    for weights in image_weights(200, top.groups(), 300, 0):
-        expected = whole.metrics_of(weights)
-        for each in (top, shallow):
-            found = each.metrics_of(weights)
-            for name in found:
-                assert np.array_equal(found[name], expected[name], equal_nan=True), name
-
-
 def test_many_thresholds_are_thinned_by_steps_in_the_number_accepted():
     scores = np.random.default_rng(0).normal(size=200_000)
     chosen = verification.thresholds_of(np.tanh(scores), exact=100, steps=50)

@@ -84,8 +84,6 @@ OUTPUTS = PluginTable(
         "junit": _plugin("ci_output:JUnit", "one test case a rule and place"),
         "github": _plugin("ci_output:GitHub", "annotations on the rules' lines, for Actions"),
         "gitlab": _plugin("json_output:CodeQuality", "code quality findings"),
-        "metrics": _plugin("ci_output:Metrics", "OpenMetrics, for GitLab"),
-        "sarif": _plugin("json_output:Sarif", "mistakes in the file, as SARIF 2.1.0"),
         "pending": _plugin("json_output:Pending", "changed lines, for `baseline approve --from`"),
         "shard": _plugin(
             "json_output:ShardPart", "what a shard measured, for `alignkit report merge`"

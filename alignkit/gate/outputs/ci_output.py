@@ -1,9 +1,8 @@
-"""Outputs that CI systems read: GitHub's annotations, JUnit XML, OpenMetrics."""
+"""Outputs that CI systems read: GitHub's annotations and JUnit XML."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
@@ -23,17 +22,6 @@ _MESSAGE = 200
 """Characters of an attribute: some readers fail on long ones; the body holds the whole text."""
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")
 """Characters that XML 1.0 cannot hold."""
-_SERVED = {
-    "throughput": "Requests a second of a serving option, median over rounds",
-    "tp99_ms": "99th percentile of the milliseconds of its requests",
-}
-"""Field of a load → its help in the metrics."""
-_PIXELS = {
-    "mean_abs": "Mean absolute difference of a stage alone, in its own units",
-    "max_abs": "Greatest difference of a stage alone, in its own units",
-    "share_differing": "Share of pixels that differ at a stage alone",
-}
-"""Field of a stage → its help in the metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,91 +157,3 @@ def _case(group: str, name: str, kind: str, text: str) -> ET.Element:
 
 def _xml_text(text: str) -> str:
     return _FORBIDDEN.sub("\ufffd", text)
-
-
-@dataclass(frozen=True, slots=True)
-class Metrics:
-    """OpenMetrics: the verdict's exit code, and every stage's and matrix entry's measurements.
-
-    GitLab's metrics report and Prometheus read it.
-    """
-
-    def render(self, result: GateResult) -> str:
-        """Return the lines; a missing measurement has none."""
-        lines = [
-            "# TYPE alignkit_exit_code gauge",
-            "# HELP alignkit_exit_code What the gate ended with; 0 is a pass",
-            f"alignkit_exit_code{_labels(gate=result.name)} {result.exit_code}",
-            *_pixel_metrics(result),
-            *_matrix_metrics(result),
-            *_served_metrics(result),
-            "# EOF",
-        ]
-        return "\n".join(lines) + "\n"
-
-
-def _pixel_metrics(result: GateResult) -> Iterator[str]:
-    stages = result.record.pixels if result.record else ()
-    for field, words in _PIXELS.items():
-        rows = [
-            (stage, getattr(stage, field))
-            for stage in stages
-            if stage.mode == "isolated" and getattr(stage, field) is not None
-        ]
-        # a family is declared once, and never without a sample
-        if rows:
-            yield f"# TYPE alignkit_stage_{field} gauge"
-            yield f"# HELP alignkit_stage_{field} {words}"
-        for stage, value in rows:
-            paths = {"reference": stage.reference, "candidate": stage.candidate}
-            marks = _marks(result, *paths.values())
-            labels = _labels(gate=result.name, **paths, stage=stage.stage, **marks)
-            yield f"alignkit_stage_{field}{labels} {value:.9g}"
-
-
-def _matrix_metrics(result: GateResult) -> Iterator[str]:
-    entries = [each for each in (result.record.matrix if result.record else ()) if each.drift]
-    if entries:
-        yield "# TYPE alignkit_drift gauge"
-        yield "# HELP alignkit_drift Candidate minus reference, as a fraction"
-    for entry in entries:
-        assert entry.drift is not None
-        marks = _marks(result, entry.trained_with, entry.evaluated_with)
-        if entry.simulation:
-            marks["state"] = "simulated"
-        for metric, estimate in {"churn": entry.drift.churn, **entry.drift.metrics}.items():
-            if estimate.value is not None:
-                labels = _labels(gate=result.name, **entry.place.fields, metric=metric, **marks)
-                yield f"alignkit_drift{labels} {estimate.value:.9g}"
-
-
-def _served_metrics(result: GateResult) -> Iterator[str]:
-    options = result.record.served if result.record else ()
-    for field, words in _SERVED.items():
-        known = [
-            (option, load, value)
-            for option in options
-            for load in option.loads
-            if (value := getattr(load, field).value) is not None
-        ]
-        if known:
-            yield f"# TYPE alignkit_served_{field} gauge"
-            yield f"# HELP alignkit_served_{field} {words}"
-        for option, load, value in known:
-            marks = {"contended": "true"} if load.contended else {}
-            labels = _labels(
-                gate=result.name, **option.place.fields, clients=str(load.clients), **marks
-            )
-            yield f"alignkit_served_{field}{labels} {value:.9g}"
-
-
-def _marks(result: GateResult, *paths: str) -> dict[str, str]:
-    """Label a number of a surrogate by the stack that it replaces; no label without one."""
-    real = result.names.replaced(*paths)
-    return {"surrogate_of": ", ".join(dict.fromkeys(real.values()))} if real else {}
-
-
-def _labels(**labels: str) -> str:
-    escaped = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
-    pairs = (f'{name}="{value.translate(escaped)}"' for name, value in labels.items())
-    return f"{{{','.join(pairs)}}}"

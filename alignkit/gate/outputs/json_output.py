@@ -1,4 +1,4 @@
-"""Outputs in JSON, for programs: results, GitLab's findings, SARIF, and parts for other machines.
+"""Outputs in JSON, for programs: results, GitLab's findings, and parts for other machines.
 
 Two carry work to another machine: changed lines to approve there, and a shard to merge there.
 """
@@ -8,19 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from alignkit.gate.outputs import GateResult
 from alignkit.judge.verdict_words import explained, worst_first
-from alignkit.record import Finding
 from alignkit.report.results import Results, measured_fields, results_text
 from alignkit.text.names import Names, place_in_words
 from alignkit.version import __version__
 
 _SEVERITIES = {"error": "blocker", "fail": "critical", "inconclusive": "minor", "warn": "info"}
 """GitLab's, by the state of an outcome; one that passes is no finding."""
-_SARIF_RESULTS = 5_000
-"""GitHub shows no more results of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,44 +82,6 @@ def _finding(
         "fingerprint": hashlib.sha256(identity.encode()).hexdigest(),
         "severity": severity,
         "location": {"path": str(result.file), "lines": {"begin": max(1, line)}},
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class Sarif:
-    """SARIF 2.1.0: mistakes in the file; drift is no defect of a line.
-
-    See docs.oasis-open.org/sarif/sarif/v2.1.0.
-    """
-
-    def render(self, result: GateResult) -> str:
-        """Return one run, even without results, so that fixed mistakes disappear."""
-        rules = sorted({finding.rule for finding in result.findings})
-        driver = {
-            "name": "alignkit", "version": __version__, "rules": [{"id": rule} for rule in rules],
-        }  # fmt: skip
-        run = {
-            "tool": {"driver": driver},
-            "results": [_sarif_result(each, rules) for each in result.findings[:_SARIF_RESULTS]],
-        }
-        document = {
-            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-            "version": "2.1.0",
-            "runs": [run],
-        }
-        return json.dumps(document, indent=1) + "\n"
-
-
-def _sarif_result(finding: Finding, rules: list[str]) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": finding.file}}
-    if finding.line:  # 0 is a finding about the whole file
-        place["region"] = {"startLine": finding.line, "startColumn": max(1, finding.column)}
-    return {
-        "ruleId": finding.rule,
-        "ruleIndex": rules.index(finding.rule),
-        "level": finding.level,
-        "message": {"text": finding.message},
-        "locations": [{"physicalLocation": place}],
     }
 
 

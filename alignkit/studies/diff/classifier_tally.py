@@ -19,12 +19,11 @@ from alignkit.compare.bootstrap import joined_groups
 from alignkit.compare.class_answers import class_name, one_class
 from alignkit.compare.histogram import added, histogram_of, quantile_of
 from alignkit.compare.idle_answers import NO_COMPARISON, changed_share
-from alignkit.compare.logit_sums import QUANTILES, LogitSums
+from alignkit.compare.logit_sums import QUANTILES, TOP, LogitSums
 from alignkit.compare.margins import RankedChange, changes, drift_of_lost, margins_lost, worst
 from alignkit.compare.metrics import by_class, predicted_classes
 from alignkit.compare.predictions import Predictions
 from alignkit.compare.stored_sums import StoredArray, bins_again, stored_bins
-from alignkit.compare.top_rows import TopRows
 from alignkit.predict.given_model import Opened
 from alignkit.record import Count, Estimate, Stored
 from alignkit.record.diff_document import ClassFlips, PredictionDrift, StageFlips
@@ -51,13 +50,40 @@ class _Alone:
     sums: LogitSums
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """Of each image what stays of its logits along one path."""
+
+    predicted: npt.NDArray[np.int32]
+    """(n,), see `alignkit.compare.metrics.predicted_classes`."""
+    greatest: npt.NDArray[np.float32]
+    """(n, 5, or all if there are fewer), in rising order."""
+    finite: npt.NDArray[np.bool_]
+    """(n,), whether all logits of an image are finite, also those that are not kept."""
+
+    @classmethod
+    def of(cls, logits: Logits) -> _Rows:
+        kept = min(TOP, logits.shape[1])
+        return cls(
+            predicted_classes(logits).astype(np.int32),
+            np.sort(np.partition(logits, -kept, axis=1)[:, -kept:], axis=1),
+            np.asarray(np.isfinite(logits).all(axis=1)),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Rows]) -> _Rows:
+        return cls(
+            *(np.concatenate([getattr(each, one.name) for each in parts]) for one in fields(cls))
+        )
+
+
 @dataclass(slots=True, eq=False)
 class ClassifierTally:
     """Predictions of images, in their order."""
 
     ids: tuple[str, ...]
-    before: TopRows
-    after: TopRows
+    before: _Rows
+    after: _Rows
     lost: FloatArray
     """(n,), see `alignkit.compare.margins`; NaN of an image that is not judged."""
     sums: LogitSums
@@ -85,8 +111,8 @@ class ClassifierTally:
         distance = np.abs(right - left).astype(np.float32)
         return cls(
             samples.ids,
-            TopRows.of(by_class(before)),
-            TopRows.of(by_class(after)),
+            _Rows.of(by_class(before)),
+            _Rows.of(by_class(after)),
             lost,
             LogitSums.of(left, right),
             histogram_of(distance) if distance.size else np.zeros(1, np.int64),
@@ -103,8 +129,8 @@ class ClassifierTally:
             sums, histogram = sums.plus(each.sums), added(histogram, each.histogram)
         return cls(
             tuple(name for each in tallies for name in each.ids),
-            TopRows.joined([each.before for each in tallies]),
-            TopRows.joined([each.after for each in tallies]),
+            _Rows.joined([each.before for each in tallies]),
+            _Rows.joined([each.after for each in tallies]),
             np.concatenate([each.lost for each in tallies]),
             sums,
             histogram,
@@ -163,10 +189,10 @@ class ClassifierTally:
         """Say what `alignkit.compare.idle_answers.nothing_answered` does of all logits."""
         if not judged.any():
             return f"{NO_COMPARISON}: no image has finite outputs on both paths"
-        sides = [each.rows(judged) for each in (self.before, self.after)]
-        reason = one_class(opened.outputs, *(each.predicted for each in sides))
-        first = sides[0].logits[0]
-        if not reason and judged.sum() > 1 and all((e.logits == first).all() for e in sides):
+        sides = self.before, self.after
+        reason = one_class(opened.outputs, *(each.predicted[judged] for each in sides))
+        greatest = [each.greatest[judged] for each in sides]
+        if not reason and judged.sum() > 1 and all((e == greatest[0][0]).all() for e in greatest):
             reason = "all images have the same logits on both sides"
         return reason and f"{NO_COMPARISON}: {reason}"
 
@@ -179,16 +205,15 @@ class ClassifierTally:
 
 class _StoredRows(Stored):
     predicted: StoredArray
-    classes: StoredArray
-    logits: StoredArray
+    greatest: StoredArray
     finite: StoredArray
 
     @classmethod
-    def of(cls, rows: TopRows) -> _StoredRows:
+    def of(cls, rows: _Rows) -> _StoredRows:
         return cls(**{each.name: StoredArray.of(getattr(rows, each.name)) for each in fields(rows)})
 
-    def rows_again(self) -> TopRows:
-        return TopRows(*(getattr(self, each.name).array_again() for each in fields(TopRows)))
+    def rows_again(self) -> _Rows:
+        return _Rows(*(getattr(self, each.name).array_again() for each in fields(_Rows)))
 
 
 class _StoredAlone(Stored):

@@ -22,7 +22,6 @@ from alignkit.tasks.embedding import Embedding
 from alignkit.tasks.embedding.cosines import QuantileOf, cosine_measures, cosines
 from alignkit.tasks.embedding.embedding_facts import at_far
 from alignkit.tasks.embedding.fold_accuracy import FoldAccuracy
-from alignkit.tasks.embedding.mapped_search import UNTESTED
 from alignkit.tasks.embedding.pair_weights import OfDraws
 from alignkit.tasks.embedding.queries import Queries, SearchResults
 from alignkit.tasks.embedding.retrieval import Retrieval, own_search, retrieval
@@ -173,7 +172,7 @@ class EmbeddingAnswers(Answers):
         if verified:
             return "the identities of the images are not known"
         if metric.startswith("recall@"):
-            return self.queries.why_none_counts or UNTESTED
+            return self.queries.why_none_counts
         return "no image has a direction on both sides: embeddings are zero, infinite or NaN"
 
     @cached_property

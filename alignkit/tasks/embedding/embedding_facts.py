@@ -113,13 +113,6 @@ def _measures(task: Embedding) -> tuple[MetricFacts, ...]:
             "the reference's queries",
         ),
         MetricFacts(
-            name="recall@1.mapped",
-            label="Recall@1, queries mapped",
-            unit="points",
-            meaning="as with the index kept, after a rotation of the queries that is fitted on one "
-            "half of the identities and tested on the other (orthogonal Procrustes)",
-        ),
-        MetricFacts(
             name=f"overlap@{task.k}",
             label=f"Overlap@{task.k}, index kept",
             meaning=f"share of an image's {task.k} nearest images that the candidate's query finds "

@@ -1,11 +1,10 @@
-"""Exact search: the images of an index that are most similar to each query.
+"""Search: the images of an index that are most similar to each query, as if all were compared.
 
 faiss names candidates by sums in float32, whose bits depend on how many queries it gets, on threads
-and on the processor, and whose ties have no order. Their similarities are then computed exactly
+and on the processor, and whose ties have no order. Their similarities are then computed again
 (`unit_vectors`), and ordered by similarity, the earlier image first if tied. An error bound decides
 which queries this settles: an image that is no candidate cannot be nearer than the last of those
-found. The others, mostly of images that are equal, are searched by exact products. So the result
-is one of mathematics: the unit vectors alone decide it.
+found. The others, mostly of images that are equal, are compared with the whole index.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Nearest:
     images: Labels
     """(queries, k), places in the index; −1 where it has fewer other images."""
     similarity: FloatArray
-    """(queries, k), exact for the rounded vectors; −∞ where there is none."""
+    """(queries, k); −∞ where there is none."""
 
 
 def nearest(index: UnitVectors, queries: UnitVectors, own: Labels, k: int) -> Nearest:
@@ -85,7 +84,7 @@ def _candidates(
 
 
 def _searched(index: UnitVectors, queries: UnitVectors, own: Labels, k: int) -> Nearest:
-    """Do as `nearest` by exact products with the whole index."""
+    """Do as `nearest` by similarities to the whole index."""
     images = np.full((len(queries), k), -1)
     similarity = np.full((len(queries), k), -np.inf)
     for part, found in similarity_blocks(queries, index, own):

@@ -34,11 +34,6 @@ class IndexedImages:
         here = np.append(self.images, -1)[places] == images
         return np.where(here, places, -1)
 
-    def only(self, chosen: npt.NDArray[np.bool_]) -> IndexedImages:
-        """Keep the images that are chosen, (n,) of all."""
-        kept = chosen[self.images]
-        return IndexedImages(self.units[kept], self.images[kept])
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchResults:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import RatioOfSums, Weights
-from alignkit.tasks.embedding.mapped_search import MappedSearch, mapped_search
 from alignkit.tasks.embedding.queries import IndexedImages, Queries, SearchResults, search
 from alignkit.tasks.embedding.unit_vectors import Vectors
 
@@ -52,11 +51,10 @@ class MedianOf:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Retrieval:
-    """The results of the four cells, and of rotated queries."""
+    """The results of the four cells."""
 
     queries: Queries
     cells: dict[SearchCell, SearchResults]
-    mapped: MappedSearch
     k: int
     """Neighbours that are compared."""
     lacking: tuple[int, int]
@@ -106,7 +104,6 @@ class Retrieval:
         """Return what the task compares two sides by, by name."""
         return {
             "recall@1.kept": self.recall_change(KEPT_INDEX, 1),
-            "recall@1.mapped": self.mapped.mapped,
             f"overlap@{self.k}": self.overlap(KEPT_INDEX),
             "neighbour_churn": self.churned(KEPT_INDEX),
         }
@@ -138,7 +135,6 @@ def retrieval(
     return Retrieval(
         queries,
         dict(zip(CELLS, (own[0], kept, swapped, own[1]), strict=True)),
-        mapped_search(reference, candidate, queries),
         k,
         (lacking[0], lacking[1]),
         equal,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Weighted
+from alignkit.compare.statistics import NORMAL, required_sample, rule_of_three
 from alignkit.compare.weighted_estimates import weighted_estimates
 from alignkit.record import Estimate, FactRow, FactTable, Neighbour, Neighbours
 from alignkit.record.figure_facts import CellUnit
-from alignkit.tasks.embedding.index_advice import IndexWay, IndexWays, index_advice
 from alignkit.tasks.embedding.queries import Queries, SearchResults
 from alignkit.tasks.embedding.retrieval import (
     CELLS,
@@ -24,7 +24,7 @@ from alignkit.tasks.embedding.retrieval import (
     Retrieval,
     SearchCell,
 )
-from alignkit.text.numbers import count, grouped
+from alignkit.text.numbers import count, estimated, grouped
 
 if TYPE_CHECKING:
     from alignkit.tasks.embedding.embedding_answers import EmbeddingAnswers
@@ -41,6 +41,7 @@ _NEAR = 5
 """Neighbours of a query that are listed."""
 _NO_IMAGES = "there are no images"
 
+_Standing = Literal["within", "beyond", "open"]
 Estimates: TypeAlias = Mapping[str, Estimate]
 """Of each of `numbers`, its mean over seeds with its interval over identities."""
 
@@ -79,7 +80,6 @@ def retrieval_facts(
     moved = moved_identities([a.apart(b) for a, b in pairs], first.identities, first.names)
     tables = (
         retrieval_table(seeds[0], estimates),
-        mapped_table(seeds[0], first.vectors.shape[1], estimates),
         moved,
     )
     return {
@@ -98,9 +98,6 @@ def numbers(retrieval: Retrieval) -> dict[str, Weighted]:
     }
     return {
         **of_cells,
-        "first, tested": retrieval.mapped.first,
-        "kept, tested": retrieval.mapped.kept,
-        "mapped": retrieval.mapped.mapped,
         "kept": retrieval.recall_change(KEPT_INDEX, 1),
         "rebuilt": retrieval.recall_change(REBUILT, 1),
     }
@@ -161,51 +158,123 @@ def _searched(retrieval: Retrieval) -> str:
     return said
 
 
-def mapped_table(retrieval: Retrieval, dimensions: int, estimates: Estimates) -> FactTable:
-    """Tabulate recall@1 of the half of the identities on which a rotation is tested."""
-    test = retrieval.mapped
-    queries = count(len(test.of_queries), "query", "queries")
-    rows: tuple[tuple[str, str, CellUnit], ...] = (
-        ("Recall@1 of the reference", "first, tested", "share"),
-        ("Change with the index kept", "kept, tested", "points"),
-        ("Change with queries rotated too", "mapped", "points"),
-    )
-    return FactTable(
-        name="rotated-queries",
-        title="Queries rotated into the index that is kept",
-        columns=("Measured",),
-        rows=tuple(
-            FactRow(label, (_of(estimates, name, test.reason, unit),), unit)
-            for label, name, unit in rows
-        ),
-        note=f"The rotation (orthogonal Procrustes) is fitted on {count(test.fitted, 'image')} of "
-        f"one half of the identities, which determine {test.rank} of {dimensions} dimensions, and "
-        f"tested on the other: {queries} in an index of {count(test.tested, 'image')}.",
-    )
-
-
 def advice(
     seeds: Sequence[Retrieval], estimates: Estimates, *, margin: float, index_size: int
 ) -> tuple[str, ...]:
-    """Advise to keep the index, to map queries into it, or to build it again."""
+    """Advise to keep the index or to build it again."""
     if seeds[0].lacking == (len(seeds[0].queries.identities),) * 2:
         return ("Whether the index can be kept is unknown: no embedding has a direction.",)
     if all(each.equal for each in seeds):
         return ("Keep the index: every embedding is the same on both sides.",)
-    queries, test = seeds[0].queries, seeds[0].mapped
+    queries = seeds[0].queries
     counted = queries.images[queries.counted]
-
-    def way(name: str, images: Labels, reason: str) -> IndexWay:
-        identities = len(np.unique(queries.identities[images]))
-        return IndexWay(_of(estimates, name, reason), len(images), identities)
-
-    ways = IndexWays(
-        kept=way("kept", counted, queries.why_none_counts),
-        rebuilt=way("rebuilt", counted, queries.why_none_counts),
-        kept_in_test=way("kept, tested", test.of_queries, test.reason),
-        mapped=way("mapped", test.of_queries, test.reason),
+    identities = len(np.unique(queries.identities[counted]))
+    kept, rebuilt = (
+        IndexWay(_of(estimates, name, queries.why_none_counts), len(counted), identities)
+        for name in ("kept", "rebuilt")
     )
-    return index_advice(ways, margin=margin, index_size=index_size)
+    return index_advice(kept, rebuilt, margin=margin, index_size=index_size)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexWay:
+    """A way to search after the change, and the change of recall@1 that was measured for it."""
+
+    change: Estimate
+    """From the reference's queries in its own index."""
+    queries: int
+    identities: int
+    """Identities of these queries: they are what is drawn for the interval."""
+
+    def standing(self, margin: float) -> _Standing:
+        """Tell whether it loses less than the margin, more, or whether that is open."""
+        if self.change.low is None or self.change.high is None or not self.identities:
+            return "open"
+        if self.change.low - rule_of_three(self.identities) >= -margin:
+            return "within"
+        return "beyond" if self.change.high + rule_of_three(self.identities) < -margin else "open"
+
+    def wanted(self, margin: float) -> int | None:
+        """Compute how many identities would show that it loses less, if the change stayed.
+
+        ``None`` if it would not, or nothing was measured.
+        """
+        value, low, high = self.change.value, self.change.low, self.change.high
+        if value is None or low is None or high is None or not self.identities:
+            return None
+        return required_sample(
+            value + margin,
+            images_error=(high - low) / 2 / NORMAL,
+            seeds_error=0.0,
+            images=self.identities,
+            seeds=1,
+            unseen=rule_of_three(self.identities),
+        ).images
+
+    @property
+    def said(self) -> str:
+        """The change in words, and on how much it was measured."""
+        if self.change.value is None:
+            return f"not measured ({self.change.reason})"
+        on = f"{count(self.queries, 'query', 'queries')} of {_identities(self.identities)}"
+        why = f"; {self.change.reason}" if self.change.reason else ""
+        return f"{estimated(self.change, unit=' pp')} ({on}{why})"
+
+
+def index_advice(
+    kept: IndexWay, rebuilt: IndexWay, *, margin: float, index_size: int = 0
+) -> tuple[str, ...]:
+    """Advise in sentences, with the numbers that were measured.
+
+    A way is advised where it was measured to lose less of recall@1 than the ``margin``, a fraction:
+    the lower end of its interval, less the share of changes that so few identities may have failed
+    to show, lies above −margin (non-inferiority). Where neither that nor the opposite was shown,
+    nothing is advised. ``index_size`` is the number of rows of the index in use, 0 if it is not
+    known.
+    """
+    limit = f"the margin of {100 * margin:g} pp"
+    kept_said = f"With the index kept, recall@1 changes by {kept.said}."
+    if kept.change.value is None:
+        return (f"Whether the index can be kept is unknown: {kept.change.reason}.",)
+    standing, again = kept.standing(margin), rebuilt.standing(margin)
+    if standing == "within":
+        return (f"Keep the index: recall@1 falls by less than {limit}.", kept_said)
+    measured = (kept_said, f"With the index built again, it changes by {rebuilt.said}.")
+    if standing == "open":
+        first = (
+            f"It is not resolved whether recall@1 falls by more than {limit} with the index kept."
+        )
+        first += _more(kept.wanted(margin))
+        if again == "within":
+            first += " With an index that is built again it does not."
+        return (first, *measured)
+    if again == "beyond":
+        first = f"The candidate loses more than {limit} also with an index that is built again."
+        return (first, *measured)
+    first = f"Build the index again: kept, it loses more than {limit}."
+    if again == "open":
+        first += " It is not resolved whether the new one loses more, too."
+        first += _more(rebuilt.wanted(margin))
+    return (first, *measured, _cost(index_size))
+
+
+def _more(identities: int | None) -> str:
+    if identities is None:
+        return ""
+    return f" {_identities(identities)} would show that it does not, if the change stays the same."
+
+
+def _cost(index_size: int) -> str:
+    if not index_size:
+        return "Give the rows of the index in use as 'index_size' of the task to see the cost."
+    return (
+        f"A new index means to embed {count(index_size, 'image')}; how long that takes was not "
+        "measured."
+    )
+
+
+def _identities(number: int) -> str:
+    return count(number, "identity", "identities")
 
 
 def changed_neighbours(seeds: Sequence[Retrieval], ids: Sequence[str]) -> tuple[Neighbours, ...]:

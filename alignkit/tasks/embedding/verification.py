@@ -14,8 +14,7 @@ one at every step of 1/512 in the number accepted. A FAR is so known to 1/512 of
 where there are few pairs.
 
 A resample draws groups of images, see `alignkit.tasks.embedding.pair_weights`, and tunes every
-threshold again. It needs the different pairs with the greatest similarities alone, and the weight
-of all. Where some resample needs more of them, all are summed.
+threshold again.
 """
 
 from __future__ import annotations
@@ -39,7 +38,12 @@ from alignkit.tasks.embedding.pair_weights import (
     accumulate,
     total_weight,
 )
-from alignkit.tasks.embedding.unit_vectors import UnitVectors, Vectors, unit_vectors
+from alignkit.tasks.embedding.unit_vectors import (
+    UnitVectors,
+    Vectors,
+    similarities,
+    unit_vectors,
+)
 from alignkit.tasks.embedding.verified_pairs import (
     RESOLVABLE,
     DrawnPairs,
@@ -83,7 +87,6 @@ class Verification:
     rates: tuple[float, ...]
     """False accept rates at which thresholds are tuned."""
     _of_draws: OfDraws[Tuned] = field(default_factory=OfDraws, init=False, repr=False)
-    _sorted: dict[int, AcceptedPairs] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, vectors: Vectors, pairs: VerifiedPairs, rates: tuple[float, ...]) -> Verification:
@@ -120,15 +123,6 @@ class Verification:
         different = total_weight(first, second, self.pairs.groups, drawn.units)
         return replace(drawn, different=different)
 
-    @cached_property
-    def enough(self) -> int:
-        """Number of thresholds that mostly suffice: for half again as many accepted pairs."""
-        whole = self.drawn(np.ones((len(self.pairs.groups), 1), np.float32))
-        accepted = self.binned(self.thresholds).weighed(whole)
-        most = 1.6 * max([*self.rates, accepted.equal_error()[0]])
-        reached = accepted.first(lambda at: ~(accepted.far(at) < most))[0]
-        return int(min(reached + 32, len(self.thresholds)))
-
     def tuned(self, weights: Weights) -> Tuned:
         """Tune the thresholds under weights (images, draws)."""
         # metrics and measures ask for the same draws
@@ -139,14 +133,7 @@ class Verification:
         return Tuned(*(np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)))
 
     def _tuned_part(self, drawn: DrawnPairs) -> Tuned:
-        for depth in (self.enough, len(self.thresholds)):
-            accepted = self._own(depth).weighed(drawn)
-            last = np.full(len(drawn.same), depth - 1)
-            far, tar = accepted.far(last), accepted.tar(last)
-            # without NaN, of draws that have no same or no different pair
-            reached = np.fmin(far - max(self.rates, default=0.0), far - (1 - tar))
-            if not (reached < 0).any():
-                break
+        accepted = self._own.weighed(drawn)
         found = [accepted.last_within(rate) for rate in self.rates]
         places = np.array(found, np.int64).reshape(len(self.rates), len(drawn.same))
         realised, reached_tar = (
@@ -155,11 +142,9 @@ class Verification:
         )
         return Tuned(places, realised, reached_tar, accepted.equal_error())
 
-    def _own(self, depth: int) -> AcceptedPairs:
-        """Sort the pairs by so many of the side's own thresholds, once."""
-        if depth not in self._sorted:
-            self._sorted[depth] = self.binned(self.thresholds[:depth])
-        return self._sorted[depth]
+    @cached_property
+    def _own(self) -> AcceptedPairs:
+        return self.binned(self.thresholds)
 
     def binned(self, thresholds: FloatArray) -> AcceptedPairs:
         """Sort the pairs by descending thresholds."""
@@ -258,16 +243,11 @@ class KeptThresholds:
     _of_draws: OfDraws[tuple[FloatArray, FloatArray]] = field(
         default_factory=OfDraws, init=False, repr=False
     )
-    _sorted: dict[int, AcceptedPairs] = field(default_factory=dict, init=False, repr=False)
 
-    def _binned(self, least: int) -> AcceptedPairs:
-        """Sort the candidate's pairs by ``least`` of the reference's thresholds or more."""
-        for depth in (self.reference.enough, len(self.reference.thresholds)):
-            if depth >= least:
-                break
-        if depth not in self._sorted:
-            self._sorted[depth] = self.candidate.binned(self.reference.thresholds[:depth])
-        return self._sorted[depth]
+    @cached_property
+    def _binned(self) -> AcceptedPairs:
+        """The candidate's pairs by the thresholds of the reference."""
+        return self.candidate.binned(self.reference.thresholds)
 
     def rates(self, weights: Weights) -> tuple[FloatArray, FloatArray]:
         """Compute FAR and the change of TAR, (rates, draws) each, under weights (images, draws)."""
@@ -276,10 +256,9 @@ class KeptThresholds:
     def _rates(self, weights: Weights) -> tuple[FloatArray, FloatArray]:
         tuned = self.reference.tuned(weights)
         far, change = (np.full(tuned.tar.shape, np.nan) for _ in range(2))
-        binned = self._binned(tuned.places.max(initial=-1) + 1)
         drawn = self.candidate.drawn(weights)
         for part, some in drawn.parts(_DRAWS) if self.reference.rates else ():
-            accepted = binned.weighed(some)
+            accepted = self._binned.weighed(some)
             at = np.maximum(tuned.places[:, part], 0)
             far[:, part] = accepted.far(at)
             change[:, part] = accepted.tar(at) - tuned.tar[:, part]
@@ -360,6 +339,5 @@ def _similarities(units: UnitVectors, first: Labels, second: Labels) -> FloatArr
     rows = max(1, _BLOCK // max(1, units.shape[1]))
     for start in range(0, len(known), rows):
         part = known[start : start + rows]
-        one, two = (units[each[part]].astype(np.float64) for each in (first, second))
-        found[part] = np.vecdot(one, two)
+        found[part] = similarities(units[first[part]], units[second[part]])
     return found

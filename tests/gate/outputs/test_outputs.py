@@ -212,46 +212,11 @@ def test_a_fingerprint_stays_while_the_value_moves():
     assert prints[0] == prints[1]
 
 
-def test_metrics_are_open_metrics(of):
-    *lines, last = of("metrics").splitlines()
-    assert last == "# EOF"
-    pattern = r'[a-z_0-9]+(\{[a-z_]+="(\\.|[^"\\])*"(,[a-z_]+="(\\.|[^"\\])*")*\})? [-+.e\d]+'
-    samples = [line for line in lines if not line.startswith("#")]
-    assert samples
-    assert all(re.fullmatch(pattern, line) for line in samples)
-    families = [line.split()[2] for line in lines if line.startswith("# TYPE")]
-    assert len(families) == len(set(families))
-
-
-def test_metrics_label_numbers_of_surrogates_and_simulations():
-    record = quickstart()
-    entries = [
-        each.model_copy(update={"simulation": "simulated here" * (each.backend == "onnxruntime")})
-        for each in record.matrix
-    ]
-    found = replace(result(), record=record.model_copy(update={"matrix": tuple(entries)}))
-    lines = output("metrics").render(found).splitlines()
-    samples = [line for line in lines if line.startswith(("alignkit_stage", "alignkit_drift"))]
-    assert samples
-    for line in samples:
-        assert ('="torchpipe-gpu"' in line) == ("surrogate_of=\"torchpipe's GPU path" in line)
-        assert ('backend="onnxruntime"' in line) == ('state="simulated"' in line)
-
-
 def test_every_output_names_the_rules_that_replaced_the_file_s():
     given = "gate.rules=[{metric: churn, fail: 0.9}]"
     known = RESULTS["a pass"]
     verdict = known.verdict.model_copy(update={"overrides": (given,), "sentence": f"--set {given}"})
     found = Finding("gate.yaml", 0, 0, "warning", "override", f"judged with --set {given}")
     changed = replace(known, verdict=verdict, findings=(found,))
-    for kind in ("text", "md", "json", "junit", "github", "gitlab", "sarif"):
+    for kind in ("text", "md", "json", "junit", "github", "gitlab"):
         assert given in output(kind).render(changed), kind
-
-
-def test_sarif_holds_mistakes_of_the_file_and_no_drift(any_result, of):
-    (run,) = json.loads(of("sarif"))["runs"]
-    assert len(run["results"]) == len(any_result.findings)
-    for found in run["results"]:
-        assert run["tool"]["driver"]["rules"][found["ruleIndex"]]["id"] == found["ruleId"]
-        region = found["locations"][0]["physicalLocation"]["region"]
-        assert region == {"startLine": 9, "startColumn": 7}

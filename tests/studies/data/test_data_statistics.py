@@ -9,7 +9,7 @@ from PIL import Image
 
 from alignkit.errors import ConfigError, DataError
 from alignkit.progress import NoProgress
-from alignkit.studies.data.data_statistics import Moments, described
+from alignkit.studies.data import described, joined, moments_of
 
 
 def fill(root: Path, folder: str, count: int, size=(24, 16)) -> None:
@@ -39,8 +39,8 @@ def test_class_folders_are_one_set_and_loose_images_have_no_classes(tmp_path):
     fill(tmp_path, "loose", 2)
     (whole,) = look_at(tmp_path / "whole").sets
     assert (whole.name, whole.classes, whole.sizes) == ("all", {"a": 2, "b": 3}, 2)
-    assert (whole.width.least, whole.width.median, whole.width.greatest) == (10, 10, 24)
-    assert (whole.height.least, whole.height.median, whole.height.greatest) == (16, 30, 30)
+    assert whole.width == {"least": 10, "median": 10, "greatest": 24}
+    assert whole.height == {"least": 16, "median": 30, "greatest": 30}
     (loose,) = look_at(tmp_path / "loose").sets
     assert (loose.images, loose.classes) == (2, {})
 
@@ -67,7 +67,7 @@ def test_images_that_cannot_be_decoded_are_named_and_not_measured(tmp_path):
     (tmp_path / "photos" / "broken.jpg").write_bytes(b"no image")
     (found,) = look_at(tmp_path / "photos").sets
     assert (found.images, found.measured) == (3, 2)
-    assert [(each.id, each.outcome) for each in found.remarked] == [("broken.jpg", "failed")]
+    assert [(each["id"], each["outcome"]) for each in found.remarked] == [("broken.jpg", "failed")]
 
 
 def test_nothing_decoded_is_an_error_and_no_number(tmp_path):
@@ -116,42 +116,39 @@ def images(dtype):
     return [each.astype(dtype) for each in drawn]
 
 
-def moments_of(all_):
-    found = Moments()
-    for each in all_:
-        found.add(each)
-    return found
+def both(all_):
+    """Return the moments of the whole set, and those of an image averaged."""
+    return joined([moments_of(each) for each in all_])
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_whole_set_is_of_all_pixels_and_per_image_is_averaged(dtype):
-    found = moments_of(images(dtype))
+    whole_set, per_image = both(images(dtype))
     scaled = [each.astype(np.float64) / 255 for each in images(dtype)]
     pooled = np.concatenate([each.reshape(-1, 3) for each in scaled])
-    assert found.pixels == len(pooled)
-    np.testing.assert_allclose(found.whole_set.mean, pooled.mean(0), atol=1e-12)
-    np.testing.assert_allclose(found.whole_set.std, pooled.std(0), atol=1e-7)
+    np.testing.assert_allclose(whole_set.mean, pooled.mean(0), atol=1e-12)
+    np.testing.assert_allclose(whole_set.std, pooled.std(0), atol=1e-7)
     means = np.mean([each.mean((0, 1)) for each in scaled], axis=0)
     stds = np.mean([each.std((0, 1)) for each in scaled], axis=0)
-    np.testing.assert_allclose(found.per_image.mean, means, atol=1e-12)
-    np.testing.assert_allclose(found.per_image.std, stds, atol=1e-7)
+    np.testing.assert_allclose(per_image.mean, means, atol=1e-12)
+    np.testing.assert_allclose(per_image.std, stds, atol=1e-7)
 
 
 def test_images_that_differ_only_from_one_another_have_no_deviation_of_their_own():
-    found = moments_of([np.full((4, 6, 3), level, np.uint8) for level in (0, 255)])
-    assert found.per_image.std == (0.0, 0.0, 0.0)
-    np.testing.assert_allclose(found.whole_set.std, 0.5)
-    np.testing.assert_allclose(found.whole_set.mean, 0.5)
+    whole_set, per_image = both([np.full((4, 6, 3), level, np.uint8) for level in (0, 255)])
+    assert per_image.std == (0.0, 0.0, 0.0)
+    np.testing.assert_allclose(whole_set.std, 0.5)
+    np.testing.assert_allclose(whole_set.mean, 0.5)
 
 
 def test_a_small_deviation_beside_a_large_mean_is_not_lost_over_many_images():
     flat = np.full((8, 8, 3), 250, np.uint8)
     flat[::2] = 251
-    found = moments_of([flat] * 500)
-    np.testing.assert_allclose(found.whole_set.std, 0.5 / 255, rtol=1e-9)
+    whole_set, _ = both([flat] * 500)
+    np.testing.assert_allclose(whole_set.std, 0.5 / 255, rtol=1e-9)
 
 
 def test_pixels_in_bgr_order_are_measured_in_that_order():
     image = np.zeros((2, 2, 3), np.uint8)
     image[..., 0] = 255
-    assert moments_of([image[..., ::-1]]).whole_set.mean == (0.0, 0.0, 1.0)
+    assert both([image[..., ::-1]])[0].mean == (0.0, 0.0, 1.0)
