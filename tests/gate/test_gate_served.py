@@ -101,7 +101,6 @@ def test_a_gate_finds_the_planted_faults_and_no_others(tmp_path):
     cases = {each.get("classname"): each for each in suite}
     assert cases["planted.memory.growth leaks"].find("failure") is not None
     assert cases["planted.throughput.ratio gpu"].find("error") is not None
-    assert "alignkit_served_throughput{" in (tmp_path / "m.txt").read_text()
 
 
 def check_speed(found, served):

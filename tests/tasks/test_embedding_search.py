@@ -79,6 +79,17 @@ def test_the_rank_of_the_first_right_image_is_that_of_a_plain_search(case):
             assert ranks[row] == (right[0] + 1 if len(right) else 0)
 
 
+def test_a_product_of_matrices_tells_what_is_above_and_what_is_equal(case):
+    units, own = case
+    none = np.full(len(own), -1)
+    (exact,) = [found for _, found in similarity_blocks(units[own], units, none)]
+    for rank in (0, 3, -1):
+        around = np.sort(exact, axis=1)[:, rank]
+        (found,) = [each for _, each in similarity_blocks(units[own], units, none, around)]
+        for told in (np.greater, np.equal):
+            assert (told(found, around[:, None]) == told(exact, around[:, None])).all()
+
+
 def test_of_an_identity_that_the_index_lacks_nothing_is_found():
     units, _ = unit_vectors(CASES["normal"].astype(np.float32))
     identities, own = np.zeros(300, np.int64), np.full(2, -1)

@@ -140,7 +140,7 @@ def _counted(
             best[rows[better]] = greatest[better]
             place[rows[better]] = members[part][similarity[better].argmax(axis=1)]
     ranks = np.ones(len(queries), np.int64)
-    for part, similarity in similarity_blocks(queries, index, own):
+    for part, similarity in similarity_blocks(queries, index, own, best):
         earlier = np.arange(part.start, part.stop) < place[:, None]
         before = (similarity > best[:, None]) | ((similarity == best[:, None]) & earlier)
         ranks += before.sum(axis=1)
