@@ -45,7 +45,8 @@ def test_the_root_holds_few_files_and_rooms():
     # annotations.py is the ground of samples.py: labels that are more than a class, for every room;
     # task_facts.py is that of rules and records, which share its words
     # limits.py is that of all that reads what others made
-    assert len(list(ROOT.glob("*.py"))) <= 20
+    # removed.py is read by commands and files alike
+    assert len(list(ROOT.glob("*.py"))) <= 21
     assert 20 <= len(folders()) <= 32
 
 

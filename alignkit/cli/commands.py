@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from alignkit.datasets import listed_once
 from alignkit.errors import ExitCode, interruption_code
 from alignkit.rank import this_rank
+from alignkit.removed import instead_of
 
 
 def _reader_left() -> bool:
@@ -211,7 +212,12 @@ class Commands(TyperGroup):
         except Exception as error:
             # the class of typer's error is not public; it suggests options that are spelled alike
             refused: Any = error
-            other = _OTHER_NAMES.get(getattr(refused, "option_name", ""))
+            option = getattr(refused, "option_name", "")
+            if gone := option and instead_of(
+                f"{refused.ctx.command_path.partition(' ')[2]} {option}"
+            ):
+                refused.ctx.fail(f"No such option {option}{gone}")
+            other = _OTHER_NAMES.get(option)
             if other and any(other in each.opts for each in refused.ctx.command.params):
                 refused.possibilities = [other]
             raise
@@ -220,6 +226,8 @@ class Commands(TyperGroup):
         """Resolve a command as typer does; fail with a suggestion for an unknown one."""
         word = args[0]
         if word not in COMMANDS and word != DEFAULT:
+            if gone := instead_of(word):
+                ctx.fail(f"No such command '{word}'{gone}")
             for name, each in self.commands.items():
                 if isinstance(each, TyperGroup) and word in each.commands:
                     ctx.fail(f"No such command '{word}'. Did you mean '{name} {word}'?")

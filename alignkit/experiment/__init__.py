@@ -18,6 +18,7 @@ from alignkit.experiment.experiment import Experiment, ExperimentFile
 from alignkit.experiment.option import UNKNOWN_KEY
 from alignkit.experiment.yaml_source import Key, Override, Problem, YAMLSource, dotted, parse
 from alignkit.plugins import did_you_mean, nearest
+from alignkit.removed import instead_of
 from alignkit.preprocess import same_as
 
 OF_KEY = ("extra_forbidden", UNKNOWN_KEY)
@@ -191,8 +192,9 @@ IN_WORDS = {
 def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
     kind, given, message = error["type"], error["input"], error["msg"]
     if kind == "extra_forbidden":
+        key = str(error["loc"][-1])
         known = _known_keys(error["loc"][:-1], model)
-        return f"unknown key{did_you_mean(str(error['loc'][-1]), known)}"
+        return f"unknown key{instead_of(f'{key}:') or did_you_mean(key, known)}"
     if kind == "too_short":
         two = error["loc"] == ("preprocess",)
         return "needs two paths or more; the first is the reference" if two else "needs an entry"
@@ -210,6 +212,8 @@ def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
 
 def _nearest(error: ErrorDetails) -> str:
     expected = error["ctx"]["expected"].replace(" or ", ", ").split(", ")
+    if gone := instead_of(f"{error['loc'][-1]}: {error['input']}"):
+        return gone
     hint = did_you_mean(str(error["input"]), [each.strip("'") for each in expected])
     return hint if "did you mean" in hint else ""
 

@@ -32,6 +32,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 
 from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import Plugin, PluginTable, did_you_mean
+from alignkit.removed import instead_of
 from alignkit.text.numbers import byte_count, share_of
 
 
@@ -171,7 +172,10 @@ def plugin_from(table: PluginTable, given: Any, *, also_known: Collection[str] =
     known = {each.name for each in fields(loaded) if each.init}
     lines = [
         wrong(
-            UNKNOWN_KEY, f"{name} has no such option{did_you_mean(key, known | {*also_known})}", key
+            UNKNOWN_KEY,
+            f"{name} has no such option"
+            f"{instead_of(f'{key}:') or did_you_mean(key, known | {*also_known})}",
+            key,
         )
         for key in options.keys() - known - {"name"}
     ]

@@ -1,0 +1,37 @@
+"""Each thing that alignkit no longer has is answered in one line that says what to use instead."""
+
+import pytest
+
+from alignkit.removed import REMOVED
+
+COMMANDS: dict[str, list[str]] = {}
+"""Name in `REMOVED` → the words after ``alignkit`` that meet it."""
+FILES: dict[str, str] = {}
+"""Name in `REMOVED` → lines of an experiment file that meet it."""
+FILE = """\
+name: removed
+data: {name: digits-on-photos, train: 20, eval: 20}
+preprocess:
+  a: {decode: opencv, resize: {name: opencv, size: 32}}
+  b: {decode: pillow, resize: {name: pillow, size: 32}}
+"""
+
+
+def test_each_is_tried():
+    assert {*COMMANDS, *FILES} == {*REMOVED}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_or_option_is_answered_in_one_line(name, alignkit):
+    told = alignkit(*COMMANDS[name])
+    assert told.code == 2
+    assert f"it was removed: {REMOVED[name]}" in told.err
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_key_or_value_of_a_file_is_answered_in_one_line(name, tmp_path, alignkit):
+    file = tmp_path / "removed.yaml"
+    file.write_text(FILE + FILES[name])
+    told = alignkit("check", file)
+    assert told.code == 2
+    assert f"it was removed: {REMOVED[name]}" in told.err
