@@ -1,10 +1,12 @@
-"""What alignkit no longer has, and what to use instead: one sentence each, told where it is met."""
+"""Names that were removed, and what to use instead; commands and files print it."""
 
 from __future__ import annotations
 
-REMOVED: dict[str, str] = {}
-"""Command (``conformance``), option (``gate --shard``), key (``published:``) or value of a key
-(``logits: top5``) → what to use instead, without a full stop."""
+REMOVED: dict[str, str] = {
+    "--out atlas=": "`python benchmarks/atlas.py RUN_DIR` prints the table of every swap",
+}
+"""Command (``conformance``), option (``gate --shard``), kind of file (``--out atlas=``), key
+(``published:``) or value of a key (``logits: top5``) → what to use instead, without a full stop."""
 
 
 def instead_of(name: str) -> str:

@@ -25,6 +25,7 @@ from typing import TypeAlias
 from alignkit.errors import ConfigError, WorkspaceError
 from alignkit.limits import DOCUMENT_BYTES, InputLimit
 from alignkit.plugins import did_you_mean
+from alignkit.removed import instead_of
 
 Stamp: TypeAlias = tuple[int, int, int]
 """Size, mtime and ctime in nanoseconds. While they are equal, a value read from the file holds."""
@@ -183,7 +184,8 @@ def output_paths(
     for text in texts:
         kind, equals, path = text.partition("=")
         if kind not in kinds:
-            raise ConfigError(f"--out {text}: no kind {kind!r}{did_you_mean(kind, kinds)}")
+            hint = instead_of(f"--out {kind}=") or did_you_mean(kind, kinds)
+            raise ConfigError(f"--out {text}: no kind {kind!r}{hint}")
         if not equals or not path:
             raise ConfigError(f"--out {text}: write it as KIND=PATH, for example {kind}=FILE")
         if kind in folders and path == "-":

@@ -4,7 +4,9 @@ import pytest
 
 from alignkit.removed import REMOVED
 
-COMMANDS: dict[str, list[str]] = {}
+COMMANDS: dict[str, list[str]] = {
+    "--out atlas=": ["report", "reports/sample", "--out", "atlas=x.md"],
+}
 """Name in `REMOVED` → the words after ``alignkit`` that meet it."""
 FILES: dict[str, str] = {}
 """Name in `REMOVED` → lines of an experiment file that meet it."""
