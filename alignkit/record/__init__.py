@@ -22,7 +22,6 @@ from alignkit.record.blame_facts import (
 )
 from alignkit.record.cell_facts import (
     Cell,
-    CellPair,
     ClassCounts,
     ClassDrift,
     Drift,
@@ -31,7 +30,6 @@ from alignkit.record.cell_facts import (
     MatrixEntry,
     MixFacts,
     NoiseFloor,
-    RowPair,
     SizeCurve,
     SizePoint,
     StandardError,
@@ -172,7 +170,6 @@ class RunRecord(Stored):
     """Drift of models trained on a mix of paths."""
     published: PublishedFacts | None = None
     """A published table that the experiment names."""
-    row_pairs: tuple[RowPair, ...] = ()
     stages: Artifact | None = None
     """Lines of a baseline, which a later gate compares with; see `alignkit.baseline`."""
     cell_table: Artifact | None = None

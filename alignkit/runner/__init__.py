@@ -107,8 +107,8 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
         whole, advice, sets, trained, predicted, compared, attributed, flipped, controls
     )
     seconds = time.monotonic() - clock
-    # the drift of each cell, the matrix of all, and the pairs of cells
-    with context.progress.stage("record", len(predicted) + 2) as stage:
+    # the drift of each cell, and the matrix of all
+    with context.progress.stage("record", len(predicted) + 1) as stage:
         record = assemble_record(
             results, context.workspace, stage, started=started, seconds=seconds
         )

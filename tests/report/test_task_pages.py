@@ -1,20 +1,19 @@
 """Pages of detection, segmentation and an own score speak of their own metrics and draw answers."""
 
 import re
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from alignkit.record import CellPair, Estimate, PictureMap
+from alignkit.record import Estimate, PictureMap
 from alignkit.record.cell_table import cell_table
 from alignkit.record.document import read_record, write_record
 from alignkit.record.drawn_pictures import picture_map, write_pair
 from alignkit.report.drawn_view import drawing
 from alignkit.report.matrix_cells import matrix_cell, panels
 from alignkit.report.notebook import run_html
-from alignkit.report.reference_view import _turned
 from alignkit.report.summary_view import summary_view
 from alignkit.report.table import Notes
 from alignkit.report.terminal_view import summary
@@ -238,11 +237,3 @@ def test_measures_are_written_in_their_units():
     assert [words.best(each) for each in ("cosine", "recall@1.kept", "neighbour_churn", "churn")] == [
         1.0, 0.0, 0.0, 0.0,
     ]  # fmt: skip
-
-
-def test_against_another_cell_a_measure_of_the_other_direction_has_no_value():
-    drift = next(each.drift for each in task_records.detection().matrix if each.drift)
-    pair = CellPair(**{each.name: getattr(drift, each.name) for each in fields(CellPair)})
-    turned = _turned(pair)
-    assert turned.metrics["map50"].value == -pair.metrics["map50"].value
-    assert {each.value for each in turned.measures.values()} == {None}

@@ -187,23 +187,6 @@ def test_what_flipped_images_have_in_common_is_asked_for_every_other_path(finish
     assert bool(found.subgroups) is not bool(none_to_compare)  # a third of 40 images is enough
 
 
-def test_every_two_cells_of_a_row_are_compared(finished):
-    record, _ = finished
-    measured = len(record.row_pairs) + sum(entry.drift is not None for entry in record.matrix)
-    assert measured == 2 * 6 * 5 / 2  # rows × pairs of a row's cells
-    top1 = {
-        (entry.trained_with, (entry.evaluated_with, entry.backend, entry.precision)): entry.metrics
-        for entry in record.matrix
-    }
-    for pair in record.row_pairs:
-        before, after = (
-            top1[pair.trained_with, side]["top1"] for side in (pair.reference, pair.candidate)
-        )
-        assert pair.metrics["top1"].value == pytest.approx(after - before)
-        flipped = pair.wrong_to_right - pair.right_to_wrong
-        assert flipped == pytest.approx(pair.n * (after - before))
-
-
 def test_the_record_reads_back_and_its_files_lie_beside_it(finished):
     record, folder = finished
     assert read_record(folder) == record
