@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 REMOVED: dict[str, str] = {
+    "published:": "write the table into your documentation; docs/statistics.md has torchpipe's",
     "--out atlas=": "`python benchmarks/atlas.py RUN_DIR` prints the table of every swap",
 }
 """Command (``conformance``), option (``gate --shard``), kind of file (``--out atlas=``), key

@@ -57,9 +57,6 @@ from alignkit.record.outside_facts import (
     BaselineDrift,
     BaselineFacts,
     BaselineStage,
-    Claim,
-    PublishedFacts,
-    PublishedRow,
 )
 from alignkit.record.path_facts import (
     Coverage,
@@ -168,8 +165,6 @@ class RunRecord(Stored):
     """Curves of the entries that were measured with several shares of the training images."""
     mixes: tuple[MixFacts, ...] = ()
     """Drift of models trained on a mix of paths."""
-    published: PublishedFacts | None = None
-    """A published table that the experiment names."""
     stages: Artifact | None = None
     """Lines of a baseline, which a later gate compares with; see `alignkit.baseline`."""
     cell_table: Artifact | None = None

@@ -15,7 +15,6 @@ from alignkit.findings.changes import mix_facts, size_curves
 from alignkit.findings.environment import environment
 from alignkit.findings.matrix import cell_facts, floor_facts, matrix_facts
 from alignkit.findings.provenance import coverage_facts, data_facts, paths_facts, training_facts
-from alignkit.findings.published import published_facts
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
 from alignkit.record import (
@@ -118,9 +117,6 @@ def assemble_record(
         images=tuple(_image_table(comparison, folder) for comparison in results.compared),
         training_sizes=curves,
         mixes=mix_facts(results.predicted, matrix, draws=draws),
-        published=published_facts(
-            plan.published, matrix=matrix, floors=floors, curves=curves, names=names
-        ),
     )
 
 

@@ -8,7 +8,9 @@ COMMANDS: dict[str, list[str]] = {
     "--out atlas=": ["report", "reports/sample", "--out", "atlas=x.md"],
 }
 """Name in `REMOVED` → the words after ``alignkit`` that meet it."""
-FILES: dict[str, str] = {}
+FILES: dict[str, str] = {
+    "published:": "published: {source: them}\n",
+}
 """Name in `REMOVED` → lines of an experiment file that meet it."""
 FILE = """\
 name: removed
