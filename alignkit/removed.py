@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 REMOVED: dict[str, str] = {
+    "plan --probe": "`alignkit run --quick` does a small part of the work",
+    "plan --engine": "a plan is the same for every engine; give it to `alignkit run`",
+    "plan --workers": "a plan is the same for every engine; give it to `alignkit run`",
+    "plan --progress": "a plan does no work to show",
+    "plan --quiet": "a plan does no work to show",
     "published:": "write the table into your documentation; docs/statistics.md has torchpipe's",
     "--out atlas=": "`python benchmarks/atlas.py RUN_DIR` prints the table of every swap",
 }

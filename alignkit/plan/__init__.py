@@ -1,4 +1,4 @@
-"""Plan of an experiment: every unit of work, its runtime and key, and a forecast of its cost."""
+"""Plan of an experiment: every unit of work, its runtime and key, and whether it is stored."""
 
 from __future__ import annotations
 

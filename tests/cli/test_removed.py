@@ -5,6 +5,11 @@ import pytest
 from alignkit.removed import REMOVED
 
 COMMANDS: dict[str, list[str]] = {
+    "plan --probe": ["plan", "x.yaml", "--probe", "8"],
+    "plan --engine": ["plan", "x.yaml", "--engine", "dask"],
+    "plan --workers": ["plan", "x.yaml", "--workers", "2"],
+    "plan --progress": ["plan", "x.yaml", "--progress", "plain"],
+    "plan --quiet": ["plan", "x.yaml", "--quiet"],
     "--out atlas=": ["report", "reports/sample", "--out", "atlas=x.md"],
 }
 """Name in `REMOVED` → the words after ``alignkit`` that meet it."""
