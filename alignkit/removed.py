@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 REMOVED: dict[str, str] = {
+    "conformance": "`alignkit.testing` has the contracts as tests for pytest, see docs/plugins.md",
     "plan --probe": "`alignkit run --quick` does a small part of the work",
     "plan --engine": "a plan is the same for every engine; give it to `alignkit run`",
     "plan --workers": "a plan is the same for every engine; give it to `alignkit run`",

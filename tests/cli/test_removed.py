@@ -5,6 +5,7 @@ import pytest
 from alignkit.removed import REMOVED
 
 COMMANDS: dict[str, list[str]] = {
+    "conformance": ["conformance", "decoder", "mine"],
     "plan --probe": ["plan", "x.yaml", "--probe", "8"],
     "plan --engine": ["plan", "x.yaml", "--engine", "dask"],
     "plan --workers": ["plan", "x.yaml", "--workers", "2"],
