@@ -4,6 +4,8 @@ from __future__ import annotations
 
 REMOVED: dict[str, str] = {
     "conformance": "`alignkit.testing` has the contracts as tests for pytest, see docs/plugins.md",
+    "tolerance --alone": "`alignkit diff` names the differences of two paths",
+    "tolerance --no-alone": "stages and named differences are no longer run alone",
     "plan --probe": "`alignkit run --quick` does a small part of the work",
     "plan --engine": "a plan is the same for every engine; give it to `alignkit run`",
     "plan --workers": "a plan is the same for every engine; give it to `alignkit run`",

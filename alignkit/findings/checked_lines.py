@@ -1,4 +1,4 @@
-"""Outputs between two paths on a line, or a quadratic, beside those of the network run there."""
+"""Outputs between two paths on a line, beside those of the network run there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from alignkit.arrays import Labels
 from alignkit.compare.answers import plain_metrics
-from alignkit.compare.linear_answers import LinearAnswers, through
+from alignkit.compare.linear_answers import LinearAnswers
 from alignkit.compare.statistics import exact_interval, holm, mcnemar
 from alignkit.record.cell_facts import ALPHA
 from alignkit.record.tolerance_facts import MOST_CHECKED, CurvePoint, LineCheck
@@ -21,20 +21,6 @@ _CHECK_IMAGES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class BentLine:
-    """The quadratic through a network's outputs at 0, ½ and 1, checked on images that it had not.
-
-    ½ decides it, so that it is checked at the other multiples alone.
-    """
-
-    reference: LinearAnswers
-    middle: LinearAnswers
-    candidate: LinearAnswers
-    checks: tuple[LineCheck, ...]
-    """Of the half of the images that did not choose it; p-values adjusted."""
-
-
-@dataclass(frozen=True, slots=True)
 class CheckedLine:
     """A network run between two paths, at each of `CHECK_AT`."""
 
@@ -42,8 +28,6 @@ class CheckedLine:
     """The network's answers to at most 1,000 images."""
     checks: tuple[LineCheck, ...]
     """The same beside the line; p-values adjusted."""
-    bent: BentLine | None = None
-    """The quadratic in place of a line that is contradicted; ``None`` if it is no better."""
 
     @property
     def contradicted(self) -> tuple[float, ...]:
@@ -67,34 +51,7 @@ def checked_line(
     answered = {factor: at(home, factor) for factor in CHECK_AT}
     points = tuple(curve_point(home, each, factor, metrics) for factor, each in answered.items())
     lines = {each: home.toward(other, each) for each in CHECK_AT}
-    checks = _compared(home, lines, answered)
-    found = CheckedLine(points, checks)
-    return replace(found, bent=_bent(home, other, answered)) if found.contradicted else found
-
-
-def _bent(
-    home: LinearAnswers, other: LinearAnswers, answered: Mapping[float, LinearAnswers]
-) -> BentLine | None:
-    """Try the quadratic: it must predict more images of one half, and hold on the other half."""
-    middle, factors = answered[0.5], [each for each in CHECK_AT if each != 0.5]
-    chooses = np.random.default_rng(1).permutation(len(home)) < len(home) // 2
-    choosing, others = np.flatnonzero(chooses), np.flatnonzero(~chooses)
-
-    def wrong(predicted: LinearAnswers, factor: float) -> int:
-        sides = (home.changed(each)[choosing] for each in (predicted, answered[factor]))
-        return int(np.not_equal(*sides).sum())
-
-    bends = {each: through(home, middle, other, each) for each in factors}
-    straight = sum(wrong(home.toward(other, each), each) for each in factors)
-    if sum(wrong(bends[each], each) for each in factors) >= straight:
-        return None
-    checks = _compared(
-        home.rows(others),
-        {each: bends[each].rows(others) for each in factors},
-        {each: answered[each].rows(others) for each in factors},
-    )
-    held = all(each.p >= ALPHA for each in checks)
-    return BentLine(home, middle, other, checks) if held else None
+    return CheckedLine(points, _compared(home, lines, answered))
 
 
 def _compared(

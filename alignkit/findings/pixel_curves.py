@@ -11,12 +11,7 @@ from typing import TypeAlias
 
 from alignkit.compare.answers import aligned
 from alignkit.compare.image_table import LAST
-from alignkit.compare.linear_answers import (
-    LinearAnswers,
-    bent_turning_points,
-    through,
-    turning_points,
-)
+from alignkit.compare.linear_answers import LinearAnswers, turning_points
 from alignkit.errors import NothingCompared
 from alignkit.findings.answer_limits import limit_of, measured_limit
 from alignkit.findings.checked_lines import (
@@ -31,7 +26,6 @@ from alignkit.findings.stored_row import StoredRow
 from alignkit.outcome import Measured, capture
 from alignkit.record import Cell, RunRecord
 from alignkit.record.tolerance_facts import (
-    MOST_CHECKED,
     MOST_FACTOR,
     CurvePoint,
     CurveSource,
@@ -144,10 +138,6 @@ def curve(
     wrong = set() if isinstance(checked, str) else set(checked.contradicted)
     # few images show no contradiction, and a limit must not lie beyond a point that exceeds it
     wrong |= _exceeding(ran.values(), limit, budget)
-    if wrong and not isinstance(checked, str):
-        bent = _bent_curve(seed, checked, budget, metrics)
-        if bent is not None:
-            return bent
     if any(each < 1 for each in wrong):
         source = "measured points"
         drawn = {**ran, 1.0: drawn[1.0]}
@@ -179,27 +169,6 @@ def _exceeding(points: Iterable[CurvePoint], limit: Limit, budget: float) -> set
         for each in points
         if each.factor <= (limit.value or 0) and each.changed > budget * each.images
     }
-
-
-def _bent_curve(
-    seed: int, checked: CheckedLine, budget: float, metrics: Sequence[str]
-) -> SeedCurve | None:
-    """Draw the quadratic; ``None`` without one, or if a measured point contradicts its limit."""
-    if (bent := checked.bent) is None:
-        return None
-    home, sides = bent.reference, (bent.reference, bent.middle, bent.candidate)
-    limit = limit_of(bent_turning_points(*sides), budget, MOST_CHECKED)
-    if _exceeding(checked.points, limit, budget):
-        return None
-    factors = [each for each in POINTS if each <= MOST_CHECKED]
-    return SeedCurve(
-        seed=seed,
-        images=len(home),
-        source="quadratic, checked",
-        limit=limit,
-        points=tuple(curve_point(home, through(*sides, each), each, metrics) for each in factors),
-        checks=bent.checks,
-    )
 
 
 def _joined(
@@ -242,9 +211,9 @@ def _prepared_levels(row: StoredRow, name: str, models: LineModels) -> tuple[flo
     home = row.home(next(iter(row.homes)))
     try:
         own, other = map(models.side, (row.place.column.preprocess, name))
-        line = PixelLine(own, own, other)
+        line = PixelLine(own, other)
         drawn = (home.ids[each] for each in drawn_rows(len(home)))
-        both = tuple(each for each in drawn if all(each in side.decoded for side in line.sides))
+        both = tuple(each for each in drawn if all(each in side.decoded for side in (own, other)))
         line.batch(both[:1], 1.0)
         return line.mean_levels(both), ""
     except NothingCompared as error:

@@ -6,6 +6,8 @@ from alignkit.removed import REMOVED
 
 COMMANDS: dict[str, list[str]] = {
     "conformance": ["conformance", "decoder", "mine"],
+    "tolerance --alone": ["tolerance", "run", "--alone"],
+    "tolerance --no-alone": ["tolerance", "run", "--no-alone"],
     "plan --probe": ["plan", "x.yaml", "--probe", "8"],
     "plan --engine": ["plan", "x.yaml", "--engine", "dask"],
     "plan --workers": ["plan", "x.yaml", "--workers", "2"],
