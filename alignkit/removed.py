@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 REMOVED: dict[str, str] = {
+    "build": "`alignkit run --engines-only` builds the engines of a file",
     "conformance": "`alignkit.testing` has the contracts as tests for pytest, see docs/plugins.md",
     "tolerance --alone": "`alignkit diff` names the differences of two paths",
     "tolerance --no-alone": "stages and named differences are no longer run alone",

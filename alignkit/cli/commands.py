@@ -44,7 +44,7 @@ DEFAULT = "default"
 """Internal name of a group's default command; users never type it."""
 
 
-_KEEPING = ("run", "build", "gate", "baseline record", "baseline review")
+_KEEPING = ("run", "gate", "baseline record", "baseline review")
 """Commands that keep finished work below ``--reports``, without the option too."""
 
 
@@ -90,10 +90,6 @@ COMMANDS = {
     "bench-loaders": Late(
         "bench_loaders_command:bench_loaders",
         "Time torch's DataLoader, MixedLoader and DALI on every path of a file.",
-    ),
-    "build": Late(
-        "build_command:build",
-        "Build the engines of an experiment on this machine, without running them.",
     ),
     "compare-runs": Late(
         "report_command:compare",

@@ -5,6 +5,7 @@ import pytest
 from alignkit.removed import REMOVED
 
 COMMANDS: dict[str, list[str]] = {
+    "build": ["build", "x.yaml"],
     "conformance": ["conformance", "decoder", "mine"],
     "tolerance --alone": ["tolerance", "run", "--alone"],
     "tolerance --no-alone": ["tolerance", "run", "--no-alone"],
