@@ -194,7 +194,7 @@ def test_a_matrix_of_a_measure_has_its_unit_and_no_value_of_the_baseline():
     # 2.7 % from equal answers: worse, and clear of them
     assert (cell.tone, cell.clear) == ("n3", True)
     caption = "Likeness, against the baseline of the row: of both."
-    assert panel.caption_against("the baseline") == caption
+    assert panel.caption == caption
 
 
 def test_a_measure_that_equal_answers_may_have_is_not_clear():
@@ -208,7 +208,7 @@ def test_a_measure_that_is_a_change_has_a_sign_and_points():
     assert cell.interval == f"[{MINUS}4.50, {MINUS}1.80]"
     assert (cell.symbol, cell.tone, cell.clear, own) == ("▼", "n4", True, "")
     caption = "Likeness, in percentage points, against the baseline of the row: of both."
-    assert panel.caption_against("the baseline") == caption
+    assert panel.caption == caption
 
 
 def test_a_share_for_the_worse_is_coloured_as_churn_is():
