@@ -12,8 +12,7 @@ from statsmodels.stats.proportion import proportion_confint
 from alignkit.compare.predictions import Predictions
 from alignkit.errors import NothingCompared
 from alignkit.findings.answer_limits import limit_of, measured_limit, rounded_down
-from alignkit.findings.checked_lines import CHECK_AT, checked_line
-from alignkit.findings.pixel_curves import curve, mean_levels
+from alignkit.findings.pixel_curves import CHECK_AT, checked_line, curve, mean_levels
 from alignkit.progress import NoProgress
 from alignkit.record.document import read_record, write_record
 from alignkit.record.tolerance_facts import MOST_FACTOR, Limit, ToleranceDocument, is_open
