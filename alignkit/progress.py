@@ -5,7 +5,6 @@ All of it goes to stderr; results go to stdout.
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -47,10 +46,6 @@ class Progress(Protocol):
         """Show a line of its own."""
         ...
 
-    def left(self, text: str) -> None:
-        """Show how long all stages together have left; an empty text shows nothing."""
-        ...
-
 
 def progress_for(mode: ProgressMode, stream: TextIO | None = None) -> Progress:
     """Return the display of a mode: ``auto`` is live on a terminal and plain elsewhere."""
@@ -84,9 +79,6 @@ class NoProgress:
     def note(self, text: str) -> None:
         """Ignore the line."""
 
-    def left(self, text: str) -> None:
-        """Ignore the time."""
-
 
 class _SilentStage:
     def advance(self, n: int = 1) -> None:
@@ -102,8 +94,6 @@ class PlainProgress:
 
     stream: TextIO
     quiet_seconds: float = QUIET_SECONDS
-    _printed: float = -math.inf
-    """When the time left was last printed."""
     _open: list[_PlainStage] = field(default_factory=list)
 
     @contextmanager
@@ -127,12 +117,6 @@ class PlainProgress:
     def note(self, text: str) -> None:
         """Print a line."""
         print(text, file=self.stream, flush=True)
-
-    def left(self, text: str) -> None:
-        """Print the time left, unless it was printed a moment ago."""
-        if text and time.monotonic() - self._printed >= self.quiet_seconds:
-            self._printed = time.monotonic()
-            self.note(text)
 
 
 @dataclass(slots=True, eq=False)
@@ -183,10 +167,7 @@ class LiveProgress:
             TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(compact=True),
             TextColumn("{task.fields[doing]}", style="dim", markup=False),
-            TextColumn("{task.fields[left]}", markup=False),
         )
-        self._outermost: TaskID | None = None
-        self._left = ""
         self._make = Progress
         self._display: RichDisplay | None = None
 
@@ -199,11 +180,7 @@ class LiveProgress:
             self._display = display
             display.start()
         title = f"{name} {detail}".rstrip()
-        task = display.add_task(
-            title, total=total, rate="", doing="", left=self._left if outermost else ""
-        )
-        if outermost:
-            self._outermost = task
+        task = display.add_task(title, total=total, rate="", doing="")
         stage = _LiveStage(display, task)
         try:
             yield stage
@@ -218,12 +195,6 @@ class LiveProgress:
     def note(self, text: str) -> None:
         """Print a line above the bars."""
         self._console.print(text, markup=False)
-
-    def left(self, text: str) -> None:
-        """Show the time left beside the outermost bar."""
-        self._left = text
-        if self._display is not None and self._outermost is not None:
-            self._display.update(self._outermost, left=text)
 
 
 @dataclass(slots=True)

@@ -13,9 +13,20 @@ REMOVED: dict[str, str] = {
     "vectors:": "a rule such as {metric: cosine, against: baseline} compares embeddings",
     "logits: top5": "leave 'logits' out; a run stores all logits",
     "data convert": "data: {name: identities} reads each of the forms as it is",
+    "build": "`alignkit run --engines-only` builds the engines of a file",
+    "conformance": "`alignkit.testing` has the contracts as tests for pytest, see docs/plugins.md",
+    "tolerance --alone": "`alignkit diff` names the differences of two paths",
+    "tolerance --no-alone": "stages and named differences are no longer run alone",
+    "plan --probe": "`alignkit run --quick` does a small part of the work",
+    "plan --engine": "a plan is the same for every engine; give it to `alignkit run`",
+    "plan --workers": "a plan is the same for every engine; give it to `alignkit run`",
+    "plan --progress": "a plan does no work to show",
+    "plan --quiet": "a plan does no work to show",
+    "published:": "write the table into your documentation; docs/statistics.md has torchpipe's",
+    "--out atlas": "`python benchmarks/atlas.py RUN_DIR` prints the table of every swap",
 }
-"""Command (``conformance``), option (``gate --shard``), key (``published:``) or value of a key
-(``logits: top5``) → what to use instead, without a full stop."""
+"""Command (``conformance``), option (``gate --shard``), kind of file (``--out sarif``), key
+(``published:``) or value of a key (``logits: top5``) → what to use instead, without a full stop."""
 
 
 def instead_of(name: str) -> str:

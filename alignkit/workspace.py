@@ -61,13 +61,6 @@ class WorkEngine(Protocol):
         """See `LotEngine.parts`."""
         ...
 
-    def facts(self) -> dict[str, Any] | None:
-        """Return its name, and the workers and seconds of its start if that was here.
-
-        ``None`` if it has not worked, or is the processes of this machine.
-        """
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Finished:
@@ -84,10 +77,6 @@ class Finished:
     """SHA-256 of each file as it was written."""
     stored: float
     """POSIX time at which it was stored."""
-    images: int | None = None
-    """Images that the work took, where its time depends on them."""
-    engine: dict[str, Any] | None = None
-    """The engine whose workers did it, see `WorkEngine`; ``None`` for processes of this machine."""
 
     @classmethod
     def read(cls, folder: Path) -> Finished:
@@ -121,10 +110,6 @@ class Finished:
             if file_sha256(file) != self.files[file.relative_to(self.folder).as_posix()]:
                 raise DamagedError("it is not as alignkit wrote it", file)
         return verified
-
-    def bytes(self) -> int:
-        """Return the size on disk."""
-        return sum(file.lstat().st_size for file in self.folder.rglob("*"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +165,6 @@ class Workspace:
         make: Callable[[Path], Mapping[str, str] | None],
         read: Callable[[Path], _T],
         files: Collection[str] | None = None,
-        *,
-        images: int | None = None,
-        engine: WorkEngine | None = None,
     ) -> _T:
         """Recall the artefact that ``parts`` is the key of; ``make`` fills its folder if need be.
 
@@ -192,7 +174,7 @@ class Workspace:
         key = content_key(parts)
         if (known := self.recall(kind, key, label, read, files)) is None:
             hashes: dict[str, str] = {}
-            with self.store(kind, parts, label, hashes, images=images, engine=engine) as filling:
+            with self.store(kind, parts, label, hashes) as filling:
                 hashes.update(make(filling) or {})
             known = self.recall(kind, key, label, read, files)
         if known is None:
@@ -222,16 +204,12 @@ class Workspace:
         parts: dict[str, Any],
         label: str,
         known: Mapping[str, str] = {},
-        *,
-        images: int | None = None,
-        engine: WorkEngine | None = None,
     ) -> Iterator[Path]:
         """Give an empty folder to fill; it becomes an artefact at once, or not at all.
 
         ``parts`` is everything that the work depends on; ``label`` names the work in words, the
         same for every key that a changed option gives it. ``known`` are hashes of files by name,
-        asked for when the folder is full; the others are computed. ``images`` is their number if
-        the time depends on it: a forecast scales the time by it. ``engine`` may have done it.
+        asked for when the folder is full; the others are computed.
         """
         key = content_key(parts)
         folder = self._folder(kind, key)
@@ -244,9 +222,6 @@ class Workspace:
                 name: known.get(name) or file_sha256(filling / name) for name in _files(filling)
             }
             content = {"label": label, "parts": parts, "seconds": seconds, "files": hashes}
-            content |= {} if images is None else {"images": images}
-            facts = engine.facts() if engine else None
-            content |= {"engine": facts} if facts else {}
             (filling / _KEY).write_text(sealed(json.dumps(content, indent=1, sort_keys=True)))
             try:
                 filling.rename(folder)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from alignkit.errors import WorkspaceError
-from alignkit.plan.forecast import changed_parts
+from alignkit.plan.outlooks import changed_parts
 from alignkit.stored_file import DamagedError, explained, file_sha256, sealed, write_atomically
 from alignkit.version import code_version
 from alignkit.workspace import Workspace, content_key

@@ -155,7 +155,7 @@ def attribute_stored(
         return tuple(AttributionFacts.model_validate(each) for each in stored)
 
     work = planned.kind, planned.parts, planned.label
-    return workspace.keep(*work, write, read, images=min(count, len(able)))
+    return workspace.keep(*work, write, read)
 
 
 def _drawn_from(rows: tuple[AttributionFacts, ...], of: int) -> tuple[AttributionFacts, ...]:

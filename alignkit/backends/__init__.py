@@ -1,6 +1,6 @@
 """Plugins that run a model in a runtime: sessions, graphs, kernels, int8; images → `Outputs`.
 
-Every backend keeps this contract, which the conformance tests check:
+Every backend keeps this contract, which `alignkit.testing` checks:
 
 - ``impossible(precision)`` says, without loading anything heavy, why a precision cannot run on
   this machine; empty if it can. The plan shows the reason as Skipped;

@@ -44,7 +44,7 @@ DEFAULT = "default"
 """Internal name of a group's default command; users never type it."""
 
 
-_KEEPING = ("run", "build", "gate", "baseline record")
+_KEEPING = ("run", "gate", "baseline record")
 """Commands that keep finished work below ``--reports``, without the option too."""
 
 
@@ -91,10 +91,6 @@ COMMANDS = {
         "bench_loaders_command:bench_loaders",
         "Time torch's DataLoader, MixedLoader and DALI on every path of a file.",
     ),
-    "build": Late(
-        "build_command:build",
-        "Build the engines of an experiment on this machine, without running them.",
-    ),
     "compare-runs": Late(
         "report_command:compare",
         "Compare two runs: verdict, drift of recall, precision and churn, images, pixels.",
@@ -106,10 +102,6 @@ COMMANDS = {
     "doctor": Late(
         "doctor_command:doctor",
         "Describe this machine: versions, codecs, extras, and a self-test of its decoders.",
-    ),
-    "conformance": Late(
-        "conformance_command:conformance",
-        "Check that a plugin keeps the contract of its family; print each check with its numbers.",
     ),
     "match": Late(
         "match_command:match",

@@ -7,43 +7,27 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from alignkit.cli.arguments import (
     Cells,
-    EngineNames,
-    EngineWorkers,
     Files,
     Json,
     Overrides,
-    ProgressOption,
     Quick,
-    Quiet,
     Reports,
-    display,
     print_error,
-)
-from alignkit.cli.plan_costs import (
-    NOT_MEASURED,
-    cores_of,
-    disk_of,
-    divided_by,
-    identities_of,
-    memory_of,
-    time_of,
 )
 from alignkit.errors import AlignkitError, worst
 from alignkit.text import columns
-from alignkit.workspace import Context, Workspace
+from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
-    from alignkit.experiment.experiment import Experiment
     from alignkit.place import Place
     from alignkit.plan import Plan
-    from alignkit.plan.engine_forecast import EngineForecast
-    from alignkit.plan.forecast import Forecast, Outlook
+    from alignkit.plan.outlooks import Memory, Outlook, Outlooks
 
 
 def plan(
@@ -52,35 +36,16 @@ def plan(
     cells: Cells = [],  # noqa: B006
     quick: Quick = False,
     reports: Reports = Path("reports"),
-    probe: Annotated[
-        int | None,
-        typer.Option(
-            "--probe",
-            metavar="N",
-            min=8,
-            help="First do the work on N images, which tells how long all of them take.",
-        ),
-    ] = None,
-    engine: EngineNames = "local",
-    workers: EngineWorkers = None,
     as_json: Json = False,
-    progress: ProgressOption = "auto",
-    quiet: Quiet = False,
 ) -> None:
     """Show the work of a run without doing it.
 
     Lists every preparation, training, cell, attribution and pixel comparison as cached, to run (and
-    why) or impossible (and why). --probe N does the work of a small part first, as `run --quick`
-    does, and stores it. --engine also shows the time with --workers, each on a CPU of its own, and
-    starts none.
+    why) or impossible (and why).
     """
     from alignkit.experiment import load_experiment
-    from alignkit.lots.engines import LOCAL, EngineOption
-    from alignkit.plan.engine_forecast import engine_forecast
-    from alignkit.plan.forecast import forecast
+    from alignkit.plan.outlooks import outlooks
     from alignkit.plan.plan_keys import keyed_plan
-
-    option = EngineOption(engine, workers=workers)
 
     # a mistake in one file does not hide the plans of the others
     codes = []
@@ -90,13 +55,9 @@ def plan(
             # only read: what is stored there decides what a run would repeat
             workspace = Workspace(reports)
             experiment = load_experiment(file, overrides, quick=quick)
-            if probe is not None:
-                _probe(experiment, probe, Context(workspace, display(progress, quiet=quiet)), cells)
             planned = keyed_plan(experiment, workspace, cells=cells)
-            expected = forecast(planned, workspace)
-            divided = None if option == LOCAL else engine_forecast(expected, option, workspace)
             gate = _gate_alone(planned, workspace)
-            planned_files.append((planned, expected, divided, gate))
+            planned_files.append((planned, outlooks(planned, workspace), gate))
         except AlignkitError as error:
             codes.append(print_error(error, file))
     if as_json:
@@ -104,18 +65,6 @@ def plan(
     elif planned_files:
         print("\n\n".join(_as_text(*each) for each in planned_files))
     raise typer.Exit(worst(codes))
-
-
-def _probe(experiment: Experiment, images: int, context: Context, cells: Sequence[str]) -> None:
-    """Do the work of a small part and store it, so that its pace is known.
-
-    A quarter of it comes first: it pays for starting the libraries.
-    """
-    from alignkit.experiment import first_look
-    from alignkit.gate import run_or_check
-
-    for part in (images // 4, images):
-        run_or_check(first_look(experiment, part), context, cells=cells)
 
 
 def _gate_alone(planned: Plan, workspace: Workspace) -> list[str]:
@@ -130,9 +79,7 @@ def _gate_alone(planned: Plan, workspace: Workspace) -> list[str]:
     return lines
 
 
-def _as_text(
-    planned: Plan, expected: Forecast, divided: EngineForecast | None, gate: list[str]
-) -> str:
+def _as_text(planned: Plan, expected: Outlooks, gate: list[str]) -> str:
     experiment = planned.experiment
     compared = [("pixels", "state", ""), *map(_row, expected.comparisons)]
     from alignkit.text.names import quick_words
@@ -145,8 +92,7 @@ def _as_text(
             *([quick_words(experiment.quick)] if experiment.quick else []),
             *(f"{name}: {note}" for name, note in {**surrogates, **simulations}.items()),
             *(["", columns(compared, indent="  ")] if expected.comparisons else []),
-            *(_models if planned.evaluations else _pixels)(planned, expected, gate),
-            *(divided_by(divided) if divided else []),
+            *(_models(planned, expected, gate) if planned.evaluations else _pixels(planned, gate)),
         ]
     )
 
@@ -164,7 +110,7 @@ def _simulations(planned: Plan) -> dict[str, str]:
     return {runtime: label for runtime, label in labels.items() if label}
 
 
-def _pixels(planned: Plan, expected: Forecast, gate: list[str]) -> list[str]:
+def _pixels(planned: Plan, gate: list[str]) -> list[str]:
     """Format the plan of a gate without models."""
     from alignkit.experiment.gate_option import PIXEL_RULES
 
@@ -175,14 +121,11 @@ def _pixels(planned: Plan, expected: Forecast, gate: list[str]) -> list[str]:
         f"images     {images}",
         f"rules      {rules}",
         *(f"gate       {each}" for each in gate),
-        f"time       {time_of(planned, expected)}",
-        *cores_of(expected),
-        f"disk       {disk_of(expected)}",
     ]
 
 
-def _models(planned: Plan, expected: Forecast, gate: list[str]) -> list[str]:
-    from alignkit.plan.forecast import memory
+def _models(planned: Plan, expected: Outlooks, gate: list[str]) -> list[str]:
+    from alignkit.plan.outlooks import memory
 
     trainings = [("training", "state", ""), *map(_row, expected.trainings)]
     # all trainings begin with the same weights, which this names without downloading them
@@ -205,11 +148,8 @@ def _models(planned: Plan, expected: Forecast, gate: list[str]) -> list[str]:
         *attributed,
         *_advice(planned),
         *(f"gate       {each}" for each in gate),
-        f"time       {time_of(planned, expected)}",
-        *cores_of(expected),
-        f"disk       {disk_of(expected)}",
-        *identities_of(needed := memory(planned)),
-        f"memory     {memory_of(needed)}",
+        *_identities(needed := memory(planned)),
+        f"memory     {_memory(needed)}",
     ]
 
 
@@ -226,7 +166,7 @@ def _read(planned: Plan) -> dict[str, str]:
     return recognised(planned.experiment)
 
 
-def _emulations(expected: Forecast) -> list[str]:
+def _emulations(expected: Outlooks) -> list[str]:
     from alignkit.plan.work import Evaluation, emulations
 
     works = [each.work for each in expected.cells if each.state == "to run"]
@@ -282,7 +222,7 @@ def _cell_rows(planned: Plan, outlooks: Sequence[Outlook]) -> list[tuple[str, ..
     return rows
 
 
-def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
+def _attribution_table(planned: Plan, expected: Outlooks) -> list[str]:
     """Format the stages and the number of mixtures of each attribution; empty if there is none."""
     from alignkit.plan.planned_attribution import PlannedAttribution
 
@@ -314,10 +254,8 @@ def _counted(outlooks: Sequence[Outlook]) -> str:
     return ", ".join(f"{number} {state}" for state, number in counts.items())
 
 
-def _as_json(
-    planned: Plan, expected: Forecast, divided: EngineForecast | None, gate: list[str]
-) -> dict[str, Any]:
-    from alignkit.plan.forecast import memory
+def _as_json(planned: Plan, expected: Outlooks, gate: list[str]) -> dict[str, Any]:
+    from alignkit.plan.outlooks import memory
 
     return {
         "name": planned.experiment.name,
@@ -333,16 +271,10 @@ def _as_json(
         "emulated": _emulations(expected),
         "attributions": [_outlook_json(each) for each in expected.attributions],
         "comparisons": [_outlook_json(each) for each in expected.comparisons],
-        "seconds": None if expected.unknown else expected.known.seconds,
-        "core_seconds": expected.core_seconds,
-        "bytes": None if expected.unknown else expected.known.bytes,
-        "engine": divided and {**asdict(divided), "seconds": divided.seconds},
-        "costs": {name: asdict(each) for name, each in expected.costs.items()},
         "gate": gate,
         "memory": asdict(memory(planned)),
         "surrogates": _surrogates(planned),
         "simulations": _simulations(planned),
-        "reason": NOT_MEASURED if expected.unknown else "",
     }
 
 
@@ -355,3 +287,28 @@ def _outlook_json(outlook: Outlook) -> dict[str, Any]:
         scope = asdict(work.scope)
         return {**facts, "factors": [*work.factors], "mixtures": work.mixture_count, **scope}
     return facts
+
+
+def _identities(needed: Memory) -> list[str]:
+    """Say how large the classifier of the training identities is, if there is one."""
+    if (found := needed.identities) is None:
+        return []
+    of = "" if found.shards == 1 else f" on each of {found.shards} processes"
+    size = f"{_megabytes(found.weights)}{of}, {_megabytes(found.training)}"
+    line = f"classifier {found.count:,} identities of {found.embedding}: {size}"
+    return [f"{line} with gradient and moments"]
+
+
+def _memory(needed: Memory) -> str:
+    parts = (
+        f"at most {_megabytes(needed.workers)} in workers, {_megabytes(needed.batch)} per batch, "
+        f"{_megabytes(needed.caches)} of prepared pixels (files, mapped)"
+    )
+    if needed.available is None:
+        return f"{parts}; this system does not report the available memory"
+    memory = f"{parts}; {_megabytes(needed.available)} available"
+    return memory if needed.fits else f"{memory}: every epoch reads the pixels from disk again"
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"

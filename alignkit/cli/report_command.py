@@ -44,8 +44,7 @@ def report(
         list[str],
         typer.Option(
             metavar="KIND=PATH",
-            help="html=DIR|FILE: a copy of the report, without the run's arrays; atlas=DIR|FILE.md:"
-            " each swap of a stack or runtime in a line; repeatable.",
+            help="html=DIR|FILE: a copy of the report, without the run's arrays; repeatable.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     single_file: SingleFile = False,
@@ -66,18 +65,10 @@ def report(
 
     wanted = form(single_file=single_file, images=images, max_report_size=max_report_size)
     # a single file may be printed
-    folders = ("atlas",) if single_file else ("html", "atlas")
-    targets = output_paths(out, ("html", "atlas"), folders=folders)
+    targets = output_paths(out, ("html",), folders=() if single_file else ("html",))
     documents: list[dict[str, str | int]] = []
-    for path in [path for kind, path in targets if kind == "atlas"]:
-        from alignkit.report.write_atlas import write_atlas
-
-        atlas = write_atlas(folder, path)
-        documents.append({"kind": "atlas", "file": str(atlas)})
-        if not as_json:
-            print(atlas, flush=True)
-    copies: list[Path | None] = [path for kind, path in targets if kind == "html"]
-    for copy in copies or [None] * (not out):
+    copies: list[Path | None] = [path for _, path in targets]
+    for copy in copies or [None]:
         written = write_report(folder, wanted, copy)
         documents.append({
             "kind": "html", "file": str(written.page), "bytes": written.bytes,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,11 +34,13 @@ from alignkit.cli.arguments import (
     print_error,
 )
 from alignkit.cli.report_command import tell_left_out
-from alignkit.errors import AlignkitError, ExitCode, RankError, worst
+from alignkit.errors import AlignkitError, ConfigError, ExitCode, RankError, worst
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
+    from alignkit.record import PathFacts
+    from alignkit.record.study_documents import BuiltEngine
     from alignkit.report.write_report import ReportOptions
 
 
@@ -51,6 +55,13 @@ def run(
         typer.Option(
             "--fresh",
             help="Rerun every step in `alignkit plan`; exported models and engines are kept.",
+        ),
+    ] = False,
+    engines_only: Annotated[
+        bool,
+        typer.Option(
+            "--engines-only",
+            help="Build the engines of the file's models here, also where they cannot run.",
         ),
     ] = False,
     engine: EngineNames = "local",
@@ -71,6 +82,10 @@ def run(
     1, 7, 0. Finished work is kept: the same command continues an interrupted run. --json prints a
     list of results, one for each file that ran.
 
+    --engines-only prepares and trains as a run does, prints each engine's layers by type, size and
+    SHA-256, and runs none. Exit codes: 0 all built · 3 a build failed · 4 none failed, and one
+    cannot be built here.
+
     Use torchrun --nproc-per-node N -m alignkit run to train and predict with several processes;
     --engine divides the preparation, prediction and comparison of images.
     """
@@ -78,6 +93,8 @@ def run(
     from alignkit.rank import this_rank
     from alignkit.report.write_report import form
 
+    if engines_only and (fresh or single_file or images or max_report_size):
+        raise ConfigError("--engines-only writes no report and keeps engines; leave out the others")
     chosen = EngineOption(engine, address, workers)
     wanted = form(single_file=single_file, images=images, max_report_size=max_report_size)
     rank = this_rank()
@@ -89,7 +106,8 @@ def run(
         with chosen.when_used() as opened:
             shown = display(progress, quiet=quiet)
             context = Context(Workspace(reports), shown, rank, opened)
-            job = _Job(context, fresh, cells, wanted, open_, [] if as_json else None)
+            documents: list[str] | None = [] if as_json else None
+            job = _Job(context, fresh, engines_only, cells, wanted, open_, documents)
             for experiment in experiments:
                 codes.append(_run_one(experiment, job))
         # only at the end: all experiments share the group
@@ -105,6 +123,7 @@ class _Job:
 
     context: Context
     fresh: bool
+    engines_only: bool
     cells: list[str]
     wanted: ReportOptions
     open: bool | None
@@ -113,14 +132,8 @@ class _Job:
 
 
 def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
-    from alignkit.gate import run_or_check
-    from alignkit.report.kept_report import kept_report
-    from alignkit.report.results import results_from_record, results_text
-    from alignkit.report.terminal_view import summary
-
     try:
-        record, folder = run_or_check(experiment, job.context, fresh=job.fresh, cells=job.cells)
-        written = kept_report(folder, job.wanted)
+        return _build(experiment, job) if job.engines_only else _measure(experiment, job)
     except RankError:
         raise  # the process group is lost: no other experiment can run
     except AlignkitError as error:
@@ -135,6 +148,16 @@ def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
         traceback.print_exc()
         print(f"{experiment.file}: {DEFECT}", file=sys.stderr)
         return ExitCode.CRASHED
+
+
+def _measure(experiment: Experiment, job: _Job) -> ExitCode:
+    from alignkit.gate import run_or_check
+    from alignkit.report.kept_report import kept_report
+    from alignkit.report.results import results_from_record, results_text
+    from alignkit.report.terminal_view import summary
+
+    record, folder = run_or_check(experiment, job.context, fresh=job.fresh, cells=job.cells)
+    written = kept_report(folder, job.wanted)
     if job.documents is None:
         print(summary(record, written.page))
     else:
@@ -143,3 +166,48 @@ def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
     tell_left_out(written)
     open_page(written.page, wanted=job.open)
     return ExitCode(record.verdict.exit_code)
+
+
+def _build(experiment: Experiment, job: _Job) -> ExitCode:
+    from alignkit.record.study_documents import EngineBuilds
+    from alignkit.runner.engines_only import build_engines
+    from alignkit.text.names import facts_of_paths
+    from alignkit.version import __version__
+
+    engines = build_engines(experiment, job.context, cells=job.cells)
+    if job.documents is None:
+        print(_engines_text(engines, facts_of_paths(experiment.paths)))
+    else:
+        document = EngineBuilds(
+            alignkit=__version__,
+            name=experiment.name,
+            file=str(experiment.file),
+            command=shlex.join(["alignkit", *sys.argv[1:]]),
+            engines=engines,
+        )
+        job.documents.append(document.model_dump_json(indent=1))
+    absent = [each for each in engines if each.engine is None]
+    if not absent:
+        return ExitCode.PASS
+    return ExitCode.MISSING if all(each.missing for each in absent) else ExitCode.CRASHED
+
+
+def _engines_text(engines: Sequence[BuiltEngine], facts: Sequence[PathFacts]) -> str:
+    from alignkit.report.engine_view import layer_words, size_words
+    from alignkit.text import columns
+    from alignkit.text.names import Names, surrogate_lines
+
+    names = Names(facts)
+    rows: list[tuple[str, ...]] = [("model", "runtime", "layers that compute", "size", "SHA-256")]
+    for each in engines:
+        found = (
+            (layer_words(each.engine), size_words(each.engine), each.engine.sha256)
+            if each.engine
+            else (f"{'CANNOT BE BUILT HERE' if each.missing else 'FAILED'}: {each.reason}", "", "")
+        )
+        model = f"{names.short(each.trained_with)} seed {each.seed}"
+        rows.append((model, f"{each.backend} {each.precision}", *found))
+    lines = [*surrogate_lines(facts), columns(rows)]
+    if any(each.engine for each in engines):
+        lines += ["", "built here, not run: no prediction of these engines is known"]
+    return "\n".join(lines)

@@ -29,14 +29,7 @@ def tolerance(
         bool,
         typer.Option(
             "--check/--no-check",
-            help="Run the models between the paths, and replace a curve that they contradict.",
-        ),
-    ] = True,
-    alone: Annotated[
-        bool,
-        typer.Option(
-            "--alone/--no-alone",
-            help="With --check, also run each stage and each named difference alone: most passes.",
+            help="Run the models between the paths; a line that they contradict is replaced.",
         ),
     ] = True,
     as_json: Json = False,
@@ -61,7 +54,6 @@ def tolerance(
         run,
         budget=share,
         check=check,
-        alone=alone,
         command=shlex.join(["alignkit", *sys.argv[1:]]),
         progress=display(progress, quiet=quiet),
     )

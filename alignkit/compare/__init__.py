@@ -1,4 +1,4 @@
-"""Numbers from arrays: drift of predictions and cell pairs, metrics, statistics, bootstrap; sums,
+"""Numbers from arrays: drift of predictions, metrics, statistics, bootstrap; sums,
 histograms and SSIM of pixels and planes, tables of images.
 
 Here are the drift of predictions, and its change; `alignkit.compare.compare_pixels` has pixels.
@@ -74,7 +74,7 @@ def drift(
         name: compared.mean(name, values, draws.seed)
         for name, values in _differences(compared, draws).items()
     }
-    whole = pair_fields(compared, means)
+    whole = _pair_fields(compared, means)
     if reason := nothing_answered(pairs):
         return nothing_compared(pairs, whole, reason)
     once, changed = finite_once(pairs)
@@ -181,8 +181,8 @@ def pair_up(
     return pairs
 
 
-def pair_fields(compared: PairedSides[Any], means: Mapping[str, MeanOverSeeds]) -> dict[str, Any]:
-    """Compute the fields of `alignkit.record.CellPair` from `_differences` joined over seeds."""
+def _pair_fields(compared: PairedSides[Any], means: Mapping[str, MeanOverSeeds]) -> dict[str, Any]:
+    """Compute the first fields of `alignkit.record.Drift` from `_differences` joined over seeds."""
     pairs, groups, units = compared.pairs, compared.groups, compared.units
     first, seeds, moved = compared.first, len(pairs), compared.moved
     supports = supports_of(first, groups)

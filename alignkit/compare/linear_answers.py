@@ -79,43 +79,6 @@ def turning_points(reference: _Linear, candidate: _Linear) -> FloatArray:
     return found
 
 
-def through(start: _Linear, middle: _Linear, end: _Linear, t: float) -> _Linear:
-    """Return the answers at t of the quadratic through outputs at 0, 1/2 and 1 (Neville)."""
-    return start.toward(middle, 2 * t).toward(middle.toward(end, 2 * t - 1), t)
-
-
-def bent_turning_points(start: _Linear, middle: _Linear, end: _Linear) -> FloatArray:
-    """Compute where each answer, (n,), first changes on the quadratic of `through`, for t > 0.
-
-    As `turning_points`; an answer may change back later, which is not counted.
-    """
-    found = np.zeros(len(start))
-    for rows, (first, half, last) in _parts(start, middle, end):
-        before, between, after = (first.leads(each) for each in (first, half, last))
-        unreachable = np.isposinf(before) & np.isposinf(between) & np.isposinf(after)
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            at = _first_fall(before, between, after)
-        at[np.isnan(at)] = 0.0
-        at[unreachable] = np.inf
-        found[rows] = at.min(axis=1, initial=np.inf)
-    return found
-
-
-def _first_fall(before: FloatArray, between: FloatArray, after: FloatArray) -> FloatArray:
-    """Find the least t ≥ 0 from which the quadratic through values at 0, 1/2 and 1 is negative."""
-    curvature = 2 * (before + after - 2 * between)
-    slope = 4 * between - 3 * before - after
-    # c / q and q / a: the form that loses no digits, also where the curvature is nearly 0
-    q = -0.5 * (slope + np.copysign(np.sqrt(slope**2 - 4 * curvature * before), slope))
-    roots = np.stack([q / curvature, before / q])
-    # a lead of 0 is kept while it rises
-    roots[~(roots > 0)] = np.inf
-    at: FloatArray = roots.min(axis=0)
-    at[(before <= 0) & ((slope < 0) | ((slope == 0) & (curvature < 0)))] = 0.0
-    at[~np.isfinite(before + between + after)] = np.nan
-    return at
-
-
 def greatest_changes(reference: Answers, candidate: Answers) -> FloatArray:
     """Compute each image's greatest |Δ output|, (n,); infinite where one is not finite."""
     before, after = reference.raw_rows(), candidate.raw_rows()

@@ -124,7 +124,7 @@ def metrics_with_classes(
 
 
 def flips(labels: Labels, reference: Labels, candidate: Labels) -> dict[str, int]:
-    """Count the samples, (samples,) each, whose predicted class changed, as a `CellPair` does.
+    """Count the samples, (samples,) each, whose predicted class changed, as a `Drift` does.
 
     ``wrong_to_wrong`` are wrong before and after, with another class.
     """

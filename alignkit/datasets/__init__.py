@@ -1,6 +1,6 @@
 """Data set plugins: images with classes, boxes, masks, labels or nothing, or made here.
 
-The contract that every data set keeps and the conformance tests check:
+The contract that every data set keeps and `alignkit.testing` checks:
 
 - a frozen dataclass; its fields are its options; the same options and files give the same samples
   in the same order on every machine;

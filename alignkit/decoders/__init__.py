@@ -1,6 +1,6 @@
 """Plugins that decode: encoded bytes → `Image`.
 
-The contract that every decoder keeps and the conformance tests check:
+The contract that every decoder keeps and `alignkit.testing` checks:
 
 - accepts ``bytes`` of one encoded image; keeps no reference to them; may be called from threads;
 - returns `Decoded`: RGB, ``uint8``, (height, width, 3), freshly owned, C-contiguous;

@@ -67,11 +67,11 @@ def experiment_of_text(
     raise Mistakes(source.problems)
 
 
-def first_look(experiment: Experiment, images: int | None = None) -> Experiment:
-    """Return the experiment as ``--quick`` makes it, with at most ``images`` of each split."""
-    from alignkit.experiment.quick_look import QUICK_IMAGES, quick_changes
+def first_look(experiment: Experiment) -> Experiment:
+    """Return the experiment as ``--quick`` makes it."""
+    from alignkit.experiment.quick_look import quick_changes
 
-    changes = quick_changes(experiment, images or QUICK_IMAGES)
+    changes = quick_changes(experiment)
     replaced = (*experiment.overrides, *(each.override for each in changes))
     source = _parsed(experiment.text, experiment.file, replaced)
     content, mistakes = _validated(source)

@@ -37,10 +37,8 @@ from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.experiment.report_option import (
     AdviseOption,
     AttributeOption,
-    Published,
     ReportOption,
     unadvisable,
-    unplaced,
 )
 from alignkit.experiment.rule_option import Rule
 from alignkit.experiment.task_option import NEEDS_CLASSES, mistaught, training_truth, untaught
@@ -80,7 +78,6 @@ class ExperimentFile(BaseModel):
     """Search for options that bring training and serving nearer to each other."""
     report: ReportOption = ReportOption()
     """Content of the report."""
-    published: Published | None = None
     """A table from elsewhere, shown beside what is measured here."""
 
     @model_validator(mode="before")
@@ -159,11 +156,10 @@ class ExperimentFile(BaseModel):
         if self.predicts and not self.models:
             lines += mistaught(self.task, self.train, self.data)
         if self.data.truth not in ("class", "none"):
-            lines += [
-                wrong("task", NEEDS_CLASSES.format(key, self.data.truth), key)
-                for key in ("advise", "published")
-                if getattr(self, key) is not None
-            ]
+            if self.advise is not None:
+                lines.append(
+                    wrong("task", NEEDS_CLASSES.format("advise", self.data.truth), "advise")
+                )
         elif self.advise is not None:
             trains = not self.models
             lines += unadvisable(self.advise, paths, labelled=self.labelled, trains=trains)
@@ -182,9 +178,6 @@ class ExperimentFile(BaseModel):
         precisions = tuple(each for one in self.evaluate.backends for each in one.precision)
         able = Able(self.labelled, self.predicts, precisions * self.predicts, self.task.facts())
         lines += misplaced(self.gate, stacks=stacks, backends=backends, able=able)
-        if self.published and self.data.truth in ("class", "none"):
-            table = self.published
-            lines += unplaced(table, paths=paths, backends=backends, labelled=self.labelled)
         refuse("ExperimentFile", lines)
         return self
 

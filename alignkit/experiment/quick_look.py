@@ -15,7 +15,7 @@ from alignkit.decoders.decoder_switches import switches_of
 from alignkit.experiment.experiment import Experiment
 from alignkit.outcome import Skipped
 
-QUICK_IMAGES = 300
+_IMAGES = 300
 """Images of each split, drawn class by class; one of each class if there are more classes."""
 _EPOCHS = 3
 _EPOCHS_OF_SMALL_CNN = 10
@@ -46,20 +46,20 @@ def _written(value: Any) -> str:
     return "none" if value is None else json.dumps(value).strip('"')
 
 
-def quick_changes(experiment: Experiment, images: int) -> list[SmallerValue]:
-    """List each value of an experiment that is larger than a first look at so many images needs.
+def quick_changes(experiment: Experiment) -> list[SmallerValue]:
+    """List each value of an experiment that is larger than a first look needs.
 
     A first look fails no build, so that its gate becomes informational.
     """
-    changes = [*_smaller_values(experiment, images)]
+    changes = [*_smaller_values(experiment)]
     if changes and not experiment.gate.informational:
         changes.append(SmallerValue("gate.informational", before=False, after=True))
     return changes
 
 
-def _smaller_values(experiment: Experiment, images: int) -> Iterator[SmallerValue]:
+def _smaller_values(experiment: Experiment) -> Iterator[SmallerValue]:
     content = experiment.content
-    yield from _of_data(experiment, images)
+    yield from _of_data(experiment)
     if experiment.predicts:
         if not content.models:
             recipe = content.train
@@ -76,9 +76,9 @@ def _smaller_values(experiment: Experiment, images: int) -> Iterator[SmallerValu
         yield from _smaller("advise.images", content.advise.images, _SEARCHED)
 
 
-def _of_data(experiment: Experiment, images: int) -> Iterator[SmallerValue]:
+def _of_data(experiment: Experiment) -> Iterator[SmallerValue]:
     data = experiment.content.data
-    most = max(images, len(data.class_names()))
+    most = max(_IMAGES, len(data.class_names()))
     for field in ("train", "eval"):
         if isinstance(value := getattr(data, field, None), int):
             yield from _smaller(f"data.{field}", value, most)

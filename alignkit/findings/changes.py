@@ -1,29 +1,24 @@
-"""Differences between cells of a row, and between the drifts of two matrix entries.
+"""Differences between the drifts of two matrix entries.
 
-A report may take any cell of a row as the reference, so all pairs of them are compared. Entries are
-compared for mixes of paths and for sizes of the training set: torchpipe's consistency table reports
-a larger drift of models trained on 5 % of the data than on all of it, from one model each. Here
-every point has its interval, and so has their difference.
+Entries are compared for mixes of paths and for sizes of the training set: torchpipe's consistency
+table reports a larger drift of models trained on 5 % of the data than on all of it, from one model
+each. Here every point has its interval, and so has their difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from alignkit.compare import ReferenceAndCandidate, drift_change
 from alignkit.compare.bootstrap import SharedDraws
-from alignkit.compare.cell_pairs import cell_pairs
-from alignkit.findings.matrix import predictions_of
 from alignkit.outcome import Measured
 from alignkit.place import Place, Row
-from alignkit.record import Estimate, MatrixEntry, MixFacts, RowPair, TrainingFacts
+from alignkit.record import Estimate, MatrixEntry, MixFacts, TrainingFacts
 from alignkit.record.cell_facts import DRIFT_METRICS, DriftMetric, SizeCurve, SizePoint
 
 if TYPE_CHECKING:
     from alignkit.compare.answers import Answers
-    from alignkit.place import Column, Row
     from alignkit.predict.predict_cells import Predicted
 
 
@@ -160,46 +155,3 @@ def _both_sides(
         if place.column == entry.column:
             served[each.seed] = each.ended.value.predictions
     return [aligned[seed] for seed in seeds], [served[seed] for seed in seeds]
-
-
-def row_pairs(
-    predicted: Sequence[Predicted], matrices: Sequence[str], draws: SharedDraws
-) -> tuple[RowPair, ...]:
-    """Compare all pairs except those with the aligned cell, which an entry's ``drift`` holds.
-
-    ``matrices`` are those of the task: a pair needs no other metric or measure.
-    """
-    rows: dict[Row, dict[Column, dict[int, Answers | None]]] = {}
-    for each in predicted:
-        if not each.evaluation.aligned:  # an entry's `drift` holds those pairs
-            place = each.evaluation.place
-            cells = rows.setdefault(place.row, {}).setdefault(place.column, {})
-            cells[each.seed] = predictions_of(each)
-    return tuple(
-        pair for row, cells in rows.items() for pair in pairs_of(row, cells, matrices, draws)
-    )
-
-
-def pairs_of(
-    row: Row,
-    cells: Mapping[Column, Mapping[int, Answers | None]],
-    matrices: Sequence[str],
-    draws: SharedDraws,
-) -> list[RowPair]:
-    """Compare all pairs of one row's cells, given as column → training seed → predictions."""
-    seeds = list(dict.fromkeys(seed for each in cells.values() for seed in each))
-    columns = list(cells)
-    found = cell_pairs(
-        [[cells[column].get(seed) for seed in seeds] for column in columns],
-        metrics=matrices,
-        draws=draws,
-    )
-    return [
-        RowPair(
-            trained_with=str(row),
-            reference=columns[i].names,
-            candidate=columns[j].names,
-            **{each.name: getattr(pair, each.name) for each in fields(pair)},
-        )
-        for (i, j), pair in found.items()
-    ]

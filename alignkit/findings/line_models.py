@@ -27,10 +27,9 @@ from alignkit.predict import model_file, open_session
 from alignkit.predict.decoder import AnswerDecoder, KeptRecords
 from alignkit.predict.places import UnknownPlaces
 from alignkit.predict.session_inputs import KEPT
-from alignkit.prepare import Prepared, prepare
+from alignkit.prepare import Prepared
 from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.preprocess import Preprocess
-from alignkit.progress import advancing
 from alignkit.record import RunRecord
 from alignkit.samples import Samples
 from alignkit.train import train_models
@@ -72,35 +71,28 @@ class PreparedSide:
 
 @dataclass(frozen=True, eq=False)
 class PixelLine:
-    """Tensors ``own + t · (end - begin)``; of two paths ``begin`` is ``own``."""
+    """Tensors ``own + t · (other - own)``."""
 
     own: PreparedSide
-    begin: PreparedSide
-    end: PreparedSide
-
-    @property
-    def sides(self) -> tuple[PreparedSide, ...]:
-        """The different ones."""
-        return tuple(dict.fromkeys((self.own, self.begin, self.end)))
+    other: PreparedSide
 
     def batch(self, ids: Sequence[str], factor: float) -> Batch:
-        """Return the tensors at ``factor``; raise `NothingCompared` if sizes differ."""
-        if any(each.preprocess.varies for each in self.sides):
+        """Return tensors at ``factor``, not clipped; raise `NothingCompared` if sizes differ."""
+        if self.own.preprocess.varies or self.other.preprocess.varies:
             raise NothingCompared("the sizes of the images vary, and two sizes have no line")
-        tensors = {each: each.batch(ids) for each in self.sides}
-        if len({each.shape for each in tensors.values()}) > 1:
+        own, other = self.own.batch(ids), self.other.batch(ids)
+        if own.shape != other.shape:
             raise NothingCompared("the two paths give images of two sizes, which have no line")
-        change = tensors[self.end] - tensors[self.begin]
-        mixed: Batch = np.ascontiguousarray(tensors[self.own] + np.float32(factor) * change)
+        mixed: Batch = np.ascontiguousarray(own + np.float32(factor) * (other - own))
         return mixed
 
     def mean_levels(self, ids: Sequence[str]) -> float:
-        """Compute mean |end - begin| of the images in grey levels of the own path's tensors."""
+        """Compute mean |other - own| of the images in grey levels of the own path's tensors."""
         levels = 255.0 * np.asarray(self.own.preprocess.normalise.std)[:, None, None]
         total = 0.0
         for start in range(0, len(ids), _BATCH):
             part = ids[start : start + _BATCH]
-            change = self.end.batch(part).astype(np.float64) - self.begin.batch(part)
+            change = self.other.batch(part).astype(np.float64) - self.own.batch(part)
             total += float((np.abs(change) * levels).mean(axis=(1, 2, 3)).sum())
         return total / len(ids)
 
@@ -134,36 +126,13 @@ class LineModels:
             found.verify(row.home(seed))
             yield found
 
+    @cache  # noqa: B019 - the object lives as long as the run is looked at
     def side(self, path: str) -> PreparedSide:
         """Return a path of the run; raise `NothingCompared` if the run advises it."""
-        if (found := self.path(path)) is None:
+        found = next((each for each in self.plan.preprocesses if each.name == path), None)
+        if found is None:
             raise NothingCompared(f"{path} is advised by the run, and not in its file")
-        return self._sides(found)
-
-    def path(self, name: str) -> Preprocess | None:
-        """Return a path of the run's file."""
-        return next((each for each in self.plan.preprocesses if each.name == name), None)
-
-    @cache  # noqa: B019 - the object lives as long as the run is looked at
-    def _sides(self, path: Preprocess) -> PreparedSide:
-        return PreparedSide(path, self.sets.evaluation, self.sets.evaluated(path.name))
-
-    @cache  # noqa: B019
-    def prepared_side(self, path: Preprocess, ids: tuple[str, ...]) -> PreparedSide:
-        """Prepare some of the run's images on another path, or read what is stored.
-
-        Raises `NothingCompared` if none can be prepared.
-        """
-        if reason := path.missing():
-            raise NothingCompared(reason)
-        wanted = set(ids)
-        samples = self.sets.evaluation
-        samples = samples.take([at for at, name in enumerate(samples.ids) if name in wanted])
-        with self.context.progress.stage("prepare", len(samples), path.name) as stage:
-            prepared = prepare(
-                samples, path, self.context.workspace, split="eval", progress=advancing(stage)
-            )
-        return PreparedSide(path, samples, prepared)
+        return PreparedSide(found, self.sets.evaluation, self.sets.evaluated(path))
 
     def evaluation(self, row: StoredRow, seed: int) -> Evaluation:
         """Return the planned evaluation of a row's aligned cell."""
@@ -200,19 +169,12 @@ class LineSession:
             )
 
     def answers(self, candidate: str, ids: tuple[str, ...], factor: float) -> LinearAnswers:
-        """Predict ``own + factor · (candidate - own)`` of the images, as `answers_along` does."""
-        return self.answers_along(self.line(candidate), ids, factor)
+        """Predict ``own + factor · (candidate - own)`` of the images.
 
-    def line(self, candidate: str) -> PixelLine:
-        """Return the line to another path of the run; raise `NothingCompared` as `side` does."""
-        own, other = map(self.models.side, (self.evaluation.preprocess.name, candidate))
-        return PixelLine(own, own, other)
-
-    def answers_along(self, line: PixelLine, ids: tuple[str, ...], factor: float) -> LinearAnswers:
-        """Predict the images' tensors at a multiple of a difference of pixels, not clipped.
-
-        Raises `NothingCompared` if the tensors have no line between them.
+        Raises `NothingCompared` as `LineModels.side` and `PixelLine.batch` do.
         """
+        own, other = map(self.models.side, (self.evaluation.preprocess.name, candidate))
+        line = PixelLine(own, other)
         size, samples = self.models.plan.batch_size, self.models.sets.evaluation
         rows = [self._index[each] for each in ids]
         kept = KeptRecords(len(ids))

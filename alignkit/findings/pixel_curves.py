@@ -7,43 +7,58 @@ network is then run at other t; where it contradicts the line, only its own poin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from alignkit.compare.answers import aligned
+import numpy as np
+
+from alignkit.arrays import Labels
+from alignkit.compare.answers import aligned, plain_metrics
 from alignkit.compare.image_table import LAST
-from alignkit.compare.linear_answers import (
-    LinearAnswers,
-    bent_turning_points,
-    through,
-    turning_points,
-)
+from alignkit.compare.linear_answers import LinearAnswers, turning_points
+from alignkit.compare.statistics import exact_interval, holm, mcnemar
 from alignkit.errors import NothingCompared
 from alignkit.findings.answer_limits import limit_of, measured_limit
-from alignkit.findings.checked_lines import (
-    CHECK_AT,
-    CheckedLine,
-    checked_line,
-    curve_point,
-    drawn_rows,
-)
 from alignkit.findings.line_models import LineModels, PixelLine
 from alignkit.findings.stored_row import StoredRow
 from alignkit.outcome import Measured, capture
 from alignkit.record import Cell, RunRecord
+from alignkit.record.cell_facts import ALPHA
 from alignkit.record.tolerance_facts import (
     MOST_CHECKED,
     MOST_FACTOR,
     CurvePoint,
     CurveSource,
     Limit,
+    LineCheck,
     PixelTolerance,
     SeedCurve,
     least_value,
 )
 
+CHECK_AT = (0.25, 0.5, MOST_CHECKED)
+"""Multiples of the difference at which the network is run; at 0 and 1 the line is exact."""
+_CHECK_IMAGES = 1000
 POINTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, MOST_FACTOR)
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedLine:
+    """A network run between two paths, at each of `CHECK_AT`."""
+
+    points: tuple[CurvePoint, ...]
+    """The network's answers to at most 1,000 images."""
+    checks: tuple[LineCheck, ...]
+    """The same beside the line; p-values adjusted."""
+
+    @property
+    def contradicted(self) -> tuple[float, ...]:
+        """Where the network changes more or fewer answers than the line, beyond chance."""
+        return tuple(each.factor for each in self.checks if each.p < ALPHA)
+
+
+At: TypeAlias = Callable[[LinearAnswers, float], LinearAnswers]
+"""Runs the network for the images of given answers at a multiple of the difference."""
 _Served: TypeAlias = Mapping[str, Mapping[int, Cell]]
 """Path → seed → its cell in the row's runtime."""
 CheckedPairs: TypeAlias = Mapping[int, Mapping[str, CheckedLine | str]]
@@ -144,10 +159,6 @@ def curve(
     wrong = set() if isinstance(checked, str) else set(checked.contradicted)
     # few images show no contradiction, and a limit must not lie beyond a point that exceeds it
     wrong |= _exceeding(ran.values(), limit, budget)
-    if wrong and not isinstance(checked, str):
-        bent = _bent_curve(seed, checked, budget, metrics)
-        if bent is not None:
-            return bent
     if any(each < 1 for each in wrong):
         source = "measured points"
         drawn = {**ran, 1.0: drawn[1.0]}
@@ -179,27 +190,6 @@ def _exceeding(points: Iterable[CurvePoint], limit: Limit, budget: float) -> set
         for each in points
         if each.factor <= (limit.value or 0) and each.changed > budget * each.images
     }
-
-
-def _bent_curve(
-    seed: int, checked: CheckedLine, budget: float, metrics: Sequence[str]
-) -> SeedCurve | None:
-    """Draw the quadratic; ``None`` without one, or if a measured point contradicts its limit."""
-    if (bent := checked.bent) is None:
-        return None
-    home, sides = bent.reference, (bent.reference, bent.middle, bent.candidate)
-    limit = limit_of(bent_turning_points(*sides), budget, MOST_CHECKED)
-    if _exceeding(checked.points, limit, budget):
-        return None
-    factors = [each for each in POINTS if each <= MOST_CHECKED]
-    return SeedCurve(
-        seed=seed,
-        images=len(home),
-        source="quadratic, checked",
-        limit=limit,
-        points=tuple(curve_point(home, through(*sides, each), each, metrics) for each in factors),
-        checks=bent.checks,
-    )
 
 
 def _joined(
@@ -242,10 +232,78 @@ def _prepared_levels(row: StoredRow, name: str, models: LineModels) -> tuple[flo
     home = row.home(next(iter(row.homes)))
     try:
         own, other = map(models.side, (row.place.column.preprocess, name))
-        line = PixelLine(own, own, other)
+        line = PixelLine(own, other)
         drawn = (home.ids[each] for each in drawn_rows(len(home)))
-        both = tuple(each for each in drawn if all(each in side.decoded for side in line.sides))
+        both = tuple(each for each in drawn if all(each in side.decoded for side in (own, other)))
         line.batch(both[:1], 1.0)
         return line.mean_levels(both), ""
     except NothingCompared as error:
         return None, str(error)
+
+
+def checked_line(
+    reference: LinearAnswers, candidate: LinearAnswers, at: At, metrics: Sequence[str]
+) -> CheckedLine:
+    """Run the network at each of `CHECK_AT`, on at most 1,000 images, and compare with the line.
+
+    No output there was used to draw the line, so that all images are held out.
+    """
+    drawn = drawn_rows(len(reference))
+    home, other = reference.rows(drawn), candidate.rows(drawn)
+    answered = {factor: at(home, factor) for factor in CHECK_AT}
+    points = tuple(curve_point(home, each, factor, metrics) for factor, each in answered.items())
+    lines = {each: home.toward(other, each) for each in CHECK_AT}
+    return CheckedLine(points, _compared(home, lines, answered))
+
+
+def _compared(
+    home: LinearAnswers,
+    predicted: Mapping[float, LinearAnswers],
+    answered: Mapping[float, LinearAnswers],
+) -> tuple[LineCheck, ...]:
+    """Test at each factor whether predictions and the network change as many answers."""
+    checks = []
+    for factor, own in predicted.items():
+        by_line, by_network = home.changed(own), home.changed(answered[factor])
+        alone = int((by_line & ~by_network).sum()), int((by_network & ~by_line).sum())
+        checks.append(
+            LineCheck(
+                factor,
+                len(home),
+                predicted=int(by_line.sum()),
+                measured=int(by_network.sum()),
+                only_predicted=alone[0],
+                only_measured=alone[1],
+                p=mcnemar(*alone),
+            )
+        )
+    adjusted = holm([each.p for each in checks])
+    return tuple(replace(each, p=p) for each, p in zip(checks, adjusted, strict=True))
+
+
+def drawn_rows(images: int) -> Labels:
+    """Draw at most 1,000 of some images, in their order: those on which networks are run."""
+    drawn: Labels = np.sort(np.random.default_rng(0).permutation(images)[:_CHECK_IMAGES])
+    return drawn
+
+
+def curve_point(
+    home: LinearAnswers, answered: LinearAnswers, factor: float, metrics: Sequence[str]
+) -> CurvePoint:
+    """Compare the answers at a multiple of the difference with those at 0."""
+    changed = home.changed(answered)
+    gained = answered.quality() - home.quality()
+    before, after = plain_metrics(home), plain_metrics(answered)
+    return CurvePoint(
+        factor,
+        len(home),
+        int(changed.sum()),
+        *exact_interval(int(changed.sum()), len(home)),
+        worse=int((gained < 0).sum()) if home.labelled else None,
+        better=int((gained > 0).sum()) if home.labelled else None,
+        metrics={
+            name: new - old
+            for name in metrics
+            if (old := before.get(name)) is not None and (new := after.get(name)) is not None
+        },
+    )

@@ -250,7 +250,7 @@ def taps_of_baseline(experiment: Experiment, workspace: Workspace) -> list[str]:
         return ["taps no image: those of the baseline are cached"]
     done = f" ({stored} of {lots} lots are cached)" if stored else ""
     images, paths = count(len(samples), "image"), count(len(usable), "path")
-    return [f"taps {images} on {paths} for the baseline{done}, which the time leaves out"]
+    return [f"taps {images} on {paths} for the baseline{done}"]
 
 
 def _with_measured(

@@ -152,10 +152,6 @@ class DoneLot:
 class LotEngine(Protocol):
     """A way to call a `LotWork` on lots; see `alignkit.lots.engines`."""
 
-    def facts(self) -> dict[str, Any] | None:
-        """See `alignkit.workspace.WorkEngine`."""
-        ...
-
     def parts(
         self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone
     ) -> Iterator[DoneLot]:

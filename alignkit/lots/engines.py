@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -101,26 +100,13 @@ class _LateEngine:
     option: EngineOption
     stack: ExitStack
     engine: LotEngine | None = None
-    seconds: float = 0.0
-    """Time of its start."""
-
-    def facts(self) -> dict[str, Any] | None:
-        """See `WorkEngine.facts`."""
-        if self.engine is None:
-            return None
-        if self.option.address:
-            return self.engine.facts()
-        started = {"workers": self.option.workers or usable_cpus(), "start": self.seconds}
-        return {"name": self.option.name, **started}
 
     def parts(
         self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone
     ) -> Iterator[DoneLot]:
         """See `LotEngine.parts`."""
         if self.engine is None:
-            began = time.monotonic()
             self.engine = self.stack.enter_context(self.option.open())
-            self.seconds = round(time.monotonic() - began, 3)
         return self.engine.parts(work, lots, advance)
 
 

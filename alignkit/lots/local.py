@@ -22,9 +22,6 @@ class LocalEngine:
     keep: bool = False
     """Whether to keep them for the next call, see `alignkit.isolation`."""
 
-    def facts(self) -> None:
-        """See `WorkEngine.facts`."""
-
     def parts(
         self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone
     ) -> Iterator[DoneLot]:

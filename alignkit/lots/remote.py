@@ -110,10 +110,6 @@ class RemoteEngine:
     lost: int = field(default=0, init=False)
     """Workers that were lost with a lot so far."""
 
-    def facts(self) -> dict[str, Any]:
-        """See `WorkEngine.facts`."""
-        return {"name": self.cluster.name}
-
     def parts(
         self, work: LotWork[Any], lots: Iterator[Lot], advance: ImagesDone
     ) -> Iterator[DoneLot]:

@@ -1,4 +1,4 @@
-"""Plan of an experiment: every unit of work, its runtime and key, and a forecast of its cost."""
+"""Plan of an experiment: every unit of work, its runtime and key, and whether it is stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from alignkit.datasets import Dataset
 from alignkit.errors import DataError
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.gate_option import Gate
-from alignkit.experiment.report_option import AdviseOption, Published, ReportOption
+from alignkit.experiment.report_option import AdviseOption, ReportOption
 from alignkit.experiment.train_option import Recipe
 from alignkit.plan.planned_runtime import runtimes_of
 from alignkit.plan.planned_units import (
@@ -53,7 +53,6 @@ class Plan:
     gate: Gate
     report: ReportOption
     """The images whose pixels are kept."""
-    published: Published | None
     advise: AdviseOption | None
     trainings: tuple[Training, ...]
     """Seed by seed, reference path first."""
@@ -128,7 +127,6 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
         resamples=content.evaluate.resamples,
         gate=content.gate,
         report=content.report,
-        published=content.published,
         advise=content.advise,
         trainings=trainings,
         evaluations=evaluations,
@@ -221,7 +219,6 @@ def run_key(experiment: Experiment, evaluations: Sequence[Evaluation]) -> str:
             "builds": [evaluation.runtime.builds for evaluation in evaluations],
             "report": content.report.model_dump(mode="json"),
             "attribute": content.attribute.model_dump(mode="json"),
-            "published": content.published and content.published.model_dump(mode="json"),
             "advise": content.advise and content.advise.model_dump(mode="json"),
             # a first look is never the record of the whole, however small that is
             **({"quick": list(experiment.quick)} if experiment.quick else {}),

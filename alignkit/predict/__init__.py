@@ -130,10 +130,8 @@ def predict(
         write_atomically(folder / "session.json", json.dumps(facts, indent=1))
 
     parts = cell_parts(evaluation, checkpoint)
-    images = len(prepared.decoded)
     read = partial(_read, task=evaluation.task)
-    keep = partial(workspace.keep, evaluation.kind, parts, evaluation.label, fill, read)
-    return keep(images=images, engine=engine)
+    return workspace.keep(evaluation.kind, parts, evaluation.label, fill, read)
 
 
 def _read(folder: Path, task: Task) -> Answer:

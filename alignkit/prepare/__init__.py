@@ -227,9 +227,7 @@ def prepare(
             return _fill(folder, samples, preprocess, images, progress)
 
     work = Preparation(preprocess, split, samples.fingerprint)
-    keep = partial(
-        workspace.keep, work.kind, work.parts, work.label, fill, images=len(samples), engine=engine
-    )
+    keep = partial(workspace.keep, work.kind, work.parts, work.label, fill)
     stored, digest = keep(partial(_outcomes, ids=samples.ids), files=[OUTCOMES])
     return Prepared(
         lambda: keep(partial(_map, label=work.label, outcomes=digest)),

@@ -22,7 +22,6 @@ from alignkit.record.blame_facts import (
 )
 from alignkit.record.cell_facts import (
     Cell,
-    CellPair,
     ClassCounts,
     ClassDrift,
     Drift,
@@ -31,7 +30,6 @@ from alignkit.record.cell_facts import (
     MatrixEntry,
     MixFacts,
     NoiseFloor,
-    RowPair,
     SizeCurve,
     SizePoint,
     StandardError,
@@ -59,9 +57,6 @@ from alignkit.record.outside_facts import (
     BaselineDrift,
     BaselineFacts,
     BaselineStage,
-    Claim,
-    PublishedFacts,
-    PublishedRow,
 )
 from alignkit.record.path_facts import (
     Coverage,
@@ -170,9 +165,6 @@ class RunRecord(Stored):
     """Curves of the entries that were measured with several shares of the training images."""
     mixes: tuple[MixFacts, ...] = ()
     """Drift of models trained on a mix of paths."""
-    published: PublishedFacts | None = None
-    """A published table that the experiment names."""
-    row_pairs: tuple[RowPair, ...] = ()
     stages: Artifact | None = None
     """Lines of a baseline, which a later gate compares with; see `alignkit.baseline`."""
     cell_table: Artifact | None = None

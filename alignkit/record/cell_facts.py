@@ -62,8 +62,8 @@ class StandardError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellPair:
-    """Paired differences of two cells of a row, candidate minus reference, joined over seeds."""
+class Drift:
+    """Paired differences of a cell from the aligned cell of its row, joined over seeds."""
 
     __pydantic_config__ = STRICT
 
@@ -90,31 +90,8 @@ class CellPair:
     groups: Count | None = None
     """Groups of images that a resample draws whole, such as the images of an identity; ``None`` if
     it draws images."""
-    # the report corrects them again for another reference
     p_values: dict[str, Real] = field(default_factory=dict)
     """Two-sided p-values of no change in ``metrics``, not corrected for other comparisons."""
-
-    @property
-    def compared(self) -> int:
-        """Images whose answers were compared, times seeds: churn is a share of them."""
-        return self.n if self.asked is None else self.asked
-
-    @property
-    def changed(self) -> int | None:
-        """Images whose predicted class differs; ``None`` if churn, their share, is not known."""
-        return None if self.churn.value is None else round(self.churn.value * self.compared)
-
-    def of(self, metric: str) -> Estimate:
-        """Return the change in one of ``metrics``, one of ``measures``, or the churn."""
-        if metric == "churn":
-            return self.churn
-        return self.measures[metric] if metric in self.measures else self.metrics[metric]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drift(CellPair):
-    """Paired differences of a cell from the aligned cell of its row."""
-
     mcnemar_p: Real | None
     """Exact and two-sided. With several seeds, an image counts once: for the direction in which it
     flipped in more of them."""
@@ -143,21 +120,25 @@ class Drift(CellPair):
     neighbours: tuple[Neighbours, ...] = ()
     """Images whose most similar one is another, the worst first."""
 
+    @property
+    def compared(self) -> int:
+        """Images whose answers were compared, times seeds: churn is a share of them."""
+        return self.n if self.asked is None else self.asked
+
+    @property
+    def changed(self) -> int | None:
+        """Images whose predicted class differs; ``None`` if churn, their share, is not known."""
+        return None if self.churn.value is None else round(self.churn.value * self.compared)
+
+    def of(self, metric: str) -> Estimate:
+        """Return the change in one of ``metrics``, one of ``measures``, or the churn."""
+        if metric == "churn":
+            return self.churn
+        return self.measures[metric] if metric in self.measures else self.metrics[metric]
+
     def is_significant(self, metric: str) -> bool | None:
         """Return whether its change is more than chance explains; ``None`` if it was not tested."""
         return self.holm[metric] < ALPHA if metric in self.holm else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowPair(CellPair):
-    """Two cells of a row of the matrix, neither of them its aligned one: ``candidate`` minus
-    ``reference``, joined over seeds, of the metrics that have a matrix.
-    """
-
-    trained_with: str
-    reference: tuple[str, str, str]
-    """Evaluated with, backend, precision."""
-    candidate: tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +148,7 @@ class DriftChange:
     __pydantic_config__ = STRICT
 
     before: Estimate
-    """Drift in one of the metrics of `CellPair`, or churn."""
+    """Drift in one of the metrics of `Drift`, or churn."""
     after: Estimate
     change: Estimate
     """``after`` less ``before``, paired by image and seed."""

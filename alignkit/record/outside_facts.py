@@ -1,17 +1,11 @@
-"""Stored types of comparisons with results from outside a run: a baseline, a published table."""
+"""Stored types of the comparison of a run with a baseline."""
 
 from __future__ import annotations
-
-from typing import Literal
 
 from alignkit.record.cell_facts import Drift
 from alignkit.record.path_facts import CoverageDiff
 from alignkit.record.pixel_facts import PixelStage
-from alignkit.record.stored import Count, Estimate, Placed, Real, State, Stored
-
-Reading = Literal[
-    "holds here", "does not hold here", "inside the noise floor", "undecided", "not measured"
-]
+from alignkit.record.stored import Count, Real, Stored
 
 
 class BaselineStage(Stored):
@@ -65,63 +59,3 @@ class BaselineFacts(Stored):
     """``trained with|evaluated with|backend|precision`` → approved metrics."""
     drifts: dict[str, BaselineDrift] = {}
     """The same keys → drift since, paired image by image, if predictions were kept."""
-
-
-class RowHere(Placed):
-    """The entry of this run's matrix that a published row corresponds to.
-
-    ``backend`` and ``precision`` are empty where it was not part of this run and names none.
-    """
-
-    state: State | Literal["absent"]
-    """``absent``: not part of this run."""
-    metrics: dict[str, Real | None]
-    """Values of this run, mean over seeds; ``null`` with ``reason``."""
-    reason: str = ""
-    simulation: str = ""
-    """As `Evaluated.simulation`."""
-    surrogates: dict[str, str] = {}
-    """Path → the GPU stack that it imitates on a CPU."""
-
-
-class PublishedRow(Stored):
-    """One published row, and what this run has in its place."""
-
-    training: str
-    """As published."""
-    inference: str
-    """As published."""
-    published: dict[str, Real]
-    """Published values; fractions."""
-    here: RowHere
-
-
-class Claim(Stored):
-    """A difference of published figures, read against the same difference here."""
-
-    words: str
-    metric: str
-    published: Real
-    """Candidate minus reference; no interval was published with it."""
-    here: Estimate
-    """The same difference in this run; of a surrogate or a simulation if ``emulated``."""
-    floor: Real | None
-    """Noise floor of the metric over seeds in the row here; the greater one of two rows."""
-    reading: Reading
-    why: str
-    emulated: bool = False
-    """Whether a surrogate or a simulation ran here, which ``why`` names."""
-
-
-class PublishedFacts(Stored):
-    """A published table."""
-
-    source: str
-    label: str
-    """Circumstances, e.g. ``internal data set, 3080 Ti``; shown with every figure."""
-    note: str = ""
-    """Facts that are not known of it, or that differ here."""
-    rows: tuple[PublishedRow, ...]
-    claims: tuple[Claim, ...]
-    """Each row compared with the published row served as trained; then, if models were trained on
-    several shares of the data, how much greater that change is with fewer images."""

@@ -1,5 +1,5 @@
 """Documents of studies: two runs compared (`comparison.json`), two models bisected by layers, and
-engines that were built (`engines.json`).
+engines that were built.
 
 ``before`` and ``after`` are the two runs. A flip is a prediction that differs from that of the
 aligned cell of its row, in the same run and with the same seed.
@@ -18,9 +18,6 @@ from alignkit.task_facts import CLASSIFICATION, TaskFacts
 
 Change = Literal["new", "worse", "fixed", "better", "no change shown", "unchanged", "not compared"]
 """``unchanged``: every value is equal. ``no change shown``: so many images show none."""
-
-SecondBuild = Literal["equal", "same layers", "other layers", "not built"]
-"""Whether a second build has the same bytes, or else the same layers."""
 
 
 class ComparedRun(Stored):
@@ -207,7 +204,6 @@ class BuiltEngine(Stored):
     """Content hash of everything that the engine depends on."""
     folder: str = ""
     """Folder below ``--reports`` that holds it; a run finds it there on any machine."""
-    second: SecondBuild = "not built"
     reason: str = ""
     """Why there is no engine."""
     missing: bool = False
@@ -215,7 +211,7 @@ class BuiltEngine(Stored):
 
 
 class EngineBuilds(Stored):
-    """Engines that `alignkit build` made; none of them was run."""
+    """Engines that `alignkit run --engines-only` made; none of them was run."""
 
     format: Literal[1] = 1
     # 1: 2026-11, first format.

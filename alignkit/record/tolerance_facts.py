@@ -11,37 +11,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from alignkit.record.path_facts import PathFacts
-from alignkit.record.stored import STRICT, Command, Count, Estimate, Placed, Real, Stored
+from alignkit.record.stored import STRICT, Command, Count, Placed, Real, Stored
 from alignkit.task_facts import TaskFacts
 
 MOST_FACTOR = 3.0
 """Greatest multiple of a pixel difference that is looked at."""
 MOST_CHECKED = 2.0
 """Greatest multiple at which a network is run; beyond it a line is continued."""
-UNIT = "it is the unit"
-"""Reason for which the costliest difference of a row has no interval of its rate."""
-OPEN_END = "at least: greater multiples were not looked at"
-"""Reason for which a rate is a lower bound."""
 CurveSource = Literal[
-    "line, checked",
-    "line, not checked",
-    "quadratic, checked",
-    "line to 1, measured beyond",
-    "measured points",
-    "multiples of the outputs",
+    "line, checked", "line, not checked", "line to 1, measured beyond", "measured points"
 ]
 """Where a curve comes from: the outputs on a line between the two paths', or, where the network
-contradicts the line, the quadratic through its outputs half way as well, or the network's own
-points alone. Multiples of a difference of outputs are exact."""
-PixelDifference = Literal[
-    "chroma upsampling",
-    "inverse DCT",
-    "colour rounding",
-    "antialias",
-    "half pixel",
-    "8-bit rounding",
-]
-DifferenceName = PixelDifference | Literal["fp16", "int8"]
+contradicts the line, the network's own points alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,26 +134,6 @@ class SeedCurve(Stored):
     """Why the line was not checked."""
 
 
-class RowTolerance(Stored):
-    """How much of a difference the models of a row bear, in the row's runtime."""
-
-    trained_with: str
-    backend: str
-    precision: str
-    reference: str
-    """The path that the row's aligned cell was evaluated with."""
-    factor: Real | None
-    """The least limit of the seeds, as a multiple of the difference."""
-    seeds: tuple[SeedCurve, ...]
-    reason: str = ""
-    """Why all seeds, or the size of the difference, are missing."""
-
-    @property
-    def open_end(self) -> bool:
-        """Whether ``factor`` is a lower bound: no seed's limit was found there."""
-        return is_open([each.limit for each in self.seeds])
-
-
 def least_value(limits: Sequence[Limit]) -> float | None:
     """Return the least of the seeds' limits; ``None`` if one of them has none."""
     known = [each.value for each in limits if each.value is not None]
@@ -186,34 +147,30 @@ def is_open(limits: Sequence[Limit]) -> bool:
     return min(known)[1] if known else False
 
 
-class PixelTolerance(RowTolerance):
-    """How much of the difference of two paths, or of one of its stages, they bear."""
+class PixelTolerance(Stored):
+    """How much of the difference of two paths the models of a row bear, in the row's runtime."""
 
+    trained_with: str
+    backend: str
+    precision: str
+    reference: str
+    """The path that the row's aligned cell was evaluated with."""
     candidate: str
-    stage: str = ""
-    """The only stage that is the candidate's; empty if all are."""
     mean_abs: Real | None
     """Mean |Δ| of the two paths' last pixels, grey levels: from the run's comparison or, if it has
-    none and for a stage, of the images on which the line is checked."""
+    none, of the images on which the line is checked."""
+    factor: Real | None
+    """The least limit of the seeds, as a multiple of the difference."""
     levels: Real | None
     """``factor`` times ``mean_abs``."""
+    seeds: tuple[SeedCurve, ...]
+    reason: str = ""
+    """Why all seeds, or the size of the difference, are missing."""
 
-
-class NamedTolerance(RowTolerance):
-    """How much of one named difference they bear, applied alone to the reference."""
-
-    difference: DifferenceName
-    by: str
-    """How it was made: a switch from one setting to the other, or a runtime."""
-    unit: Literal["grey levels", "outputs"]
-    """Of ``size`` and ``borne``; those of two units cannot be compared."""
-    size: Real | None
-    """Of the difference at 1: mean |Δ| of the pixels, or greatest |Δ output| of all seeds."""
-    borne: Real | None
-    """``factor`` times ``size``."""
-    rate: Estimate | None = None
-    """Levels of this difference that cost as much as one level of the row's costliest one; with a
-    paired bootstrap interval over the images."""
+    @property
+    def open_end(self) -> bool:
+        """Whether ``factor`` is a lower bound: no seed's limit was found there."""
+        return is_open([each.limit for each in self.seeds])
 
 
 class ToleranceDocument(Stored):
@@ -241,7 +198,3 @@ class ToleranceDocument(Stored):
     confidence: Real = 0.95
     logits: tuple[LogitTolerance, ...]
     pixels: tuple[PixelTolerance, ...]
-    stages: tuple[PixelTolerance, ...] = ()
-    """Of each pair that differs in more than one stage; none if no model was run."""
-    exchange: tuple[NamedTolerance, ...] = ()
-    """Every named difference of each row; none of pixels if no model was run."""

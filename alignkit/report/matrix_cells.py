@@ -16,10 +16,6 @@ from alignkit.text.names import LABELS, state_words
 from alignkit.text.numbers import DASH, count, grouped, percent
 from alignkit.text.task_words import CHURN, OF_CLASSES, TaskWords, capital, interval_in
 
-AGAINST_ALIGNED = "the baseline"
-AGAINST_EARLIER = "the earlier run"
-"""Reference of a matrix whose drifts are changes between two runs."""
-
 
 @dataclass(frozen=True, slots=True)
 class MatrixPanel:
@@ -29,11 +25,6 @@ class MatrixPanel:
     metrics: tuple[str, ...]
     title: str
     caption: str
-
-    def caption_against(self, cell: str) -> str:
-        """Return the caption of a matrix with this reference."""
-        caption = CHANGE if cell == AGAINST_EARLIER else self.caption
-        return f"{caption.replace('{cell}', cell)}."
 
 
 _UNITS: dict[Unit, str] = {
@@ -45,10 +36,6 @@ _UNITS: dict[Unit, str] = {
 """Unit of a change, in a caption."""
 _PAIR = "recall.", "precision."
 """Metrics of one average that share a matrix."""
-CHANGE = (
-    "Change from {cell} to the later one, in percentage points: of the drift, and of the value in "
-    "a cell that is served as trained"
-)
 EDGES = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Percentage points at which the colour deepens; fixed, so that two reports can be compared. Of a
 metric that is no share, percent of the value in the cell that it is compared with."""
@@ -78,20 +65,20 @@ def _grouped(metrics: Sequence[str]) -> list[tuple[str, ...]]:
 def _panel(metrics: tuple[str, ...], words: TaskWords) -> MatrixPanel:
     if metrics == (CHURN,):
         part = words.task.compared
-        than = "is another than in {cell}" if part else "changed against {cell}"
-        caption = f"Churn: share of images whose {part or words.task.answer} {than} of the row"
+        than = "is another than in the baseline" if part else "changed against the baseline"
+        caption = f"Churn: share of images whose {part or words.task.answer} {than} of the row."
         return MatrixPanel(CHURN, metrics, LABELS[CHURN], caption)
     unit = _UNITS[words.unit(metrics[0])] if words.is_signed(metrics[0]) else ""
     several = len(metrics) > 1
     if words.is_size(metrics[0]):
         meaning = words.facts(metrics[0]).meaning
         label = words.label(metrics[0])
-        caption = f"{label}{',' * bool(unit)}{unit}, against {{cell}} of the row"
-        caption += f": {meaning}" if meaning else ""
+        caption = f"{label}{',' * bool(unit)}{unit}, against the baseline of the row"
+        caption += f": {meaning}." if meaning else "."
     else:
         caption = (
-            f"Change of {words.listed(metrics)}{unit} against {{cell}} of the row, which shows "
-            f"{'the values' if several else 'the value'}"
+            f"Change of {words.listed(metrics)}{unit} against the baseline of the row, which shows "
+            f"{'the values' if several else 'the value'}."
         )
     # of several averages the macro one needs no name
     macro = "Recall and precision" if metrics[0] == "recall.macro" else ""
@@ -162,13 +149,8 @@ def matrix_cell(
     floors: Mapping[str, float],
     notes: Notes,
     words: TaskWords = OF_CLASSES,
-    *,
-    change: bool = False,
 ) -> MatrixCell:
-    """Return the cell of an entry; ``floors`` are the changes that another seed makes.
-
-    The drift of the entry may be the ``change`` of one: that of churn has a sign.
-    """
+    """Return the cell of an entry; ``floors`` are the changes that another seed makes."""
     why = reasons(outcomes, entry.drift, words)
     if not entry.ran:
         return MatrixCell(
@@ -179,9 +161,7 @@ def matrix_cell(
             types=type_words(entry.engines[0]) if entry.engines else "",
             engine=engine_words(entry.engines),
         )
-    measures = tuple(
-        _measure(entry, metric, floors, notes, words, change=change) for metric in metrics
-    )
+    measures = tuple(_measure(entry, metric, floors, notes, words) for metric in metrics)
     if len(metrics) > 1:
         measures = tuple(
             replace(each, name=words.in_cell(metric))
@@ -214,8 +194,6 @@ def _measure(
     floors: Mapping[str, float],
     notes: Notes,
     words: TaskWords,
-    *,
-    change: bool,
 ) -> Measure:
     if entry.drift is None:
         return _own(entry, metric, notes, words)
@@ -226,9 +204,9 @@ def _measure(
         return Measure("", DASH, mark=notes.mark(reason or "not measured"))
     value, floor = estimate.value, floors.get(metric)
     unsure = "" if estimate.low is not None else estimate.reason or "no interval"
-    apart = estimate if change else _from_best(estimate, metric, words)
+    apart = _from_best(estimate, metric, words)
     clear = clear_of_zero(apart) and apart.value != 0
-    if not (change or words.is_signed(metric)):
+    if not words.is_signed(metric):
         main, ends = words.value(metric, value), words.interval(metric, estimate)
     else:
         main = words.change(metric, value, estimate)
@@ -236,7 +214,7 @@ def _measure(
     return Measure(
         "",
         main=main,
-        symbol=_symbol(estimate, drift, metric, words, change=change),
+        symbol=_symbol(estimate, drift, metric, words),
         interval=ends,
         tone=_tone(_depth(entry, metric, apart.value or 0.0, words)),
         clear=clear,
@@ -291,20 +269,14 @@ def _small(measures: Sequence[Measure], floor: str = "") -> str:
     return f"{which}less than retraining changes{f' ({floor})' if floor else ''}"
 
 
-def _symbol(
-    estimate: Estimate, drift: Drift, metric: str, words: TaskWords, *, change: bool
-) -> str:
-    """Return the sign of a change, which the page's legend explains.
-
-    A ``change`` is one of two runs' drifts: more churn is worse then.
-    """
+def _symbol(estimate: Estimate, drift: Drift, metric: str, words: TaskWords) -> str:
+    """Return the sign of a change, which the page's legend explains."""
     # without churn a metric that is unchanged stays so, whatever its interval
-    unchanged = drift.churn.value == estimate.value == 0
-    if estimate.low == estimate.high == 0 if change else unchanged:
+    if drift.churn.value == estimate.value == 0:
         return "="
-    if not (change or words.is_signed(metric)):
+    if not words.is_signed(metric):
         return ""
-    if words.facts(metric).better == "" and metric != CHURN:
+    if words.facts(metric).better == "":
         return ""  # neither side is the worse one
     if words.lower_is_better(metric):
         low, high = (None if end is None else -end for end in (estimate.high, estimate.low))

@@ -25,16 +25,14 @@ class Agreement:
     """Metric → the greatest difference from the shown column, over rows and folded columns."""
 
 
-def agreements(record: RunRecord, *, change: bool = False) -> dict[Column, Agreement]:
+def agreements(record: RunRecord) -> dict[Column, Agreement]:
     """Return, by the shown column, the runtimes of each path that agree with it in every row.
-
-    ``change`` is for a record of changes between two runs, whose churn may be no more than chance.
 
     They were all measured, are within `AGREE` in every metric, are as clear of zero, and pass or
     fail the same rules, or are waived alike. A runtime that differs, did not run, was simulated,
     has a remark or holds the reference of a row is never among the folded ones.
     """
-    known = _Known(record, change=change)
+    known = _Known(record)
     columns = dict.fromkeys(entry.column for entry in record.matrix)
     found = {}
     for _, path in groupby(columns, lambda column: column.preprocess):
@@ -50,8 +48,7 @@ def agreements(record: RunRecord, *, change: bool = False) -> dict[Column, Agree
 class _Known:
     """The entries, rows and rules of a record by their place."""
 
-    def __init__(self, record: RunRecord, *, change: bool) -> None:
-        self.change = change
+    def __init__(self, record: RunRecord) -> None:
         self.entries = {entry.place: entry for entry in record.matrix}
         self.rows = list(dict.fromkeys(entry.row for entry in record.matrix))
         self.words = TaskWords(record.task)
@@ -97,9 +94,8 @@ class _Known:
             if not own or not other or not self._same_outcomes(own, other):
                 return None
             for metric in self.metrics:
-                # one changed prediction makes churn clear of zero, but not a change of churn
-                tested = self.change or metric != CHURN
-                size = _difference(own.drift, other.drift, metric, tested=tested)
+                # one changed prediction makes churn clear of zero
+                size = _difference(own.drift, other.drift, metric, tested=metric != CHURN)
                 if size is None or size > AGREE * self._whole(own, metric) + 1e-9:
                     return None
                 apart[metric] = max(apart[metric], size)

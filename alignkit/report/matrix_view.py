@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from alignkit.place import Column, Place, Row
 from alignkit.record import MatrixEntry, RunRecord
 from alignkit.report.matrix_cells import (
-    AGAINST_ALIGNED,
-    AGAINST_EARLIER,
     MatrixCell,
     MatrixPanel,
     absent_cell,
@@ -64,8 +62,6 @@ class MatrixView:
     metrics: tuple[str, ...]
     title: str
     caption: str
-    reference: str
-    """Name of the cells with which the others of their rows are compared."""
     simulations: tuple[str, ...]
     """The labels of simulated columns, each said once."""
     heads: tuple[Head, ...]
@@ -92,21 +88,15 @@ def entry_id(index: int) -> str:
     return f"entry-{index}"
 
 
-def matrix_views(
-    record: RunRecord, names: Names, against: str = AGAINST_ALIGNED
-) -> tuple[MatrixView, ...]:
-    """Return the matrices of a run, the first with recall and precision; none without a model.
-
-    ``against`` names the cells without a drift; `AGAINST_EARLIER` is for a record of changes.
-    """
+def matrix_views(record: RunRecord, names: Names) -> tuple[MatrixView, ...]:
+    """Return the matrices of a run, the first with recall and precision; none without a model."""
     if not record.matrix:
         return ()
     # images without labels have no other; the tables beside it are of logits
-    known = agreements(record, change=against == AGAINST_EARLIER)
+    known = agreements(record)
     found = panels(TaskWords(record.task), labelled=record.labelled)
     return tuple(
-        _Builder(record, names, panel, against, known, first=panel is found[0]).view()
-        for panel in found
+        _Builder(record, names, panel, known, first=panel is found[0]).view() for panel in found
     )
 
 
@@ -165,13 +155,12 @@ class _Builder:
         record: RunRecord,
         names: Names,
         panel: MatrixPanel,
-        against: str,
         known: dict[Column, Agreement],
         *,
         first: bool,
     ) -> None:
         self.words = TaskWords(record.task)
-        self.names, self.panel, self.against, self.notes = names, panel, against, Notes()
+        self.names, self.panel, self.notes = names, panel, Notes()
         self.entries = {entry.place: (index, entry) for index, entry in enumerate(record.matrix)}
         self.rows = list(dict.fromkeys(entry.row for entry in record.matrix))
         self.columns = list(dict.fromkeys(entry.column for entry in record.matrix))
@@ -194,8 +183,7 @@ class _Builder:
             id=self.panel.id,
             metrics=self.panel.metrics,
             title=self.panel.title,
-            caption=self.panel.caption_against(self.against),
-            reference=self._reference,
+            caption=self.panel.caption,
             simulations=tuple(simulations(entries)),
             heads=tuple(map(self._head, self.columns)),
             rows=tuple(self._row(row) for row in self.rows),
@@ -255,9 +243,8 @@ class _Builder:
         index, entry = self.entries[place]
         outcomes = [rule for rule in self.rules if rule.place == place]
         floors = self.floors.get(place.row, {})
-        change = self.against == AGAINST_EARLIER
         metrics = self.panel.metrics
-        cell = matrix_cell(entry, metrics, outcomes, floors, self.notes, self.words, change=change)
+        cell = matrix_cell(entry, metrics, outcomes, floors, self.notes, self.words)
         return replace(
             cell,
             id=f"{self.panel.id}-{index}",
@@ -273,12 +260,8 @@ class _Builder:
             for metric, each in zip(self.panel.metrics, cell.measures, strict=True)
             if each.main
         ]
-        own = [self._reference] * (cell.kind == "aligned")
+        own = ["baseline"] * (cell.kind == "aligned")
         return "; ".join([*own, *values, *(each.text for each in cell.reasons)])
-
-    @property
-    def _reference(self) -> str:
-        return "baseline" if self.against == AGAINST_ALIGNED else "reference"
 
 
 def noise_floors(record: RunRecord, metric: str = "") -> dict[str, float]:

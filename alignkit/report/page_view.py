@@ -29,7 +29,6 @@ from alignkit.report.matrix_cells import EDGES
 from alignkit.report.matrix_fold import AGREE
 from alignkit.report.matrix_view import entry_id, interval_words, matrix_views, noise_floors
 from alignkit.report.measures_view import meanings, measures_tables
-from alignkit.report.published_view import published_section
 from alignkit.report.run_view import (
     controls_table,
     coverage_tables,
@@ -128,7 +127,6 @@ def page_view(record: RunRecord, *, single_file: bool = False) -> dict[str, Any]
         "failures": failures(record, names),
         "causes": attribution_sections(record, names),
         "mix": mix_section(record, names),
-        "published": published_section(record, names),
         "sizes": size_sections(record, names),
         "stages": stages,
         "no_pixels": no_pixels(record),

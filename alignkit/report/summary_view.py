@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from alignkit.judge.measured_models import of_first_models
-from alignkit.record import MatrixEntry, PublishedFacts, RunRecord
+from alignkit.record import MatrixEntry, RunRecord
 from alignkit.report.cause_view import advice_sentence
 from alignkit.report.engine_view import BUILT_WORDS, engines_table
 from alignkit.report.entries_view import (
@@ -36,7 +36,6 @@ from alignkit.report.matrix_view import (
     warnings,
 )
 from alignkit.report.measures_view import meanings, measures_tables
-from alignkit.report.published_view import published_label, published_words
 from alignkit.report.run_view import CONTROL_WORDS, coverage_words
 from alignkit.report.stage_view import no_pixels, stage_sections
 from alignkit.report.table import PLACE, Columns, Table, numbers
@@ -51,10 +50,8 @@ from alignkit.text.names import (
 from alignkit.text.numbers import (
     DASH,
     count,
-    estimated,
     percent,
     plain,
-    points,
 )
 from alignkit.text.task_words import TaskWords, capital, unlabelled
 from alignkit.text.where_words import mechanism_sentences
@@ -104,8 +101,6 @@ def _sections(record: RunRecord, names: Names) -> Iterator[Section]:
         yield Section("int8: quantisation and kernels", f"{divided.caption}.", divided)
     if record.mixes:
         yield Section("Training on a mix of paths", " ".join(mix_sentences(record, names)))
-    if record.published and record.published.claims:
-        yield _published(record.published)
     if sizes := [
         size_sentence(curve, names, TaskWords(record.task))
         for curve in across_paths(record, "churn")
@@ -215,23 +210,6 @@ def _rules(record: RunRecord, names: Names) -> Section:
     left = len(view.open) - MOST_ROWS  # the page has every row
     omitted = f"{count(left, 'more row')} in index.html." if left > 0 else ""
     return Section(title, "" if table else "Every rule passed.", table, omitted)
-
-
-def _published(facts: PublishedFacts) -> Section:
-    rows = [
-        (
-            claim.words,
-            claim.metric,
-            claim.reading,
-            points(claim.published),
-            estimated(claim.here),
-            claim.why,
-        )
-        for claim in facts.claims
-    ]
-    differences = numbers(f"{published_label(facts)}, pp", "Here, pp")
-    headers = ("Difference", "Metric", "Reading", *differences, "Because")
-    return _section("Comparison with the published table", published_words(facts), headers, rows)
 
 
 def _stages(record: RunRecord, names: Names) -> Section:

@@ -24,7 +24,6 @@ from alignkit.report.matrix_view import (
     simulations,
     warnings,
 )
-from alignkit.report.published_view import published_label, tally
 from alignkit.report.run_view import coverage_words
 from alignkit.text import columns
 from alignkit.text.names import (
@@ -74,8 +73,6 @@ def summary(record: RunRecord, page: Path) -> str:
         names = Names(record.paths)
         lines.append(coverage_words(record.coverage, record.coverage_diffs, names))
     lines += first_undecided(verdict.rules, Names(record.paths))
-    if record.published and record.published.claims:
-        lines.append(f"{published_label(record.published)}: {tally(record.published)}")
     failed = [control for control in record.controls if control.passed is False]
     lines += [
         f"control failed: {control.name}: expected {control.expected}, observed {control.observed}"

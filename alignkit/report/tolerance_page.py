@@ -11,9 +11,7 @@ from alignkit.compare.statistics import exact_interval
 from alignkit.record.artifacts import write_inside
 from alignkit.record.tolerance_facts import (
     CurvePoint,
-    CurveSource,
     LogitTolerance,
-    NamedTolerance,
     PixelTolerance,
     SeedCurve,
     ToleranceDocument,
@@ -27,17 +25,13 @@ from alignkit.text.numbers import DASH, TIMES, count, grouped, percent, points, 
 from alignkit.text.tolerance_words import (
     CELL_COLUMNS,
     CURVE_COLUMNS,
-    EXCHANGE_COLUMNS,
     cell_row,
     curve_row,
-    exchange_row,
     limits_words,
-    rate_sentences,
     reasons_of,
     why_no_atol,
 )
 
-_BENT: CurveSource = "quadratic, checked"
 _MARKS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 
 
@@ -93,23 +87,10 @@ def tolerance_page(found: ToleranceDocument) -> str:
             for place, row in enumerate(rows)
             if any(e.trained_with == row for e in found.pixels)
         ],
-        "stages": [_stages(pair, place, found) for place, pair in enumerate(_pairs(found.stages))],
-        "exchange": [
-            _exchange([each for each in found.exchange if each.trained_with == row], names)
-            for row in dict.fromkeys(each.trained_with for each in found.exchange)
-        ],
         "command": found.command,
         "run": facts("Run", run),
     }
     return html("tolerance.html.j2", report=view, style=trusted(asset("report.css").decode()))
-
-
-def _pairs(stages: Sequence[PixelTolerance]) -> list[list[PixelTolerance]]:
-    """Group stages by their row and pair."""
-    found: dict[tuple[str, str], list[PixelTolerance]] = {}
-    for each in stages:
-        found.setdefault((each.trained_with, each.candidate), []).append(each)
-    return list(found.values())
 
 
 def _outputs(row: LogitTolerance, names: Names) -> dict[str, Any]:
@@ -175,49 +156,6 @@ def _pixels(
             for at, each in enumerate(pairs)
             if each.seeds
         ],
-    }
-
-
-def _stages(pair: Sequence[PixelTolerance], place: int, found: ToleranceDocument) -> dict[str, Any]:
-    names, first = Names(found.paths), pair[0]
-    lines = [
-        (f"{each.stage}, seed {curve.seed}" if len(each.seeds) > 1 else each.stage, curve.points)
-        for each in pair
-        for curve in each.seeds[:1]
-    ]
-    title = f"Answers that change, %: one stage of {first.candidate} alone"
-    return {
-        "title": f"{names.short(first.reference)} to {names.short(first.candidate)}",
-        "plot": share_plot(lines, f"stages-{place}", title, found.budget) if lines else None,
-        "table": Table.of(
-            f"Stages of {first.candidate} alone, models trained with {first.trained_with}",
-            _heads(("stage", *CURVE_COLUMNS), 1),
-            [(each.stage, *curve_row(each)) for each in pair],
-        ),
-        "points": [_points_table(each, found) for each in pair if each.seeds],
-        "reasons": [f"{each.stage}: {why}" for each in pair for why in reasons_of(each)],
-    }
-
-
-def _exchange(rows: Sequence[NamedTolerance], names: Names) -> dict[str, Any]:
-    first, notes = rows[0], Notes()
-
-    def shown(each: NamedTolerance) -> RowCells:
-        why = [*reasons_of(each), *([each.rate.reason] if each.rate else [])]
-        head, *rest = exchange_row(each)
-        marks = "; ".join(dict.fromkeys(filter(None, why)))
-        return (Shown(head, mark=notes.mark(marks) if marks else ""), *rest)
-
-    trained = names.short(first.trained_with)
-    return {
-        "title": f"Trained with {trained}, {first.backend} {first.precision}",
-        "sentences": rate_sentences(rows),
-        "table": Table.of(
-            f"Named differences, applied to {names.short(first.reference)}",
-            _heads(EXCHANGE_COLUMNS, 2),
-            [shown(each) for each in rows],
-            notes=notes,
-        ),
     }
 
 
@@ -306,9 +244,8 @@ def _points_table(pair: PixelTolerance, found: ToleranceDocument) -> Table:
     names = [name for name in found.task.matrices if _has(pair.seeds, name)]
     labels = {each.name: each.label for each in found.task.metrics}
     heads = ("Images", "Changed", "Share", "95 % interval", "Worse", "Better")
-    stage = f", {pair.stage} alone" if pair.stage else ""
     return Table.of(
-        f"Points of the curve{stage}",
+        "Points of the curve",
         ("Seed", *numbers("Multiple", *heads, *(f"Δ {labels.get(e, e)}" for e in names))),
         list(_point_rows(pair.seeds, names)),
     )
@@ -355,10 +292,4 @@ def _checks_table(pair: PixelTolerance) -> Table | None:
         "Multiple", "Images", "Changed by the curve", "By the network", "By the curve alone",
         "By the network alone", "p, adjusted",
     )  # fmt: skip
-    # where the quadratic took the line's place, the images that did not choose it check it
-    bent = {each.source == _BENT for each in pair.seeds}
-    curve = {True: "quadratic", False: "line"}
-    title = " or ".join(f"the {curve[each]}" for each in sorted(bent))
-    return Table.of(
-        f"{title[:1].upper()}{title[1:]} beside the network", ("Seed", *numbers(*heads)), rows
-    )
+    return Table.of("The line beside the network", ("Seed", *numbers(*heads)), rows)

@@ -75,8 +75,8 @@ def shown_script(
         return ""
     stored = _stored(shown, names)
     content = {
-        **{name: [] for name in ("ids", "classes", "comparisons", "cells")},
-        **{name: {} for name in ("pixels", "predictions", "margins", "certainty")},
+        **{name: [] for name in ("ids", "classes", "comparisons")},
+        **{name: {} for name in ("pixels", "predictions", "margins", "certainty", "seedOf")},
         "labels": None,
         "stored": stored,
         "commands": {pair_name(*pair): image_command(commands[pair], *pair) for pair in commands},
@@ -122,7 +122,7 @@ def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
         "comparisons": _comparisons(record, names, read, order, cells),
         # the list begins with its comparison
         "leading": leading_entry(record.matrix, headline_index(record)),
-        "cells": _cells(record, names, files),
+        "seedOf": {each.key: str(each.seed) for each in record.cells if each.key in files},
         "stored": stored,
         "commands": _image_commands(record),  # the script appends the image's name
     } | own
@@ -140,29 +140,6 @@ def _classes(
         "margins": {key: pack(order.margins(read[key])) for key in aligned},
         "certainty": certainty(record, read),
     }
-
-
-def _cells(record: RunRecord, names: Names, read: Container[str]) -> list[dict[str, Any]]:
-    """List matrix entries with predictions, so that any two of a row make a comparison."""
-    keys: dict[Place, dict[str, str]] = {}
-    for cell in record.cells:
-        if cell.key in read:
-            keys.setdefault(cell.place, {})[str(cell.seed)] = cell.key
-    return [
-        {
-            "entry": index,
-            "row": names.short(entry.trained_with),
-            "path": entry.evaluated_with,
-            "backend": entry.backend,
-            "precision": entry.precision,
-            # of classes the page compares any two columns; other answers, those that their task did
-            "column": str(entry.column) if record.task.class_scores else "",
-            "title": f"{names.short(entry.evaluated_with)}, {entry.column.runtime}",
-            "keys": keys[entry.place],  # by seed: comparisons pair equal seeds
-        }
-        for index, entry in enumerate(record.matrix)
-        if entry.place in keys
-    ]
 
 
 def _compared(record: RunRecord, read: Container[str]) -> dict[Place, list[list[str]]]:

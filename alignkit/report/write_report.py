@@ -254,7 +254,6 @@ def _page(
     from alignkit.report.distribution_view import distribution_sections
     from alignkit.report.flipped_view import flows
     from alignkit.report.page_view import page_view
-    from alignkit.report.reference_view import packed_references
     from alignkit.report.templates import html, trusted
     from alignkit.report.viewer_data import has_list
     from alignkit.text.names import Names
@@ -265,7 +264,6 @@ def _page(
         "index.html.j2",
         report=view,
         flows=flows(record, folder, [section.index for section in view["classes"]]),
-        references=packed_references(record, names),
         distributions=distribution_sections(record, names, folder),
         has_viewer=has_viewer,
         has_list=has_viewer and has_list(shown),

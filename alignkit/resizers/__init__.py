@@ -1,6 +1,6 @@
 """Plugins that resize: `Image` → `Pixels` of a given height and width.
 
-The contract that every resizer keeps and the conformance tests check:
+The contract that every resizer keeps and `alignkit.testing` checks:
 
 - accepts a ``uint8`` RGB (height, width, 3) array and does not write to it; may be called from
   threads;

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,15 +17,14 @@ from alignkit.errors import DamagedRecord
 from alignkit.experiment.experiment import Experiment
 from alignkit.outcome import Measured, PlannedWork
 from alignkit.plan import Plan
-from alignkit.plan.forecast import forecast, planned_work
-from alignkit.plan.plan_keys import keyed_plan, rekey_for_images, rekey_from_store
+from alignkit.plan.outlooks import planned_work
+from alignkit.plan.plan_keys import keyed_plan, rekey_for_images
 from alignkit.plan.required_models import assumed, require_own_models
 from alignkit.plan.work import emulations
 from alignkit.record import RunRecord
 from alignkit.record.artifacts import verify_artifacts
 from alignkit.record.cell_table import with_cell_table
 from alignkit.record.document import read_record, write_record
-from alignkit.runner.time_left import TimedProgress
 from alignkit.workspace import Context, Workspace
 
 logger = logging.getLogger(__name__)
@@ -58,15 +56,6 @@ def run_experiment(
         # before the first minute of work: an emulated precision may take most of the run
         for slow in emulations(each for each in plan.evaluations if not _stored(each, workspace)):
             context.progress.note(slow)
-        if context.engine is None:  # the pace of its workers is not that of this machine
-            timed = TimedProgress(
-                context.progress,
-                # images that a path does not decode change the keys of models as the run goes on
-                lambda: forecast(rekey_from_store(plan, workspace), workspace),
-                at_least=plan.advise is not None and not plan.cells,
-            )
-            timed.estimate()
-            context = replace(context, progress=timed)
         record = carry_out(plan, folder, context)
         write_record(record, folder)
     return record, folder
@@ -109,8 +98,8 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
         whole, advice, sets, trained, predicted, compared, attributed, flipped, controls
     )
     seconds = time.monotonic() - clock
-    # the drift of each cell, the matrix of all, and the pairs of cells
-    with context.progress.stage("record", len(predicted) + 2) as stage:
+    # the drift of each cell, and the matrix of all
+    with context.progress.stage("record", len(predicted) + 1) as stage:
         record = assemble_record(
             results, context.workspace, stage, started=started, seconds=seconds
         )

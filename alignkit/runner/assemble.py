@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.compare.bootstrap import SharedDraws
-from alignkit.findings.changes import mix_facts, row_pairs, size_curves
+from alignkit.findings.changes import mix_facts, size_curves
 from alignkit.findings.environment import environment
 from alignkit.findings.matrix import cell_facts, floor_facts, matrix_facts
 from alignkit.findings.provenance import coverage_facts, data_facts, paths_facts, training_facts
-from alignkit.findings.published import published_facts
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
 from alignkit.record import (
@@ -72,7 +71,7 @@ def assemble_record(
     """Compare the predictions, judge them, and record everything that a report needs.
 
     Parquet files and pictures are written into the run's folder. ``stage`` has a step for each
-    cell, one for the matrix, and one for the pairs of cells.
+    cell and one for the matrix.
     """
     plan = results.plan
     folder = workspace.run_folder(plan.experiment.name, plan.key)
@@ -95,9 +94,6 @@ def assemble_record(
     judged = replace(
         judged, advice=advice, data=data, noise_floor=floors, command=circumstances["command"]
     )
-    stage.note("pairs of cells")
-    pairs = row_pairs(results.predicted, evidence.task.matrices, draws)
-    stage.advance()
     return RunRecord(
         **circumstances,
         data=data,
@@ -121,10 +117,6 @@ def assemble_record(
         images=tuple(_image_table(comparison, folder) for comparison in results.compared),
         training_sizes=curves,
         mixes=mix_facts(results.predicted, matrix, draws=draws),
-        published=published_facts(
-            plan.published, matrix=matrix, floors=floors, curves=curves, names=names
-        ),
-        row_pairs=pairs,
     )
 
 

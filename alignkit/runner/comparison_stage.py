@@ -77,7 +77,7 @@ def compare_stored(
     planned = PixelComparison(reference, candidate, samples.fingerprint)
     read = partial(_comparison, reference=reference.name, candidate=candidate.name)
     work = planned.kind, planned.parts, planned.label
-    return workspace.keep(*work, compare, read, images=len(samples), engine=engine)
+    return workspace.keep(*work, compare, read)
 
 
 def _comparison(folder: Path, reference: str, candidate: str) -> Comparison:

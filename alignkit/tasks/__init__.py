@@ -1,6 +1,6 @@
 """Task plugins: a model's outputs → answers to images, their metrics, and when two answers differ.
 
-The contract that every task keeps and the conformance tests check:
+The contract that every task keeps and `alignkit.testing` checks:
 
 - a frozen dataclass; its fields are the options of ``task:``, part of every key of predictions;
 - `Task.recognise` refuses outputs that it cannot decode, before anything runs;

@@ -5,16 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from alignkit.record import Estimate
 from alignkit.record.tolerance_facts import (
-    OPEN_END,
-    UNIT,
     CellReach,
     Limit,
     LogitTolerance,
-    NamedTolerance,
     PixelTolerance,
-    RowTolerance,
     SeedCurve,
     ToleranceDocument,
 )
@@ -31,11 +26,6 @@ CURVE_COLUMNS = (
     *(f"changed at {each:g}{TIMES}" for each in _SHOWN), "the curve is",
 )  # fmt: skip
 """Columns of a curve."""
-EXCHANGE_COLUMNS = (
-    "difference", "made by", "at 1×", "within budget up to", "which is", "rate", "changed at 1×",
-    "the curve is",
-)  # fmt: skip
-"""Columns of the exchange table."""
 
 
 def tolerance_text(found: ToleranceDocument) -> str:
@@ -59,15 +49,8 @@ def tolerance_text(found: ToleranceDocument) -> str:
     for row in dict.fromkeys(each.trained_with for each in found.pixels):
         curves = [each for each in found.pixels if each.trained_with == row]
         lines += ["", *_pixel_lines(row, curves, names)]
-    for row in dict.fromkeys(each.trained_with for each in found.stages):
-        curves = [each for each in found.stages if each.trained_with == row]
-        lines += ["", *_pixel_lines(row, curves, names)]
     if not found.pixels:
         lines += ["", "no model was evaluated on a second path in its own runtime"]
-    lines += ["", "NAMED DIFFERENCES, each alone: those of one unit can be exchanged"]
-    for row in dict.fromkeys(each.trained_with for each in found.exchange):
-        rows = [each for each in found.exchange if each.trained_with == row]
-        lines += ["", *_exchange_lines(rows, names)]
     return "\n".join([*lines, "", *_legend(found)])
 
 
@@ -127,19 +110,14 @@ def cell_row(cell: CellReach, names: Names) -> tuple[str, ...]:
 def _pixel_lines(row: str, curves: Sequence[PixelTolerance], names: Names) -> Iterator[str]:
     first = curves[0]
     yield f"trained with {names.short(row)}, {first.backend} {first.precision}"
-    heads = ("served with", *(("this stage alone",) if first.stage else ()), *CURVE_COLUMNS)
-    rows = (
-        (names.short(each.candidate), *((each.stage,) if each.stage else ()), *curve_row(each))
-        for each in curves
-    )
-    yield columns([heads, *rows], indent="  ")
+    rows = ((names.short(each.candidate), *curve_row(each)) for each in curves)
+    yield columns([("served with", *CURVE_COLUMNS), *rows], indent="  ")
     for each in curves:
         for reason in reasons_of(each):
-            stage = f", {each.stage}" if each.stage else ""
-            yield f"  {names.short(each.candidate)}{stage}: {reason}"
+            yield f"  {names.short(each.candidate)}: {reason}"
 
 
-def reasons_of(found: RowTolerance) -> list[str]:
+def reasons_of(found: PixelTolerance) -> list[str]:
     """List why parts of a tolerance are missing, each once."""
     reasons = [found.reason, *(each.reason or each.limit.reason for each in found.seeds)]
     return list(dict.fromkeys(filter(None, reasons)))
@@ -157,78 +135,19 @@ def curve_row(pair: PixelTolerance) -> tuple[str, ...]:
     )
 
 
-def source_words(found: RowTolerance) -> str:
+def source_words(found: PixelTolerance) -> str:
     """Say where the curves of all seeds come from."""
     return listed(list(dict.fromkeys(each.source for each in found.seeds))) or DASH
 
 
-def exchange_row(found: NamedTolerance) -> tuple[str, ...]:
-    """Word a named difference in the columns `EXCHANGE_COLUMNS`."""
-    unit = "levels" if found.unit == "grey levels" else "max |Δ| of outputs"
-    return (
-        found.difference,
-        found.by or DASH,
-        DASH if found.size is None else f"{significant(found.size)} {unit}",
-        factor_words(found) if found.seeds else DASH,
-        DASH if found.borne is None else f"{_least(found)}{significant(found.borne)} {unit}",
-        DASH if found.rate is None else rate_words(found.rate),
-        changed_words(found.seeds, 1.0) if found.seeds else DASH,
-        source_words(found),
-    )
-
-
-def rate_words(rate: Estimate) -> str:
-    """Write ``3.2 (1.9–6.0)``; without an interval the value alone, ``≥`` of an open one."""
-    if rate.value is None:
-        return DASH
-    least = "≥ " if rate.reason == OPEN_END else ""
-    ends = ""
-    if rate.low is not None and rate.high is not None:
-        ends = f" ({significant(rate.low)}{DASH}{significant(rate.high)})"
-    return f"{least}{significant(rate.value)}{ends}"
-
-
-def rate_sentences(rows: Sequence[NamedTolerance]) -> list[str]:
-    """Say what a level of the costliest difference of a row costs in levels of the others."""
-    base = next((each for each in rows if each.rate and each.rate.reason == UNIT), None)
-    if base is None:
-        return []
-    return [
-        f"1 level of {base.difference} costs as much as {rate_words(each.rate)} levels of "
-        f"{each.difference}"
-        for each in rows
-        if each.rate is not None and each is not base
-    ]
-
-
-def _exchange_lines(rows: Sequence[NamedTolerance], names: Names) -> Iterator[str]:
-    first = rows[0]
-    trained = names.short(first.trained_with)
-    yield f"trained with {trained}, {first.backend} {first.precision}"
-    yield columns([EXCHANGE_COLUMNS, *map(exchange_row, rows)], indent="  ")
-    for reason, found in exchange_reasons(rows).items():
-        yield f"  {listed(found)}: {reason}"
-
-
-def exchange_reasons(rows: Sequence[NamedTolerance]) -> dict[str, list[str]]:
-    """Say why parts of an exchange table are missing: reason → differences, or their runtimes."""
-    found: dict[str, list[str]] = {}
-    for each in rows:
-        rate = each.rate.reason if each.rate else ""
-        known = rate and rate not in (UNIT, OPEN_END)
-        for why in [*reasons_of(each), *([rate] if known else [])]:
-            found.setdefault(why, []).append(each.difference)
-    return found
-
-
-def factor_words(pair: RowTolerance) -> str:
+def factor_words(pair: PixelTolerance) -> str:
     """Write the multiple within the budget, rounded down, as ``≥ 3.000×``."""
     if pair.factor is None:
         return "none shown"
     return f"{_least(pair)}{rounded_words(pair.factor)}{TIMES}"
 
 
-def _least(found: RowTolerance) -> str:
+def _least(found: PixelTolerance) -> str:
     return "≥ " if found.open_end else ""
 
 
@@ -256,14 +175,8 @@ def _legend(found: ToleranceDocument) -> Iterator[str]:
     if found.pixels:
         ran = f" / by the network, run on {found.checked_on}" if found.checked_on else ""
         yield (
-            f"changed at: by the curve between the two paths' outputs{ran}; 1{TIMES} is measured, "
-            f"and so is 0.5{TIMES} of a quadratic, whose check has half of the images. "
+            f"changed at: by the curve between the two paths' outputs{ran}; 1{TIMES} is measured. "
             f"Pixels beyond 1{TIMES} are not clipped, and no path makes them."
-        )
-    if any(each.rate for each in found.exchange):
-        yield (
-            "rate: levels of this difference that cost as much as 1 level of the row's costliest "
-            "one that has a limit, at the same budget, with its 95 % interval where images suffice"
         )
     several = {grouped(len(each.seeds)) for each in found.logits} - {"1"}
     if several:

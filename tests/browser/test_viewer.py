@@ -307,9 +307,8 @@ def test_why_an_image_has_no_pixels_follows_from_its_comparison(
         if (each.trained_with, each.evaluated_with) == (trained, served) and not each.aligned
     )
     pair = "" if words.startswith(("only", "This")) else f"{trained}%3E{served}"
-    ref = "" if served == "pillow" else f"&ref={trained}/torch/fp32"
     browser.open(
-        f"#/image/{pair}/eval%2F0500.jpg?cell={cell}{ref}",
+        f"#/image/{pair}/eval%2F0500.jpg?cell={cell}",
         "return !!document.querySelector('.unkept .chances')",
     )
     assert entry.drift

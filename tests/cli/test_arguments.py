@@ -3,7 +3,6 @@
 import pytest
 
 from alignkit.cli.arguments import listed
-from alignkit.errors import ConfigError
 
 
 def test_a_file_is_the_default_command(alignkit, tmp_path):
@@ -59,25 +58,6 @@ def test_a_file_named_as_a_command_is_offered(alignkit, tmp_path, monkeypatch):
 def test_more_names_than_the_name_of_a_file_may_have_are_told_apart():
     names = [f"path-{number}" for number in range(1000)]
     assert listed([",".join(names)]) == names
-
-
-@pytest.mark.parametrize(("text", "value"), [
-    ("on", "on"), ("yes", "yes"), ("true", True), ("010", "010"), ("1e3", 1000.0), ("area", "area"),
-])  # fmt: skip
-def test_an_option_of_a_plugin_is_read_as_in_a_file(text, value):
-    from alignkit.cli.conformance_command import _option
-
-    read = _option(f"key={text}")
-    assert read == ("key", value)
-    assert type(read[1]) is type(value)
-
-
-@pytest.mark.parametrize("text", ["key", "key=[1", "key={a: 1, a: 2}"])
-def test_an_option_that_is_no_yaml_is_refused(text):
-    from alignkit.cli.conformance_command import _option
-
-    with pytest.raises(ConfigError, match=r"give KEY=VALUE|put the value in quotes"):
-        _option(text)
 
 
 @pytest.mark.parametrize(("words", "said"), [

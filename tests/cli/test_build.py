@@ -1,17 +1,16 @@
-"""Engines that this machine can build and cannot run: `alignkit build`, and the cells of a run."""
+"""Engines that this machine can build and cannot run: `alignkit run --engines-only`, and the cells of a run."""
 
 import hashlib
 import json
 import re
 from contextlib import redirect_stdout
 from io import StringIO
-from pathlib import Path
 
 import pytest
 
 from alignkit import cli
 from alignkit.backends.tensorrt import TensorRTRTXBackend
-from alignkit.cli.build_command import _as_text
+from alignkit.cli.run_command import _engines_text
 from alignkit.errors import BackendError, ExitCode
 from alignkit.plugins import NO_GPU, gpu_present
 from alignkit.record import PathFacts
@@ -48,20 +47,25 @@ def called(*arguments):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Folder of the experiment; what `run` and then `build` printed; the run's folder."""
+    """Folder of the experiment; what `run`, and then it with `--engines-only`, printed; the run's folder."""
     folder = tmp_path_factory.mktemp("built")
     file = folder / "built.yaml"
     file.write_text(EXPERIMENT)
     reports = ("--reports", folder / "reports", "--quiet")
     run = called("run", file, *reports, "--no-open")
-    build = called("build", file, *reports)
+    build = called("run", file, *reports, "--engines-only")
     (record,) = folder.glob("reports/built/*/record.json")
     return folder, run, build, record.parent
 
 
 @pytest.fixture(scope="module")
 def engines(made):
-    return json.loads((made[3] / "engines.json").read_text())["engines"]
+    line = ("run", made[0] / "built.yaml", "--reports", made[0] / "reports", "--quiet")
+    code, text = called(*line, "--engines-only", "--json")
+    assert code == ExitCode.PASS
+    (document,) = json.loads(text)
+    assert document["name"] == "built"
+    return document["engines"]
 
 
 def test_a_cell_of_such_an_engine_is_built_and_has_no_number(made):
@@ -106,7 +110,7 @@ def test_every_output_says_built_not_run_and_names_types_size_and_hash(made, eng
         assert each["engine"]["sha256"] in summary
 
 
-def test_build_names_each_engine_once_with_the_hash_of_its_stored_file(made, engines):
+def test_it_names_each_engine_once_with_the_hash_of_its_stored_file(made, engines):
     folder, _, (code, text), _ = made
     assert code == ExitCode.PASS
     assert [(e["trained_with"], e["precision"]) for e in engines] == [
@@ -116,30 +120,15 @@ def test_build_names_each_engine_once_with_the_hash_of_its_stored_file(made, eng
         stored = folder / "reports" / each["folder"] / "model.engine"
         assert each["engine"]["sha256"] == hashlib.sha256(stored.read_bytes()).hexdigest()
         assert each["engine"]["size"] == stored.stat().st_size
-        assert each["second"] in ("equal", "same layers")
         (line,) = [line for line in text.splitlines() if each["engine"]["sha256"] in line]
         assert f"{each['trained_with']} seed 0" in line
-        assert ("NOT equal" in line) == (each["second"] != "equal")
     assert "built here, not run: no prediction of these engines is known" in text
 
 
-def test_the_runs_record_names_the_engines_that_build_names(made, engines):
+def test_the_runs_record_names_the_engines_that_were_built_alone(made, engines):
     record = json.loads((made[3] / "record.json").read_text())
     named = {each["engine"]["sha256"] for each in record["cells"] if each["engine"]}
     assert named == {each["engine"]["sha256"] for each in engines}
-
-
-def test_json_is_the_stored_document(made):
-    folder = made[0]
-    code, text = called(
-        "build", folder / "built.yaml", "--reports", folder / "reports", "-q", "--once", "--json",
-        "--out", f"json={folder / 'engines.json'}",
-    )  # fmt: skip
-    assert code == ExitCode.PASS
-    assert text == (folder / "engines.json").read_text()
-    document = json.loads(text)
-    assert document["name"] == "built"
-    assert {each["second"] for each in document["engines"]} == {"not built"}
 
 
 def test_a_plan_says_that_they_will_be_built(made):
@@ -153,7 +142,7 @@ def test_an_experiment_without_such_a_backend_is_told_which_to_add(alignkit, tmp
     (tmp_path / "none.yaml").write_text(EXPERIMENT.replace("tensorrt-rtx", "onnxruntime").replace(
         ", batch: [1, 20, 20]", ""
     ))  # fmt: skip
-    told = alignkit("build", tmp_path / "none.yaml", "--reports", tmp_path)
+    told = alignkit("run", tmp_path / "none.yaml", "--reports", tmp_path, "--engines-only")
     assert told.code == ExitCode.USAGE
     assert "none builds an engine; add {name: tensorrt-rtx, precision: [fp16]}" in told.err
 
@@ -165,10 +154,11 @@ def test_each_engine_is_built_by_the_path_that_can_and_the_others_are_listed(ali
             "precision: fp16}\n    - {name: tensorrt, precision: fp16}",
         )
     )
-    told = alignkit("build", tmp_path / "mixed.yaml", "--reports", tmp_path, "-q", "--once")
+    line = ("run", tmp_path / "mixed.yaml", "--reports", tmp_path, "-q", "--engines-only")
+    told = alignkit(*line)
     assert told.code == ExitCode.MISSING
-    (file,) = tmp_path.glob("built/*/engines.json")
-    engines = json.loads(file.read_text())["engines"]
+    (document,) = json.loads(alignkit(*line, "--json").out)
+    engines = document["engines"]
     assert [(e["trained_with"], e["backend"], bool(e["engine"]), e["missing"]) for e in engines] == [
         ("b", "tensorrt-rtx", True, False),
         ("a", "tensorrt-rtx", False, True),
@@ -189,7 +179,7 @@ def test_a_build_that_fails_is_told_and_nothing_was_built(alignkit, tmp_path, mo
             "    - {name: tensorrt-rtx", "    - {name: tensorrt}\n    - {name: tensorrt-rtx"
         )
     )
-    told = alignkit("build", tmp_path / "wrong.yaml", "--reports", tmp_path, "-q", "--once")
+    told = alignkit("run", tmp_path / "wrong.yaml", "--reports", tmp_path, "-q", "--engines-only")
     assert told.code == ExitCode.CRASHED
     assert told.out.count("FAILED: the parser refuses the graph") == 4
     assert told.out.count("CANNOT BE BUILT HERE: ") == 2
@@ -198,7 +188,7 @@ def test_a_build_that_fails_is_told_and_nothing_was_built(alignkit, tmp_path, mo
 
 def test_an_engine_that_needs_a_gpu_to_be_built_is_missing(alignkit, tmp_path):
     (tmp_path / "gpu.yaml").write_text(EXPERIMENT.replace("tensorrt-rtx", "tensorrt"))
-    told = alignkit("build", tmp_path / "gpu.yaml", "--reports", tmp_path)
+    told = alignkit("run", tmp_path / "gpu.yaml", "--reports", tmp_path, "--engines-only")
     assert told.code == ExitCode.MISSING
     assert NO_GPU in told.err
 
@@ -206,6 +196,12 @@ def test_an_engine_that_needs_a_gpu_to_be_built_is_missing(alignkit, tmp_path):
 def test_engines_of_a_surrogates_models_are_called_so():
     made = BuiltEngine(trained_with="gpu", seed=0, backend="x", precision="fp16", reason="broken")
     facts = (PathFacts(name="gpu", stages=(), surrogate_of="torchpipe-gpu"),)
-    text = _as_text((made,), facts, Path("run"))
+    text = _engines_text((made,), facts)
     assert text.startswith("gpu: surrogate of torchpipe-gpu, not yet calibrated\n")
     assert "\ngpu (surrogate) seed 0 " in text
+
+
+def test_it_is_refused_with_options_of_the_report(alignkit, tmp_path):
+    told = alignkit("run", tmp_path / "x.yaml", "--engines-only", "--single-file")
+    assert told.code == ExitCode.USAGE
+    assert "--engines-only writes no report" in told.err

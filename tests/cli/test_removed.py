@@ -10,6 +10,16 @@ COMMANDS: dict[str, list[str]] = {
     "--out sarif": ["gate", "gate.yaml", "--out", "sarif=gate.sarif"],
     "baseline vectors": ["baseline", "vectors", "embeddings.yaml"],
     "data convert": ["data", "convert", "faces", "shards"],
+    "build": ["build", "x.yaml"],
+    "conformance": ["conformance", "decoder", "mine"],
+    "tolerance --alone": ["tolerance", "run", "--alone"],
+    "tolerance --no-alone": ["tolerance", "run", "--no-alone"],
+    "plan --probe": ["plan", "x.yaml", "--probe", "8"],
+    "plan --engine": ["plan", "x.yaml", "--engine", "dask"],
+    "plan --workers": ["plan", "x.yaml", "--workers", "2"],
+    "plan --progress": ["plan", "x.yaml", "--progress", "plain"],
+    "plan --quiet": ["plan", "x.yaml", "--quiet"],
+    "--out atlas": ["report", "reports/sample", "--out", "atlas=x.md"],
 }
 """Name in `REMOVED` → the words after ``alignkit`` that meet it."""
 FILES: dict[str, str] = {
@@ -18,6 +28,7 @@ FILES: dict[str, str] = {
     "recall@1.mapped": "gate: {rules: [{metric: recall@1.mapped, margin: 0.01}]}",
     "vectors:": "gate: {vectors: {file: index.json}}",
     "logits: top5": "task: {name: classification, logits: top5}",
+    "published:": "published: {source: them}\n",
 }
 """Name in `REMOVED` → lines of an experiment file that meet it."""
 FILE = """\

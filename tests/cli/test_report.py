@@ -50,17 +50,10 @@ def test_a_single_file_is_named(alignkit, tmp_path):
     assert told.out == f"{tmp_path / 'report.html'}\n"
 
 
-def test_an_atlas_is_written_as_markdown_and_as_a_page_that_can_be_made_again(alignkit, tmp_path):
+def test_another_kind_of_file_is_refused(alignkit, tmp_path):
     write_record(sample_record(), tmp_path)
-    md, page = tmp_path / "atlas.md", tmp_path / "atlas"
-    told = alignkit("report", tmp_path, "--out", f"atlas={md}", "--out", f"atlas={page}")
-    assert (told.code, told.out) == (0, f"{md}\n{page / 'index.html'}\n")
-    assert md.read_text().startswith("# What do I lose if I swap X for Y?\n")
-    again = alignkit("report", page, "--out", f"atlas={tmp_path / 'again.md'}")
-    assert again.code == 0
-    assert (tmp_path / "again.md").read_text() == md.read_text()
     assert alignkit("report", tmp_path, "--out", "pdf=x").err == (
-        "--out pdf=x: no kind 'pdf'; known: atlas, html\n"
+        "--out pdf=x: no kind 'pdf'; known: html\n"
     )
 
 
@@ -79,4 +72,4 @@ def test_a_form_that_a_bench_has_not_is_refused(alignkit, tmp_path):
     told = alignkit("report", tmp_path, "--single-file")
     assert (told.code, told.out) == (2, "")
     assert "the page of a bench has no images and no other form" in told.err
-    assert alignkit("report", tmp_path, "--out", "atlas=x.md").code == 2
+    assert alignkit("report", tmp_path, "--out", "json=x").code == 2

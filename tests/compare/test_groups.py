@@ -9,7 +9,6 @@ from scipy.stats import binomtest
 from alignkit.compare import drift
 from alignkit.compare.answers import RatioOfSums
 from alignkit.compare.bootstrap import SharedDraws, image_weights, resample_weights
-from alignkit.compare.cell_pairs import cell_pairs
 from alignkit.compare.statistics import FEW_DEFINE
 from alignkit.compare.weighted_estimates import weighted_estimates
 from tests.compare.test_quality import Rated, rated
@@ -105,17 +104,6 @@ def test_a_group_is_one_trial_by_the_sign_of_its_sum():
     found = drift([grouped(before, groups)], [grouped(after, groups)], draws=SharedDraws(50))
     assert (found.wrong_to_right, found.right_to_wrong) == (3, 3)
     assert found.mcnemar_p == pytest.approx(binomtest(2, 3).pvalue)
-
-
-def test_any_two_cells_are_compared_as_their_drift():
-    rng = np.random.default_rng(0)
-    groups = np.repeat(np.arange(12), 4)
-    sides = [grouped(rng.normal(size=48), groups, rng.random(48) < 0.5) for _ in range(2)]
-    whole = drift(sides[:1], sides[1:], draws=SharedDraws(200))
-    pair = cell_pairs([sides[:1], sides[1:]], draws=SharedDraws(200))[0, 1]
-    assert pair.churn == whole.churn
-    assert pair.groups == whole.groups == 12
-    assert pair.detectable == whole.detectable
 
 
 def test_images_that_were_not_asked_count_in_no_share():

@@ -5,7 +5,6 @@ import pytest
 
 from alignkit.compare import drift, drift_change
 from alignkit.compare.answers import aligned, plain_metrics
-from alignkit.compare.cell_pairs import cell_pairs
 from alignkit.compare.margins import margins_of
 from alignkit.compare.metrics import METRICS, predicted_classes
 from alignkit.compare.predictions import Predictions
@@ -111,11 +110,8 @@ def test_equal_rows_that_are_not_finite_have_not_moved():
     assert drift([before], [after]).moved == ()
 
 
-def test_pairs_of_a_row_and_changes_of_churn_need_no_labels():
+def test_changes_of_churn_need_no_labels():
     sides = [[unlabelled()], [unlabelled(1, 0.5)], [unlabelled(2, 0.5)]]
-    pair = cell_pairs(sides)[1, 2]
-    assert pair.churn == drift(sides[1], sides[2]).churn
-    assert pair.metrics["top1"].reason == NO_LABELS
     change = drift_change((sides[0], sides[1]), (sides[0], sides[2]), ("churn", "recall.macro"))
     assert change["churn"].change.value is not None
     assert change["recall.macro"].change.reason == NO_LABELS

@@ -10,8 +10,9 @@ from alignkit.datasets import DATASETS, Dataset
 from alignkit.experiment.option import plugin_from
 from alignkit.progress import NoProgress
 from alignkit.samples import HeldImages, Samples
-from alignkit.studies.conformance import conformance, dataset_checks, made
 from alignkit.studies.data import decoding, describe
+from alignkit.testing import DatasetContract
+from tests.contracts import broken
 from tests.datasets.annotated_case import SIZES, coco, jpeg, masks, voc, write_images, yolo
 
 BOXES = {"a": [(2, 0, 0, 40, 30)], "b": [(5, 1, 1, 3, 3)]}
@@ -39,9 +40,8 @@ NAMES = ("coco", "voc", "yolo", "masks", "labels", "objects-on-photos")
 
 @pytest.mark.parametrize("name", NAMES)
 def test_data_sets_with_annotations_conform(tmp_path, name):
-    found = conformance("dataset", name, options(name, tmp_path))
-    assert [each for each in found.results if each.state == "failed"] == []
-    assert found.exit_code == 0
+    data = plugin_from(DATASETS, {"name": name, **options(name, tmp_path)})
+    assert broken(DatasetContract, data) == {}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -75,6 +75,9 @@ class Given(Dataset):
     def fingerprint(self, split):
         return "0"
 
+    def version(self):
+        return "given 1"
+
 
 def boxes(*corners, label=0):
     classes = np.full(len(corners), label)
@@ -98,14 +101,13 @@ def of_pixels(shape, value):
     ],
 )
 def test_wrong_annotations_fail_a_check(data, finding):
-    failed = [
-        each.finding for each in map(made, dataset_checks.checks(data)) if each.state == "failed"
-    ]
-    assert finding in failed
+    assert any(
+        f"AssertionError: {finding}" in each for each in broken(DatasetContract, data).values()
+    )
 
 
 @pytest.mark.parametrize(
     "data", [Given(boxes((0, 0, 40, 30))), Given(of_pixels((30, 40), 255), "mask")]
 )
 def test_right_annotations_pass(data):
-    assert not [each for each in map(made, dataset_checks.checks(data)) if each.state == "failed"]
+    assert not broken(DatasetContract, data)

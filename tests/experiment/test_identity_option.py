@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from alignkit.cli.plan_costs import identities_of
+from alignkit.cli.plan_command import _identities
 from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
 from alignkit.experiment.identity_option import IdentityLoss
 from alignkit.experiment.train_option import Recipe
 from alignkit.plan import make_plan
-from alignkit.plan.forecast import IdentityMemory, Memory, memory
+from alignkit.plan.outlooks import IdentityMemory, Memory, memory
 
 YAML = """
 name: small
@@ -127,10 +127,10 @@ def test_the_plan_counts_the_memory_of_the_classifier_and_of_each_ranks_part(tmp
 
 def test_the_plan_prints_two_gigabytes_for_a_million_identities():
     million = Memory(0, 0, 0, None, IdentityMemory(1_000_000, 512, copies=3))
-    assert identities_of(million) == [
+    assert _identities(million) == [
         "classifier 1,000,000 identities of 512: 2,048.0 MB, 6,144.0 MB with gradient and moments"
     ]
     part = Memory(0, 0, 0, 10**9, IdentityMemory(1_000_000, 512, copies=3, shards=8))
-    assert "256.0 MB on each of 8 processes, 768.0 MB" in identities_of(part)[0]
+    assert "256.0 MB on each of 8 processes, 768.0 MB" in _identities(part)[0]
     assert part.fits
     assert not replace(part, identities=replace(part.identities, shards=4)).fits

@@ -52,13 +52,6 @@ gate:
     - {metric: churn, warn: 0.01, fail: 0.02}
     - {metric: recall.macro, margin: 0.01}
 report: {worst: 3}
-published:
-  source: somebody
-  label: their data
-  note: no seeds are given
-  rows:
-    - {training: theirs, inference: theirs, trained_with: spelt-out, fraction: 0.5,
-       evaluated_with: spelt-out, backend: torch, precision: fp32, metrics: {top1: 0.9}}
 """
 FREE = ("spelt-out", "a-preset")
 """Keys that the user chooses."""

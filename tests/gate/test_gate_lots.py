@@ -73,7 +73,7 @@ def test_a_second_gate_taps_no_image_and_gives_the_same_record(tmp_path, context
     recorded(case, context)
     experiment = load_experiment(case.write(BASELINE))
     assert taps_of_baseline(experiment, context.workspace) == [
-        "taps 20\N{NO-BREAK SPACE}images on 2\N{NO-BREAK SPACE}paths for the baseline, which the time leaves out"
+        "taps 20\N{NO-BREAK SPACE}images on 2\N{NO-BREAK SPACE}paths for the baseline"
     ]
 
     def gate(lots):

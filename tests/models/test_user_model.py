@@ -25,7 +25,7 @@ from alignkit.models.model_fit import faults_of, require_own_code
 from alignkit.models.torch_model_files import quiet_torchscript
 from alignkit.models.user_model import UserModel
 from alignkit.plan import make_plan
-from alignkit.plan.forecast import forecast
+from alignkit.plan.outlooks import outlooks
 from alignkit.predict import open_session
 from alignkit.predict.decoder import AnswerDecoder
 from alignkit.predict.places import UnknownPlaces
@@ -460,7 +460,7 @@ def test_what_a_run_did_with_a_given_model_is_cached_for_the_plan_and_done_again
     workspace = Workspace(tmp_path / "reports")
     run_experiment(experiment, Context(workspace, NoProgress()))
     plan = make_plan(experiment)
-    assert [each.state for each in forecast(plan, workspace).cells] == ["cached"] * 2
+    assert [each.state for each in outlooks(plan, workspace).cells] == ["cached"] * 2
     before = {each.folder: each.stored for each in workspace.finished("cells")}
     run_experiment(experiment, Context(workspace, NoProgress()), fresh=True)
     after = {each.folder: each.stored for each in workspace.finished("cells")}

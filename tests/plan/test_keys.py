@@ -257,7 +257,7 @@ def test_another_opset_makes_new_what_was_exported(keys, monkeypatch):
         ("search/__init__.py", {"advice"}),
         ("runner/comparison_stage.py", {"comparison"}),
         ("runner/advise.py", {"advice"}),
-        ("plan/forecast.py", set()),
+        ("plan/outlooks.py", set()),
         ("report/table.py", set()),
     ],
 )

@@ -10,7 +10,6 @@ from alignkit.lots.engines import EngineOption
 from alignkit.lots.local import LocalEngine
 from alignkit.lots.remote import RemoteEngine
 from alignkit.predict import cell_lots, kept_session
-from alignkit.workspace import Workspace
 from tests.backends.model import trained_model
 from tests.lots.test_lots import Threads
 from tests.predict.test_predict import ONNX, TORCH, run
@@ -123,15 +122,6 @@ def test_a_worker_with_other_weights_or_another_processor_is_refused(
     monkeypatch.setattr("alignkit.plan.planned_runtime.vector_extensions", lambda: "avx")
     with pytest.raises(EngineMissing, match="another processor"):
         made.opened()
-
-
-def test_the_time_of_a_cell_is_that_of_the_engine_whose_workers_predicted_it(case, model, tmp_path):
-    workspace = Workspace(tmp_path)
-    run(case, model, tmp_path, engine=RemoteEngine(Threads()))
-    (cell,) = workspace.finished("cells")
-    assert cell.engine == {"name": "threads"}
-    run(case, model, tmp_path, ONNX, engine=LocalEngine(1), file=model.onnx)
-    assert [each.engine for each in workspace.finished("cells")] == [{"name": "threads"}, None]
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from alignkit.errors import RecordError
-from alignkit.record import Cell, Drift, Estimate, LogitDistance, NoiseFloor, RowPair
+from alignkit.record import Cell, Drift, Estimate, LogitDistance, NoiseFloor
 from alignkit.record.diff_document import DiffRecord
 from alignkit.record.document import stored_document
 
@@ -78,7 +78,7 @@ def test_a_key_that_no_field_has_is_refused(place):
         Cell.model_validate(stored)
 
 
-@pytest.mark.parametrize("kind", [Drift, RowPair, NoiseFloor, Estimate])
+@pytest.mark.parametrize("kind", [Drift, NoiseFloor, Estimate])
 def test_a_schema_forbids_further_keys(kind):
     assert TypeAdapter(kind).json_schema()["additionalProperties"] is False
 

@@ -4,15 +4,12 @@ import hashlib
 
 import numpy as np
 
-from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.image_table import write_image_table
 from alignkit.compare.pixel_diff import ImageRow
 from alignkit.compare.predictions import Predictions
-from alignkit.findings.changes import pairs_of
 from alignkit.preprocess import STAGES
 from alignkit.record import Artifact, ImageTableFacts
 from alignkit.record.document import write_record
-from alignkit.task_facts import CLASSIFICATION
 from tests.report.records import CLASSES, SHIFT, predictions, quickstart
 
 IDS = tuple(f"eval/{index:04}.jpg" for index in range(1000))
@@ -41,20 +38,6 @@ def made_predictions(cell, index):
     )
     labels = np.arange(len(found)) % 10
     return Predictions(IDS, labels.astype(np.int64), logits_of(found, index), CLASSES)
-
-
-def row_pairs(cells, made):
-    """Of the rows' cells but the aligned ones, as a run compares them."""
-    rows = {}
-    for cell in cells:
-        if not cell.aligned:
-            column = rows.setdefault(cell.row, {}).setdefault(cell.column, {})
-            column[cell.seed] = made.get(cell.key)
-    return tuple(
-        pair
-        for row in rows
-        for pair in pairs_of(row, rows[row], CLASSIFICATION.matrices, SharedDraws(200))
-    )
 
 
 def image_rows(candidate):
@@ -117,7 +100,6 @@ def write_run(folder):
         update={
             "cells": cells,
             "images": images,
-            "row_pairs": row_pairs(cells, made),
             "shown": tuple(_flipped(each, record.cells, made) for each in record.shown),
         }
     )

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 from alignkit.record.study_documents import ImageChange
 from alignkit.report.comparison.compare_images import Pictures, image_sections
-from alignkit.report.comparison.compare_matrix import change_panels
+from alignkit.report.comparison.compare_tables import changes_table
 from alignkit.report.comparison.compare_words import names_of, remarks
 from alignkit.studies.compare_runs import compare_runs
-from alignkit.studies.compare_runs.compared_runs import stored_run
 from alignkit.task_facts import MetricFacts
 from alignkit.text.numbers import NBSP
 from tests.run_pair import write_small_run
@@ -42,12 +41,10 @@ def test_cells_that_could_not_be_compared_are_said_and_nothing_else(tmp_path):
 
 
 def test_a_task_whose_matrices_show_measures_is_compared_by_its_metrics(tmp_path):
-    made = small_comparison(tmp_path, flipped=range(10))
-    record = stored_run(tmp_path / "b").record
+    made = small_comparison(tmp_path, flipped=range(12))
     measures = (MetricFacts(name="cosine", label="Cosine"),)
-    task = replace(record.task, matrices=("recall.macro", "cosine", "churn"), measures=measures)
-    record = record.model_copy(update={"task": task})
-    fp16 = served(made).model_copy(update={"precision": "fp16"})
-    made = made.model_copy(update={"entries": (*made.entries, fp16)})
-    panels = change_panels(made, record, record, names_of(made))
-    assert [each.title for each in panels] == ["Macro recall", "Churn"]
+    task = made.after.task
+    task = replace(task, matrices=("recall.macro", "cosine", "churn"), measures=measures)
+    made = made.model_copy(update={"after": made.after.model_copy(update={"task": task})})
+    table = changes_table(made, names_of(made))
+    assert [each.text for each in table.groups][1:] == ["Macro recall, drift", "Churn", "Flips"]

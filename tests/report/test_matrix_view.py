@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from alignkit.record import Estimate
-from alignkit.report.matrix_cells import AGAINST_EARLIER, matrix_cell
+from alignkit.report.matrix_cells import matrix_cell
 from alignkit.report.matrix_fold import agreements
 from alignkit.report.matrix_view import matrix_views
 from alignkit.report.table import Notes
@@ -210,24 +210,6 @@ def test_a_runtime_whose_outcome_is_waived_keeps_its_column():
         "path-1 torch fp32",
         "path-1 torch bf16",
     ]
-
-
-def test_a_runtime_whose_churn_rose_significantly_keeps_its_column_between_two_runs():
-    record = wide(paths=2, spread=0.0)
-    entry = next(e for e in record.matrix if e.place.names == ("path-0", "path-1", "torch", "bf16"))
-    assert entry.drift
-    whole = entry.drift.churn.value
-    drift = replace(entry.drift, holm={**entry.drift.holm, "churn": 0.001},
-                    churn=Estimate(whole + 0.0009, whole + 0.0004, whole + 0.0014))  # fmt: skip
-    other = changed(record, entry.place.names, drift=drift)
-    (view_of,) = (
-        each
-        for each in matrix_views(other, Names(other.paths), against=AGAINST_EARLIER)
-        if each.id == "churn"
-    )
-    seen = [f"{head.path.name} {head.runtime}" for head in view_of.heads if not head.folded]
-    assert set(seen) - set(shown(record)) == {"path-1 torch bf16"}
-    assert shown(other) == shown(record)
 
 
 def test_the_reference_of_a_row_is_never_folded():

@@ -9,17 +9,13 @@ from alignkit.gate.outputs import GateResult, output
 from alignkit.record import (
     LogitDistance,
     NumericDrift,
-    PublishedFacts,
-    PublishedRow,
     QuantisedDrift,
     RuleOutcome,
     Verdict,
 )
-from alignkit.record.outside_facts import RowHere
 from alignkit.report.logits_view import quantised_table
 from alignkit.report.matrix_view import matrix_views
 from alignkit.report.page_view import key_figures
-from alignkit.report.published_view import published_section
 from alignkit.report.results import results_from_record, results_text
 from alignkit.report.terminal_view import summary
 from alignkit.text.names import Names
@@ -133,25 +129,6 @@ def test_every_output_of_a_gate_names_the_simulation(gate, kind):
         assert LABEL in told
     if kind != "json":
         assert "in simulated fp16" in told
-
-
-def test_values_beside_published_ones_are_called_simulated(record):
-    here = RowHere(
-        trained_with="opencv", evaluated_with="pillow", backend="simulated", precision="fp16",
-        state="simulated", metrics={"recall.macro": 0.93}, simulation=LABEL,
-    )  # fmt: skip
-    row = PublishedRow(
-        training="gpu decode", inference="torchpipe fp16", published={"recall.macro": 0.94},
-        here=here,
-    )  # fmt: skip
-    # a reader of the files must not take somebody's figure for one of a simulation
-    assert "simulated" not in row.model_dump_json(exclude={"here"})
-    facts = PublishedFacts(source="a table", label="internal", rows=(row,), claims=())
-    section = published_section(record.model_copy(update={"published": facts}), Names(record.paths))
-    assert section is not None
-    [shown] = section.rows.rows
-    assert "pillow, simulated fp16" in [cell.text for cell in shown.cells]
-    assert LABEL in [note.text for note in section.rows.notes]
 
 
 def test_int8_is_divided_into_quantisation_and_kernel(record):

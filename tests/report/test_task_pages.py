@@ -1,20 +1,19 @@
 """Pages of detection, segmentation and an own score speak of their own metrics and draw answers."""
 
 import re
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from alignkit.record import CellPair, Estimate, PictureMap
+from alignkit.record import Estimate, PictureMap
 from alignkit.record.cell_table import cell_table
 from alignkit.record.document import read_record, write_record
 from alignkit.record.drawn_pictures import picture_map, write_pair
 from alignkit.report.drawn_view import drawing
 from alignkit.report.matrix_cells import matrix_cell, panels
 from alignkit.report.notebook import run_html
-from alignkit.report.reference_view import _turned
 from alignkit.report.summary_view import summary_view
 from alignkit.report.table import Notes
 from alignkit.report.terminal_view import summary
@@ -195,7 +194,7 @@ def test_a_matrix_of_a_measure_has_its_unit_and_no_value_of_the_baseline():
     # 2.7 % from equal answers: worse, and clear of them
     assert (cell.tone, cell.clear) == ("n3", True)
     caption = "Likeness, against the baseline of the row: of both."
-    assert panel.caption_against("the baseline") == caption
+    assert panel.caption == caption
 
 
 def test_a_measure_that_equal_answers_may_have_is_not_clear():
@@ -209,7 +208,7 @@ def test_a_measure_that_is_a_change_has_a_sign_and_points():
     assert cell.interval == f"[{MINUS}4.50, {MINUS}1.80]"
     assert (cell.symbol, cell.tone, cell.clear, own) == ("▼", "n4", True, "")
     caption = "Likeness, in percentage points, against the baseline of the row: of both."
-    assert panel.caption_against("the baseline") == caption
+    assert panel.caption == caption
 
 
 def test_a_share_for_the_worse_is_coloured_as_churn_is():
@@ -238,11 +237,3 @@ def test_measures_are_written_in_their_units():
     assert [words.best(each) for each in ("cosine", "recall@1.kept", "neighbour_churn", "churn")] == [
         1.0, 0.0, 0.0, 0.0,
     ]  # fmt: skip
-
-
-def test_against_another_cell_a_measure_of_the_other_direction_has_no_value():
-    drift = next(each.drift for each in task_records.detection().matrix if each.drift)
-    pair = CellPair(**{each.name: getattr(drift, each.name) for each in fields(CellPair)})
-    turned = _turned(pair)
-    assert turned.metrics["map50"].value == -pair.metrics["map50"].value
-    assert {each.value for each in turned.measures.values()} == {None}

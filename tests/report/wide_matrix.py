@@ -86,7 +86,6 @@ def wide(paths=5, runtimes=RUNTIMES, spread=0.0, rows=None):
             "matrix": tuple(matrix),
             "noise_floor": tuple(floors),
             "verdict": verdict,
-            "row_pairs": (),
         }
         | dict.fromkeys(
             (

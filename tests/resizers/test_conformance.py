@@ -3,8 +3,8 @@
 import pytest
 
 from alignkit.resizers import RESIZERS, Resizer
-from alignkit.studies.conformance import resizer_checks, version_check
-from tests.photos import photo
+from alignkit.testing import ResizerContract
+from tests.contracts import held, names_of
 
 
 @pytest.fixture(scope="module", params=RESIZERS)
@@ -15,24 +15,10 @@ def resizer(request) -> Resizer:
     return plugin.load()()
 
 
-@pytest.mark.parametrize("name", resizer_checks.TARGETS)
-def test_gives_the_size_asked_for_and_leaves_its_input_alone(resizer, name):
-    resizer_checks.one_size(resizer, photo(), *resizer_checks.TARGETS[name])
-
-
-def test_keeps_a_plain_image_plain(resizer):
-    resizer_checks.plain_image(resizer)
-
-
-def test_keeps_rows_columns_and_channels_apart(resizer):
-    resizer_checks.directions(resizer)
-
-
-def test_may_be_called_from_threads(resizer):
-    resizer_checks.in_threads(resizer, [photo(), photo("flower"), photo()[:50]])
+@pytest.mark.parametrize("name", names_of(ResizerContract))
+def test_keeps_the_contract(resizer, name):
+    held(ResizerContract, resizer, name)
 
 
 def test_names_what_ran(resizer):
-    plugin = next(each for each in RESIZERS.values() if each.load() is type(resizer))
-    assert version_check(resizer, plugin.version()).run()
     assert type(resizer).__module__.rpartition(".")[2] in resizer.version()

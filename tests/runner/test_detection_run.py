@@ -127,13 +127,6 @@ def test_lost_boxes_are_counted_as_pairs_of_stored_boxes_say(finished, path):
     assert entry.drift.measures["boxes.lost"].value == pytest.approx(lost, abs=1e-12)
 
 
-def test_every_two_cells_of_a_row_have_the_metrics_of_the_tasks_matrices(finished):
-    record, _ = finished
-    shown = {*record.task.matrices} - {"churn"}
-    assert record.row_pairs
-    assert all({*pair.metrics} == shown for pair in record.row_pairs)
-
-
 def test_the_gate_fails_where_boxes_are_lost_and_the_stage_is_named(finished):
     record, _ = finished
     states = {(r.evaluated_with, r.precision): r.state for r in record.verdict.rules}

@@ -21,7 +21,7 @@ from alignkit.errors import DataError, NothingCompared
 from alignkit.experiment import load_experiment
 from alignkit.outcome import Measured
 from alignkit.plan import Plan, make_plan
-from alignkit.plan.forecast import Forecast, forecast
+from alignkit.plan.outlooks import outlooks
 from alignkit.plan.plan_keys import keyed_plan
 from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.progress import NoProgress, PlainProgress
@@ -187,23 +187,6 @@ def test_what_flipped_images_have_in_common_is_asked_for_every_other_path(finish
     assert bool(found.subgroups) is not bool(none_to_compare)  # a third of 40 images is enough
 
 
-def test_every_two_cells_of_a_row_are_compared(finished):
-    record, _ = finished
-    measured = len(record.row_pairs) + sum(entry.drift is not None for entry in record.matrix)
-    assert measured == 2 * 6 * 5 / 2  # rows × pairs of a row's cells
-    top1 = {
-        (entry.trained_with, (entry.evaluated_with, entry.backend, entry.precision)): entry.metrics
-        for entry in record.matrix
-    }
-    for pair in record.row_pairs:
-        before, after = (
-            top1[pair.trained_with, side]["top1"] for side in (pair.reference, pair.candidate)
-        )
-        assert pair.metrics["top1"].value == pytest.approx(after - before)
-        flipped = pair.wrong_to_right - pair.right_to_wrong
-        assert flipped == pytest.approx(pair.n * (after - before))
-
-
 def test_the_record_reads_back_and_its_files_lie_beside_it(finished):
     record, folder = finished
     assert read_record(folder) == record
@@ -252,7 +235,7 @@ def test_another_experiment_over_the_same_data_and_paths_preprocesses_nothing(
     context = Context(workspace, NoProgress())
     recipe = ("name=second", "train.seeds=[7]", "train.optimiser=sgd", "train.learning_rate=0.1")
     plan = make_plan(load_experiment(write_small(tmp_path), recipe))
-    expected = forecast(plan, workspace)
+    expected = outlooks(plan, workspace)
     assert [each.state for each in expected.prepared] == ["cached"] * 4  # paths × splits
     assert {each.state for each in expected.comparisons} == {"cached"}
     assert {each.state for each in (*expected.trainings, *expected.cells)} == {"to run"}
@@ -272,8 +255,8 @@ def test_another_experiment_over_the_same_data_and_paths_preprocesses_nothing(
 def test_what_a_run_attributed_is_cached_for_the_plan(finished, tmp_path):
     experiment = load_experiment(write_small(tmp_path, seeds="[0, 1]"))
     reports = finished[1].parents[1]
-    outlooks = forecast(keyed_plan(experiment, Workspace(reports)), Workspace(reports)).attributions
-    assert [each.state for each in outlooks] == ["cached"]
+    found = outlooks(keyed_plan(experiment, Workspace(reports)), Workspace(reports)).attributions
+    assert [each.state for each in found] == ["cached"]
 
 
 def test_paths_that_cannot_be_mixed_leave_a_reason_and_the_rest_goes_on(tmp_path, monkeypatch):
@@ -359,8 +342,8 @@ def test_a_cached_run_neither_renders_nor_imports_a_numerical_library(finished):
 @pytest.fixture(scope="module")
 def refused(
     tmp_path_factory: pytest.TempPathFactory,
-) -> tuple[RunRecord, Path, Workspace, list[Forecast]]:
-    """A run over images of which one path decodes one less than the other, its file and forecasts."""
+) -> tuple[RunRecord, Path, Workspace]:
+    """A run over images of which one path decodes one less than the other, and its file."""
     tmp_path = tmp_path_factory.mktemp("refused")
     root = tmp_path / "images"
     for split, count in (("train", 10), ("eval", 6)):
@@ -378,24 +361,8 @@ def refused(
                         seeds="[0]")  # fmt: skip
     lines = [line for line in text.splitlines() if not line.startswith("data:")]
     file.write_text("\n".join([*lines, f"data: {{name: folder, root: {root}}}"]))
-    made: list[Forecast] = []
-
-    def kept(plan: Plan, workspace: Workspace) -> Forecast:
-        made.append(forecast(plan, workspace))
-        return made[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("alignkit.runner.forecast", kept)
-        for pause in ("_PAUSE", "_SHARE"):
-            patch.setattr(f"alignkit.runner.time_left.{pause}", 0)
-        record, _ = run(file, tmp_path / "reports")
-    return record, file, Workspace(tmp_path / "reports"), made
-
-
-def test_no_time_is_left_after_a_run_that_left_an_image_out(refused):
-    *_, forecasts = refused
-    assert len(forecasts) > 2
-    assert (forecasts[-1].known.seconds, forecasts[-1].unknown) == (0, ())
+    record, _ = run(file, tmp_path / "reports")
+    return record, file, Workspace(tmp_path / "reports")
 
 
 def test_a_file_one_decoder_refuses_is_in_the_coverage_and_in_no_training(refused):
@@ -414,7 +381,7 @@ def test_a_file_one_decoder_refuses_is_in_the_coverage_and_in_no_training(refuse
 
 
 def test_what_was_trained_without_an_image_is_cached_for_the_plan_and_done_again_afresh(refused):
-    _, file, workspace, _ = refused
+    _, file, workspace = refused
     plan = keyed_plan(load_experiment(file), workspace)
     assert states(plan, workspace) == {"cached"}
     forget(plan, workspace)
@@ -461,10 +428,10 @@ def test_images_that_change_after_the_plan_end_the_run_and_store_nothing(tmp_pat
 
 def states(plan: Plan, workspace: Workspace) -> set[str]:
     """Of all that a plan lists."""
-    found = forecast(plan, workspace)
+    found = outlooks(plan, workspace)
     works = (found.prepared, found.trainings, found.cells, found.comparisons, found.attributions)
     assert all(works)
-    return {each.state for outlooks in works for each in outlooks}
+    return {each.state for kind in works for each in kind}
 
 
 def test_a_second_process_in_the_same_folder_is_refused(finished, tmp_path):

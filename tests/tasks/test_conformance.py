@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from alignkit.studies.conformance import conformance, made, task_checks
+from alignkit.experiment.option import plugin_from
 from alignkit.tasks import TASKS
 from alignkit.tasks.multi_label import MultiLabel
 from alignkit.tasks.multi_label.multi_label_answers import MultiLabelAnswers
+from alignkit.testing import TaskContract
+from tests.contracts import broken
 
 OPTIONS = {"score": {"score": "own_rating.py:rate", "names": ["first", "mean"]}}
 """Options that a task cannot do without."""
@@ -29,9 +31,8 @@ def _code(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", TASKS)
 def test_keeps_the_contract(name):
-    found = conformance("task", name, OPTIONS.get(name, {}))
-    assert [each for each in found.results if each.state != "passed"] == []
-    assert found.exit_code == 0
+    task = plugin_from(TASKS, {"name": name, **OPTIONS.get(name, {})})
+    assert broken(TaskContract, task, skips=True) == {}
 
 
 def test_no_task_imports_a_heavy_library_with_its_module():
@@ -40,11 +41,6 @@ def test_no_task_imports_a_heavy_library_with_its_module():
     code = f"import sys, {modules}; print(*{heavy} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
-
-
-def failures(task) -> dict[str, str]:
-    results = [made(each) for each in task_checks.checks(task)]
-    return {each.name: each.finding for each in results if each.state == "failed"}
 
 
 @dataclass(frozen=True)
@@ -71,9 +67,7 @@ class Blind(MultiLabel):
 
 
 def test_a_task_that_breaks_a_rule_fails_its_check():
-    assert "gives one record an image, whatever the batch" in failures(Skips())
-    found = failures(Blind())
-    assert found == {
-        "finds every change beside other answers":
-            "changed() marks no image although all outputs are others"
-    }  # fmt: skip
+    assert "test_gives_one_record_an_image_whatever_the_batch" in broken(TaskContract, Skips())
+    ((name, finding),) = broken(TaskContract, Blind()).items()
+    assert name == "test_finds_every_change_beside_other_answers"
+    assert "changed() marks no image although all outputs are others" in finding

@@ -14,7 +14,6 @@ from alignkit.annotations import LabelSet
 from alignkit.compare import drift
 from alignkit.compare.answers import noise_floor, plain_metrics
 from alignkit.compare.bootstrap import SharedDraws
-from alignkit.compare.cell_pairs import cell_pairs
 from alignkit.errors import BackendError, ConfigError
 from alignkit.experiment.option import plugin_from
 from alignkit.predict.decoder import KeptRecords
@@ -349,8 +348,6 @@ def test_a_score_that_one_side_lacks_makes_no_change_better():
     assert found.metrics["score.first"].value == pytest.approx(-16 / 3)
     assert found.measures["score.size.missing"].value == pytest.approx(1 / 3)
     assert found.measures["score.first.missing"].value == 0
-    (pair,) = cell_pairs([[a], [b]], draws=SharedDraws(20)).values()
-    assert pair.metrics["score.size"] == found.metrics["score.size"]
 
 
 def test_a_noise_floor_compares_the_images_that_have_a_score_in_both_seeds():

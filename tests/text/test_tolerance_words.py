@@ -5,11 +5,10 @@ import pytest
 from alignkit.record.tolerance_facts import (
     CurvePoint,
     Limit,
-    NamedTolerance,
     PixelTolerance,
     SeedCurve,
 )
-from alignkit.text.tolerance_words import curve_row, exchange_row
+from alignkit.text.tolerance_words import curve_row
 
 PLACE = {"trained_with": "a", "backend": "torch", "precision": "fp32", "reference": "a"}
 
@@ -28,7 +27,3 @@ def test_a_bound_is_called_one_in_levels_too(more, least):
     known = {**PLACE, "factor": 3.0, "seeds": curves(3.0, more=more)}
     pair = PixelTolerance(**known, candidate="b", mean_abs=0.5, levels=1.5)
     assert curve_row(pair)[:2] == (f"{least}3.000×", f"{least}1.500 of mean |Δ|")
-    named = NamedTolerance(
-        **known, difference="inverse DCT", by="dct", unit="grey levels", size=0.5, borne=1.5
-    )
-    assert exchange_row(named)[3:5] == (f"{least}3.000×", f"{least}1.5 levels")

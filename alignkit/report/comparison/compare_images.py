@@ -14,24 +14,15 @@ from alignkit.record.study_documents import (
     ImageChange,
     PixelChange,
     RunComparison,
-    StageChange,
 )
-from alignkit.report.comparison.compare_matrix import leading
+from alignkit.report.comparison.compare_tables import CHANGES, leading, pair_words
 from alignkit.report.comparison.compare_words import ORDER
 from alignkit.report.shown_view import ImageCard, RowOutcome, image_card
-from alignkit.report.table import Notes, RowCells, Shown, Table, numbers
+from alignkit.report.table import RowCells, Table, numbers
 from alignkit.text.names import Names
-from alignkit.text.numbers import NBSP, count, grouped, significant
+from alignkit.text.numbers import count, grouped, significant
 from alignkit.text.part_commands import pair_name
 
-CHANGES = {
-    "new": Shown("▼ new", tone="bad"),
-    "worse": Shown("▼ worse", tone="bad"),
-    "fixed": Shown("▲ fixed"),
-    "better": Shown("▲ better"),
-    "unchanged": Shown("= unchanged", tone="muted"),
-}
-"""Of pixels, which are not a sample: any change is one."""
 _IMAGES = 20
 """Images a cell shows; ``comparison.json`` has all."""
 _CELLS = 6
@@ -143,55 +134,13 @@ def _card(image: ImageChange, shown: ShownImage, names: Names, *, earlier: bool)
     return replace(card, outcomes=(change,), facts=facts)
 
 
-def stages_table(stages: Sequence[StageChange], names: Names) -> Table | None:
-    """Return the stages whose pixels changed, or were not compared; ``None`` without one."""
-    changed = [each for each in stages if each.change != "unchanged"]
-    if not changed:
-        return None
-    notes = Notes()
-    rows: list[RowCells] = [
-        (
-            _pair(each, names),
-            each.stage,
-            notes.missing(each.reason, f"not{NBSP}compared")
-            if each.change == "not compared"
-            else CHANGES[each.change],
-            notes.distance(each.before, significant, each.reason),
-            notes.distance(each.after, significant, each.reason),
-        )
-        for each in changed
-    ]
-    columns = ("Paths", "Stage", "Change", *numbers("Before", "After"))
-    caption = "Mean |Δ| of each stage that changed, on the same input, grey levels"
-    return Table.of(caption, columns, rows, notes=notes)
-
-
-def pixels_table(pixels: Sequence[PixelChange], names: Names) -> Table | None:
-    """Return pairs of paths of which an image's pixels changed; ``None`` without one."""
-    every = ("images", "new", "worse", "fixed", "better", "unchanged", "not_compared")
-    changed = [each for each in pixels if each.unchanged < each.images or each.not_compared]
-    if not changed:
-        return None
-    # a column without a number says nothing
-    kinds = tuple(kind for kind in every if any(getattr(each, kind) for each in changed))
-    rows = [
-        (_pair(each, names), *(grouped(getattr(each, kind)) for kind in kinds)) for each in changed
-    ]
-    columns = ("Paths", *numbers(*(kind.capitalize().replace("_", " ") for kind in kinds)))
-    return Table.of("Images by how the mean |Δ| of their last pixels changed", columns, rows)
-
-
 def pixel_sections(pixels: Sequence[PixelChange], names: Names) -> list[ImagesSection]:
     """Return the images whose pixels changed most, of each pair of paths that has any."""
     return [_pixel_images(each, names) for each in pixels if each.greatest]
 
 
-def _pair(each: StageChange | PixelChange, names: Names) -> str:
-    return f"{names.short(each.candidate)} against {names.short(each.reference)}"
-
-
 def _pixel_images(each: PixelChange, names: Names) -> ImagesSection:
-    title = _pair(each, names)
+    title = pair_words(each, names)
     rows: list[RowCells] = [
         (image.id, CHANGES[image.change], significant(image.before), significant(image.after))
         for image in each.greatest

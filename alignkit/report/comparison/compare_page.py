@@ -12,10 +12,8 @@ from alignkit.report.comparison.compare_images import (
     Pictures,
     image_sections,
     pixel_sections,
-    pixels_table,
-    stages_table,
 )
-from alignkit.report.comparison.compare_matrix import change_panels, changes_table, runtimes_words
+from alignkit.report.comparison.compare_tables import changes_table, differing_table
 from alignkit.report.comparison.compare_words import (
     labels,
     largest_words,
@@ -24,7 +22,6 @@ from alignkit.report.comparison.compare_words import (
     unchanged_words,
     verdict_words,
 )
-from alignkit.report.table import Table
 from alignkit.report.templates import PAGE_ASSETS, asset, html, markdown
 from alignkit.report.verdict_view import verdict_view
 from alignkit.report.viewer_data import shown_script
@@ -38,7 +35,7 @@ def render_comparison(made: RunComparison, runs: tuple[Path, Path], folder: Path
     for a damaged picture of a run.
     """
     page = _page(made, runs, folder)
-    tables = [page[name] for name in ("changes", "stages", "pixels", "differences") if page[name]]
+    tables = [page[name] for name in ("changes", "differing") if page[name]]
     for name in PAGE_ASSETS:
         write_inside(folder, f"assets/{name}", asset(name))
     write_inside(folder, "comparison.json", made.model_dump_json(indent=1) + "\n")
@@ -53,7 +50,7 @@ def render_comparison(made: RunComparison, runs: tuple[Path, Path], folder: Path
 def _page(made: RunComparison, runs: tuple[Path, Path], folder: Path) -> dict[str, Any]:
     """Return everything that the templates read."""
     names = names_of(made)
-    before, after = records = tuple(read_record(each) for each in runs)
+    records = tuple(read_record(each) for each in runs)
     pictures = Pictures([*zip(runs, records, strict=True)], folder)
     sections, left = image_sections(made, names, pictures)
     commands = [each.command for each in records]
@@ -72,18 +69,13 @@ def _page(made: RunComparison, runs: tuple[Path, Path], folder: Path) -> dict[st
         "remarks": remarks(made),
         "labels": labels(made),
         "forced": made.forced,
-        "sides": _sides(made),
-        "differences": _differences(made),
-        "panels": change_panels(made, before, after, names),
-        "runtimes": runtimes_words(made),
         "changes": changes_table(made, names),
+        "differing": differing_table(made, names),
         "images": sections,
         "omitted": f"{count(left, 'more pair')} of paths changed; comparison.json lists the images "
         "of all."
         if left
         else "",
-        "stages": stages_table(made.stages, names),
-        "pixels": pixels_table(made.pixels, names),
         "pixel_images": pixel_sections(made.pixels, names),
         "command": made.command,
     }
@@ -95,22 +87,3 @@ def _title(made: RunComparison) -> str:
     return of + " → ".join(
         each.folder if of else f"{each.name} {each.folder}" for each in (before, after)
     )
-
-
-def _sides(made: RunComparison) -> Table:
-    before, after = made.before, made.after
-    rows = (
-        ("Experiment", before.name, after.name),
-        ("Run", before.folder, after.folder),
-        ("Started (UTC)", before.started, after.started),
-        ("Plan", before.key[:12], after.key[:12]),  # enough to see whether they are equal
-        ("Verdict", before.verdict, after.verdict),
-        ("In words", before.sentence, after.sentence),
-    )
-    return Table.of("The two runs", ("Fact", "Before", "After"), rows)
-
-
-def _differences(made: RunComparison) -> Table | None:
-    rows = [(each.what, each.before, each.after) for each in made.differences]
-    caption = "What differs"
-    return Table.of(caption, ("Fact", "Before", "After"), rows) if rows else None

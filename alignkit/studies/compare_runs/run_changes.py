@@ -11,10 +11,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from alignkit.compare import drift_change
+from alignkit.compare import drift, drift_change
 from alignkit.compare.answers import mean_metrics
 from alignkit.compare.bootstrap import SharedDraws
-from alignkit.compare.cell_pairs import cell_pairs
 from alignkit.compare.statistics import holm
 from alignkit.place import Place
 from alignkit.record import DriftChange, Estimate, MatrixEntry
@@ -118,7 +117,7 @@ def _values(
 ) -> dict[str, DriftChange]:
     """Compare the values of an aligned cell, which has no drift."""
     before, after = [s.cell_before for s in seeds], [s.cell_after for s in seeds]
-    pair = cell_pairs([before, after], metrics=names, draws=draws)[0, 1]
+    pair = drift(before, after, draws=draws)
     was, now = mean_metrics(before), mean_metrics(after)
     return {
         name: DriftChange(

@@ -1,8 +1,7 @@
-// The address says the whole view: #/matrix?metric=churn&ref=opencv/torch/fp32, #/images?cell=4&q=flip:yes or
+// The address says the whole view: #/matrix?metric=churn, #/images?cell=4&q=flip:yes or
 // #/image/<pair>/<id>?e=4&m=abs&x=32&ch=cb&z=16&c=12.5,8.5; cell is the comparison that the list shows (the
 // headline's without, or all), e that of the image; p is the stage, without it the final pixels; x=0 is the
 // amplification that suits the image, t=-1 the level of its 90th percentile, z=0 the zoom that shows all of it.
-// ref is the column that is the reference, in the matrix and for cell; without, it is the aligned cell of the row.
 
 import { ANSWERS } from "./answers.js";
 import { MOST_ZOOM } from "./canvas.js";
@@ -10,12 +9,12 @@ import { GRIDS, MODES } from "./keys.js";
 import { CHANNELS, GAINS } from "./pixels.js";
 
 export const DEFAULTS = {
-  metric: "", ref: "", cell: "", q: "", sort: "-seeds",
+  metric: "", cell: "", q: "", sort: "-seeds",
   e: "", p: "", m: "abs", x: 0, ch: "rgb", t: -1, g: "", o: "own", s: 50, z: 0, c: null,
 };
 const KNOWN = { m: MODES.map(([mode]) => mode), x: [0, ...GAINS], ch: CHANNELS, g: GRIDS, o: ANSWERS };
 const PAGES = ["matrix", "images"];
-const LIST = ["metric", "ref", "cell", "q", "sort"];
+const LIST = ["metric", "cell", "q", "sort"];
 
 export function read(hash) {
   const [path, search = ""] = hash.replace(/^#/, "").split("?");

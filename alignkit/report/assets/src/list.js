@@ -25,11 +25,10 @@ export function List({ run, view, chosen, rows, shown, images, faults, go, open 
   const rest = only ? "" : `, ${shown.length} of ${rows.length} rows in ${chosen.length} comparisons`;
   return html`<div class="list">
     <div class="tools">
-      <label>Comparison <select value=${only?.ref || (only ? only.entry : "all")} onChange=${(e) => set({ cell: e.target.value, ref: "" })}>
-        ${only?.ref && html`<option value=${only.ref} selected>${only.title}</option>`}
+      <label>Comparison <select value=${only ? only.entry : "all"} onChange=${(e) => set({ cell: e.target.value })}>
         <option value="all" selected=${!only}>all ${all} comparisons</option>
         ${byRow(run.comparisons).map(([trained, some]) => html`<optgroup label=${`trained with ${trained}`}>${some.map((each) =>
-          html`<option value=${each.entry} selected=${!only?.ref && each === only}>${each.title}</option>`)}</optgroup>`)}
+          html`<option value=${each.entry} selected=${each === only}>${each.title}</option>`)}</optgroup>`)}
       </select></label>
       <label class="query">Filter <input id="query" type="search" spellcheck=${false} placeholder=${`flip:${run.kinds[1]} path:pillow max>8`}
         value=${view.q} onInput=${(e) => set({ q: e.target.value })} aria-describedby="query-help query-faults" aria-invalid=${faults.length > 0}/></label>
@@ -73,7 +72,7 @@ function Table({ run, only, rows, images, view, set, open }) {
     box.current.scrollTop = 0;
     setTop(0);
     setUnfolded(new Set());
-  }, [view.cell, view.ref, view.q, view.sort]);
+  }, [view.cell, view.q, view.sort]);
   const size = run.ids.length;
   const lines = useMemo(
     () => (every && unfolded.size ? lined(images, unfolded, every, (number) => rows.at(number).comparison, size) : null),

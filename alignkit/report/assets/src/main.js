@@ -8,9 +8,9 @@ import { showHelp } from "./help.js";
 import { html } from "./html.js";
 import { DEFAULTS, changed, put, read, write } from "./link.js";
 import { List } from "./list.js";
-import { addReferences, firstCell } from "./matrix.js";
+import { addMetrics, firstCell } from "./matrix.js";
 import { parse } from "./query.js";
-import { Rows, between, open, pictureOf, rowOf, rowsOf } from "./rows.js";
+import { Rows, open, pictureOf, rowOf, rowsOf } from "./rows.js";
 import { Unkept } from "./unkept.js";
 import { Viewer } from "./viewer.js";
 
@@ -20,7 +20,7 @@ function App({ run }) {
   const [view, setView] = useState(() => read(location.hash) ?? FIRST);
   const [rows, setRows] = useState(() => new Rows(run, []));
   const [row, setRow] = useState();
-  const chosen = useMemo(() => comparisons(run, view), [view.cell, view.ref]);
+  const chosen = useMemo(() => comparisons(run, view), [view.cell]);
 
   useEffect(() => {
     const follow = () => {
@@ -67,9 +67,7 @@ function App({ run }) {
 }
 
 // The comparison of a link, or the headline's, or all.
-function comparisons(run, { cell, ref }) {
-  const other = ref && between(run, cell, ref);
-  if (other) return [other];
+function comparisons(run, { cell }) {
   const found = run.comparisons.filter((each) => String(each.entry) === (cell || String(run.leading)));
   return found.length ? found : run.comparisons;
 }
@@ -97,16 +95,14 @@ function addLinks(run) {
   }
 }
 
-// A cell leads to the images that flipped in it. Without predictions it keeps its link to the table of
-// numbers, which is of aligned cells.
-function linkCells(run, panel, ref) {
+// A cell leads to the images that flipped in it. Without predictions it keeps its link to the table of numbers.
+function linkCells(run, panel) {
   for (const link of panel.querySelectorAll(".matrix td a")) {
     const cell = link.hash.replace("#entry-", "");
-    const known = ref ? run && between(run, cell, ref) : run?.comparisons.some((each) => String(each.entry) === cell);
-    if (known) {
-      link.hash = write({ ...DEFAULTS, page: "images", metric: panel.dataset.metric, ref, cell, q: "flip:yes" });
+    if (run?.comparisons.some((each) => String(each.entry) === cell)) {
+      link.hash = write({ ...DEFAULTS, page: "images", metric: panel.dataset.metric, cell, q: "flip:yes" });
       link.title = "show the images that changed";
-    } else if (ref) link.removeAttribute("href");
+    }
   }
 }
 
@@ -138,7 +134,7 @@ function showKeysButton() {
 
 async function start() {
   const run = self.alignkitRun && (await open(self.alignkitRun));
-  await addReferences((panel, ref) => linkCells(run, panel, ref));
+  addMetrics((panel) => linkCells(run, panel));
   addCopyButtons(document);
   addEventListener("keydown", pageKey);
   showKeysButton();

@@ -1,60 +1,31 @@
-// The matrix as the address has it: its metric, and the column each row is compared with. What the
-// page holds for another column was computed and written beforehand; nothing is computed here.
+// The matrix as the address has it: its metric, the arrow keys, and the columns that are out of sight.
 
-import { addCopyButtons } from "./copying.js";
 import { element } from "./element.js";
 import { DEFAULTS, read, write } from "./link.js";
-import { unpack } from "./unpack.js";
 
-const panels = () => [...document.querySelectorAll("#matrix .panel")];
 const seen = (element) => element.getClientRects().length > 0;
 
-// `link` turns the cells of a panel into links that suit the reference.
-export async function addReferences(link) {
-  const packed = document.getElementById("references")?.content.textContent;
-  const others = packed ? JSON.parse(new TextDecoder().decode(await unpack({ dtype: "uint8", data: packed }))) : [];
-  const own = Object.fromEntries(panels().map((panel) => [panel.dataset.metric, panel.innerHTML]));
-  const all = [{ name: "", title: "each row’s baseline", panels: own }, ...others];
-  const select = others.length ? addSelect(all) : null;
+// `link` turns the cells of a panel into links.
+export function addMetrics(link) {
   let view = { ...DEFAULTS };
-  let shown = all[0];
-
   const radios = [...document.querySelectorAll(".switch input[name=metric]")];
-  const go = (change) => location.replace(write({ ...view, ...read(location.hash), page: "matrix", ...change }));
+  const go = (metric) => location.replace(write({ ...view, ...read(location.hash), page: "matrix", metric }));
   const follow = () => {
     view = read(location.hash) ?? view;
     const radio = radios.find(({ id }) => id === `show-${view.metric}`) ?? radios[0];
     if (radio) radio.checked = true;
-    const chosen = all.find(({ name }) => name === view.ref) ?? all[0];
-    if (select) select.value = chosen.name;
-    if (chosen === shown) return;
-    shown = chosen;
-    for (const panel of panels()) {
-      panel.innerHTML = chosen.panels[panel.dataset.metric];
-      addCopyButtons(panel);
-      panel.querySelectorAll(".edge").forEach(addMore);
-      link(panel, chosen.name);
-    }
   };
-  for (const panel of panels()) {
+  for (const panel of document.querySelectorAll("#matrix .panel")) {
     panel.querySelectorAll(".edge").forEach(addMore);
-    link(panel, "");
+    link(panel);
   }
   addEventListener("keydown", walk);
   for (const radio of radios) {
-    radio.addEventListener("change", () => go({ metric: radio === radios[0] ? "" : radio.id.replace("show-", "") }));
+    radio.addEventListener("change", () => go(radio === radios[0] ? "" : radio.id.replace("show-", "")));
   }
-  select?.addEventListener("change", () => go({ ref: select.value }));
   addEventListener("hashchange", follow);
   follow();
   if (read(location.hash)?.page === "matrix") document.getElementById("matrix").scrollIntoView({ behavior: "instant" });
-}
-
-function addSelect(all) {
-  const select = element("select", {}, ...all.map(({ name, title }) => new Option(title, name)));
-  const label = element("label", {}, "Reference ", select);
-  document.querySelector("#matrix .controls").append(element("div", { className: "tools" }, label));
-  return select;
 }
 
 // Says how many columns are out of sight on the right, and shows them when it is pressed.

@@ -13,8 +13,7 @@ export async function open(run) {
   const classes = run.words ? new TextDecoder().decode(await unpack(run.words)).split("\n") : run.classes;
   const stored = new Map(run.stored.map((each) => [pictureOf(each.pair, each.id), each]));
   const shown = new Map([...new Set(run.stored.map((each) => each.id))].map((id, place) => [id, place]));
-  const seedOf = new Map(run.cells.flatMap(({ keys }) => Object.entries(keys).map(([seed, key]) => [key, seed])));
-  return { kinds: KINDS, ...run, classes, labels, storedBy: stored, shown, seedOf, cache: new Map() };
+  return { kinds: KINDS, ...run, classes, labels, storedBy: stored, shown, cache: new Map() };
 }
 
 export const pictureOf = (pair, id) => `${pair}/${id}`;
@@ -34,7 +33,7 @@ async function columnsOf(run, comparison) {
   const [max, mean, ssim, shift] = await Promise.all([
     ...["max", "mean"].map((name) => unpacked(run, `${comparison.pair} ${measured?.last} ${name}`, last?.[name])),
     unpacked(run, `${comparison.pair} ssim`, measured?.ssim),
-    unpacked(run, `shift ${comparison.entry} ${comparison.ref}`, comparison.shift),
+    unpacked(run, `shift ${comparison.entry}`, comparison.shift),
   ]);
   const seeds = await Promise.all(
     comparison.seeds.map(async ([before, after], seed) => ({
@@ -150,27 +149,9 @@ function ranked(values) {
   return Float64Array.from(values, (value) => places.get(value));
 }
 
-// The comparison of a cell of the matrix with another of its row; undefined without the predictions.
-export function between(run, cell, ref) {
-  const after = run.cells.find((each) => String(each.entry) === cell);
-  const before = after && run.cells.find((each) => each.row === after.row && each.column === ref);
-  if (!before || before === after) return undefined;
-  const seeds = Object.keys(after.keys).filter((seed) => before.keys[seed]);
-  const [from, to] = [before.path, after.path];
-  return {
-    ...after,
-    ref,
-    title: `${after.row}: ${before.title} → ${after.title}`,
-    pair: [`${from}>${to}`, `${to}>${from}`].find((name) => name in run.commands) ?? "",
-    same: from === to,
-    paths: [...new Set([from, to])],
-    seeds: seeds.map((seed) => [before.keys[seed], after.keys[seed]]),
-  };
-}
-
 // The rows of a comparison, or of all.
 export async function rowsOf(run, comparisons) {
-  const tables = comparisons.map((each) => once(run, `columns ${each.entry} ${each.ref}`, () => columnsOf(run, each)));
+  const tables = comparisons.map((each) => once(run, `columns ${each.entry}`, () => columnsOf(run, each)));
   return new Rows(run, await Promise.all(tables));
 }
 
@@ -209,7 +190,7 @@ export function chances(run, row) {
   const known = seeds.filter(([, each]) => predictedBoth(each, row.index));
   return Promise.all(
     known.map(async ([[before, after], each]) => ({
-      seed: run.seedOf.get(before),
+      seed: run.seedOf[before],
       changed: turn(run, each, row.index),
       was: answer(run, each.before[row.index], each.missing),
       is: answer(run, each.after[row.index], each.missing),

@@ -16,7 +16,7 @@ from alignkit.compare.order_statistics import percentile
 from alignkit.errors import ConfigError
 from alignkit.machine import available_bytes
 from alignkit.outcome import Failed, Skipped
-from alignkit.plan.forecast import worker_bytes
+from alignkit.plan.outlooks import worker_bytes
 from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.record import Estimate
 from alignkit.record.document import document_text

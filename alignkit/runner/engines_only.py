@@ -1,15 +1,9 @@
-"""Engines of an experiment, built on this machine and compared with a second, independent build.
-
-A library may number inner tensors by their addresses, so that two builds of one graph differ in
-bytes. Their layers are compared as well.
-"""
+"""Engines of an experiment, built on this machine and not run: `alignkit run --engines-only`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from alignkit.backends import EngineBuilder
@@ -20,9 +14,9 @@ from alignkit.plan.plan_keys import keyed_plan, rekey_for_images
 from alignkit.plan.required_models import require_own_models
 from alignkit.predict import model_source
 from alignkit.prepare.prepared_sets import prepare_sets
-from alignkit.record.study_documents import BuiltEngine, SecondBuild
+from alignkit.record.study_documents import BuiltEngine
 from alignkit.train import train_models
-from alignkit.workspace import Workspace, content_key
+from alignkit.workspace import content_key
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -30,16 +24,15 @@ if TYPE_CHECKING:
     from alignkit.plan import Plan
     from alignkit.plan.work import Evaluation
     from alignkit.prepare.prepared_sets import Sets
-    from alignkit.record import EngineFacts
-    from alignkit.workspace import Context
+    from alignkit.workspace import Context, Workspace
 
 
 def build_engines(
-    experiment: Experiment, context: Context, *, cells: Sequence[str] = (), twice: bool = True
-) -> tuple[tuple[BuiltEngine, ...], Path]:
-    """Build the engine of every model, seed, backend and precision; return them with a folder.
+    experiment: Experiment, context: Context, *, cells: Sequence[str] = ()
+) -> tuple[BuiltEngine, ...]:
+    """Build the engine of every model, seed, backend and precision.
 
-    The folder is that of a run of the same plan. Models are prepared, trained and exported as in a
+    Models are prepared, trained and exported as in a
     run, and stored work is not repeated. Engines that cannot be built here come last. Raises
     `ConfigError` if the experiment has no backend that builds engines, `MissingDependency` if none
     can be built here.
@@ -60,13 +53,13 @@ def build_engines(
             stage.note(each.label)
             model = ended[each.training.key]
             if isinstance(model, Measured):
-                built.append(_built(each, model.value, sets, context.workspace, twice=twice))
+                built.append(_built(each, model.value, sets, context.workspace))
             else:
                 reason = model.reason if isinstance(model, Skipped) else model.message
                 built.append(BuiltEngine(**_place(each), reason=f"there is no model: {reason}"))
             stage.advance(1)
     built += [BuiltEngine(**_place(e), reason=e.skipped, missing=True) for e in impossible]
-    return tuple(built), context.workspace.run_folder(experiment.name, plan.key)
+    return tuple(built)
 
 
 def _chosen(plan: Plan) -> tuple[list[Evaluation], list[Evaluation]]:
@@ -106,8 +99,6 @@ def _built(
     checkpoint: Checkpoint,
     sets: Sets,
     workspace: Workspace,
-    *,
-    twice: bool,
 ) -> BuiltEngine:
     backend, precision = evaluation.runtime.backend, evaluation.runtime.precision
     assert isinstance(backend, EngineBuilder)
@@ -115,27 +106,14 @@ def _built(
     def work() -> BuiltEngine:
         source = model_source(evaluation, checkpoint, sets, workspace)
         folder = build_engine(backend, source, precision, workspace)
-        engine = backend.described(folder)
-        second: SecondBuild = "not built"
-        if twice:
-            with TemporaryDirectory(prefix="alignkit-") as elsewhere:
-                again = build_engine(backend, source, precision, Workspace(Path(elsewhere)))
-                second = _compared(engine.sha256, engine.fingerprint, backend.described(again))
         return BuiltEngine(
             **_place(evaluation),
-            engine=engine,
+            engine=backend.described(folder),
             key=content_key(engine_parts(backend, source, precision)),
             folder=folder.relative_to(workspace.root).as_posix(),
-            second=second,
         )
 
     ended = capture(work)
     if isinstance(ended, Failed):
         return BuiltEngine(**_place(evaluation), reason=ended.message)
     return ended.value
-
-
-def _compared(sha256: str, fingerprint: str, again: EngineFacts) -> SecondBuild:
-    if again.sha256 == sha256:
-        return "equal"
-    return "same layers" if again.fingerprint == fingerprint else "other layers"

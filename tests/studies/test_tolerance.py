@@ -9,12 +9,10 @@ from sklearn.metrics import recall_score
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import proportion_confint
 
-from alignkit.compare.linear_answers import bent_turning_points
 from alignkit.compare.predictions import Predictions
 from alignkit.errors import NothingCompared
 from alignkit.findings.answer_limits import limit_of, measured_limit, rounded_down
-from alignkit.findings.checked_lines import CHECK_AT, checked_line
-from alignkit.findings.pixel_curves import curve, mean_levels
+from alignkit.findings.pixel_curves import CHECK_AT, checked_line, curve, mean_levels
 from alignkit.progress import NoProgress
 from alignkit.record.document import read_record, write_record
 from alignkit.record.tolerance_facts import MOST_FACTOR, Limit, ToleranceDocument, is_open
@@ -25,7 +23,6 @@ from tests.task_case import ids
 from tests.tasks.boxes_at_random import random_answers
 
 METRICS = ("recall.macro", "churn")
-NAMES = tuple("abcde")
 
 
 def made(seed, n=800, classes=4):
@@ -143,7 +140,7 @@ def test_points_count_what_scikit_learn_and_statsmodels_count():
 
 def test_a_network_that_bends_between_the_paths_is_taken_at_its_measured_points_alone():
     sides = made(2)
-    at = network(*sides, lambda t: abs(np.sin(2 * np.pi * t)) + 2 * (t == 0.5))  # no quadratic
+    at = network(*sides, lambda t: abs(np.sin(2 * np.pi * t)) + 2 * (t == 0.5))
     checked = checked_line(*sides, at, METRICS)
     half = checked.checks[1]
     truth = sides[0].changed(at(sides[0], 0.5))
@@ -156,53 +153,6 @@ def test_a_network_that_bends_between_the_paths_is_taken_at_its_measured_points_
     assert [each.factor for each in found.points] == [0.25, 0.5, 1.0, 2.0]
     assert found.points[1].changed == half.measured
     assert found.limit.value in (None, 0.25, 0.5, 1.0, 2.0)
-
-
-def test_a_network_that_bends_as_a_quadratic_is_followed_through_its_outputs_half_way():
-    sides = made(2)
-    at = network(*sides, lambda t: 4 * t * (1 - t))  # the ends are those of the line
-    checked = checked_line(*sides, at, METRICS)
-    assert set(checked.contradicted) == {0.25, 0.5, 2.0}
-    found = curve(0, *sides, 0.3, checked, METRICS)
-    assert found.source == "quadratic, checked"
-    # half of the images chose it, the others check it where it is not drawn through
-    assert [(e.factor, e.images) for e in found.checks] == [(0.25, 400), (2.0, 400)]
-    assert all(e.only_predicted + e.only_measured == 0 for e in found.checks)
-    for point in found.points:
-        assert point.changed == sides[0].changed(at(sides[0], point.factor)).sum()
-    # the first change of each image on a fine grid of the network itself
-    grid = np.linspace(0, 2, 401)[1:]
-    before = [sides[0].changed(at(sides[0], t)) for t in grid]
-    ever = np.logical_or.accumulate(before)
-    below = int((grid < found.limit.value).sum())
-    assert ever[below - 1].sum() <= found.limit.changed < ever[below + 1].sum()
-
-
-@pytest.mark.parametrize("middle", [0, 1])
-def test_turning_points_of_a_quadratic_are_its_first_falls(middle):
-    rng = np.random.default_rng(middle)
-    start, half, end = (
-        Predictions(
-            tuple(ids(500)),
-            np.zeros(500, np.int64),
-            rng.normal(size=(500, 5)).astype(np.float32),
-            NAMES,
-        )
-        for _ in range(3)
-    )
-    if middle:  # a line is a quadratic too
-        half = start.toward(end, 0.5)
-    turns = bent_turning_points(start, half, end)
-    grid = np.linspace(0, 3, 3001)[1:]
-    outputs = [each.logits.astype(np.float64)[:, None] for each in (start, half, end)]
-    weights = (1 - 3 * grid + 2 * grid**2, 4 * grid * (1 - grid), 2 * grid**2 - grid)
-    mixed = sum(w[:, None] * each for w, each in zip(weights, outputs, strict=True))
-    changed = mixed.argmax(axis=2) != start.logits.argmax(axis=1)[:, None]
-    first = np.where(changed.any(axis=1), grid[changed.argmax(axis=1)], np.inf)
-    near = np.abs(np.where(turns < 3, turns, 9.0) - np.where(first < np.inf, first, 9.0))
-    # a touch between two points of the grid is seen by the formula alone
-    assert (near < 0.0021).mean() > 0.98
-    assert (turns <= first + 1e-6).all()
 
 
 def test_a_network_that_bends_beyond_the_second_path_keeps_the_line_between_both():
@@ -270,7 +220,6 @@ def study(folder, **options) -> ToleranceDocument:
     options = {
         "budget": 0.05,
         "check": False,
-        "alone": True,
         "command": "alignkit tolerance x",
         **options,
     }

@@ -1,8 +1,8 @@
-"""Forecast of a plan: the work a run would do, the time it took here before, and its memory."""
+"""Outlooks of a plan: the work that is stored, the work of a run, and a bound of its memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +11,6 @@ from alignkit.machine import available_bytes
 from alignkit.outcome import PlannedWork
 from alignkit.plan import Plan, preparations
 from alignkit.plan.planned_attribution import planned_attributions
-from alignkit.plan.rates import NOTHING, Cost, Rates
 from alignkit.plan.work import Evaluation
 from alignkit.prepare import pixel_identity
 from alignkit.torch_settings import usable_cpus
@@ -19,28 +18,6 @@ from alignkit.workspace import Finished, WorkKind, Workspace, content_key
 
 WorkState = Literal["cached", "to run", "to build", "impossible"]
 """``to build``: an engine that cannot run here."""
-
-
-KINDS = {
-    "prepared": "preparation", "trainings": "trainings", "cells": "cells",
-    "comparisons": "comparisons", "attributions": "attribution",
-}  # fmt: skip
-"""Field of a `Forecast` → the work in words."""
-
-
-DIVIDED: tuple[WorkKind, ...] = ("prepared", "comparisons")
-"""Kinds of work that the workers of an engine share by lots at the pace of processes here.
-
-They predict cells too, whose sessions have threads: no pace of one CPU is known for these."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shareable:
-    """Work to run that the workers of an engine may share."""
-
-    kind: WorkKind
-    cost: Cost
-    images: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,42 +31,21 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
-    """The work of a run, stored or not, and its cost."""
+class Outlooks:
+    """The work of a run, stored or not, by kind."""
 
+    prepared: tuple[Outlook, ...]
+    """One for each path and split."""
     trainings: tuple[Outlook, ...]
     cells: tuple[Outlook, ...]
-    attributions: tuple[Outlook, ...]
-    """One for the drift along each path, in all runtimes together."""
     comparisons: tuple[Outlook, ...]
     """Pixel comparisons of the reference path with each other path."""
-    costs: Mapping[str, Cost]
-    """Cost of the work that is to run, by the name of its field here."""
-    prepared: tuple[Outlook, ...] = ()
-    """One for each path and split."""
-    shareable: tuple[Shareable, ...] = ()
-
-    @property
-    def known(self) -> Cost:
-        """The cost of all kinds of work of which it is known.
-
-        Exports, controls, the report and the work of ``advise`` are extra.
-        """
-        return sum((each for each in self.costs.values() if each.seconds is not None), NOTHING)
-
-    @property
-    def core_seconds(self) -> float | None:
-        """Time of the known work on every CPU of this machine; ``None`` if some is not known."""
-        return None if self.unknown else (self.known.seconds or 0.0) * usable_cpus()
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """Kinds of work of which some has no similar work stored here."""
-        return tuple(name for name, each in self.costs.items() if each.seconds is None)
+    attributions: tuple[Outlook, ...]
+    """One for the drift along each path, in all runtimes together."""
 
 
 def planned_work(plan: Plan) -> dict[str, Sequence[PlannedWork]]:
-    """List every unit of work of a plan, by its field of `Forecast`."""
+    """List every unit of work of a plan, by its field of `Outlooks`."""
     return {
         "prepared": preparations(plan),
         "trainings": [each for each in plan.trainings if each.given is None],
@@ -99,7 +55,7 @@ def planned_work(plan: Plan) -> dict[str, Sequence[PlannedWork]]:
     }
 
 
-def forecast(plan: Plan, workspace: Workspace) -> Forecast:
+def outlooks(plan: Plan, workspace: Workspace) -> Outlooks:
     """Look up all work of a plan from `keyed_plan`; makes nothing and reads no image."""
     kinds: tuple[WorkKind, ...] = ("prepared", "trainings", "cells", "comparisons")
     finished = {kind: workspace.finished(kind) for kind in kinds}
@@ -110,14 +66,7 @@ def forecast(plan: Plan, workspace: Workspace) -> Forecast:
         )
         for name, works in planned_work(plan).items()
     }
-    rates = Rates(finished, *plan.data.counts())
-    costs = {name: sum(map(rates.cost, _to_run(each)), NOTHING) for name, each in found.items()}
-    shareable = (
-        Shareable(work.kind, rates.cost(work), rates.images(work))
-        for kind in DIVIDED
-        for work in _to_run(found[kind])
-    )
-    return Forecast(**found, costs=costs, shareable=tuple(shareable))
+    return Outlooks(**found)
 
 
 def _outlooks(
@@ -128,22 +77,22 @@ def _outlooks(
     ran_before: bool,
 ) -> tuple[Outlook, ...]:
     stored = {each.folder.name for each in finished}
-    outlooks = []
+    found = []
     for work in works:
         # stored first: work that was done here is there even if it cannot be done today
         if work.key in stored and not work.live:
-            outlooks.append(Outlook(work, "cached"))
+            found.append(Outlook(work, "cached"))
         elif work.skipped:
             builds = isinstance(work, Evaluation) and work.builds_engine
-            outlooks.append(Outlook(work, "to build" if builds else "impossible", work.skipped))
+            found.append(Outlook(work, "to build" if builds else "impossible", work.skipped))
         else:
             # similar work of another experiment is not done again
             changed = changed_parts(finished, work.parts, work.label) if ran_before else ""
             reason = f"{changed} changed" if changed else ""
             if workspace.stored(work.kind, work.key) and not work.live:
                 reason = "the stored work is damaged"
-            outlooks.append(Outlook(work, "to run", reason))
-    return tuple(outlooks)
+            found.append(Outlook(work, "to run", reason))
+    return tuple(found)
 
 
 def changed_parts(finished: Sequence[Finished], parts: dict[str, Any], label: str) -> str:
@@ -155,11 +104,6 @@ def changed_parts(finished: Sequence[Finished], parts: dict[str, Any], label: st
             changes.append(sorted(n for n in names if parts.get(n) != each.parts.get(n)))
     changes.sort(key=len)
     return ", ".join(changes[0]) if changes else ""
-
-
-def _to_run(outlooks: Sequence[Outlook]) -> list[PlannedWork]:
-    # two paths of equal pixels share a key, and are worked on once
-    return [*{each.work.key: each.work for each in outlooks if each.state == "to run"}.values()]
 
 
 _WIDEST = 4
