@@ -334,11 +334,8 @@ def aligned(reference: AnyAnswers, candidate: AnyAnswers) -> tuple[AnyAnswers, A
 def plain_metrics(answers: Answers) -> dict[str, float | None]:
     """Compute each metric of all images; ``None`` where nothing defines it."""
     found = answers.metrics_of(np.ones((len(answers), 1), np.float32))
-    values = {name: float(found[name][0]) for name in answers.metric_names if name in found}
-    return {
-        name: value if math.isfinite(value := values.get(name, math.nan)) else None
-        for name in answers.metric_names
-    }
+    values = {name: float(found.get(name, [math.nan])[0]) for name in answers.metric_names}
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 def mean_metrics(seeds: Sequence[Answers]) -> dict[str, float | None]:
@@ -396,9 +393,7 @@ def _greatest_changes(models: Sequence[Answers]) -> dict[str, float]:
     found = {}
     for name, values in _metrics_of_all(models).items():
         paired = [abs(float(each[name].of(ones)[0])) for each in pairs if name in each]
-        if not values:
-            continue
-        changes = paired or [max(values) - min(values)]
-        if all(map(math.isfinite, changes)):
+        changes = paired or [max(values) - min(values)] if values else []
+        if changes and all(map(math.isfinite, changes)):
             found[name] = max(changes)
     return found

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 SAME_LOGITS = "A/A: the same path twice"
 LEARNED = "the reference models learned"
 SAME_TENSORS = "the same tensors to every runtime"
-ALONE = "an image alone and in its batch"
+_ALONE = "an image alone and in its batch"
 FAULT = "planted fault: inverted levels, predictions"
 CHANCE = 0.01
 """Significance level of `check_learned`: how often a model without skill may pass."""
@@ -66,7 +66,7 @@ def verify(
         LEARNED: lambda: _check_row_learned(predicted),
         FAULT: lambda: _check_fault(plan, model, cell, sets, context.workspace),
         SAME_TENSORS: lambda: check_same_inputs(predicted),
-        ALONE: lambda: check_alone(predicted),
+        _ALONE: lambda: check_alone(predicted),
     }
     with context.progress.stage("verify", 1 + len(checks), preprocess.title) as stage:
         controls = check_pixels(preprocess, sets.evaluation)
@@ -126,7 +126,7 @@ def check_alone(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
         )
     return (
         Control(
-            name=ALONE,
+            name=_ALONE,
             expected=f"outputs differ by rounding, {percent(_rounding(cell))} of the greatest at "
             "most",
             observed=observed,

@@ -66,7 +66,7 @@ InputSize = Annotated[
 """One side of a square in pixels, or height and width."""
 
 
-Place = tuple[Annotated[Integer, Field(ge=0, le=8192)], Annotated[Integer, Field(ge=0, le=8192)]]
+_Place = tuple[Annotated[Integer, Field(ge=0, le=8192)], Annotated[Integer, Field(ge=0, le=8192)]]
 """Rows above and columns left of something, in pixels."""
 
 
@@ -94,7 +94,7 @@ class ResizeOption(PluginMapping):
     """Of ``auto``: step of the sizes, in pixels."""
     half: HalfRounding = "down"
     """Of ``letterbox`` and ``none``: rounding of half an odd margin, on the top and left."""
-    at: Place | None = None
+    at: _Place | None = None
     """Of ``letterbox`` and ``none``: [top, left] of the image within the padding; by default it is
     centred."""
 
@@ -140,7 +140,7 @@ class CropOption(BaseModel):
     """Size of the crop, in pixels: one side of a square, or [height, width]."""
     half: HalfRounding = "even"
     """Side of an odd margin that gets the extra pixel."""
-    at: Place | None = None
+    at: _Place | None = None
     """[top, left] of the crop, if it is not that of the centre."""
 
 

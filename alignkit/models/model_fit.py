@@ -395,7 +395,6 @@ def _unfit_timm(model: str, height: int, width: int) -> str:
             return False
         return True
 
-    given = min(height, width)
-    sides = sorted({*_TRIED, *own}, key=lambda side: (abs(side - given), side))
+    sides = sorted({*_TRIED, *own}, key=lambda side: (abs(side - min(height, width)), side))
     side = next((each for each in sides if takes(each)), None)
     return reason if side is None else f"{reason}; it takes {side}x{side}"

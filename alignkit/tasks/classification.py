@@ -165,7 +165,7 @@ class Classification(Task):
         """Return the logit of the second of two classes, or the probability of each."""
         import numpy as np
 
-        from alignkit.tasks.probabilities import MOST, required
+        from alignkit.tasks.probabilities import CERTAIN, required
 
         kind = settled(self.scores, scale)
         if kind is None:
@@ -173,7 +173,7 @@ class Classification(Task):
         required(values, self.scores, scale)
         if kind == "sigmoid":
             return values.copy()  # a runtime may use its memory again
-        return np.concatenate([np.float32(MOST[kind]) - values, values], axis=1)
+        return np.concatenate([np.float32(CERTAIN[kind]) - values, values], axis=1)
 
     def _require_scores(self, rows: Logits, scale: ScoreScale) -> None:
         """Raise `BackendError` for rows whose greatest value is no class."""

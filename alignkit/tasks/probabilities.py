@@ -22,7 +22,7 @@ _FEWEST = 16
 """Scores of rows that differ, of which sums apart from 1 are no accident."""
 _NO_LOGIT = 20
 """Score without a sigmoid apart from 1: where none is below 0, no score of 16 is a logit."""
-MOST = {"as-is": 1.0, "percent": 100.0, "levels": 255.0}
+CERTAIN = {"as-is": 1.0, "percent": 100.0, "levels": 255.0}
 """Reading → the score of a probability of 1."""
 
 
@@ -43,12 +43,12 @@ def required(
 def require_shares(
     scores: npt.NDArray[np.float32], what: str, advice: str, kind: Scores = "as-is"
 ) -> None:
-    """Raise `BackendError` if a score is below 0 or above the `MOST`; a NaN is neither."""
-    if _are_shares(scores, MOST[kind]):
+    """Raise `BackendError` if a score is below 0 or above the `CERTAIN`; a NaN is neither."""
+    if _are_shares(scores, CERTAIN[kind]):
         return
     least, most = float(np.nanmin(scores)), float(np.nanmax(scores))
     reach = f"{what} reach from {significant(least)} to {significant(most)}"
-    raise BackendError(f"{reach}, and probabilities are from 0 to {MOST[kind]:g}; {advice}")
+    raise BackendError(f"{reach}, and probabilities are from 0 to {CERTAIN[kind]:g}; {advice}")
 
 
 def reach_of(scores: npt.NDArray[np.float32]) -> tuple[float, float]:
@@ -67,7 +67,7 @@ def doubtful(reaches: Iterable[tuple[float, float]], what: str) -> str:
     most = max((top for _, top in found), default=0)
     if least < -_ROUNDING or most <= 0:
         return ""
-    fitting = next((kind for kind, top in MOST.items() if most <= top + _ROUNDING), None)
+    fitting = next((kind for kind, top in CERTAIN.items() if most <= top + _ROUNDING), None)
     like = {"as-is": "probabilities", "percent": "percentages", "levels": "levels of a mask"}
     named = f", as {like[fitting]} do" if fitting else ""
     ways = "'scores: as-is' for probabilities, 'scores: percent' for 0 to 100, 'scores: levels' for"
@@ -86,7 +86,7 @@ def require_exclusive(rows: npt.NDArray[np.float32], advice: str) -> None:
     # rows that are all alike are no answer, whatever they add up to
     if finite.size < _FEWEST or (finite == finite[0]).all():
         return
-    top = MOST["percent"] if finite.max() > _NO_LOGIT else MOST["as-is"]
+    top = CERTAIN["percent"] if finite.max() > _NO_LOGIT else CERTAIN["as-is"]
     apart = np.abs(finite.sum(axis=1, dtype=np.float64) / top - 1)
     if _are_shares(finite, top) and (apart > 10 * _ROUNDING).any():
         total = significant(float(finite[int(apart.argmax())].sum()))
@@ -105,7 +105,7 @@ def probabilities(scores: npt.NDArray[np.float32], kind: Scores) -> FloatArray:
     """Return the probability of each score, in float64; NaN of NaN."""
     wide = scores.astype(np.float64)
     if kind != "sigmoid":
-        return wide / MOST[kind]
+        return wide / CERTAIN[kind]
     # the exponent is never positive, so that none overflows
     small = np.exp(-np.abs(wide))
     found: FloatArray = np.where(wide >= 0, 1.0, small) / (1.0 + small)
@@ -130,7 +130,7 @@ def score_limits(limits: float | Sequence[float], kind: Scores) -> FloatArray:
     """
     if kind != "sigmoid":
         # in float64 the model's own 0.3 would exceed a limit of 0.3
-        return np.asarray(np.multiply(limits, MOST[kind]), np.float32).astype(np.float64)
+        return np.asarray(np.multiply(limits, CERTAIN[kind]), np.float32).astype(np.float64)
     wide = np.asarray(limits, np.float64)
     with np.errstate(divide="ignore"):
         found: FloatArray = np.log(wide) - np.log1p(-wide)
