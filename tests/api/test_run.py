@@ -9,7 +9,6 @@ import pytest
 import alignkit
 from alignkit.cli import app
 from alignkit.errors import ConfigError
-from alignkit.workspace import Workspace
 from tests.photos import encoded, photo
 
 PATHS = {
@@ -56,8 +55,6 @@ def test_workers_of_an_engine_give_the_record_of_this_machine(images, tmp_path):
         for name, options in (("here", {}), ("there", {"engine": "dask", "workers": 2}))
     )
     assert there.record.pixels == here.record.pixels
-    (stored,) = Workspace(tmp_path / "there").finished("comparisons")
-    assert (stored.engine["name"], stored.engine["workers"]) == ("dask", 2)
 
 
 def test_mistakes_of_a_mapping_have_a_line(images, tmp_path):

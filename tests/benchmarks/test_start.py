@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NO_COMMANDS = {ROOT / "benchmarks" / f"{each}.py" for each in ("figures", "lite0_weights")}
+NO_COMMANDS = {ROOT / "benchmarks" / f"{each}.py" for each in ("atlas", "figures", "lite0_weights")}
 BENCHMARKS = sorted({*(ROOT / "benchmarks").glob("*.py")} - NO_COMMANDS)
 ASK_FOR_HELP = """
 import runpy, sys, traceback
