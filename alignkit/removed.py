@@ -1,8 +1,18 @@
-"""What alignkit no longer has, and what to use instead: one sentence each, told where it is met."""
+"""Names that were removed, and what to use instead; commands and files print it."""
 
 from __future__ import annotations
 
-REMOVED: dict[str, str] = {}
+_NO_SCENARIO = (
+    "bench times a closed loop of --clients; for arrivals at a rate, load your server with "
+    "perf_analyzer or wrk2"
+)
+
+REMOVED: dict[str, str] = {
+    "bench --scenario": _NO_SCENARIO,
+    "bench --target-qps": _NO_SCENARIO,
+    "bench --latency-bound": _NO_SCENARIO,
+    "bench --duration": _NO_SCENARIO,
+}
 """Command (``conformance``), option (``gate --shard``), key (``published:``) or value of a key
 (``logits: top5``) → what to use instead, without a full stop."""
 

@@ -213,8 +213,12 @@ class Commands(TyperGroup):
             # the class of typer's error is not public; it suggests options that are spelled alike
             refused: Any = error
             option = getattr(refused, "option_name", "")
-            if gone := option and instead_of(
-                f"{refused.ctx.command_path.partition(' ')[2]} {option}"
+            # the program may be called `python -m alignkit`
+            if option and (
+                gone := instead_of(
+                    refused.ctx.command_path.removeprefix(refused.ctx.find_root().command_path)[1:]
+                    + f" {option}"
+                )
             ):
                 refused.ctx.fail(f"No such option {option}{gone}")
             other = _OTHER_NAMES.get(option)

@@ -18,8 +18,8 @@ from alignkit.experiment.experiment import Experiment, ExperimentFile
 from alignkit.experiment.option import UNKNOWN_KEY
 from alignkit.experiment.yaml_source import Key, Override, Problem, YAMLSource, dotted, parse
 from alignkit.plugins import did_you_mean, nearest
-from alignkit.removed import instead_of
 from alignkit.preprocess import same_as
+from alignkit.removed import instead_of
 
 OF_KEY = ("extra_forbidden", UNKNOWN_KEY)
 """Errors that concern a key and not its value."""

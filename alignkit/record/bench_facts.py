@@ -110,8 +110,8 @@ class ServedLoad(Stored):
     rounds: tuple[ServedRound, ...]
 
 
-class ServedOption(Placed):
-    """One serving option, timed or not."""
+class ServingOption(Placed):
+    """One serving option under a closed loop, timed or not."""
 
     reference: bool
     """Whether the others of its model are compared with it."""
@@ -137,10 +137,6 @@ class ServedOption(Placed):
     """Requests that the process answers in such an epoch."""
     effective: dict[str, str] = {}
     """The session's report of what ran."""
-
-
-class ServingOption(ServedOption):
-    """One serving option under a closed loop."""
 
     loads: tuple[ServedLoad, ...] = ()
 
@@ -173,20 +169,15 @@ class TimedStudy(Stored):
     """Images of a request, or of a batch."""
 
 
-class ServingStudy(TimedStudy):
-    """The origin of a bench of serving options."""
-
-    task: TaskFacts = CLASSIFICATION
-    drift_from: str = ""
-    """Folder of the run that has the drift, below the reports' folder; empty if there is none."""
-
-
-class BenchRecord(ServingStudy):
+class BenchRecord(TimedStudy):
     """Serving options of an experiment under a closed loop of clients."""
 
     format: Literal[1] = 1
     # 1: 2026-11, first format.
     kind: Literal["bench"] = "bench"
+    task: TaskFacts = CLASSIFICATION
+    drift_from: str = ""
+    """Folder of the run that has the drift, below the reports' folder; empty if there is none."""
     options: tuple[ServingOption, ...]
     requests: Artifact
     """Parquet file of every timed request: option, clients, round, client, begin, and nanoseconds

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 from alignkit.isolation import WARM_UP_SECONDS
 from alignkit.outcome import Failed, Measured
@@ -16,11 +16,7 @@ from alignkit.serve.cpu_use import peak_bytes
 from alignkit.serve.memory_growth import held_bytes
 from alignkit.serve.serving import LoopTimes, Server, Serving
 
-if TYPE_CHECKING:
-    from alignkit.record.open_loop_facts import RunSettings
-    from alignkit.serve.load_generator import GeneratedTimes
-
-Request = Literal["open", "round", "generate", "peak"]
+Request = Literal["open", "round", "peak"]
 
 
 class OptionProcess(AnsweringProcess):
@@ -41,12 +37,6 @@ class OptionProcess(AnsweringProcess):
         # it gives up by itself after a minute without an answer, unless its interpreter is held
         ended: Measured[LoopTimes] | Failed
         ended = self._asked("round", clients, requests, first, seconds=2 * PATIENCE)
-        return ended
-
-    def generate(self, settings: RunSettings, folder: Path) -> Measured[GeneratedTimes] | Failed:
-        """Answer MLPerf's load generator, whose logs go to ``folder``."""
-        ended: Measured[GeneratedTimes] | Failed
-        ended = self._asked("generate", settings, folder, seconds=2 * PATIENCE)
         return ended
 
     def peak(self) -> Measured[int | None] | Failed:
@@ -82,6 +72,4 @@ def _answered(
         server.append(Server(serving, opened))
         return server[0].effective()
     (only,) = server
-    if request == "generate":
-        return only.generate(*values, alive=alive)
     return only.round(*values, alive=alive)

@@ -4,7 +4,12 @@ import pytest
 
 from alignkit.removed import REMOVED
 
-COMMANDS: dict[str, list[str]] = {}
+COMMANDS: dict[str, list[str]] = {
+    "bench --scenario": ["bench", "f.yaml", "--scenario", "server"],
+    "bench --target-qps": ["bench", "f.yaml", "--target-qps", "50"],
+    "bench --latency-bound": ["bench", "f.yaml", "--latency-bound", "50ms"],
+    "bench --duration": ["bench", "f.yaml", "--duration", "10s"],
+}
 """Name in `REMOVED` → the words after ``alignkit`` that meet it."""
 FILES: dict[str, str] = {}
 """Name in `REMOVED` → lines of an experiment file that meet it."""

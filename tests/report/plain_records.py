@@ -1,32 +1,12 @@
-"""A scenario of MLPerf and a bench of loaders, made by hand, with everything that their pages show."""
+"""A bench of loaders, made by hand, with everything that its page shows."""
 
 from alignkit.record import Estimate
-from alignkit.record.bench_facts import ServedDrift
 from alignkit.record.loader_facts import LargestBatch, LoaderMemory, LoaderRecord, TimedLoader
 from tests.report.bench_records import ENVIRONMENT, SURROGATE, stored_path
 from tests.text.test_loader_words import LEAKS, QUIET, loader
-from tests.text.test_scenario_words import option, record, run
 
 BUSY = "other programs took 9.3 % of the CPU time"
 PATHS = (*map(stored_path, ("opencv", "pillow")), SURROGATE)
-
-
-def rich_scenario(scenario="server"):
-    drift = ServedDrift(
-        images=1000, churn=Estimate(0.02, 0.012, 0.03), metric="recall.macro",
-        change=Estimate(-0.004, -0.01, 0.002),
-    )  # fmt: skip
-    runs = [run(each, scenario=scenario) for each in (40.0, 50.0)]
-    late = run(60.0, scenario=scenario, valid=False)
-    options = (
-        option("torch", *runs, late, reference=True, peak_bytes=500_000_000),
-        option("onnxruntime", *runs, drift=drift, peak_bytes=420_000_000),
-        option("openvino", late.model_copy(update={"contended": BUSY}), drift=drift),
-        option("tensorrt", state="skipped", reason="no NVIDIA GPU", drift_reason="no GPU"),
-        option("kserve", state="failed", reason="no answer came within 60 s"),
-    )
-    found = record(*options, scenario=scenario, searched=scenario == "server")
-    return found.model_copy(update={"environment": ENVIRONMENT, "paths": PATHS})
 
 
 def rich_loaders():
@@ -62,9 +42,6 @@ WITHOUT = rich_loaders().model_copy(
 )
 """Nothing was timed."""
 PLAIN = {
-    "server": ("scenario.json", rich_scenario()),
-    "offline": ("scenario.json", rich_scenario("offline")),
-    "single-stream": ("scenario.json", rich_scenario("single-stream")),
     "loaders": ("loaders.json", rich_loaders()),
     "no loader": ("loaders.json", WITHOUT),
 }

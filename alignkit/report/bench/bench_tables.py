@@ -11,7 +11,6 @@ from alignkit.record import Estimate
 from alignkit.record.bench_facts import (
     BenchRecord,
     ServedLoad,
-    ServedOption,
     ServingOption,
     TimedStudy,
 )
@@ -120,13 +119,13 @@ def stage_table(loads: TimedLoads, words: BenchWords) -> Table:
     return Table.of(caption, ("Option", *numbers(*STAGES_SERVED)), rows, notes=notes)
 
 
-def absent_table(options: Sequence[ServedOption], words: BenchWords) -> Table | None:
+def absent_table(options: Sequence[ServingOption], words: BenchWords) -> Table | None:
     """Return each option that was not timed, or not to the end, with its reason."""
     return reasons_table([(words.title(each), each) for each in options], "Option")
 
 
 def reasons_table(
-    named: Sequence[tuple[str, ServedOption | TimedLoader]], head: str
+    named: Sequence[tuple[str, ServingOption | TimedLoader]], head: str
 ) -> Table | None:
     """Return what was not timed, or not to the end, with its reason; ``None`` if all was."""
     rows: list[RowCells] = [

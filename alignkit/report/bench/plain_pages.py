@@ -1,4 +1,4 @@
-"""Pages of a scenario of MLPerf and of loaders: bars and tables."""
+"""Page of loaders: bars and tables."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import Any
 
 from alignkit.record import Estimate
 from alignkit.record.loader_facts import LoaderRecord, TimedLoader
-from alignkit.record.open_loop_facts import ScenarioRecord
 from alignkit.report.bench.bench_tables import (
-    absent_table,
     conditions_table,
     reasons_table,
     shared_view,
@@ -21,11 +19,8 @@ from alignkit.report.table import Header, Notes, Shown, Table
 from alignkit.text import TextTable
 from alignkit.text.bench_words import (
     CONTENDED,
-    BenchWords,
     bounded,
     stated_gain,
-    three_digits,
-    unknown_drift,
 )
 from alignkit.text.loader_words import (
     TimedLoaders,
@@ -35,22 +30,13 @@ from alignkit.text.loader_words import (
     timed_loaders,
 )
 from alignkit.text.names import Names
-from alignkit.text.numbers import DASH, count, grouped, listed
-from alignkit.text.scenario_words import (
-    NO_SUBMISSION,
-    TIMED_STAGES,
-    drift_table,
-    result_table,
-    scenario_conditions,
-    shown_runs,
-    stage_table,
-)
+from alignkit.text.numbers import DASH, grouped, listed
 from alignkit.text.task_words import capital
 
-_TONES = {"VALID": "pass", "INVALID": "fail", "leak": "fail", CONTENDED: "warn"}
+_TONES = {"leak": "fail", CONTENDED: "warn"}
 """Tone of a cell by the word that it begins with."""
 _RATE = "percent of the reference"
-_WORDS = ("result", "machine", "leak", "does not fit")
+_WORDS = ("machine", "leak", "does not fit")
 """Heads of columns of words."""
 
 
@@ -64,46 +50,6 @@ class PlainSection:
     plot: StagePlot | None
     tables: tuple[tuple[Table | None, tuple[str, ...]], ...]
     """Each with the sentences below it; ``None`` where there are these alone."""
-
-
-def scenario_view(record: ScenarioRecord) -> dict[str, Any]:
-    """Return everything that the template reads of a scenario."""
-    words, shown = BenchWords(record), shown_runs(record)
-    title = f"{record.name}: serving options in MLPerf's {record.scenario} scenario"
-    valid = [words.title(each) for each, run in shown if run.valid]
-    sentences, sections = [], []
-    if shown:
-        of = f"of {count(len(shown), 'option')}"
-        sentences = [f"LoadGen calls {len(valid)} {of} VALID" + f": {listed(valid)}" * bool(valid)]
-        results, drift = result_table(record, shown, words), drift_table(shown, words)
-        stages = stage_table(record, shown, words)
-        rows = [
-            Amounts(words.title(each), run.stages_ms, three_digits(sum(run.stages_ms.values())))
-            for each, run in shown
-        ]
-        caption = f"Mean time by stage, {stages.heads[0].removeprefix('mean ms ')}"
-        plot = stage_plot(rows, TIMED_STAGES, caption, id="stages-plot")
-        tables = [results, *([drift] if drift else [])]
-        sections = [
-            _section("Option", "Results", tables, lead=f"{NO_SUBMISSION}."),
-            _section("Option", "Stages", [stages], plot),
-        ]
-    return shared_view(record, words.names, "bench --scenario") | {
-        "title": title,
-        "conditions": scenario_conditions(record),
-        "cautions": cautions([(words.title(each), run) for each, run in shown]),
-        "sentences": [f"{each}." for each in sentences],
-        "unknown_drift": unknown_drift(record.options),
-        "sections": sections,
-        "absent": absent_table(record.options, words),
-        "conditions_table": conditions_table(record, {
-            "LoadGen": record.loadgen,
-            "Images": grouped(record.images),
-            "Images of a batch": grouped(record.batch),
-            "Drift from": record.drift_from or "no run of this plan",
-        }),
-        "requests": record.requests.path,
-    }  # fmt: skip
 
 
 def loaders_view(record: LoaderRecord) -> dict[str, Any]:
