@@ -8,6 +8,8 @@ _NO_SCENARIO = (
 )
 
 REMOVED: dict[str, str] = {
+    "metric: memory.growth": "compare the memory after the first and the last epoch that "
+    "bench-loaders prints",
     "bench --scenario": _NO_SCENARIO,
     "bench --target-qps": _NO_SCENARIO,
     "bench --latency-bound": _NO_SCENARIO,

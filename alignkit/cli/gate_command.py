@@ -132,7 +132,7 @@ def thresholds(
         typer.Option(
             "--speed",
             help="Also load every serving option, and each reference twice, for limits of "
-            "throughput, TP99 and memory growth.",
+            "throughput and TP99.",
         ),
     ] = False,
     reports: Reports = Path("reports"),

@@ -64,7 +64,7 @@ class Gate(BaseModel):
     """By default churn ≤ 2 % and, of images with labels, macro recall within ±1 point; of another
     task its usual churn and first metric; without a model, ``strict``."""
     bench: BenchOption = BenchOption()
-    """How options are loaded for rules about throughput, TP99 and the growth of memory."""
+    """How options are loaded for rules about throughput and TP99."""
     taps: TapsOption | None = None
     """Assertions about the stages that serving code recorded with `alignkit.tap`."""
     vectors: VectorsOption | None = None
@@ -137,7 +137,7 @@ class Gate(BaseModel):
 PIXEL_RULES = (Rule(preset="strict"),)
 ENOUGH_FOR_TP99 = 1000
 """Requests from which on ten are expected beyond the 99th percentile."""
-OF_MODELS: frozenset[MetricKind] = frozenset(("model", "class", "speed", "growth", "headroom"))
+OF_MODELS: frozenset[MetricKind] = frozenset(("model", "class", "speed", "headroom"))
 """Kinds of metrics that have no value without a model."""
 
 

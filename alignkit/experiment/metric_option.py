@@ -2,8 +2,8 @@
 
 ``stage.metric`` for pixels (``decode.mean_abs``), ``coverage`` for the images decoded,
 ``metric[.average]`` for a model (``recall.macro``, ``churn``), ``recall[daisy]`` for one class,
-``latency.part.quantile`` for how much longer an image takes, ``throughput.ratio``,
-``latency.p99.ratio`` and ``memory.growth`` for a serving option under load, and ``headroom``.
+``latency.part.quantile`` for how much longer an image takes, ``throughput.ratio``
+and ``latency.p99.ratio`` for a serving option under load, and ``headroom``.
 Metrics of every task are known here; `not_of_task` says which of them an experiment's own task has
 not.
 """
@@ -21,9 +21,9 @@ from alignkit.task_facts import TaskFacts
 from alignkit.text.numbers import listed
 
 MetricKind = Literal[
-    "pixel", "coverage", "model", "class", "latency", "speed", "growth", "headroom"
+    "pixel", "coverage", "model", "class", "latency", "speed", "headroom"
 ]  # fmt: skip
-"""``speed`` and ``growth`` are of serving options under load, each in its own process."""
+"""``speed`` is of serving options under load, each in its own process."""
 _LEVELS = "grey levels"
 _FLOAT32 = 3.4028235e38
 """The greatest number of a tensor."""
@@ -31,8 +31,6 @@ _DAY = 86_400_000.0
 """Milliseconds; whoever waits longer for one image has no gate."""
 _RATIO = 1e6
 """More than two options of one model differ."""
-_MEGABYTES = 1e9
-"""More than any machine has."""
 MOST_HEADROOM = 2.0
 """Greatest multiple of a difference that is looked at:
 `alignkit.record.tolerance_facts.MOST_CHECKED`, which takes longer to import."""
@@ -48,7 +46,7 @@ class RuleMetric:
     words: str
     unit: Literal[
         "grey levels", "normalised units", "dB", "share", "points", "logits", "ms", "px", "×",
-        "KB a request", "",
+        "",
     ]  # fmt: skip
     """``share`` is a fraction of a whole, ``points`` a difference of two such."""
     worse: Literal["above", "below"] = "above"
@@ -72,7 +70,7 @@ class RuleMetric:
     @property
     def of_options(self) -> bool:
         """Whether it is measured of serving options under load."""
-        return self.kind in ("speed", "growth")
+        return self.kind == "speed"
 
     @property
     def noisy(self) -> bool:
@@ -248,10 +246,6 @@ def _metrics() -> Iterator[RuleMetric]:
     yield RuleMetric(
         "latency.p99.ratio", "speed", "TP99 over that of the reference", "×", greatest=_RATIO,
         field="tp99",
-    )  # fmt: skip
-    yield RuleMetric(
-        "memory.growth", "growth", "growth of the option's memory", "KB a request",
-        greatest=_MEGABYTES, field="growth",
     )  # fmt: skip
     yield RuleMetric(
         "headroom", "headroom", "multiple of the path's difference within the budget", "×",

@@ -282,7 +282,6 @@ def _unmeasured(rule: Rule, metric: RuleMetric) -> Iterator[str]:
 
 _OF_OPTIONS = {
     "speed": "a speed belongs to the machine that it was measured on",
-    "growth": "memory belongs to the process that it was measured in",
     "headroom": "a baseline keeps no outputs",
 }
 """Kind of metric that a run measures of whole options → why no baseline has it."""

@@ -1,4 +1,4 @@
-"""Proposed limits for speed and memory from an A/A, and for headroom and churn from the curve."""
+"""Proposed limits for speed from an A/A, and for headroom and churn from the curve."""
 
 from __future__ import annotations
 
@@ -65,18 +65,6 @@ def _of_option(
         yield Proposal("", f"no limit of speed for{where[1:]}: the machine was busy: {busy[0]}")
     else:
         yield from _of_speed(where, *loads)
-    if option.growth is not None and option.growth.slope.high is not None:
-        scale = 1 / option.round_requests / 1000
-        noise = scale * (option.growth.floor or 0.0)
-        high = scale * option.growth.slope.high
-        # a leak is no noise that a limit should allow
-        leaks = option.growth.leak
-        limit = rounded_up(SLACK * (noise if leaks else max(noise, high)))
-        yield Proposal(
-            f"{{metric: memory.growth{where}, fail: {limit:g}}}",
-            f"{'leaks up to' if leaks else 'grows by at most'} {significant(high)} KB a request "
-            f"today; {significant(noise)} may be noise",
-        )
 
 
 def _of_speed(

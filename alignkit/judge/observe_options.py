@@ -17,14 +17,12 @@ from alignkit.text.numbers import count, significant
 if TYPE_CHECKING:
     from alignkit.compare.order_statistics import Percentile
 
-_ENDPOINT = "an endpoint's memory is that of another process"
 _UNCHECKED = "line, not checked"
 _LINES = (_UNCHECKED, "line, checked")
-_UNTOLD = "this system does not tell how much memory a process holds"
 
 
 def of_options(rule: Rule, evidence: Evidence) -> list[Observed]:
-    """Observe the speed or memory of each option that the rule is about."""
+    """Observe the speed of each option that the rule is about."""
     options = evidence.served or ()
     found = []
     for each in options:
@@ -36,8 +34,6 @@ def of_options(rule: Rule, evidence: Evidence) -> list[Observed]:
         reason, missing = _untimed(each, base)
         if reason:
             found.append(Observed(*each.place.names, reason=reason, missing=missing))
-        elif rule.measured.kind == "growth":
-            found.append(_growth(rule, each))
         else:
             found.append(_speed(rule, each, base))
     return found
@@ -111,31 +107,6 @@ def _slowest(before: ServedLoad, after: ServedLoad) -> str:
     stage = max(both, key=lambda each: abs(after.stages_ms[each] - before.stages_ms[each]))
     old, new = (significant(each.stages_ms[stage]) for each in (before, after))
     return f"; the mean of {stage} changed most, {old} → {new} ms"
-
-
-def _growth(rule: Rule, option: ServingOption) -> Observed:
-    """Observe the slope of memory over rounds, in KB a request: MB per 1,000 of them."""
-    at = option.place.names
-    growth = option.growth
-    if growth is None:
-        reason = _ENDPOINT if option.live else _UNTOLD
-        return Observed(*at, reason=reason, missing=ExitCode.MISSING)
-    scale = 1 / option.round_requests / 1000
-    slope = growth.slope
-    if slope.value is None or slope.low is None or slope.high is None:
-        return Observed(*at, reason=slope.reason or growth.reason)
-    low = scale * slope.low
-    # the interval alone finds leaks where none is: see `alignkit.serve.memory_growth`
-    beyond = rule.fail is not None and low > rule.fail
-    open_ = growth.leak is None or (beyond and not growth.leak)
-    first, last = (f"{each / 1e6:,.1f}" for each in (growth.held[0], growth.held[-1]))
-    rounds = f"{count(len(growth.held), 'round')} of {count(option.round_requests, 'request')}"
-    return Observed(
-        *at, value=scale * slope.value, low=low, high=scale * slope.high,
-        n=len(growth.held) * option.round_requests,
-        cause=f"{first} → {last} MB, {rounds}; {growth.reason}",
-        doubt=f"no leak is shown: {growth.reason}" if open_ else "",
-    )  # fmt: skip
 
 
 def headrooms(rule: Rule, evidence: Evidence) -> list[Observed]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from alignkit.record.memory_facts import MemoryGrowth
 from alignkit.record.path_facts import Environment, PathFacts
 from alignkit.record.stored import Artifact, Command, Count, Estimate, Placed, Real, Stored
 from alignkit.task_facts import CLASSIFICATION, TaskFacts
@@ -129,12 +128,6 @@ class ServingOption(Placed):
     peak_bytes: Count | None = None
     """Greatest resident memory of the option's own process: Python, libraries, model and the
     images of the bench; ``None`` for an endpoint, or where the system does not tell it."""
-    growth: MemoryGrowth | None = None
-    """Growth of the process's memory, an epoch of which is a round of every number of clients;
-    its control is the reference. ``None`` for the reference itself, for an endpoint, or where the
-    system does not tell it."""
-    round_requests: Count = 0
-    """Requests that the process answers in such an epoch."""
     effective: dict[str, str] = {}
     """The session's report of what ran."""
 

@@ -13,7 +13,6 @@ from alignkit.outcome import Failed, Measured
 from alignkit.serve.answering_process import AnsweringProcess, answer_requests
 from alignkit.serve.closed_loop import PATIENCE
 from alignkit.serve.cpu_use import peak_bytes
-from alignkit.serve.memory_growth import held_bytes
 from alignkit.serve.serving import LoopTimes, Server, Serving
 
 Request = Literal["open", "round", "peak"]
@@ -43,10 +42,6 @@ class OptionProcess(AnsweringProcess):
         """Return its greatest resident memory so far in bytes; ``None`` if it is not known."""
         told: Measured[int | None] | Failed = self._asked("peak", seconds=PATIENCE)
         return told
-
-    def held(self) -> int | None:
-        """Return the memory that it holds now, in bytes; ``None`` where nothing tells."""
-        return held_bytes(self.pid)
 
     def _asked(self, request: Request, *values: Any, seconds: float) -> Any:
         return self.asked(request, *values, seconds=seconds)

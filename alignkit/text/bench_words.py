@@ -12,7 +12,6 @@ from alignkit.record.bench_facts import (
     ServingOption,
 )
 from alignkit.record.loader_facts import TimedLoader
-from alignkit.record.memory_facts import MemoryGrowth
 from alignkit.text.names import Names
 from alignkit.text.numbers import (
     DASH,
@@ -29,7 +28,6 @@ from alignkit.text.numbers import (
 from alignkit.text.task_words import TaskWords
 
 CONTENDED = "contended"
-_LEAK = {True: "leak", False: "no leak shown", None: "leak not known"}
 TimedLoads = Sequence[tuple[ServingOption, ServedLoad]]
 """Options of one model, each under as many clients as the others."""
 
@@ -127,21 +125,6 @@ def price_words(price: Estimate, unit: str = "") -> str:
     if price.value is None:
         return f"{DASH} ({price.reason})"
     return f"{signed(100 * price.value, 1)} %{unit} {interval(price, 1)}".rstrip()
-
-
-def growth_cells(growth: MemoryGrowth | None) -> tuple[str, str]:
-    """Return the slope of a process's memory, and whether it is a leak; dashes without one."""
-    return (growth_words(growth.slope), _LEAK[growth.leak]) if growth else (DASH, DASH)
-
-
-def growth_words(slope: Estimate) -> str:
-    """``+1.04 MB [+0.99, +1.10]`` of a slope in bytes; a dash with the reason without a value."""
-    if slope.value is None:
-        return f"{DASH} ({slope.reason})"
-    value = f"{signed(slope.value / 1e6, 2)} MB"
-    if slope.low is None or slope.high is None:
-        return value
-    return f"{value} [{signed(slope.low / 1e6, 2)}, {signed(slope.high / 1e6, 2)}]"
 
 
 def machine_words(load: ServedLoad | TimedLoader) -> str:

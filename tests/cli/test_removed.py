@@ -11,7 +11,9 @@ COMMANDS: dict[str, list[str]] = {
     "bench --duration": ["bench", "f.yaml", "--duration", "10s"],
 }
 """Name in `REMOVED` → the words after ``alignkit`` that meet it."""
-FILES: dict[str, str] = {}
+FILES: dict[str, str] = {
+    "metric: memory.growth": "gate: {rules: [{metric: memory.growth, fail: 1}]}",
+}
 """Name in `REMOVED` → lines of an experiment file that meet it."""
 FILE = """\
 name: removed

@@ -35,8 +35,6 @@ gate:
     - {{metric: throughput.ratio, fail: 0.6, path: twin}}
     - {{metric: throughput.ratio, fail: 0.6, path: gpu}}
     - {{metric: latency.p99.ratio, fail: 1.5, path: late}}
-    - {{metric: memory.growth, fail: 1, path: leaks}}
-    - {{metric: memory.growth, fail: 1, path: twin}}
     - {{metric: headroom, fail: 1.5, budget: 1%, path: twin}}
     - {{metric: headroom, fail: 1.5, budget: 1%, path: pillow}}
 """

@@ -13,7 +13,6 @@ from alignkit.judge.evidence import Evidence
 from alignkit.plan import make_plan
 from alignkit.record import Estimate, HeadroomFacts, PathFacts
 from alignkit.record.bench_facts import ServedLoad, ServedRound, ServingOption
-from alignkit.record.memory_facts import MemoryGrowth
 from alignkit.record.tolerance_facts import (
     MOST_CHECKED,
     CurvePoint,
@@ -51,7 +50,7 @@ def load(speeds=QUIET, tp99=10.0, clients=1, requests=112, **facts):
 
 def option(path, *loads, row="training", **facts):
     place = {"evaluated_with": path, "backend": "onnxruntime", "precision": "fp32"}
-    given = {"state": "measured", "reference": path == row, "round_requests": 84, **facts}
+    given = {"state": "measured", "reference": path == row, **facts}
     return ServingOption(trained_with=row, **place, loads=loads, **given)
 
 
@@ -131,7 +130,7 @@ def test_tp99_of_few_requests_is_inconclusive():
     assert outcome({**SERVING, "fail": 0.9}, *few)[0].state == "pass"
 
 
-@pytest.mark.parametrize("metric", ["throughput.ratio", "latency.p99.ratio", "memory.growth"])
+@pytest.mark.parametrize("metric", ["throughput.ratio", "latency.p99.ratio"])
 def test_an_option_that_was_not_timed_is_no_pass(metric):
     surrogate = {"state": "skipped", "reason": "a surrogate's time is not that of the stack"}
     for state, code in ((surrogate, 4), ({"state": "failed", "reason": "crashed: SIGABRT"}, 3)):
@@ -184,41 +183,6 @@ def test_the_reference_under_another_name_is_no_candidate():
                     controls=())  # fmt: skip
     assert verdict.exit_code == 5
     assert [each.metric for each in verdict.rules] == ["comparison"]
-
-
-def growth(low, high, leak, reason="so"):
-    value = None if low is None else (low + high) / 2
-    slope = Estimate(value, low, high, "" if low is not None else "4 epochs are too few")
-    return MemoryGrowth(
-        held=(1_000_000, 2_000_000), slope=slope, halves=(slope, slope), floor=0.0, leak=leak,
-        reason=reason,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(("low", "high", "leak", "state"), [
-    (2.0, 3.0, True, "fail"),
-    (2.0, 3.0, False, "inconclusive"),  # the interval alone finds leaks where none is
-    (0.1, 0.3, True, "pass"),  # a leak within the limit
-    (-0.5, 0.5, False, "pass"),
-    (0.5, 1.5, True, "inconclusive"),
-    (0.1, 0.2, None, "inconclusive"),
-])  # fmt: skip
-def test_growth_of_memory_is_held_to_a_limit(low, high, leak, state):
-    # KB a request; a round has 84 of them
-    facts = growth(84_000 * low, 84_000 * high, leak)
-    rule = {"metric": "memory.growth", "fail": 1.0}
-    found, _ = outcome(rule, REFERENCE, option("serving", load(), growth=facts))
-    assert found.state == state
-    ends = f"[{low:+.3g}, {high:+.3g}]".replace("-", "−")
-    assert f" KB a request {ends}" in found.observed
-
-
-def test_memory_that_nobody_can_read_is_missing():
-    rule = {"metric": "memory.growth", "fail": 1.0}
-    for live, said in ((True, "another process"), (False, "does not tell how much memory")):
-        found, verdict = outcome(rule, REFERENCE, option("serving", load(), live=live))
-        assert (found.state, verdict.exit_code) == ("error", 4)
-        assert said in found.observed
 
 
 def curve(limit, *changed, source="line, checked", images=1000, reason="", far=None):
@@ -336,7 +300,6 @@ def test_no_headroom_beyond_what_is_looked_at_is_asked_for():
 def test_a_run_leaves_them_to_the_gate():
     for metric, said in (
         ("throughput.ratio", "`alignkit gate` loads serving options"),
-        ("memory.growth", "`alignkit gate` loads serving options"),
         ("headroom", "`alignkit gate` measures headroom"),
     ):
         gate = Gate.model_validate({"rules": [{"metric": metric, "fail": 0.5}]})
@@ -367,14 +330,12 @@ def written(tmp_path, *rules, bench=""):
     ("{metric: throughput.ratio, fail: 0.9, precision: fp23}", "no precision 'fp23'"),
     ("{metric: throughput.ratio, fail: 0.9, clients: 0}", "greater than or equal to 1"),
     ("{metric: churn, fail: 0.9, clients: 5}", "'clients' is for throughput.ratio"),
-    ("{metric: memory.growth, fail: 1, clients: 5}", "'clients' is for throughput.ratio"),
     ("{metric: churn, fail: 0.9, budget: 1%}", "'budget' is for headroom"),
     ("{metric: headroom, fail: 1, budget: 100%}", "no share above 0 and below 1"),
     ("{metric: headroom, fail: 3.5}", "always fires"),
     ("{metric: headroom, fail: 1, backend: torch}", "the models' own runtime"),
     ("{metric: headroom, fail: 1, against: baseline}", "a baseline keeps no outputs"),
     ("{metric: throughput.ratio, fail: 0.9, against: baseline}", "belongs to the machine"),
-    ("{metric: memory.growth, fail: 1, where: {mode: grey}}", "over all images"),
     ("{metric: throughput.ratio, fail: 0.9, relative: true}", "leave 'relative' out"),
     ("{metric: throughput.ratio, margin: 0.1}", "use 'warn' or 'fail'"),
     ("{metric: throughput.ratio, warn: 0.7, fail: 0.9}", "can never fire"),
@@ -395,7 +356,7 @@ def test_a_load_that_no_rule_can_use_is_refused(tmp_path, rule, bench, said):
         written(tmp_path, rule, bench=f"  bench: {bench}\n")
 
 
-@pytest.mark.parametrize("metric", ["throughput.ratio", "memory.growth", "headroom"])
+@pytest.mark.parametrize("metric", ["throughput.ratio", "headroom"])
 def test_a_gate_of_pixels_has_no_such_rule(tmp_path, metric):
     with pytest.raises(Exception, match="needs a model"):
         load_experiment(make_case(tmp_path).write(f"{{metric: {metric}, fail: 1}}"))

@@ -26,7 +26,6 @@ from alignkit.text.bench_words import (
     churn_words,
     clients_words,
     gain_words,
-    growth_cells,
     listed_rounds,
     machine_words,
     price_words,
@@ -92,13 +91,10 @@ def frontier_table(loads: TimedLoads, words: BenchWords, placed: Mapping[str, in
 
 
 def memory_table(options: Sequence[ServingOption], words: BenchWords) -> Table:
-    """Return the memory of each option's process, and its growth over the rounds."""
+    """Return the memory of each option's process."""
     notes = Notes()
-    rows: list[RowCells] = [
-        (words.title(each), _memory(each, notes), _growth(each, notes)) for each in options
-    ]
-    heads = ("Option", *numbers("Peak", "Growth a round"))
-    return Table.of("Memory of each process", heads, rows, notes=notes)
+    rows: list[RowCells] = [(words.title(each), _memory(each, notes)) for each in options]
+    return Table.of("Memory of each process", ("Option", *numbers("Peak")), rows, notes=notes)
 
 
 def stage_table(loads: TimedLoads, words: BenchWords) -> Table:
@@ -239,23 +235,8 @@ def _gain(load: ServedLoad, loads: TimedLoads, notes: Notes) -> Shown:
 
 
 def _memory(option: ServingOption, notes: Notes) -> Shown:
-    return notes.number(option.peak_bytes, megabytes, _untold(option))
-
-
-def _untold(option: ServingOption) -> str:
     reason = "of an endpoint's process" if option.live else "the system does not tell it"
-    return f"not known: {reason}"
-
-
-def _growth(option: ServingOption, notes: Notes) -> Shown:
-    """Return the slope of the memory over rounds; a note says whether it is a leak, and why."""
-    growth = option.growth
-    if growth is None:
-        control = "the others are compared with the reference's growth"
-        return notes.missing(control if option.reference else _untold(option))
-    slope, leak = growth_cells(growth)
-    tag = "leak" if growth.leak else ""
-    return Shown(slope, mark=notes.mark(f"{leak}: {growth.reason}"), tag=tag)
+    return notes.number(option.peak_bytes, megabytes, f"not known: {reason}")
 
 
 def _drifted(option: ServingOption, notes: Notes, text: str) -> Shown:

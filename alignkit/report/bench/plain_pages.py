@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,13 +30,13 @@ from alignkit.text.loader_words import (
     timed_loaders,
 )
 from alignkit.text.names import Names
-from alignkit.text.numbers import DASH, grouped, listed
+from alignkit.text.numbers import DASH, grouped
 from alignkit.text.task_words import capital
 
-_TONES = {"leak": "fail", CONTENDED: "warn"}
+_TONES = {CONTENDED: "warn"}
 """Tone of a cell by the word that it begins with."""
 _RATE = "percent of the reference"
-_WORDS = ("machine", "leak", "does not fit")
+_WORDS = ("machine", "does not fit")
 """Heads of columns of words."""
 
 
@@ -58,7 +58,7 @@ def loaders_view(record: LoaderRecord) -> dict[str, Any]:
     rated = [(title, each, each.throughput) for title, each in timed if each.throughput]
     sections, sentences = [], []
     if rated:
-        sentences = [_fastest(rated), *_leaks(timed)]
+        sentences = [_fastest(rated)]
         plot = _speeds(rated, timed)
         parts = ("Speed", "Pixels", "Memory", "Largest batch")
         sections = [
@@ -90,20 +90,6 @@ def _fastest(rated: Sequence[tuple[str, TimedLoader, Estimate]]) -> str:
     name, _, most = max(quiet, key=lambda each: each[2].value or 0.0)
     of = "" if len(quiet) == len(rated) else f" of the {len(quiet)} that nothing else disturbed"
     return f"{name} has the greatest throughput{of}: {bounded(most)} images/s."
-
-
-def _leaks(timed: TimedLoaders) -> Iterator[str]:
-    """Say which loaders leak, and of which that is not known."""
-    found = {title: each.memory.growth.leak if each.memory else None for title, each in timed}
-    leaks = [title for title, leak in found.items() if leak]
-    unknown = [title for title, leak in found.items() if leak is None]
-    if leaks:
-        yield f"Memory leaks: {listed(leaks)}."
-    elif not unknown:
-        yield "No loader shows a leak of memory."
-    if unknown:
-        every = "all loaders" if len(unknown) == len(timed) else listed(unknown)
-        yield f"Whether memory leaks is not known of {every}."
 
 
 def _speeds(
