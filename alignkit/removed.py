@@ -7,9 +7,31 @@ _NO_SCENARIO = (
     "perf_analyzer or wrk2"
 )
 
+_NO_SPEED = "a gate measures drift; `alignkit bench FILE` times serving options beside it"
+_NO_HEADROOM = (
+    "`alignkit tolerance RUN_DIR` tells how much of a difference the models bear; a rule about "
+    "churn limits it"
+)
+
 REMOVED: dict[str, str] = {
     "metric: memory.growth": "compare the memory after the first and the last epoch that "
     "bench-loaders prints",
+    **dict.fromkeys(
+        (
+            "metric: throughput.ratio",
+            "metric: latency.p99.ratio",
+            "metric: latency.preprocess.p50",
+            "metric: latency.preprocess.p95",
+            "metric: latency.inference.p50",
+            "metric: latency.inference.p95",
+            "bench:",
+            "clients:",
+            "gate thresholds --speed",
+        ),
+        _NO_SPEED,
+    ),
+    "metric: headroom": _NO_HEADROOM,
+    "budget:": _NO_HEADROOM,
     "bench --scenario": _NO_SCENARIO,
     "bench --target-qps": _NO_SCENARIO,
     "bench --latency-bound": _NO_SCENARIO,

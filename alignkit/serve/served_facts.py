@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.compare.order_statistics import Percentile, paired_change, percentile
-from alignkit.experiment.gate_option import ENOUGH_FOR_TP99
 from alignkit.record import Estimate
 from alignkit.record.bench_facts import ServedLoad, ServedRound, ServingOption
 from alignkit.serve.cpu_use import contention
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from alignkit.serve.rounds import Load, TimedOption, TimedRound
     from alignkit.serve.serving_options import ReadyOption
 
+ENOUGH_FOR_TP99 = 1000
+"""Requests from which on ten are expected beyond the 99th percentile."""
 _Rounds: TypeAlias = "Sequence[TimedRound]"
 
 

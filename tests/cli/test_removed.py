@@ -5,6 +5,7 @@ import pytest
 from alignkit.removed import REMOVED
 
 COMMANDS: dict[str, list[str]] = {
+    "gate thresholds --speed": ["gate", "thresholds", "f.yaml", "--speed"],
     "bench --scenario": ["bench", "f.yaml", "--scenario", "server"],
     "bench --target-qps": ["bench", "f.yaml", "--target-qps", "50"],
     "bench --latency-bound": ["bench", "f.yaml", "--latency-bound", "50ms"],
@@ -12,7 +13,23 @@ COMMANDS: dict[str, list[str]] = {
 }
 """Name in `REMOVED` → the words after ``alignkit`` that meet it."""
 FILES: dict[str, str] = {
-    "metric: memory.growth": "gate: {rules: [{metric: memory.growth, fail: 1}]}",
+    **{
+        f"metric: {name}": f"gate: {{rules: [{{metric: {name}, fail: 1}}]}}"
+        for name in (
+            "memory.growth",
+            "throughput.ratio",
+            "latency.p99.ratio",
+            "headroom",
+            *(
+                f"latency.{part}.{which}"
+                for part in ("preprocess", "inference")
+                for which in ("p50", "p95")
+            ),
+        )
+    },
+    "bench:": "gate: {bench: {requests: 2000}, rules: [{metric: churn, fail: 0.1}]}",
+    "clients:": "gate: {rules: [{metric: churn, fail: 0.1, clients: 5}]}",
+    "budget:": "gate: {rules: [{metric: churn, fail: 0.1, budget: 1%}]}",
 }
 """Name in `REMOVED` → lines of an experiment file that meet it."""
 FILE = """\

@@ -81,8 +81,8 @@ def test_every_metric_of_embeddings_may_have_a_rule_in_its_own_unit():
         assert (metric.unit == "") == (facts.unit == "value"), facts.name
 
 
-def test_rules_about_pixels_and_latency_are_of_every_task():
-    for name in ("decode.mean_abs", "coverage", "latency.inference.p50", "churn"):
+def test_rules_about_pixels_are_of_every_task():
+    for name in ("decode.mean_abs", "coverage", "churn"):
         assert not_of_task(find_metric(name), DETECTION) == ""
 
 
@@ -102,7 +102,7 @@ def test_the_usual_rules_are_of_churn_and_the_first_metric():
     assert named(SCORE) == [("score.error", None, 0.01, True)]
 
 
-@pytest.mark.parametrize("name", ["logits.max_abs", "headroom"])
+@pytest.mark.parametrize("name", ["logits.max_abs", "logits.cosine"])
 def test_a_rule_that_needs_all_logits_is_refused_where_five_are_stored(name):
     metric = find_metric(name)
     assert not_of_task(metric, CLASSIFICATION) == ""

@@ -23,11 +23,6 @@ _MESSAGE = 200
 """Characters of an attribute: some readers fail on long ones; the body holds the whole text."""
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")
 """Characters that XML 1.0 cannot hold."""
-_SERVED = {
-    "throughput": "Requests a second of a serving option, median over rounds",
-    "tp99_ms": "99th percentile of the milliseconds of its requests",
-}
-"""Field of a load → its help in the metrics."""
 _PIXELS = {
     "mean_abs": "Mean absolute difference of a stage alone, in its own units",
     "max_abs": "Greatest difference of a stage alone, in its own units",
@@ -186,7 +181,6 @@ class Metrics:
             f"alignkit_exit_code{_labels(gate=result.name)} {result.exit_code}",
             *_pixel_metrics(result),
             *_matrix_metrics(result),
-            *_served_metrics(result),
             "# EOF",
         ]
         return "\n".join(lines) + "\n"
@@ -225,26 +219,6 @@ def _matrix_metrics(result: GateResult) -> Iterator[str]:
             if estimate.value is not None:
                 labels = _labels(gate=result.name, **entry.place.fields, metric=metric, **marks)
                 yield f"alignkit_drift{labels} {estimate.value:.9g}"
-
-
-def _served_metrics(result: GateResult) -> Iterator[str]:
-    options = result.record.served if result.record else ()
-    for field, words in _SERVED.items():
-        known = [
-            (option, load, value)
-            for option in options
-            for load in option.loads
-            if (value := getattr(load, field).value) is not None
-        ]
-        if known:
-            yield f"# TYPE alignkit_served_{field} gauge"
-            yield f"# HELP alignkit_served_{field} {words}"
-        for option, load, value in known:
-            marks = {"contended": "true"} if load.contended else {}
-            labels = _labels(
-                gate=result.name, **option.place.fields, clients=str(load.clients), **marks
-            )
-            yield f"alignkit_served_{field}{labels} {value:.9g}"
 
 
 def _marks(result: GateResult, *paths: str) -> dict[str, str]:
