@@ -20,7 +20,6 @@ EXTRAS = {
     "distributed": "dask",
     "faiss": "embedding",
     "fsspec": "remote",
-    "mlperf_loadgen": "mlperf",
     "nncf": "nncf",
     "omniback": "torchpipe",
     "onnx": "onnx",
@@ -108,7 +107,7 @@ def has_wheel(module: str) -> bool:
     linux, x86 = platform.system() == "Linux", platform.machine() == "x86_64"
     if module == "torchpipe":
         return linux and x86
-    return module not in ("jpeglib", "mlperf_loadgen") or x86 or not linux
+    return module != "jpeglib" or x86 or not linux
 
 
 @cache

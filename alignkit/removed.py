@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+_NO_SCENARIO = (
+    "bench times a closed loop of --clients; for arrivals at a rate, load your server with "
+    "perf_analyzer or wrk2"
+)
+
+_NO_SPEED = "a gate measures drift; `alignkit bench FILE` times serving options beside it"
+_NO_HEADROOM = (
+    "`alignkit tolerance RUN_DIR` tells how much of a difference the models bear; a rule about "
+    "churn limits it"
+)
+
 REMOVED: dict[str, str] = {
     "baseline review --reason": "alignkit baseline approve takes the reason",
     "--out metrics": "--out json has every measurement",
@@ -24,6 +35,28 @@ REMOVED: dict[str, str] = {
     "plan --quiet": "a plan does no work to show",
     "published:": "write the table into your documentation; docs/statistics.md has torchpipe's",
     "--out atlas": "`python benchmarks/atlas.py RUN_DIR` prints the table of every swap",
+    "metric: memory.growth": "compare the memory after the first and the last epoch that "
+    "bench-loaders prints",
+    **dict.fromkeys(
+        (
+            "metric: throughput.ratio",
+            "metric: latency.p99.ratio",
+            "metric: latency.preprocess.p50",
+            "metric: latency.preprocess.p95",
+            "metric: latency.inference.p50",
+            "metric: latency.inference.p95",
+            "bench:",
+            "clients:",
+            "gate thresholds --speed",
+        ),
+        _NO_SPEED,
+    ),
+    "metric: headroom": _NO_HEADROOM,
+    "budget:": _NO_HEADROOM,
+    "bench --scenario": _NO_SCENARIO,
+    "bench --target-qps": _NO_SCENARIO,
+    "bench --latency-bound": _NO_SCENARIO,
+    "bench --duration": _NO_SCENARIO,
 }
 """Command (``conformance``), option (``gate --shard``), kind of file (``--out sarif``), key
 (``published:``) or value of a key (``logits: top5``) → what to use instead, without a full stop."""

@@ -23,7 +23,6 @@ IMPORTED_AS = {
     "cv2": "opencv-python", "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml",
     "markupsafe": "jinja2", "pydantic_core": "pydantic", "omniback": "torchpipe",
     "faiss": "faiss-cpu", "pytorch_metric_learning": "pytorch-metric-learning",
-    "mlperf_loadgen": "mlcommons-loadgen",
 }  # fmt: skip
 """Import name → the distribution that has it, where the two differ."""
 PLUGINS = {

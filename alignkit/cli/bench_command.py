@@ -23,21 +23,11 @@ from alignkit.cli.arguments import (
     listed,
     open_page,
 )
-from alignkit.cli.bench_scenario import (
-    AnsweringThreads,
-    Duration,
-    LatencyBound,
-    ScenarioChoice,
-    TargetQps,
-    scenario_load,
-)
 from alignkit.errors import ConfigError, ExitCode
 from alignkit.stored_file import output_paths
 
 if TYPE_CHECKING:
     from alignkit.studies.bench.begun_bench import BenchResult, TimedRecord
-
-_CLIENTS, _ROUNDS = "1,5,10", 12
 
 
 def bench(
@@ -48,25 +38,18 @@ def bench(
     clients: Annotated[
         list[str],
         typer.Option(metavar="K,…", help="Clients that each wait for their answer."),
-    ] = [_CLIENTS],  # noqa: B006
+    ] = ["1,5,10"],  # noqa: B006
     requests: Annotated[
         int,
-        typer.Option(
-            min=1, help="Least requests of each option and number of clients, or of a scenario."
-        ),
+        typer.Option(min=1, help="Least requests of each option and number of clients."),
     ] = 1000,
     rounds: Annotated[
         int, typer.Option(min=1, help="Rounds in which the options take turns.")
-    ] = _ROUNDS,
+    ] = 12,
     batch: Annotated[int, typer.Option(min=1, help="Images of a request.")] = 1,
     cpus: Annotated[
         int | None, typer.Option(min=1, help="CPUs for each option; by default all.")
     ] = None,
-    scenario: ScenarioChoice = "closed",
-    target_qps: TargetQps = None,
-    latency_bound: LatencyBound = None,
-    duration: Duration = None,
-    workers: AnsweringThreads = None,
     reports: Reports = Path("reports"),
     as_json: Json = False,
     out: PageOut = [],  # noqa: B006
@@ -82,16 +65,6 @@ def bench(
     failed · 4 none can run here · 5 no image.
     """
     counts = _counts(clients)
-    generated = scenario_load(
-        scenario,
-        target_qps=target_qps,
-        latency_bound=latency_bound,
-        duration=duration,
-        workers=workers,
-        requests=requests,
-        batch=batch,
-        closed=clients != [_CLIENTS] or rounds != _ROUNDS,
-    )
     files = output_paths(out, ("html", "json"), folders=("html",))
     from alignkit.experiment import load_experiment
     from alignkit.serve.rounds import Load
@@ -102,13 +75,6 @@ def bench(
     experiment = load_experiment(file, overrides, quick=quick)
     context = Context(Workspace(reports), display(progress, quiet=quiet))
     words = ["alignkit", *sys.argv[1:]]
-    if generated is not None:
-        from alignkit.studies.bench.open_loop import open_loop
-        from alignkit.text.scenario_words import scenario_text
-
-        ran = open_loop(experiment, context, generated, cpus=cpus, words=words, cells=cells)
-        tell_bench(ran, scenario_text, files, as_json=as_json, open_=open_)
-        raise typer.Exit(timed_code(each.state for each in ran.record.options))
     load = Load(counts, requests, rounds, batch)
     if load.each_round < max(counts):
         raise ConfigError(

@@ -52,7 +52,7 @@ def bench_loaders(
 ) -> None:
     """Time torch's DataLoader, MixedLoader and DALI on every path of a file.
 
-    Gives images a second, the growth of memory, the largest batch, and the drift of their pixels;
+    Gives images a second, memory, the largest batch, and the drift of their pixels;
     no model is needed. Exit codes: 0 all loaders that can run here were timed · 2 usage · 3 one
     failed · 4 none can run here · 5 no image.
     """

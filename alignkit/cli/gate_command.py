@@ -29,7 +29,6 @@ from alignkit.cli.arguments import (
     open_page,
 )
 from alignkit.cli.commands import DEFAULT, WithDefault
-from alignkit.errors import ConfigError
 from alignkit.stored_file import output_paths
 from alignkit.workspace import Context, Workspace
 
@@ -127,14 +126,6 @@ def thresholds(
     file: GateFile,
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     repeats: Annotated[int, typer.Option(min=1, help="Number of repeats per path.")] = 3,
-    speed: Annotated[
-        bool,
-        typer.Option(
-            "--speed",
-            help="Also load every serving option, and each reference twice, for limits of "
-            "throughput, TP99 and memory growth.",
-        ),
-    ] = False,
     reports: Reports = Path("reports"),
     as_json: Json = False,
     progress: ProgressOption = "auto",
@@ -143,20 +134,13 @@ def thresholds(
     """Propose thresholds from the noise between repeats and between seeds; change no file."""
     from alignkit.experiment import load_experiment
     from alignkit.gate.gate_thresholds import proposal_text, propose
-    from alignkit.gate.option_thresholds import propose_headroom, propose_speed
     from alignkit.runner import run_experiment
 
     experiment = load_experiment(file, overrides)
-    if speed and not experiment.predicts:
-        raise ConfigError("--speed: the file serves no model; 'models' gives it one to time")
     context = Context(Workspace(reports), display(progress, quiet=quiet))
     # without a model there is no noise between seeds
-    record, run = run_experiment(experiment, context) if experiment.predicts else (None, None)
+    record = run_experiment(experiment, context)[0] if experiment.predicts else None
     proposals = propose(experiment, record, repeats=repeats, progress=context.progress)
-    if record is not None and run is not None:
-        proposals += propose_headroom(record, run, context)
-    if speed:
-        proposals += propose_speed(experiment, context)
     if as_json:
         print(json.dumps([asdict(each) for each in proposals], indent=1))
     else:

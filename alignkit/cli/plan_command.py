@@ -69,14 +69,11 @@ def plan(
 
 def _gate_alone(planned: Plan, workspace: Workspace) -> list[str]:
     """Describe the work that `alignkit gate` adds to a run."""
-    from alignkit.plan import gate_alone
+    if not any(rule.against == "baseline" for rule in planned.gate.expanded):
+        return []
+    from alignkit.gate.gate_check import taps_of_baseline
 
-    lines = gate_alone(planned)
-    if any(rule.against == "baseline" for rule in planned.gate.expanded):
-        from alignkit.gate.gate_check import taps_of_baseline
-
-        lines += taps_of_baseline(planned.experiment, workspace)
-    return lines
+    return taps_of_baseline(planned.experiment, workspace)
 
 
 def _as_text(planned: Plan, expected: Outlooks, gate: list[str]) -> str:

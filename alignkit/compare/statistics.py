@@ -276,20 +276,6 @@ def greatest_share(count: int, n: int) -> float:
     return float(betaincinv(count + 1, n - count, _LEVEL)) if count < n else 1.0
 
 
-def exceeds(count: int, n: int, share: float, chances: int = 1) -> bool:
-    """Return whether ``count`` of n images show, at 95 %, that more than a share are such.
-
-    ``chances``: how many such tests may each be the one that errs (Bonferroni).
-
-    >>> exceeds(9, 1000, 0.005), exceeds(10, 1000, 0.005), exceeds(10, 1000, 0.005, chances=2)
-    (False, True, False)
-    """
-    from scipy.special import bdtrc
-
-    # the probability of as many or more if only the share were
-    return count > 0 and bool(bdtrc(count - 1, n, share) <= (1 - _LEVEL) / chances)
-
-
 def most_within(share: float, n: int) -> int | None:
     """Find the greatest count whose `greatest_share` among n images is at most ``share``.
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from alignkit.experiment.metric_option import MetricKind, not_of_task
-from alignkit.experiment.option import STRICT_MODEL, Flag, Integer, Name, no_such, wrong
+from alignkit.experiment.option import STRICT_MODEL, Flag, Name, no_such, wrong
 from alignkit.experiment.rule_option import Against, Rule, unreachable
 from alignkit.experiment.tap_option import TapsOption
 from alignkit.plugins import NO_GPU
@@ -35,16 +35,6 @@ class Waiver(BaseModel):
     """Why the rule may fail for now; shown with the verdict."""
 
 
-class BenchOption(BaseModel):
-    """``gate.bench``: the load of rules about serving options."""
-
-    model_config = STRICT_MODEL
-    requests: Annotated[Integer, Field(ge=1, le=10_000_000)] = 1000
-    """Requests of each option and number of clients, at least; TP99 needs 1,000."""
-    cpus: Annotated[Integer, Field(ge=1)] | None = None
-    """CPUs that each option is held to; by default all that the command may use."""
-
-
 class Gate(BaseModel):
     """``gate:``: when the run fails."""
 
@@ -62,8 +52,6 @@ class Gate(BaseModel):
     rules: Annotated[tuple[Rule, ...], Field(min_length=1)] | None = None
     """By default churn ≤ 2 % and, of images with labels, macro recall within ±1 point; of another
     task its usual churn and first metric; without a model, ``strict``."""
-    bench: BenchOption = BenchOption()
-    """How options are loaded for rules about throughput, TP99 and the growth of memory."""
     taps: TapsOption | None = None
     """Assertions about the stages that serving code recorded with `alignkit.tap`."""
     waive: tuple[Waiver, ...] = ()
@@ -77,11 +65,6 @@ class Gate(BaseModel):
     def expanded(self) -> list[Rule]:
         """The rules as given, presets spelt out; empty if there are none."""
         return [each for rule in self.rules or () for each in rule.expanded()]
-
-    @property
-    def of_options(self) -> list[Rule]:
-        """The rules about serving options under load."""
-        return [rule for rule in self.expanded if rule.measured.of_options]
 
     def placed(
         self,
@@ -127,9 +110,7 @@ class Gate(BaseModel):
 
 
 PIXEL_RULES = (Rule(preset="strict"),)
-ENOUGH_FOR_TP99 = 1000
-"""Requests from which on ten are expected beyond the 99th percentile."""
-OF_MODELS: frozenset[MetricKind] = frozenset(("model", "class", "speed", "growth", "headroom"))
+OF_MODELS: frozenset[MetricKind] = frozenset(("model", "class"))
 """Kinds of metrics that have no value without a model."""
 
 
@@ -177,17 +158,8 @@ def misplaced(
         for key, message in _mistakes(rule, paths, backends, able):
             given = getattr(rule, key)
             lines.append(wrong("rule", message, "gate", "rules", index, key, given=given))
-        few = gate.bench.requests
-        if rule.metric == "latency.p99.ratio" and few < ENOUGH_FOR_TP99:
-            message = f"needs {ENOUGH_FOR_TP99:,} requests or more, and gate.bench has {few:,}"
-            lines.append(
-                wrong("rule", message, "gate", "rules", index, "metric", given=rule.metric)
-            )
         if message := beyond_normalised(rule, stacks):
             lines.append(wrong("rule", message, "gate", "rules", index, given=rule))
-    if "bench" in gate.model_fields_set and not gate.of_options:
-        message = "loads serving options, and no rule is about their speed or memory"
-        lines.append(wrong("bench", message, "gate", "bench", given=gate.bench))
     for index, waiver in enumerate(gate.waive):
         if waiver.path is not None and waiver.path not in paths:
             message, loc = no_such("path", waiver.path, paths), ("gate", "waive", index, "path")
@@ -223,9 +195,8 @@ def _mistakes(
 ) -> Iterator[tuple[str, str]]:
     metrics = [each.measured for each in rule.expanded()]
     kinds = {each.kind for each in metrics}
-    inference = any(each.name.startswith("latency.inference") for each in metrics)
     key = "preset" if rule.preset else "metric"
-    if not able.predicts and (kinds & OF_MODELS or inference):
+    if not able.predicts and kinds & OF_MODELS:
         yield key, "needs a model, and these images have no labels to train one with; give 'models'"
     elif foreign := next(filter(None, (not_of_task(each, able.task) for each in metrics)), ""):
         yield key, foreign
@@ -236,7 +207,7 @@ def _mistakes(
         yield key, "compares the pixels of two paths, and 'preprocess' has one"
     if rule.path is not None and rule.path not in paths:
         yield "path", no_such("path", rule.path, paths)
-    compared = rule.against == "reference" and kinds & {"pixel", "coverage", "latency"}
+    compared = rule.against == "reference" and kinds & {"pixel", "coverage"}
     if rule.path == paths[0] and compared:
         yield "path", f"{rule.path!r} is the reference itself; name one of the others"
     if rule.backend is not None and rule.backend not in backends:

@@ -1,9 +1,7 @@
 """`RuleMetric`: a metric that a gate rule may name.
 
 ``stage.metric`` for pixels (``decode.mean_abs``), ``coverage`` for the images decoded,
-``metric[.average]`` for a model (``recall.macro``, ``churn``), ``recall[daisy]`` for one class,
-``latency.part.quantile`` for how much longer an image takes, ``throughput.ratio``,
-``latency.p99.ratio`` and ``memory.growth`` for a serving option under load, and ``headroom``.
+``metric[.average]`` for a model (``recall.macro``, ``churn``), ``recall[daisy]`` for one class.
 Metrics of every task are known here; `not_of_task` says which of them an experiment's own task has
 not.
 """
@@ -21,22 +19,10 @@ from alignkit.removed import instead_of
 from alignkit.task_facts import TaskFacts
 from alignkit.text.numbers import listed
 
-MetricKind = Literal[
-    "pixel", "coverage", "model", "class", "latency", "speed", "growth", "headroom"
-]  # fmt: skip
-"""``speed`` and ``growth`` are of serving options under load, each in its own process."""
+MetricKind = Literal["pixel", "coverage", "model", "class"]
 _LEVELS = "grey levels"
 _FLOAT32 = 3.4028235e38
 """The greatest number of a tensor."""
-_DAY = 86_400_000.0
-"""Milliseconds; whoever waits longer for one image has no gate."""
-_RATIO = 1e6
-"""More than two options of one model differ."""
-_MEGABYTES = 1e9
-"""More than any machine has."""
-MOST_HEADROOM = 2.0
-"""Greatest multiple of a difference that is looked at:
-`alignkit.record.tolerance_facts.MOST_CHECKED`, which takes longer to import."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +34,7 @@ class RuleMetric:
     kind: MetricKind
     words: str
     unit: Literal[
-        "grey levels", "normalised units", "dB", "share", "points", "logits", "ms", "px", "×",
-        "KB a request", "",
+        "grey levels", "normalised units", "dB", "share", "points", "logits", "px", "",
     ]  # fmt: skip
     """``share`` is a fraction of a whole, ``points`` a difference of two such."""
     worse: Literal["above", "below"] = "above"
@@ -69,16 +54,6 @@ class RuleMetric:
     """Whether it has no value where the images have no labels."""
     continuous: bool = False
     """Whether any image moves it, so that no rare flip of an answer is unseen in it."""
-
-    @property
-    def of_options(self) -> bool:
-        """Whether it is measured of serving options under load."""
-        return self.kind in ("speed", "growth")
-
-    @property
-    def noisy(self) -> bool:
-        """Whether a limit is compared with its whole interval, since no two runs give one value."""
-        return self.of_options or self.kind in ("latency", "headroom")
 
 
 # words, unit and greatest value of each pixel metric
@@ -116,10 +91,6 @@ _SHARES = {
 }
 _PX = 1e5
 """Pixels: more than any side of an image."""
-_LATENCIES = {
-    "preprocess": "decode and preprocess an image",
-    "inference": "run the model on an image",
-}
 OF_CLASS = re.compile(r"(recall|precision|f1|iou|ap50|ap)\[(.+)\]")
 OF_SCORE = re.compile(r"score\.([A-Za-z_][\w-]*)(?:\.(apart|missing))?")
 _RATE = r"[1-9](?:\.\d+)?e-?\d+"
@@ -233,27 +204,6 @@ def _metrics() -> Iterator[RuleMetric]:
     yield _of_model("logits.mean_abs", "mean logit difference", **logits)
     cosine = "mean cosine similarity of logits"
     yield _of_model("logits.cosine", cosine, "", worse="below", least=-1.0, greatest=1.0)
-    for part, words in _LATENCIES.items():
-        # no mean: one image that waits for the disk would decide it
-        for which in ("p50", "p95"):
-            name, longer = f"{part}.{which}", f"{which} of the time to {words}"
-            yield RuleMetric(f"latency.{name}", "latency", longer, "ms", greatest=_DAY, field=name)
-    yield RuleMetric(
-        "throughput.ratio", "speed", "requests/s over those of the reference", "×", worse="below",
-        greatest=_RATIO, field="throughput",
-    )  # fmt: skip
-    yield RuleMetric(
-        "latency.p99.ratio", "speed", "TP99 over that of the reference", "×", greatest=_RATIO,
-        field="tp99",
-    )  # fmt: skip
-    yield RuleMetric(
-        "memory.growth", "growth", "growth of the option's memory", "KB a request",
-        greatest=_MEGABYTES, field="growth",
-    )  # fmt: skip
-    yield RuleMetric(
-        "headroom", "headroom", "multiple of the path's difference within the budget", "×",
-        worse="below", greatest=MOST_HEADROOM, field="headroom",
-    )  # fmt: skip
 
 
 def _of_pixels(stage: StageName, field: str) -> RuleMetric:

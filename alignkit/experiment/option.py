@@ -141,7 +141,7 @@ def lines_of(error: ValidationError) -> list[InitErrorDetails]:
 
 def no_such(kind: str, name: str, known: Collection[str]) -> str:
     """Say that a file names nothing of this kind, with the nearest name."""
-    return f"no {kind} {name!r}{did_you_mean(name, known)}"
+    return f"no {kind} {name!r}{instead_of(f'{kind}: {name}') or did_you_mean(name, known)}"
 
 
 def refuse(title: str, lines: list[InitErrorDetails]) -> None:

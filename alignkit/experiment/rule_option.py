@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, Field, Strict, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from alignkit.experiment.metric_option import (
@@ -20,7 +20,7 @@ from alignkit.experiment.metric_option import (
     find_metric,
     metric_names,
 )
-from alignkit.experiment.option import STRICT_MODEL, Flag, Name, Number, Positive, Share
+from alignkit.experiment.option import STRICT_MODEL, Flag, Name, Number, Positive
 from alignkit.place import Place
 from alignkit.preprocess import STAGES
 
@@ -50,8 +50,6 @@ MetricName = Annotated[
     ),
 ]
 Threshold = Annotated[Number, Field(ge=0)]
-USUAL_BUDGET = 0.005
-"""Share of answers that may change within the headroom, as in `alignkit tolerance`."""
 _MOST_IMAGES = 1e9
 SubgroupKey = Literal[
     "subsampling", "format", "coding", "mode", "quality", "size", "orientation", "icc",
@@ -73,11 +71,9 @@ class Rule(BaseModel):
     and mean IoU within ±1 point · ``label-sets`` changed labels ≤ 0.02 an image and mAP within ±1
     point."""
     warn: Threshold | None = None
-    """Threshold above which the rule warns; below which for PSNR, SSIM, cosine, throughput and
-    headroom."""
+    """Threshold above which the rule warns; below which for PSNR, SSIM and cosine."""
     fail: Threshold | None = None
-    """Threshold on the absolute value; the least allowed value for PSNR, SSIM, cosine, throughput
-    and headroom."""
+    """Threshold on the absolute value; the least allowed value for PSNR, SSIM and cosine."""
     margin: Positive | None = None
     """A 95 % interval inside the margin passes, outside it fails, across it is inconclusive."""
     direction: Literal["both", "drop", "rise"] = "both"
@@ -97,22 +93,6 @@ class Rule(BaseModel):
     """Only cells of this backend, by its name in the file."""
     precision: Name | None = None
     """Only cells in this precision."""
-    clients: Annotated[int, Strict(), Field(ge=1, le=1000)] | None = None
-    """For ``throughput.ratio`` and ``latency.p99.ratio``: clients that each wait for their answer;
-    1 by default."""
-    budget: Share | None = None
-    """For ``headroom``: the greatest share of answers that may change, ``0.5%`` or ``0.005``; 0.5 %
-    by default."""
-
-    @property
-    def load(self) -> int:
-        """The number of clients of a rule about speed."""
-        return self.clients or 1
-
-    @property
-    def bearable(self) -> float:
-        """The budget of a rule about headroom."""
-        return USUAL_BUDGET if self.budget is None else self.budget
 
     @property
     def measured(self) -> RuleMetric:
@@ -137,9 +117,6 @@ class Rule(BaseModel):
         """The rule's name in every output, which does not depend on its limits."""
         narrowed = [each for each in (self.path, self.backend, self.precision, self.mode) if each]
         narrowed += [f"{kind}={value}" for kind, value in sorted(self.group.items())]
-        narrowed += [f"clients={self.clients}"] if self.clients else []
-        # two budgets are two questions, not two limits
-        narrowed += [f"budget={self.budget:g}"] if self.budget else []
         against = ["against baseline"] if self.against == "baseline" else []
         return " ".join([self.metric or self.preset or "", *narrowed, *against])
 
@@ -200,7 +177,7 @@ def _mistake(rule: Rule) -> str:
     # 0 is a limit: bit-exact
     limits = [limit for limit in (rule.warn, rule.fail, rule.margin) if limit is not None]
     if rule.preset is not None:
-        own = (rule.relative, rule.mode, rule.clients, rule.budget, rule.direction != "both")
+        own = (rule.relative, rule.mode, rule.direction != "both")
         fixed = limits or any(own)
         return (
             "a preset has its own limits; give its metrics as rules to change them" if fixed else ""
@@ -208,7 +185,7 @@ def _mistake(rule: Rule) -> str:
     if not limits:
         return "a rule needs 'warn', 'fail' or 'margin'"
     metric = rule.measured
-    reasons = chain(_misfits(rule, metric), _of_options(rule, metric), _unmeasured(rule, metric))
+    reasons = chain(_misfits(rule, metric), _unmeasured(rule, metric))
     return _never_fires(rule, metric) or next(reasons, "")
 
 
@@ -253,7 +230,7 @@ def _misfits(rule: Rule, metric: RuleMetric) -> Iterator[str]:
         yield f"{metric.name} has no direction; leave 'direction' out"
     if rule.margin is not None and not metric.interval:
         yield f"{metric.name} has no interval to hold against a margin; use 'warn' or 'fail'"
-    if rule.relative and not (metric.signed or metric.kind in ("latency", *_OF_OPTIONS)):
+    if rule.relative and not metric.signed:
         yield f"{metric.name} is a difference already, and relative to nothing"
     if rule.relative and metric.kind == "class":
         yield f"{metric.name} has limits in points; leave 'relative' out"
@@ -270,41 +247,7 @@ def _unmeasured(rule: Rule, metric: RuleMetric) -> Iterator[str]:
     baseline = rule.against == "baseline"
     if baseline and rule.where is not None:
         yield "subgroups are compared with the reference; leave 'against' out"
-    if baseline and metric.kind == "latency":
-        yield "a baseline's milliseconds are another machine's; compare with the reference"
-    if metric.kind == "latency" and rule.where is not None:
-        yield "latency is measured over all images; leave 'where' out"
-    if metric.name.startswith("latency.preprocess") and (rule.backend or rule.precision):
-        yield "preprocessing runs before any backend; leave 'backend' and 'precision' out"
-    if metric.name.startswith("latency.inference") and rule.path:
-        yield "inference is timed on the reference path; leave 'path' out"
     if baseline and rule.mode == "isolated":
         yield "against a baseline a stage is compared with all that came before it"
     if baseline and metric.field.startswith("logits."):
         yield f"a baseline keeps predicted classes, which {metric.name} is not made of"
-
-
-_OF_OPTIONS = {
-    "speed": "a speed belongs to the machine that it was measured on",
-    "growth": "memory belongs to the process that it was measured in",
-    "headroom": "a baseline keeps no outputs",
-}
-"""Kind of metric that a run measures of whole options → why no baseline has it."""
-
-
-def _of_options(rule: Rule, metric: RuleMetric) -> Iterator[str]:
-    """Yield the reason for each option that rules about serving options and headroom have not."""
-    if rule.clients and metric.kind != "speed":
-        yield "'clients' is for throughput.ratio and latency.p99.ratio"
-    if rule.budget and metric.kind != "headroom":
-        yield "'budget' is for headroom"
-    if (reason := _OF_OPTIONS.get(metric.kind)) is None:
-        return
-    if rule.against == "baseline":
-        yield f"{reason}; compare with the reference"
-    if rule.where is not None:
-        yield f"{metric.name} is measured over all images; leave 'where' out"
-    if rule.relative:
-        yield f"{metric.name} has limits of its own; leave 'relative' out"
-    if metric.kind == "headroom" and (rule.backend or rule.precision):
-        yield "headroom is measured in the models' own runtime; leave 'backend' and 'precision' out"

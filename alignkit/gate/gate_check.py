@@ -35,10 +35,7 @@ from alignkit.errors import (
 )
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.rule_option import Rule
-from alignkit.gate.gate_headroom import measure_headroom
-from alignkit.gate.gate_latency import measure_latency
 from alignkit.gate.gate_pictures import with_pictures
-from alignkit.gate.gate_served import measure_served, require_options
 from alignkit.gate.gate_subgroup import measure_groups
 from alignkit.gate.gate_taps import judged_taps
 from alignkit.gate.pixel_gate import compare_pixels, first_failure, judged_images, pixel_record
@@ -104,7 +101,6 @@ def check(
     # before any work, so that a missing file costs seconds and not a whole run
     approved = None if as_run else approved_baseline(experiment, folder, against)
     taps = judged_taps(experiment)
-    require_options(experiment, context.workspace)
     if fail_fast:
         early = first_failure(experiment, rule_lines(experiment), taps, context)
         if early is not None:
@@ -122,7 +118,8 @@ def check(
         _refuse_no_evidence(against, left)
     if left is not None:
         record = record.model_copy(update={"stages": left.stages})
-    record = _with_measured(experiment, record, run, context)
+    groups = measure_groups(experiment, record, run, context)
+    record = record.model_copy(update={"groups": groups})
     now, facts = None, None
     if approved is not None:
         # lines that nobody approved must not decide which stages are skipped
@@ -251,20 +248,6 @@ def taps_of_baseline(experiment: Experiment, workspace: Workspace) -> list[str]:
     done = f" ({stored} of {lots} lots are cached)" if stored else ""
     images, paths = count(len(samples), "image"), count(len(usable), "path")
     return [f"taps {images} on {paths} for the baseline{done}"]
-
-
-def _with_measured(
-    experiment: Experiment, record: RunRecord, run: Path, context: Context
-) -> RunRecord:
-    """Add the measurements that only a gate makes to the record: subgroups, speed, headroom."""
-    return record.model_copy(
-        update={
-            "groups": measure_groups(experiment, record, run, context),
-            "latencies": measure_latency(experiment, context),
-            "served": measure_served(experiment, context),
-            "headrooms": measure_headroom(experiment, record, run, context),
-        }
-    )
 
 
 def _first_changed(experiment: Experiment, approved: Baseline, samples: Samples) -> FirstChanged:

@@ -153,8 +153,6 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
         # a coverage rule that the file does not name is no comparison that its author asked for
         implied = rule.metric == "coverage" and gate.rules is not None and rule not in gate.expanded
         measured = seen.value is not None or seen.different or seen.perfect or seen.unchanged
-        # bounds of a headroom may be known without a value
-        measured = measured or (rule.measured.noisy and seen.n > 0)
         judged.append(
             JudgedRule(outcome, code, bool(unread or (measured and not (seen.idle or implied))))
         )
@@ -167,12 +165,6 @@ def left_to_gate(rule: Rule, evidence: Evidence) -> str:
         return "`alignkit gate` reads the baseline"
     if rule.where is not None and evidence.groups is None:
         return "`alignkit gate` measures subgroups"
-    if rule.measured.kind == "latency" and evidence.latencies is None:
-        return "`alignkit gate` measures latency"
-    if rule.measured.of_options and evidence.served is None:
-        return "`alignkit gate` loads serving options"
-    if rule.measured.kind == "headroom" and evidence.headrooms is None:
-        return "`alignkit gate` measures headroom"
     return ""
 
 
@@ -183,9 +175,6 @@ def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, RequiredSample | N
     if seen.perfect or seen.unchanged:
         return "pass", None
     metric = rule.measured
-    if metric.noisy and seen.n:
-        state = _of_interval(rule, seen)
-        return state, _enough_for_headroom(rule, seen) if state == "inconclusive" else None
     if seen.value is None:
         certain = seen.at_least is not None and rule.fail is not None and seen.at_least > rule.fail
         return ("fail" if certain else "error"), None
@@ -211,35 +200,6 @@ def _enough_for(limit: float, seen: Observed) -> RequiredSample:
     from alignkit.compare.statistics import RequiredSample
 
     return RequiredSample(math.ceil(seen.n * seen.unseen / limit), None)
-
-
-def _enough_for_headroom(rule: Rule, seen: Observed) -> RequiredSample | None:
-    """Return how many images a budget needs, if there are fewer."""
-    from alignkit.compare.statistics import RequiredSample, images_for_none
-
-    if rule.measured.kind != "headroom" or seen.n >= images_for_none(rule.bearable):
-        return None
-    return RequiredSample(images_for_none(rule.bearable), None)
-
-
-def _of_interval(rule: Rule, seen: Observed) -> VerdictState:
-    """Compare a limit with the whole interval, since another run gives another value."""
-    if seen.doubt:
-        return "inconclusive"
-    below = rule.measured.worse == "below"
-
-    def beyond(end: float | None, limit: float | None, *, unknown: bool) -> bool:
-        """Return whether an end of the interval breaks the limit; ``unknown`` if it has none."""
-        if limit is None:
-            return False
-        return unknown if end is None else (end < limit if below else end > limit)
-
-    best, worst_end = (seen.high, seen.low) if below else (seen.low, seen.high)
-    if beyond(best, rule.fail, unknown=False):
-        return "fail"
-    if beyond(worst_end, rule.fail, unknown=True):
-        return "inconclusive"
-    return "warn" if beyond(worst_end, rule.warn, unknown=True) else "pass"
 
 
 def _within(

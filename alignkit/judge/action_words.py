@@ -24,7 +24,7 @@ from alignkit.judge.cause_words import (
     shown_size,
 )
 from alignkit.judge.evidence import BASELINE, Evidence
-from alignkit.judge.headline import Headline, of_cost
+from alignkit.judge.headline import Headline
 from alignkit.judge.matrix_words import compared_entries
 from alignkit.judge.observe import differing, stage_to_blame
 from alignkit.judge.standing_rules import NO_PIXELS_RULE, UNCHECKED
@@ -141,9 +141,6 @@ def _more(found: Headline, evidence: Evidence, outcomes: Sequence[RuleOutcome]) 
     if not undecided:
         yield Action(words="Let the gate judge it.", command=_gate(evidence))
         return
-    if of_cost(found.first):
-        yield _of_cost(found.first, evidence)
-        return
     most = max(undecided, key=lambda each: each.needed or 0)
     images = most.needed
     seeds = max((each.needed_seeds for each in undecided if each.needed_seeds), default=None)
@@ -169,21 +166,6 @@ def _more(found: Headline, evidence: Evidence, outcomes: Sequence[RuleOutcome]) 
         listed = ",".join(map(str, range(seeds)))
         command = _with(evidence, "--set", f"train.seeds=[{listed}]")
         yield Action(words=f"Train {seeds} seeds.", command=command)
-
-
-def _of_cost(first: RuleOutcome, evidence: Evidence) -> Action:
-    """Measure again what is undecided; look at the stages of what is too slow or leaks."""
-    if first.state == "inconclusive":
-        words = (
-            "Measure again with nothing else on these CPUs (gate.bench.cpus leaves others free), "
-            "or with more requests (gate.bench.requests)."
-        )
-        return Action(words=words, command=_gate(evidence))
-    cell = str(first.place)
-    file = of_the_whole(shlex.split(evidence.command)[2:])
-    bench = shlex.join(["alignkit", "bench", *file, "--cell", cell]) if file else ""
-    words = "Look at the time of each stage and the memory of this option and of its reference."
-    return Action(words=words, command=bench)
 
 
 def _of_models(entry: MatrixEntry, first: RuleOutcome, evidence: Evidence) -> Iterator[Action]:
@@ -314,9 +296,6 @@ def _trained(entry: MatrixEntry, evidence: Evidence) -> Iterator[Action]:
 
 
 def _of_pixels(first: RuleOutcome, evidence: Evidence) -> Iterator[Action]:
-    if of_cost(first):
-        yield _of_cost(first, evidence)
-        return
     if first.trained_with == BASELINE:
         # the gate alone knows whether this machine may approve, and then names the command
         yield Action(words="Undo the change, or look at it and approve it if it is meant.")

@@ -66,7 +66,6 @@ def _stages(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
             if rule.path in (None, stage.candidate)
             and (
                 _looks_at(rule, stage.stage)
-                or (rule.measured.kind == "headroom" and served)
                 or (_of_answers(rule) and any(applies(rule, each, evidence) for each in served))
             )
         ]
@@ -151,8 +150,6 @@ def _entries(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
         if not entry.changes or not applies(_ANSWERS, entry, evidence):
             continue
         looking = [each for each in rules if _of_answers(each) and applies(each, entry, evidence)]
-        looking += [e for e in rules if e.measured.kind == "headroom" and entry.churn
-                    and e.path in (None, entry.evaluated_with)]  # fmt: skip
         words = f"the answers, of which {percent(entry.churn, 2)} change"
         seen = _seen(entry.place, words, looking, evidence)
         if looking and all(each.measured.kind == "class" for each in looking):

@@ -16,14 +16,11 @@ from alignkit.record import (
     CoverageDiff,
     DataFacts,
     GroupFacts,
-    HeadroomFacts,
-    LatencyFacts,
     MatrixEntry,
     NoiseFloor,
     PathFacts,
     PixelStage,
     RunRecord,
-    ServingOption,
     SpatialFacts,
 )
 from alignkit.task_facts import CLASSIFICATION, TaskFacts
@@ -48,12 +45,6 @@ class Evidence:
     attributions: Sequence[AttributionFacts] = ()
     groups: Sequence[GroupFacts] | None = None
     """``None`` if a run leaves subgroups to the gate."""
-    latencies: Sequence[LatencyFacts] | None = None
-    """``None`` if a run leaves timing to the gate."""
-    served: Sequence[ServingOption] | None = None
-    """``None`` if a run leaves the load to the gate."""
-    headrooms: Sequence[HeadroomFacts] | None = None
-    """``None`` if a run leaves the models between two paths to the gate."""
     overrides: Sequence[str] = ()
     """``--set`` arguments, as given."""
     labelled: bool = True
@@ -176,8 +167,6 @@ class Observed:
     """Whether it was not compared, since nothing can have changed it."""
     idle: bool = False
     """Whether both sides run the same stages with the same options, so that nothing can differ."""
-    doubt: str = ""
-    """Reason why the value decides nothing, such as a busy machine."""
     reason: str = ""
     """Reason why there is no value, or no interval."""
     missing: ExitCode = ExitCode.CRASHED

@@ -53,8 +53,6 @@ def headline(
     own = [each for each in pool if each.row == own_row] if of_models else []
     first = max(own or pool, key=_badness)  # of equal ones the first
     entry = next((each for each in evidence.matrix if each.place == first.place), None)
-    if of_cost(first):  # the drift of the place is not what it is about
-        entry = None
     base = without_runtime(entry, evidence) if entry else None
     same = [each for each in found if base and each.place == base.place and each.brief]
     if same:
@@ -73,11 +71,6 @@ def headline(
         worst if other and own and _badness(worst) > _badness(first) else None,
         entry is not None and _aligned_runtime(entry, evidence) == entry.column.runtime,
     )
-
-
-def of_cost(outcome: RuleOutcome) -> bool:
-    """Return whether an outcome is about time or memory, and not about drift."""
-    return outcome.metric.startswith(("latency.", "throughput.", "memory."))
 
 
 def _aligned_runtime(entry: MatrixEntry, evidence: Evidence) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import median
 from typing import TYPE_CHECKING
 
 from alignkit.errors import ExitCode
@@ -13,13 +12,11 @@ from alignkit.experiment.metric_option import RuleMetric
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, EARLIER_STAGE, Evidence, Observed
 from alignkit.judge.observe_model import applies, of_entry, since
-from alignkit.judge.observe_options import headrooms, of_options
 from alignkit.preprocess import STAGES
 from alignkit.record import (
     BaselineFacts,
     BaselineStage,
     CoverageDiff,
-    LatencyFacts,
     PathFacts,
     PixelStage,
 )
@@ -27,7 +24,7 @@ from alignkit.text.numbers import significant
 from alignkit.text.stage_changes import stage_change
 
 if TYPE_CHECKING:
-    from alignkit.compare.order_statistics import Percentile
+    pass
 
 _DECODING = ("decode", "max_pixels")
 """The options by which a path decodes an image or not."""
@@ -48,12 +45,6 @@ def observe(rule: Rule, evidence: Evidence) -> list[Observed]:
         found = _against_baseline(rule, evidence)
     elif kind == "pixel":
         found = [_pixel(rule, evidence, path) for path in _candidates(rule, evidence)]
-    elif kind == "latency":
-        found = _latencies(rule, evidence)
-    elif rule.measured.of_options:
-        found = of_options(rule, evidence)
-    elif kind == "headroom":
-        found = headrooms(rule, evidence)
     elif kind == "coverage":
         found = [_coverage(evidence, path) for path in _candidates(rule, evidence)]
     else:
@@ -213,51 +204,6 @@ def _of_coverage(diff: CoverageDiff) -> Observed:
         reason=reason,
         missing=ExitCode.NOTHING_COMPARED,
     )
-
-
-def _latencies(rule: Rule, evidence: Evidence) -> list[Observed]:
-    part, _, which = rule.measured.field.partition(".")
-    measured = [each for each in evidence.latencies or () if each.part == part]
-    reference = next((each for each in measured if each.reference), None)
-    return [
-        _latency(rule, reference, each, which)
-        for each in measured
-        if not each.reference
-        and each.path not in evidence.repeats
-        and rule.path in (None, each.path)
-        and rule.backend in (None, each.backend)
-        and rule.precision in (None, each.precision)
-    ]
-
-
-def _latency(
-    rule: Rule, reference: LatencyFacts | None, each: LatencyFacts, which: str
-) -> Observed:
-    where = (reference.path if reference else "", each.path, each.backend, each.precision)
-    reason = each.reason or (reference.reason if reference else "the reference was not timed")
-    if reason or reference is None:
-        return Observed(*where, reason=reason, missing=ExitCode.MISSING)
-    value, low, high = slowdown(reference, each, which, relative=rule.relative)
-    sides = [
-        f"{median(rounds):.3g} ms (least {min(rounds):.3g})"
-        for rounds in (getattr(reference, which), getattr(each, which))
-    ]
-    cause = f"{' → '.join(sides)}, {len(each.p50)} rounds of {each.images} images"
-    return Observed(*where, value=value, low=low, high=high, n=each.images, cause=cause)
-
-
-def slowdown(
-    reference: LatencyFacts, candidate: LatencyFacts, which: str, *, relative: bool
-) -> Percentile:
-    """Compute candidate minus reference in ``p50`` or ``p95``.
-
-    Returns the median over rounds, in milliseconds per image; with ``relative``, as a share of the
-    reference.
-    """
-    from alignkit.compare.order_statistics import paired_change
-
-    # paired, because the sides take turns in a round and share its disturbances
-    return paired_change(getattr(candidate, which), getattr(reference, which), relative=relative)
 
 
 def _against_baseline(rule: Rule, evidence: Evidence) -> list[Observed]:

@@ -10,7 +10,7 @@ from alignkit.judge.action_words import next_steps
 from alignkit.judge.cause_words import cause_words, of_runtime, stage_words
 from alignkit.judge.differences import stages_that_differ
 from alignkit.judge.evidence import BASELINE, Evidence
-from alignkit.judge.headline import Headline, headline, headline_of, of_cost
+from alignkit.judge.headline import Headline, headline, headline_of
 from alignkit.judge.matrix_words import (
     NOTHING_MOVED,
     compared_entries,
@@ -154,10 +154,7 @@ def _passed(found: Headline | None, outcomes: Sequence[RuleOutcome], evidence: E
         if not evidence.labelled and found.entry is not None and found.entry.drift:
             said += f" {capital(effect_words(found.entry, TaskWords(evidence.task)))}."
         return said
-    said = f"all {len(held)} checks hold: {_places(held, evidence)}."
-    if all(map(of_cost, held)):  # which say nothing of what is computed
-        return capital(said)
-    return f"{NOTHING_MOVED}{said}"
+    return f"{NOTHING_MOVED}all {len(held)} checks hold: {_places(held, evidence)}."
 
 
 def _places(held: Sequence[RuleOutcome], evidence: Evidence) -> str:
@@ -177,8 +174,6 @@ def _places(held: Sequence[RuleOutcome], evidence: Evidence) -> str:
 def _cause(found: Headline | None, evidence: Evidence) -> str:
     if found is None or found.state == "error":
         return ""
-    if of_cost(found.first):
-        return f"{capital(found.first.cause)}." if found.first.cause else ""
     if found.entry is None:
         return stage_words(found.first)
     if not found.entry.churn:

@@ -13,13 +13,11 @@ from alignkit.record import Estimate, RuleOutcome, VerdictState
 from alignkit.text.names import Names, place_in_words
 from alignkit.text.numbers import (
     MINUS,
-    TIMES,
     estimated,
     grouped,
     plain,
     signed,
     significant,
-    written,
 )
 from alignkit.text.task_words import digits, interval_in
 
@@ -66,8 +64,6 @@ def in_words(
     """
     if seen.different or seen.perfect or seen.unchanged:
         return seen.different or ("identical" if seen.perfect else NOT_LOOKED_AT)
-    if rule.measured.noisy and seen.n:
-        return f"{_with_ends(rule, seen)}{f'; {seen.doubt}' * bool(seen.doubt)}"
     if seen.value is None:
         bound = "" if seen.at_least is None else _amount(seen.at_least, rule.measured.unit)
         reason = seen.reason or "not measured"
@@ -95,7 +91,7 @@ def beside_limit(rule: Rule, seen: Observed, state: VerdictState) -> tuple[str, 
     if seen.value is None or (limit := _deciding(rule, seen.value, state)) is None:
         return "", None
     unit = "share" if rule.relative else metric.unit
-    value = in_words(rule, replace(seen, unseen=0.0, doubt=""), state)
+    value = in_words(rule, replace(seen, unseen=0.0), state)
     if metric.worse == "below":
         excess = limit / seen.value if seen.value > 0 else None
         return f"{metric.words} {value}, at least {_amount(limit, unit)} asked", excess
@@ -174,27 +170,6 @@ def _changed(change: Estimate, unit: str, *, relative: bool) -> str:
     assert change.value is not None
     shown = f"{signed(change.value, digits(change))} {unit}".rstrip()
     return f"{shown} {interval_in(change, 'value', size=False)}".rstrip()
-
-
-def _with_ends(rule: Rule, seen: Observed) -> str:
-    """Word a value with its interval: ``+12 % [+9, +16]`` of the reference's time, ``0.9 ×``."""
-    metric = rule.measured
-    if metric.kind == "headroom":
-        return _between(seen)
-    scale, unit = (100, "%") if rule.relative else (1, metric.unit)
-    form = ".3g" if metric.kind == "speed" else "+.3g"
-    assert seen.value is not None
-    ends = [written(scale * each, form) for each in (seen.low, seen.high) if each is not None]
-    return f"{written(scale * seen.value, form)} {unit} [{', '.join(ends)}]"
-
-
-def _between(seen: Observed) -> str:
-    """Word the bounds of a headroom: ``0.04 × or more, and less than 0.25 ×``."""
-    if seen.low is None and seen.high is None:
-        return seen.reason.removeprefix("inconclusive: ")
-    low = "none is shown" if seen.low is None else f"{significant(seen.low)} {TIMES} or more"
-    high = "" if seen.high is None else f", and less than {significant(seen.high)} {TIMES}"
-    return low + high
 
 
 def _value(value: float, unit: str) -> str:

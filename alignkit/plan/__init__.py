@@ -25,7 +25,6 @@ from alignkit.plan.work import Evaluation, MatchedPair, PixelComparison, Trainin
 from alignkit.prepare import Preparation
 from alignkit.preprocess import Preprocess
 from alignkit.samples import Samples, Split
-from alignkit.text.numbers import listed
 from alignkit.version import ALL_LAYERS, code_version
 from alignkit.workspace import content_key
 
@@ -134,28 +133,6 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
         comparisons=tuple(PixelComparison(reference, each, images["eval"]) for each in candidates),
         ranks=ranks,
     )
-
-
-def gate_alone(plan: Plan) -> list[str]:
-    """Describe the work that `alignkit gate` adds to a run for its rules about whole options."""
-    rules = plan.gate.of_options
-    lines = []
-    if rules:
-        options = {
-            (each.training.row.model, str(each.place.column))
-            for each in plan.evaluations
-            if each.aligned or any(rule.covers(each.place) for rule in rules)
-        }
-        clients = sorted({rule.load for rule in rules})
-        load = f"{plan.gate.bench.requests:,} requests with {listed(list(map(str, clients)))}"
-        people = "client" if clients == [1] else "clients"
-        lines.append(f"loads up to {len(options)} serving options: {load} {people} each")
-    kinds = [each for each in plan.gate.expanded if each.measured.kind == "headroom"]
-    budgets = sorted({each.bearable for each in kinds})
-    if budgets:
-        shares = listed([f"{100 * each:g} %" for each in budgets])
-        lines.append(f"runs the models between the paths: headroom within {shares}")
-    return lines
 
 
 def counted(experiment: Experiment) -> str:

@@ -1,6 +1,6 @@
 """Taps of images in worker processes: one that crashes or hangs a library is one failed image.
 
-Every command decodes through here, except that latencies, `alignkit data` and the surrogates of
+Every command decodes through here, except that `alignkit data` and the surrogates of
 `alignkit calibrate` decode in the caller's process, and `alignkit.loader` in its user's workers.
 """
 

@@ -96,8 +96,6 @@ from alignkit.record.verdict_facts import (
     Control,
     Finding,
     GroupFacts,
-    HeadroomFacts,
-    LatencyFacts,
     RuleOutcome,
     Verdict,
 )
@@ -156,11 +154,6 @@ class RunRecord(Stored):
     baseline: BaselineFacts | None = None
     images: tuple[ImageTableFacts, ...] = ()
     groups: tuple[GroupFacts, ...] = ()
-    latencies: tuple[LatencyFacts, ...] = ()
-    served: tuple[ServingOption, ...] = ()
-    """Serving options under load, for rules about their speed and memory; ``matrix`` has their
-    drift."""
-    headrooms: tuple[HeadroomFacts, ...] = ()
     training_sizes: tuple[SizeCurve, ...] = ()
     """Curves of the entries that were measured with several shares of the training images."""
     mixes: tuple[MixFacts, ...] = ()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from alignkit.record.memory_facts import MemoryGrowth
 from alignkit.record.path_facts import Environment, PathFacts
 from alignkit.record.stored import Artifact, Command, Count, Estimate, Placed, Real, Stored
 from alignkit.task_facts import CLASSIFICATION, TaskFacts
@@ -110,8 +109,8 @@ class ServedLoad(Stored):
     rounds: tuple[ServedRound, ...]
 
 
-class ServedOption(Placed):
-    """One serving option, timed or not."""
+class ServingOption(Placed):
+    """One serving option under a closed loop, timed or not."""
 
     reference: bool
     """Whether the others of its model are compared with it."""
@@ -129,18 +128,8 @@ class ServedOption(Placed):
     peak_bytes: Count | None = None
     """Greatest resident memory of the option's own process: Python, libraries, model and the
     images of the bench; ``None`` for an endpoint, or where the system does not tell it."""
-    growth: MemoryGrowth | None = None
-    """Growth of the process's memory, an epoch of which is a round of every number of clients;
-    its control is the reference. ``None`` for the reference itself, for an endpoint, or where the
-    system does not tell it."""
-    round_requests: Count = 0
-    """Requests that the process answers in such an epoch."""
     effective: dict[str, str] = {}
     """The session's report of what ran."""
-
-
-class ServingOption(ServedOption):
-    """One serving option under a closed loop."""
 
     loads: tuple[ServedLoad, ...] = ()
 
@@ -173,20 +162,15 @@ class TimedStudy(Stored):
     """Images of a request, or of a batch."""
 
 
-class ServingStudy(TimedStudy):
-    """The origin of a bench of serving options."""
-
-    task: TaskFacts = CLASSIFICATION
-    drift_from: str = ""
-    """Folder of the run that has the drift, below the reports' folder; empty if there is none."""
-
-
-class BenchRecord(ServingStudy):
+class BenchRecord(TimedStudy):
     """Serving options of an experiment under a closed loop of clients."""
 
     format: Literal[1] = 1
     # 1: 2026-11, first format.
     kind: Literal["bench"] = "bench"
+    task: TaskFacts = CLASSIFICATION
+    drift_from: str = ""
+    """Folder of the run that has the drift, below the reports' folder; empty if there is none."""
     options: tuple[ServingOption, ...]
     requests: Artifact
     """Parquet file of every timed request: option, clients, round, client, begin, and nanoseconds

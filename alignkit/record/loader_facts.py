@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import Literal
 
 from alignkit.record.bench_facts import TimedStudy
-from alignkit.record.memory_facts import MemoryGrowth
 from alignkit.record.stored import Count, Estimate, Real, Stored
 
-LoaderKind = Literal["DataLoader", "MixedLoader", "DALI", "control"]
-"""``control`` reads the files, fills batches of the same shape, and keeps nothing."""
+LoaderKind = Literal["DataLoader", "MixedLoader", "DALI"]
 
 
 class LoaderDrift(Stored):
@@ -37,7 +35,7 @@ class LargestBatch(Stored):
     """The search for the largest batch, each tried in a process of its own."""
 
     limit: Count
-    """Bytes that the process with its workers may hold; see `MemoryGrowth.held`."""
+    """Bytes that the process with its workers may hold; see `LoaderMemory`."""
     fits: Count | None
     """Largest batch that was loaded; ``None`` if one image does not fit."""
     exceeds: Count | None
@@ -64,7 +62,7 @@ class LoaderRound(Stored):
 
 
 class LoaderMemory(Stored):
-    """Memory that a loader's process and its workers hold, in bytes; see `MemoryGrowth.held`."""
+    """Bytes that a loader's process and its workers hold, and the system cannot drop."""
 
     rest: Count
     """Before the first epoch: Python and libraries."""
@@ -72,7 +70,10 @@ class LoaderMemory(Stored):
     """Greatest of the warm-up, looked at every 20 ms: a shorter peak is missed."""
     planned: Count
     """Bound that `alignkit plan` computes for batches that wait, by the same rule."""
-    growth: MemoryGrowth
+    first: Count
+    """At the end of the first epoch that counts."""
+    last: Count
+    """At the end of the last one."""
 
 
 class TimedLoader(Stored):
@@ -120,5 +121,3 @@ class LoaderRecord(TimedStudy):
     warm_up: Count
     """Epochs before them."""
     loaders: tuple[TimedLoader, ...]
-    control: MemoryGrowth | None = None
-    """Memory of the A/A: a process that reads the files, fills batches, and keeps nothing."""

@@ -9,7 +9,6 @@ from alignkit.record.cell_facts import MatrixEntry
 from alignkit.record.path_facts import CoverageDiff
 from alignkit.record.pixel_facts import PixelStage
 from alignkit.record.stored import STRICT, Count, Placed, Real, Stored, VerdictState
-from alignkit.record.tolerance_facts import PixelTolerance
 
 
 class Control(Stored):
@@ -115,33 +114,3 @@ class GroupFacts(Stored):
     pixels: tuple[PixelStage, ...] = ()
     coverage: tuple[CoverageDiff, ...] = ()
     matrix: tuple[MatrixEntry, ...] = ()
-
-
-class HeadroomFacts(Stored):
-    """How much of each path's difference the models bear, for the rules with one budget."""
-
-    budget: Real
-    """Greatest share of answers that may change."""
-    pixels: tuple[PixelTolerance, ...] = ()
-    reason: str = ""
-    """Why no model has a curve."""
-
-
-class LatencyFacts(Stored):
-    """Times that one side needs for an image, over rounds in which all sides take turns."""
-
-    part: Literal["preprocess", "inference"]
-    """Decode to normalised tensor, or a batch of one image through the model."""
-    path: str = ""
-    """Of ``inference``, the one that the model was trained with."""
-    backend: str = ""
-    """Set for ``inference``."""
-    precision: str = ""
-    reference: bool
-    """Whether the others are compared with it."""
-    images: Count = 0
-    p50: tuple[Real, ...] = ()  # of each round, since rounds are what is compared
-    """Milliseconds per image, one number for each round."""
-    p95: tuple[Real, ...] = ()
-    reason: str = ""
-    """Why it could not be measured."""

@@ -41,8 +41,7 @@ class ResultsHead(Stored):
 OF_RECORD = (
     "question", "key", "quick", "started", "seconds", "partial", "environment", "data", "task",
     "paths", "coverage", "coverage_diffs", "controls", "pixels", "spatial", "matrix", "noise_floor",
-    "training_sizes", "mixes", "attributions", "flipped", "advice",
-    "baseline", "latencies", "served", "headrooms",
+    "training_sizes", "mixes", "attributions", "flipped", "advice", "baseline",
 )  # fmt: skip
 """Fields that are the record's; ``null`` where nothing was measured."""
 # optional here: a gate of pixels measures no matrix

@@ -6,6 +6,7 @@ The system tells all of it on Linux alone; elsewhere the answer is ``None``, and
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ BUSY_SHARE = 0.05
 _BUSY = (0, 1, 2, 5, 6)
 """Columns of /proc/stat that count computing: user, nice, system, irq, softirq (proc_stat(5))."""
 _STEAL = 7
+_HELD = re.compile(r"^(Pss_Anon|Pss_Shmem|SwapPss): +(\d+) kB$", re.MULTILINE)
+_SHARED = ("/dev/shm/", "/memfd:")  # noqa: S108 - read, not written
 
 
 def chosen_cpus(wanted: int | None, option: str = "--cpus") -> tuple[int, ...]:
@@ -188,3 +191,58 @@ def _share(part: float, whole: float) -> str:
     from alignkit.text.numbers import percent
 
     return percent(min(1.0, part / whole), 0)
+
+
+def held_bytes(pid: int, proc: Path = _PROC) -> int | None:
+    """Return the memory that a process and those below it hold and the system cannot drop, bytes.
+
+    It is what a container's limit counts against them: anonymous pages, swapped ones too, and
+    shared memory; pages that several processes map count once. Files and libraries in the cache are
+    left out, as the system drops them when memory is short. ``None`` where the system does not tell
+    (Linux before 5.9 and others), and for a process that has ended.
+    """
+    anonymous = mapped = 0
+    shared: dict[tuple[int, int], int] = {}
+    known = False
+    for each in process_tree(pid, proc):
+        try:
+            sizes = dict(_HELD.findall((proc / str(each) / "smaps_rollup").read_text()))
+            opened = _opened(each, proc)
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # a worker that has just ended
+        if "Pss_Anon" not in sizes:
+            return None
+        known |= each == pid
+        anonymous += int(sizes["Pss_Anon"]) + int(sizes["SwapPss"])
+        mapped += int(sizes["Pss_Shmem"])
+        shared |= opened
+    if not known:
+        return None
+    # A batch on its way from a worker is open in a process and mapped by none; one that has arrived
+    # is both.
+    return anonymous * 1024 + max(mapped * 1024, sum(shared.values()))
+
+
+def process_tree(pid: int, proc: Path = _PROC) -> Iterator[int]:
+    """Yield the numbers of a process and of all below it."""
+    yield pid
+    for file in (proc / str(pid) / "task").glob("*/children"):
+        try:
+            children = file.read_text().split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        for child in children:
+            yield from process_tree(int(child), proc)
+
+
+def _opened(pid: int, proc: Path) -> dict[tuple[int, int], int]:
+    """Return the shared memory that a process has open: device and number of the file → bytes."""
+    found = {}
+    for entry in (proc / str(pid) / "fd").iterdir():
+        try:
+            if str(entry.readlink()).startswith(_SHARED):
+                facts = entry.stat()
+                found[facts.st_dev, facts.st_ino] = facts.st_blocks * 512
+        except FileNotFoundError:
+            continue
+    return found

@@ -6,21 +6,16 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 from alignkit.isolation import WARM_UP_SECONDS
 from alignkit.outcome import Failed, Measured
 from alignkit.serve.answering_process import AnsweringProcess, answer_requests
 from alignkit.serve.closed_loop import PATIENCE
 from alignkit.serve.cpu_use import peak_bytes
-from alignkit.serve.memory_growth import held_bytes
 from alignkit.serve.serving import LoopTimes, Server, Serving
 
-if TYPE_CHECKING:
-    from alignkit.record.open_loop_facts import RunSettings
-    from alignkit.serve.load_generator import GeneratedTimes
-
-Request = Literal["open", "round", "generate", "peak"]
+Request = Literal["open", "round", "peak"]
 
 
 class OptionProcess(AnsweringProcess):
@@ -43,20 +38,10 @@ class OptionProcess(AnsweringProcess):
         ended = self._asked("round", clients, requests, first, seconds=2 * PATIENCE)
         return ended
 
-    def generate(self, settings: RunSettings, folder: Path) -> Measured[GeneratedTimes] | Failed:
-        """Answer MLPerf's load generator, whose logs go to ``folder``."""
-        ended: Measured[GeneratedTimes] | Failed
-        ended = self._asked("generate", settings, folder, seconds=2 * PATIENCE)
-        return ended
-
     def peak(self) -> Measured[int | None] | Failed:
         """Return its greatest resident memory so far in bytes; ``None`` if it is not known."""
         told: Measured[int | None] | Failed = self._asked("peak", seconds=PATIENCE)
         return told
-
-    def held(self) -> int | None:
-        """Return the memory that it holds now, in bytes; ``None`` where nothing tells."""
-        return held_bytes(self.pid)
 
     def _asked(self, request: Request, *values: Any, seconds: float) -> Any:
         return self.asked(request, *values, seconds=seconds)
@@ -82,6 +67,4 @@ def _answered(
         server.append(Server(serving, opened))
         return server[0].effective()
     (only,) = server
-    if request == "generate":
-        return only.generate(*values, alive=alive)
     return only.round(*values, alive=alive)

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from alignkit.progress import Progress
 
 ROUNDS = 12
-"""Rounds whose third least and third greatest hold the median with 96 % confidence. Each half
-of them tells a slope of memory: see `alignkit.serve.memory_growth`."""
+"""Rounds whose third least and third greatest hold the median with 96 % confidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +49,6 @@ class TimedRound:
     """As this process saw it."""
     used: CpuTimes | None
     """Times of the bench's CPUs meanwhile, for all processes; ``None`` where nothing tells."""
-    held: int | None = None
-    """Memory that the option's process held afterwards, bytes; ``None`` where nothing tells."""
 
 
 @dataclass(slots=True, eq=False)
@@ -82,10 +79,6 @@ class ServedProcess(Protocol):
 
     def peak(self) -> Measured[int | None] | Failed:
         """Return the greatest resident memory."""
-        ...
-
-    def held(self) -> int | None:
-        """Return the memory that it holds now, in bytes; ``None`` where nothing tells."""
         ...
 
     def close(self) -> None:
@@ -173,7 +166,7 @@ class _Option:
         times = self._of(ended, f"in round {turn} with {count(clients, 'client')}")
         if times is not None and turn:
             used = after.since(before) if before and after else None
-            timed = TimedRound(times, seconds, used, self.process.held())
+            timed = TimedRound(times, seconds, used)
             self.timed.rounds.setdefault(clients, []).append(timed)
 
     def finish(self) -> None:

@@ -12,18 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.compare.order_statistics import Percentile, paired_change, percentile
-from alignkit.experiment.gate_option import ENOUGH_FOR_TP99
 from alignkit.record import Estimate
 from alignkit.record.bench_facts import ServedLoad, ServedRound, ServingOption
 from alignkit.serve.cpu_use import contention
-from alignkit.serve.memory_growth import memory_growth
 from alignkit.serve.serving import STAGES_SERVED
 
 if TYPE_CHECKING:
-    from alignkit.record.memory_facts import MemoryGrowth
     from alignkit.serve.rounds import Load, TimedOption, TimedRound
     from alignkit.serve.serving_options import ReadyOption
 
+ENOUGH_FOR_TP99 = 1000
+"""Requests from which on ten are expected beyond the 99th percentile."""
 _Rounds: TypeAlias = "Sequence[TimedRound]"
 
 
@@ -51,23 +50,10 @@ def served_facts(
                 live=option.live,
                 loads=tuple(loads),
                 peak_bytes=None if option.live else own.peak,
-                growth=_growth(own, by_name[base.name], load) if base and not option.live else None,
-                round_requests=load.each_round * len(load.clients),
                 effective=own.effective,
             )
         )
     return tuple(facts)
-
-
-def _growth(own: TimedOption, control: TimedOption, load: Load) -> MemoryGrowth | None:
-    """Judge the memory after each turn, which ends with the last number of clients."""
-    sides = [
-        [each.held for each in some.rounds.get(load.clients[-1], ())] for some in (own, control)
-    ]
-    held, kept = ([each for each in side if each is not None] for side in sides)
-    if len(held) < load.rounds or len(kept) < load.rounds:
-        return None
-    return memory_growth(held, kept)
 
 
 def gain_over(candidate: Sequence[float], reference: Sequence[float]) -> Estimate:

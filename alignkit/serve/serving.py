@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan.planned_runtime import Runtime
     from alignkit.preprocess import Preprocess
-    from alignkit.record.open_loop_facts import RunSettings
-    from alignkit.serve.load_generator import GeneratedTimes
 
 STAGES_SERVED: tuple[ServedStage, ...] = get_args(ServedStage)
 COLUMNS = ("client", "begin_ns", *(f"{each}_ns" for each in STAGES_SERVED))
@@ -120,14 +118,6 @@ class Server:
         used = time.process_time() - used
         rows = [(client, *each) for client, each in zip(ended.clients, ended.answers, strict=True)]
         return LoopTimes(ended.seconds, used, np.array(rows, np.int64))
-
-    def generate(
-        self, settings: RunSettings, folder: Path, *, alive: Callable[[], object]
-    ) -> GeneratedTimes:
-        """Answer MLPerf's load generator, see `alignkit.serve.load_generator.generate`."""
-        from alignkit.serve.load_generator import generate
-
-        return generate(self.answer, len(self._serving.images), settings, folder, alive=alive)
 
     def answer(self, numbers: Sequence[int]) -> tuple[int, ...]:
         """Answer a request of these images; return its begin and each stage's nanoseconds."""

@@ -9,12 +9,9 @@ from alignkit.record.bench_facts import (
     BenchRecord,
     FrontierPlace,
     ServedLoad,
-    ServedOption,
     ServingOption,
 )
 from alignkit.record.loader_facts import TimedLoader
-from alignkit.record.memory_facts import MemoryGrowth
-from alignkit.record.open_loop_facts import GeneratedRun, ScenarioRecord
 from alignkit.text.names import Names
 from alignkit.text.numbers import (
     DASH,
@@ -31,7 +28,6 @@ from alignkit.text.numbers import (
 from alignkit.text.task_words import TaskWords
 
 CONTENDED = "contended"
-_LEAK = {True: "leak", False: "no leak shown", None: "leak not known"}
 TimedLoads = Sequence[tuple[ServingOption, ServedLoad]]
 """Options of one model, each under as many clients as the others."""
 
@@ -39,17 +35,17 @@ TimedLoads = Sequence[tuple[ServingOption, ServedLoad]]
 class BenchWords:
     """The names of a record's options, and what is said of them."""
 
-    def __init__(self, record: BenchRecord | ScenarioRecord) -> None:
+    def __init__(self, record: BenchRecord) -> None:
         self.task = TaskWords(record.task)
         self.names = Names(record.paths)
         # a row is named where there are several
         self._several = len({each.trained_with for each in record.options}) > 1
 
-    def title(self, option: ServedOption) -> str:
+    def title(self, option: ServingOption) -> str:
         """Return ``opencv ▸ torch fp32``, with the row before it where there are several."""
         return f"{self.names.short(option.trained_with)} → " * self._several + self.served(option)
 
-    def served(self, option: ServedOption) -> str:
+    def served(self, option: ServingOption) -> str:
         """Return the name of an option without its row."""
         return " ▸ ".join(self.names.cells(option)[1:])
 
@@ -58,7 +54,7 @@ class BenchWords:
         _, path, *runtime = place.rsplit("/", 3)
         return f"{self.names.short(path)} ▸ {' '.join(runtime)}"
 
-    def change(self, option: ServedOption) -> str:
+    def change(self, option: ServingOption) -> str:
         """Return the change of the task's first metric."""
         drift = option.drift
         return self.task.estimated(drift.metric, drift.change) if drift else DASH
@@ -82,7 +78,7 @@ def standing_words(place: FrontierPlace, other: str) -> str:
     return f"not separable from {other}"
 
 
-def churn_words(option: ServedOption) -> str:
+def churn_words(option: ServingOption) -> str:
     """Write an option's churn with its interval."""
     if option.reference:
         return "0 by definition"
@@ -131,22 +127,7 @@ def price_words(price: Estimate, unit: str = "") -> str:
     return f"{signed(100 * price.value, 1)} %{unit} {interval(price, 1)}".rstrip()
 
 
-def growth_cells(growth: MemoryGrowth | None) -> tuple[str, str]:
-    """Return the slope of a process's memory, and whether it is a leak; dashes without one."""
-    return (growth_words(growth.slope), _LEAK[growth.leak]) if growth else (DASH, DASH)
-
-
-def growth_words(slope: Estimate) -> str:
-    """``+1.04 MB [+0.99, +1.10]`` of a slope in bytes; a dash with the reason without a value."""
-    if slope.value is None:
-        return f"{DASH} ({slope.reason})"
-    value = f"{signed(slope.value / 1e6, 2)} MB"
-    if slope.low is None or slope.high is None:
-        return value
-    return f"{value} [{signed(slope.low / 1e6, 2)}, {signed(slope.high / 1e6, 2)}]"
-
-
-def machine_words(load: ServedLoad | GeneratedRun | TimedLoader) -> str:
+def machine_words(load: ServedLoad | TimedLoader) -> str:
     """Say that a figure is of a busy machine, or may be; empty for one that is not."""
     if load.contended:
         return f"{CONTENDED}: {load.contended}"
@@ -158,19 +139,15 @@ def clients_words(clients: int) -> str:
     return count(clients, "client")
 
 
-def bench_conditions(
-    record: BenchRecord | ScenarioRecord,
-    loop: str = "closed loop, each option in its own process",
-    images: str = "images in turn",
-) -> str:
+def bench_conditions(record: BenchRecord) -> str:
     """Say how the options were timed: loop, processors, images, threads, limits, load."""
     cpus = ", ".join(map(str, record.cpus))
     held = f"on CPU {cpus}" if len(record.cpus) == 1 else f"on CPUs {cpus}"
     threads = sorted({each.effective.get("threads", "") for each in record.options} - {""})
     parts = [
-        loop,
+        "closed loop, each option in its own process",
         held if record.cpus else "not held to CPUs",
-        f"{grouped(record.images)} {images}, {record.batch} a request",
+        f"{grouped(record.images)} images in turn, {record.batch} a request",
     ]
     if threads:
         parts.append(f"threads of a session {', '.join(threads)}")
@@ -192,7 +169,7 @@ def loads_by_clients(options: Sequence[ServingOption]) -> dict[int, TimedLoads]:
     }
 
 
-def unknown_drift(options: Sequence[ServedOption]) -> list[str]:
+def unknown_drift(options: Sequence[ServingOption]) -> list[str]:
     """Return each reason why a drift is not known, once; a skipped option has a reason itself."""
     asked = (each for each in options if each.state != "skipped")
     return list(dict.fromkeys(each.drift_reason for each in asked if each.drift_reason))

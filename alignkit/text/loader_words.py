@@ -10,8 +10,6 @@ from alignkit.text import TextTable, columns
 from alignkit.text.bench_words import (
     bounded,
     gain_words,
-    growth_cells,
-    growth_words,
     machine_words,
     stated_gain,
 )
@@ -123,24 +121,19 @@ def _drift(each: TimedLoader) -> tuple[str, ...]:
 
 def _memory(timed: TimedLoaders, record: LoaderRecord) -> TextTable:
     heads = ("memory of process and workers", "at rest", "peak", "waiting batches, by plan")
-    notes = []
-    if record.control is not None:
-        control = growth_words(record.control.slope)
-        notes.append(f"A process that reads the files and keeps nothing grows by {control}")
     rows = tuple((title, *_held(each)) for title, each in timed)
-    return TextTable((*heads, "growth an epoch", "leak"), rows, tuple(notes))
+    return TextTable((*heads, "after epoch 1", f"after epoch {record.epochs}"), rows)
 
 
 def _held(each: TimedLoader) -> tuple[str, ...]:
     if (memory := each.memory) is None:
         return (*[DASH] * 4, f"{DASH} ({each.memory_reason})")
-    slope, leak = growth_cells(memory.growth)
     return (
         megabytes(memory.rest),
         f"{megabytes(memory.peak)} ({_above(memory)})",
         megabytes(memory.planned),
-        slope,
-        f"{leak}: {memory.growth.reason}",
+        megabytes(memory.first),
+        megabytes(memory.last),
     )
 
 

@@ -195,12 +195,3 @@ def byte_count(text: str) -> int | None:
     """Read ``2 MB``, ``100KB`` or a number of bytes; ``None`` for any other text."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMG]?B)?", text.upper())
     return int(float(match[1]) * _UNITS[match[2] or ""]) if match else None
-
-
-_SECONDS = {"ms": 0.001, "s": 1, "min": 60, "h": 3600}
-
-
-def seconds_of(text: str) -> float | None:
-    """Read ``50ms``, ``1.5 s`` or ``2min`` in seconds; ``None`` for any other text."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|min|h)", text.strip().lower())
-    return float(match[1]) * _SECONDS[match[2]] if match else None

@@ -2,7 +2,6 @@
 
 import pytest
 
-from alignkit import extras
 from alignkit.cli.bench_command import timed_code
 from alignkit.errors import ExitCode
 
@@ -29,41 +28,6 @@ def test_a_wrong_word_is_refused_before_any_work(alignkit, file, tmp_path, words
     told = alignkit("bench", file, *words, "--reports", tmp_path / "reports", "--quiet")
     assert told.code == 2
     assert said in told.err
-    assert not (tmp_path / "reports").exists()
-
-
-SERVER = ("--scenario", "server", "--latency-bound", "50ms")
-
-
-@pytest.mark.parametrize(("words", "said"), [
-    (("--scenario", "server"), "--scenario server needs a bound, for example --latency-bound 50ms"),
-    ((*SERVER[:3], "50"), "--latency-bound 50: give a duration, for example 50ms, 10s or 2min"),
-    ((*SERVER[:3], "0ms"), "--latency-bound 0ms: give a duration"),
-    ((*SERVER, "--target-qps", "0"), "--target-qps 0: give arrivals a second above 0"),
-    ((*SERVER, "--target-qps", "nan"), "--target-qps nan: give arrivals a second above 0"),
-    ((*SERVER, "--duration", "-1s"), "--duration -1s: give a duration"),
-    ((*SERVER, "--batch", "4"), "--batch 4: a query of --scenario server is one image"),
-    ((*SERVER, "--clients", "1,2"), "--clients and --rounds are options of the closed loop"),
-    (("--target-qps", "50"), "--target-qps is an option of --scenario server"),
-    (("--scenario", "offline", "--latency-bound", "5ms"),
-     "--latency-bound is an option of --scenario server"),
-    (("--scenario", "single-stream", "--workers", "2"),
-     "--workers is an option of --scenario server or offline"),
-    (("--duration", "5s"), "--duration is an option of --scenario server, offline or single-stream"),
-])  # fmt: skip
-def test_a_scenario_has_its_own_options(alignkit, file, tmp_path, words, said):
-    told = alignkit("bench", file, *words, "--reports", tmp_path / "reports", "--quiet")
-    assert told.code == 2
-    assert said in " ".join(told.err.split())
-    assert not (tmp_path / "reports").exists()
-
-
-def test_loadgen_is_asked_for_before_any_work(alignkit, file, tmp_path, monkeypatch):
-    real = extras._importable
-    monkeypatch.setattr(extras, "_importable", lambda name: name != "mlperf_loadgen" and real(name))
-    told = alignkit("bench", file, *SERVER, "--reports", tmp_path / "reports", "--quiet")
-    assert (told.code, told.out) == (4, "")
-    assert "mlperf_loadgen is not installed: pip install 'alignkit[mlperf]'" in told.err
     assert not (tmp_path / "reports").exists()
 
 

@@ -167,19 +167,6 @@ def test_help_names_what_it_shows(alignkit, option):
     assert "cached" in alignkit("plan", option).out
 
 
-def test_a_plan_lists_what_the_gate_alone_measures(alignkit, file):
-    one = (
-        "[{metric: throughput.ratio, fail: 1, clients: 5}, {metric: headroom, fail: 1, budget: 1%}]"
-    )
-    said = alignkit("plan", file, "--set", f"gate.rules={one}").out
-    assert "serving options: 1,000 requests with 5 clients each" in said
-    assert "gate       runs the models between the paths: headroom within 1 %" in said
-    (planned,) = json.loads(alignkit("plan", file, "--set", f"gate.rules={one}", "--json").out)
-    assert len(planned["gate"]) == 2
-    (planned,) = json.loads(alignkit("plan", file, "--json").out)
-    assert planned["gate"] == []
-
-
 def test_a_plan_says_whether_a_gate_taps_images_for_its_baseline(alignkit, tmp_path):
     case = make_case(tmp_path)
     file = case.write("{preset: strict, against: baseline}")

@@ -20,6 +20,11 @@ COMMANDS: dict[str, list[str]] = {
     "plan --progress": ["plan", "x.yaml", "--progress", "plain"],
     "plan --quiet": ["plan", "x.yaml", "--quiet"],
     "--out atlas": ["report", "reports/sample", "--out", "atlas=x.md"],
+    "gate thresholds --speed": ["gate", "thresholds", "f.yaml", "--speed"],
+    "bench --scenario": ["bench", "f.yaml", "--scenario", "server"],
+    "bench --target-qps": ["bench", "f.yaml", "--target-qps", "50"],
+    "bench --latency-bound": ["bench", "f.yaml", "--latency-bound", "50ms"],
+    "bench --duration": ["bench", "f.yaml", "--duration", "10s"],
 }
 """Name in `REMOVED` → the words after ``alignkit`` that meet it."""
 FILES: dict[str, str] = {
@@ -29,6 +34,23 @@ FILES: dict[str, str] = {
     "vectors:": "gate: {vectors: {file: index.json}}",
     "logits: top5": "task: {name: classification, logits: top5}",
     "published:": "published: {source: them}\n",
+    **{
+        f"metric: {name}": f"gate: {{rules: [{{metric: {name}, fail: 1}}]}}"
+        for name in (
+            "memory.growth",
+            "throughput.ratio",
+            "latency.p99.ratio",
+            "headroom",
+            *(
+                f"latency.{part}.{which}"
+                for part in ("preprocess", "inference")
+                for which in ("p50", "p95")
+            ),
+        )
+    },
+    "bench:": "gate: {bench: {requests: 2000}, rules: [{metric: churn, fail: 0.1}]}",
+    "clients:": "gate: {rules: [{metric: churn, fail: 0.1, clients: 5}]}",
+    "budget:": "gate: {rules: [{metric: churn, fail: 0.1, budget: 1%}]}",
 }
 """Name in `REMOVED` → lines of an experiment file that meet it."""
 FILE = """\

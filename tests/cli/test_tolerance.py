@@ -8,12 +8,8 @@ import pytest
 from scipy.stats import binom
 
 from alignkit.compare.predictions import Predictions
-from alignkit.findings.line_models import LineSession
-from alignkit.gate.gate_headroom import headroom_facts
-from alignkit.progress import NoProgress
 from alignkit.record.document import read_record
 from alignkit.record.tolerance_facts import ToleranceDocument
-from alignkit.workspace import Context, Workspace
 from tests.cli.test_given_models import folder, write_graph  # noqa: F401 - a fixture
 
 YAML = """
@@ -85,24 +81,6 @@ def test_a_linear_model_bears_what_its_stored_logits_say(alignkit, run, tmp_path
     assert f"--atol {row.atol:g} --rtol 0" in page
     written = ToleranceDocument.model_validate_json((tmp_path / "page/tolerance.json").read_text())
     assert written == found
-    headrooms_share_the_passes_of_the_networks(found, run, monkeypatch)
-
-
-def headrooms_share_the_passes_of_the_networks(found, run, monkeypatch):
-    record, context = read_record(run), Context(Workspace(run.parent.parent), NoProgress())
-    passes, answers = [], LineSession.answers
-
-    def counted(self, candidate, ids, factor):
-        passes.append(factor)
-        return answers(self, candidate, ids, factor)
-
-    monkeypatch.setattr(LineSession, "answers", counted)
-    budgets = [0.05, 0.2]
-    together = headroom_facts(record, run, budgets, context)
-    # a pass verifies the model, and two paths have three each
-    assert len(passes) == 1 + 2 * 3
-    assert together == tuple(headroom_facts(record, run, [e], context)[0] for e in budgets)
-    assert together[0].pixels == found.pixels
 
 
 def too_few_say_how_many_are_needed(alignkit, run):

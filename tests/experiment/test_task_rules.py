@@ -80,8 +80,8 @@ def test_every_metric_of_embeddings_may_have_a_rule_in_its_own_unit():
         assert (metric.unit == "") == (facts.unit == "value"), facts.name
 
 
-def test_rules_about_pixels_and_latency_are_of_every_task():
-    for name in ("decode.mean_abs", "coverage", "latency.inference.p50", "churn"):
+def test_rules_about_pixels_are_of_every_task():
+    for name in ("decode.mean_abs", "coverage", "churn"):
         assert not_of_task(find_metric(name), DETECTION) == ""
 
 

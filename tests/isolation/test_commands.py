@@ -89,16 +89,12 @@ def test_diff(folder, alignkit, how, seconds, reason):
     [pytest.param(*each.values[:2], id=each.id, marks=each.marks) for each in FATAL],
 )
 def test_gate(folder, alignkit, how, seconds):
-    file = written(folder, how, "gate: {rules: [{metric: decode.max_abs, fail: 1},"
-                           " {metric: latency.preprocess.p50, fail: 1000}]}")  # fmt: skip
+    file = written(folder, how, "gate: {rules: [{metric: decode.max_abs, fail: 1}]}")
     done = alignkit(seconds, "gate", file, "-q", "--no-html", "--reports", "reports")
     (record,) = folder.glob("reports/*/*/record.json")
     (covered,) = json.loads(record.read_text())["coverage_diffs"]
     assert (covered["images"], covered["only_reference"]) == (IMAGES, 1), done.stderr
     assert covered["only_candidate"] == 0
-    assert [each["images"] for each in json.loads(record.read_text())["latencies"]] == [
-        IMAGES - 1
-    ] * 2
 
 
 @pytest.mark.parametrize(("how", "seconds", "reason"), FATAL)

@@ -9,7 +9,6 @@ from alignkit.record.bench_facts import (
     ServedRound,
     ServingOption,
 )
-from alignkit.record.memory_facts import MemoryGrowth
 from alignkit.record.path_facts import PathFacts, StageFacts
 
 ROUNDS = tuple(
@@ -36,15 +35,6 @@ OPTIONS = (
     ("torchpipe", "onnxruntime", "int8", 366, (0.182, 0.158, 0.206), "frontier", "", ()),
     ("torchpipe", "openvino", "bf16", 358, (0.121, 0.1, 0.144), "frontier", "", ()),
 )  # fmt: skip
-STILL = Estimate(2e3, -4e3, 9e3)
-GROWTHS = tuple(
-    MemoryGrowth(held=(int(4e8),) * 12, slope=slope, halves=(slope, slope), floor=9.1e4, **shown)
-    for slope, shown in (
-        (STILL, {"leak": False, "reason": "the interval holds 0"}),
-        (Estimate(4e5, 3.8e5, 4.4e5), {"leak": True, "reason": "steady, and more than without"}),
-        (STILL, {"leak": None, "reason": "9 epochs are too few, 10 tell growth from a step"}),
-    )
-)
 PRICES = {
     "opencv/openvino/bf16": ("opencv/onnxruntime/fp32", (0.568, 0.25, 2.1)),
     "opencv/onnxruntime/int8": ("opencv/openvino/bf16", (0.093, 0.05, 0.27)),
@@ -107,7 +97,6 @@ def rich_bench(row="opencv", clients=(1, 5, 10)):
                 trained_with=row, evaluated_with=path, backend=backend, precision=precision,
                 reference=churn is None, state="measured", drift=drift, loads=loads,
                 peak_bytes=480_000_000 + 9_000_000 * number, effective={"threads": "2"},
-                growth=None if churn is None else GROWTHS[number % 3], round_requests=252,
             )
         )  # fmt: skip
     given = {"trained_with": row, "reference": False}

@@ -1,37 +1,18 @@
-"""A scenario of MLPerf and a bench of loaders, made by hand, with everything that their pages show."""
+"""A bench of loaders, made by hand, with everything that its page shows."""
 
 from alignkit.record import Estimate
-from alignkit.record.bench_facts import ServedDrift
 from alignkit.record.loader_facts import LargestBatch, LoaderMemory, LoaderRecord, TimedLoader
 from tests.report.bench_records import ENVIRONMENT, SURROGATE, stored_path
-from tests.text.test_loader_words import LEAKS, QUIET, loader
-from tests.text.test_scenario_words import option, record, run
+from tests.text.test_loader_words import loader
 
 BUSY = "other programs took 9.3 % of the CPU time"
 PATHS = (*map(stored_path, ("opencv", "pillow")), SURROGATE)
 
 
-def rich_scenario(scenario="server"):
-    drift = ServedDrift(
-        images=1000, churn=Estimate(0.02, 0.012, 0.03), metric="recall.macro",
-        change=Estimate(-0.004, -0.01, 0.002),
-    )  # fmt: skip
-    runs = [run(each, scenario=scenario) for each in (40.0, 50.0)]
-    late = run(60.0, scenario=scenario, valid=False)
-    options = (
-        option("torch", *runs, late, reference=True, peak_bytes=500_000_000),
-        option("onnxruntime", *runs, drift=drift, peak_bytes=420_000_000),
-        option("openvino", late.model_copy(update={"contended": BUSY}), drift=drift),
-        option("tensorrt", state="skipped", reason="no NVIDIA GPU", drift_reason="no GPU"),
-        option("kserve", state="failed", reason="no answer came within 60 s"),
-    )
-    found = record(*options, scenario=scenario, searched=scenario == "server")
-    return found.model_copy(update={"environment": ENVIRONMENT, "paths": PATHS})
-
-
 def rich_loaders():
-    leak = LoaderMemory(rest=300_000_000, peak=650_000_000, planned=48_000_000, growth=LEAKS)
-    still = leak.model_copy(update={"growth": QUIET})
+    memory = LoaderMemory(
+        rest=300_000_000, peak=650_000_000, planned=48_000_000, first=640_000_000, last=648_000_000
+    )
     found = LargestBatch(
         limit=4_000_000_000, fits=1500, exceeds=1536, tried=(16,), reason="it held 4000.1 MB"
     )
@@ -42,7 +23,7 @@ def rich_loaders():
             given = {
                 "throughput": Estimate(speed * times, speed * times * 0.97, speed * times * 1.02),
                 "gain": None if place == 0 and times == 1 else Estimate(times / (1 + place) - 1, -0.1, 0.5),
-                "memory": leak if kind == "MixedLoader" and place == 1 else still,
+                "memory": memory,
                 "contended": BUSY * (kind == "DataLoader" and place == 2),
                 "largest": found, "largest_reason": "",
             }  # fmt: skip
@@ -53,18 +34,15 @@ def rich_loaders():
         alignkit="0.1.0", command="alignkit bench-loaders f.yaml", name="folder", key="0123456789",
         started="2026-11-23T21:00:00.000+00:00", seconds=91, environment=ENVIRONMENT, paths=PATHS,
         cpus=(0, 1), load_before=(0.1, 0.2, 0.3), images=200, batch=16, workers=2, epochs=12,
-        warm_up=2, loaders=tuple(loaders), control=QUIET,
+        warm_up=2, loaders=tuple(loaders),
     )  # fmt: skip
 
 
 WITHOUT = rich_loaders().model_copy(
-    update={"loaders": tuple(e for e in rich_loaders().loaders if not e.rounds), "control": None}
+    update={"loaders": tuple(e for e in rich_loaders().loaders if not e.rounds)}
 )
 """Nothing was timed."""
 PLAIN = {
-    "server": ("scenario.json", rich_scenario()),
-    "offline": ("scenario.json", rich_scenario("offline")),
-    "single-stream": ("scenario.json", rich_scenario("single-stream")),
     "loaders": ("loaders.json", rich_loaders()),
     "no loader": ("loaders.json", WITHOUT),
 }

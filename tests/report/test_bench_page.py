@@ -23,7 +23,6 @@ from alignkit.text.bench_words import (
     bounded,
     churn_words,
     gain_words,
-    growth_cells,
     loads_by_clients,
 )
 from tests.report.bench_records import rich_bench
@@ -90,7 +89,6 @@ def test_the_tables_have_every_number_of_every_option(page):
             assert all(bounded(each) in text for each in figures)
             gain = gain_words(load.gain).replace("\N{NO-BREAK SPACE}", " ") if load.gain else ""
             assert gain in text
-        assert all(each in text for each in growth_cells(option.growth)[:1])
         assert churn_words(option).replace("\N{NO-BREAK SPACE}", " ") in text
     for option in RICH.options[len(TIMED) :]:
         assert option.reason in text

@@ -86,21 +86,18 @@ def test_the_tile_of_the_first_stage_is_of_the_pair_that_the_verdict_is_of(begin
     assert {each.name: each.value for each in figures}["Where drift starts"] == value
 
 
-def timed(busy, leaks=(False, False, False)):
+def timed(busy):
     """Three loaders, of which those at ``busy`` were disturbed; the first is the reference."""
     record = rich_loaders()
     kept = [each for each in record.loaders if each.rounds][:3]
     return record.model_copy(update={"loaders": tuple(
         each.model_copy(update={
             "contended": BUSY * (index in busy),
-            "memory": each.memory.model_copy(update={
-                "growth": each.memory.growth.model_copy(update={"leak": leak}),
-            }),
             # the rates of other moments say the contrary of the paired ones
             "gain": Estimate(-0.469, -0.6, -0.3) if index == 2 else each.gain,
             "throughput": Estimate(610.0, 600.0, 620.0) if index == 2 else each.throughput,
         })
-        for index, (each, leak) in enumerate(zip(kept, leaks, strict=True))
+        for index, each in enumerate(kept)
     )})  # fmt: skip
 
 
@@ -128,23 +125,6 @@ def test_bars_of_loaders_are_the_gains_of_timings_that_nothing_disturbed(busy, b
     speed = loader_tables(record)[0]
     column = [row[speed.heads.index("gain")] for row in speed.rows]
     assert sum("%" in each for each in column) == gains
-
-
-@pytest.mark.parametrize(
-    ("leaks", "sentences"),
-    [
-        ((False, False, False), ["No loader shows a leak of memory."]),
-        ((None, None, None), ["Whether memory leaks is not known of all loaders."]),
-        ((True, False, False), ["Memory leaks: opencv ▸ DataLoader."]),
-        ((False, None, False), ["Whether memory leaks is not known of opencv ▸ MixedLoader."]),
-        ((True, None, False), [
-            "Memory leaks: opencv ▸ DataLoader.",
-            "Whether memory leaks is not known of opencv ▸ MixedLoader.",
-        ]),
-    ],
-)  # fmt: skip
-def test_a_leak_that_is_not_known_is_not_called_none(leaks, sentences):
-    assert loaders_view(timed((), leaks))["sentences"][1:] == sentences
 
 
 def with_rows(*rows):

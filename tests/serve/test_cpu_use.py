@@ -8,7 +8,14 @@ import pytest
 
 from alignkit.errors import ConfigError
 from alignkit.serve import cpu_use
-from alignkit.serve.cpu_use import CpuTimes, contention, cpu_quota, cpu_times, peak_bytes
+from alignkit.serve.cpu_use import (
+    CpuTimes,
+    contention,
+    cpu_quota,
+    cpu_times,
+    held_bytes,
+    peak_bytes,
+)
 
 TICKS = os.sysconf("SC_CLK_TCK")
 STAT = """\
@@ -114,3 +121,48 @@ def test_the_peak_is_the_processs_own(tmp_path):
     subprocess.run([sys.executable, "-c", program, tmp_path / "status"], check=True)
     assert 1 << 20 < peak_bytes(tmp_path / "status") < len(held)
     assert peak_bytes(tmp_path / "none") is None
+
+
+MB = 1_000_000
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
+PROGRAM = """
+import sys
+from multiprocessing import Process, Pipe
+import mmap, os
+def child(end):
+    kept = bytearray(40_000_000); end.send(1); end.recv()
+ours, theirs = Pipe()
+worker = Process(target=child, args=[theirs]); worker.start(); ours.recv()
+memory = os.memfd_create("batch"); os.write(memory, bytes(30_000_000))
+print(flush=True); sys.stdin.readline()
+kept = bytearray(20_000_000)
+print(flush=True); sys.stdin.readline()
+os.close(memory); ours.send(1); worker.join()
+print(flush=True); sys.stdin.readline()
+"""
+
+
+@LINUX
+def test_workers_and_shared_memory_count_once_and_the_ended_do_not():
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        held = []
+        for _ in range(3):
+            process.stdout.readline()
+            held.append(held_bytes(process.pid))
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+    first, second, third = held
+    assert second - first == pytest.approx(20 * MB, abs=MB)
+    # the worker's 40 MB, the file's 30, and little besides
+    assert second - third == pytest.approx(70 * MB, abs=5 * MB)
+    assert held_bytes(process.pid) is None
+
+
+@LINUX
+def test_a_system_that_does_not_tell_is_not_zero(tmp_path):
+    own = tmp_path / str(os.getpid())
+    (own / "fd").mkdir(parents=True)
+    (own / "smaps_rollup").write_text("Rss: 100 kB\nPss: 90 kB\n")
+    assert held_bytes(os.getpid(), tmp_path) is None

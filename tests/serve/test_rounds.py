@@ -56,9 +56,6 @@ class Process(AbstractContextManager):
     def peak(self):
         return Measured(1000)
 
-    def held(self):
-        return 500
-
 
 def timed(machine, *servings):
     return time_options(servings, LOAD, (0,), NoProgress(), machine.start)

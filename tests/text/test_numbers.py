@@ -15,7 +15,6 @@ from alignkit.text.numbers import (
     percent,
     plain,
     points,
-    seconds_of,
     shorten,
     shorten_middle,
     signed,
@@ -167,14 +166,6 @@ def test_a_name_shortened_in_the_middle_keeps_both_ends(most):
     assert name.endswith(last)
     assert len(first) - len(last) in {0, 1}
     assert shorten_middle(name[:most], most) == name[:most]
-
-
-@pytest.mark.parametrize(("text", "seconds"), [
-    ("50ms", 0.05), ("1.5 s", 1.5), ("2min", 120), ("1H", 3600), ("50", None), ("-1s", None),
-    ("ms", None), ("1 day", None), ("1e3ms", None), ("", None),
-])  # fmt: skip
-def test_a_duration_is_read_with_its_unit(text, seconds):
-    assert seconds_of(text) == (seconds if seconds is None else pytest.approx(seconds))
 
 
 def test_a_change_that_no_image_moves_has_no_interval_of_no_width():

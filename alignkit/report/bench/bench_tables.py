@@ -11,7 +11,6 @@ from alignkit.record import Estimate
 from alignkit.record.bench_facts import (
     BenchRecord,
     ServedLoad,
-    ServedOption,
     ServingOption,
     TimedStudy,
 )
@@ -27,7 +26,6 @@ from alignkit.text.bench_words import (
     churn_words,
     clients_words,
     gain_words,
-    growth_cells,
     listed_rounds,
     machine_words,
     price_words,
@@ -93,13 +91,10 @@ def frontier_table(loads: TimedLoads, words: BenchWords, placed: Mapping[str, in
 
 
 def memory_table(options: Sequence[ServingOption], words: BenchWords) -> Table:
-    """Return the memory of each option's process, and its growth over the rounds."""
+    """Return the memory of each option's process."""
     notes = Notes()
-    rows: list[RowCells] = [
-        (words.title(each), _memory(each, notes), _growth(each, notes)) for each in options
-    ]
-    heads = ("Option", *numbers("Peak", "Growth a round"))
-    return Table.of("Memory of each process", heads, rows, notes=notes)
+    rows: list[RowCells] = [(words.title(each), _memory(each, notes)) for each in options]
+    return Table.of("Memory of each process", ("Option", *numbers("Peak")), rows, notes=notes)
 
 
 def stage_table(loads: TimedLoads, words: BenchWords) -> Table:
@@ -120,13 +115,13 @@ def stage_table(loads: TimedLoads, words: BenchWords) -> Table:
     return Table.of(caption, ("Option", *numbers(*STAGES_SERVED)), rows, notes=notes)
 
 
-def absent_table(options: Sequence[ServedOption], words: BenchWords) -> Table | None:
+def absent_table(options: Sequence[ServingOption], words: BenchWords) -> Table | None:
     """Return each option that was not timed, or not to the end, with its reason."""
     return reasons_table([(words.title(each), each) for each in options], "Option")
 
 
 def reasons_table(
-    named: Sequence[tuple[str, ServedOption | TimedLoader]], head: str
+    named: Sequence[tuple[str, ServingOption | TimedLoader]], head: str
 ) -> Table | None:
     """Return what was not timed, or not to the end, with its reason; ``None`` if all was."""
     rows: list[RowCells] = [
@@ -240,23 +235,8 @@ def _gain(load: ServedLoad, loads: TimedLoads, notes: Notes) -> Shown:
 
 
 def _memory(option: ServingOption, notes: Notes) -> Shown:
-    return notes.number(option.peak_bytes, megabytes, _untold(option))
-
-
-def _untold(option: ServingOption) -> str:
     reason = "of an endpoint's process" if option.live else "the system does not tell it"
-    return f"not known: {reason}"
-
-
-def _growth(option: ServingOption, notes: Notes) -> Shown:
-    """Return the slope of the memory over rounds; a note says whether it is a leak, and why."""
-    growth = option.growth
-    if growth is None:
-        control = "the others are compared with the reference's growth"
-        return notes.missing(control if option.reference else _untold(option))
-    slope, leak = growth_cells(growth)
-    tag = "leak" if growth.leak else ""
-    return Shown(slope, mark=notes.mark(f"{leak}: {growth.reason}"), tag=tag)
+    return notes.number(option.peak_bytes, megabytes, f"not known: {reason}")
 
 
 def _drifted(option: ServingOption, notes: Notes, text: str) -> Shown:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from alignkit.record import Estimate
 from alignkit.record.bench_facts import ServedLoad, ServingOption
 from alignkit.record.loader_facts import TimedLoader
-from alignkit.record.open_loop_facts import GeneratedRun
 from alignkit.text.bench_words import (
     CONTENDED,
     BenchWords,
@@ -25,7 +24,7 @@ _NAMED = 6
 """Most figures of a busy machine that a sentence names."""
 
 
-def cautions(timed: Sequence[tuple[str, ServedLoad | GeneratedRun | TimedLoader]]) -> list[str]:
+def cautions(timed: Sequence[tuple[str, ServedLoad | TimedLoader]]) -> list[str]:
     """Say which figures are of a busy machine, and which may be: before any of them is read.
 
     Each stands behind its name.

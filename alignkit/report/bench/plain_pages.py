@@ -1,16 +1,14 @@
-"""Pages of a scenario of MLPerf and of loaders: bars and tables."""
+"""Page of loaders: bars and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from alignkit.record import Estimate
 from alignkit.record.loader_facts import LoaderRecord, TimedLoader
-from alignkit.record.open_loop_facts import ScenarioRecord
 from alignkit.report.bench.bench_tables import (
-    absent_table,
     conditions_table,
     reasons_table,
     shared_view,
@@ -21,11 +19,8 @@ from alignkit.report.table import Header, Notes, Shown, Table
 from alignkit.text import TextTable
 from alignkit.text.bench_words import (
     CONTENDED,
-    BenchWords,
     bounded,
     stated_gain,
-    three_digits,
-    unknown_drift,
 )
 from alignkit.text.loader_words import (
     TimedLoaders,
@@ -35,22 +30,13 @@ from alignkit.text.loader_words import (
     timed_loaders,
 )
 from alignkit.text.names import Names
-from alignkit.text.numbers import DASH, count, grouped, listed
-from alignkit.text.scenario_words import (
-    NO_SUBMISSION,
-    TIMED_STAGES,
-    drift_table,
-    result_table,
-    scenario_conditions,
-    shown_runs,
-    stage_table,
-)
+from alignkit.text.numbers import DASH, grouped
 from alignkit.text.task_words import capital
 
-_TONES = {"VALID": "pass", "INVALID": "fail", "leak": "fail", CONTENDED: "warn"}
+_TONES = {CONTENDED: "warn"}
 """Tone of a cell by the word that it begins with."""
 _RATE = "percent of the reference"
-_WORDS = ("result", "machine", "leak", "does not fit")
+_WORDS = ("machine", "does not fit")
 """Heads of columns of words."""
 
 
@@ -66,53 +52,13 @@ class PlainSection:
     """Each with the sentences below it; ``None`` where there are these alone."""
 
 
-def scenario_view(record: ScenarioRecord) -> dict[str, Any]:
-    """Return everything that the template reads of a scenario."""
-    words, shown = BenchWords(record), shown_runs(record)
-    title = f"{record.name}: serving options in MLPerf's {record.scenario} scenario"
-    valid = [words.title(each) for each, run in shown if run.valid]
-    sentences, sections = [], []
-    if shown:
-        of = f"of {count(len(shown), 'option')}"
-        sentences = [f"LoadGen calls {len(valid)} {of} VALID" + f": {listed(valid)}" * bool(valid)]
-        results, drift = result_table(record, shown, words), drift_table(shown, words)
-        stages = stage_table(record, shown, words)
-        rows = [
-            Amounts(words.title(each), run.stages_ms, three_digits(sum(run.stages_ms.values())))
-            for each, run in shown
-        ]
-        caption = f"Mean time by stage, {stages.heads[0].removeprefix('mean ms ')}"
-        plot = stage_plot(rows, TIMED_STAGES, caption, id="stages-plot")
-        tables = [results, *([drift] if drift else [])]
-        sections = [
-            _section("Option", "Results", tables, lead=f"{NO_SUBMISSION}."),
-            _section("Option", "Stages", [stages], plot),
-        ]
-    return shared_view(record, words.names, "bench --scenario") | {
-        "title": title,
-        "conditions": scenario_conditions(record),
-        "cautions": cautions([(words.title(each), run) for each, run in shown]),
-        "sentences": [f"{each}." for each in sentences],
-        "unknown_drift": unknown_drift(record.options),
-        "sections": sections,
-        "absent": absent_table(record.options, words),
-        "conditions_table": conditions_table(record, {
-            "LoadGen": record.loadgen,
-            "Images": grouped(record.images),
-            "Images of a batch": grouped(record.batch),
-            "Drift from": record.drift_from or "no run of this plan",
-        }),
-        "requests": record.requests.path,
-    }  # fmt: skip
-
-
 def loaders_view(record: LoaderRecord) -> dict[str, Any]:
     """Return everything that the template reads of a bench of loaders."""
     names, timed = Names(record.paths), timed_loaders(record)
     rated = [(title, each, each.throughput) for title, each in timed if each.throughput]
     sections, sentences = [], []
     if rated:
-        sentences = [_fastest(rated), *_leaks(timed)]
+        sentences = [_fastest(rated)]
         plot = _speeds(rated, timed)
         parts = ("Speed", "Pixels", "Memory", "Largest batch")
         sections = [
@@ -144,20 +90,6 @@ def _fastest(rated: Sequence[tuple[str, TimedLoader, Estimate]]) -> str:
     name, _, most = max(quiet, key=lambda each: each[2].value or 0.0)
     of = "" if len(quiet) == len(rated) else f" of the {len(quiet)} that nothing else disturbed"
     return f"{name} has the greatest throughput{of}: {bounded(most)} images/s."
-
-
-def _leaks(timed: TimedLoaders) -> Iterator[str]:
-    """Say which loaders leak, and of which that is not known."""
-    found = {title: each.memory.growth.leak if each.memory else None for title, each in timed}
-    leaks = [title for title, leak in found.items() if leak]
-    unknown = [title for title, leak in found.items() if leak is None]
-    if leaks:
-        yield f"Memory leaks: {listed(leaks)}."
-    elif not unknown:
-        yield "No loader shows a leak of memory."
-    if unknown:
-        every = "all loaders" if len(unknown) == len(timed) else listed(unknown)
-        yield f"Whether memory leaks is not known of {every}."
 
 
 def _speeds(

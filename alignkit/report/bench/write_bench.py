@@ -10,9 +10,8 @@ from alignkit.record.artifacts import write_inside
 from alignkit.record.bench_facts import BenchRecord, TimedStudy
 from alignkit.record.document import document_text, stored_document
 from alignkit.record.loader_facts import LoaderRecord
-from alignkit.record.open_loop_facts import ScenarioRecord
 from alignkit.report.bench.bench_page import bench_view
-from alignkit.report.bench.plain_pages import loaders_view, scenario_view
+from alignkit.report.bench.plain_pages import loaders_view
 from alignkit.report.templates import PAGE_ASSETS, asset, html
 
 
@@ -25,9 +24,6 @@ class _Kind(NamedTuple):
 
 _KINDS = {
     "bench.json": _Kind(BenchRecord, bench_view, "bench.html.j2", "bench FILE"),
-    "scenario.json": _Kind(
-        ScenarioRecord, scenario_view, "plain_bench.html.j2", "bench FILE --scenario NAME"
-    ),
     "loaders.json": _Kind(LoaderRecord, loaders_view, "plain_bench.html.j2", "bench-loaders FILE"),
 }
 

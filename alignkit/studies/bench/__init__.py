@@ -8,9 +8,9 @@ within rounds. Drift is that of the run of the same file.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from alignkit.record import Artifact
 from alignkit.record.bench_facts import BenchRecord
@@ -60,6 +60,7 @@ def _stored(options: Sequence[ReadyOption], timed: Sequence[TimedOption], folder
     """Write a row for every counted request."""
     import numpy as np
     import pyarrow as pa
+    from pyarrow import parquet
 
     names, rows = [], [np.zeros((0, 3 + len(COLUMNS)), np.int64)]
     for option, own in zip(options, timed, strict=True):
@@ -73,20 +74,8 @@ def _stored(options: Sequence[ReadyOption], timed: Sequence[TimedOption], folder
     heads = ("clients", "round", "request", *COLUMNS)
     columns = {"option": pa.array(names, pa.string())}
     columns |= {head: table[:, place] for place, head in enumerate(heads)}
-    return stored_table(columns, folder)
-
-
-def stored_table(columns: Mapping[str, Any], folder: Path) -> Artifact:
-    """Write ``requests.parquet`` into a folder."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
     sink = pa.BufferOutputStream()
     parquet.write_table(pa.table(columns), sink)
-    return stored_artifact(sink.getvalue().to_pybytes(), folder, "requests.parquet")
-
-
-def stored_artifact(data: bytes, folder: Path, path: str) -> Artifact:
-    """Write a file below a folder; return it with its hash."""
+    data, path = sink.getvalue().to_pybytes(), "requests.parquet"
     write_atomically(folder / path, data)
     return Artifact(path=path, sha256=hashlib.sha256(data).hexdigest())

@@ -41,7 +41,7 @@ class ReadyBench(NamedTuple):
     options: list[ReadyOption]
     drift: KnownDrift
     facts: dict[str, Any]
-    """Fields of `ServingStudy`, besides those of `BegunBench.facts`."""
+    """Fields of `BenchRecord`, besides those of `BegunBench.facts`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from alignkit.text.bench_words import (
     bounded,
     churn_words,
     gain_words,
-    growth_cells,
     loads_by_clients,
     machine_words,
     price_words,
@@ -36,9 +35,6 @@ _STANDINGS = """\
 frontier: nothing is better in requests/s and in churn; dominated: shown to be worse in the one in
 brackets, and no better in the other; not separable: worse by its values, and not shown to be
 """
-_LEAK = """\
-leak: memory grows steadily over the rounds, and by more than that of the reference
-"""
 _SPEED = ("", "requests/s", "gain", "mean", "TP50", "TP90", "TP99", "machine")
 
 
@@ -55,8 +51,7 @@ def bench_text(record: BenchRecord, folder: Path) -> str:
         lines += ["", *_table(clients, shown, words)]
     if timed:
         placed = any(load.frontier for each in timed for load in each.loads)
-        grown = any(each.growth for each in timed)
-        terms = _TERMS + _STANDINGS * placed + _LEAK * grown
+        terms = _TERMS + _STANDINGS * placed
         lines += ["", _stages(timed, words), "", *terms.splitlines()]
     lines += _absent(record.options, words)
     lines += ["", *(f"drift: {each}" for each in unknown_drift(record.options))]
@@ -127,7 +122,7 @@ def _prices(shown: TimedLoads, words: BenchWords) -> list[str]:
 def _stages(options: Sequence[ServingOption], words: BenchWords) -> str:
     """Show mean times of the stages, CPU time and memory."""
     heads = ("mean ms a request", "clients", *STAGES_SERVED, "CPU ms an image", "peak memory")
-    rows = [(*heads, "growth a round", "leak")]
+    rows: list[tuple[str, ...]] = [heads]
     for each in options:
         for load in each.loads:
             stages = (load.stages_ms.get(stage) for stage in STAGES_SERVED)
@@ -138,7 +133,6 @@ def _stages(options: Sequence[ServingOption], words: BenchWords) -> str:
                     *(DASH if value is None else three_digits(value) for value in stages),
                     DASH if load.cpu_ms is None else three_digits(load.cpu_ms),
                     DASH if each.peak_bytes is None else megabytes(each.peak_bytes),
-                    *growth_cells(each.growth),
                 )
             )
     return columns(rows, indent="  ")

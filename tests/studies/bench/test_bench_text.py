@@ -14,7 +14,6 @@ from alignkit.record.bench_facts import (
     ServedLoad,
     ServingOption,
 )
-from alignkit.record.memory_facts import MemoryGrowth
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.studies.bench.bench_text import bench_text
 from alignkit.task_facts import MetricFacts, TaskFacts
@@ -48,12 +47,8 @@ DRIFT = ServedDrift(
     images=1000, churn=Estimate(0.02, 0.012, 0.03), metric="recall.macro",
     change=Estimate(-0.004, -0.01, 0.002),
 )  # fmt: skip
-SLOPE = Estimate(1e6, 0.5e6, 1.2e6)
-GROWTH = MemoryGrowth(
-    held=(1, 2), slope=SLOPE, halves=(SLOPE, SLOPE), floor=9e4, leak=True, reason="steady"
-)
 INT8 = option(
-    "onnxruntime", "int8", drift=DRIFT, growth=GROWTH,
+    "onnxruntime", "int8", drift=DRIFT,
     loads=(load(Estimate(0.5, 0.4, 0.6), FASTER, "other programs took 9 % of the CPU time", 187),),
 )  # fmt: skip
 ABSENT = option("tensorrt", "fp16", state="skipped", reason="no NVIDIA GPU", drift_reason="no GPU")
@@ -93,8 +88,7 @@ def test_speed_drift_and_price_stand_beside_one_another():
         "−0.40 [−1.00, +0.20]",
         "frontier, contended",
     ]
-    growth = ["+1.00 MB [+0.50, +1.20]", "leak"]
-    assert stages[1:] == ["5", "10", "2.25", "8", "19.8", "30.5", "–", *growth]
+    assert stages[1:] == ["5", "10", "2.25", "8", "19.8", "30.5", "–"]
     first, own, _ = cells(lines, "opencv ▸ torch fp32", 3)
     assert first[1:3] == ["125 [123, 128]", "reference"]
     assert own[1:] == ["0 by definition", "–", "frontier"]
@@ -125,13 +119,13 @@ def test_a_standing_of_contended_figures_is_marked():
 
 def test_terms_are_explained_below_the_tables():
     lines = text(REFERENCE, INT8)
-    terms = ("gain: ", "resize: ", "frontier: ", "leak: ")
+    terms = ("gain: ", "resize: ", "frontier: ")
 
     def explained(lines):
         return [term for term in terms if any(line.startswith(term) for line in lines)]
 
     assert explained(lines) == [*terms]
-    # without drift nothing has a standing, and the reference alone has no growth
+    # without drift nothing has a standing
     alone = option("torch", "fp32", reference=True, loads=(load(),))
     assert explained(text(alone)) == ["gain: ", "resize: "]
     assert explained(text(ABSENT)) == []

@@ -29,7 +29,6 @@ from alignkit.record.loader_facts import (
     TimedLoader,
 )
 from alignkit.serve.cpu_use import contention
-from alignkit.serve.memory_growth import memory_growth
 from alignkit.serve.served_facts import gain_over, over_rounds
 from alignkit.serve.serving_options import shared_images
 from alignkit.stored_file import write_atomically
@@ -48,12 +47,11 @@ if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
     from alignkit.prepare.prepared_sets import Sets
     from alignkit.preprocess import Preprocess
-    from alignkit.record.memory_facts import MemoryGrowth
     from alignkit.workspace import Context
 
 TIMED_KINDS: tuple[LoaderKind, ...] = ("DataLoader", "MixedLoader", "DALI")
 EPOCHS = 12
-"""Epochs that count: in each half there are enough for an interval of its own."""
+"""Epochs that count."""
 _VARIES = "its images differ in size, and are no batch"
 _UNKNOWN_MEMORY = "this system does not tell how much memory processes hold"
 
@@ -102,16 +100,15 @@ def bench_loaders(
             for kind in TIMED_KINDS
         ]
         _require_batches(load, options, len(files))
-        control = LoaderOption("control", plan.reference, files, load.batch, workers)
         ready = [each for each in options if not _unusable(sets, each)]
-        ran = run_loaders([control, *ready], load.epochs, held, reference, context.progress)
+        ran = run_loaders(ready, load.epochs, held, reference, context.progress)
         by_option = {id(each.option): each for each in ran}
         first = by_option.get(id(options[0]))
         facts = []
         for option in options:
             own = by_option.get(id(option)) or _not_run(option, _unusable(sets, option))
             searched, why = _searched(own, load, held, context)
-            facts.append(_facts(own, first, ran[0], len(held), searched, why))
+            facts.append(_facts(own, first, len(held), searched, why))
     record = LoaderRecord(
         **begun.facts(),
         images=len(files),
@@ -120,7 +117,6 @@ def bench_loaders(
         epochs=load.epochs,
         warm_up=WARM_UP,
         loaders=tuple(facts),
-        control=_growth(ran[0], ran[0]),
     )
     write_atomically(folder / "loaders.json", document_text(record))
     return BenchResult(record, folder)
@@ -205,7 +201,6 @@ def _searched(
 def _facts(
     own: RunLoader,
     first: RunLoader | None,
-    control: RunLoader,
     cpus: int,
     largest: LargestBatch | None,
     largest_reason: str,
@@ -222,7 +217,7 @@ def _facts(
     contended, unwatched = contention(own.windows, own=used, cpus=cpus)
     rates = _rates(own)
     drift, drift_reason = _drift(own)
-    memory, memory_reason = _memory(own, control)
+    memory, memory_reason = _memory(own)
     gain = None if own is first else Estimate(None, None, None, "the reference was not timed")
     if gain and first and len(first.rounds) == len(rates):
         gain = gain_over(rates, _rates(first))
@@ -262,20 +257,16 @@ def _drift(own: RunLoader) -> tuple[LoaderDrift | None, str]:
     return found, ""
 
 
-def _memory(own: RunLoader, control: RunLoader) -> tuple[LoaderMemory | None, str]:
-    growth = _growth(own, control)
-    if own.rest is None or growth is None:
+def _memory(own: RunLoader) -> tuple[LoaderMemory | None, str]:
+    held = [each for each in own.held if each is not None]
+    if own.rest is None or len(held) < len(own.held):
         return None, _UNKNOWN_MEMORY
     option = own.option
     height, width = option.preprocess.size
     image = height * width * 3 * 4
     # the batches that wait, and the one that the loop has
     planned = worker_bytes(image, batch=option.batch, workers=1, prefetch=option.ready_batches + 1)
-    return LoaderMemory(rest=own.rest, peak=own.peak, planned=planned, growth=growth), ""
-
-
-def _growth(own: RunLoader, control: RunLoader) -> MemoryGrowth | None:
-    held, other = ([one for one in each.held if one is not None] for each in (own, control))
-    if not held or len(held) < len(own.held):
-        return None
-    return memory_growth(held, other)
+    found = LoaderMemory(
+        rest=own.rest, peak=own.peak, planned=planned, first=held[0], last=held[-1]
+    )
+    return found, ""

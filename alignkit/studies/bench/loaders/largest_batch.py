@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from alignkit.outcome import Failed, Measured
 from alignkit.record.loader_facts import LargestBatch
-from alignkit.serve.memory_growth import held_bytes
+from alignkit.serve.cpu_use import held_bytes
 from alignkit.studies.bench.loaders.loader_process import LoaderProcess, of_batch
 from alignkit.text.numbers import megabytes
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from multiprocessing import active_children
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -55,7 +53,6 @@ class LoaderOption:
             "DataLoader": _PREFETCH * self.workers,
             "MixedLoader": _AHEAD,
             "DALI": _PREFETCH + 1,
-            "control": 0,
         }[self.kind]
 
     @property
@@ -91,7 +88,6 @@ def open_loader(option: LoaderOption) -> Loader:
         "DataLoader": _TorchLoader,
         "MixedLoader": _MixedThreads,
         "DALI": _DaliPipeline,
-        "control": _Control,
     }
     loader: Loader = kinds[option.kind](option)
     return loader
@@ -285,22 +281,3 @@ def _dali_stages(option: LoaderOption) -> Any:
         output_layout="CHW",
         dtype=types.FLOAT,
     )
-
-
-class _Control:
-    """A loop that reads the files, fills batches of the same shape, and keeps nothing."""
-
-    def __init__(self, option: LoaderOption) -> None:
-        self._option = option
-
-    def epoch(self) -> Iterator[torch.Tensor]:
-        height, width = self._option.preprocess.size
-        files = iter(self._option.files)
-        while some := [*islice(files, self._option.batch)]:
-            batch = np.empty((len(some), 3, height, width), np.float32)
-            for image, file in zip(batch, some, strict=True):
-                image[...] = len(Path(file).read_bytes())
-            yield torch.from_numpy(batch)
-
-    def facts(self) -> dict[str, str]:
-        return {}

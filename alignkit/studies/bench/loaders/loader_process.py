@@ -17,7 +17,7 @@ from alignkit.errors import DataError
 from alignkit.isolation import WARM_UP_SECONDS
 from alignkit.outcome import Failed, Measured
 from alignkit.serve.answering_process import AnsweringProcess, answer_requests
-from alignkit.serve.memory_growth import process_tree
+from alignkit.serve.cpu_use import process_tree
 
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from alignkit.outcome import Failed, Measured
 from alignkit.record.loader_facts import LoaderRound
-from alignkit.serve.cpu_use import CpuTimes, cpu_times
-from alignkit.serve.memory_growth import held_bytes
+from alignkit.serve.cpu_use import CpuTimes, cpu_times, held_bytes
 from alignkit.studies.bench.loaders.loader_process import LoadedEpoch, LoaderProcess, cpu_seconds
 
 if TYPE_CHECKING:
@@ -130,6 +129,5 @@ def run_loaders(
                     opened[(turn + step) % len(opened)].epoch(turn, cpus)
                     stage.advance()
         for each in opened:
-            if each.option.kind != "control":
-                each.compare(reference)
+            each.compare(reference)
     return loaders
