@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from alignkit.datasets import DATASETS
-from alignkit.errors import AlignkitError, ConfigError, MissingDependency
+from alignkit.errors import AlignkitError, BackendError, ConfigError, DataError, MissingDependency
 from alignkit.experiment import Mistakes, source_of
 from alignkit.experiment.yaml_source import Key, Problem, dotted
 from alignkit.extras import require_libraries
@@ -138,19 +139,18 @@ def libraries(experiment: Experiment) -> list[str]:
 
 
 def assumed(plan: Plan) -> dict[str, str]:
-    """Say of each given model whose reading no label and no file shows how it is read.
-
-    Raise as `require_own_models` does, which is asked before.
-    """
+    """Say of each given model whose reading no label and no file shows how it is read."""
     from alignkit.models.model_fit import given_checkpoint, reading
 
     classes = plan.data.class_names() if plan.experiment.labelled else ()
-    given = (each.given for each in plan.trainings if each.given is not None)
-    found = {
-        each.name: reading(each, given_checkpoint(each, classes, plan.reference.size), classes)
-        for each in given
-        if each.is_known
-    }
+    found = {}
+    for given in (each.given for each in plan.trainings if each.given is not None):
+        if not given.is_known:
+            continue
+        checkpoint = given_checkpoint(given, classes, plan.reference.size)
+        # a model that cannot be read fails its own cells, which say why; the others run
+        with suppress(ConfigError, DataError, BackendError):
+            found[given.name] = reading(given, checkpoint, classes)
     return {name: text for name, text in found.items() if ASSUMED in text}
 
 

@@ -22,7 +22,7 @@ AXIS = {"zero": np.int64(0), "some": np.float32(0.01)}
 ALONE = "an image alone and in a batch of 4"
 MODELS = {
     # name: the nodes that turn the scores z to y, and what a refusal says
-    "each by itself": ([node("Relu", "z", "y")], ""),
+    "each by itself": ([node("Neg", "z", "y")], ""),
     "softmax over classes": ([node("Softmax", "z", "y", axis=1)], ""),
     "the mean of the batch": (
         [node("ReduceMean", "z", "m", axes=[0]), node("Sub", "z m", "y")], ALONE),
