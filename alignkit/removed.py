@@ -15,7 +15,7 @@ _NO_HEADROOM = (
 
 REMOVED: dict[str, str] = {
     "metric: memory.growth": "compare the memory after the first and the last epoch that "
-    "bench-loaders prints",
+    "`alignkit bench FILE --loaders` prints",
     **dict.fromkeys(
         (
             "metric: throughput.ratio",
@@ -32,6 +32,8 @@ REMOVED: dict[str, str] = {
     ),
     "metric: headroom": _NO_HEADROOM,
     "budget:": _NO_HEADROOM,
+    "bench-loaders": "use `alignkit bench FILE --loaders`, with --rounds for epochs and --cpus for "
+    "workers",
     "bench --scenario": _NO_SCENARIO,
     "bench --target-qps": _NO_SCENARIO,
     "bench --latency-bound": _NO_SCENARIO,

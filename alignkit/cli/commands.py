@@ -87,10 +87,6 @@ COMMANDS = {
         "bench_command:bench",
         "Time every serving option under load, beside its drift.",
     ),
-    "bench-loaders": Late(
-        "bench_loaders_command:bench_loaders",
-        "Time torch's DataLoader, MixedLoader and DALI on every path of a file.",
-    ),
     "build": Late(
         "build_command:build",
         "Build the engines of an experiment on this machine, without running them.",

@@ -34,7 +34,7 @@ from alignkit.workspace import Context, Workspace, content_key
 if TYPE_CHECKING:
     from alignkit.gate.gate_shard import PairSums
 
-Compared = TypeVar("Compared")
+AnyResult = TypeVar("AnyResult")
 Advance: TypeAlias = Callable[[int, int], None]
 
 
@@ -55,8 +55,8 @@ def for_each_pair(
     preprocesses: Sequence[Preprocess],
     images: int,
     progress: Progress,
-    compare: Callable[[Preprocess, Preprocess, Advance], Compared],
-) -> tuple[Compared, ...]:
+    compare: Callable[[Preprocess, Preprocess, Advance], AnyResult],
+) -> tuple[AnyResult, ...]:
     """Call ``compare`` on the reference and each path that can run here, and show its progress."""
     reference, *others = preprocesses
     compared = []

@@ -6,6 +6,7 @@ from alignkit.removed import REMOVED
 
 COMMANDS: dict[str, list[str]] = {
     "gate thresholds --speed": ["gate", "thresholds", "f.yaml", "--speed"],
+    "bench-loaders": ["bench-loaders", "f.yaml", "--workers", "2"],
     "bench --scenario": ["bench", "f.yaml", "--scenario", "server"],
     "bench --target-qps": ["bench", "f.yaml", "--target-qps", "50"],
     "bench --latency-bound": ["bench", "f.yaml", "--latency-bound", "50ms"],
