@@ -36,7 +36,7 @@ REMOVED: dict[str, str] = {
     "published:": "write the table into your documentation; docs/statistics.md has torchpipe's",
     "--out atlas": "`python benchmarks/atlas.py RUN_DIR` prints the table of every swap",
     "metric: memory.growth": "compare the memory after the first and the last epoch that "
-    "bench-loaders prints",
+    "`alignkit bench FILE --loaders` prints",
     **dict.fromkeys(
         (
             "metric: throughput.ratio",
@@ -53,6 +53,8 @@ REMOVED: dict[str, str] = {
     ),
     "metric: headroom": _NO_HEADROOM,
     "budget:": _NO_HEADROOM,
+    "bench-loaders": "use `alignkit bench FILE --loaders`, with --rounds for epochs and --cpus for "
+    "workers",
     "bench --scenario": _NO_SCENARIO,
     "bench --target-qps": _NO_SCENARIO,
     "bench --latency-bound": _NO_SCENARIO,

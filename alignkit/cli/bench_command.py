@@ -25,9 +25,12 @@ from alignkit.cli.arguments import (
 )
 from alignkit.errors import ConfigError, ExitCode
 from alignkit.stored_file import output_paths
+from alignkit.text.numbers import byte_count
 
 if TYPE_CHECKING:
     from alignkit.studies.bench.begun_bench import BenchResult, TimedRecord
+
+_CLIENTS, _REQUESTS = "1,5,10", 1000
 
 
 def bench(
@@ -38,18 +41,34 @@ def bench(
     clients: Annotated[
         list[str],
         typer.Option(metavar="K,…", help="Clients that each wait for their answer."),
-    ] = ["1,5,10"],  # noqa: B006
+    ] = [_CLIENTS],  # noqa: B006
     requests: Annotated[
         int,
         typer.Option(min=1, help="Least requests of each option and number of clients."),
-    ] = 1000,
+    ] = _REQUESTS,
     rounds: Annotated[
-        int, typer.Option(min=1, help="Rounds in which the options take turns.")
+        int, typer.Option(min=1, help="Rounds in which the options take turns; of loaders, epochs.")
     ] = 12,
-    batch: Annotated[int, typer.Option(min=1, help="Images of a request.")] = 1,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Images of a request, by default 1; of loaders 16.")
+    ] = None,
     cpus: Annotated[
         int | None, typer.Option(min=1, help="CPUs for each option; by default all.")
     ] = None,
+    loaders: Annotated[
+        bool,
+        typer.Option(
+            "--loaders",
+            help="Time torch's DataLoader, MixedLoader and DALI instead; no model needed.",
+        ),
+    ] = False,
+    images: Annotated[
+        int | None, typer.Option(min=1, help="Of loaders: images of an epoch, at most; 200.")
+    ] = None,
+    memory: Annotated[
+        str,
+        typer.Option(metavar="SIZE", help="Of loaders: find the largest batch in e.g. 4GB."),
+    ] = "",
     reports: Reports = Path("reports"),
     as_json: Json = False,
     out: PageOut = [],  # noqa: B006
@@ -57,13 +76,22 @@ def bench(
     quiet: Quiet = False,
     open_: Open = None,
 ) -> None:
-    """Time every serving option under load, beside its drift.
+    """Time every serving option under load, beside its drift; with --loaders, data loaders.
 
     A serving option is a path × backend × precision of the file's model, on this machine or behind
     a live endpoint. Models are trained and exported as `alignkit run` does, and the drift
     is that of the run. Exit codes: 0 all options that can run here were timed · 2 usage · 3 one
     failed · 4 none can run here · 5 no image.
     """
+    if loaders and (cells or clients != [_CLIENTS] or requests != _REQUESTS):
+        raise ConfigError(
+            "--clients, --requests and --cell are of serving options; leave them out with --loaders"
+        )
+    if not loaders and (memory or images is not None):
+        raise ConfigError("--images and --memory are of loaders; add --loaders")
+    size = byte_count(memory) if memory else None
+    if memory and not size:
+        raise ConfigError(f"--memory {memory}: give a size, for example 4GB")
     counts = _counts(clients)
     files = output_paths(out, ("html", "json"), folders=("html",))
     from alignkit.experiment import load_experiment
@@ -75,18 +103,26 @@ def bench(
     experiment = load_experiment(file, overrides, quick=quick)
     context = Context(Workspace(reports), display(progress, quiet=quiet))
     words = ["alignkit", *sys.argv[1:]]
-    load = Load(counts, requests, rounds, batch)
+    if loaders:
+        from alignkit.studies.bench.loaders import LoaderLoad, bench_loaders
+        from alignkit.text.loader_words import loader_text
+
+        work = LoaderLoad(images or 200, batch or 16, rounds, size)
+        ran = bench_loaders(experiment, context, work, cpus=cpus, words=words)
+        _tell(ran, loader_text, files, as_json=as_json, open_=open_)
+        raise typer.Exit(timed_code(each.state for each in ran.record.loaders))
+    load = Load(counts, requests, rounds, batch or 1)
     if load.each_round < max(counts):
         raise ConfigError(
             f"--requests {requests}: a round has {load.each_round}, too few for {max(counts)} "
             f"clients; give at least {rounds * max(counts)}"
         )
     found = time_options(experiment, context, load, cpus=cpus, words=words, cells=cells)
-    tell_bench(found, bench_text, files, as_json=as_json, open_=open_)
+    _tell(found, bench_text, files, as_json=as_json, open_=open_)
     raise typer.Exit(timed_code(each.state for each in found.record.options))
 
 
-def tell_bench(
+def _tell(
     found: BenchResult[TimedRecord],
     text: Callable[[TimedRecord, Path], str],
     files: Sequence[tuple[str, Path]],

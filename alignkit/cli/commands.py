@@ -87,10 +87,6 @@ COMMANDS = {
         "bench_command:bench",
         "Time every serving option under load, beside its drift.",
     ),
-    "bench-loaders": Late(
-        "bench_loaders_command:bench_loaders",
-        "Time torch's DataLoader, MixedLoader and DALI on every path of a file.",
-    ),
     "compare-runs": Late(
         "report_command:compare",
         "Compare two runs: verdict, drift of recall, precision and churn, images, pixels.",

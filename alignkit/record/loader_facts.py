@@ -1,4 +1,4 @@
-"""Document of `alignkit bench-loaders`, `loaders.json`: speed, memory and pixels of loaders.
+"""Document of `alignkit bench --loaders`, `loaders.json`: speed and memory of loaders.
 
 A loader turns image files into normalised batches, along one path. All read the same files, which
 the system has cached, in the same order, with as many workers. They take turns: an epoch of each is
@@ -15,35 +15,17 @@ from alignkit.record.stored import Count, Estimate, Real, Stored
 LoaderKind = Literal["DataLoader", "MixedLoader", "DALI"]
 
 
-class LoaderDrift(Stored):
-    """Pixels of a loader's batches against those of the reference path, on the same images.
-
-    Both are read in grey levels, on a grid of 1/256; normalisation is undone.
-    """
-
-    images: Count
-    identical: Count
-    """Images equal in every value."""
-    mean_abs: Real | None
-    """Mean absolute difference of values."""
-    max_abs: Real
-    share_pixels: Real | None
-    """Share of pixels that differ in any channel."""
-
-
 class LargestBatch(Stored):
     """The search for the largest batch, each tried in a process of its own."""
 
     limit: Count
-    """Bytes that the process with its workers may hold; see `LoaderMemory`."""
+    """Bytes that the process with its workers may hold."""
     fits: Count | None
     """Largest batch that was loaded; ``None`` if one image does not fit."""
     exceeds: Count | None
     """Smallest batch that was tried and does not fit; ``None`` if the search ended before it."""
     reason: str
     """How ``exceeds`` failed, or why the search ended."""
-    tried: tuple[Count, ...]
-    """Batches in the order in which they were tried."""
 
 
 class LoaderRound(Stored):
@@ -52,13 +34,6 @@ class LoaderRound(Stored):
     images: Count
     """Images in the time. DALI has batches ready when an epoch begins, which are left out."""
     seconds: Real
-    cpu_seconds: Real | None
-    """Of the whole epoch: the loader's process and its workers, in the system's ticks; ``None``
-    where no system tells it."""
-    busy_seconds: Real | None = None
-    """Time that the bench's CPUs computed, for any process; ``None`` where no system tells it."""
-    stolen_seconds: Real | None = None
-    throttled_seconds: Real | None = None
 
 
 class LoaderMemory(Stored):
@@ -68,8 +43,6 @@ class LoaderMemory(Stored):
     """Before the first epoch: Python and libraries."""
     peak: Count
     """Greatest of the warm-up, looked at every 20 ms: a shorter peak is missed."""
-    planned: Count
-    """Bound that `alignkit plan` computes for batches that wait, by the same rule."""
     first: Count
     """At the end of the first epoch that counts."""
     last: Count
@@ -89,23 +62,15 @@ class TimedLoader(Stored):
     gain: Estimate | None = None
     """Throughput over that of the reference in the same round, minus 1; median over rounds.
     ``None`` for the reference."""
-    cpu_ms: Real | None = None
-    """CPU time for an image, milliseconds; ``None`` where no system tells it."""
     contended: str = ""
     """Why the figures may be those of a busy machine; empty if nothing tells so."""
     unwatched: str = ""
     """Why it is not known whether the machine was busy; empty if it is."""
-    drift: LoaderDrift | None = None
-    drift_reason: str = ""
-    """Why the pixels were not compared."""
     memory: LoaderMemory | None = None
-    memory_reason: str = ""
-    """Why memory is not known."""
+    """``None`` where the system does not tell it."""
     largest: LargestBatch | None = None
     largest_reason: str = ""
     """Why no largest batch was searched, or the search failed."""
-    effective: dict[str, str] = {}
-    """Versions and numbers of what ran."""
     rounds: tuple[LoaderRound, ...] = ()
 
 
@@ -116,8 +81,7 @@ class LoaderRecord(TimedStudy):
     # 1: 2026-11, first format.
     kind: Literal["loaders"] = "loaders"
     workers: Count
+    """One for each CPU."""
     epochs: Count
-    """Epochs that count, each a round."""
-    warm_up: Count
-    """Epochs before them."""
+    """Epochs that count, each a round, after two of warm-up."""
     loaders: tuple[TimedLoader, ...]

@@ -246,3 +246,21 @@ def _opened(pid: int, proc: Path) -> dict[tuple[int, int], int]:
         except FileNotFoundError:
             continue
     return found
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """Return the CPU time that a process and those below it have used, in the system's ticks.
+
+    ``None`` where the system does not tell it.
+    """
+    if not (_PROC / "self/stat").exists():
+        return None
+    ticks = 0
+    for each in process_tree(pid):
+        try:
+            # the name, in brackets, may hold spaces; then follow the fields from the third on
+            fields = (_PROC / str(each) / "stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has just ended
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")

@@ -8,7 +8,7 @@ from tests.browser.conftest import Browser
 from tests.browser.test_figures import OUTSIDE, OVERLAPS, SMALL, TOO_WIDE
 from tests.browser.test_page import AXE
 from tests.report.bench_records import rich_bench
-from tests.report.plain_records import PLAIN
+from tests.report.loader_records import rich_loaders
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -26,12 +26,11 @@ def page(driver, bench_folder):
     return opened(driver, bench_folder)
 
 
-@pytest.fixture(params=["bench", "server", "loaders"])
+@pytest.fixture(params=["bench", "loaders"])
 def any_page(request, driver, bench_folder, tmp_path):
     if request.param == "bench":
         return opened(driver, bench_folder)
-    file, record = PLAIN[request.param]
-    (tmp_path / file).write_text(document_text(record))
+    (tmp_path / "loaders.json").write_text(document_text(rich_loaders()))
     render_bench(tmp_path)
     return opened(driver, tmp_path)
 
@@ -85,9 +84,9 @@ def test_the_printed_page_has_every_chart_and_table(page):
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
         drawn = page.run(
-            "return [...document.querySelectorAll('#frontier svg.chart, #service svg.chart,"
+            "return [...document.querySelectorAll('#frontier svg.chart,"
             " #frontier table, #service table, #published table')].map(e => e.getClientRects().length)"
         )
-        assert drawn == [1] * (3 + 3 + 3 + 7 + 2)
+        assert drawn == [1] * (1 + 3 + 7 + 2)
     finally:
         page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

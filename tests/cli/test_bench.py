@@ -21,6 +21,8 @@ preprocess:
     (("--requests", "20"), "a round has 2, too few for 10 clients; give at least 120"),
     (("--cpus", "9999"), "--cpus 9999: this process may use"),
     (("--cell", "opencv/*/toch/*"), "--cell opencv/*/toch/*: no such cell"),
+    (("--memory", "4GB"), "--images and --memory are of loaders; add --loaders"),
+    (("--images", "4"), "--images and --memory are of loaders; add --loaders"),
     (("--out", "xml=x"), "no kind 'xml'"),
     (("--out", "html=-"), "html is a folder and cannot be printed"),
 ])  # fmt: skip
@@ -55,8 +57,12 @@ def test_the_exit_code_says_whether_options_were_timed(states, code):
     (("--memory", "much"), "--memory much: give a size, for example 4GB"),
     (("--memory", "9000GB"), "are available; give less"),
     (("--cpus", "9999"), "--cpus 9999: this process may use"),
+    (("--clients", "5"), "leave them out with --loaders"),
+    (("--cell", "a/b/torch/fp32"), "leave them out with --loaders"),
 ])  # fmt: skip
 def test_a_wrong_word_about_loaders_is_refused(alignkit, file, tmp_path, words, said):
-    told = alignkit("bench-loaders", file, *words, "--reports", tmp_path / "reports", "--quiet")
+    told = alignkit(
+        "bench", file, "--loaders", *words, "--reports", tmp_path / "reports", "--quiet"
+    )
     assert told.code == 2
     assert said in told.err

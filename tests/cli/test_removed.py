@@ -21,6 +21,7 @@ COMMANDS: dict[str, list[str]] = {
     "plan --quiet": ["plan", "x.yaml", "--quiet"],
     "--out atlas": ["report", "reports/sample", "--out", "atlas=x.md"],
     "gate thresholds --speed": ["gate", "thresholds", "f.yaml", "--speed"],
+    "bench-loaders": ["bench-loaders", "f.yaml", "--workers", "2"],
     "bench --scenario": ["bench", "f.yaml", "--scenario", "server"],
     "bench --target-qps": ["bench", "f.yaml", "--target-qps", "50"],
     "bench --latency-bound": ["bench", "f.yaml", "--latency-bound", "50ms"],

@@ -65,7 +65,6 @@ def test_every_option_that_is_mentioned_exists(option):
             "match",
             "tolerance",
             "bench",
-            "bench-loaders",
         )
     ]
     assert any(option in told for told in helps)

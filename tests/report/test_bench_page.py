@@ -15,9 +15,7 @@ from alignkit.report.bench.bench_page import bench_view
 from alignkit.report.bench.frontier_view import _churn_marks, frontier_plot
 from alignkit.report.bench.headline import fastest_words
 from alignkit.report.bench.published_service import PUBLISHED_ROWS
-from alignkit.report.bench.stage_bars import Amounts, stage_plot
 from alignkit.report.bench.write_bench import read_bench, render_bench
-from alignkit.serve.serving import STAGES_SERVED
 from alignkit.text.bench_words import (
     BenchWords,
     bounded,
@@ -224,17 +222,12 @@ CHARTS = [(TIMED, 1), (TIMED, 5), (TIMED, 10), *((crowded(seed), 5) for seed in 
 
 
 @pytest.mark.parametrize(("options", "clients"), CHARTS)
-def test_labels_cover_neither_each_other_nor_a_dot(options, clients):
+def test_labels_do_not_cover_each_other_and_those_of_the_frontier_come_first(options, clients):
     plot = frontier_plot(loads_by_clients(options)[clients], WORDS, NUMBERS, id="f")
-    labels = [each.label for each in plot.dots]
-    assert all(labels) or options is not TIMED
-    labels = list(filter(None, labels))
+    labels = [each.label for each in plot.dots if each.label]
     assert not [pair for pair in combinations(labels, 2) if pair[0].meets(pair[1])]
-    for label in labels:
-        assert plot.frame.left < label.ends[0] < label.ends[1] < plot.frame.width
-        left, right = label.ends
-        covered = [d for d in plot.dots if left < d.x < right and label.y - 10 < d.y < label.y + 3]
-        assert not covered
+    assert len(labels) >= len(plot.dots) / 2
+    assert all(each.label for each in plot.dots if each.standing == "frontier" and options is TIMED)
 
 
 def test_dots_lie_where_their_values_are_and_intervals_around_them():
@@ -276,18 +269,6 @@ def test_marks_of_churn_begin_at_zero_and_reach_the_greatest(most):
     assert marks[-1] >= most
     assert marks == sorted(set(marks))
     assert len(marks) >= 4
-
-
-def test_bars_are_as_long_as_their_stages():
-    loads = loads_by_clients(TIMED)[10]
-    rows = [Amounts("x", load.stages_ms, "") for _, load in loads]
-    plot = stage_plot(rows, STAGES_SERVED, "title", id="s")
-    zero = plot.frame.x(0)
-    for bar, (_, load) in zip(plot.bars, loads, strict=True):
-        total = sum(part.width for part in bar.parts)
-        assert total == pytest.approx(bar.end - zero, abs=0.5)
-        assert total == pytest.approx(plot.frame.x(load.mean_ms) - zero, abs=0.5)
-        assert [part.stage for part in bar.parts] == ["decode", "resize", "wait", "run"]
 
 
 def test_published_rows_are_those_of_the_documentation_and_agree_with_themselves():

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -12,6 +13,7 @@ from alignkit.serve.cpu_use import (
     CpuTimes,
     contention,
     cpu_quota,
+    cpu_seconds,
     cpu_times,
     held_bytes,
     peak_bytes,
@@ -166,3 +168,24 @@ def test_a_system_that_does_not_tell_is_not_zero(tmp_path):
     (own / "fd").mkdir(parents=True)
     (own / "smaps_rollup").write_text("Rss: 100 kB\nPss: 90 kB\n")
     assert held_bytes(os.getpid(), tmp_path) is None
+
+
+@LINUX
+def test_the_time_of_a_worker_counts():
+    spin = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"
+    program = (
+        "import multiprocessing, sys\n"
+        f"def work(): exec({spin!r}); ready.set(); stop.wait()\n"
+        "ready, stop = multiprocessing.Event(), multiprocessing.Event()\n"
+        "worker = multiprocessing.Process(target=work); worker.start(); ready.wait()\n"
+        "print(flush=True); sys.stdin.readline(); stop.set(); worker.join()\n"
+    )
+    before = time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        process.stdout.readline()
+        used, passed = cpu_seconds(process.pid), time.monotonic() - before
+        process.stdin.write(b"\n")
+    assert 0.28 <= used <= passed * (os.cpu_count() or 1)
+    assert cpu_seconds(process.pid) == 0

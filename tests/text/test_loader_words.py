@@ -9,7 +9,6 @@ from alignkit.preprocess import Preprocess, Resize
 from alignkit.record import Estimate
 from alignkit.record.loader_facts import (
     LargestBatch,
-    LoaderDrift,
     LoaderMemory,
     LoaderRecord,
     LoaderRound,
@@ -26,29 +25,24 @@ def loader(kind: str, **facts: object) -> TimedLoader:
     given = {
         "state": "measured",
         "throughput": Estimate(812.4, 800, 830.2),
-        "cpu_ms": 1.25,
-        "drift": LoaderDrift(
-            images=200, identical=12, mean_abs=0.1234, max_abs=10, share_pixels=0.25
-        ),
         "memory": LoaderMemory(
             rest=300_000_000,
             peak=410_000_000,
-            planned=48_000_000,
             first=405_000_000,
             last=409_000_000,
         ),
         "largest_reason": "not searched: --memory 4GB, for example, searches it",
-        "rounds": (LoaderRound(images=200, seconds=0.25, cpu_seconds=0.5),),
+        "rounds": (LoaderRound(images=200, seconds=0.25),),
     }
     return TimedLoader(path="opencv", kind=kind, **(given | facts))
 
 
 def shown(*loaders: TimedLoader) -> str:
     record = LoaderRecord(
-        alignkit="1", command="alignkit bench-loaders f.yaml", name="f", key="k",
+        alignkit="1", command="alignkit bench f.yaml --loaders", name="f", key="k",
         started="2026-11-23T21:00:00.000+00:00", seconds=1, environment=environment(),
         paths=(path_facts(PATH),), cpus=(0, 1), images=200, batch=16, workers=2, epochs=12,
-        warm_up=2, loaders=loaders,
+        loaders=loaders,
     )  # fmt: skip
     assert LoaderRecord.model_validate_json(record.model_dump_json()) == record
     lines = loader_text(record, Path("folder")).splitlines()
@@ -68,19 +62,16 @@ def test_every_number_stands_in_its_table():
     assert "+50.0 % [+40.0, +62.5]" in text
     assert "+75.0" not in text
     assert "contended: others took 9 %" in text
-    assert "12 of 200 0.123 10.00 25.0 %" in text
-    assert "410.0 MB (+110.0 MB)" in text
-    assert "48.0 MB" in text
-    assert "410.0 MB (+110.0 MB) 48.0 MB 405.0 MB 409.0 MB" in text
+    assert "300.0 MB 410.0 MB 405.0 MB 409.0 MB" in text
     assert "after epoch 1 after epoch 12" in text
     assert "Largest batch: not searched: --memory 4GB" in text
     assert len(lines) == 2
 
 
 def test_a_largest_batch_and_a_loader_that_is_missing():
-    memory = LoaderMemory(rest=1_000_000, peak=2_000_000, planned=3_000_000, first=1, last=2)
+    memory = LoaderMemory(rest=1_000_000, peak=2_000_000, first=1_500_000, last=1_700_000)
     found = LargestBatch(
-        limit=4_000_000_000, fits=1500, exceeds=1536, tried=(16,),
+        limit=4_000_000_000, fits=1500, exceeds=1536,
         reason="out of memory: it held 4000.1 MB",
     )  # fmt: skip
     text = shown(
@@ -89,6 +80,7 @@ def test_a_largest_batch_and_a_loader_that_is_missing():
         TimedLoader(path="opencv", kind="DALI", state="skipped", reason="it is not installed"),
     )
     assert "largest batch in 4000.0 MB" in text
-    assert "1 500 1 536 (out of memory: it held 4000.1 MB)" in text
-    assert f"{DASH} 1 (out of memory" in text
+    assert "1.0 MB 2.0 MB 1.5 MB 1.7 MB 1 500" in text
+    assert f"409.0 MB {DASH}" in text
+    assert "opencv ▸ DataLoader: out of memory: it held 4000.1 MB" in text
     assert "opencv ▸ DALI skipped it is not installed" in text

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from alignkit.record.bench_facts import BenchRecord, ServedLoad, ServingOption
+from alignkit.record.loader_facts import LoaderRecord
 from alignkit.report.bench.bench_tables import (
     absent_table,
     bench_facts,
@@ -14,6 +15,7 @@ from alignkit.report.bench.bench_tables import (
     frontier_table,
     memory_table,
     own_table,
+    reasons_table,
     service_table,
     shared_view,
     stage_table,
@@ -21,37 +23,27 @@ from alignkit.report.bench.bench_tables import (
 from alignkit.report.bench.frontier_view import FrontierPlot, frontier_plot
 from alignkit.report.bench.headline import cautions, fastest, fastest_words
 from alignkit.report.bench.published_service import CONDITIONS, LABEL, published_service
-from alignkit.report.bench.stage_bars import Amounts, StagePlot, stage_plot
-from alignkit.report.table import Table
-from alignkit.serve.serving import STAGES_SERVED
+from alignkit.report.table import Notes, RowCells, Shown, Table, numbers
 from alignkit.text.bench_words import (
     BenchWords,
-    TimedLoads,
     bench_conditions,
     clients_words,
     loads_by_clients,
-    three_digits,
     unknown_drift,
 )
+from alignkit.text.loader_words import loader_conditions, loader_table, loader_title
+from alignkit.text.names import Names
+from alignkit.text.numbers import DASH
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierSection:
-    """Options of one model: a chart and a table for each number of clients."""
+    """Options of one model: a chart under the most clients, a table for each number of them."""
 
     row: str
     """Of the model."""
-    plots: tuple[FrontierPlot, ...]
+    plot: FrontierPlot | None
     tables: tuple[Table, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceSection:
-    """All options under one number of clients."""
-
-    table: Table
-    bars: StagePlot
-    stages: Table
 
 
 def bench_view(record: BenchRecord) -> dict[str, Any]:
@@ -73,12 +65,8 @@ def bench_view(record: BenchRecord) -> dict[str, Any]:
         "unknown_drift": unknown_drift(timed),
         "frontiers": [_frontiers(options, words, at) for at, options in enumerate(of_rows)],
         "service": [
-            ServiceSection(
-                service_table(loads, words),
-                _bars(loads, words, clients),
-                stage_table(loads, words),
-            )
-            for clients, loads in loads_by_clients(timed).items()
+            (service_table(loads, words), stage_table(loads, words))
+            for loads in loads_by_clients(timed).values()
         ],
         "memory": memory_table(timed, words),
         "absent": absent_table(record.options, words),
@@ -93,24 +81,14 @@ def bench_view(record: BenchRecord) -> dict[str, Any]:
     }
 
 
-def _bars(loads: TimedLoads, words: BenchWords, clients: int) -> StagePlot:
-    rows = [
-        Amounts(words.title(each), load.stages_ms, three_digits(load.mean_ms))
-        for each, load in loads
-    ]
-    title = f"Mean time of a request by stage, {clients_words(clients)}"
-    return stage_plot(rows, STAGES_SERVED, title, id=f"stages-{clients}")
-
-
 def _frontiers(options: Sequence[ServingOption], words: BenchWords, at: int) -> FrontierSection:
-    """Return charts and tables of a model; an option keeps its number in all of them."""
+    """Return the chart and tables of a model; an option keeps its number in all of them."""
     numbers = {str(each.place): number for number, each in enumerate(options, 1)}
-    drawn, tables = [], []
-    for clients, loads in loads_by_clients(options).items():
-        drawn.append(frontier_plot(loads, words, numbers, id=f"frontier-{at}-{clients}"))
-        tables.append(frontier_table(loads, words, numbers))
+    every = loads_by_clients(options)
+    tables = [frontier_table(loads, words, numbers) for loads in every.values()]
+    plot = frontier_plot(every[max(every)], words, numbers, id=f"frontier-{at}")
     row = words.names.short(options[0].trained_with)
-    return FrontierSection(row, tuple(filter(None, drawn)), tuple(tables))
+    return FrontierSection(row, plot, tuple(tables))
 
 
 def _chosen(options: Sequence[ServingOption]) -> list[tuple[ServingOption, ServedLoad]]:
@@ -121,3 +99,33 @@ def _chosen(options: Sequence[ServingOption]) -> list[tuple[ServingOption, Serve
         first = fastest(loads)
         chosen += [] if first[0].reference else [first]
     return chosen
+
+
+def loaders_view(record: LoaderRecord) -> dict[str, Any]:
+    """Return everything that the template reads of a bench of loaders."""
+    timed = [(loader_title(each, record), each) for each in record.loaders if each.rounds]
+    shown, notes = loader_table(record), Notes()
+    rows: list[RowCells] = [
+        (row[0], *(notes.missing(shown.missing) if e == DASH else Shown(e) for e in row[1:]))
+        for row in shown.rows
+    ]
+    heads = ("Loader", *numbers(*shown.heads[1:-1]), shown.heads[-1])
+    return shared_view(record, Names(record.paths), "bench --loaders") | {
+        "title": f"{record.name}: speed and memory of loaders",
+        "conditions": loader_conditions(record),
+        "cautions": cautions(timed),
+        "sentences": ["Images a second, and memory of the process with its workers."] * bool(rows),
+        "table": Table.of("Median over epochs", heads, rows, notes=notes) if rows else None,
+        "notes": [f"{each}." for each in shown.notes],
+        "absent": reasons_table(
+            [(loader_title(each, record), each) for each in record.loaders], "Loader"
+        ),
+        "conditions_table": conditions_table(
+            record,
+            {
+                "Images of an epoch": str(record.images),
+                "Images of a batch": str(record.batch),
+                "Workers": str(record.workers),
+            },
+        ),
+    }

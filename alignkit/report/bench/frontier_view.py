@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from alignkit.record.bench_facts import ServedLoad, ServingOption
-from alignkit.report.bench.dot_labels import Box, DotLabel, dot_labels
 from alignkit.report.charts import Frame, Interval, drawn, nice_ticks
 from alignkit.report.figures.figure_view import Label
 from alignkit.text.bench_words import (
@@ -21,10 +20,8 @@ from alignkit.text.bench_words import (
     churn_words,
     machine_words,
 )
-from alignkit.text.numbers import count, shorten_middle, written
+from alignkit.text.numbers import count, written
 
-_LETTERS = 34
-"""Of a name in the chart."""
 _APART = 46.0
 """Least distance of two texts of the horizontal axis."""
 _ORDER = ("frontier", "not separable", "dominated")
@@ -51,9 +48,7 @@ class FrontierDot:
     title: str
     """All of it in words."""
     label: Label | None
-    """``None`` where no place is free; the table has the name."""
-    led: bool
-    """Whether a line leads from the dot to the label."""
+    """Its number; ``None`` where no place is free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +95,9 @@ def frontier_plot(
         return None
     frame = _frame(spots, words, id)
     places = {each.number: _at(frame, each) for each in spots}
-    ordered = sorted(spots, key=lambda each: _ORDER.index(each.standing))
-    names = {each.number: shorten_middle(words.served(each.option), _LETTERS) for each in ordered}
     frontier = [places[each.number] for each in spots if each.standing == "frontier"]
-    lines = [line for each in spots for line in _whiskers(each, frame)]
-    lines += _step_boxes(frontier, frame)
-    labels = dot_labels(places, names, lines, frame)
+    ordered = sorted(spots, key=lambda each: _ORDER.index(each.standing))
+    labels = _labels({each.number: places[each.number] for each in ordered})
     by_place = {str(each.option.place): places[each.number] for each in spots}
     return FrontierPlot(
         frame,
@@ -191,7 +183,20 @@ def _across(frame: Frame, churn: float) -> float:
     return frame.x(math.sqrt(churn))
 
 
-def _dot(spot: _Spot, frame: Frame, placed: DotLabel | None, words: BenchWords) -> FrontierDot:
+def _labels(places: Mapping[int, tuple[float, float]]) -> dict[int, Label]:
+    """Write each dot's number beside it, the most important first, where no other one stands."""
+    taken: dict[int, Label] = {}
+    for number, (x, y) in places.items():
+        around = ((8, -7, "start"), (-8, -7, "end"), (8, 15, "start"), (-8, 15, "end"))
+        for across, down, anchor in around:
+            label = Label(round(x + across, 1), round(y + down, 1), anchor, str(number))
+            if not any(label.meets(other) for other in taken.values()):
+                taken[number] = label
+                break
+    return taken
+
+
+def _dot(spot: _Spot, frame: Frame, label: Label | None, words: BenchWords) -> FrontierDot:
     x, y = _at(frame, spot)
     parts = [
         words.title(spot.option),
@@ -212,8 +217,7 @@ def _dot(spot: _Spot, frame: Frame, placed: DotLabel | None, words: BenchWords) 
         reference=spot.option.reference,
         contended=bool(spot.load.contended),
         title="; ".join(filter(None, parts)),
-        label=None if placed is None else placed.label,
-        led=placed is not None and placed.led,
+        label=label,
     )
 
 
@@ -221,22 +225,6 @@ def _steps(frontier: Sequence[tuple[float, float]], frame: Frame) -> str:
     """Lead from each option of the frontier to the right, and up where a faster one begins."""
     (x, y), *others = sorted(frontier, key=lambda at: (at[0], -at[1]))
     return f"M{x:g} {y:g}" + "".join(f"H{a:g}V{b:g}" for a, b in others) + f"H{frame.right:g}"
-
-
-def _step_boxes(frontier: Sequence[tuple[float, float]], frame: Frame) -> Iterator[Box]:
-    """Yield the same lines one by one."""
-    ordered = sorted(frontier, key=lambda at: (at[0], -at[1]))
-    for (x, y), (end, higher) in zip(ordered, [*ordered[1:], (frame.right, None)], strict=True):
-        yield x, y, end, y
-        if higher is not None:
-            yield end, higher, end, y
-
-
-def _whiskers(spot: _Spot, frame: Frame) -> Iterator[Box]:
-    """Yield the two intervals of a dot."""
-    x, y = _at(frame, spot)
-    yield _across(frame, spot.churn.low), y, _across(frame, spot.churn.high), y
-    yield x, frame.y(spot.speed.high), x, frame.y(spot.speed.low)
 
 
 def _description(spots: Sequence[_Spot], words: BenchWords) -> str:

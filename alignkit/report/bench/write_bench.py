@@ -10,8 +10,7 @@ from alignkit.record.artifacts import write_inside
 from alignkit.record.bench_facts import BenchRecord, TimedStudy
 from alignkit.record.document import document_text, stored_document
 from alignkit.record.loader_facts import LoaderRecord
-from alignkit.report.bench.bench_page import bench_view
-from alignkit.report.bench.plain_pages import loaders_view
+from alignkit.report.bench.bench_page import bench_view, loaders_view
 from alignkit.report.templates import PAGE_ASSETS, asset, html
 
 
@@ -24,7 +23,7 @@ class _Kind(NamedTuple):
 
 _KINDS = {
     "bench.json": _Kind(BenchRecord, bench_view, "bench.html.j2", "bench FILE"),
-    "loaders.json": _Kind(LoaderRecord, loaders_view, "plain_bench.html.j2", "bench-loaders FILE"),
+    "loaders.json": _Kind(LoaderRecord, loaders_view, "loaders.html.j2", "bench FILE --loaders"),
 }
 
 

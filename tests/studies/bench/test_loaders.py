@@ -9,12 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alignkit.decoders.opencv import OpenCVDecoder
-from alignkit.decoders.pillow import PillowDecoder
 from alignkit.extras import missing_library
-from alignkit.preprocess import Preprocess, Resize
-from alignkit.resizers.opencv import OpenCVResizer
-from alignkit.resizers.pillow import PillowResizer
 from tests import outside
 from tests.photos import encoded, whole_photo
 
@@ -22,7 +17,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the memory"),
 ]
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 IMAGES, BATCH = 40, 4
 LEAK, EVERY = 122 * 4096, 20
 """Bytes that a process keeps every so many images: 1 MB an epoch, in one process or two."""
@@ -88,7 +83,7 @@ def bench(tmp_path):
 
     def call(*words: object, paths: tuple[str, ...], code: int = 0) -> dict:
         (tmp_path / "planted.yaml").write_text(FILE.format(root=root, paths="\n".join(paths)))
-        command = ["bench-loaders", "planted.yaml", "--json", "--quiet"]
+        command = ["bench", "planted.yaml", "--loaders", "--json", "--quiet"]
         command += ["--batch", BATCH, *words]
         done = subprocess.run(
             [sys.executable, "-m", "alignkit", *map(str, command)],
@@ -110,7 +105,7 @@ def loaders(record: dict, kind: str = "") -> dict:
 
 def test_a_planted_leak_shows_in_the_memory_after_the_last_epoch(bench):
     leaking = f"  leaking: {{decode: {{name: planted, leaks: true}}, {OPENCV}}}"
-    record = bench("--workers", 2, "--epochs", 12, paths=(PLAIN, leaking))
+    record = bench("--cpus", 2, "--rounds", 12, paths=(PLAIN, leaking))
     for kind in ("DataLoader", "MixedLoader"):
         grown = {
             path: loaders(record)[path, kind]["memory"]["last"]
@@ -121,59 +116,37 @@ def test_a_planted_leak_shows_in_the_memory_after_the_last_epoch(bench):
         assert grown["leaking"] - grown["plain"] == pytest.approx(11e6, abs=3e6)
 
 
-def test_pixels_speed_and_memory_are_those_of_other_computations(bench, tmp_path):
+def test_speed_and_memory_are_those_of_other_computations(bench):
     pillow = "  pillow: {decode: pillow, resize: {name: pillow, size: 48}}"
-    words = ("--workers", 1, "--epochs", 3, "--memory", "500MB")
-    record = bench(*words, paths=(PLAIN, pillow))
-    sides = {
-        "plain": Preprocess("a", OpenCVDecoder(), Resize(OpenCVResizer(), (48, 48))),
-        "pillow": Preprocess("b", PillowDecoder(), Resize(PillowResizer(), (48, 48))),
-    }
-    files = [file.read_bytes() for file in sorted((tmp_path / "images").iterdir())]
-    pixels = {
-        name: np.stack([path.taps(each).last for each in files]).astype(int)
-        for name, path in sides.items()
-    }
+    record = bench("--cpus", 1, "--rounds", 3, "--memory", "500MB", paths=(PLAIN, pillow))
     for (path, kind), each in loaders(record).items():
-        off = np.abs(pixels[path] - pixels["plain"])
-        drift = each["drift"]
-        assert drift["images"] == IMAGES
-        assert drift["identical"] == sum(not one.any() for one in off)
-        assert drift["mean_abs"] == pytest.approx(off.mean())
-        assert drift["max_abs"] == off.max()
-        assert drift["share_pixels"] == pytest.approx(off.any(axis=3).mean())
         speeds = [one["images"] / one["seconds"] for one in each["rounds"]]
         assert len(speeds) == 3
         assert each["throughput"]["value"] == np.median(speeds)
         assert (each["gain"] is None) == ((path, kind) == ("plain", "DataLoader"))
         memory, largest = each["memory"], each["largest"]
-        image = 48 * 48 * 3 * 4
-        waiting = 2 if kind == "DataLoader" else 4
-        assert memory["planned"] == (waiting + 1) * BATCH * image
         assert memory["peak"] > memory["rest"] > 50e6
         # so many images wait, and must be in memory
-        assert largest["fits"] * (waiting + 1) * image < 5e8
+        waiting = 2 if kind == "DataLoader" else 4
+        assert largest["fits"] * (waiting + 1) * 48 * 48 * 3 * 4 < 5e8
         assert largest["fits"] > 2 * BATCH
         assert largest["reason"].startswith("out of memory: it held 5")
 
 
 def test_a_fault_of_one_loader_leaves_the_others(bench):
     dying = f"  dying: {{decode: {{name: planted, dies: true}}, {OPENCV}}}"
-    record = bench("--workers", 1, "--epochs", 2, paths=(PLAIN, dying), code=3)
+    record = bench("--cpus", 1, "--rounds", 2, paths=(PLAIN, dying), code=3)
     found = loaders(record)
     states = {(path, each["state"]) for (path, _), each in found.items()}
     assert states == {("plain", "measured"), ("dying", "failed")}
     assert "crashed: SIGABRT" in found["dying", "MixedLoader"]["reason"]
-    reason = found["dying", "DataLoader"]["reason"]
-    assert "DataLoader worker" in reason
-    # torch's word for the signal, or ours where torch does not know it
-    assert "Aborted" in reason or "SIGABRT" in reason
+    assert "DataLoader worker" in found["dying", "DataLoader"]["reason"]
 
 
 @pytest.mark.skipif(bool(missing_library("nvidia.dali")), reason="needs the extra dali")
-def test_a_pipeline_of_dali_gives_the_pixels_of_the_path_of_its_operators(bench):
+def test_a_pipeline_of_dali_is_timed(bench):
     paths = ("  dali: {preset: dali-resnet, size: 48}", PLAIN)
-    record = bench("--workers", 2, "--epochs", 3, paths=paths)
+    record = bench("--cpus", 2, "--rounds", 3, paths=paths)
     found = loaders(record, "DALI")["dali", "DALI"]
     assert found["state"] == "measured"
-    assert found["drift"]["identical"] == IMAGES
+    assert found["throughput"]["value"] > 0
