@@ -42,6 +42,9 @@ TRIED_IMAGES = 4
 """Images on which hypotheses are tried."""
 _AS_LEVELS = Normalise((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255))
 """The normalisation that returns grey levels 0..255."""
+_NAMED = 12.0
+"""Most grey levels, root mean square, that a named cause may leave: two correct resizers differ by
+up to 4 in the mean, which is about 10. Another cause may look like one that leaves more."""
 _ROUNDED = 0.1
 """Grey levels by which rounding may make a hypothesis better."""
 _EXACT = 1e-4
@@ -102,6 +105,12 @@ def explain(
         return (
             "No channel order, normalisation or geometry explains most of it, tried "
             f"{tried}; alignkit.match searches decoders and resizers by recorded tensors."
+        )
+    if found.residual > _NAMED:
+        return (
+            f"No cause is named: the nearest tried is that {found.words}, and it leaves "
+            f"{plain(found.residual, 2)} of {plain(nothing.residual, 2)} grey levels (root mean "
+            f"square, {tried})."
         )
     share = percent(explained_share(found.residual, nothing.residual), 0)
     remains = f"{plain(found.residual, 2)} of {plain(nothing.residual, 2)} grey levels remain"

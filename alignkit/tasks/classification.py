@@ -109,7 +109,11 @@ class Classification(Task):
             kind = settled(self.scores, chosen.scale)
             if kind is None:
                 raise ConfigError(_ONE.format(chosen.name))
-            return f"{chosen.name}: one output of two classes; it is the second {_ABOVE[kind]}"
+            assumed = (
+                _ASSUMED if classes is None and self.scores == "auto" and kind == "sigmoid" else ""
+            )
+            second = f"it is the second {_ABOVE[kind]}"
+            return f"{chosen.name}: one output of two classes; {second}{assumed}"
         if named == 1:
             raise ConfigError(
                 f"it has one output for {classes} classes, which tells two apart: name both as the "

@@ -276,6 +276,12 @@ def test_what_no_hypothesis_explains_is_not_named(images, change):
     assert "No channel order, normalisation or geometry explains most of it" in str(caught.value)
 
 
+def test_levels_that_wrap_are_no_geometry_and_no_order_of_channels(images):
+    with pytest.raises(PreprocessDriftError) as caught:
+        assert_preprocess_aligned(OPENCV, lambda encoded: serve(encoded).astype(np.int8), images)
+    assert "this explains" not in str(caught.value)
+
+
 def test_a_difference_of_rounding_is_called_so(images):
     def doubled(encoded: bytes) -> np.ndarray:
         return tensor_of(serve(encoded)).astype(np.float16)

@@ -191,8 +191,11 @@ class ClassifierTally:
             return f"{NO_COMPARISON}: no image has finite outputs on both paths"
         sides = self.before, self.after
         reason = one_class(opened.outputs, *(each.predicted[judged] for each in sides))
-        greatest = [each.greatest[judged] for each in sides]
-        if not reason and judged.sum() > 1 and all((e == greatest[0][0]).all() for e in greatest):
+        greatest = np.concatenate([each.greatest[judged] for each in sides])
+        classes = np.concatenate([each.predicted[judged] for each in sides])
+        # the same values of other classes, as of a Hardmax, are other logits
+        alike = (greatest == greatest[0]).all() and (classes == classes[0]).all()
+        if not reason and judged.sum() > 1 and alike:
             reason = "all images have the same logits on both sides"
         return reason and f"{NO_COMPARISON}: {reason}"
 

@@ -129,11 +129,15 @@ def encoded(pixels):
         ("one id", 5),
         ("no label", 5),
         ("changes", 0),
+        ("one-hot", 0),
     ],
 )
 def test_diff_says_so_and_ends_with_5(case, code, tmp_path):
     changes = ((SCORES, {"z": (FLOAT, [5])}, {}), "", "of 24")
-    (nodes, outputs, options), task, _ = {**NOTHING, "changes": changes}[case]
+    # the greatest values of all images are alike, and their classes are not
+    one_hot = (([*SCORES, node("Hardmax", "z", "y", axis=1)], FIVE, {}), "", "of 24")
+    cases = {**NOTHING, "changes": changes, "one-hot": one_hot}
+    (nodes, outputs, options), task, _ = cases[case]
     file = written(tmp_path / "a.onnx", nodes, outputs, **options)
     files = {f"{index}.png": encoded(each) for index, each in enumerate(BEFORE)}
     area = "{name: nearest, preset: opencv-train, resize: {interpolation: nearest}}"
