@@ -12,6 +12,7 @@ from alignkit.preprocess import STAGES, Preprocess, StageName
 from alignkit.record import Verdict
 from alignkit.samples import Samples
 from alignkit.text.numbers import listed, significant
+from alignkit.text.stage_changes import unshown
 from alignkit.text.task_words import capital
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ def named_checks(gate: Gate, verdict: Verdict, a: Preprocess, b: Preprocess) -> 
     unknown = [each for each in used if each not in alone and getattr(a, each) != getattr(b, each)]
     other = _said(unknown, "has other options", "have other options")
     words = "; ".join(filter(None, parts)) + (f" ({other})" if other else "")
-    return f"{capital(words)}."
+    # two decoders with one result are usual; every other stage may have had nothing to do
+    idle = [each for each in same if each != "decode" and getattr(a, each) != getattr(b, each)]
+    return " ".join(f"{capital(each)}." for each in (words, unshown(idle)) if each)
 
 
 def _is_exact(rule: Rule) -> bool:

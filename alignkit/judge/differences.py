@@ -57,6 +57,20 @@ def stages_that_differ(evidence: Evidence) -> list[PixelStage]:
     ]
 
 
+def stages_unshown(evidence: Evidence) -> dict[str, list[str]]:
+    """Map each path whose pixels equal the reference's at every stage to those of other options."""
+    options = {each.name: {e.stage: e.options for e in each.stages} for each in evidence.paths}
+    differing = {each.candidate for each in stages_that_differ(evidence)}
+    own, compared = evidence.reference, {e.candidate for e in evidence.pixels if e.images}
+    found = {}
+    for name in evidence.candidates:
+        if name in compared - differing and {own, name} <= options.keys():
+            other = options[name]
+            if stages := [stage for stage, each in options[own].items() if each != other[stage]]:
+                found[name] = stages
+    return found
+
+
 def _stages(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
     for stage in stages_that_differ(evidence) if rules else ():
         served = [each for each in evidence.matrix if each.evaluated_with == stage.candidate]

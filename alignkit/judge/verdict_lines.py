@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from alignkit.judge.action_words import next_steps
 from alignkit.judge.cause_words import cause_words, of_runtime, stage_words
-from alignkit.judge.differences import stages_that_differ
+from alignkit.judge.differences import stages_that_differ, stages_unshown
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.headline import Headline, headline, headline_of
 from alignkit.judge.matrix_words import (
@@ -25,6 +25,7 @@ from alignkit.record import Action, Control, Drift, RuleOutcome, VerdictState
 from alignkit.text.class_words import far_stronger_class
 from alignkit.text.names import QUICK_LOOK, Names, place_in_words
 from alignkit.text.numbers import copies_words, estimated, listed, shorten
+from alignkit.text.stage_changes import unshown
 from alignkit.text.task_words import TaskWords, capital
 
 _SHOWN = 3
@@ -202,6 +203,8 @@ def _left_out(evidence: Evidence, outcomes: Sequence[RuleOutcome]) -> Iterator[s
                 f"Compared with the baseline alone: {path} differs from {evidence.reference} in "
                 f"{listed(stages)}, and no rule looks at that."
             )
+    for path, stages in stages_unshown(evidence).items():
+        yield f"{capital(unshown(stages))}: {path} against {evidence.reference}."
     left_out = dict(evidence.skipped)
     if evidence.baseline is not None:
         left_out |= dict.fromkeys(evidence.baseline.unchanged, NOTHING_CHANGED)

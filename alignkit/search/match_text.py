@@ -88,7 +88,8 @@ def headline(match: Match, names: Mapping[Configuration, str]) -> str:
         everywhere = f"on all {match.images} images of the search"
         if best.identical < match.images:
             everywhere += f" except for rounding, {levels(match.remains)} levels in the mean"
-        return f"found: {nearest} gives {match.target}'s pixels {everywhere}. {_checked(match)}"
+        found = f"found: {nearest} gives {match.target}'s pixels {everywhere}."
+        return " ".join(filter(None, (found, _untold(match), _checked(match))))
     remains = _remains(match)
     if match.state == "not found":
         why = f": {match.doubt}" if match.doubt else ""
@@ -105,6 +106,14 @@ def headline(match: Match, names: Mapping[Configuration, str]) -> str:
         name = names.get(other, label(other))
         said.append(f"{name} leaves {left}, too little less to tell them apart.")
     return " ".join([*said, _checked(match)])
+
+
+def _untold(match: Match) -> str:
+    """Say that several resizers give these pixels, as where images have the result's size."""
+    resizers = {each.resizer for each in match.named.configurations}
+    if len(resizers) == 1 or (match.block and match.block.resize.fit == "none"):
+        return ""
+    return f"These images do not tell the resizer: {len(resizers)} give the same pixels."
 
 
 def _remains(match: Match) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from alignkit.preprocess.stages import HALF, ROUNDINGS, UNNAMED_ROUNDING
 from alignkit.record import PathFacts, StageFacts
+from alignkit.text.numbers import listed
 
 _OF_LIBRARIES = ("decode", "resize")
 """Stages with many options; the others are short in full."""
@@ -39,6 +40,20 @@ def option_changes(before: Any, after: Any) -> list[str]:
         for absent in [HALF if name == "half" else flag]
         if one.get(name, absent) != other.get(name, absent)
     ]
+
+
+def unshown(stages: Sequence[str]) -> str:
+    """Say that options differ and images do not show it; empty without a stage.
+
+    Images that have the size of the result already show no resize, and grey ones no order of
+    channels: equal pixels of such images say nothing of others.
+
+    >>> unshown(["decode", "resize"])
+    'the options of decode and resize differ, and no pixel of these images shows it'
+    """
+    if not stages:
+        return ""
+    return f"the options of {listed(list(stages))} differ, and no pixel of these images shows it"
 
 
 def stage_change(reference: PathFacts, candidate: PathFacts, stage: str) -> str:

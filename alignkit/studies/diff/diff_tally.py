@@ -18,11 +18,13 @@ from alignkit.compare.spatial_sums import Spatial, joined_spatial
 from alignkit.decoders import DecodeOutcome
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_kinds import DIMENSIONS, ImageKinds, kinds_order
+from alignkit.preprocess.stage_mixtures import differing_stages
 from alignkit.record import Coverage, CoverageDiff, NotDecoded
 from alignkit.record.diff_document import DistanceFacts, ImageDrift, KindCount, KindDrift, PairDiff
 from alignkit.studies.diff.diff_images import DiffPart, ImageDistance, ImageFacts, PixelTotals
 from alignkit.text.diff_words import other_shape
 from alignkit.text.numbers import count, percent, plain
+from alignkit.text.stage_changes import unshown
 
 _EXAMPLES = 50
 """Images named for one path's coverage."""
@@ -228,12 +230,15 @@ def pair_diffs(tally: DiffTally) -> Iterator[PairDiff]:
     for candidate, pair in zip(candidates, tally.of_pair, strict=True):
         # without rows: memory would grow with the images
         diffs = StageDiffs(reference.name, candidate.name, pair.diffs, (), levels, pair.spatial)
+        equal = pair.compared > 0 and diffs.first_divergence is None
+        idle = unshown(differing_stages(reference, candidate)) if equal else ""
+        said = diff_sentence(diffs, pair.compared), idle, pair.grouped()
         yield PairDiff(
             reference=diffs.reference,
             candidate=diffs.candidate,
             state="measured",
             compared=pair.compared,
-            sentence="; ".join(filter(None, (diff_sentence(diffs, pair.compared), pair.grouped()))),
+            sentence="; ".join(filter(None, said)),
             first=diffs.first_divergence,
             largest=diffs.largest_divergence,
             stages=pixel_stages(diffs),
