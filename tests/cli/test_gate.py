@@ -331,7 +331,9 @@ THREE = PATHS + "  area: {decode: opencv, resize: {name: opencv, size: 32, inter
 
 def test_fail_fast_ends_with_the_first_path_that_drifts(gate, case, monkeypatch):
     rules = ("{preset: strict}", "{metric: resize.mean_abs, fail: 50, path: area}")
-    file = case.write(*rules, "{metric: decode.mean_abs, fail: 200}", paths=THREE)
+    file = case.write(
+        *rules, "{metric: decode.mean_abs, fail: 200, where: {format: jpeg}}", paths=THREE
+    )
     told = gate(file, "--set", CHROMA, "--fail-fast")
     assert told.code == 1
     assert "Stopped there (--fail-fast): path area and 2 other rules not looked at." in told.out
