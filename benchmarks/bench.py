@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- table of nox -s bench -->", "<!-- end of the table -->"
 HEAD = "| figure | benchmark | asked | measured | processor |\n|---|---|---|---|---|"
-OTHERS = {"atlas", "bench", "engine_memory", "figures", "lite0_weights", "serving"}
+OTHERS = {"atlas", "bench", "engine_memory", "figures", "lite0_weights", "oracle", "serving"}
 """Files here that are no benchmarks of this command: those of a GPU have `nox -s gpu`, and
 `serving.py` needs photographs and a server."""
 NAMES = sorted({each.stem for each in ROOT.glob("benchmarks/*.py")} - OTHERS)

@@ -85,7 +85,7 @@ COMMANDS = {
     ),
     "bench": Late(
         "bench_command:bench",
-        "Time every serving option under load, beside its drift.",
+        "Time every serving option under load, beside its drift; with --loaders, data loaders.",
     ),
     "compare-runs": Late(
         "report_command:compare",
