@@ -163,9 +163,14 @@ class Samples:
 
 def copies_of(samples: Samples) -> dict[str, str]:
     """Map each image that has the bytes of an earlier one to the first of these, by id."""
+    return copies_among(samples.ids, digests(samples))
+
+
+def copies_among(ids: Sequence[str], hashes: Iterable[str]) -> dict[str, str]:
+    """Do what `copies_of` does, from the `digests` of the images with these ids."""
     first: dict[str, str] = {}
     found = {}
-    for name, digest in zip(samples.ids, digests(samples), strict=True):
+    for name, digest in zip(ids, hashes, strict=True):
         if digest and first.setdefault(digest, name) != name:
             found[name] = first[digest]
     return found

@@ -82,7 +82,8 @@ def _stage_facts(preprocess: Preprocess, name: StageName, *, usable: bool) -> St
     identity = stage_identity(stage)
     # the version that counts is the library's, which the resize stage only wraps
     versioned = preprocess.resize.resizer if name == "resize" else stage
-    version = versioned.version() if usable and hasattr(versioned, "version") else ""
+    called = usable and not (name == "resize" and preprocess.resize.fit == "none")
+    version = versioned.version() if called and hasattr(versioned, "version") else ""
     return StageFacts(
         stage=name,
         label=stage_label(name, identity),
@@ -96,27 +97,43 @@ def stage_label(name: StageName, identity: dict[str, Any]) -> str:
     """Describe a stage in one line, e.g. ``OpenCV interpolation=linear 48x48``."""
     options = {key: value for key, value in identity.items() if key != "stage"}
     if name == "resize":
-        resizer = options.pop("resizer")
-        height, width = options.pop("size")
-        inner = {key: value for key, value in resizer.items() if key != "stage"}
-        if not inner.get("floats"):  # nearly no stack resizes floats
-            inner.pop("floats", None)
-        fit = "" if options["fit"] == "squash" else f" {options['fit']}"
-        rounding = "" if options["rounding"] == "down" else f" rounding={options['rounding']}"
-        later = ("auto", "stride", "half")
-        auto = "".join(f" {key}={options[key]}" for key in later if key in options)
-        size = f"{height}x{width}{fit}{rounding}{auto}"
-        return f"{_library(resizer['stage'])}{_options(inner)} {size}"
+        return _resize_label(options)
     if name == "decode":
         return f"{_library(identity['stage'])}{_options(options)}"
     if name == "crop":
-        if options["size"] is None:
-            return "none"
-        half = "" if options["half"] == "even" else f" half={options['half']}"
-        return "centre {}x{}".format(*options["size"]) + half
+        return _crop_label(options)
     if name == "normalise":
         return f"mean {_numbers(options['mean'])} std {_numbers(options['std'])}"
     return str(next(iter(options.values())))
+
+
+def _resize_label(options: dict[str, Any]) -> str:
+    resizer = options.pop("resizer")
+    height, width = options.pop("size")
+    sized = f"{height}x{width}"
+    if options["fit"] == "none":  # the resizer is not called
+        return f"no resampling, {sized}{_at(options)}"
+    inner = {key: value for key, value in resizer.items() if key != "stage"}
+    if not inner.get("floats"):  # nearly no stack resizes floats
+        inner.pop("floats", None)
+    fit = "" if options["fit"] == "squash" else f" {options['fit']}"
+    rounding = "" if options["rounding"] == "down" else f" rounding={options['rounding']}"
+    later = ("auto", "stride", "half")
+    auto = "".join(f" {key}={options[key]}" for key in later if key in options)
+    size = f"{sized}{fit}{rounding}{auto}{_at(options)}"
+    return f"{_library(resizer['stage'])}{_options(inner)} {size}"
+
+
+def _crop_label(options: dict[str, Any]) -> str:
+    if options["size"] is None:
+        return "none"
+    half = "" if options["half"] == "even" else f" half={options['half']}"
+    sized = "{}x{}".format(*options["size"])
+    return f"{'' if options.get('at') else 'centre '}{sized}{_at(options)}{half}"
+
+
+def _at(options: dict[str, Any]) -> str:
+    return " at {}, {}".format(*options["at"]) if options.get("at") else ""
 
 
 def _library(stage: str) -> str:
@@ -211,7 +228,7 @@ def _calibration(plan: Plan, sets: Sets) -> tuple[int, int]:
     rows = sorted({row for each in wanted for row in calibration_indices(each, sets.train)})
     if not rows:
         return 0, 0
-    evaluated = {*digests(sets.evaluation)} - {""}
+    evaluated = {*sets.digests} - {""}
     return len(rows), sum(each in evaluated for each in digests(sets.train.take(rows)))
 
 

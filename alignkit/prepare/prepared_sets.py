@@ -15,7 +15,7 @@ from alignkit.outcome import Failed, Measured, Outcome, Skipped, capture
 from alignkit.prepare import Prepared, prepare
 from alignkit.preprocess import Preprocess
 from alignkit.progress import advancing
-from alignkit.samples import Samples, Split, copies_of
+from alignkit.samples import Samples, Split, copies_among, digests
 from alignkit.workspace import Context
 
 Ways: TypeAlias = dict[tuple[str, Split], Outcome[Prepared]]
@@ -50,9 +50,14 @@ class Sets:
         return None
 
     @cached_property  # it reads every image where the data set knows no digests
+    def digests(self) -> tuple[str, ...]:
+        """SHA-256 of each image to evaluate, in hex; empty for one that cannot be read."""
+        return tuple(digests(self.evaluation))
+
+    @property
     def copies(self) -> dict[str, str]:
-        """Images to evaluate that have the bytes of an earlier one, see `copies_of`."""
-        return copies_of(self.evaluation)
+        """Images to evaluate that have the bytes of an earlier one, see `copies_among`."""
+        return copies_among(self.evaluation.ids, self.digests)
 
     @property
     def trained_on(self) -> npt.NDArray[np.int64]:
