@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from alignkit.backends import EngineBuilder
 from alignkit.engines import build_engine, engine_parts
 from alignkit.errors import ConfigError, MissingDependency
 from alignkit.outcome import Failed, Measured, Skipped, capture
-from alignkit.plan.plan_keys import keyed_plan, rekey_for_images
-from alignkit.plan.required_models import require_own_models
+from alignkit.plan.plan_keys import keyed_plan
 from alignkit.predict import model_source
-from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.record.study_documents import BuiltEngine
-from alignkit.train import train_models
+from alignkit.train import train_chosen
 from alignkit.workspace import content_key
 
 if TYPE_CHECKING:
@@ -32,21 +29,13 @@ def build_engines(
 ) -> tuple[BuiltEngine, ...]:
     """Build the engine of every model, seed, backend and precision.
 
-    Models are prepared, trained and exported as in a
-    run, and stored work is not repeated. Engines that cannot be built here come last. Raises
-    `ConfigError` if the experiment has no backend that builds engines, `MissingDependency` if none
-    can be built here.
+    Models are prepared, trained and exported as in a run, and stored work is not repeated. Engines
+    that cannot be built here come last. Raises `ConfigError` if the experiment has no backend that
+    builds engines, `MissingDependency` if none can be built here.
     """
     plan = keyed_plan(experiment, context.workspace, cells=cells)
     chosen, impossible = _chosen(plan)
-    trainings = {each.training.key: each.training for each in chosen}
-    own = replace(plan, trainings=tuple(trainings.values()), evaluations=tuple(chosen))
-    require_own_models(own)
-    train, evaluation = own.samples("train"), own.samples("eval")
-    sets = prepare_sets(own.preprocesses, train, evaluation, context, trains=own.trains)
-    used = [sets.train.ids[index] for index in sets.trained_on]
-    own = rekey_for_images(own, used, len(sets.train))
-    ended = {each.training.key: each.ended for each in train_models(own, sets, context)}
+    own, sets, ended = train_chosen(plan, chosen, context)
     built = []
     with context.progress.stage("build", len(own.evaluations), "every engine") as stage:
         for each in own.evaluations:

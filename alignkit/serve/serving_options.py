@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,12 +11,9 @@ import numpy as np
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.findings.provenance import state_of
 from alignkit.outcome import Failed, Measured, Skipped, capture
-from alignkit.plan.plan_keys import rekey_for_images
-from alignkit.plan.required_models import require_own_models
 from alignkit.predict import model_file
-from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.serve.serving import Serving
-from alignkit.train import train_models
+from alignkit.train import train_chosen
 
 if TYPE_CHECKING:
     from alignkit.plan import Plan
@@ -102,14 +99,7 @@ def ready_options(
     `NothingCompared` if there is no image that every path decodes.
     """
     chosen = chosen_evaluations(plan)
-    trainings = {each.training.key: each.training for each in chosen}
-    own = replace(plan, trainings=tuple(trainings.values()), evaluations=tuple(chosen), pairs=())
-    require_own_models(own)
-    train, evaluation = own.samples("train"), own.samples("eval")
-    sets = prepare_sets(own.preprocesses, train, evaluation, context, trains=own.trains)
-    used = [sets.train.ids[index] for index in sets.trained_on]
-    own = rekey_for_images(own, used, len(sets.train))
-    ended = {each.training.key: each.ended for each in train_models(own, sets, context)}
+    own, sets, ended = train_chosen(plan, chosen, context)
     images = _images(sets, {each.preprocess.name for each in own.evaluations})
 
     def serving(each: Evaluation) -> Measured[Serving] | Skipped | Failed:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from alignkit.models.checkpoint import Checkpoint
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from alignkit.experiment.train_option import Recipe
     from alignkit.plan import Plan
-    from alignkit.plan.work import Training
+    from alignkit.plan.work import Evaluation, Training
     from alignkit.prepare import Prepared
     from alignkit.prepare.prepared_sets import Sets
     from alignkit.record import Epoch
@@ -52,6 +52,27 @@ class Trained:
     ended: Outcome[Checkpoint]
     images: int
     """Number of training images: those that every path decoded."""
+
+
+def train_chosen(
+    plan: Plan, chosen: Sequence[Evaluation], context: Context
+) -> tuple[Plan, Sets, dict[str, Outcome[Checkpoint]]]:
+    """Prepare and train what some evaluations of a plan need; stored work is not repeated.
+
+    Return the plan of these alone, its images, and how each training ended, by its key.
+    """
+    from alignkit.plan.plan_keys import rekey_for_images
+    from alignkit.plan.required_models import require_own_models
+    from alignkit.prepare.prepared_sets import prepare_sets
+
+    trainings = {each.training.key: each.training for each in chosen}
+    own = replace(plan, trainings=tuple(trainings.values()), evaluations=tuple(chosen), pairs=())
+    require_own_models(own)
+    train, evaluation = own.samples("train"), own.samples("eval")
+    sets = prepare_sets(own.preprocesses, train, evaluation, context, trains=own.trains)
+    used = [sets.train.ids[index] for index in sets.trained_on]
+    own = rekey_for_images(own, used, len(sets.train))
+    return own, sets, {each.training.key: each.ended for each in train_models(own, sets, context)}
 
 
 def train_models(
