@@ -19,7 +19,7 @@ REMOVED: dict[str, str] = {
     "--out sarif": "--out github and --out gitlab name mistakes of the file with their lines",
     "where: class": "a rule such as {metric: 'recall[CLASS]'} is of one class",
     "where: image": "give these images a file of their own",
-    "recall@1.mapped": "recall@1.kept is of the kept index, recall@1 of one that is built again",
+    "metric: recall@1.mapped": "recall@1.kept is of the kept index, recall@1 of a new one",
     "baseline vectors": "alignkit baseline record keeps a model's answers",
     "vectors:": "a rule such as {metric: cosine, against: baseline} compares embeddings",
     "logits: top5": "leave 'logits' out; a run stores all logits",
@@ -60,7 +60,7 @@ REMOVED: dict[str, str] = {
     "bench --latency-bound": _NO_SCENARIO,
     "bench --duration": _NO_SCENARIO,
 }
-"""Command (``conformance``), option (``gate --shard``), kind of file (``--out sarif``), key
+"""Command (``conformance``), option (``plan --probe``), kind of file (``--out sarif``), key
 (``published:``) or value of a key (``logits: top5``) → what to use instead, without a full stop."""
 
 

@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 from alignkit.experiment.option import no_such
 from alignkit.preprocess import STAGES, StageName
-from alignkit.removed import instead_of
 from alignkit.task_facts import TaskFacts
 from alignkit.text.numbers import listed
 
@@ -113,8 +112,6 @@ def find_metric(name: str) -> RuleMetric:
         return _of_score(name, match[1], match[2])
     if match := OF_EMBEDDING.fullmatch(name):
         return _of_embedding(name, match)
-    if gone := instead_of(name):
-        raise ValueError(f"no metric {name!r}{gone}")
     raise ValueError(no_such("metric", name, _METRICS))
 
 

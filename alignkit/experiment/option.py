@@ -33,7 +33,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import Plugin, PluginTable, did_you_mean
 from alignkit.removed import instead_of
-from alignkit.text.numbers import byte_count, share_of
+from alignkit.text.numbers import byte_count
 
 
 def field_docs(kind: type[Any]) -> dict[str, str]:
@@ -93,27 +93,6 @@ Size = Annotated[
 ]
 """Bytes; written as a number, or with its unit."""
 
-
-def _share(given: Any) -> float:
-    share = share_of(given) if isinstance(given, str) else given
-    if isinstance(share, bool) or not isinstance(share, float) or not 0 < share < 1:
-        raise PydanticCustomError("share", "is no share above 0 and below 1; write 0.5% or 0.005")
-    return share
-
-
-Share = Annotated[
-    float,
-    BeforeValidator(_share),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-                {"type": "string", "pattern": "%$"},
-            ]
-        }
-    ),
-]
-"""A share above 0 and below 1; written as a number, or in percent."""
 
 UNKNOWN_KEY = "unknown_key"
 """Type of the validation error for a key that nothing reads."""

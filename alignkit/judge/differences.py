@@ -113,8 +113,8 @@ def _is_blind(rule: Rule, stages: Sequence[PixelStage], differing: PixelStage) -
     metric = rule.measured
     if metric.kind != "pixel":
         return False
-    mode = rule.mode or ("cumulative" if metric.field == "ssim" else "isolated")
-    seen = next((e for e in stages if (e.stage, e.mode) == (metric.stage, mode)), differing)
+    looked_at = metric.stage, rule.measured_mode
+    seen = next((e for e in stages if (e.stage, e.mode) == looked_at), differing)
     if seen.shape_mismatches or seen.non_finite or not seen.mean_abs:
         return False  # such images fail any rule, and of equal ones there is nothing to see
     if metric.field == "bias":

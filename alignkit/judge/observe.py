@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from alignkit.errors import ExitCode
 from alignkit.experiment.metric_option import RuleMetric
@@ -22,9 +21,6 @@ from alignkit.record import (
 )
 from alignkit.text.numbers import significant
 from alignkit.text.stage_changes import stage_change
-
-if TYPE_CHECKING:
-    pass
 
 _DECODING = ("decode", "max_pixels")
 """The options by which a path decodes an image or not."""

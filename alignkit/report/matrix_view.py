@@ -59,7 +59,6 @@ class MatrixView:
     """The matrix of one metric, or of recall and precision."""
 
     id: str
-    metrics: tuple[str, ...]
     title: str
     caption: str
     simulations: tuple[str, ...]
@@ -181,7 +180,6 @@ class _Builder:
         entries = [entry for _, entry in self.entries.values()]
         return MatrixView(
             id=self.panel.id,
-            metrics=self.panel.metrics,
             title=self.panel.title,
             caption=self.panel.caption,
             simulations=tuple(simulations(entries)),

@@ -57,7 +57,7 @@ def stage_sections(
     for reference, candidate in pairs:
         stages = [s for s in pixels if (s.reference, s.candidate) == (reference, candidate)]
         isolated = [stage for stage in stages if stage.mode == "isolated"]
-        first = next((s for s in isolated if s.max_abs or s.shape_mismatches), None)
+        first = next((s for s in isolated if s.differs), None)
         # normalised units are no grey levels, so that stage cannot be the largest
         grey = [stage for stage in isolated if stage.stage != "normalise" and stage.mean_abs]
         largest = max(grey, key=lambda stage: stage.mean_abs or 0.0, default=None)

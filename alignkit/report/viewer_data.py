@@ -59,13 +59,11 @@ def _visible(content: Any) -> Any:
     return printable(content) if isinstance(content, str) else content
 
 
-def shown_script(
-    made: Sequence[tuple[str, Sequence[ShownImage]]], names: Names, folder: Path | None = None
-) -> str:
+def shown_script(made: Sequence[tuple[str, Sequence[ShownImage]]], names: Names) -> str:
     """Return the script of a page that shows images without a list of all; empty without any.
 
     ``made``: the commands of runs or diffs with the images that each kept; of a pair of paths that
-    several kept, the last command counts. Answers are drawn where ``folder`` has their masks.
+    several kept, the last command counts.
     """
     commands = {
         (each.reference, each.candidate): command for command, images in made for each in images
@@ -81,8 +79,6 @@ def shown_script(
         "stored": stored,
         "commands": {pair_name(*pair): image_command(commands[pair], *pair) for pair in commands},
     }
-    if folder is not None:
-        content |= drawn_data(shown, stored, names, folder)
     return script("self.alignkitRun", _visible(content))
 
 

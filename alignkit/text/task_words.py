@@ -16,13 +16,10 @@ from alignkit.text.numbers import (
     estimated,
     interval,
     listed,
-    no_interval,
     percent,
     plain,
     points,
     signed,
-    unmoved,
-    unseen,
     unsigned,
     written_interval,
 )
@@ -256,11 +253,9 @@ def fact_words(estimate: Estimate, unit: CellUnit) -> str:
     if estimate.value is None or unit != "value":
         share = unit == "share"
         return estimated(estimate, share_digits(estimate) if share else 2, share=share, unit=" pp")
-    ends = [end for end in (estimate.low, estimate.high) if end is not None]
-    value, *written = (plain(each, digits(estimate)) for each in (estimate.value, *ends))
-    both = f"[{', '.join(written)}]" if written else no_interval(estimate)
-    both = unseen(estimate) if unmoved(estimate) else both
-    return f"{value} {both}".rstrip()
+    value, decimals = estimate.value, digits(estimate)
+    both = written_interval(estimate, lambda end: plain(end, decimals))
+    return f"{plain(value, decimals)} {both}".rstrip()
 
 
 def interval_in(estimate: Estimate, unit: Unit, *, size: bool) -> str:

@@ -31,7 +31,7 @@ COMMANDS: dict[str, list[str]] = {
 FILES: dict[str, str] = {
     "where: class": "gate: {rules: [{metric: decode.changed, fail: 0, where: {class: cat}}]}",
     "where: image": "gate: {rules: [{metric: decode.changed, fail: 0, where: {image: a*}}]}",
-    "recall@1.mapped": "gate: {rules: [{metric: recall@1.mapped, margin: 0.01}]}",
+    "metric: recall@1.mapped": "gate: {rules: [{metric: recall@1.mapped, margin: 0.01}]}",
     "vectors:": "gate: {vectors: {file: index.json}}",
     "logits: top5": "task: {name: classification, logits: top5}",
     "published:": "published: {source: them}\n",
