@@ -99,7 +99,7 @@ def line(record, own, entry):
         for each in record.pixels
         if (each.reference, each.candidate) == (own.evaluated_with, entry.evaluated_with)
         and each.mode == "isolated"
-        and (each.max_abs or each.shape_mismatches)
+        and each.differs
     ]
     causes = ", ".join(stages) or "none"
     name = entry.evaluated_with if other else entry.column.runtime

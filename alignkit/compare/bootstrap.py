@@ -277,6 +277,11 @@ def mean_over_seeds(
     return MeanOverSeeds(observed.mean(axis=0), interval, Spread(*errors))
 
 
+def drawn_units(images: int, groups: Labels | None) -> int:
+    """Count what a resample draws: groups of images, or images."""
+    return images if groups is None else int(groups.max()) + 1
+
+
 def mean_estimate(
     values: FloatArray, groups: Labels | None = None, resamples: int = RESAMPLES
 ) -> Estimate:
@@ -284,7 +289,7 @@ def mean_estimate(
 
     ``groups`` are drawn whole, see `joined_groups`. Of one image or group there is no interval.
     """
-    units = len(values) if groups is None else int(groups.max()) + 1
+    units = drawn_units(len(values), groups)
     if units == 1:
         return Estimate(float(values.mean()), None, None, FEW_DEFINE)
     # one seed: the images of a draw are the same for all that are compared

@@ -31,6 +31,7 @@ from alignkit.compare.answers import (
 from alignkit.compare.bootstrap import (
     MeanOverSeeds,
     SharedDraws,
+    drawn_units,
     joined_groups,
     mean_over_seeds,
 )
@@ -252,11 +253,6 @@ def groups_of(answers: Answers, draws: SharedDraws) -> Labels | None:
     if not draws.copies:  # ids of answers are unique, and to sort them takes longer than to compare
         return answers.groups()
     return joined_groups(answers.ids, answers.groups(), draws.copies)
-
-
-def drawn_units(images: int, groups: Labels | None) -> int:
-    """Count what a resample draws: groups of images, or images."""
-    return images if groups is None else int(groups.max()) + 1
 
 
 def supports_of(first: Answers, groups: Labels | None) -> list[int]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import Labels
-from alignkit.compare.bootstrap import mean_estimate
+from alignkit.compare.bootstrap import drawn_units, mean_estimate
 from alignkit.compare.statistics import rule_of_three, unseen_change
 from alignkit.record import Drift, Estimate, LogitDistance
 from alignkit.text.numbers import count, grouped, percent
@@ -80,19 +80,22 @@ def none_moved(units: int, supports: Sequence[int] = ()) -> str:
     return f"none of {grouped(units)}; up to {share} unseen"
 
 
-def changed_share(changed: npt.NDArray[np.bool_], groups: Labels | None) -> Estimate:
+def changed_share(
+    changed: npt.NDArray[np.bool_], groups: Labels | None, unit: str = "different file"
+) -> Estimate:
     """Estimate the share of images, (n,), that changed; with the reason where there is no interval.
 
-    ``groups`` are those that a draw takes whole, `alignkit.compare.bootstrap.joined_groups`.
+    ``groups`` are those that a draw takes whole, `alignkit.compare.bootstrap.joined_groups`; a
+    ``unit`` is one of them in words.
     """
     if not len(changed):
         return Estimate(None, None, None, "no image has finite outputs on both paths")
     if changed.any() and not changed.all():
         return mean_estimate(changed.astype(np.float64), groups)
     # no resample holds what no image shows: its interval would be zero wide
-    units = len(changed) if groups is None else int(groups.max()) + 1
+    units = drawn_units(len(changed), groups)
     unseen = percent(min(1.0, rule_of_three(units)))
-    of = f"{units}" if groups is None else count(units, "different file")
+    of = f"{units}" if groups is None else count(units, unit)
     kept = " keep its answer and" * bool(changed.all())
     reason = f"a share of up to {unseen} may{kept} show in none of {of}"
     return Estimate(float(changed.all()), None, None, reason)

@@ -46,7 +46,7 @@ class Predictions(ClassAnswers, LinearAnswers):
 
     def __post_init__(self) -> None:
         expected = len(self.ids), len(self.outputs)
-        if self.logits.shape not in (expected, _lone(expected)):
+        if self.logits.shape not in [(expected[0], each) for each in _widths(expected[1])]:
             raise DataError(
                 f"{expected[0]} images of {expected[1]} outputs need logits {expected}, not "
                 f"{self.logits.shape}"
@@ -164,7 +164,7 @@ class Predictions(ClassAnswers, LinearAnswers):
     @classmethod
     def _stored_logits(cls, table: Any, path: Path, outputs: int) -> Logits:
         found = sum(name.startswith("logit_") for name in table.column_names)
-        if (0, found) not in ((0, outputs), _lone((0, outputs))):
+        if found not in _widths(outputs):
             raise DataError(f"{path} has not one column of logits for each output of its model")
         logits = np.empty((table.num_rows, found), np.float32)
         for index in range(found):
@@ -172,9 +172,9 @@ class Predictions(ClassAnswers, LinearAnswers):
         return logits
 
 
-def _lone(expected: tuple[int, int]) -> tuple[int, int]:
-    """Return the shape of only logits in place of those of two classes."""
-    return expected[0], 1 if expected[1] == 2 else expected[1]
+def _widths(outputs: int) -> tuple[int, ...]:
+    """Return how many logits an image may have: two classes may have an only one."""
+    return (1, 2) if outputs == 2 else (outputs,)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,7 @@ import numpy as np
 
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Weighted
-from alignkit.compare.bootstrap import RESAMPLES, image_weights, mean_over_seeds
-from alignkit.compare.class_changes import drawn_units
+from alignkit.compare.bootstrap import RESAMPLES, drawn_units, image_weights, mean_over_seeds
 from alignkit.record import Estimate
 
 

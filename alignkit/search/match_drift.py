@@ -67,8 +67,9 @@ def with_churn(
     for reason in filter(None, map(reference.misread, candidates)):
         raise NothingCompared(f"{NO_COMPARISON}: {reason}")
     groups = joined_groups(ids, reference.groups(), copies_of(samples.take(rows)))
+    unit = "different file" if reference.groups() is None else "group of images"
     ranking = tuple(
-        replace(each, churn=changed_share(reference.changed(found), groups))
+        replace(each, churn=changed_share(reference.changed(found), groups, unit))
         for each, found in zip(match.ranking, candidates, strict=True)
     )
     return replace(match, ranking=ranking)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Literal, get_args
@@ -99,8 +99,8 @@ class Guess:
     offset: tuple[float, float, float]
     residual: float
     """Root mean square of the fit's error, in grey levels."""
-    against: dict[str, float]
-    """Rejected kind of hypothesis → the residual it leaves, in grey levels."""
+    against: dict[str, float] = field(default_factory=dict)
+    """Rejected kind of hypothesis → what it leaves on the nearest pixels, in grey levels."""
     rival: Framing | None = None
     """The best of the rejected geometries."""
     bordered: bool = False
@@ -141,7 +141,7 @@ def guess(recorded: RecordedTensors, samples: Samples, first: FirstImages) -> Gu
     rivals = [each for each in tried if not _framed_alike(best, each)]
     rival = min(rivals, key=lambda each: each.residual).geometry if rivals else None
     bordered = any(below(best.geometry.size, each) for each in chosen)
-    return replace(best, against=_evidence(best, tried), rival=rival, bordered=bordered)
+    return replace(best, rival=rival, bordered=bordered)
 
 
 def rounded(
@@ -154,7 +154,6 @@ def rounded(
     """Return the hypothesis with the rounding that the nearest configuration's pixels show."""
     if found.geometry.resize.fit == "squash":
         return found
-    native = not found.geometry.resamples
     tensors = [_sampled(arranged(recorded.read(index), found.layout)) for index in rows]
     geometries = roundings(found.geometry, steps=(0, -1, 1))
     encoded = [image.data for image in encoded_images(samples, rows)]
@@ -167,6 +166,8 @@ def rounded(
     if not tried:
         return found
     best = _best(tried)
+    if not found.geometry.resamples:  # no side follows from another
+        return replace(found, geometry=best.geometry)
     # an exact fit tells roundings apart that differ on one image, and others do not
     alike = min(_ROUNDED, best.residual) + 1e-9
     left = [each for each in tried if each.residual - best.residual <= alike]
@@ -178,7 +179,7 @@ def rounded(
     ]
     others = [each.residual for each in tried if each.residual - best.residual > alike]
     sides = Sides(tuple(dict.fromkeys(rules)), best.residual, min(others, default=best.residual))
-    return replace(found, geometry=best.geometry, sides=None if native else sides)
+    return replace(found, geometry=best.geometry, sides=sides)
 
 
 def layouts(recorded: RecordedTensors) -> tuple[Layout, ...]:
@@ -313,7 +314,7 @@ def _fits(
                 ours = np.concatenate([_sampled(colouring.colour(each)) for each in pixels])
                 scale, offset, residual = fit(ours.astype(np.float64), tensors)
                 coloured_geometry = replace(geometry, colour=colouring.colour)
-                yield Guess(layout, coloured_geometry, recolouring, scale, offset, residual, {})
+                yield Guess(layout, coloured_geometry, recolouring, scale, offset, residual)
 
 
 def geometries(size: tuple[int, int], *, turned: bool, smaller: bool = True) -> Iterator[Framing]:
@@ -376,20 +377,3 @@ def side_roundings(resize: Resize) -> tuple[Resize, ...]:
 
 def _framed_alike(one: Guess, other: Guess) -> bool:
     return rounded_alike(one.geometry, replace(other.geometry, colour=one.geometry.colour))
-
-
-def _evidence(best: Guess, tried: Sequence[Guess]) -> dict[str, float]:
-    """Return the least residual among hypotheses that differ from the best in each respect."""
-    kinds: dict[str, Callable[[Guess], bool]] = {
-        "layout": lambda each: each.layout != best.layout,
-        "channel order": lambda each: (
-            (each.geometry.colour.space == "bgr") != (best.geometry.colour.space == "bgr")
-        ),
-        "geometry": lambda each: not _framed_alike(best, each),
-    }
-    found = {}
-    for kind, differs in kinds.items():
-        others = [each.residual for each in tried if differs(each)]
-        if others:
-            found[kind] = min(others)
-    return found

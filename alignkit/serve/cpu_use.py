@@ -24,21 +24,21 @@ _HELD = re.compile(r"^(Pss_Anon|Pss_Shmem|SwapPss): +(\d+) kB$", re.MULTILINE)
 _SHARED = ("/dev/shm/", "/memfd:")  # noqa: S108 - read, not written
 
 
-def chosen_cpus(wanted: int | None, option: str = "--cpus") -> tuple[int, ...]:
+def chosen_cpus(wanted: int | None) -> tuple[int, ...]:
     """Choose the first CPUs that this process may use, all without a number.
 
-    Empty where a process cannot be held to CPUs. Raises `ConfigError`, naming the ``option``, for
-    more than there are, and for any number where none can be kept.
+    Empty where a process cannot be held to CPUs. Raises `ConfigError` for more than
+    there are, and for any number where none can be kept.
     """
     if not hasattr(os, "sched_setaffinity"):
         if wanted is not None:
-            raise ConfigError(f"{option}: this system cannot hold a process to CPUs; leave it out")
+            raise ConfigError("--cpus: this system cannot hold a process to CPUs; leave it out")
         return ()
     allowed = sorted(os.sched_getaffinity(0))
     if wanted is None:
         return tuple(allowed)
     if wanted > len(allowed):
-        raise ConfigError(f"{option} {wanted}: this process may use {len(allowed)}")
+        raise ConfigError(f"--cpus {wanted}: this process may use {len(allowed)}")
     return tuple(allowed[:wanted])
 
 

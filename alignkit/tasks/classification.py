@@ -171,10 +171,9 @@ class Classification(Task):
 
         from alignkit.tasks.probabilities import CERTAIN, required
 
-        kind = settled(self.scores, scale)
+        kind = required(values, self.scores, scale)
         if kind is None:
             raise BackendError(_ONE.format("it"))
-        required(values, self.scores, scale)
         if kind == "sigmoid":
             return values.copy()  # a runtime may use its memory again
         return np.concatenate([np.float32(CERTAIN[kind]) - values, values], axis=1)

@@ -27,16 +27,18 @@ CERTAIN = {"as-is": 1.0, "percent": 100.0, "levels": 255.0}
 
 
 def required(
-    scores: npt.NDArray[np.float32], asked: AskedScores, scale: ScoreScale, what: str = "its scores"
-) -> Scores:
-    """Return what scores are: logits where nothing says it, which `doubtful` judges by all of them.
+    scores: npt.NDArray[np.float32], asked: AskedScores, scale: ScoreScale
+) -> Scores | None:
+    """Return what scores are said to be; ``None`` where nothing says it.
 
     Raise `BackendError` for scores that are not what they are said to be.
     """
-    kind = settled(asked, scale) or "sigmoid"
-    if kind != "sigmoid":
+    kind = settled(asked, scale)
+    if kind not in (None, "sigmoid"):
         finite = scores[np.isfinite(scores)]
-        require_shares(finite, what, "if they are logits, set the task's 'scores: sigmoid'", kind)
+        require_shares(
+            finite, "its scores", "if they are logits, set the task's 'scores: sigmoid'", kind
+        )
     return kind
 
 

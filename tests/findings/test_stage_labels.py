@@ -35,7 +35,7 @@ def test_a_label_says_what_ran(name, stage, label):
 
 
 def test_a_resizer_that_is_not_called_has_no_version():
-    path, _ = named_paths(["opencv-train", "pillow-train"], size=48)
+    path, _ = (each.preprocess for each in named_paths(["opencv-train", "pillow-train"], size=48))
     facts = {each.stage: each for each in path_facts(path).stages}
     assert "opencv" in facts["resize"].version
     native = path_facts(

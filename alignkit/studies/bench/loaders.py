@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from alignkit.compare.order_statistics import percentile
 from alignkit.errors import ConfigError
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from alignkit.prepare.prepared_sets import Sets
     from alignkit.workspace import Context
 
-TIMED_KINDS: tuple[LoaderKind, ...] = ("DataLoader", "MixedLoader", "DALI")
+TIMED_KINDS: tuple[LoaderKind, ...] = get_args(LoaderKind)
 WARM_UP = 2
 """Epochs that are not counted: libraries are loaded, workers started and pools filled."""
 LARGEST_TRIED = 8192

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from alignkit.compare import drift
 from alignkit.compare.answers import Answers
@@ -21,7 +22,7 @@ from alignkit.compare.idle_answers import changed_share, nothing_answered
 from alignkit.compare.margins import MOST_MOVED
 from alignkit.predict.answer_bytes import joined, packed, unpacked
 from alignkit.predict.given_model import Opened
-from alignkit.record import Stored
+from alignkit.record import Estimate, Stored
 from alignkit.record.diff_document import PredictionDrift, StageFlips
 from alignkit.record.numeric_facts import MovedImage
 from alignkit.samples import Samples
@@ -79,7 +80,7 @@ class AnswersTally:
         return PredictionDrift(
             **facts,
             flips=int(changed.sum()),
-            churn=changed_share(changed, groups_of(judged, draws)),
+            churn=_share(changed, judged, draws),
             logits=type(judged).distance([(judged, other)]),
             margins=None,
             measures=drift([judged], [other], draws=draws).measures,
@@ -127,8 +128,14 @@ def _judged(before: Answers, after: Answers) -> tuple[Answers, Answers]:
 def _alone(part: str, before: Answers, after: Answers, draws: SharedDraws) -> StageFlips:
     judged, other = _judged(before, after)
     changed = judged.changed(other)
-    share = changed_share(changed, groups_of(judged, draws))
+    share = _share(changed, judged, draws)
     return StageFlips(factor=part, flips=int(changed.sum()), churn=share, mean_abs=None)
+
+
+def _share(changed: npt.NDArray[np.bool_], judged: Answers, draws: SharedDraws) -> Estimate:
+    # groups of the answers' own are identities, or images that pairs join
+    unit = "different file" if judged.groups() is None else "group of images"
+    return changed_share(changed, groups_of(judged, draws), unit)
 
 
 def _moved(before: Answers, after: Answers) -> tuple[MovedImage, ...]:

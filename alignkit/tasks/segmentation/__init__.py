@@ -206,8 +206,7 @@ class Segmentation(Task):
             values, form = np.moveaxis(values, 3, 1), "logits"
         elif form == "one channel":
             values = values.reshape(len(values), 1, *_plane(values.shape))
-            required(values, self.scores, classes.scale)
-            kind = settled(self.scores, classes.scale)
+            kind = required(values, self.scores, classes.scale)
             if kind is None and classes.scale == "ids":
                 form, values = "indices", values[:, 0]
         reading: tuple[Form, Scores] = form, kind or "sigmoid"
