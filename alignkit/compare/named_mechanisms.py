@@ -19,6 +19,8 @@ from alignkit.preprocess import StageName
 from alignkit.record import Estimate
 from alignkit.record.spatial_facts import MechanismName, PixelMechanism
 
+# The limits were chosen on photographs before the planted cases of the tests were written, and none
+# was changed for one of these: so the cases measure how often a mechanism is named rightly.
 _ERRORS = 3
 """Standard errors that an effect must be away from none."""
 _NEAR = 0.25
