@@ -33,7 +33,7 @@ REMOVED: dict[str, str] = {
     "plan --workers": "a plan is the same for every engine; give it to `alignkit run`",
     "plan --progress": "a plan does no work to show",
     "plan --quiet": "a plan does no work to show",
-    "published:": "write the table into your documentation; docs/statistics.md has torchpipe's",
+    "published:": "write the table into your documentation; docs/evidence.md has torchpipe's",
     "--out atlas": "`python benchmarks/atlas.py RUN_DIR` prints the table of every swap",
     "metric: memory.growth": "compare the memory after the first and the last epoch that "
     "`alignkit bench FILE --loaders` prints",

@@ -19,15 +19,14 @@ MOST = 20
 PAGE = """\
 # What do I lose if I swap X for Y?
 
-{answer} The predictions of the same weights were compared, so nothing was trained again.
+{answer} The same weights predicted each time.
 
 {table}
 
 Most churn first{left}. *Churn*: share of images whose predicted class changes. *Δ top-1*:
-change of accuracy. \\*: more than chance explains, after Holm's correction for the number of
-swaps. The 95 % intervals cover other images. Where no image changes, up to {unseen} % of others
-may. A surrogate stands in for a GPU stack that did not run here; a simulated runtime was not
-compared with hardware.
+change of accuracy. \\*: significant after Holm's correction for the number of swaps. The 95 %
+intervals cover other images; where no image changes, up to {unseen} % of others may. A surrogate
+stands in for a GPU stack that did not run here; a simulated runtime was not compared with hardware.
 
 **Limits.** {question} {images} photographs, {processor}, {day}. Another model, input size or
 kind of photograph has other numbers: measure yours with

@@ -1,9 +1,9 @@
 """Run benchmarks one after the other and make the table of docs/performance.md from them.
 
 Each runs by the line of its own docstring, with its defaults, in a process of its own; the table
-has the figures of its JSON line. A benchmark that fails or needs a library that is not installed is
-named with its reason, and the exit code is 1. `--write` puts the rows into the page, which keeps
-those of the other benchmarks; of a busy machine it writes none.
+has the figures of its JSON line that have a goal. A benchmark that fails or needs a library that is
+not installed is named with its reason, and the exit code is 1. `--write` puts the rows into the
+page, which keeps those of the other benchmarks; of a busy machine it writes none.
 
     python benchmarks/bench.py [NAME ...] [--write]
 """
@@ -68,16 +68,21 @@ def measured(name: str) -> dict[str, Any]:
 
 
 def rows(found: dict[str, Any]) -> list[str]:
-    """Make one benchmark's lines of the table."""
+    """Make one benchmark's lines of the table; the first names the processor.
+
+    They are its figures with a goal. The others help to find out why a goal is missed, and stand
+    in the benchmark's own text.
+    """
     families = ", ".join(found["families"])
     busy = f", BUSY (load {found['load']})" if found["busy"] else ""
     limits = "".join(f", {name}={value}" for name, value in found["limits"].items())
     processor = f"{found['processor']} ({families}{limits}), {found['cores']} cores{busy}"
     script = f"[{found['benchmark']}](../benchmarks/{found['benchmark']}.py)"
+    asked = [each for each in found["figures"] if each["asked"]]
     return [
         f"| {each['what']} | {script} | {each['asked']}{', missed' * (each['met'] is False)} "
-        f"| {each['measured']} | {processor} |"
-        for each in found["figures"]
+        f"| {each['measured']} | {processor if each is asked[0] else ''} |"
+        for each in asked
     ]
 
 

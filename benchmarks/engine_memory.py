@@ -1,4 +1,4 @@
-"""The driver's memory over images: of made lots, measured here, and of real ones, as a picture.
+"""The driver's memory over images of made lots.
 
     python benchmarks/engine_memory.py FOLDER NUMBER ENGINE WORKERS
 
@@ -11,19 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import subprocess
 import sys
-import textwrap
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any, overload
-
-from figures import machine_in_words
 
 from alignkit.datasets.unlabelled_images import Images
 from alignkit.experiment.yaml_argument import named_paths
@@ -39,7 +34,6 @@ from alignkit.studies.diff.diff_tally import DiffTally
 
 NAMES = ("opencv-train", "pillow-train")
 PATHS = named_paths(list(NAMES), size=224)
-COLOURS = ("#1b6ca8", "#a8501b", "#3b7a2a", "#7a2a6b", "#555", "#b8860b")
 
 
 def work() -> DiffLots:
@@ -161,45 +155,6 @@ def made(folder: Path, number: int, engine: str, workers: int) -> list[tuple[int
     print(f"{number:,} made images, {engine}: {found[-1][1]:.1f} MB at the end, {most:.1f} at most,"
           f" {seconds:.0f} s", flush=True)  # fmt: skip
     return found
-
-
-def picture(lines: Mapping[str, Sequence[tuple[int, float]]]) -> str:
-    """Draw RSS over images, whose axis is logarithmic, as SVG."""
-    points = [point for line in lines.values() for point in line]
-    first = math.floor(math.log10(min(images for images, _ in points)))
-    last = math.ceil(math.log10(max(images for images, _ in points)))
-    top = 50 * math.ceil(max(mb for _, mb in points) / 50)
-
-    def x(images: float) -> float:
-        return round(60 + 560 * (math.log10(images) - first) / max(1, last - first), 1)
-
-    def y(mb: float) -> float:
-        return round(300 - 240 * mb / top, 1)
-
-    drawn = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 400" font-family="sans-serif">',
-        "<style>text { font-size: 12px }</style>",
-        "<title>Memory of the driver over images</title>",
-        '<rect width="660" height="400" fill="#fff"/>',
-        '<text x="60" y="20">RSS of the driver, MB</text>',
-    ]
-    for mb in range(0, top + 1, 50):
-        drawn.append(f'<path d="M60 {y(mb)}H620" stroke="#ccc"/>')
-        drawn.append(f'<text x="52" y="{y(mb) + 4}" text-anchor="end">{mb}</text>')
-    for power in range(first, last + 1):
-        at = x(10**power)
-        drawn.append(f'<text x="{at}" y="318" text-anchor="middle">{10**power:,}</text>')
-    drawn.append('<text x="620" y="336" text-anchor="end">images (logarithmic)</text>')
-    for number, (name, line) in enumerate(lines.items()):
-        colour = COLOURS[number % len(COLOURS)]
-        for images, mb in line:
-            drawn.append(f'<circle cx="{x(images)}" cy="{y(mb)}" r="3" fill="{colour}"/>')
-        path = " ".join(f"{x(images)},{y(mb)}" for images, mb in line)
-        drawn.append(f'<polyline points="{path}" fill="none" stroke="{colour}"/>')
-        drawn.append(f'<text x="{60 + 95 * number}" y="40" fill="{colour}">{name}</text>')
-    for number, words in enumerate(textwrap.wrap(machine_in_words(), 95)):
-        drawn.append(f'<text x="60" y="{356 + 14 * number}">{escape(words)}</text>')
-    return "\n".join([*drawn, "</svg>", ""])
 
 
 if __name__ == "__main__":

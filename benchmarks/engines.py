@@ -2,7 +2,6 @@
 
     python benchmarks/engines.py [--images FOLDER]... [--number 20000] [--engines dask,ray]
                                  [--workers 2] [--rounds 1] [--memory 10000,100000,1000000]
-                                 [--picture docs/pictures/memory.svg]
 
 So many files with names of their own are made of the JPEG images of the folders, as links or
 copies. ``alignkit diff`` and a gate without a model compare them by the local pool, by each engine
@@ -37,7 +36,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine_memory import NAMES, made, picture, resident, work
+from engine_memory import NAMES, made, resident, work
 from figures import Figure, machine_in_words, show
 
 from alignkit.datasets.digits_on_photos import DigitsOnPhotos
@@ -253,8 +252,8 @@ def grown(name: str, line: Sequence[tuple[int, float]], number: int) -> Figure:
     return Figure(what, [line[-1][1] / early], at_most=1.05)
 
 
-def compared(given: argparse.Namespace, scratch: Path) -> tuple[list[Figure], dict[str, Any]]:
-    """Compare the files by all engines; return the ratios, and the lines of the picture."""
+def compared(given: argparse.Namespace, scratch: Path) -> list[Figure]:
+    """Compare the files by all engines; return the ratios."""
     folder, number, names = scratch / "files", given.number, list(filter(None, given.engines))
     many(files_in(given.images, scratch), number, folder)
     (scratch / "gate.yaml").write_text(GATE.format(root=folder))
@@ -288,7 +287,7 @@ def compared(given: argparse.Namespace, scratch: Path) -> tuple[list[Figure], di
         what = f"images/s of {name} / local pool, {given.workers} workers, {number:,} images"
         figures.append(Figure(what, ratios, at_least=0.85))
     figures += [grown(name, line, number) for name, line in lines.items()]
-    return figures, lines
+    return figures
 
 
 def main() -> None:
@@ -305,27 +304,23 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--engines", type=lambda text: text.split(","), default=["dask", "ray"])
     parser.add_argument("--memory", default="10000,100000,1000000")
-    parser.add_argument("--picture", type=Path, metavar="FILE.svg")
     given = parser.parse_args()
     if given.number < FEWEST:
         parser.error(f"--number {given.number}: give at least {FEWEST:,}, ten lots")
     began = time.perf_counter()
     print(machine_in_words(), flush=True)
     with tempfile.TemporaryDirectory(prefix="alignkit-engines-") as scratch:
-        found, lines = compared(given, Path(scratch))
+        found = compared(given, Path(scratch))
         files = Path(scratch) / "files"
         shares = share(Images(files).evaluation())
         found.insert(0, Figure("driver's time / work on a lot", shares, at_most=0.05))
         numbers = [int(each) for each in given.memory.split(",") if each]
         for name in ["local", *filter(None, given.engines)]:
             ends = [made(files, each, name, given.workers)[-1] for each in numbers]
-            lines[f"made, {name}"] = ends
             if len(numbers) > 1:
                 (first, before), *_, (last, after) = ends
                 what = f"driver's RSS after {last:,} / {first:,} made images, {name}"
                 found.append(Figure(what, [after / before], at_most=1.05))
-    if given.picture:
-        given.picture.write_text(picture(lines), encoding="utf-8")
     print(f"{time.perf_counter() - began:.0f} s in all")
     show(found)
 

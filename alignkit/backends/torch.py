@@ -80,7 +80,7 @@ class TorchBackend(Backend):
         held = "AVX-512" if wide else "AVX2"
         return (
             f"this processor has no {precision} instructions and torch emulates them, which took "
-            f"{cost} on an Intel Xeon held to {held} (docs/backends.md); not measured here"
+            f"{cost} on an Intel Xeon held to {held} (docs/evidence.md); not measured here"
         )
 
     def compiler(self) -> str:

@@ -19,7 +19,7 @@ from alignkit.preprocess import StageName
 from alignkit.record import Estimate
 from alignkit.record.spatial_facts import MechanismName, PixelMechanism
 
-_ERRORS = 3
+_ERRORS = 3  # these limits were chosen on photographs before the tests' planted cases were written
 """Standard errors that an effect must be away from none."""
 _NEAR = 0.25
 """How far a coefficient may lie from 1."""

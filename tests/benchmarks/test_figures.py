@@ -48,8 +48,11 @@ def test_a_busy_machine_is_never_called_quiet(figures, bench, monkeypatch, a_cor
     found = figures.machine()
     assert found["busy"] is busy
     assert ("BUSY" in figures.machine_in_words(found)) is busy
-    line = {"benchmark": "case", "figures": [figures.Figure("a / b", [1]).as_json()], **found}
-    assert ("BUSY" in bench.rows(line)[0]) is busy
+    asked, free = figures.Figure("a / b", [1], at_least=0.5), figures.Figure("c", [1])
+    shown = [each.as_json() for each in (free, asked, asked)]
+    first, second = bench.rows({"benchmark": "case", "figures": shown, **found})
+    assert ("BUSY" in first) is busy
+    assert second == first.rpartition(" | ")[0] + " |  |"  # the processor of a benchmark once
 
 
 def test_extensions_that_are_hidden_from_torch_are_named(figures, monkeypatch):

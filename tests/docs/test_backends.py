@@ -1,4 +1,4 @@
-"""What docs/backends.md shows is true."""
+"""What docs/backends.md, docs/models.md and docs/endpoints.md show is true."""
 
 import re
 from dataclasses import fields
@@ -11,8 +11,13 @@ from alignkit.backends.kserve import KServeBackend
 from alignkit.experiment import load_experiment
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "backends.md").read_text()
-YAML_BLOCKS = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+TEXT, MODELS, ENDPOINTS = (
+    (ROOT / "docs" / f"{name}.md").read_text() for name in ("backends", "models", "endpoints")
+)
+
+
+def yaml_blocks(text: str) -> list[str]:
+    return re.findall(r"^```yaml\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
 def row(name: str) -> str:
@@ -30,7 +35,7 @@ def test_every_backend_stands_in_the_table_with_its_precisions_options_and_extra
 
 
 def test_every_option_of_an_endpoint_is_described_with_its_default():
-    table = TEXT[TEXT.index("| option | default") :]
+    table = ENDPOINTS[ENDPOINTS.index("| option | default") :]
     # both have the options of every endpoint
     for field in {
         each.name: each for kind in (KServeBackend, HTTPJSONBackend) for each in fields(kind)
@@ -47,20 +52,26 @@ def test_every_option_of_an_endpoint_is_described_with_its_default():
 
 
 def test_the_experiment_it_shows_loads(tmp_path):
-    shown, *_, divided = YAML_BLOCKS
-    for text in (shown, shown[: shown.index("evaluate:")] + divided):
+    shown, *_, divided = yaml_blocks(TEXT)
+    (endpoints,) = yaml_blocks(ENDPOINTS)
+    for text in (
+        shown,
+        *(shown[: shown.index("evaluate:")] + each for each in (divided, endpoints)),
+    ):
         (tmp_path / "backends.yaml").write_text(text)
         backends = load_experiment(tmp_path / "backends.yaml").content.evaluate.backends
         assert {each.name for each in backends} <= set(BACKENDS)
 
 
-def test_the_experiment_of_a_model_of_ones_own_loads(tmp_path, monkeypatch):
-    _, shown, *_ = YAML_BLOCKS
+def test_the_experiments_of_a_model_of_ones_own_load(tmp_path, monkeypatch):
+    shown, one_path = yaml_blocks(MODELS)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.yaml").write_text(shown)
     (tmp_path / "wnids.txt").write_text("n01440764\nn01443537\n")
     (model,) = load_experiment(tmp_path / "own.yaml").content.models
     assert model.classes == ("n01440764", "n01443537")
+    (tmp_path / "fp16.yaml").write_text(one_path)
+    assert [each.name for each in load_experiment(tmp_path / "fp16.yaml").paths] == ["training"]
 
 
 def test_the_readme_leads_here():

@@ -27,7 +27,7 @@ from tests.report.bench_records import rich_bench
 from tests.report.gold import compare_gold
 from tests.report.test_report import check_whole, elements, parse, text_of
 
-DOCS = Path(__file__).parents[2] / "docs/bench.md"
+DOCS = Path(__file__).parents[2] / "docs/evidence.md"
 RICH = rich_bench()
 WORDS = BenchWords(RICH)
 TIMED = [each for each in RICH.options if each.loads]
