@@ -100,6 +100,7 @@ class Backend(Protocol):
     """Whether ``open`` needs the exported ONNX file besides the checkpoint."""
     precisions: ClassVar[tuple[Precision, ...]]
     """Precisions it supports on a suitable machine; the first is the default."""
+    # An endpoint's answers may change overnight, and no client sees whose weights it serves.
     live: ClassVar[bool] = False
     """Whether its answers may change between runs: its cells are then measured in every run."""
     any_size: ClassVar[bool] = False

@@ -78,6 +78,8 @@ def bfloat16_graph(half: ModelProto, original: ModelProto) -> ModelProto:
     return made
 
 
+# Roundings are put into the graph and not into an executor of our own: ONNX Runtime casts to 16
+# bits as IEEE says, in every bit, at every level of optimisation.
 def rounded_at_kernels(
     typed: ModelProto,
     half: ModelProto,
@@ -265,6 +267,8 @@ def _cast_there_and_back(source: str, name: str, width: int) -> list[NodeProto]:
     ]
 
 
+# In float64, as ONNX has no cast to TF32 and BitCast needs opset 26, to which not every user's
+# graph converts.
 def _tf32_nodes(source: str, name: str) -> list[NodeProto]:
     """Make the nodes that round a float32 tensor to TF32, in float64.
 

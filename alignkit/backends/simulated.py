@@ -167,11 +167,7 @@ class SimulatedBackend(Backend):
         from onnx import load, load_from_string
 
         from alignkit.backends.onnx_graph import half_precision
-        from alignkit.backends.rounded_graph import (
-            bfloat16_graph,
-            named_nodes,
-            rounded_at_kernels,
-        )
+        from alignkit.backends.rounded_graph import bfloat16_graph, named_nodes, rounded_at_kernels
 
         half, original = load_from_string(half_precision(source.onnx)), load(source.onnx)
         half = named_nodes(half)

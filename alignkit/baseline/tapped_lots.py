@@ -17,13 +17,7 @@ from itertools import product
 from typing import Any, Literal, Self
 
 from alignkit.arrays import Batch, Pixels
-from alignkit.baseline import (
-    Baseline,
-    FirstChanged,
-    LineKey,
-    StageLine,
-    baseline_environment,
-)
+from alignkit.baseline import Baseline, FirstChanged, LineKey, StageLine, baseline_environment
 from alignkit.baseline.golden import GoldenStore, array_sha256
 from alignkit.compare.pixel_sums import PixelSums, pixel_sums
 from alignkit.compare.stored_sums import StoredSums
@@ -53,6 +47,8 @@ class TappedStage:
     distance: PixelSums | None = None
 
 
+# Stages are stored although a baseline is to find what nobody announced: their keys hold the
+# builds of codecs, the processor and the GPU too.
 @dataclass(frozen=True, slots=True)
 class TapImages:
     """Tap every path on each image; a `Work` of `alignkit.isolation`."""

@@ -26,6 +26,9 @@ SAMPLE = np.float32(WINDOW**2 / (WINDOW**2 - 1))
 STRIP = 64  # rows at a time: the intermediates then stay in the cache, which halves the time
 
 
+# In float32: with windows summed in whole numbers, or fused calls of OpenCV, it took 0.9 to 1.2 ms
+# instead of 1.3 ms on 224x224 pixels, and its last digits would change. Half of the time is four
+# box filters.
 def ssim(reference: Pixels, candidate: Pixels) -> float:
     """Compute the mean SSIM of two (h, w, 3) images in 0..255.
 

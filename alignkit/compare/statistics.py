@@ -51,6 +51,8 @@ def percentile_interval(
     return ends.reshape(2, *draws.shape[:-1])
 
 
+# With 30 identities plain percentiles held the truth in 91 to 97 % of simulated samples, these in
+# 93 to 99 %. Every task has them, so that an interval means one thing.
 def _expanded_tail(drawn: int, freedom: float | None) -> float:
     from scipy.special import ndtr
 

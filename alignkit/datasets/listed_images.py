@@ -86,6 +86,8 @@ class FileReads:
         )
 
 
+# Stored results belong to a fingerprint, so a file that differs from its listing ends the work
+# that would be stored. A diff stores nothing, and counts it as failed.
 def read_image(root: Path, name: str, listed: ImageFile) -> bytes:
     """Return the bytes of a file.
 

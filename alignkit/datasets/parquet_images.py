@@ -21,13 +21,7 @@ from alignkit.datasets.byte_store import ByteStore, FolderStore, StoredFile, Sto
 from alignkit.datasets.identity_images import in_order
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import ChangedImage, DataError, UnreadableImage
-from alignkit.limits import (
-    LABEL_CHARACTERS,
-    LISTED_FILES,
-    ROW_GROUP_BYTES,
-    OverLimit,
-    parsed_json,
-)
+from alignkit.limits import LABEL_CHARACTERS, LISTED_FILES, ROW_GROUP_BYTES, OverLimit, parsed_json
 from alignkit.samples import ImageReads
 
 IMAGE_COLUMNS = ("image", "img", "bytes", "jpg", "jpeg", "png", "webp")

@@ -48,6 +48,8 @@ logger = logging.getLogger(__name__)
 
 _Answer = TypeVar("_Answer")
 
+# Here and nowhere else: botocore, s3fs and this would otherwise repeat 5 x 5 x 5 times, and
+# `requests` waits for ever.
 TRIES = 5
 """Times that a request is made."""
 FIRST_WAIT = 0.2
@@ -299,6 +301,8 @@ def _finds(system: Any) -> bool:
     return type(system).find is not AbstractFileSystem.find
 
 
+# fsspec's `find` leaves out each folder that it cannot list, whatever `on_error` says, and a
+# smaller set would look like a whole one.
 def _walked(system: Any, root: str) -> dict[str, Any]:
     """List one folder after the other; raise if one of them cannot be listed."""
     found: dict[str, Any] = {}

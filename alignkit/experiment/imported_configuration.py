@@ -193,12 +193,7 @@ def _timm_stages(config: dict[str, Any], size: int | None) -> dict[str, Any]:
     fit = "squash" if mode == "squash" else "shorter"
     return {
         "decode": {"name": "pillow"},
-        "resize": {
-            "name": "pillow",
-            "filter": resample,
-            "size": resized,
-            "fit": fit,
-        },
+        "resize": {"name": "pillow", "filter": resample, "size": resized, "fit": fit},
         "crop": {"size": list(target), "half": "even"},
         "normalise": {"mean": list(config["mean"]), "std": list(config["std"])},
     }

@@ -106,6 +106,7 @@ class Recipe(BaseModel):
     holdout: Annotated[Number, Field(ge=0, le=0.5)] = 0.0
     """Share of each class's training images that is kept from training to score every epoch on;
     for an embedding, share of the identities. The same images for every path."""
+    # Selecting the weights on the evaluation images would inflate every cell.
     keep: Literal["last", "best"] = "last"
     """Epoch whose weights become the model. ``best`` has the most right answers on ``holdout``; a
     tie goes to the smallest loss. For an embedding an answer is the identity of the nearest other

@@ -17,6 +17,9 @@ from alignkit.experiment.yaml_loader import CoreLoader
 _SHOWN = 200
 """Characters of a line that an error shows."""
 
+# Places come from PyYAML's nodes. Even under YAML 1.2, `ruamel.yaml` reads `017`, `1_000` and
+# dates differently, stops at the first key that is there twice, gives no width of a value, and
+# takes twice as long. Under PyYAML's own 1.1, `no` is false and `12:30` is 750.
 Key: TypeAlias = tuple[str | int, ...]
 """Mapping keys and list indices from the document's root to a value."""
 

@@ -55,6 +55,8 @@ def standing_outcomes(
     return found + list(_of_unchecked(gate, evidence, [*judged, *found]))
 
 
+# A line is approved if any approval gave it its value, also an older one: approvals are written
+# first, so that after a crash the newest may not be the one in effect.
 def _of_baseline(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
     """Judge images without an approved line, and approved paths that the file no longer has."""
     baseline = evidence.baseline
@@ -73,6 +75,8 @@ def _of_baseline(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
         yield _judged("paths", "every approved path is looked at", observed, place, ExitCode.PASS)
 
 
+# Two paths are the same if their stages and options are, and not if their pixels are: equal
+# pixels of two implementations are the result that a gate is for.
 def _of_repeated_paths(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
     """Judge the paths that repeat the reference, if any rule compares with it."""
     rules = gate.placed(
@@ -262,13 +266,7 @@ def _of_all(judged: Sequence[JudgedRule], evidence: Evidence) -> Iterator[Judged
 
 
 def _judged(
-    metric: str,
-    limit: str,
-    observed: str,
-    place: Sequence[str],
-    code: ExitCode,
-    *,
-    rule: str = "",
+    metric: str, limit: str, observed: str, place: Sequence[str], code: ExitCode, *, rule: str = ""
 ) -> JudgedRule:
     ends: dict[ExitCode, VerdictState] = {ExitCode.PASS: "warn", ExitCode.DRIFT: "fail"}
     against, path, *runtime = place

@@ -276,10 +276,7 @@ class _Prepared(NamedTuple):
 
 
 def _sent(
-    images: Sequence[Future[_Prepared]],
-    labels: Sequence[int],
-    upload: Upload,
-    memory: BatchMemory,
+    images: Sequence[Future[_Prepared]], labels: Sequence[int], upload: Upload, memory: BatchMemory
 ) -> tuple[list[_Prepared], Uploaded]:
     prepared = [each.result() for each in images]
     kept = [

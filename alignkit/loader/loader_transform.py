@@ -60,6 +60,8 @@ class seeded:  # noqa: N801 - used as a function
         return changed
 
 
+# Seeding torch's own generator would let a model's dropout, in another thread, change the draws,
+# and the draws the dropout.
 class _DrawsFrom(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
     """Give a generator to every random operation of this thread."""
 

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from alignkit.errors import ConfigError, DataError
 from alignkit.models.joined_graph import missing_weights
-from alignkit.models.named_outputs import (
-    doubtful_names,
-    in_other_order,
-    numbered_names,
-    other_task,
-)
+from alignkit.models.named_outputs import doubtful_names, in_other_order, numbered_names, other_task
 from alignkit.models.onnx_header import onnx_faults, read_onnx_header
 
 if TYPE_CHECKING:

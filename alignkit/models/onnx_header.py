@@ -121,6 +121,7 @@ class OnnxHeader:
         )
 
 
+# `onnx.load` reads all weights of a file, so that `alignkit check` would take seconds.
 def read_onnx_header(file: Path) -> OnnxHeader:
     """Read the header; raise `DataError`, whose text names the file, if it is no ONNX file."""
     try:

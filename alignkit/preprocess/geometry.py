@@ -24,6 +24,8 @@ _SWAPPED = [1, 0, 3, 2]
 """Corners with x and y exchanged."""
 
 
+# Boxes are mapped by their corners in float64, with the resampled side's own scale, as a
+# letterbox rounds each side.
 @dataclass(frozen=True, slots=True)
 class Geometry:
     """The mapping of one image on one path; `Preprocess.geometry` makes it."""

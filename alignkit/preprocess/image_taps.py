@@ -39,7 +39,7 @@ Started: TypeAlias = Callable[[int], None]
 
 LIMITS = Limits()
 BYTES_A_PIXEL = 30
-"""Most memory that two paths were measured to take on one image, per pixel: docs/diff.md."""
+"""Most memory that two paths were measured to take on one image, per pixel: docs/evidence.md."""
 _HEADER = 1 << 18
 """Bytes in which the size is looked for; a hostile file could keep the search busy for minutes."""
 ALWAYS = ("numpy", "cv2", "PIL.Image", "alignkit.preprocess.image_taps")

@@ -69,11 +69,7 @@ DALI_GEOMETRY = {
     "rounding": "nearest",
     "keep_scale": True,
 }
-DALI_CROP: dict[str, Any] = {
-    "crop_share": (7, 8),
-    "crop_half": "up",
-    "others": {"orient": "exif"},
-}
+DALI_CROP: dict[str, Any] = {"crop_share": (7, 8), "crop_half": "up", "others": {"orient": "exif"}}
 UNIT_RANGE = {"normalise": {"mean": [0.0, 0.0, 0.0], "std": [1.0, 1.0, 1.0]}}
 """Values in 0..1."""
 ULTRALYTICS: dict[str, Any] = {
@@ -149,10 +145,7 @@ PRESETS = {
         crop_half="down",
         others={
             "orient": "exif",
-            "normalise": {
-                "mean": [123.68 / 255, 116.78 / 255, 103.94 / 255],
-                "std": [1 / 255] * 3,
-            },
+            "normalise": {"mean": [123.68 / 255, 116.78 / 255, 103.94 / 255], "std": [1 / 255] * 3},
         },
     ),
     "ultralytics-letterbox": Preset(
@@ -269,10 +262,7 @@ def calibration(path: Preprocess) -> str:
     """
     if not path.surrogate_of:
         return ""
-    stages = (
-        ("decode", path.decode, DECODERS),
-        ("resize", path.resize.resizer, RESIZERS),
-    )
+    stages = (("decode", path.decode, DECODERS), ("resize", path.resize.resizer, RESIZERS))
     found = [_evidence(stage, plugin, table, path.surrogate_of) for stage, plugin, table in stages]
     return joined([sentence for sentence in found if sentence]) or NOT_CALIBRATED
 

@@ -53,11 +53,7 @@ from alignkit.record.numeric_facts import (
     NumericDrift,
     QuantisedDrift,
 )
-from alignkit.record.outside_facts import (
-    BaselineDrift,
-    BaselineFacts,
-    BaselineStage,
-)
+from alignkit.record.outside_facts import BaselineDrift, BaselineFacts, BaselineStage
 from alignkit.record.path_facts import (
     Coverage,
     CoverageDiff,
@@ -91,14 +87,7 @@ from alignkit.record.stored import (
     Stored,
     VerdictState,
 )
-from alignkit.record.verdict_facts import (
-    Action,
-    Control,
-    Finding,
-    GroupFacts,
-    RuleOutcome,
-    Verdict,
-)
+from alignkit.record.verdict_facts import Action, Control, Finding, GroupFacts, RuleOutcome, Verdict
 from alignkit.task_facts import CLASSIFICATION, MetricFacts, TaskFacts
 
 

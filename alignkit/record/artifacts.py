@@ -89,6 +89,8 @@ def _place(folder: Path, path: str) -> tuple[Path, bool]:
     return file, Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder))
 
 
+# A record has one way in: a new file beside it is an `Artifact` that is listed here, and is read
+# through `artifact_file` or `shown_bytes`.
 def artifacts_of(record: RunRecord) -> Iterator[Artifact]:
     """Yield every file that a run's record names, some more than once."""
     for cell in record.cells:

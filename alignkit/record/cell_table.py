@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from alignkit.record import RunRecord
 
+# `load_run` makes its table of the record's cells and never reads this file, so that a damaged
+# one cannot give other numbers than the record.
 CELLS_FILE = "cells.parquet"
 _METRICS = ("top1", "recall.macro", "precision.macro")
 """Metrics with columns; the record has the micro and weighted averages too."""

@@ -15,6 +15,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 
 from alignkit.place import Column, Place, Row
 
+# A simulated cell has a state of its own and not a flag beside `measured`: whoever asks for
+# measured cells leaves it out, unless it asks for `ran`.
 State = Literal["measured", "simulated", "built", "skipped", "failed"]
 """``built``: an engine exists and cannot run on this machine, so that nothing was measured."""
 VerdictState = Literal["pass", "warn", "fail", "inconclusive", "error"]

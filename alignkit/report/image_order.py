@@ -24,6 +24,7 @@ from alignkit.record.picture_facts import pack
 from alignkit.samples import choose
 from alignkit.text.numbers import count, grouped
 
+# The list is filtered in the browser, which would have to load every name of a million.
 LISTED = 10_000
 """Images that a page lists at most."""
 Both: TypeAlias = tuple[Answers, Answers]

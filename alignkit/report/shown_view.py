@@ -132,16 +132,7 @@ def changed_groups(record: RunRecord, names: Names) -> tuple[ImageGroup, ...]:
         )
         entry = leading_entry(record.matrix, headline, frozenset(pair))
         groups.append(
-            _group(
-                images,
-                record,
-                names,
-                pair,
-                why="changed",
-                place=place,
-                lead=lead,
-                entry=entry,
-            )
+            _group(images, record, names, pair, why="changed", place=place, lead=lead, entry=entry)
         )
     return tuple(groups)
 

@@ -76,6 +76,8 @@ class LoopTimes(NamedTuple):
         return float((before / taken).sum() / (end - begin.min()) * 1e9)
 
 
+# One instance behind a queue, as sessions of OpenVINO and torch are not safe in threads; the wait
+# for it is a stage of its own.
 class Server:
     """An open session that answers requests."""
 
@@ -94,12 +96,7 @@ class Server:
         return self._session.effective()
 
     def round(
-        self,
-        clients: int,
-        requests: int,
-        first: int,
-        *,
-        alive: Callable[[], object] = lambda: None,
+        self, clients: int, requests: int, first: int, *, alive: Callable[[], object] = lambda: None
     ) -> LoopTimes:
         """Answer ``requests`` of so many clients, of the images from number ``first`` on.
 

@@ -14,6 +14,8 @@ from alignkit.tasks.own_sources import find_module, is_file, not_found, syntax_t
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+# By its syntax tree, because `alignkit check` runs no code of the user's, and importing torch for
+# it takes seconds.
 def require_function(name: str, use: str, arguments: Sequence[str]) -> None:
     """Raise `ConfigError` if ``module:function`` is missing, or cannot be called as it will be.
 

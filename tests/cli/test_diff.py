@@ -201,7 +201,7 @@ def test_the_last_words_are_cause_mechanism_and_whether_it_matters(alignkit, fol
     )
     assert why.startswith("  why: nearest repeats the samples of chroma, opencv-train interpolates")
     assert all(each.startswith("  for comparison, measured: ") for each in comparisons)
-    assert "docs/diff.md" in comparisons[0]
+    assert "docs/evidence.md" in comparisons[0]
     assert empty == ""
     assert matter.startswith("does it matter: no model was given: add --model FILE.onnx")
     (pair,) = read_diff_record(tmp_path / "d.json").pairs

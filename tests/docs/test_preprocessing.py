@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 
 import yaml
+from typer.testing import CliRunner
 
+from alignkit.cli import app
 from alignkit.decoders import DECODERS
 from alignkit.experiment import load_experiment
 from alignkit.experiment.hugging_face_config import PROCESSORS
@@ -25,12 +27,14 @@ mean = "124,116,104"
 """
 
 
-def test_every_preset_stands_in_the_table_with_its_summary_and_source():
+def test_every_preset_stands_in_the_table_with_its_summary_and_list_prints_its_source():
+    listed = CliRunner().invoke(app, ["list", "presets"]).output
     for name, preset in PRESETS.items():
         stages = preset.stages(224)
         plugins = DECODERS[stages["decode"]["name"]], RESIZERS[stages["resize"]["name"]]
         note = f"; {UNPROVEN}" * any(each.unproven for each in plugins)
-        assert f"| `{name}` | {preset.summary}{note} | {preset.source} |" in TEXT
+        assert f"| `{name}` | {preset.summary}{note} |" in TEXT
+        assert f"from {preset.source}\n" in listed
 
 
 def test_every_stage_and_processor_is_named():

@@ -107,6 +107,9 @@ def secrets_of(headers: dict[str, str]) -> tuple[str, ...]:
     return tuple(sorted(words | written, key=len, reverse=True))
 
 
+# An event loop, and not threads with tritonclient's synchronous clients: those limit each read,
+# so that an answer that came byte by byte took 4.3 s under a limit of 0.3 s, and a request that
+# runs cannot be cancelled when another one fails.
 @dataclass(slots=True, eq=False)
 class Loop:
     """An event loop in its own thread, because the caller's thread may run one (a notebook)."""

@@ -13,13 +13,7 @@ import numpy as np
 
 from alignkit.backends import EncodedFiles
 from alignkit.backends.endpoint.logits_of import AnswerReader
-from alignkit.backends.endpoint.requests import (
-    Loop,
-    Requester,
-    gather_limited,
-    secrets_of,
-    sent_on,
-)
+from alignkit.backends.endpoint.requests import Loop, Requester, gather_limited, secrets_of, sent_on
 from alignkit.backends.http_json import IMAGE
 from alignkit.backends.session_outputs import as_outputs, joined
 from alignkit.errors import BackendError

@@ -2,7 +2,7 @@
 
 They are of other images and another model than the reader's: a comparison, never a forecast.
 Each was measured by ``alignkit diff --model`` against Pillow's decoder and bicubic resize to 256,
-centre crop to 224; docs/diff.md has the same table.
+centre crop to 224; docs/evidence.md has the same table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EFFECTS = tuple(
         levels=levels,
         effect=f"{churn} of predictions change",
         kind="measured",
-        source="EfficientNet-Lite0, 400 ImageNet photographs: docs/diff.md",
+        source="EfficientNet-Lite0, 400 ImageNet photographs: docs/evidence.md",
     )
     for stacks, levels, churn in _MEASURED
 )

@@ -48,6 +48,8 @@ def similarities(one: UnitVectors, other: UnitVectors) -> FloatArray:
     return found
 
 
+# FAISS sums by BLAS from some number of queries on and by kernels of its own below, and threads
+# and processors change its bits: it names candidates, and this says which queries they settle.
 def error_bound(dimensions: int) -> float:
     """Bound the error of a similarity that is summed in float32, in any order.
 

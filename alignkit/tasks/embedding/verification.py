@@ -32,24 +32,9 @@ from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Weights
 from alignkit.compare.metrics import ratio
 from alignkit.tasks.embedding.embedding_facts import at_far
-from alignkit.tasks.embedding.pair_weights import (
-    BinnedPairs,
-    OfDraws,
-    accumulate,
-    total_weight,
-)
-from alignkit.tasks.embedding.unit_vectors import (
-    UnitVectors,
-    Vectors,
-    similarities,
-    unit_vectors,
-)
-from alignkit.tasks.embedding.verified_pairs import (
-    RESOLVABLE,
-    DrawnPairs,
-    VerifiedPairs,
-    resolves,
-)
+from alignkit.tasks.embedding.pair_weights import BinnedPairs, OfDraws, accumulate, total_weight
+from alignkit.tasks.embedding.unit_vectors import UnitVectors, Vectors, similarities, unit_vectors
+from alignkit.tasks.embedding.verified_pairs import RESOLVABLE, DrawnPairs, VerifiedPairs, resolves
 
 NO_SIMILARITY = -2.0
 """Similarity of a pair with an embedding that has no direction: no threshold accepts it."""

@@ -15,6 +15,7 @@ from alignkit.compare.answers import Weights
 from alignkit.compare.metrics import ratio
 
 
+# A mean of each image's AP would be quicker to resample, and is another number.
 def average_precision(
     truth: npt.NDArray[np.bool_], scores: npt.NDArray[np.float32], weights: Weights
 ) -> FloatArray:

@@ -169,7 +169,8 @@ def test_the_known_effects_next_in_size_are_shown():
 
 
 def test_the_documentation_has_the_same_effects():
-    page = Path(__file__).parents[3].joinpath("docs", "diff.md").read_text(encoding="utf-8")
+    pages = sorted(Path(__file__).parents[3].joinpath("docs").glob("evidence*.md"))
+    page = "".join(each.read_text(encoding="utf-8") for each in pages)
     for each in EFFECTS:
         churn = each.effect.removesuffix(" of predictions change")
         assert re.search(rf"\| {each.levels:.3g}0? \| {re.escape(churn)} \|", page), each.stacks
