@@ -60,7 +60,7 @@ def described(
     if source.is_dir() or url_of(source) or source.suffix in ARCHIVES:
         if preprocess or overrides:
             raise ConfigError(f"{source} is a place of images; --preprocess and --set need a file")
-        how, taps, (sets, notes) = f"as decoded by {decoder}", _decoding(decoder), _folder(source)
+        how, taps, (sets, notes) = f"as decoded by {decoder}", decoding(decoder), _folder(source)
     else:
         experiment = load_experiment(source, overrides)
         paths = {path.name: path for path in experiment.paths}
@@ -79,7 +79,7 @@ def described(
     found = []
     for name, samples in sets.items():
         with progress.stage("measure", len(samples), name) as stage:
-            found.append({"name": name, **_measured(name, samples, taps, stage)})
+            found.append({"name": name, **describe(name, samples, taps, stage)})
         if copies := len(copies_of(samples)):
             notes.append(f"{name}: {copies_words(copies, len(samples))}")
     return {
@@ -88,7 +88,8 @@ def described(
     }  # fmt: skip
 
 
-def _decoding(name: str) -> Callable[[bytes], Taps]:
+def decoding(name: str) -> Callable[[bytes], Taps]:
+    """Return what takes the pixels of a decoder; raise `MissingDependency` without its library."""
     plugin = DECODERS.find(name)
     plugin.require(name)
     decoder = plugin.load()()
@@ -119,10 +120,10 @@ def _folder(root: Path) -> tuple[dict[str, Samples], list[str]]:
     return {"all": Images(root).evaluation()}, []
 
 
-def _measured(
+def describe(
     name: str, samples: Samples, taps: Callable[[bytes], Taps], stage: ProgressStage
 ) -> dict[str, Any]:
-    """Read every image once, holding one at a time."""
+    """Read every image once, holding one at a time; `DataError` if none could be decoded."""
     moments, sizes, remarked = [], [], []
     formats: Counter[str] = Counter()
     encoded_bytes = 0
