@@ -31,7 +31,7 @@ from alignkit.text.bench_words import (
     loads_by_clients,
     unknown_drift,
 )
-from alignkit.text.loader_words import loader_conditions, loader_table, loader_title
+from alignkit.text.loader_words import loader_conditions, loader_table, titled_loaders
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH
 
@@ -103,7 +103,7 @@ def _chosen(options: Sequence[ServingOption]) -> list[tuple[ServingOption, Serve
 
 def loaders_view(record: LoaderRecord) -> dict[str, Any]:
     """Return everything that the template reads of a bench of loaders."""
-    timed = [(loader_title(each, record), each) for each in record.loaders if each.rounds]
+    titled = titled_loaders(record)
     shown, notes = loader_table(record), Notes()
     rows: list[RowCells] = [
         (row[0], *(notes.missing(shown.missing) if e == DASH else Shown(e) for e in row[1:]))
@@ -113,13 +113,11 @@ def loaders_view(record: LoaderRecord) -> dict[str, Any]:
     return shared_view(record, Names(record.paths), "bench --loaders") | {
         "title": f"{record.name}: speed and memory of loaders",
         "conditions": loader_conditions(record),
-        "cautions": cautions(timed),
+        "cautions": cautions([(title, each) for title, each in titled if each.rounds]),
         "sentences": ["Images a second, and memory of the process with its workers."] * bool(rows),
         "table": Table.of("Median over epochs", heads, rows, notes=notes) if rows else None,
         "notes": [f"{each}." for each in shown.notes],
-        "absent": reasons_table(
-            [(loader_title(each, record), each) for each in record.loaders], "Loader"
-        ),
+        "absent": reasons_table(titled, "Loader"),
         "conditions_table": conditions_table(
             record,
             {
