@@ -42,6 +42,7 @@ from alignkit.preprocess import (
     Crop,
     HalfRounding,
     Orient,
+    OrientPolicy,
     Preprocess,
     Quantise,
     Resize,
@@ -181,7 +182,7 @@ class PreprocessOption(BaseModel):
     """Hugging Face's processor; by default fast."""
     decode: Annotated[Decoder, PluginOption(DECODERS)]
     """Decoder by name, with its options."""
-    orient: Literal["none", "exif"] = "none"
+    orient: OrientPolicy = "none"
     """Whether the EXIF orientation is applied: ``exif`` or ``none``."""
     resize: ResizeOption
     """Resizer by name, with its options and the size."""

@@ -54,11 +54,14 @@ def _halved(margin: int, rule: HalfRounding) -> int:
     return margin // 2 if rule == "down" else (margin + 1) // 2
 
 
+OrientPolicy = Literal["none", "exif"]
+
+
 @dataclass(frozen=True, slots=True)
 class Orient:
     """Turn of the image by its orientation as the decoder's library reads it, or no turn."""
 
-    policy: Literal["none", "exif"] = "none"
+    policy: OrientPolicy = "none"
     """Left to the decoder where its class says ``orients``."""
 
     def turn(self, decoder: Decoder, encoded: bytes) -> Turn:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.isolation.worker import Encoded
-from alignkit.preprocess import Crop, HalfRounding, Orient, Preprocess, Resize
+from alignkit.preprocess import Crop, HalfRounding, Orient, OrientPolicy, Preprocess, Resize
 from alignkit.preprocess.image_header import declared_size
 from alignkit.preprocess.image_taps import take_pixels
 from alignkit.resizers.opencv import OpenCVResizer
@@ -28,8 +28,13 @@ def below(size: tuple[int, int], encoded: bytes) -> bool:
     return declared is None or min(declared) < max(size)
 
 
+def orient_policies(*, turned: bool) -> tuple[OrientPolicy, ...]:
+    """Return those to try: where no image is turned, both give the same pixels."""
+    return ("none", "exif") if turned else ("none",)
+
+
 def native_geometries(
-    size: tuple[int, int], pads: Sequence[int], policy: Literal["none", "exif"]
+    size: tuple[int, int], pads: Sequence[int], policy: OrientPolicy
 ) -> Iterator[Framing]:
     """Yield crops of the centre and of the top left corner, with each border of smaller images."""
     for pad, at in product(pads, (None, (0, 0))):
@@ -61,8 +66,7 @@ def fixed_crops(tensor: npt.NDArray[np.generic], encoded: bytes, *, turned: bool
 
     size = (tensor.shape[0], tensor.shape[1])
     found = []
-    policies: tuple[Literal["none", "exif"], ...] = ("none", "exif")
-    for policy in policies if turned else policies[:1]:
+    for policy in orient_policies(turned=turned):
         resize = Resize(OpenCVResizer(), (1, 1), "none")
         whole = Preprocess("whole", OpenCVDecoder(), resize, Orient(policy))
         ((image,),) = take_pixels([whole], [Encoded("first", encoded)])

@@ -39,6 +39,7 @@ from alignkit.search.native_geometries import (
     fixed_crops,
     native_geometries,
     native_roundings,
+    orient_policies,
 )
 from alignkit.search.normalisation_fit import fit
 from alignkit.search.recolouring import GREYS, MISREADINGS, Recolouring, recoloured
@@ -320,9 +321,7 @@ def _fits(
 def geometries(size: tuple[int, int], *, turned: bool, smaller: bool = True) -> Iterator[Framing]:
     """List the hypotheses; ``smaller``: whether an image may have a side below the size."""
     plain = Resize(OpenCVResizer(), size)
-    policies: tuple[Literal["none", "exif"], ...] = ("none", "exif")
-    # where no image is turned, both give the same pixels
-    for policy in policies if turned else policies[:1]:
+    for policy in orient_policies(turned=turned):
         yield Framing(plain, orient=policy)
         exact = [max(size) / share for share in _SHARES]
         for side in dict.fromkeys(whole(each) for each in exact for whole in _WHOLES):
