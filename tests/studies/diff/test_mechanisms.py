@@ -10,7 +10,7 @@ from alignkit.experiment.yaml_argument import named_paths
 from alignkit.isolation import Limits
 from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.samples import Samples
-from alignkit.studies.diff.known_effects import EFFECTS, nearest_effects
+from alignkit.studies.diff.diff_cause import EFFECTS, nearest_effects
 from alignkit.studies.diff.mechanism_share import main_mechanism
 from alignkit.studies.diff.mechanisms import KNOWN
 from alignkit.text.diff_words import mechanism_words
