@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import metadata
+from typing import Any, Literal, TypeAlias
 
 import cv2
 import numpy as np
 
 from alignkit.arrays import FloatArray
-from alignkit.compare.compare_lots import ComparedLot, CompareLots
 from alignkit.compare.coverage_tally import CoverageTally
 from alignkit.compare.displacement import Displacement, displacement
 from alignkit.compare.image_diff import DECODED, ImageDiff, SpatialExtent, diff_taps
@@ -24,9 +25,11 @@ from alignkit.compare.spatial_sums import (
     SpatialSums,
     joined_spatial,
 )
+from alignkit.compare.stored_sums import StoredDiff, StoredSpatial
 from alignkit.errors import NothingCompared
-from alignkit.isolation.worker import Begin, Encoded
-from alignkit.lots import LotEngine, LotStore, lot_parts
+from alignkit.isolation import Limits
+from alignkit.isolation.worker import Begin, Encoded, Work
+from alignkit.lots import EachImageOnce, Lot, LotEngine, LotStore, lot_parts
 from alignkit.lots.local import LocalEngine
 from alignkit.preprocess import STAGES, Preprocess, StageName
 from alignkit.preprocess.image_taps import (
@@ -35,9 +38,81 @@ from alignkit.preprocess.image_taps import (
     taps_of,
     warm_up,
 )
-from alignkit.record import CoverageDiff, PixelStage
+from alignkit.record import CoverageDiff, PixelStage, Stored
 from alignkit.record.spatial_facts import DisplacementFacts, LevelMap, SpatialFacts
 from alignkit.samples import Samples, choose
+from alignkit.version import DIFFERENCE_LAYERS, code_version
+
+ComparedLot: TypeAlias = tuple[tuple[PixelDiff, ...], list[ImageRow], Spatial]
+
+
+def joined_lots(parts: Sequence[ComparedLot]) -> ComparedLot:
+    """Add up parts in the order of their images."""
+    return (
+        joined(diffs for diffs, _, _ in parts),
+        [row for _, rows, _ in parts for row in rows],
+        joined_spatial(spatial for _, _, spatial in parts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CompareLots(EachImageOnce):
+    """The `LotWork` of a comparison of two paths."""
+
+    work: Work[ComparedLot]
+    paths: tuple[Preprocess, Preprocess]
+    options: tuple[tuple[StageName, ...], tuple[str, ...] | None]
+    """Stages with SSIM, and the images whose differences are located in full."""
+    limits: Limits | None = None
+
+    def identity(self) -> Mapping[str, Any]:
+        """See `LotWork.identity`."""
+        return {
+            "work": "comparison",
+            # of a path's name nothing depends
+            "paths": [[each.identity(), each.versions()] for each in self.paths],
+            "options": self.options,
+            "libraries": [metadata.version(name) for name in ("numpy", "pillow")],
+            "code": code_version(DIFFERENCE_LAYERS),
+        }
+
+    def images(self, result: ComparedLot) -> int:
+        """See `LotWork.images`."""
+        return len(result[1])
+
+    def empty(self, lot: Lot) -> ComparedLot:  # noqa: ARG002 - rows know their images
+        """See `LotWork.empty`."""
+        return joined_lots(())
+
+    def add(self, part: ComparedLot, results: Sequence[ComparedLot]) -> ComparedLot:
+        """See `LotWork.add`."""
+        return joined_lots((part, joined_lots(results)))
+
+    def text(self, part: ComparedLot) -> str:
+        """See `LotWork.text`."""
+        diffs, rows, spatial = part
+        return _StoredComparison(
+            diffs=tuple(map(StoredDiff.of, diffs)),
+            rows=tuple(rows),
+            spatial={stage: StoredSpatial.of(each) for stage, each in spatial.items()},
+        ).model_dump_json()
+
+    def parsed(self, text: str) -> ComparedLot:
+        """See `LotWork.parsed`."""
+        stored = _StoredComparison.model_validate_json(text)
+        return (
+            tuple(each.diff_again() for each in stored.diffs),
+            list(stored.rows),
+            {stage: each.sums_again() for stage, each in stored.spatial.items()},
+        )
+
+
+class _StoredComparison(Stored):
+    format: Literal[1] = 1
+    # 1: 2026-11, first format.
+    diffs: tuple[StoredDiff, ...]
+    rows: tuple[ImageRow, ...]
+    spatial: dict[StageName, StoredSpatial]
 
 
 def spatial_facts(

@@ -42,7 +42,6 @@ from alignkit.preprocess import (
     Crop,
     HalfRounding,
     Orient,
-    OrientPolicy,
     Preprocess,
     Quantise,
     Resize,
@@ -182,7 +181,7 @@ class PreprocessOption(BaseModel):
     """Hugging Face's processor; by default fast."""
     decode: Annotated[Decoder, PluginOption(DECODERS)]
     """Decoder by name, with its options."""
-    orient: OrientPolicy = "none"
+    orient: Literal["none", "exif"] = "none"
     """Whether the EXIF orientation is applied: ``exif`` or ``none``."""
     resize: ResizeOption
     """Resizer by name, with its options and the size."""

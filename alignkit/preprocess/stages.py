@@ -54,14 +54,11 @@ def _halved(margin: int, rule: HalfRounding) -> int:
     return margin // 2 if rule == "down" else (margin + 1) // 2
 
 
-OrientPolicy = Literal["none", "exif"]
-
-
 @dataclass(frozen=True, slots=True)
 class Orient:
     """Turn of the image by its orientation as the decoder's library reads it, or no turn."""
 
-    policy: OrientPolicy = "none"
+    policy: Literal["none", "exif"] = "none"
     """Left to the decoder where its class says ``orients``."""
 
     def turn(self, decoder: Decoder, encoded: bytes) -> Turn:

@@ -19,7 +19,7 @@ from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import ConfigError
 from alignkit.machine import without_messages
 from alignkit.plugins import ADDED_LATER, PluginTable
-from alignkit.preprocess import Colour, Crop, Orient, OrientPolicy, Preprocess, Quantise, Resize
+from alignkit.preprocess import Colour, Crop, Orient, Preprocess, Quantise, Resize
 from alignkit.preprocess.image_header import MAX_PIXELS
 from alignkit.preprocess.normalise import Normalise
 from alignkit.preprocess.presets import decoder_evidence
@@ -42,7 +42,7 @@ class Framing:
     resize: Resize
     """Configurations replace its resizer, and nothing else."""
     crop: Crop = WHOLE
-    orient: OrientPolicy = "none"
+    orient: Literal["none", "exif"] = "none"
     colour: Colour = RGB
     max_pixels: int = MAX_PIXELS
     """Images whose header declares more are not decoded."""

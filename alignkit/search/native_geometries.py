@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.isolation.worker import Encoded
-from alignkit.preprocess import Crop, HalfRounding, Orient, OrientPolicy, Preprocess, Resize
+from alignkit.preprocess import Crop, HalfRounding, Orient, Preprocess, Resize
 from alignkit.preprocess.image_header import declared_size
 from alignkit.preprocess.image_taps import take_pixels
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.search.configurations import Framing
 
+POLICIES: tuple[Literal["none", "exif"], ...] = ("none", "exif")
+"""Of `Orient`; where no image is turned, both give the same pixels, and the first is tried."""
 _ALIKE = 0.9
 """Least correlation of a tensor with its place in the image: colours may be those of a video."""
 
@@ -28,13 +30,8 @@ def below(size: tuple[int, int], encoded: bytes) -> bool:
     return declared is None or min(declared) < max(size)
 
 
-def orient_policies(*, turned: bool) -> tuple[OrientPolicy, ...]:
-    """Return those to try: where no image is turned, both give the same pixels."""
-    return ("none", "exif") if turned else ("none",)
-
-
 def native_geometries(
-    size: tuple[int, int], pads: Sequence[int], policy: OrientPolicy
+    size: tuple[int, int], pads: Sequence[int], policy: Literal["none", "exif"]
 ) -> Iterator[Framing]:
     """Yield crops of the centre and of the top left corner, with each border of smaller images."""
     for pad, at in product(pads, (None, (0, 0))):
@@ -66,7 +63,7 @@ def fixed_crops(tensor: npt.NDArray[np.generic], encoded: bytes, *, turned: bool
 
     size = (tensor.shape[0], tensor.shape[1])
     found = []
-    for policy in orient_policies(turned=turned):
+    for policy in POLICIES[: 1 + turned]:
         resize = Resize(OpenCVResizer(), (1, 1), "none")
         whole = Preprocess("whole", OpenCVDecoder(), resize, Orient(policy))
         ((image,),) = take_pixels([whole], [Encoded("first", encoded)])

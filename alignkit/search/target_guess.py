@@ -35,11 +35,11 @@ from alignkit.samples import Samples
 from alignkit.search.configurations import RGB, Configuration, Framing
 from alignkit.search.match_result import AS_RESIZERS, explained_share
 from alignkit.search.native_geometries import (
+    POLICIES,
     below,
     fixed_crops,
     native_geometries,
     native_roundings,
-    orient_policies,
 )
 from alignkit.search.normalisation_fit import fit
 from alignkit.search.recolouring import GREYS, MISREADINGS, Recolouring, recoloured
@@ -321,7 +321,7 @@ def _fits(
 def geometries(size: tuple[int, int], *, turned: bool, smaller: bool = True) -> Iterator[Framing]:
     """List the hypotheses; ``smaller``: whether an image may have a side below the size."""
     plain = Resize(OpenCVResizer(), size)
-    for policy in orient_policies(turned=turned):
+    for policy in POLICIES[: 1 + turned]:
         yield Framing(plain, orient=policy)
         exact = [max(size) / share for share in _SHARES]
         for side in dict.fromkeys(whole(each) for each in exact for whole in _WHOLES):

@@ -20,9 +20,7 @@ def loader_text(record: LoaderRecord, folder: Path) -> str:
     ]
     if (table := loader_table(record)).rows:
         lines += ["", *table.lines()]
-    named = titled_loaders(record)
-    absent = [(title, each.state, each.reason) for title, each in named if each.reason]
-    if absent:
+    if absent := [(name, e.state, e.reason) for name, e in titled_loaders(record) if e.reason]:
         lines += ["", columns(absent, indent="  ")]
     return "\n".join([*lines, "", f"record     {folder / 'loaders.json'}"])
 

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from alignkit.tasks.embedding import nearest as module
+from alignkit.tasks.embedding import queries as module
 from alignkit.tasks.embedding.queries import first_right, nearest
 from alignkit.tasks.embedding.unit_vectors import (
     error_bound,
