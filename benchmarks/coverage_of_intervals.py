@@ -26,11 +26,11 @@ from scipy.stats import t as student
 from alignkit.arrays import FloatArray
 from alignkit.compare.answers import Answers, Tallies, Weights
 from alignkit.compare.bootstrap import MeanOverSeeds, image_weights, mean_over_seeds
+from alignkit.compare.class_answers import ClassTallies
 from alignkit.compare.class_changes import CountedTallies, changes_by_image, resampled
-from alignkit.compare.class_tallies import ClassTallies
 from alignkit.compare.statistics import Moved, change_p
 from alignkit.tasks.detection.box_tables import FoundBoxes, TrueBoxes, starts_of
-from alignkit.tasks.detection.box_tallies import BoxTallies, tally
+from alignkit.tasks.detection.detection_answers import BoxTallies, tally
 from alignkit.tasks.embedding import Embedding
 from alignkit.tasks.embedding.embedding_answers import EmbeddingAnswers
 

@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 
 from alignkit.extras import missing_library
-from alignkit.testing.decoder_contract import jpegs
+from alignkit.testing.image_contracts import jpegs
 
 CMYK = ("cmyk",)
 """Kinds whose pixels depend on the library's own formula."""

@@ -33,7 +33,7 @@ from alignkit.backends.kserve import KServeBackend
 from alignkit.datasets import url_store
 from alignkit.datasets.folder import Folder
 from alignkit.datasets.unlabelled_images import Images
-from alignkit.datasets.yolo_yaml import read_yolo_yaml
+from alignkit.datasets.yolo import read_yolo_yaml
 from alignkit.errors import BackendError, ConfigError, DataError, UnreadableImage
 from alignkit.limits import INPUT_LIMITS, InputLimit, OverLimit, parsed_json, read_member
 from alignkit.models.checkpoint import Checkpoint

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from alignkit.cli.arguments import Json, Overrides, ProgressOption, Quiet, display
 from alignkit.text import columns
-
-if TYPE_CHECKING:
-    from alignkit.studies.data import ChannelMoments, Described, Divided, SetDescription
 
 app = typer.Typer(name="data", rich_markup_mode=None, no_args_is_help=True)
 _SHOWN = 3
@@ -47,13 +43,13 @@ def stats(
     progress: ProgressOption = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Print counts, classes, sizes, and mean and standard deviation, whole-set and per-image."""
+    """Print images, formats, classes, sizes, copies, faults, and mean and deviation."""
     from alignkit.studies.data import described
 
     # progress goes to stderr, so that --json stays readable by programs
     shown = display(progress, quiet=quiet)
     found = described(source, overrides, preprocess=preprocess, decoder=decoder, progress=shown)
-    print(json.dumps(asdict(found), indent=1) if as_json else _as_text(found))
+    print(json.dumps(found, indent=1) if as_json else _as_text(found))
 
 
 @app.command()
@@ -77,53 +73,47 @@ def split(
     from alignkit.studies.data import write_division
 
     made = write_division(root, new, share=share, seed=seed, by=by)
-    if as_json:
-        print(json.dumps({**asdict(made), "folder": str(made.folder)}, indent=1))
-    else:
-        print(_division(made))
+    rows: list[tuple[str, ...]] = [("class", "train", "eval")]
+    rows += [(each, f"{count}", f"{made['eval'][each]}") for each, count in made["train"].items()]
+    rows.append(("all", *(f"{sum(made[part].values())}" for part in ("train", "eval"))))
+    told = "\n".join([columns(rows), *made["notes"], made["folder"]])
+    print(json.dumps(made, indent=1) if as_json else told)
 
 
-def _as_text(found: Described) -> str:
-    rows: list[tuple[str, ...]] = [
-        ("", "images", "classes", "per class", "width", "height", "sizes", "MB")
-    ]
-    values, lines = [("", "mean", "std")], []
-    for each in found.sets:
-        rows.append(_counts(each))
-        values.append((f"{each.name}, whole set: all pixels equally", *_written(each.whole_set)))
-        values.append((f"{each.name}, per image, averaged", *_written(each.per_image)))
-        if each.measured < each.images:
-            lines.append(f"{each.name}: {each.measured} of {each.images} images were measured")
-        lines += ["{outcome}: {id}: {reason}".format(**one) for one in each.remarked[:_SHOWN]]
-        if len(each.remarked) > _SHOWN:
-            lines.append(f"and {len(each.remarked) - _SHOWN} more; use --json to list all")
-    if found.normalise is not None:
-        values.append((f"{found.preprocess} normalises with", *_written(found.normalise)))
-    head = f"{found.source}: {found.how}"
-    return "\n".join([head, columns(rows), "", columns(values), *lines, *found.notes])
+def _as_text(found: dict[str, Any]) -> str:
+    facts = [_facts(**each) for each in found["sets"]]
+    if found["normalise"]:
+        facts.append({"": f"{found['preprocess']} normalises with", **_moments(found["normalise"])})
+    rows = [(name, *(each.get(name, "") for each in facts)) for name in facts[0]]
+    lines = []
+    for each in found["sets"]:
+        remarked = each["remarked"]
+        lines += ["{outcome}: {id}: {reason}".format(**one) for one in remarked[:_SHOWN]]
+        if len(remarked) > _SHOWN:
+            lines.append(f"and {len(remarked) - _SHOWN} more; use --json to list all")
+    return "\n".join([f"{found['source']}: {found['how']}", columns(rows), *lines, *found["notes"]])
 
 
-def _counts(each: SetDescription) -> tuple[str, ...]:
-    numbers = each.classes.values()
-    # one number where all classes have as many images
-    ends = dict.fromkeys((min(numbers), max(numbers))) if numbers else ()
-    spread = "..".join(map(str, ends)) or "not labelled"
-    counts = f"{each.images}", f"{len(each.classes)}", spread
-    sides = _side(**each.width), _side(**each.height), f"{each.sizes}"
-    return each.name, *counts, *sides, f"{each.bytes / 1e6:.1f}"
+def _facts(**each: Any) -> dict[str, str]:
+    counts = each["classes"].values()
+    formats = (f"{count} {name}" for name, count in each["formats"].items())
+    return {
+        "": each["name"],
+        "images": f"{each['images']}, {each['bytes'] / 1e6:.1f} MB",
+        "measured": f"{each['measured']}",
+        "formats": ", ".join(formats),
+        "classes": f"{len(counts)} of {_ends(min(counts), max(counts))}" if counts else "no labels",
+        "width": _ends(**each["width"]),
+        "height": _ends(**each["height"]),
+        "sizes": f"{each['sizes']}",
+        **_moments(each["whole_set"]),
+    }
 
 
-def _side(least: int, median: int, greatest: int) -> str:
-    return f"{least}" if least == greatest else f"{least}..{greatest}, median {median}"
+def _ends(least: int, greatest: int, median: int | None = None) -> str:
+    middle = "" if median is None else f", median {median}"
+    return f"{least}" if least == greatest else f"{least}..{greatest}{middle}"
 
 
-def _written(channels: ChannelMoments) -> tuple[str, str]:
-    mean, std = (" ".join(f"{each:.4f}" for each in part) for part in (channels.mean, channels.std))
-    return mean, std
-
-
-def _division(made: Divided) -> str:
-    rows = [("class", "train", "eval")]
-    rows += [(name, f"{count}", f"{made.eval[name]}") for name, count in made.train.items()]
-    rows.append(("all", f"{sum(made.train.values())}", f"{sum(made.eval.values())}"))
-    return "\n".join([columns(rows), *made.notes, str(made.folder)])
+def _moments(channels: dict[str, list[float]]) -> dict[str, str]:
+    return {part: " ".join(f"{one:.4f}" for one in each) for part, each in channels.items()}

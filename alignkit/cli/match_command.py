@@ -24,6 +24,33 @@ if TYPE_CHECKING:
 
     from alignkit.search.configurations import Configuration
     from alignkit.search.match_result import Match
+    from alignkit.search.tap_report import TapReport
+
+_SOURCES = {"python": "tap_recorder.py", "cpp": "tap_recorder.h"}
+
+
+def print_recorder(language: str) -> None:
+    """Print the file to copy beside serving code."""
+    from importlib import resources
+
+    print(resources.files("alignkit").joinpath(_SOURCES[language]).read_text("utf-8"), end="")
+
+
+def named_stage(text: str) -> tuple[str, str]:
+    """Read ``NAME=STAGE``."""
+    name, sign, stage = text.rpartition("=")
+    if not sign or not name:
+        raise ConfigError(f"--stage {text}: give NAME=STAGE")
+    return name, stage
+
+
+def taps_text(report: TapReport) -> str:
+    """Return what was recorded, a line for each stage, and the first that differs."""
+    from alignkit.search.tap_text import HEADINGS, heading, rows, verdict
+    from alignkit.text import columns
+
+    return "\n".join([heading(report), columns([HEADINGS, *rows(report)]), verdict(report)])
+
 
 PluginNames = Annotated[
     list[str], typer.Option(metavar="NAME", help="Only these plugins; repeatable, or with commas.")
@@ -129,8 +156,6 @@ def match(
 
     With --taps, find the first stage of recorded serving code that differs from a reference.
     """
-    from alignkit.cli.match_taps import named_stage, print_recorder, taps_text
-
     if tap_source:
         print_recorder(tap_source)
         return

@@ -130,8 +130,8 @@ def compare(
 ) -> None:
     """Compare two runs: verdict, drift of recall, precision and churn, images, pixels.
 
-    Exit codes: 0 compared · 2 a folder contains no run · 5 the runs have nothing in common · 6 the
-    images, classes or environments differ, without --force.
+    Exit codes: 0 compared · 2 a folder contains no run · 5 the runs have nothing in common, or are
+    one · 6 the images, classes or environments differ, without --force.
     """
     from alignkit.report.comparison.compare_page import render_comparison
     from alignkit.report.comparison.compare_words import labels, sentences

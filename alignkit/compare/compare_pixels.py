@@ -2,29 +2,192 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import metadata
+from typing import Any, Literal, TypeAlias
 
-from alignkit.compare.compare_lots import ComparedLot, CompareLots
+import cv2
+import numpy as np
+
+from alignkit.arrays import FloatArray
 from alignkit.compare.coverage_tally import CoverageTally
+from alignkit.compare.displacement import Displacement, displacement
 from alignkit.compare.image_diff import DECODED, ImageDiff, SpatialExtent, diff_taps
+from alignkit.compare.named_mechanisms import interval, mechanisms, rounded
 from alignkit.compare.pixel_diff import ImageRow, PixelDiff, StageDiffs, diffs_of, joined, row_of
-from alignkit.compare.spatial_facts import spatial_facts
-from alignkit.compare.spatial_sums import Spatial, joined_spatial
+from alignkit.compare.spatial_sums import (
+    MAP_SIDE,
+    DrawnImage,
+    Map,
+    Spatial,
+    SpatialSums,
+    joined_spatial,
+)
+from alignkit.compare.stored_sums import StoredDiff, StoredSpatial
 from alignkit.errors import NothingCompared
-from alignkit.isolation.worker import Begin, Encoded
-from alignkit.lots import LotEngine, LotStore, lot_parts
+from alignkit.isolation import Limits
+from alignkit.isolation.worker import Begin, Encoded, Work
+from alignkit.lots import EachImageOnce, Lot, LotEngine, LotStore, lot_parts
 from alignkit.lots.local import LocalEngine
-from alignkit.preprocess import Preprocess, StageName
+from alignkit.preprocess import STAGES, Preprocess, StageName
 from alignkit.preprocess.image_taps import (
     Started,
     result_or_reason,
     taps_of,
     warm_up,
 )
-from alignkit.record import CoverageDiff, PixelStage, SpatialFacts
+from alignkit.record import CoverageDiff, PixelStage, Stored
+from alignkit.record.spatial_facts import DisplacementFacts, LevelMap, SpatialFacts
 from alignkit.samples import Samples, choose
+from alignkit.version import DIFFERENCE_LAYERS, code_version
+
+ComparedLot: TypeAlias = tuple[tuple[PixelDiff, ...], list[ImageRow], Spatial]
+
+
+def joined_lots(parts: Sequence[ComparedLot]) -> ComparedLot:
+    """Add up parts in the order of their images."""
+    return (
+        joined(diffs for diffs, _, _ in parts),
+        [row for _, rows, _ in parts for row in rows],
+        joined_spatial(spatial for _, _, spatial in parts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CompareLots(EachImageOnce):
+    """The `LotWork` of a comparison of two paths."""
+
+    work: Work[ComparedLot]
+    paths: tuple[Preprocess, Preprocess]
+    options: tuple[tuple[StageName, ...], tuple[str, ...] | None]
+    """Stages with SSIM, and the images whose differences are located in full."""
+    limits: Limits | None = None
+
+    def identity(self) -> Mapping[str, Any]:
+        """See `LotWork.identity`."""
+        return {
+            "work": "comparison",
+            # of a path's name nothing depends
+            "paths": [[each.identity(), each.versions()] for each in self.paths],
+            "options": self.options,
+            "libraries": [metadata.version(name) for name in ("numpy", "pillow")],
+            "code": code_version(DIFFERENCE_LAYERS),
+        }
+
+    def images(self, result: ComparedLot) -> int:
+        """See `LotWork.images`."""
+        return len(result[1])
+
+    def empty(self, lot: Lot) -> ComparedLot:  # noqa: ARG002 - rows know their images
+        """See `LotWork.empty`."""
+        return joined_lots(())
+
+    def add(self, part: ComparedLot, results: Sequence[ComparedLot]) -> ComparedLot:
+        """See `LotWork.add`."""
+        return joined_lots((part, joined_lots(results)))
+
+    def text(self, part: ComparedLot) -> str:
+        """See `LotWork.text`."""
+        diffs, rows, spatial = part
+        return _StoredComparison(
+            diffs=tuple(map(StoredDiff.of, diffs)),
+            rows=tuple(rows),
+            spatial={stage: StoredSpatial.of(each) for stage, each in spatial.items()},
+        ).model_dump_json()
+
+    def parsed(self, text: str) -> ComparedLot:
+        """See `LotWork.parsed`."""
+        stored = _StoredComparison.model_validate_json(text)
+        return (
+            tuple(each.diff_again() for each in stored.diffs),
+            list(stored.rows),
+            {stage: each.sums_again() for stage, each in stored.spatial.items()},
+        )
+
+
+class _StoredComparison(Stored):
+    format: Literal[1] = 1
+    # 1: 2026-11, first format.
+    diffs: tuple[StoredDiff, ...]
+    rows: tuple[ImageRow, ...]
+    spatial: dict[StageName, StoredSpatial]
+
+
+def spatial_facts(
+    reference: str, candidate: str, spatial: Spatial, images: Mapping[StageName, int]
+) -> tuple[SpatialFacts, ...]:
+    """Convert every stage that differs, in their order; ``images`` are those compared at it."""
+    return tuple(
+        _stage_facts(reference, candidate, stage, spatial[stage], images[stage])
+        for stage in STAGES
+        if stage in spatial
+    )
+
+
+def _stage_facts(
+    reference: str, candidate: str, stage: StageName, sums: SpatialSums, images: int
+) -> SpatialFacts:
+    moved = displacement([each.displacement for each in sums.drawn if each.displacement])
+    power = [each.power for each in sums.drawn if each.power is not None]
+    image, gap, _ = np.mean(power, axis=0) if power else np.zeros((3, 0))
+    found = mechanisms(stage, sums.drawn, moved)
+    folds = _mean_folds(sums.drawn)
+    planes = [_level_map(plane) for plane in folds[16]] if folds else [None, None]
+    return SpatialFacts(
+        reference=reference,
+        candidate=candidate,
+        stage=stage,
+        images=images,
+        drawn=len(sums.drawn),
+        map=_level_map(_joined_maps(sums.maps) / images),
+        luma=planes[0],
+        chroma=planes[1],
+        power=tuple(map(rounded, gap)),
+        image_power=tuple(map(rounded, image)),
+        displacement=_displacement_facts(moved) if moved else None,
+        mechanisms=found.mechanisms,
+        before=found.before,
+        after=found.after,
+    )
+
+
+def _joined_maps(maps: dict[Map, FloatArray]) -> FloatArray:
+    """Add the maps of images of different sizes, as fractions of height and width."""
+    if len(maps) == 1:
+        return next(iter(maps.values()))
+    # linear in the cells: small images have fewer of them
+    return np.asarray(
+        np.sum([cv2.resize(each, (MAP_SIDE, MAP_SIDE)) for each in maps.values()], axis=0)
+    )
+
+
+def _level_map(levels: FloatArray) -> LevelMap:
+    greatest = float(levels.max())
+    steps = np.rint(levels * (255 / greatest if greatest else 0)).astype(np.uint8)
+    rows, columns = levels.shape
+    return LevelMap(
+        rows=rows, columns=columns, greatest=rounded(greatest), cells=steps.tobytes().hex()
+    )
+
+
+def _mean_folds(drawn: Sequence[DrawnImage]) -> dict[int, FloatArray]:
+    folds = [each.folds for each in drawn if each.folds]
+    periods = folds[0] if folds else ()
+    return {period: np.mean([each[period] for each in folds], axis=0) for period in periods}
+
+
+def _displacement_facts(found: Displacement) -> DisplacementFacts:
+    (width, height), (right, down) = found.scale, found.shift
+    return DisplacementFacts(
+        scale_x=interval(*width, found.images),
+        scale_y=interval(*height, found.images),
+        shift_x=interval(*right, found.images),
+        shift_y=interval(*down, found.images),
+        share=round(found.share, 4),
+    )
+
 
 _LEVELS = (1, 2, 4, 8)
 """Grey levels of which the record keeps the share of greater differences."""

@@ -1,1 +1,1 @@
-"""Findings: results → types of the record: matrix, changes, published, limits, environment."""
+"""Findings: results → types of the record: matrix, changes, provenance, environment."""

@@ -26,7 +26,6 @@ from multiprocessing.connection import wait
 from typing import Any, Generic, TypeVar
 
 from alignkit.errors import AlignkitError
-from alignkit.isolation.rested_workers import RestedWorkers
 from alignkit.isolation.task import ImageTask, ImageWorker, next_images
 from alignkit.isolation.worker import (
     EVERYTHING,
@@ -39,6 +38,52 @@ from alignkit.isolation.worker import (
 )
 from alignkit.isolation.worker_process import AHEAD, Zygote, how_died
 from alignkit.machine import available_bytes
+
+REST_SECONDS = 60.0
+"""Seconds that workers are kept without anything to do."""
+
+
+class RestedWorkers:
+    """Workers with nothing to do, all of one work; may be used from several threads."""
+
+    def __init__(self) -> None:
+        self._work = b""
+        self._workers: list[ImageWorker[Any]] = []
+        self._changing = threading.Lock()
+        self._end: threading.Timer | None = None
+
+    def take(self, work: bytes, most: int) -> list[ImageWorker[Any]]:
+        """Give away workers of this work, which is pickled; end those of another."""
+        with self._changing:
+            self._change_to(work)
+            taken, self._workers = self._workers[:most], self._workers[most:]
+            return taken
+
+    def keep(self, work: bytes, workers: list[ImageWorker[Any]]) -> None:
+        """Take the ``workers`` of this work that have nothing to do off their list."""
+        with self._changing:
+            self._change_to(work)
+            for worker in [each for each in workers if each.ready and not each.condemned]:
+                workers.remove(worker)
+                worker.used = True  # it may die at rest, which is no fault of its next image
+                self._workers.append(worker)
+            self._end = threading.Timer(REST_SECONDS, self.dismiss)
+            self._end.daemon = True
+            self._end.start()
+
+    def dismiss(self) -> None:
+        """End all."""
+        with self._changing:
+            self._change_to(b"")
+
+    def _change_to(self, work: bytes) -> None:
+        if self._end:
+            self._end.cancel()
+            self._end = None
+        while work != self._work and self._workers:
+            self._workers.pop().end()
+        self._work = work
+
 
 _Result = TypeVar("_Result")
 

@@ -2,7 +2,7 @@
 
 Every sentence about a cause in a verdict comes from here: from the shares of an attribution, else
 from the pixels of the stages, else from the options in which two paths differ. A mechanism is named
-only if the pixels of that stage show it (`alignkit.compare.spatial_facts`).
+only if the pixels of that stage show it (`alignkit.compare.compare_pixels`).
 """
 
 from __future__ import annotations

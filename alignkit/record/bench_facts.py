@@ -24,12 +24,7 @@ class ServedRound(Stored):
     requests: Count
     seconds: Real
     """From the first request's begin to the last answer."""
-    throughput: Real | None = None
-    """Requests a second while all clients are busy, as in `ServedLoad`; ``None`` in a record of an
-    older version."""
     tp50_ms: Real
-    tp99_ms: Real | None = None
-    """The 99th percentile of this round's requests; ``None`` in a record of an older version."""
     cpu_seconds: Real
     """Of the option's process, all threads."""
     watched_seconds: Real | None = None

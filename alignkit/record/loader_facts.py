@@ -13,6 +13,8 @@ from alignkit.record.bench_facts import TimedStudy
 from alignkit.record.stored import Count, Estimate, Real, Stored
 
 LoaderKind = Literal["DataLoader", "MixedLoader", "DALI"]
+WARM_UP = 2
+"""Epochs that are not counted: libraries are loaded, workers started and pools filled."""
 
 
 class LargestBatch(Stored):
@@ -83,5 +85,5 @@ class LoaderRecord(TimedStudy):
     workers: Count
     """One for each CPU."""
     epochs: Count
-    """Epochs that count, each a round, after two of warm-up."""
+    """Epochs that count, each a round, after `WARM_UP`."""
     loaders: tuple[TimedLoader, ...]

@@ -10,7 +10,7 @@ from typing import Any
 from alignkit.compare.statistics import exact_interval
 from alignkit.record.artifacts import write_inside
 from alignkit.record.tolerance_facts import (
-    CurvePoint,
+    LineCheck,
     LogitTolerance,
     PixelTolerance,
     SeedCurve,
@@ -161,50 +161,40 @@ def _pixels(
 
 def _plots(pair: PixelTolerance, id: str, found: ToleranceDocument) -> list[CurvePlot]:  # noqa: A002
     named = f"{pair.trained_with} to {pair.candidate}"
-    lines = [(f"seed {each.seed}", each.points) for each in pair.seeds]
     title = f"Answers that change, %: {named}"
-    plots = [
-        share_plot(lines, f"{id}-share", title, found.budget, limit=pair.factor, seeds=pair.seeds)
-    ]
+    plots = [share_plot(pair.seeds, f"{id}-share", title, found.budget, limit=pair.factor)]
     for name in found.task.matrices[:1]:
-        known = [
-            (
-                label,
-                [(each.factor, 100 * each.metrics[name]) for each in curve if name in each.metrics],
-            )
-            for label, curve in lines
-        ]
-        if any(values for _, values in known):
+        if _has(pair.seeds, name):
             label = next((e.label for e in found.task.metrics if e.name == name), name)
-            plots.append(_metric_plot(known, f"{id}-metric", f"Δ {label}, pp: {named}"))
+            title = f"Δ {label}, pp: {named}"
+            plots.append(_metric_plot(pair.seeds, name, f"{id}-metric", title))
     return plots
 
 
 def share_plot(
-    curves: Sequence[tuple[str, Sequence[CurvePoint]]],
+    seeds: Sequence[SeedCurve],
     id: str,  # noqa: A002
     title: str,
     budget: float,
     *,
     limit: float | None = None,
-    seeds: Sequence[SeedCurve] = (),
 ) -> CurvePlot:
-    """Draw shares of changed answers in percent, with intervals as bands.
+    """Draw each seed's share of changed answers in percent, with intervals as bands.
 
-    The network's own points of ``seeds`` are whiskers on the line of their seed.
+    The network's own points are whiskers on the line of their seed.
     """
-    high = max((100 * each.high for _, curve in curves for each in curve), default=1.0)
-    checks = [[(e.factor, *_measured(e.measured, e.images)) for e in seed.checks] for seed in seeds]
-    high = max([high, *(each[3] for seed in checks for each in seed)])
-    frame = _frame(id, title, nice_ticks(0.0, high))
+    tops = [100 * each.high for seed in seeds for each in seed.points] or [1.0]
+    tops += [_measured(each)[2] for seed in seeds for each in seed.checks]
+    frame = _frame(id, title, nice_ticks(0.0, max(tops)))
     lines, bands = [], []
-    for place, (label, curve) in enumerate(curves):
-        middle = [(0.0, 0.0), *((e.factor, 100 * e.changed / e.images) for e in curve)]
-        low = [(0.0, 0.0), *((e.factor, 100 * e.low) for e in curve)]
-        top = [*((e.factor, 100 * e.high) for e in reversed(curve)), (0.0, 0.0)]
-        own = checks[place] if place < len(checks) else []
-        whiskers = tuple(Whisker(frame.x(x), *map(frame.y, values)) for x, *values in own)
-        lines.append(Line(_placed(frame, middle), label, whiskers))
+    for seed in seeds:
+        middle = [(0.0, 0.0), *((e.factor, 100 * e.changed / e.images) for e in seed.points)]
+        low = [(0.0, 0.0), *((e.factor, 100 * e.low) for e in seed.points)]
+        top = [*((e.factor, 100 * e.high) for e in reversed(seed.points)), (0.0, 0.0)]
+        whiskers = tuple(
+            Whisker(frame.x(each.factor), *map(frame.y, _measured(each))) for each in seed.checks
+        )
+        lines.append(Line(_placed(frame, middle), f"seed {seed.seed}", whiskers))
         bands.append(_placed(frame, [*low, *top]))
     return CurvePlot(
         frame,
@@ -215,19 +205,21 @@ def share_plot(
     )
 
 
-def _measured(changed: int, images: int) -> tuple[float, float, float]:
-    low, high = exact_interval(changed, images)
-    return 100 * changed / images, 100 * low, 100 * high
+def _measured(check: LineCheck) -> tuple[float, float, float]:
+    low, high = exact_interval(check.measured, check.images)
+    return 100 * check.measured / check.images, 100 * low, 100 * high
 
 
-def _metric_plot(
-    curves: Sequence[tuple[str, Sequence[tuple[float, float]]]],
-    id: str,  # noqa: A002
-    title: str,
-) -> CurvePlot:
-    values = [0.0, *(value for _, curve in curves for _, value in curve)]
+def _metric_plot(seeds: Sequence[SeedCurve], name: str, id: str, title: str) -> CurvePlot:  # noqa: A002
+    curves = {
+        seed.seed: [(e.factor, 100 * e.metrics[name]) for e in seed.points if name in e.metrics]
+        for seed in seeds
+    }
+    values = [0.0, *(value for curve in curves.values() for _, value in curve)]
     frame = _frame(id, title, nice_ticks(min(values), max(values)))
-    lines = tuple(Line(_placed(frame, [(0.0, 0.0), *curve]), label) for label, curve in curves)
+    lines = tuple(
+        Line(_placed(frame, [(0.0, 0.0), *curve]), f"seed {seed}") for seed, curve in curves.items()
+    )
     return CurvePlot(frame, lines, level=frame.y(0.0))
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    import torch
+
     from alignkit.arrays import Image
 
 
@@ -26,19 +28,23 @@ class TorchvisionResizer:
     def resize(self, image: Image, height: int, width: int) -> Image:
         """Resample (h, w, 3) ``uint8`` → (height, width, 3) ``uint8``."""
         import numpy as np
-        import torch
         from torchvision.transforms import InterpolationMode
         from torchvision.transforms.v2 import functional
 
-        # a view of pixels, not of planes: torch has a kernel for each layout
-        tensor = torch.from_numpy(np.array(image, order="C")).permute(2, 0, 1)
         resized: torch.Tensor = functional.resize(
-            tensor,
+            self._tensor(image),
             [height, width],
             interpolation=InterpolationMode(self.interpolation),
             antialias=self.antialias,
         )
-        return np.ascontiguousarray(resized.permute(1, 2, 0).numpy())
+        return np.ascontiguousarray(resized.cpu().permute(1, 2, 0).numpy())
+
+    def _tensor(self, image: Image) -> torch.Tensor:
+        import numpy as np
+        import torch
+
+        # a view of pixels, not of planes: torch has a kernel for each layout
+        return torch.from_numpy(np.array(image, order="C")).permute(2, 0, 1)
 
     def version(self) -> str:
         """Return ``torchvision 0.27.1+cu130, torch 2.12.1+cu130``: torch holds the kernels."""
@@ -52,19 +58,9 @@ class TorchvisionResizer:
 class TorchvisionCudaResizer(TorchvisionResizer):
     """Resize on the current CUDA device; pixels are copied there and back."""
 
-    def resize(self, image: Image, height: int, width: int) -> Image:
-        """Resample (h, w, 3) ``uint8`` → (height, width, 3) ``uint8``."""
+    def _tensor(self, image: Image) -> torch.Tensor:
         import numpy as np
         import torch
-        from torchvision.transforms import InterpolationMode
-        from torchvision.transforms.v2 import functional
 
         # decode_jpeg on CUDA returns planes, unlike the CPU's decoders
-        planes = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).cuda()
-        resized: torch.Tensor = functional.resize(
-            planes,
-            [height, width],
-            interpolation=InterpolationMode(self.interpolation),
-            antialias=self.antialias,
-        )
-        return np.ascontiguousarray(resized.cpu().permute(1, 2, 0).numpy())
+        return torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).cuda()

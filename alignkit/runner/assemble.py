@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from alignkit.findings.matrix import cell_facts, floor_facts, matrix_facts
 from alignkit.findings.provenance import coverage_facts, data_facts, paths_facts, training_facts
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
+from alignkit.prepare.prepared_sets import Sets
 from alignkit.record import (
     AdviceFacts,
     Artifact,
@@ -24,10 +26,13 @@ from alignkit.record import (
     Control,
     FlippedFacts,
     ImageTableFacts,
+    MatrixEntry,
+    Neighbours,
     RunRecord,
+    Thumbnail,
 )
+from alignkit.record.picture_facts import PICTURE, thumbnail_png, write_file
 from alignkit.runner.mitigation import Outcomes, check_advice
-from alignkit.runner.neighbour_pictures import neighbour_pictures
 from alignkit.runner.shown_images import shown_images
 from alignkit.stored_file import write_atomically
 from alignkit.text.names import Names
@@ -42,6 +47,50 @@ if TYPE_CHECKING:
     from alignkit.progress import ProgressStage
     from alignkit.runner.comparison_stage import Comparison
     from alignkit.train import Trained
+
+
+def neighbour_pictures(
+    matrix: Sequence[MatrixEntry], sets: Sets, folder: Path, *, limit: int
+) -> tuple[Thumbnail, ...]:
+    """Write pictures of queries and their neighbours, as the path of each row's baseline has them.
+
+    For each such path until the next query does not fit into ``limit`` bytes; every comparison's
+    first query comes before the second of any.
+    """
+    paths = {each.row: each.evaluated_with for each in matrix if each.aligned}
+    wanted: dict[str, list[tuple[Neighbours, ...]]] = {}
+    for each in matrix:
+        if each.drift and each.drift.neighbours:
+            wanted.setdefault(paths[each.row], []).append(each.drift.neighbours)
+    return tuple(
+        picture
+        for path, lists in wanted.items()
+        for picture in _of_path(path, lists, sets, folder, limit)
+    )
+
+
+def _of_path(
+    path: str, lists: Sequence[tuple[Neighbours, ...]], sets: Sets, folder: Path, limit: int
+) -> Iterator[Thumbnail]:
+    samples, prepared = sets.evaluation, sets.evaluated(path)
+    places = {name: place for place, name in enumerate(samples.ids)}
+    done: set[str] = set()
+    for query in filter(None, (each for turn in zip_longest(*lists) for each in turn)):
+        new = [name for name in _names(query) if name not in done]
+        pictures = [thumbnail_png(prepared.image(places[name])) for name in new]
+        limit -= sum(map(len, pictures))
+        if limit < 0:
+            return
+        done.update(new)
+        for name, data in zip(new, pictures, strict=True):
+            label = samples.classes[samples.labels[places[name]]] if samples.labels else ""
+            picture = write_file(folder, PICTURE, data)
+            yield Thumbnail(path=path, id=name, label=label, picture=picture)
+
+
+def _names(query: Neighbours) -> list[str]:
+    found = (query.query, *(each.id for each in (*query.before, *query.after)))
+    return list(dict.fromkeys(found))
 
 
 @dataclass(frozen=True, slots=True)

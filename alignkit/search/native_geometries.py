@@ -18,6 +18,8 @@ from alignkit.preprocess.image_taps import take_pixels
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.search.configurations import Framing
 
+POLICIES: tuple[Literal["none", "exif"], ...] = ("none", "exif")
+"""Of `Orient`; where no image is turned, both give the same pixels, and the first is tried."""
 _ALIKE = 0.9
 """Least correlation of a tensor with its place in the image: colours may be those of a video."""
 
@@ -61,8 +63,7 @@ def fixed_crops(tensor: npt.NDArray[np.generic], encoded: bytes, *, turned: bool
 
     size = (tensor.shape[0], tensor.shape[1])
     found = []
-    policies: tuple[Literal["none", "exif"], ...] = ("none", "exif")
-    for policy in policies if turned else policies[:1]:
+    for policy in POLICIES[: 1 + turned]:
         resize = Resize(OpenCVResizer(), (1, 1), "none")
         whole = Preprocess("whole", OpenCVDecoder(), resize, Orient(policy))
         ((image,),) = take_pixels([whole], [Encoded("first", encoded)])

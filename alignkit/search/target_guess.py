@@ -35,6 +35,7 @@ from alignkit.samples import Samples
 from alignkit.search.configurations import RGB, Configuration, Framing
 from alignkit.search.match_result import AS_RESIZERS, explained_share
 from alignkit.search.native_geometries import (
+    POLICIES,
     below,
     fixed_crops,
     native_geometries,
@@ -320,9 +321,7 @@ def _fits(
 def geometries(size: tuple[int, int], *, turned: bool, smaller: bool = True) -> Iterator[Framing]:
     """List the hypotheses; ``smaller``: whether an image may have a side below the size."""
     plain = Resize(OpenCVResizer(), size)
-    policies: tuple[Literal["none", "exif"], ...] = ("none", "exif")
-    # where no image is turned, both give the same pixels
-    for policy in policies if turned else policies[:1]:
+    for policy in POLICIES[: 1 + turned]:
         yield Framing(plain, orient=policy)
         exact = [max(size) / share for share in _SHARES]
         for side in dict.fromkeys(whole(each) for each in exact for whole in _WHOLES):

@@ -147,14 +147,8 @@ def _delay(rounds: _Rounds, reference: _Rounds) -> Estimate:
     return over_rounds(paired_change(*sides, relative=False), len(rounds))
 
 
-def _taken(timed: TimedRound) -> list[float]:
-    """Return the milliseconds of each request."""
-    taken: list[float] = (timed.times.requests[:, 2:].sum(axis=1) / 1e6).tolist()
-    return taken
-
-
 def _tp50_ms(timed: TimedRound) -> float:
-    return percentile(_taken(timed), 50).value
+    return percentile((timed.times.requests[:, 2:].sum(axis=1) / 1e6).tolist(), 50).value
 
 
 def _round(timed: TimedRound) -> ServedRound:
@@ -162,10 +156,8 @@ def _round(timed: TimedRound) -> ServedRound:
     return ServedRound(
         requests=len(timed.times.requests),
         seconds=timed.times.seconds,
-        throughput=timed.times.throughput(),
         watched_seconds=timed.seconds,
         tp50_ms=_tp50_ms(timed),
-        tp99_ms=percentile(_taken(timed), 99).value,
         cpu_seconds=timed.times.cpu_seconds,
         busy_seconds=used and used.busy,
         stolen_seconds=used and used.stolen,

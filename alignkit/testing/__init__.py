@@ -8,9 +8,7 @@ The rules stand at the top of `alignkit.decoders`, `alignkit.resizers`, `alignki
 """
 
 from alignkit.testing.backend_contract import BackendContract
-from alignkit.testing.dataset_contract import DatasetContract
-from alignkit.testing.decoder_contract import DecoderContract
-from alignkit.testing.resizer_contract import ResizerContract
+from alignkit.testing.image_contracts import DatasetContract, DecoderContract, ResizerContract
 from alignkit.testing.task_contract import TaskContract
 
 __all__ = [

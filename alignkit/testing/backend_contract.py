@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +13,7 @@ import numpy as np
 
 from alignkit.arrays import Batch, Logits
 from alignkit.backends import BACKENDS, Backend, Precision, Session
-from alignkit.testing.decoder_contract import check_version
+from alignkit.testing.image_contracts import PluginContract
 
 TOLERANCE: dict[Precision, float] = {
     "fp32": 1e-5, "tf32": 1e-2, "fp16": 5e-3, "bf16": 5e-2, "int8": 0.15
@@ -25,58 +23,40 @@ TOLERANCE: dict[Precision, float] = {
 _SIDE, _CLASSES, _IMAGES = 32, 10, 24
 
 
-class BackendContract:
+class BackendContract(PluginContract):
     """Tests of a backend, in each precision that runs here."""
 
     plugin: Backend
+    table = BACKENDS
 
-    def test_sessions_keep_the_contract(self) -> None:
-        """Check shape, dtype, repeats, a batch of one, and what it says it ran."""
-        for precision in self._possible():
-            check_session(_model(), self.plugin, precision)
-
-    def test_logits_agree_with_torch_in_fp32(self) -> None:
-        """Check the distance from torch's logits in fp32."""
-        for precision in self._possible():
-            check_agreement(_model(), self.plugin, precision)
-
-    def test_another_session_gives_the_same_bits(self) -> None:
-        """Check that two sessions agree in every bit."""
-        for precision in self._possible():
-            first, again = (_model().predict(self.plugin, precision) for _ in range(2))
-            apart = np.abs(first - again).max()
-            same = np.array_equal(first, again)
+    def test_keeps_the_contract_in_each_precision(self) -> None:
+        backend = self.plugin
+        if backend.live or backend.own_path:
+            raise SkipTest("it serves a model of its own, or preprocesses by itself")
+        found = [each for each in backend.precisions if not backend.impossible(each)]
+        if not found:
+            raise SkipTest(backend.impossible(backend.precisions[0]))
+        for precision in found:
+            check_session(_model(), backend, precision)
+            check_agreement(_model(), backend, precision)
+            first, again = (_model().predict(backend, precision) for _ in range(2))
+            same, apart = np.array_equal(first, again), np.abs(first - again).max()
             assert same, f"{precision}: two sessions differ by up to {apart:.2g}"
 
-    def test_names_the_library_that_ran(self) -> None:
-        """Check that ``version()`` names it in a version that cache keys hold too."""
-        check_version(self.plugin, BACKENDS)
 
-    def _possible(self) -> Iterator[Precision]:
-        if self.plugin.live or self.plugin.own_path:
-            raise SkipTest("it serves a model of its own, or preprocesses by itself")
-        found = [each for each in self.plugin.precisions if not self.plugin.impossible(each)]
-        if not found:
-            raise SkipTest(self.plugin.impossible(self.plugin.precisions[0]))
-        return iter(found)
-
-
-@dataclass(frozen=True)
 class SmallModel:
     """One model with all that a backend opens, in a folder."""
 
-    folder: Path
-
-    @cached_property
-    def batch(self) -> Batch:
-        """Return (24, 3, 32, 32) float32: waves of several lengths, normalised."""
+    def __init__(self) -> None:
+        """Make the folder, and images: waves of several lengths, normalised."""
+        self._folder = TemporaryDirectory(prefix="alignkit-contract-")
         down, across = np.mgrid[:_SIDE, :_SIDE] / _SIDE
         waves = [
             np.sin(6.3 * ((image % 5) * down + (channel + 1) * across) + image)
             for image in range(_IMAGES)
             for channel in range(3)
         ]
-        return np.array(waves, np.float32).reshape(_IMAGES, 3, _SIDE, _SIDE)
+        self.batch: Batch = np.array(waves, np.float32).reshape(_IMAGES, 3, _SIDE, _SIDE)
 
     @cached_property
     def checkpoint(self) -> Any:
@@ -89,7 +69,7 @@ class SmallModel:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             model = build_model("small-cnn", _CLASSES, _SIDE, _SIDE)
-        file = self.folder / "weights.pt"
+        file = Path(self._folder.name, "weights.pt")
         torch.save(model.state_dict(), file)
         return Checkpoint("small-cnn", _CLASSES, _SIDE, _SIDE, file, "contract")
 
@@ -100,7 +80,7 @@ class SmallModel:
         from alignkit.models.checkpoint import Calibration, EngineSource
         from alignkit.workspace import Workspace
 
-        workspace = Workspace(self.folder)
+        workspace = Workspace(Path(self._folder.name))
         onnx = export_onnx(self.checkpoint, workspace, self.batch)
         calibration = Calibration("contract", lambda: self.batch, f"{_IMAGES} images")
         source = EngineSource(self.checkpoint, onnx, calibration)
@@ -113,12 +93,7 @@ class SmallModel:
             return session.predict(self.batch)[0]
 
 
-_FOLDER = cache(lambda: TemporaryDirectory(prefix="alignkit-contract-"))
-
-
-@cache
-def _model() -> SmallModel:
-    return SmallModel(Path(_FOLDER().name))
+_model = cache(SmallModel)
 
 
 def check_session(model: Any, backend: Backend, precision: Precision) -> None:
@@ -126,12 +101,11 @@ def check_session(model: Any, backend: Backend, precision: Precision) -> None:
     before = model.batch.copy()
     with closing(model.open(backend, precision)) as session:
         outputs = session.predict(model.batch)
-        assert isinstance(outputs, tuple), f"predict() gives {type(outputs).__name__}, no tuple"
-        assert len(outputs) == 1, f"{len(outputs)} outputs, not 1"
-        (logits,) = outputs
-        assert logits.dtype == np.float32, f"logits of {logits.dtype}, expected float32"
-        expected = (len(model.batch), model.checkpoint.classes)
-        assert logits.shape == expected, f"logits of shape {logits.shape}, expected {expected}"
+        fits = isinstance(outputs, tuple) and len(outputs) == 1
+        assert fits, f"predict() gives {type(outputs).__name__}, expected a tuple of one output"
+        (logits,), expected = outputs, (len(model.batch), model.checkpoint.classes)
+        fits = logits.dtype == np.float32 and logits.shape == expected
+        assert fits, f"logits are {logits.dtype} {logits.shape}, expected float32 {expected}"
         assert logits.flags.c_contiguous, "logits are not C-contiguous"
         assert np.array_equal(model.batch, before), "predict() writes to its input"
         (again,) = session.predict(model.batch)

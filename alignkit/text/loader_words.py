@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from alignkit.record.loader_facts import LargestBatch, LoaderRecord, TimedLoader
+from alignkit.record.loader_facts import WARM_UP, LargestBatch, LoaderRecord, TimedLoader
 from alignkit.text import TextTable, columns
 from alignkit.text.bench_words import bounded, gain_words, machine_words, stated_gain
 from alignkit.text.names import Names, quick_words, surrogate_lines
@@ -18,17 +18,17 @@ def loader_text(record: LoaderRecord, folder: Path) -> str:
         *surrogate_lines(record.paths),
         loader_conditions(record),
     ]
-    if any(each.rounds for each in record.loaders):
-        lines += ["", *loader_table(record).lines()]
-    if absent := [each for each in record.loaders if each.state != "measured"]:
-        rows = [(loader_title(each, record), each.state, each.reason) for each in absent]
-        lines += ["", columns(rows, indent="  ")]
+    if (table := loader_table(record)).rows:
+        lines += ["", *table.lines()]
+    if absent := [(name, e.state, e.reason) for name, e in titled_loaders(record) if e.reason]:
+        lines += ["", columns(absent, indent="  ")]
     return "\n".join([*lines, "", f"record     {folder / 'loaders.json'}"])
 
 
-def loader_title(each: TimedLoader, record: LoaderRecord) -> str:
-    """Return ``opencv ▸ DataLoader``."""
-    return f"{Names(record.paths).short(each.path)} ▸ {each.kind}"
+def titled_loaders(record: LoaderRecord) -> list[tuple[str, TimedLoader]]:
+    """Return every loader by its title, such as ``opencv ▸ DataLoader``."""
+    names = Names(record.paths)
+    return [(f"{names.short(each.path)} ▸ {each.kind}", each) for each in record.loaders]
 
 
 def loader_conditions(record: LoaderRecord) -> str:
@@ -39,13 +39,13 @@ def loader_conditions(record: LoaderRecord) -> str:
         f"{held if record.cpus else 'not held to CPUs'}; "
         f"{record.workers} worker processes or threads; "
         f"{grouped(record.images)} images in the system's cache, {record.batch} a batch; "
-        f"{record.epochs} epochs in turn after 2 of warm-up"
+        f"{record.epochs} epochs in turn after {WARM_UP} of warm-up"
     )
 
 
 def loader_table(record: LoaderRecord) -> TextTable:
     """Return images a second, memory and the largest batch of each loader that was timed."""
-    timed = [(loader_title(each, record), each) for each in record.loaders if each.rounds]
+    timed = [(title, each) for title, each in titled_loaders(record) if each.rounds]
     rows, reasons = [], []
     for title, each in timed:
         gain, held, largest = stated_gain(each, timed), each.memory, each.largest

@@ -1,6 +1,7 @@
 """`alignkit compare-runs`."""
 
 import json
+import shutil
 
 import cv2
 import html5lib
@@ -201,6 +202,20 @@ def test_runs_without_anything_in_common_end_with_5(alignkit, tmp_path, before):
     empty = {"matrix": (), "cells": (), "pixels": (), "images": ()}
     after = write_small_run(tmp_path / "b", flipped=[], **empty)
     assert alignkit("compare-runs", before, after).code == 5
+
+
+@pytest.mark.parametrize("how", ["itself", "its record", "a link", "a copy"])
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_one_run_twice_compares_nothing(alignkit, tmp_path, before, how, force):
+    if how == "a link":
+        (tmp_path / "b").symlink_to(before)
+    elif how == "a copy":
+        shutil.copytree(before, tmp_path / "b")
+    again = {"itself": before, "its record": before / "record.json"}.get(how, tmp_path / "b")
+    told = alignkit("compare-runs", before, again, *force)
+    assert told.code == 5
+    assert "hold the same run" in told.err
+    assert not told.out
 
 
 def test_a_cell_that_only_one_run_has_is_said_to_be_not_compared(compared):

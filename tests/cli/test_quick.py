@@ -1,6 +1,7 @@
 """`alignkit run --quick`: a first look, which is called so on every surface and is no evidence."""
 
 import json
+import shutil
 
 import pytest
 
@@ -9,7 +10,7 @@ from alignkit.experiment import load_experiment
 from alignkit.gate.gate_check import check
 from alignkit.plan import make_plan
 from alignkit.progress import NoProgress
-from alignkit.record.document import read_record
+from alignkit.record.document import read_record, write_record
 from alignkit.studies.compare_runs import compare_runs
 from alignkit.workspace import Context, Workspace
 
@@ -185,7 +186,10 @@ def test_a_comparison_of_two_quick_runs_is_labelled(runs, tmp_path):
     from alignkit.report.comparison.compare_page import render_comparison
     from alignkit.report.comparison.compare_words import labels
 
-    made = compare_runs(runs["quick"], runs["quick"], force=False, command="x")
+    again = shutil.copytree(runs["quick"], tmp_path / "again")
+    record = read_record(again)
+    write_record(record.model_copy(update={"started": "2026-11-28T10:00:00+00:00"}), again)
+    made = compare_runs(runs["quick"], again, force=False, command="x")
     assert labels(made)[0].startswith("Both runs: Quick look, no evidence: --quick changed ")
-    page = render_comparison(made, (runs["quick"], runs["quick"]), tmp_path).read_text()
+    page = render_comparison(made, (runs["quick"], again), tmp_path / "page").read_text()
     assert "Both runs: Quick look, no evidence" in page

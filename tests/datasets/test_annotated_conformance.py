@@ -54,7 +54,7 @@ def test_statistics_count_the_images_of_each_class(tmp_path, name):
         sum(k in each.present() for each in samples.annotations)
         for k in range(len(samples.classes))
     ]
-    assert [*found.classes.values()] == counted
+    assert [*found["classes"].values()] == counted
     assert sum(counted)
 
 
@@ -93,11 +93,11 @@ def of_pixels(shape, value):
     [
         (Given(boxes((0, 0, 41, 30))), "a: a box leaves the image"),
         (Given(boxes((5, 5, 5, 30))), "a: a box has no area"),
-        (Given(boxes((0, 0, 1, 1), label=2)), "a: class [2] of 2"),
-        (Given(LabelSet((0, 2)), "labels"), "a: class [2] of 2"),
+        (Given(boxes((0, 0, 1, 1), label=2)), "a: classes {2} of 2"),
+        (Given(LabelSet((0, 2)), "labels"), "a: classes {2} of 2"),
         (Given(LabelSet((0,)), "boxes"), "truth is boxes, the samples' labels"),
         (Given(of_pixels((40, 30), 0), "mask"), "a: its mask is (40, 30), the image (30, 40)"),
-        (Given(of_pixels((30, 40), 7), "mask"), "a: class [7] of 2"),
+        (Given(of_pixels((30, 40), 7), "mask"), "a: classes {7} of 2"),
     ],
 )
 def test_wrong_annotations_fail_a_check(data, finding):

@@ -246,7 +246,7 @@ def waited(pid):
 
 
 def test_kept_workers_end_after_a_while_without_images(monkeypatch):
-    monkeypatch.setattr("alignkit.isolation.rested_workers.REST_SECONDS", 0.1)
+    monkeypatch.setattr("alignkit.isolation.REST_SECONDS", 0.1)
     with Isolation() as isolation:
         ((pid, *_),) = kept(isolation)
         assert waited(pid) in ("gone", "Z")

@@ -11,11 +11,9 @@ from alignkit.errors import DamagedRecord, RecordError
 from alignkit.record import Estimate
 from alignkit.record.bench_facts import BenchRecord
 from alignkit.record.document import document_text
-from alignkit.report.bench.bench_page import bench_view
 from alignkit.report.bench.frontier_view import _churn_marks, frontier_plot
 from alignkit.report.bench.headline import fastest_words
-from alignkit.report.bench.published_service import PUBLISHED_ROWS
-from alignkit.report.bench.write_bench import read_bench, render_bench
+from alignkit.report.bench.write_bench import PUBLISHED_ROWS, bench_view, read_bench, render_bench
 from alignkit.text.bench_words import (
     BenchWords,
     bounded,

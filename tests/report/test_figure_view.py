@@ -28,9 +28,9 @@ from alignkit.report.figures.figure_sections import (
     fact_table,
     figure_sections,
     leading_remarks,
+    near_cards,
 )
 from alignkit.report.figures.figure_view import figure_view
-from alignkit.report.figures.neighbour_view import near_cards
 from alignkit.report.templates import html
 from alignkit.report.terminal_view import summary
 from alignkit.report.write_report import ReportOptions, write_report

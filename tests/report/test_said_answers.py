@@ -7,7 +7,7 @@ import pytest
 
 from alignkit.compare.answers import aligned
 from alignkit.report import render
-from alignkit.report.said_answers import CHANGE_KINDS, turned
+from alignkit.report.viewer_data import CHANGE_KINDS, turned
 from alignkit.tasks.multi_label.multi_label_answers import MultiLabelAnswers
 from tests.packed import unpack
 from tests.report.said_run import write_said_run

@@ -54,8 +54,7 @@ def test_every_point_of_a_curve_stands_in_a_table_too(found):
 
 def test_a_band_holds_its_curve_and_the_budget_lies_at_its_height(found):
     (pair,) = found.pixels
-    lines = [("seed", pair.seeds[0].points)]
-    plot = share_plot(lines, "id", "title", 0.05, limit=0.5)
+    plot = share_plot(pair.seeds[:1], "id", "title", 0.05, limit=0.5)
     spots = [[float(e) for e in spot.split(",")] for spot in plot.lines[0].points.split()]
     band = [[float(e) for e in spot.split(",")] for spot in plot.bands[0].split()]
     low, high = band[: len(spots)], band[len(spots) :][::-1]

@@ -9,7 +9,7 @@ from PIL import Image
 
 from alignkit.record import Neighbour, Neighbours
 from alignkit.record.picture_facts import is_picture, thumbnail_png
-from alignkit.runner.neighbour_pictures import neighbour_pictures
+from alignkit.runner.assemble import neighbour_pictures
 from tests.report.records import quickstart
 
 IDS = tuple(f"{index}.jpg" for index in range(12))

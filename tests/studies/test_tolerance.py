@@ -11,12 +11,19 @@ from statsmodels.stats.proportion import proportion_confint
 
 from alignkit.compare.predictions import Predictions
 from alignkit.errors import NothingCompared
-from alignkit.findings.answer_limits import limit_of, measured_limit, rounded_down
-from alignkit.findings.pixel_curves import CHECK_AT, checked_line, curve, mean_levels
 from alignkit.progress import NoProgress
 from alignkit.record.document import read_record, write_record
 from alignkit.record.tolerance_facts import MOST_FACTOR, Limit, ToleranceDocument, is_open
 from alignkit.studies.tolerance import tolerance
+from alignkit.studies.tolerance.pixel_curves import (
+    CHECK_AT,
+    checked_line,
+    curve,
+    limit_of,
+    mean_levels,
+    measured_limit,
+    rounded_down,
+)
 from alignkit.tasks.detection import Detection
 from tests.run_pair import artifact, write_small_run
 from tests.task_case import ids

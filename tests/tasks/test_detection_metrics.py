@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from alignkit.tasks.detection.box_tables import FoundBoxes, TrueBoxes, starts_of
-from alignkit.tasks.detection.box_tallies import BOX_METRICS, BoxTallies
-from alignkit.tasks.detection.detection_answers import DetectionAnswers
+from alignkit.tasks.detection.detection_answers import BOX_METRICS, BoxTallies, DetectionAnswers
 from tests.tasks.boxes_at_random import coco_metrics, random_answers, resampled
 
 LIBRARIES = ("pycocotools", "faster_coco_eval")

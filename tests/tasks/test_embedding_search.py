@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from alignkit.tasks.embedding import nearest as module
-from alignkit.tasks.embedding.nearest import first_right, nearest
+from alignkit.tasks.embedding import queries as module
+from alignkit.tasks.embedding.queries import first_right, nearest
 from alignkit.tasks.embedding.unit_vectors import (
     error_bound,
     similarities,
@@ -177,7 +177,7 @@ def test_only_finite_vectors_that_are_not_zero_have_a_direction():
 SEARCH = """
 import hashlib, sys
 import faiss, numpy as np
-from alignkit.tasks.embedding.nearest import nearest
+from alignkit.tasks.embedding.queries import nearest
 from alignkit.tasks.embedding.unit_vectors import unit_vectors
 faiss.omp_set_num_threads(int(sys.argv[1]))
 faiss.cvar.distance_compute_blas_threshold = int(sys.argv[2])

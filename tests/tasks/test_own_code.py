@@ -10,7 +10,7 @@ import pytest
 from alignkit.errors import ConfigError
 from alignkit.tasks.own_code import own_function, own_source
 from alignkit.tasks.own_sources import own_files
-from alignkit.tasks.own_syntax import require_function
+from alignkit.tasks.score import require_function
 
 TOUCHES = "import pathlib\npathlib.Path('touched').write_text('')\n"
 

@@ -29,6 +29,7 @@ from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.record import Estimate
 from alignkit.record.document import document_text
 from alignkit.record.loader_facts import (
+    WARM_UP,
     LargestBatch,
     LoaderKind,
     LoaderMemory,
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
     from alignkit.workspace import Context
 
 TIMED_KINDS: tuple[LoaderKind, ...] = get_args(LoaderKind)
-WARM_UP = 2
-"""Epochs that are not counted: libraries are loaded, workers started and pools filled."""
 LARGEST_TRIED = 8192
 """Batch from which on the search ends: larger ones are of no use, and take long to fill."""
 _NEAR = 16
@@ -153,7 +152,8 @@ def bench_loaders(
     """Time the loaders of every path of an experiment; store the record.
 
     ``words`` are the command as it was called. Raises `ConfigError` for more CPUs or memory than
-    there are and for too few images, `NothingCompared` without an image that every path decodes.
+    there are and for fewer images than DALI needs, `NothingCompared` without an image that every
+    path decodes.
     """
     free = available_bytes()
     if load.memory is not None and free is not None and load.memory > free:
@@ -167,23 +167,25 @@ def bench_loaders(
         plan.preprocesses, plan.samples("train"), plan.samples("eval"), context, trains=False
     )
     chosen = shared_images(sets, {each.name for each in plan.preprocesses}, load.images)
+    options = [
+        LoaderOption(kind, path, (), load.batch, workers)
+        for path in plan.preprocesses
+        for kind in TIMED_KINDS
+    ]
     # an epoch must be longer than the batches that are ready before it
-    if len(chosen) < 5 * load.batch:
+    ready = max((each.left_ready for each in options if not each.missing()), default=0)
+    if ready and len(chosen) < (ready + 2) * load.batch:
         raise ConfigError(
-            f"--batch {load.batch}: an epoch of {len(chosen)} images is too short, as DALI has 3 "
-            f"batches ready before it begins; give at most --batch {max(1, len(chosen) // 5)}, or "
-            "more images"
+            f"--batch {load.batch}: an epoch of {len(chosen)} images is too short, as DALI has "
+            f"{ready} batches ready before it begins; give at most --batch "
+            f"{max(1, len(chosen) // (ready + 2))}, or more images"
         )
     with tempfile.TemporaryDirectory(prefix="alignkit-loaders-") as scratch:
         files = []
         for place, index in enumerate(chosen):  # written now, so the system has them in its cache
             files.append(f"{scratch}/{place:06}.image")
             Path(files[-1]).write_bytes(sets.evaluation.read(index))
-        loaders = [
-            _prepared(sets, LoaderOption(kind, path, tuple(files), load.batch, workers))
-            for path in plan.preprocesses
-            for kind in TIMED_KINDS
-        ]
+        loaders = [_prepared(sets, replace(each, files=tuple(files))) for each in options]
         _run(loaders, load.epochs, begun.cpus, context)
         facts = [_facts(each, loaders[0], load, begun.cpus, context) for each in loaders]
     record = LoaderRecord(
@@ -202,9 +204,9 @@ def _prepared(sets: Sets, option: LoaderOption) -> _Loader:
     ended = sets.prepared[option.preprocess.name, "eval"]
     if isinstance(ended, Skipped):
         return _Loader(option, "skipped", ended.reason)
-    return (
-        _Loader(option, "failed", ended.message) if isinstance(ended, Failed) else _Loader(option)
-    )
+    if isinstance(ended, Failed):
+        return _Loader(option, "failed", ended.message)
+    return _Loader(option)
 
 
 def _run(loaders: Sequence[_Loader], epochs: int, cpus: Sequence[int], context: Context) -> None:

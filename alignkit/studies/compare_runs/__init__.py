@@ -39,10 +39,16 @@ def compare_runs(before: Path, after: Path, *, force: bool, command: str) -> Run
     """Compare the run in ``after`` with the one in ``before``.
 
     Raises `NotComparable` with the reasons if that would mislead, unless ``force``, and
-    `NothingCompared` if the two have neither a cell nor a pair of paths in common.
+    `NothingCompared` if the two are one run, or have neither a cell nor a pair of paths in common.
     """
     runs = stored_run(before), stored_run(after)
     a, b = (run.record for run in runs)
+    # a copy of the folder too: the record tells when the run started
+    if a == b:
+        raise NothingCompared(
+            f"{before} and {after} hold the same run, {a.name} of {a.started}, which has no change "
+            "to itself; give the folders of two runs"
+        )
     forced = check_comparable(a, b, force=force)
     entries, stages, pixels = entry_changes(*runs), stage_changes(a, b), pixel_changes(*runs)
     changes = {each.change for each in entries} | {each.change for each in stages}

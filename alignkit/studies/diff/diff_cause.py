@@ -14,7 +14,6 @@ from alignkit.record.diff_document import (
     PredictionDrift,
     StageCause,
 )
-from alignkit.studies.diff.known_effects import nearest_effects
 from alignkit.studies.diff.mechanism_share import main_mechanism
 from alignkit.studies.diff.mechanisms import CLIPPED
 from alignkit.text.diff_words import NO_MODEL
@@ -24,6 +23,42 @@ from alignkit.text.stage_changes import stage_change
 if TYPE_CHECKING:
     from alignkit.predict.given_model import Opened
     from alignkit.studies.diff import DiffRequest
+
+_MEASURED = (
+    ("torch's antialiased bicubic, rounded, for Pillow's", 0.17, "0.8 % [0.0, 1.8]"),
+    ("nvJPEG's rule for Pillow's decoder", 0.53, "0.5 % [0.0, 1.2]"),
+    ("OpenCV's area for Pillow's bicubic", 1.02, "1.2 % [0.2, 2.5]"),
+    ("the fast inverse DCT for the accurate one", 1.10, "0.5 % [0.0, 1.2]"),
+    ("Pillow's bilinear for its bicubic", 1.27, "1.8 % [0.5, 3.2]"),
+    ("NV12 for RGB", 1.29, "0.8 % [0.0, 1.8]"),
+    ("OpenCV's linear for Pillow's bicubic", 1.37, "1.0 % [0.2, 2.2]"),
+    ("torchpipe's resize of tensors for Pillow's bicubic", 1.68, "0.8 % [0.0, 1.8]"),
+    ("OpenCV's cubic for Pillow's bicubic", 1.86, "2.5 % [1.0, 4.2]"),
+    ("OpenCV's nearest for Pillow's bicubic", 7.68, "7.2 % [5.0, 9.8]"),
+    ("torchpipe's resize straight to 224 for Pillow's with a crop", 39.7, "11.5 % [8.5, 14.8]"),
+)
+"""Stacks, mean |Δ| in grey levels, and share of predictions that change; by size.
+
+They are of other images and another model than the reader's: a comparison, never a forecast. Each
+was measured by ``alignkit diff --model`` against Pillow's decoder and bicubic resize to 256, centre
+crop to 224; docs/evidence.md has the same table."""
+EFFECTS = tuple(
+    KnownEffect(
+        stacks=stacks,
+        levels=levels,
+        effect=f"{churn} of predictions change",
+        kind="measured",
+        source="EfficientNet-Lite0, 400 ImageNet photographs: docs/evidence.md",
+    )
+    for stacks, levels, churn in _MEASURED
+)
+
+
+def nearest_effects(levels: float) -> tuple[KnownEffect, ...]:
+    """Return the greatest known effect of at most this size and the smallest above it."""
+    below = [each for each in EFFECTS if (each.levels or 0) <= levels]
+    above = [each for each in EFFECTS if (each.levels or 0) > levels]
+    return (*below[-1:], *above[:1])
 
 
 def with_causes(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -14,16 +14,161 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels
-from alignkit.compare.answers import Answers, RatioOfSums
+from alignkit.compare.answers import Answers, RatioOfSums, Weights
 from alignkit.compare.idle_answers import SEVERAL
 from alignkit.compare.metrics import ClassCountArrays
 from alignkit.errors import DataError
-from alignkit.tasks.detection.box_measures import box_measures, by_image, changed_images, movement
+from alignkit.tasks.class_sums import ClassSums, class_ratios, mean_of_defined
 from alignkit.tasks.detection.box_pairs import BoxPairs, match_boxes
+from alignkit.tasks.detection.box_precision import ClassCurve, average_precisions, class_curves
 from alignkit.tasks.detection.box_tables import FoundBoxes, TrueBoxes
-from alignkit.tasks.detection.box_tallies import BOX_METRICS, BoxTallies, tally
 from alignkit.tasks.detection.detection_file import read_detections, write_detections
 from alignkit.tasks.detection.drawn_boxes import drawn_found, drawn_truth
+from alignkit.tasks.detection.truth_matches import TruthMatches, match_truth
+
+BOX_METRICS = (
+    "map50",
+    "map",
+    "recall.macro",
+    "recall.micro",
+    "precision.macro",
+    "precision.micro",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class BoxTallies:
+    """As much of found boxes as their metrics need."""
+
+    sums: ClassSums
+    """Boxes from the threshold on, right at an IoU of 0.5."""
+    matches: TruthMatches
+
+    class_means: ClassVar[Mapping[str, str]] = {"map50": "ap50", "map": "ap"}
+
+    @staticmethod
+    def ratios(
+        true_positive: FloatArray, predicted: FloatArray, support: FloatArray
+    ) -> dict[str, FloatArray]:
+        """Compute those of `BOX_METRICS` that are ratios of counts."""
+        return class_ratios(true_positive, predicted, support, BOX_METRICS)
+
+    @cached_property
+    def _curves(self) -> tuple[ClassCurve, ...]:
+        images, classes = self.sums.support.shape
+        return class_curves(self.matches, images=images, classes=classes)
+
+    def metrics_of(self, weights: Weights) -> dict[str, FloatArray]:
+        """Compute `BOX_METRICS`, and ``recall, precision, ap50, ap`` by class.
+
+        There is nothing without labels. Those of COCO are averaged over the classes of which the
+        draw has an object.
+        """
+        if not self.sums.support.shape[1]:
+            return {}
+        right, boxes, objects = self.sums.weighted(weights)
+        ratios = class_ratios(right, boxes, objects, (*BOX_METRICS, "recall", "precision"))
+        at_half, mean = average_precisions(self._curves, weights, objects)
+        averages = {"map50": mean_of_defined(at_half), "map": mean_of_defined(mean)}
+        return {**averages, **ratios, "ap50": at_half, "ap": mean}
+
+    def quality(self) -> FloatArray:
+        """Divide right boxes by all boxes and missed objects, (n,); 1 for an image without."""
+        right, boxes, objects = (
+            each.sum(axis=1).astype(np.float64)
+            for each in (self.sums.true_positive, self.sums.predicted, self.sums.support)
+        )
+        union = boxes + objects - right
+        rated: FloatArray = np.divide(right, union, out=np.ones_like(union), where=union > 0)
+        return rated
+
+    @classmethod
+    def joined(cls, parts: Sequence[BoxTallies]) -> BoxTallies:
+        """Join those of different images, in the order given."""
+        images = [len(part.sums.support) for part in parts]
+        matches = TruthMatches.joined([part.matches for part in parts], images)
+        return cls(ClassSums.joined([part.sums for part in parts]), matches)
+
+
+def tally(found: FoundBoxes, truth: TrueBoxes, classes: int, score: float) -> BoxTallies:
+    """Match boxes with the truth, and count those whose score is at least ``score``."""
+    matches = match_truth(found, truth, classes)
+    images = len(truth.starts) - 1
+    counted = (matches.scores >= score) & ~matches.ignored[0]
+
+    def count(images_of: Labels, classes_of: Labels) -> Labels:
+        places = images_of * classes + classes_of
+        return np.bincount(places, minlength=images * classes).reshape(images, classes)
+
+    right = counted & matches.matched[0]
+    single = ~truth.crowd
+    sums = ClassSums(
+        true_positive=count(matches.images[right], matches.classes[right]),
+        predicted=count(matches.images[counted], matches.classes[counted]),
+        support=count(truth.images[single], truth.classes[single]),
+    )
+    return BoxTallies(sums, matches)
+
+
+def by_image(found: FoundBoxes, chosen: npt.NDArray[np.bool_]) -> FloatArray:
+    """Count the chosen boxes of each image, (images,)."""
+    return _count(found, np.flatnonzero(chosen))
+
+
+def _count(found: FoundBoxes, boxes: Labels, values: FloatArray | None = None) -> FloatArray:
+    """Count boxes, or add up their values, by image."""
+    images = found.images[boxes]
+    counted = np.bincount(images, values, minlength=len(found.starts) - 1)
+    return counted.astype(np.float64)
+
+
+def box_measures(
+    first: FoundBoxes, second: FoundBoxes, pairs: BoxPairs, score: float
+) -> dict[str, RatioOfSums]:
+    """Compute the measures of boxes; the shares are of boxes whose score is at least ``score``.
+
+    ``boxes.lost`` of the first side's, ``boxes.won`` of the second's, ``boxes.class_changed`` of
+    the first's, ``boxes.crossed`` of both sides'; ``box.shift`` in pixels and ``box.iou`` are means
+    over the matches.
+    """
+    own = by_image(first, first.scores >= score)
+    others = by_image(second, second.scores >= score)
+    lost, won = _count(first, pairs.lost), _count(second, pairs.won)
+    crossed = _count(first, pairs.lost[pairs.lost_below])
+    crossed += _count(second, pairs.won[pairs.won_below])
+    another = _another_class(first, second, pairs)
+    matches = _count(first, pairs.first)
+    return {
+        "boxes.lost": RatioOfSums(lost, own),
+        "boxes.won": RatioOfSums(won, others),
+        "boxes.class_changed": RatioOfSums(_count(first, pairs.first[another]), own),
+        "boxes.crossed": RatioOfSums(crossed, own + others),
+        "box.shift": RatioOfSums(_count(first, pairs.first, pairs.shifts), matches),
+        "box.iou": RatioOfSums(_count(first, pairs.first, pairs.ious), matches),
+    }
+
+
+def changed_images(first: FoundBoxes, second: FoundBoxes, pairs: BoxPairs) -> npt.NDArray[np.bool_]:
+    """Tell, (images,), whether a box was lost or won, or changed its class."""
+    another = pairs.first[_another_class(first, second, pairs)]
+    changes = _count(first, pairs.lost) + _count(second, pairs.won) + _count(first, another)
+    changed: npt.NDArray[np.bool_] = changes > 0
+    return changed
+
+
+def movement(first: FoundBoxes, second: FoundBoxes, pairs: BoxPairs) -> FloatArray:
+    """Average 1 - IoU over the boxes of each image, (images,); 1 for a box alone or renamed."""
+    apart = np.where(_another_class(first, second, pairs), 1.0, 1.0 - pairs.ious)
+    alone = _count(first, pairs.lost) + _count(second, pairs.won)
+    boxes = alone + _count(first, pairs.first)
+    moved = alone + _count(first, pairs.first, apart)
+    return np.divide(moved, boxes, out=np.zeros_like(boxes), where=boxes > 0)
+
+
+def _another_class(first: FoundBoxes, second: FoundBoxes, pairs: BoxPairs) -> npt.NDArray[np.bool_]:
+    another: npt.NDArray[np.bool_] = first.classes[pairs.first] != second.classes[pairs.second]
+    return another
+
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -92,7 +237,7 @@ class DetectionAnswers(Answers):
 
     @property
     def metric_names(self) -> tuple[str, ...]:
-        """`alignkit.tasks.detection.box_tallies.BOX_METRICS`."""
+        """Those of `BOX_METRICS`."""
         return BOX_METRICS
 
     @cached_property
@@ -121,7 +266,7 @@ class DetectionAnswers(Answers):
         return self._matched[other]
 
     def measures_of(self, other: DetectionAnswers) -> dict[str, RatioOfSums]:
-        """Measure lost, won, crossed and shifted boxes: `alignkit.tasks.detection.box_measures`."""
+        """Measure lost, won, crossed and shifted boxes."""
         return box_measures(self.found, other.found, self._pairs(other), self.score)
 
     def changed(self, other: DetectionAnswers) -> npt.NDArray[np.bool_]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,17 +17,136 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Answers, RatioOfSums
 from alignkit.compare.idle_answers import SEVERAL
+from alignkit.compare.parquet_file import ids_of, numbers_of
 from alignkit.errors import DataError
-from alignkit.tasks.score.score_file import (
-    AboutScores,
-    Kept,
-    output_bytes,
-    read_scores,
-    write_scores,
-)
-from alignkit.tasks.score.score_pairs import moved_images, moves, same_scores, score_measures
+from alignkit.limits import parsed_json
+from alignkit.record.stored import Stored
+from alignkit.tasks.answers_file import bytes_of, read_answers, write_answers
 from alignkit.tasks.score.score_tallies import ScoreTallies
 from alignkit.text.numbers import significant
+
+
+def moves(one: ScoreTallies, other: ScoreTallies) -> FloatArray:
+    """Compute Δ, (n, names): NaN where a score is not finite."""
+    return other.finite - one.finite
+
+
+def same_scores(one: ScoreTallies, other: ScoreTallies) -> npt.NDArray[np.bool_]:
+    """Tell, (n, names), whether both sides have the same score, or the same kind of none."""
+    same = (one.values == other.values) | (np.isnan(one.values) & np.isnan(other.values))
+    return np.asarray(same & (one.defined == other.defined))
+
+
+def moved_images(one: ScoreTallies, other: ScoreTallies, tolerance: float) -> npt.NDArray[np.bool_]:
+    """Tell, (n,), whether a score moved by more than the tolerance."""
+    # NaN beside a number, or a score beside none, is a change whatever the tolerance
+    far = ~(np.abs(moves(one, other)) <= tolerance)
+    return np.asarray((far & ~same_scores(one, other)).any(axis=1))
+
+
+def score_measures(one: ScoreTallies, other: ScoreTallies) -> dict[str, RatioOfSums]:
+    """Compute the change of ``score.NAME``, ``score.NAME.apart`` and ``score.NAME.missing``.
+
+    The first two are means of Δ and |Δ| over the images that have both scores, so that a score
+    which one side lacks makes no mean better. The third is the share of images with one score
+    alone, of those with either.
+    """
+    all_moves, found = moves(one, other), {}
+    for at, name in enumerate(one.names):
+        own, others = one.defined[:, at], other.defined[:, at]
+        both = own & others
+        move, count = np.where(both, all_moves[:, at], 0.0), both.astype(np.float64)
+        found[f"score.{name}"] = RatioOfSums(move, count)
+        found[f"score.{name}.apart"] = RatioOfSums(np.abs(move), count)
+        alone, either = own ^ others, own | others
+        found[f"score.{name}.missing"] = RatioOfSums(
+            alone.astype(np.float64), either.astype(np.float64)
+        )
+    return found
+
+
+_Array = npt.NDArray[np.float32]
+Kept = tuple[tuple[_Array, ...], ...]
+"""The outputs of each image; empty where nothing compares them."""
+
+
+class AboutScores(Stored):
+    """Facts of the scores beside the rows."""
+
+    task: Literal["score"] = "score"
+    names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    tolerance: float
+    better: Literal["more", "less"]
+    changed_by: str
+
+
+def write_scores(
+    path: Path,
+    ids: Sequence[str],
+    scores: ScoreTallies,
+    kept: Kept,
+    whole: npt.NDArray[np.bool_],
+    about: AboutScores,
+    besides: Mapping[str, FloatArray],
+) -> None:
+    """Write ``id, score_0, defined_0, …, whole``, and ``outputs`` as bytes of float32.
+
+    A score is null where the function gave none.
+    """
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {}
+    for at in range(len(scores.names)):
+        columns[f"score_{at}"] = pa.array(scores.values[:, at], mask=~scores.defined[:, at])
+        columns[f"defined_{at}"] = scores.defined[:, at].astype(np.int8)
+    columns["whole"] = whole.astype(np.int8)
+    if kept:
+        shapes = [json.dumps([each.shape for each in one]).encode() for one in kept]
+        columns["outputs"] = pa.array([output_bytes(one) for one in kept], pa.large_binary())
+        columns["shapes"] = pa.array(shapes, pa.large_binary())
+    write_answers(path, ids, columns, about, besides)
+
+
+def read_scores(
+    path: Path,
+) -> tuple[tuple[str, ...], ScoreTallies, Kept, npt.NDArray[np.bool_], AboutScores]:
+    """Read a file of `write_scores`, without its further columns.
+
+    Raise `DataError` for any other file.
+    """
+    table, about = read_answers(path, AboutScores)
+    values, defined = (
+        np.zeros((table.num_rows, len(about.names)), kind) for kind in (np.float64, np.bool_)
+    )
+    for at in range(len(about.names)):
+        values[:, at] = numbers_of(table, f"score_{at}", path)
+        defined[:, at] = numbers_of(table, f"defined_{at}", path)
+    kept: Kept = ()
+    if about.changed_by:
+        rows = zip(bytes_of(table, "outputs", path), bytes_of(table, "shapes", path), strict=True)
+        kept = tuple(_arrays(*row, path) for row in rows)
+    whole = numbers_of(table, "whole", path).astype(np.bool_)
+    return ids_of(table, path), ScoreTallies(about.names, values, defined), kept, whole, about
+
+
+def output_bytes(outputs: Sequence[_Array]) -> bytes:
+    """Return an image's outputs as little-endian float32, one after the other."""
+    return b"".join(each.astype("<f4").tobytes() for each in outputs)
+
+
+def _arrays(data: bytes, shapes: bytes, path: Path) -> tuple[_Array, ...]:
+    """Read the outputs of an image."""
+    try:
+        sides = [tuple(each) for each in parsed_json(shapes)]
+        values = np.frombuffer(data, "<f4").astype(np.float32)
+        ends = np.cumsum([prod(each) for each in sides])
+        # a part that is too short does not take its shape
+        parts = np.split(values, ends[:-1])
+        return tuple(part.reshape(each) for part, each in zip(parts, sides, strict=True))
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{path}: the outputs of an image cannot be read ({error})") from None
+
 
 _Marked = npt.NDArray[np.bool_]
 
@@ -129,7 +250,7 @@ class ScoreAnswers(Answers):
         }
 
     def measures_of(self, other: ScoreAnswers) -> dict[str, RatioOfSums]:
-        """Compute what `alignkit.tasks.score.score_pairs.score_measures` does."""
+        """Compute what `score_measures` does."""
         return score_measures(self.scores, other.scores)
 
     def changed(self, other: ScoreAnswers) -> _Marked:
@@ -194,7 +315,7 @@ class ScoreAnswers(Answers):
         )
 
     def to_parquet(self, path: Path, **besides: FloatArray) -> None:
-        """Write a row for each image; see `alignkit.tasks.score.score_file`."""
+        """Write a row for each image, with its outputs where these are kept."""
         about = AboutScores(
             **{
                 name: getattr(self, name)

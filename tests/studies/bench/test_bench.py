@@ -110,7 +110,6 @@ def check_against_the_log(told, own):
         assert abs(inside - 2 * spread) <= 4
     speeds = [busy_speed(rows.assign(taken=taken)) for _, rows in own.groupby("round")]
     assert told.throughput.value == pytest.approx(np.percentile(speeds, 50, method="inverted_cdf"))
-    assert [each.throughput for each in told.rounds] == pytest.approx(speeds)
     # the middle of the requests of a round cannot lie outside its time
     for number, each in enumerate(told.rounds):
         rows = own[own["round"] == number]

@@ -4,7 +4,7 @@ import pytest
 
 from alignkit.record import Estimate
 from alignkit.serve.served_facts import gain_over
-from alignkit.studies.bench.frontier import Contender, frontier, price
+from alignkit.studies.bench import Contender, frontier, price
 
 QUIET = (1.0, 1.01, 0.99, 1.0, 1.02, 0.98, 1.0, 1.01, 0.99)
 NOISY = (1.6, 0.7, 1.1, 0.6, 1.5, 0.9, 1.3, 0.8, 1.0)

@@ -66,6 +66,7 @@ preprocess:
 """
 OPENCV = "resize: {name: opencv, size: 48}"
 PLAIN = f"  plain: {{decode: opencv, {OPENCV}}}"
+PILLOW = "  pillow: {decode: pillow, resize: {name: pillow, size: 48}}"
 
 
 @pytest.fixture
@@ -117,8 +118,7 @@ def test_a_planted_leak_shows_in_the_memory_after_the_last_epoch(bench):
 
 
 def test_speed_and_memory_are_those_of_other_computations(bench):
-    pillow = "  pillow: {decode: pillow, resize: {name: pillow, size: 48}}"
-    record = bench("--cpus", 1, "--rounds", 3, "--memory", "500MB", paths=(PLAIN, pillow))
+    record = bench("--cpus", 1, "--rounds", 3, "--memory", "500MB", paths=(PLAIN, PILLOW))
     for (path, kind), each in loaders(record).items():
         speeds = [one["images"] / one["seconds"] for one in each["rounds"]]
         assert len(speeds) == 3
@@ -150,3 +150,10 @@ def test_a_pipeline_of_dali_is_timed(bench):
     found = loaders(record, "DALI")["dali", "DALI"]
     assert found["state"] == "measured"
     assert found["throughput"]["value"] > 0
+
+
+@pytest.mark.skipif(not missing_library("nvidia.dali"), reason="DALI has batches ready before")
+def test_few_images_are_timed_where_no_loader_has_batches_ready_before_an_epoch(bench):
+    record = bench("--cpus", 1, "--rounds", 2, "--batch", 30, paths=(PLAIN, PILLOW))
+    for each in loaders(record).values():
+        assert [one["images"] for one in each["rounds"]] == [IMAGES, IMAGES]

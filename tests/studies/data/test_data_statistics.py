@@ -27,22 +27,22 @@ def look_at(root: Path, **options):
 def test_a_divided_folder_has_two_sets_with_their_classes(tmp_path):
     for folder, count in (("train/a", 5), ("train/b", 3), ("val/a", 2), ("val/b", 1)):
         fill(tmp_path, folder, count)
-    train, evaluation = look_at(tmp_path).sets
-    assert (train.name, train.images, train.classes) == ("train", 8, {"a": 5, "b": 3})
-    assert (evaluation.name, evaluation.classes) == ("eval", {"a": 2, "b": 1})
-    assert train.bytes == sum(path.stat().st_size for path in tmp_path.glob("train/*/*"))
+    train, evaluation = look_at(tmp_path)["sets"]
+    assert (train["name"], train["images"], train["classes"]) == ("train", 8, {"a": 5, "b": 3})
+    assert (evaluation["name"], evaluation["classes"]) == ("eval", {"a": 2, "b": 1})
+    assert train["bytes"] == sum(path.stat().st_size for path in tmp_path.glob("train/*/*"))
 
 
 def test_class_folders_are_one_set_and_loose_images_have_no_classes(tmp_path):
     fill(tmp_path, "whole/a", 2)
     fill(tmp_path, "whole/b", 3, size=(10, 30))
     fill(tmp_path, "loose", 2)
-    (whole,) = look_at(tmp_path / "whole").sets
-    assert (whole.name, whole.classes, whole.sizes) == ("all", {"a": 2, "b": 3}, 2)
-    assert whole.width == {"least": 10, "median": 10, "greatest": 24}
-    assert whole.height == {"least": 16, "median": 30, "greatest": 30}
-    (loose,) = look_at(tmp_path / "loose").sets
-    assert (loose.images, loose.classes) == (2, {})
+    (whole,) = look_at(tmp_path / "whole")["sets"]
+    assert (whole["name"], whole["classes"], whole["sizes"]) == ("all", {"a": 2, "b": 3}, 2)
+    assert whole["width"] == {"least": 10, "median": 10, "greatest": 24}
+    assert whole["height"] == {"least": 16, "median": 30, "greatest": 30}
+    (loose,) = look_at(tmp_path / "loose")["sets"]
+    assert (loose["images"], loose["classes"]) == (2, {})
 
 
 def test_images_of_no_class_and_content_in_both_splits_are_noted(tmp_path):
@@ -51,23 +51,25 @@ def test_images_of_no_class_and_content_in_both_splits_are_noted(tmp_path):
     for folder in ("a", "b"):
         fill(tmp_path / "whole", folder, 2)
     Image.new("RGB", (9, 9)).save(tmp_path / "whole" / "stray.png")
-    shared, *copies = look_at(tmp_path / "divided").notes
+    shared, *copies = look_at(tmp_path / "divided")["notes"]
     assert [each.partition(":")[0] for each in copies] == ["train", "eval"]
     assert shared.startswith("evaluation images that are training images too: 2, ")
-    assert look_at(tmp_path / "whole").notes == (
+    assert look_at(tmp_path / "whole")["notes"] == [
         "images in whole that lie in no class folder, and are not used: 1",
         "all: 2 of 4 images have the bytes of another: 2 different files".replace(
             "4 images", "4\N{NO-BREAK SPACE}images"
         ).replace("2 different", "2\N{NO-BREAK SPACE}different"),
-    )
+    ]
 
 
 def test_images_that_cannot_be_decoded_are_named_and_not_measured(tmp_path):
     fill(tmp_path, "photos", 2)
     (tmp_path / "photos" / "broken.jpg").write_bytes(b"no image")
-    (found,) = look_at(tmp_path / "photos").sets
-    assert (found.images, found.measured) == (3, 2)
-    assert [(each["id"], each["outcome"]) for each in found.remarked] == [("broken.jpg", "failed")]
+    (found,) = look_at(tmp_path / "photos")["sets"]
+    assert (found["images"], found["measured"]) == (3, 2)
+    assert [(each["id"], each["outcome"]) for each in found["remarked"]] == [
+        ("broken.jpg", "failed")
+    ]
 
 
 def test_nothing_decoded_is_an_error_and_no_number(tmp_path):
@@ -88,10 +90,11 @@ preprocess:
   bgr: {{decode: pillow, resize: {{name: opencv, size: 8}}, colour: bgr}}
 """)
     one, bgr = (look_at(file, preprocess=name) for name in ("", "bgr"))
-    assert (one.preprocess, one.normalise.mean) == ("one", (0.5, 0.5, 0.5))
-    assert [each.images for each in one.sets] == [6, 2]
-    np.testing.assert_allclose(one.sets[0].whole_set.mean[1:], [10 / 255, 200 / 255])
-    assert bgr.sets[0].whole_set.mean == one.sets[0].whole_set.mean[::-1]
+    assert (one["preprocess"], one["normalise"]["mean"]) == ("one", (0.5, 0.5, 0.5))
+    assert [each["images"] for each in one["sets"]] == [6, 2]
+    rgb, reversed_ = (each["sets"][0]["whole_set"]["mean"] for each in (one, bgr))
+    np.testing.assert_allclose(rgb[1:], [10 / 255, 200 / 255])
+    assert reversed_ == rgb[::-1]
     with pytest.raises(ConfigError, match=r"no path 'bgt' .*did you mean 'bgr'"):
         look_at(file, preprocess="bgt")
 
@@ -116,39 +119,43 @@ def images(dtype):
     return [each.astype(dtype) for each in drawn]
 
 
-def both(all_):
-    """Return the moments of the whole set, and those of an image averaged."""
-    return joined([moments_of(each) for each in all_])
+def moments(all_):
+    found = joined([moments_of(each) for each in all_])
+    return found["mean"], found["std"]
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
-def test_whole_set_is_of_all_pixels_and_per_image_is_averaged(dtype):
-    whole_set, per_image = both(images(dtype))
+def test_moments_are_those_of_all_pixels(dtype):
+    mean, std = moments(images(dtype))
     scaled = [each.astype(np.float64) / 255 for each in images(dtype)]
     pooled = np.concatenate([each.reshape(-1, 3) for each in scaled])
-    np.testing.assert_allclose(whole_set.mean, pooled.mean(0), atol=1e-12)
-    np.testing.assert_allclose(whole_set.std, pooled.std(0), atol=1e-7)
-    means = np.mean([each.mean((0, 1)) for each in scaled], axis=0)
-    stds = np.mean([each.std((0, 1)) for each in scaled], axis=0)
-    np.testing.assert_allclose(per_image.mean, means, atol=1e-12)
-    np.testing.assert_allclose(per_image.std, stds, atol=1e-7)
+    np.testing.assert_allclose(mean, pooled.mean(0), atol=1e-12)
+    np.testing.assert_allclose(std, pooled.std(0), atol=1e-7)
 
 
-def test_images_that_differ_only_from_one_another_have_no_deviation_of_their_own():
-    whole_set, per_image = both([np.full((4, 6, 3), level, np.uint8) for level in (0, 255)])
-    assert per_image.std == (0.0, 0.0, 0.0)
-    np.testing.assert_allclose(whole_set.std, 0.5)
-    np.testing.assert_allclose(whole_set.mean, 0.5)
+def test_images_that_differ_only_from_one_another_deviate():
+    mean, std = moments([np.full((4, 6, 3), level, np.uint8) for level in (0, 255)])
+    np.testing.assert_allclose(std, 0.5)
+    np.testing.assert_allclose(mean, 0.5)
 
 
 def test_a_small_deviation_beside_a_large_mean_is_not_lost_over_many_images():
     flat = np.full((8, 8, 3), 250, np.uint8)
     flat[::2] = 251
-    whole_set, _ = both([flat] * 500)
-    np.testing.assert_allclose(whole_set.std, 0.5 / 255, rtol=1e-9)
+    np.testing.assert_allclose(moments([flat] * 500)[1], 0.5 / 255, rtol=1e-9)
 
 
 def test_pixels_in_bgr_order_are_measured_in_that_order():
     image = np.zeros((2, 2, 3), np.uint8)
     image[..., 0] = 255
-    assert both([image[..., ::-1]])[0].mean == (0.0, 0.0, 1.0)
+    assert moments([image[..., ::-1]])[0] == [0.0, 0.0, 1.0]
+
+
+def test_formats_are_counted_by_what_the_files_hold_and_not_by_their_names(tmp_path):
+    fill(tmp_path, "photos", 2)
+    shown = Image.new("RGB", (9, 9))
+    for name, kind in (("a.png", "JPEG"), ("b.jpg", "WEBP"), ("c.jpg", "BMP"), ("d.jpg", "JPEG")):
+        shown.save(tmp_path / "photos" / name, kind)
+    (tmp_path / "photos" / "e.jpg").write_bytes(b"no image")
+    (found,) = look_at(tmp_path / "photos")["sets"]
+    assert found["formats"] == {"PNG": 2, "JPEG": 2, "WebP": 1, "BMP": 1, "other": 1}

@@ -38,9 +38,9 @@ def divide(root, name="new", **options):
 def test_every_class_gives_its_share_and_nothing_is_lost_or_changed(root):
     before = files(root)
     made = divide(root)
-    assert made.train == {"a": 15, "b": 6, "c": 2}
-    assert made.eval == {"a": 5, "b": 2, "c": 1}
-    written = files(made.folder)
+    assert made["train"] == {"a": 15, "b": 6, "c": 2}
+    assert made["eval"] == {"a": 5, "b": 2, "c": 1}
+    written = files(Path(made["folder"]))
     assert {name.split("/", 1)[1]: data for name, data in written.items()} == before
     assert len(written) == len(before)
     assert files(root) == before
@@ -48,7 +48,7 @@ def test_every_class_gives_its_share_and_nothing_is_lost_or_changed(root):
 
 def test_it_is_the_division_an_experiment_over_the_same_folder_makes(root):
     made = divide(root, share=0.4, seed=7)
-    there, here = Folder(made.folder), Folder(root, eval_share=0.4, seed=7)
+    there, here = Folder(Path(made["folder"])), Folder(root, eval_share=0.4, seed=7)
     assert [name.removeprefix("train/") for name in there.training().ids] == list(
         here.training().ids
     )
@@ -58,15 +58,17 @@ def test_it_is_the_division_an_experiment_over_the_same_folder_makes(root):
 
 
 def test_the_seed_decides_alone(root):
-    assert files(divide(root, "one").folder) == files(divide(root, "two").folder)
-    assert files(divide(root, "three", seed=1).folder) != files(root.parent.joinpath("one"))
+    assert files(Path(divide(root, "one")["folder"])) == files(Path(divide(root, "two")["folder"]))
+    assert files(Path(divide(root, "three", seed=1)["folder"])) != files(
+        root.parent.joinpath("one")
+    )
 
 
 @pytest.mark.parametrize("by", ["hardlink", "symlink"])
 def test_links_take_no_room_and_lead_to_the_originals(root, by):
     made = divide(root, by=by)
-    for path in made.folder.rglob("*.jpg"):
-        original = root / Path(*path.relative_to(made.folder).parts[1:])
+    for path in Path(made["folder"]).rglob("*.jpg"):
+        original = root / Path(*path.relative_to(Path(made["folder"])).parts[1:])
         assert path.samefile(original)
         assert path.is_symlink() == (by == "symlink")
 
@@ -85,14 +87,14 @@ def test_a_folder_inside_the_first_is_refused(root):
 def test_what_is_divided_already_is_refused(root):
     made = divide(root)
     with pytest.raises(DataError, match=r"divided already, into train/ and eval/"):
-        divide(made.folder, "again")
+        divide(Path(made["folder"]), "again")
 
 
 def test_content_in_both_splits_and_images_of_no_class_are_noted(root):
     (root / "stray.jpg").write_bytes(b"stray")
     for index in range(3):
         (root / "c" / f"same{index}.jpg").write_bytes(b"the same")
-    shared, stray = divide(root, share=0.5).notes
+    shared, stray = divide(root, share=0.5)["notes"]
     assert shared.startswith("evaluation images that are training images too: ")
     assert stray == "images in photos that lie in no class folder, and are not used: 1"
 

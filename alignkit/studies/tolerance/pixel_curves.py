@@ -6,21 +6,28 @@ network is then run at other t; where it contradicts the line, only its own poin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_DOWN, Decimal
+from decimal import Context as DecimalContext
 from typing import TypeAlias
 
 import numpy as np
 
-from alignkit.arrays import Labels
+from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import aligned, plain_metrics
 from alignkit.compare.image_table import LAST
 from alignkit.compare.linear_answers import LinearAnswers, turning_points
-from alignkit.compare.statistics import exact_interval, holm, mcnemar
+from alignkit.compare.statistics import (
+    exact_interval,
+    greatest_share,
+    holm,
+    images_for_none,
+    mcnemar,
+    most_within,
+)  # fmt: skip
 from alignkit.errors import NothingCompared
-from alignkit.findings.answer_limits import limit_of, measured_limit
-from alignkit.findings.line_models import LineModels, PixelLine
-from alignkit.findings.stored_row import StoredRow
 from alignkit.outcome import Measured, capture
 from alignkit.record import Cell, RunRecord
 from alignkit.record.cell_facts import ALPHA
@@ -35,6 +42,8 @@ from alignkit.record.tolerance_facts import (
     SeedCurve,
     least_value,
 )
+from alignkit.studies.tolerance.line_models import LineModels, PixelLine, StoredRow
+from alignkit.text.numbers import count, grouped
 
 # A multiple of a real difference and not noise: the same models bear 0.38 grey levels of one
 # path's difference and 0.17 of another's. Beyond the second path the line may be far off, so the
@@ -42,6 +51,7 @@ from alignkit.record.tolerance_facts import (
 CHECK_AT = (0.25, 0.5, MOST_CHECKED)
 """Multiples of the difference at which the network is run; at 0 and 1 the line is exact."""
 _CHECK_IMAGES = 1000
+_DIGITS = 3
 POINTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, MOST_FACTOR)
 
 
@@ -306,3 +316,69 @@ def curve_point(
             if (old := before.get(name)) is not None and (new := after.get(name)) is not None
         },
     )
+
+
+def limit_of(turns: FloatArray, budget: float, most: float = math.inf) -> Limit:
+    """Find the greatest size within the budget, of sizes (n,) at which each image's answer changes.
+
+    It is the size of the (k + 1)-th image in order, for the greatest k whose one-sided 95 % bound
+    is within the budget: a distribution-free tolerance limit, whose confidence holds although the
+    size is chosen by the same images (Wilks, Annals of Mathematical Statistics 12, 1941). Sizes are
+    looked at up to ``most``.
+    """
+    n = len(turns)
+    changed = most_within(budget, n) if n else None
+    if changed is None:
+        return Limit(None, None, None, reason=too_few(n, budget))
+    # changed < n, as the bound of n of n is 1
+    value = float(np.partition(turns, changed)[changed])
+    bound = greatest_share(changed, n)
+    if value <= most and math.isfinite(value):
+        return Limit(value, changed, bound)
+    if math.isfinite(most):
+        return Limit(most, changed, bound, more=True)
+    return Limit(None, changed, bound, more=True, reason="no change of the outputs changes more")
+
+
+def too_few(n: int, budget: float) -> str:
+    """Say how many images the budget needs if n are too few; empty if they suffice."""
+    needed = images_for_none(budget)
+    if n >= needed:
+        return ""
+    return (
+        f"inconclusive: a budget of {100 * budget:g} % needs {count(needed, 'image')}, and "
+        f"{count(n, 'image')} were compared"
+    )
+
+
+def rounded_down(value: float) -> float:
+    """Round a positive number down to three digits, and below itself.
+
+    >>> rounded_down(0.0123987), rounded_down(2.5), rounded_down(0.0)
+    (0.0123, 2.49, 0.0)
+    """
+    if value <= 0:
+        return 0.0
+    # an answer may change at the limit itself
+    below = Decimal(float(np.nextafter(value, 0.0)))
+    return float(DecimalContext(prec=_DIGITS, rounding=ROUND_DOWN).create_decimal(below))
+
+
+def measured_limit(points: Sequence[CurvePoint], budget: float) -> Limit:
+    """Find the last measured point, in order, before the first that exceeds the budget.
+
+    Points are tested in a fixed order and the first failure ends it, so that the confidence of each
+    is that of the result (Maurer, Hothorn and Lehmacher, 1995).
+    """
+    first = points[0]
+    reason = (
+        f"at {first.factor:g} of the difference {grouped(first.changed)} of "
+        f"{count(first.images, 'image')} changed, which does not show a share within the budget"
+    )
+    limit = Limit(None, None, None, reason=too_few(first.images, budget) or reason)
+    for each in points:
+        bound = greatest_share(each.changed, each.images)
+        if bound > budget:
+            return limit
+        limit = Limit(each.factor, each.changed, bound)
+    return replace(limit, more=True)

@@ -16,10 +16,6 @@ from alignkit.arrays import FloatArray
 from alignkit.compare.answers import aligned
 from alignkit.compare.linear_answers import greatest_changes, greatest_safe_changes
 from alignkit.errors import NothingCompared
-from alignkit.findings.answer_limits import limit_of, rounded_down
-from alignkit.findings.line_models import line_models
-from alignkit.findings.pixel_curves import checked_pairs, pair_passes, pixel_tolerances
-from alignkit.findings.stored_row import StoredRow, stored_rows
 from alignkit.machine import cpu_name
 from alignkit.progress import NoProgress, Progress
 from alignkit.record import Cell
@@ -30,6 +26,14 @@ from alignkit.record.tolerance_facts import (
     SeedLimit,
     ToleranceDocument,
     least_value,
+)
+from alignkit.studies.tolerance.line_models import StoredRow, line_models, stored_rows
+from alignkit.studies.tolerance.pixel_curves import (
+    checked_pairs,
+    limit_of,
+    pair_passes,
+    pixel_tolerances,
+    rounded_down,
 )
 from alignkit.version import __version__
 

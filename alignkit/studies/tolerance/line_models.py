@@ -1,4 +1,4 @@
-"""The models and prepared images of a run, read from its work folder, and run between two paths.
+"""The answers, models and prepared images of a run, read from its folder and run between paths.
 
 Nothing is decoded or trained: where stored work is gone, the error says how to make it again.
 """
@@ -20,6 +20,7 @@ from alignkit.compare.linear_answers import LinearAnswers, greatest_changes
 from alignkit.errors import AlignkitError, NothingCompared, RecordError
 from alignkit.experiment import experiment_of_text
 from alignkit.outcome import Measured
+from alignkit.place import Place
 from alignkit.plan import preparations
 from alignkit.plan.plan_keys import keyed_plan
 from alignkit.plan.work import Evaluation, Training
@@ -30,14 +31,15 @@ from alignkit.predict.session_inputs import KEPT
 from alignkit.prepare import Prepared
 from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.preprocess import Preprocess
-from alignkit.record import RunRecord
+from alignkit.record import Cell, RunRecord
+from alignkit.record.artifacts import artifact_file
 from alignkit.samples import Samples
+from alignkit.tasks import stored_answers
 from alignkit.train import train_models
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
     from alignkit.backends import Session
-    from alignkit.findings.stored_row import StoredRow
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Plan
     from alignkit.prepare.prepared_sets import Sets
@@ -48,6 +50,76 @@ _BATCH = 64
 _SAME = 1e-3
 """Greatest |Δ output|, over the greatest |output|, between the stored answers and a model that is
 loaded again: other batches and threads give some 1e-6."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRow:
+    """The models of a row by seed: their aligned cell, and the others."""
+
+    folder: Path
+    record: RunRecord
+    homes: dict[int, Cell]
+    """Seed → its aligned cell that ran; never empty."""
+
+    @property
+    def place(self) -> Place:
+        """The place of the aligned cells."""
+        return next(iter(self.homes.values())).place
+
+    @cache  # noqa: B019 - the object lives as long as the row is looked at
+    def home(self, seed: int) -> LinearAnswers:
+        """Read the answers of a seed's aligned cell; raise `NothingCompared` as `answers` does."""
+        return self.answers(self.homes[seed])
+
+    def answers(self, cell: Cell) -> LinearAnswers:
+        """Read a cell's answers; raise `NothingCompared` if the task's bear no known change.
+
+        Raise `DamagedRecord` if their file is missing or is not what the run wrote.
+        """
+        assert cell.predictions is not None, "a cell that ran"
+        found = stored_answers(self.record, artifact_file(self.folder, cell.predictions))
+        if not isinstance(found, LinearAnswers):
+            raise NothingCompared(
+                f"tolerance is not defined for the task {self.record.task.name}: {found.no_leads}"
+            )
+        return found
+
+    def others(self) -> dict[Place, list[Cell]]:
+        """Return the row's other cells that ran, of these seeds, by place in the matrix's order."""
+        found: dict[Place, list[Cell]] = {}
+        for cell in _cells_that_ran(self.record):
+            own = cell.row == self.place.row and cell.seed in self.homes
+            if own and not cell.aligned:
+                found.setdefault(cell.place, []).append(cell)
+        return found
+
+    @property
+    def served(self) -> dict[str, dict[int, Cell]]:
+        """Other paths in the row's own runtime: their cells by seed."""
+        runtime = self.place.column.names[1:]
+        return {
+            place.column.preprocess: {each.seed: each for each in cells}
+            for place, cells in self.others().items()
+            if place.column.names[1:] == runtime
+        }
+
+
+def stored_rows(folder: Path, record: RunRecord) -> tuple[StoredRow, ...]:
+    """Return every row whose aligned cell ran; raise `NothingCompared` if there is none."""
+    homes: dict[str, dict[int, Cell]] = {}
+    for cell in _cells_that_ran(record):
+        if cell.aligned:
+            homes.setdefault(cell.trained_with, {})[cell.seed] = cell
+    if not homes:
+        raise NothingCompared(
+            f"the run {record.name} has no predictions of a model where it was trained; give the "
+            "folder of a run that evaluates models"
+        )
+    return tuple(StoredRow(folder, record, each) for each in homes.values())
+
+
+def _cells_that_ran(record: RunRecord) -> Iterator[Cell]:
+    return (each for each in record.cells if each.ran and each.predictions is not None)
 
 
 @dataclass(frozen=True, eq=False)
