@@ -148,14 +148,16 @@ def _opened(request: DiffRequest) -> Iterator[tuple[GivenSession, Opened] | None
         yield None
         return
     # pixels alone need no runtime
-    from alignkit.predict.check_batches import require_independent
+    from alignkit.predict.check_batches import pixels_of, require_independent
     from alignkit.predict.kept_session import kept_session
 
     for path in request.usable:
         if reason := request.model.unlike_bytes(path.preprocess):
             raise ConfigError(reason)
     with kept_session(request.model, size) as opened:
-        require_independent(opened[1], request.usable[0].preprocess, request.samples)
+        reference = request.usable[0].preprocess
+        images = pixels_of(reference, request.samples)
+        require_independent(opened[1], images, reference.normalise)
         yield opened
 
 
