@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from alignkit.compare.class_changes import of_different_files
 from alignkit.compare.linear_answers import LinearAnswers
 from alignkit.errors import NothingCompared
 from alignkit.place import Place
@@ -35,8 +36,9 @@ class StoredRow:
         return self.answers(self.homes[seed])
 
     def answers(self, cell: Cell) -> LinearAnswers:
-        """Read a cell's answers; raise `NothingCompared` if the task's bear no known change.
+        """Read a cell's answers to different files.
 
+        Raise `NothingCompared` if the task's bear no known change.
         Raise `DamagedRecord` if their file is missing or is not what the run wrote.
         """
         assert cell.predictions is not None, "a cell that ran"
@@ -45,7 +47,7 @@ class StoredRow:
             raise NothingCompared(
                 f"tolerance is not defined for the task {self.record.task.name}: {found.no_leads}"
             )
-        return found
+        return of_different_files(found, self.record.data.copies)
 
     def others(self) -> dict[Place, list[Cell]]:
         """Return the row's other cells that ran, of these seeds, by place in the matrix's order."""
