@@ -301,7 +301,7 @@ def check_identity(first: Answers, second: Answers) -> Control:
     before, after = first.bits(), second.bits()
     if before is not None and after is not None:
         # bits: a NaN equals itself, and -0.0 is not 0.0
-        compared, noun = before.size, "logits"
+        compared, noun = before.size, "outputs"
         differing = int((before != after).sum()) if same_images else compared
     else:
         compared, noun = len(first), "answers"

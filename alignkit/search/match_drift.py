@@ -65,7 +65,7 @@ def with_churn(
     if not ids:
         raise NothingCompared(f"{target.name} and the finalists share no image to predict on")
     reference, *candidates = (decoder.unlabelled(ids, each, samples) for each in records)
-    for reason in filter(None, map(reference.misread, candidates)):
+    if reason := reference.misread(*candidates):
         raise NothingCompared(f"{NO_COMPARISON}: {reason}")
     groups = joined_groups(ids, reference.groups(), copies_of(samples.take(rows)))
     unit = "different file" if reference.groups() is None else "group of images"

@@ -162,7 +162,6 @@ class Classification(Task):
                 f"{expected[1]} classes, not float32 {expected}; export the model with one row of "
                 "float32 logits an image"
             )
-        self._require_scores(logits, classes.scale)
         return logits[:, list(classes.order)] if classes.order else logits
 
     def _two_classes(self, values: Logits, scale: ScoreScale) -> Logits:
@@ -178,33 +177,13 @@ class Classification(Task):
             return values.copy()  # a runtime may use its memory again
         return np.concatenate([np.float32(CERTAIN[kind]) - values, values], axis=1)
 
-    def _require_scores(self, rows: Logits, scale: ScoreScale) -> None:
-        """Raise `BackendError` for rows whose greatest value is no class."""
-        import numpy as np
-
-        from alignkit.tasks.probabilities import require_exclusive
-
-        if self.scores != "auto" or scale == "logits" or rows.shape[1] < 2:
-            return
-        require_exclusive(
-            rows,
-            "write the task multi-label, '{name: multi-label, scores: as-is}', or, if the greatest "
-            "is the class, '{name: classification, scores: as-is}'",
-        )
-        lengths = np.linalg.norm(rows[np.isfinite(rows).all(axis=1)], axis=1)
-        if len(lengths) > 3 and (rows < 0).any() and (np.abs(lengths - 1) < 1e-3).all():
-            raise BackendError(
-                "each row of its output has the length 1, as an embedding has, and no scores; "
-                "write the task embedding, or, if the greatest is the class, '{name: "
-                "classification, scores: as-is}'"
-            )
-
     def answers(
         self, ids: Sequence[str], records: Records, samples: Samples, classes: ClassMap
     ) -> ClassAnswers:
         import numpy as np
 
         from alignkit.compare.predictions import ClassIds, Predictions
+        from alignkit.tasks.probabilities import SCALES
 
         labels = np.zeros(0, np.int64)
         if samples.classes:
@@ -216,7 +195,9 @@ class Classification(Task):
             return ClassIds(tuple(ids), labels, np.array(records, np.int64), *names)
         rows = np.asarray(records, np.float32)
         logits = rows.reshape(len(ids), rows.size // len(ids) if len(ids) else outputs)
-        return Predictions(tuple(ids), labels, logits, *names)
+        # what a file says of rows of probabilities, their values must show
+        said = settled(self.scores, "logits" if classes.scale == "logits" else "")
+        return Predictions(tuple(ids), labels, logits, *names, SCALES[said] if said else "")
 
     @staticmethod
     def read(path: Path) -> ClassAnswers:
