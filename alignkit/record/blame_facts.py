@@ -8,7 +8,7 @@ from typing import Literal
 from alignkit.record.spatial_facts import MechanismName, ShownBy
 from alignkit.record.stored import STRICT, Count, Estimate, Real, Stored
 
-AttributedUnit = Literal["fraction", "grey levels", "px", "value"]
+AttributedUnit = Literal["fraction", "grey levels", "logits", "px", "value"]
 """``value``: a score of the user's own, without a unit."""
 EXPLAINS_MOST = 0.5
 """Least share of a difference, or of a plainer hypothesis' distance, that a finding explains."""

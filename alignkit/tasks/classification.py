@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from alignkit.errors import BackendError, ConfigError
 from alignkit.task_facts import CLASS_IDS, CLASSIFICATION, TaskFacts
-from alignkit.tasks import ASSUMED, AskedScores, Task, settled
+from alignkit.tasks import AskedScores, Task, settled
 from alignkit.tasks.one_output import described
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _NO_CLASSES = re.compile(
     re.IGNORECASE,
 )
 _ASSUMED = (
-    f". That they are classes is {ASSUMED} no name and no label says so: for a regression write "
+    ". That they are classes is assumed, as no name and no label says so: for a regression write "
     "the task 'score' with a function of your own"
 )
 _ONE = (
@@ -109,9 +109,7 @@ class Classification(Task):
             kind = settled(self.scores, chosen.scale)
             if kind is None:
                 raise ConfigError(_ONE.format(chosen.name))
-            assumed = (
-                _ASSUMED if classes is None and self.scores == "auto" and kind == "sigmoid" else ""
-            )
+            assumed = _ASSUMED if self.assumes(outputs, classes) else ""
             second = f"it is the second {_ABOVE[kind]}"
             return f"{chosen.name}: one output of two classes; {second}{assumed}"
         if named == 1:
@@ -122,8 +120,17 @@ class Classification(Task):
         if None not in (classes, named) and named != classes:
             raise ConfigError(f"it has {named} outputs for {classes} classes")
         scores = f"{named} scores" if named else "scores"
-        assumed = _ASSUMED if classes is None and chosen.scale != "probabilities" else ""
+        assumed = _ASSUMED if self.assumes(outputs, classes) else ""
         return f"{chosen.name}: {scores} of classes; the greatest is the prediction{assumed}"
+
+    def assumes(self, outputs: Sequence[OutputShape], classes: int | None) -> bool:
+        chosen = self._chosen(outputs)
+        if classes is not None or _is_ids(chosen):
+            return False
+        shape = _row(chosen.shape)
+        if shape is not None and shape[1:] == (1,):
+            return self.scores == "auto" and chosen.scale == "logits"
+        return chosen.scale != "probabilities"
 
     def fitting(self, outputs: Sequence[OutputShape]) -> Classification:
         ids = _is_ids(self._chosen(outputs))

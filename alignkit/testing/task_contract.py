@@ -219,7 +219,7 @@ class TaskContract:
             again = self.case.task.read(file)
         assert _stored(again) == first, "a file that is read and written again differs"
         assert not again.unlike(answers), f"it is unlike itself: {again.unlike(answers)}"
-        _same_metrics(again, answers, "read")
+        _same_metrics(again, answers)
 
     def test_computes_metrics_of_weights_as_those_of_the_images_taken(self) -> None:
         """Check weights 2 against the images twice, and weights 0 and 1 against a selection.
@@ -319,10 +319,10 @@ def _stored(answers: Answers) -> bytes:
         return file.read_bytes()
 
 
-def _same_metrics(one: Answers, other: Answers, how: str) -> None:
+def _same_metrics(one: Answers, other: Answers) -> None:
     mine, theirs = (each.metrics_of(_ones(_IMAGES)) for each in (one, other))
     for name, values in mine.items():
-        assert _equal(values, theirs[name]), f"{name} differs once it is {how}"
+        assert _equal(values, theirs[name]), f"{name} differs once it is read"
 
 
 def _ones(count: int) -> npt.NDArray[np.float32]:
