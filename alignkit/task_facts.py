@@ -6,6 +6,7 @@ record because reading a file's rules needs it, and the other types of a record 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -14,6 +15,8 @@ _STRICT: dict[str, Any] = {
 }  # fmt: skip
 """Configuration of pydantic for what a record stores; without importing it."""
 
+OutputScale = Literal["logits", "probabilities", "percent", "levels"]
+"""Scale of a classifier's outputs; probabilities may be from 0 to 1, 100 or 255."""
 Unit = Literal["share", "points", "px", "value"]
 """A fraction that is shown in percent, its change in points; of a measure that is itself such a
 change, points; pixels; a number as it is."""
@@ -80,13 +83,38 @@ class TaskFacts:
     test: str = "Sign test"
     """Name of the test whether as many answers are worse as are better."""
     class_scores: bool = False
-    """Whether an answer is a score for each class, so that logits and margins are compared."""
+    """Whether an answer is a score for each class, so that scores and margins are compared."""
+    scores: OutputScale | Literal["scores"] = "logits"
+    """Scale of the outputs of its classifiers; ``scores`` if those of its models differ."""
     labels: str = "labels"
     """The truth about the images in words: labels, boxes, masks."""
     counted: str = "images"
     """The things of a class that its table counts: images, objects, pixels."""
     needs_labels: bool = True
     """Whether its metrics have no value for images without labels."""
+
+    @property
+    def output(self) -> str:
+        """A number that its models give, in words."""
+        return _OUTPUTS[self.scores] if self.class_scores else "output"
+
+    def giving(self, found: Iterable[OutputScale]) -> TaskFacts:
+        """Describe the task of models whose outputs were found to be these."""
+        scales = {*found}
+        scores: OutputScale | Literal["scores"] = scales.pop() if scales else self.scores
+        return replace(self, scores="scores" if scales else scores)
+
+    @property
+    def outputs(self) -> str:
+        """These numbers in words."""
+        word = self.output
+        return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+
+
+_OUTPUTS = {
+    "logits": "logit", "probabilities": "probability", "percent": "percentage", "levels": "level",
+    "scores": "score",
+}  # fmt: skip
 
 
 def _averages() -> tuple[MetricFacts, ...]:

@@ -1,13 +1,14 @@
 """Simulated coverage of intervals, and false alarms, with few images a class or an identity.
 
-    python benchmarks/coverage_of_intervals.py [--samples 2000] [--resamples 1000]
+    python benchmarks/coverage_of_intervals.py [--samples 2000] [--resamples 1000] [--of boxes]
 
 A set has 60 images, 120 of classes with 20, and 200 of 200 classes. The reference is right with a
 chance of 0.75. The candidate loses and wins 4 % of the images each, so that nothing changes in
 truth, or loses 6 % and wins 2 %; the true change of a metric is then its mean over all sets of this
 size. *Before* is a mean over the classes that a draw has, with Student's quantile at
-the number of images less 1; *now* is `alignkit.compare.class_changes` and
-`alignkit.compare.statistics.freedom_of`. Boxes have one object an image; wrong boxes and scores
+the number of images less 1; *now* is what alignkit shows: `alignkit.compare.class_changes`,
+`alignkit.compare.statistics.freedom_of`, and what may be unseen where no image moves a change.
+Boxes have one object an image; wrong boxes and scores
 differ between the sides by chance. Every set has other identities, and the noise of
 both sides has one distribution. *Before* has a quarter of the sets, as it takes longer: the error
 of a share near 95 % is 0.5 points of 2,000 sets and 1 point of 500. All takes some hours.
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -27,8 +28,8 @@ from alignkit.arrays import FloatArray
 from alignkit.compare.answers import Answers, Tallies, Weights
 from alignkit.compare.bootstrap import MeanOverSeeds, image_weights, mean_over_seeds
 from alignkit.compare.class_answers import ClassTallies
-from alignkit.compare.class_changes import CountedTallies, changes_by_image, resampled
-from alignkit.compare.statistics import Moved, change_p
+from alignkit.compare.class_changes import CountedTallies, changes_by_image, resampled, units_of
+from alignkit.compare.statistics import Moved, change_p, unseen_change
 from alignkit.tasks.detection.box_tables import FoundBoxes, TrueBoxes, starts_of
 from alignkit.tasks.detection.detection_answers import BoxTallies, tally
 from alignkit.tasks.embedding import Embedding
@@ -146,7 +147,7 @@ def before(
 
 
 def now(
-    observed: float, draws: FloatArray, drawn: int, moved: Moved
+    observed: float, draws: FloatArray, drawn: int, moved: Moved, unseen: float
 ) -> tuple[MeanOverSeeds, float]:
     """Estimate as alignkit does."""
     mean = mean_over_seeds(np.array([observed]), draws[None], images=drawn, moved=moved)
@@ -154,6 +155,8 @@ def now(
     p = change_p(
         observed, images_error=error, seeds_error=0.0, images=drawn, seeds=1, flipped=moved
     )
+    if not moved.images:  # beside such a change alignkit shows this share and no interval
+        return replace(mean, interval=np.array([-unseen, unseen])), p
     return mean, p
 
 
@@ -175,14 +178,20 @@ def estimates_now(
     changes = changes_by_image(one, other)
     rest = not {*names} <= changes.keys()
     sides = [resampled(each, weights) for each in (one, other)] if rest else []
+    supports: Sequence[int] = ()
+    if isinstance(one, CountedTallies):
+        supports = one.sums.weighted(weights[:, :1])[2].astype(int).ravel().tolist()
     for name in names:
         if name in changes:
             change = changes[name].of(weights)
             parts = changes[name].by_image(len(weights))
             moved = Moved.by_parts(int(np.count_nonzero(parts)), parts)
         else:
-            change, moved = sides[1][name] - sides[0][name], Moved(drawn, drawn)
-        yield name, *now(change[0], change[1:], drawn, moved)
+            change, moved = sides[1][name] - sides[0][name], Moved.alike(drawn)
+            if isinstance(one, Answers) and (own := one.moves(other, name)) is not None:
+                moved = Moved.alike(units_of(own, one.groups()))
+        unseen = unseen_change(drawn, supports if name.endswith(".macro") else ())
+        yield name, *now(change[0], change[1:], drawn, moved, unseen)
 
 
 def simulate(
@@ -228,32 +237,50 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=2_000)
     parser.add_argument("--resamples", type=int, default=1_000)
+    parser.add_argument("--of", nargs="+", choices=PARTS, default=[*PARTS])
     given = parser.parse_args()
+    for part in given.of:
+        PARTS[part](given.samples, given.resamples)
+
+
+def of_classes(samples: int, resamples: int) -> None:
+    """Simulate classifiers."""
     heads = ("coverage %", "p < 0.05 %", "width, points", "error / true")
-    size = {"samples": given.samples, "resamples": given.resamples}
     for effect, (lose, win) in EFFECTS.items():
-        print(f"{effect}, {given.samples} sets; of each pair: before, now")
+        print(f"{effect}, {samples} sets; of each pair: before, now")
         print(f"{'':22}{'':8}" + "".join(f"{head:>16}" for head in heads))
         for classes, images in SIZES:
             found = simulate(
                 partial(classes_at_random, classes=classes, images=images, lose=lose, win=win),
-                COUNTED, **size, seed=classes,
+                COUNTED, samples=samples, resamples=resamples, seed=classes,
             )  # fmt: skip
             show(found, f"{classes} x {images}", 0.0 if lose == win else None)
-    print(f"boxes, no effect, {given.samples} sets")
+
+
+def of_boxes(samples: int, resamples: int) -> None:
+    """Simulate detectors."""
+    print(f"boxes, no effect, {samples} sets")
     for classes, images in SIZES:
         found = simulate(
             partial(boxes_at_random, classes=classes, images=images),
-            ("map50", "recall.macro", "precision.macro"), **size, seed=classes,
+            ("map50", "recall.macro", "precision.macro"),
+            samples=samples, resamples=resamples, seed=classes,
         )  # fmt: skip
         show(found, f"{classes} x {images}", 0.0)
-    print(f"40 identities, no effect, {given.samples} sets")
+
+
+def of_identities(samples: int, resamples: int) -> None:
+    """Simulate verification and search."""
+    print(f"40 identities, no effect, {samples} sets")
     for images in (2, 3, 5, 20):
         found = simulate(
             partial(identities_at_random, identities=40, images=images),
-            VERIFIED, samples=given.samples, resamples=given.resamples // 2, seed=images,
+            VERIFIED, samples=samples, resamples=resamples // 2, seed=images,
         )  # fmt: skip
         show(found, f"40 x {images}", 0.0)
+
+
+PARTS = {"classes": of_classes, "boxes": of_boxes, "identities": of_identities}
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ def logits(classes):
     return made
 
 
-def write_small_run(folder, *, flipped=(), silent=(), ids=IDS, means=None, answers=None, **changes):
+def write_small_run(folder, *, flipped=(), silent=(), ids=IDS, means=None, answers=None, labels=None,
+                    **changes):  # fmt: skip
     """One model served on two paths; ``flipped``: indices wrong on the other path, with each seed.
 
     The aligned cell predicts every label right; on the other, outputs of ``silent`` are NaN.
@@ -43,7 +44,7 @@ def write_small_run(folder, *, flipped=(), silent=(), ids=IDS, means=None, answe
     kept = ("opencv", "opencv"), ("opencv", "torchpipe-gpu")
     entries = [e for e in record.matrix if _kept(e, kept)]
     cells = []
-    labels = np.arange(len(ids)) % 10
+    labels = np.arange(len(ids)) % 10 if labels is None else labels
     for cell in record.cells:
         if not _kept(cell, kept) or cell.seed not in SEEDS:
             continue

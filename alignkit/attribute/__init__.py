@@ -44,7 +44,7 @@ Method = Literal["shapley", "one-at-a-time"]
 NOTHING_DIFFERS = "the paths do not differ in any stage"
 _ROUNDING = 1e-9
 """Greatest remainder of a zero after sums of floats."""
-_UNITS: dict[str, AttributedUnit] = {"pixels": "grey levels", "logits": "logits"}
+_UNITS: dict[str, AttributedUnit] = {"pixels": "grey levels", "logits": "value"}
 """Units of the metrics that no task has of its own."""
 _TASK_UNITS: dict[Unit, AttributedUnit] = {
     "share": "fraction", "points": "fraction", "px": "px", "value": "value",

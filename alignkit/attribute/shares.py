@@ -29,7 +29,7 @@ from alignkit.task_facts import MetricFacts, TaskFacts
 
 _NO_MODEL = "no model was given"
 _NO_LABELS = "the images have no labels"
-_NOT_FINITE = "a logit is NaN or infinite in some mixture"
+_NOT_FINITE = "an output is NaN or infinite in some mixture"
 _OTHER_SIZES = "some mixture gives the model an input of another size"
 PIXEL_DISTANCE = MetricFacts(name="pixels", label="Mean |Δpixel|", unit="value", better="less")
 _LOGITS = MetricFacts(name="logits", label="Mean |Δlogit|", unit="value", better="less")

@@ -209,9 +209,13 @@ class Answers(ABC):
         """
         return None
 
-    def misread(self, other: Self) -> str:  # noqa: ARG002 - its outputs need no reading
-        """Say that outputs are not what they were taken for, by all of both sides; else empty."""
+    def misread(self, *others: Self) -> str:  # noqa: ARG002 - its outputs need no reading
+        """Say that outputs are not what they were taken for, by those of all sides; else empty."""
         return ""
+
+    def as_read(self) -> Self:
+        """Return the answers of outputs that `misread` found to be what they were taken for."""
+        return self
 
     def one_answer(self, other: Self) -> str:  # noqa: ARG002 - all alike
         """Say which answer all images have on both sides; empty if some change could show."""

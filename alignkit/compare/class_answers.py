@@ -241,7 +241,9 @@ class ClassAnswers(Answers):
         ids = tuple(self.ids[index] for index in indices)
         return {"ids": ids, "labels": self.labels[indices] if self.labelled else self.labels}
 
-    def _write(self, path: Path, columns: Mapping[str, Any], besides: Mapping[str, Any]) -> None:
+    def _write(
+        self, path: Path, columns: Mapping[str, Any], besides: Mapping[str, Any], **metadata: str
+    ) -> None:
         """Write ids, labels, predicted classes, and columns (n,); names go into the metadata."""
         import pyarrow as pa
         from pyarrow import parquet
@@ -254,10 +256,11 @@ class ClassAnswers(Answers):
         for name, values in besides.items():
             # null: a reader's mean leaves it out
             written[name] = pa.array(values, mask=~np.isfinite(values))
-        metadata = {_CLASSES_KEY: json.dumps(self.classes)}
+        names = {_CLASSES_KEY: json.dumps(self.classes)}
+        extra = {name.encode(): text for name, text in metadata.items()}
         if self.outside:
-            metadata[_OUTSIDE_KEY] = json.dumps(self.outside)
-        parquet.write_table(pa.table(written).replace_schema_metadata(metadata), path)
+            names[_OUTSIDE_KEY] = json.dumps(self.outside)
+        parquet.write_table(pa.table(written).replace_schema_metadata(names | extra), path)
 
     @classmethod
     def from_parquet(cls, path: Path) -> Self:

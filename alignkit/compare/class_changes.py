@@ -255,6 +255,13 @@ def groups_of(answers: Answers, draws: SharedDraws) -> Labels | None:
     return joined_groups(answers.ids, answers.groups(), draws.copies)
 
 
+def of_different_files(answers: AnyAnswers, copies: Mapping[str, str]) -> AnyAnswers:
+    """Keep the first image of each file: exact tests take images that are independent.."""
+    files = [copies.get(each, each) for each in answers.ids]
+    first = np.sort(np.unique(files, return_index=True)[1])
+    return answers if len(first) == len(files) else answers.rows(first)
+
+
 def supports_of(first: Answers, groups: Labels | None) -> list[int]:
     """Count what is drawn of each class, in their order: images, or groups that have one of it."""
     supports = [int(each) for each in first.counts().support]

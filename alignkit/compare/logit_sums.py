@@ -16,7 +16,7 @@ from alignkit.record.stored import STRICT, Count, Real
 _TOLERANCES = (1e-5, 1e-3, 1e-2)
 """Limits of |Δ logit| for which samples inside are counted."""
 TOP = 5
-NONE_FINITE = "no sample has finite logits on both sides"
+NONE_FINITE = "no sample has finite outputs on both sides"
 _TOP = (1, TOP)
 QUANTILES = (0.5, 0.99, 0.999)
 _ROWS = 4096  # of logits at a time: bounds the float64 copies at 1,000 classes to some 100 MB
@@ -89,7 +89,7 @@ class LogitSums:
             compared=self.compared,
             reason=""
             if self.directed
-            else "the logits of every sample are zero: no direction to compare",
+            else "the outputs of every sample are zero: no direction to compare",
             p50=p50,
             p99=p99,
             p99_9=p99_9,

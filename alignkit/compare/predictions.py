@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,10 @@ from alignkit.compare.metrics import (
     top_chances,
 )
 from alignkit.compare.parquet_file import numbers_of, read_parquet
+from alignkit.compare.score_rows import ScoreRows, added_rows
 from alignkit.errors import DataError
 from alignkit.record import Estimate, LogitDistance
+from alignkit.task_facts import OutputScale
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,8 @@ class Predictions(ClassAnswers, LinearAnswers):
     classes: tuple[str, ...]
     """Names of the data's classes; empty if the images have no labels."""
     outside: tuple[str, ...] = ()
+    declared: OutputScale | Literal[""] = ""
+    """Scale of the logits by the task's options or the model's file; empty if neither says it."""
 
     def __post_init__(self) -> None:
         expected = len(self.ids), len(self.outputs)
@@ -66,6 +70,25 @@ class Predictions(ClassAnswers, LinearAnswers):
         """Tell, (n,), whether every logit of an image is finite."""
         return np.asarray(np.isfinite(self.logits).all(axis=1))
 
+    @cached_property
+    def score_rows(self) -> ScoreRows:
+        """Sums over all rows."""
+        return ScoreRows.of(self.logits)
+
+    @property
+    def scale(self) -> OutputScale:
+        """Scale of the logits, by all images if nothing says it."""
+        return self.declared or self.score_rows.scale
+
+    def misread(self, *others: Predictions) -> str:
+        """See `Answers.misread`."""
+        every = added_rows(each.score_rows for each in (self, *others))
+        return "" if self.declared else self.score_rows.misread(every)
+
+    def as_read(self) -> Predictions:
+        """See `Answers.as_read`."""
+        return replace(self, declared=self.scale)
+
     def one_answer(self, other: Predictions) -> str:
         """See `Answers.one_answer`; also of few images whose logits are all the same."""
         if said := super().one_answer(other):
@@ -73,7 +96,7 @@ class Predictions(ClassAnswers, LinearAnswers):
         alike = len(self) > 1 and all(
             (each.logits == self.logits[0]).all() for each in (self, other)
         )
-        return f"all {len(self)} images have the same logits on both sides" if alike else ""
+        return f"all {len(self)} images have the same outputs on both sides" if alike else ""
 
     def margins_for(self, classes: Labels) -> FloatArray:
         """See `alignkit.compare.margins.margins_of`."""
@@ -159,7 +182,15 @@ class Predictions(ClassAnswers, LinearAnswers):
         """
         first = len(self.outputs) - self.logits.shape[1]
         columns = {f"logit_{first + at}": each for at, each in enumerate(self.logits.T)}
-        self._write(path, columns, besides)
+        self._write(path, columns, besides, declared=self.declared)
+
+    @classmethod
+    def of_table(cls, table: Any, path: Path) -> Self:
+        """Read the table of a file."""
+        found = (table.schema.metadata or {}).get(b"declared", b"").decode()
+        scales: tuple[OutputScale, ...] = get_args(OutputScale)
+        known = (each for each in scales if each == found)
+        return replace(super().of_table(table, path), declared=next(known, ""))
 
     @classmethod
     def _stored_logits(cls, table: Any, path: Path, outputs: int) -> Logits:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from alignkit.compare.class_changes import of_different_files
 from alignkit.controls.planted_faults import attempted, check_pixels, invert_levels
 from alignkit.outcome import Measured
 from alignkit.predict import model_file, open_session, predict
@@ -63,7 +64,7 @@ def verify(
     model, cell = trained[0], _first_aligned(predicted)
     checks: dict[str, Callable[[], tuple[Control, ...]]] = {
         SAME_LOGITS: lambda: _check_first_cell(plan, model, cell, sets, context.workspace),
-        LEARNED: lambda: _check_row_learned(predicted),
+        LEARNED: lambda: _check_row_learned(predicted, sets.copies),
         FAULT: lambda: _check_fault(plan, model, cell, sets, context.workspace),
         SAME_TENSORS: lambda: check_same_inputs(predicted),
         _ALONE: lambda: check_alone(predicted),
@@ -142,11 +143,13 @@ def _rounding(evaluation: Evaluation) -> float:
     return 10 * MOST_APART if evaluation.live else MOST_APART
 
 
-def _check_row_learned(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
+def _check_row_learned(
+    predicted: Sequence[Predicted], copies: Mapping[str, str]
+) -> tuple[Control, ...]:
     """Check the aligned cells of the first row, one for each seed; no control if none ran."""
     row = _first_aligned(predicted).evaluation.training.row
     own = {
-        f"{row} seed {each.seed}": each.ended.value.predictions
+        f"{row} seed {each.seed}": of_different_files(each.ended.value.predictions, copies)
         for each in predicted
         if each.evaluation.aligned
         and each.evaluation.training.row == row
@@ -298,7 +301,7 @@ def check_identity(first: Answers, second: Answers) -> Control:
     before, after = first.bits(), second.bits()
     if before is not None and after is not None:
         # bits: a NaN equals itself, and -0.0 is not 0.0
-        compared, noun = before.size, "logits"
+        compared, noun = before.size, "outputs"
         differing = int((before != after).sum()) if same_images else compared
     else:
         compared, noun = len(first), "answers"

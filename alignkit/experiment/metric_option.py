@@ -33,7 +33,7 @@ class RuleMetric:
     kind: MetricKind
     words: str
     unit: Literal[
-        "grey levels", "normalised units", "dB", "share", "points", "logits", "px", "",
+        "grey levels", "normalised units", "dB", "share", "points", "px", "",
     ]  # fmt: skip
     """``share`` is a fraction of a whole, ``points`` a difference of two such."""
     worse: Literal["above", "below"] = "above"
@@ -196,10 +196,10 @@ def _metrics() -> Iterator[RuleMetric]:
     yield _of_model("norm", "norm of embeddings", "points", continuous=True, **norm)
     churn = "neighbour churn in the kept index"
     yield _of_model("neighbour_churn", churn, "share", greatest=1.0, interval=True)
-    logits: dict[str, Any] = {"unit": "logits", "greatest": 2 * _FLOAT32}
-    yield _of_model("logits.max_abs", "greatest logit difference", **logits)
-    yield _of_model("logits.mean_abs", "mean logit difference", **logits)
-    cosine = "mean cosine similarity of logits"
+    logits: dict[str, Any] = {"unit": "", "greatest": 2 * _FLOAT32}
+    yield _of_model("logits.max_abs", "greatest output difference", **logits)
+    yield _of_model("logits.mean_abs", "mean output difference", **logits)
+    cosine = "mean cosine similarity of outputs"
     yield _of_model("logits.cosine", cosine, "", worse="below", least=-1.0, greatest=1.0)
 
 

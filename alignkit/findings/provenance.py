@@ -82,8 +82,7 @@ def _stage_facts(preprocess: Preprocess, name: StageName, *, usable: bool) -> St
     identity = stage_identity(stage)
     # the version that counts is the library's, which the resize stage only wraps
     versioned = preprocess.resize.resizer if name == "resize" else stage
-    called = usable and not (name == "resize" and preprocess.resize.fit == "none")
-    version = versioned.version() if called and hasattr(versioned, "version") else ""
+    version = versioned.version() if usable and hasattr(versioned, "version") else ""
     return StageFacts(
         stage=name,
         label=stage_label(name, identity),
@@ -111,7 +110,7 @@ def _resize_label(options: dict[str, Any]) -> str:
     resizer = options.pop("resizer")
     height, width = options.pop("size")
     sized = f"{height}x{width}"
-    if options["fit"] == "none":  # the resizer is not called
+    if options["fit"] == "none":
         return f"no resampling, {sized}{_at(options)}"
     inner = {key: value for key, value in resizer.items() if key != "stage"}
     if not inner.get("floats"):  # nearly no stack resizes floats

@@ -33,7 +33,8 @@ def stage_block(preprocess: Preprocess) -> dict[str, Any]:
             **changed_options(preprocess.decode),
         },
         "resize": {
-            "name": name_of(resize.resizer, RESIZERS),
+            # an entry names a resizer, also where none is called
+            "name": "opencv" if resize.fit == "none" else name_of(resize.resizer, RESIZERS),
             **changed_options(resize.resizer),
             "size": height if height == width else [height, width],
             **{

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from alignkit.judge.evidence import Evidence
 from alignkit.record import MatrixEntry
+from alignkit.task_facts import TaskFacts
 from alignkit.text.numbers import count, grouped, percent, significant
 from alignkit.text.task_words import TaskWords
 
@@ -29,7 +30,7 @@ def nothing_changed(evidence: Evidence) -> str:
         return ""
     many = f"any of {len(measured)} comparisons" if len(measured) > 1 else "the comparison"
     none = f"no prediction changed in {many}"
-    moved = "" if evidence.labelled else logits_moved(measured)
+    moved = "" if evidence.labelled else logits_moved(measured, evidence.task)
     return f"{none}; {moved}" if moved else none
 
 
@@ -45,7 +46,7 @@ def effect_words(entry: MatrixEntry, words: TaskWords) -> str:
     said = f"{share} change ({grouped(drift.changed)} of {grouped(drift.compared)}{first})"
     if drift.margins and drift.margins.halved:
         said += f", and {grouped(drift.margins.halved)} more lose half of their margin"
-    moved = logits_moved([entry])
+    moved = logits_moved([entry], words.task)
     return f"{said}; {moved}" if moved else said
 
 
@@ -61,17 +62,17 @@ def lost_words(entry: MatrixEntry, evidence: Evidence) -> str:
     )
 
 
-def logits_moved(entries: Sequence[MatrixEntry]) -> str:
-    """Say how far logits move in the entry with the greatest difference; empty without any."""
+def logits_moved(entries: Sequence[MatrixEntry], task: TaskFacts) -> str:
+    """Say how far outputs move in the entry with the greatest difference; empty without any."""
     distances = [entry.drift.logits for entry in entries if entry.drift]
     known = [each for each in distances if each.max_abs is not None]
     if not known:
         return ""
     most = max(known, key=lambda each: each.max_abs or 0.0)
     if not most.max_abs:
-        return "no logit differs"
+        return f"no {task.output} differs"
     mean, p99 = most.mean_abs or 0.0, most.p99 or 0.0
     return (
-        f"logits move by {significant(mean)} on average, 99 % of them by at most "
+        f"{task.outputs} move by {significant(mean)} on average, 99 % of them by at most "
         f"{significant(p99)}, and {significant(most.max_abs)} at most"
     )

@@ -101,11 +101,16 @@ def reading(given: UserModel, checkpoint: Checkpoint, classes: Sequence[str] = (
 
     ``classes`` are the data's, if labels name any.
     """
+    return given.reads(outputs_of(given, checkpoint), classes)
+
+
+def outputs_of(given: UserModel, checkpoint: Checkpoint) -> Sequence[OutputShape]:
+    """Describe a model's outputs; code, or a graph that leaves them open, is run for it."""
     declared = given.declared() or _of_code(given, checkpoint)
     scores = given.task.facts().class_scores
     if given.format == "onnx" and scores and _counted(given, declared) is None:
-        declared = _of_onnx(given.file, (checkpoint.height, checkpoint.width), given.parts["file"])
-    return given.reads(declared, classes)
+        return _of_onnx(given.file, (checkpoint.height, checkpoint.width), given.parts["file"])
+    return declared
 
 
 def output_names(given: UserModel, size: tuple[int, int]) -> tuple[str, ...]:

@@ -119,8 +119,14 @@ class UserModel:
         inputs = read_onnx_header(self.graph).inputs if self.graph else ()
         takes = f"takes {inputs[0].unusual}; " if inputs and inputs[0].unusual else ""
         by_name = "" if self.classes else matched_by_name(self.in_file, classes)
-        count = len(self.named) or len(classes) or None
-        return takes + self.task.recognise(self.chosen(declared), count) + by_name
+        return takes + self.task.recognise(self.chosen(declared), self._count(classes)) + by_name
+
+    def assumes(self, declared: Sequence[OutputShape], classes: Sequence[str]) -> bool:
+        """Tell whether neither these outputs nor a name shows how the task reads them."""
+        return self.task.assumes(self.chosen(declared), self._count(classes))
+
+    def _count(self, classes: Sequence[str]) -> int | None:
+        return len(self.named) or len(classes) or None
 
     @cached_property  # a plan asks often, and hashing a large file takes seconds
     def parts(self) -> dict[str, Any]:

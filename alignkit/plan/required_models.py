@@ -13,7 +13,7 @@ from alignkit.experiment.yaml_source import Key, Problem, dotted
 from alignkit.extras import require_libraries
 from alignkit.plan.planned_units import fixed_size
 from alignkit.plugins import name_of
-from alignkit.tasks import ASSUMED, TASKS
+from alignkit.tasks import TASKS
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -140,7 +140,7 @@ def libraries(experiment: Experiment) -> list[str]:
 
 def assumed(plan: Plan) -> dict[str, str]:
     """Say of each given model whose reading no label and no file shows how it is read."""
-    from alignkit.models.model_fit import given_checkpoint, reading
+    from alignkit.models.model_fit import given_checkpoint, outputs_of
 
     classes = plan.data.class_names() if plan.experiment.labelled else ()
     found = {}
@@ -150,8 +150,10 @@ def assumed(plan: Plan) -> dict[str, str]:
         checkpoint = given_checkpoint(given, classes, plan.reference.size)
         # a model that cannot be read fails its own cells, which say why; the others run
         with suppress(ConfigError, DataError, BackendError):
-            found[given.name] = reading(given, checkpoint, classes)
-    return {name: text for name, text in found.items() if ASSUMED in text}
+            outputs = outputs_of(given, checkpoint)
+            if given.assumes(outputs, classes):
+                found[given.name] = given.reads(outputs, classes)
+    return found
 
 
 def require_own_models(plan: Plan) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from alignkit.backends import Builder
 from alignkit.engines import build_engine, calibration_of
 from alignkit.engines.export import export_onnx
-from alignkit.errors import BackendError, DataError, MissingDependency, NothingCompared
+from alignkit.errors import DataError, MissingDependency, NothingCompared
 from alignkit.models.checkpoint import EngineSource
 from alignkit.models.graph_bounds import require_bearable
 from alignkit.models.joined_graph import in_one_file
@@ -121,8 +121,6 @@ def predict(
         else:
             raw = records_of(session, inputs, decoder, samples, batch_size)
         answers = divided or decoder.answers(prepared.decoded_ids, raw.records, samples)
-        if misread := answers.misread(answers):
-            raise BackendError(misread)
         answers.to_parquet(folder / "predictions.parquet")
         checked = check_batches(session, inputs, decoder, raw, answers, samples, batch_size)
         batch = checked.model_dump(mode="json")

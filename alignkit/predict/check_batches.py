@@ -7,6 +7,7 @@ more: its answer for an image is not of that image alone.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -24,7 +25,7 @@ MOST_APART = 1e-3
 """Greatest `dependence` that rounding in fp32 explains."""
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from alignkit.arrays import Pixels
     from alignkit.backends import Session
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from alignkit.predict.decoder import AnswerDecoder
     from alignkit.predict.given_model import Opened
     from alignkit.preprocess import Preprocess
+    from alignkit.preprocess.normalise import Normalise
     from alignkit.samples import Samples
     from alignkit.tasks import Outputs, Record
 
@@ -99,20 +101,28 @@ def dependence(together: Outputs, alone: Sequence[Outputs]) -> float | None:
     return max(found, default=None)
 
 
-def require_independent(opened: Opened, path: Preprocess, samples: Samples) -> None:
-    """Raise `ConfigError` if a model's answer for an image is not of that image alone.
-
-    The first images are predicted together twice, and one at a time.
-    """
+def pixels_of(
+    path: Preprocess, samples: Samples, rows: Sequence[int] | None = None
+) -> Iterator[Pixels]:
+    """Yield the pixels of the images that a path prepares, by default of all."""
     from alignkit.preprocess.image_taps import encoded_images, take_pixels
 
-    first = range(min(len(samples), _PROBED))
-    taken = take_pixels([path], encoded_images(samples, first, changed="fail"), processes=1)
-    pixels = [each.pixels for (each,) in taken if each.pixels is not None]
-    if not pixels:
+    for (each,) in take_pixels([path], encoded_images(samples, rows, changed="fail"), processes=1):
+        if each.pixels is not None:
+            yield each.pixels
+
+
+def require_independent(opened: Opened, images: Iterator[Pixels], normalise: Normalise) -> None:
+    """Raise `ConfigError` if a model's answer for an image is not of that image alone.
+
+    The first ``images`` that have one size are predicted together twice, and one at a time.
+    """
+    first = next(images, None)
+    if first is None:
         return  # the comparison itself says so
-    alike = [each for each in pixels if each.shape == pixels[0].shape]
-    batch = path.normalise(cast("Pixels", np.stack(alike)))
+    others = (each for each in images if each.shape == first.shape)
+    alike = [first, *islice(others, _PROBED - 1)]
+    batch = normalise(cast("Pixels", np.stack(alike)))
     predict = opened.session.predict
     together, again = predict(batch), predict(batch)
     name = f"--model {opened.name}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -80,11 +80,43 @@ def predict_cells(
         return
     title = trained.training.title
     with context.progress.stage("predict", sum(map(is_worked_on, evaluations)), title) as stage:
-        for group in _by_runtime(evaluations):
-            stage.note(f"{group[0].runtime.name} {group[0].runtime.precision}")
-            for each in _SessionGroup(group, model.value, sets, plan.batch_size, context).predict():
-                stage.advance(is_worked_on(each.evaluation))
-                yield each
+
+        def cells() -> Iterator[Predicted]:
+            for group in _by_runtime(evaluations):
+                stage.note(f"{group[0].runtime.name} {group[0].runtime.precision}")
+                sessions = _SessionGroup(group, model.value, sets, plan.batch_size, context)
+                for each in sessions.predict():
+                    stage.advance(is_worked_on(each.evaluation))
+                    yield each
+
+        yield from read_alike(cells(), model.value)
+
+
+def read_alike(cells: Iterable[Predicted], checkpoint: Checkpoint) -> Iterator[Predicted]:
+    """Give a model's cells; those that alone leave open what its outputs are come last.
+
+    All cells then decide for each of them, or the aligned one where a side must. They fail if the
+    outputs are not what they were taken for.
+    """
+    known: list[Answers] = []
+    waiting: list[tuple[Predicted, Answer]] = []
+    for each in cells:
+        if isinstance(each.ended, Measured):
+            answers = each.ended.value.predictions
+            known.insert(0 if each.evaluation.aligned else len(known), answers)
+            if answers.misread():
+                waiting.append((each, each.ended.value))
+                continue
+        yield each
+    for each, answer in waiting:
+
+        def judged(cell: Predicted = each, found: Answer = answer) -> Answer:
+            with _named(checkpoint, cell.evaluation.runtime):
+                if reason := known[0].misread(*known[1:]):
+                    raise BackendError(reason)
+            return replace(found, predictions=found.predictions.as_read())
+
+        yield replace(each, ended=capture(judged))
 
 
 def is_worked_on(evaluation: Evaluation) -> bool:

@@ -216,6 +216,17 @@ def taps_of(
     return failed_taps(taps) if isinstance(taps, str) else taps
 
 
+def each_taps(paths: Sequence[Preprocess], image: Encoded, begin: Started) -> Iterator[Taps]:
+    """Yield the taps of each path; those that begin as the first one share its decode."""
+    first: Taps | None = None
+    for number, path in enumerate(paths):
+        begun = paths[0].shared_taps(first, path) if first else None
+        taps = taps_of(path, image, number, begin, begun)
+        first = first or taps
+        yield taps
+        del taps  # not held while the next are made
+
+
 def failed_taps(reason: str) -> Taps:
     """Return the taps of an image without pixels."""
     return Taps(Decoded("failed", reason=reason))
@@ -251,12 +262,7 @@ class TakePixels:
         ]
 
     def _of(self, image: Encoded, begin: Started) -> Iterator[FinalPixels]:
-        first: Taps | None = None
-        for number, path in enumerate(self.paths):
-            # paths that begin as the first one share its decode
-            begun = self.paths[0].shared_taps(first, path) if first else None
-            taps = taps_of(path, image, number, begin, begun)
-            first = first or taps
+        for path, taps in zip(self.paths, each_taps(self.paths, image, begin), strict=True):
             yield final_pixels(path, image, taps)
 
 

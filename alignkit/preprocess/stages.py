@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from alignkit.plugins import ADDED_LATER, option_added_later
-from alignkit.resizers import Resizer
+from alignkit.resizers import AsIs, Resizer
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image, Pixels
@@ -116,6 +116,8 @@ class Resize:
         # a default by name is the same stage
         if self.fit in ("squash", "none") or self.rounding == ROUNDINGS[self.fit]:
             object.__setattr__(self, "rounding", None)
+        if self.fit == "none":
+            object.__setattr__(self, "resizer", AsIs())
 
     def __call__(self, image: Image) -> Pixels:
         """Resample (h, w, 3) → (height, width, 3), in the library's dtype."""

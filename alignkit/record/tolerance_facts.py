@@ -191,6 +191,10 @@ class ToleranceDocument(Stored):
     checked_on: str
     """Processor on which the network was run between the two paths; empty if it was not."""
     quick: tuple[str, ...] = ()
+    images: Count = 0
+    """Evaluation images of the run."""
+    copies: Count = 0
+    """Of these, images with the bytes of another: each file counts once."""
     task: TaskFacts
     paths: tuple[PathFacts, ...]
     budget: Real

@@ -275,7 +275,7 @@ def _predictions(record: DiffRecord, names: Names) -> list[PredictionSection]:
 
 def _prediction_tables(drift: PredictionDrift, task: TaskFacts) -> Iterator[Table]:
     if drift.stages:
-        yield _alone(drift, logits=task.class_scores)
+        yield _alone(drift, task)
     if drift.classes:
         flips: list[RowCells] = [
             (each.before, each.after, grouped(each.images)) for each in drift.classes
@@ -283,15 +283,15 @@ def _prediction_tables(drift: PredictionDrift, task: TaskFacts) -> Iterator[Tabl
         caption = "Flips by class, the most frequent first"
         yield Table.of(caption, ("Reference", "Candidate", *numbers("Images")), flips)
     if drift.moved and task.class_scores:
-        yield _moved(drift.moved)
+        yield _moved(drift.moved, task)
     elif drift.moved:
         said = [(each.id, each.before, each.after) for each in drift.moved]
         caption = "Images whose prediction changes, then those whose prediction moves most"
         yield Table.of(caption, ("Image", "Reference", "Candidate"), said)
 
 
-def _alone(drift: PredictionDrift, *, logits: bool) -> Table:
-    """Return the parts of the candidate, one at a time; with ``logits`` their distance."""
+def _alone(drift: PredictionDrift, task: TaskFacts) -> Table:
+    """Return the parts of the candidate, one at a time; of class scores their distance."""
     notes = Notes()
     parts = [(each.factor, each.flips, each.churn, each.mean_abs) for each in drift.stages]
     parts.append(("the whole path", drift.flips, drift.churn, drift.logits.mean_abs))
@@ -300,19 +300,23 @@ def _alone(drift: PredictionDrift, *, logits: bool) -> Table:
             name,
             grouped(flips),
             notes.estimated(churn, 1, share=True),
-            *([notes.distance(mean, significant, drift.logits.reason)] if logits else []),
+            *(
+                [notes.distance(mean, significant, drift.logits.reason)]
+                if task.class_scores
+                else []
+            ),
         )
         for name, flips, churn, mean in parts
     ]
-    distance = ["Mean |Δ logit|"] if logits else []
+    distance = [f"Mean |Δ {task.output}|"] if task.class_scores else []
     caption = "The reference path with one stage alone as in the candidate"
     columns = ("Stage", *numbers("Predictions that change", "Share", *distance))
     return Table.of(caption, columns, rows, notes=notes)
 
 
-def _moved(moved: Sequence[MovedImage]) -> Table:
+def _moved(moved: Sequence[MovedImage], task: TaskFacts) -> Table:
     notes = Notes()
-    infinite, none = "a logit is not finite", "no margin above 0"
+    infinite, none = "an output is not finite", "no margin above 0"
     rows: list[RowCells] = [
         (
             each.id,
@@ -324,7 +328,7 @@ def _moved(moved: Sequence[MovedImage]) -> Table:
         )
         for each in moved
     ]
-    numeric = numbers("Max |Δ logit|", "Margin before, logits", "Margin lost")
+    numeric = numbers(f"Max |Δ {task.output}|", f"Margin before, {task.outputs}", "Margin lost")
     caption = "Images whose class changes, then those that lose most of their margin"
     return Table.of(caption, ("Image", "Reference", "Candidate", *numeric), rows, notes=notes)
 

@@ -89,7 +89,14 @@ def distribution_sections(
         margins = _margins(cells, folder, table) if cells else None
         pair = names.of(each.reference), names.of(each.candidate)
         sections.append(
-            _section(index, pair, table, most, margins, _words(cells, names) if cells else "")
+            _section(
+                index,
+                pair,
+                table,
+                most,
+                margins,
+                _words(cells, names, record.task.output) if cells else "",
+            )
         )
     return tuple(sections)
 
@@ -145,12 +152,12 @@ def _cells(record: RunRecord, reference: str, candidate: str) -> tuple[Cell, Cel
     return None
 
 
-def _words(cells: tuple[Cell, Cell], names: Names) -> str:
+def _words(cells: tuple[Cell, Cell], names: Names, output: str) -> str:
     home, cell = cells
     trained, served = names.short(home.trained_with), names.short(cell.evaluated_with)
     return (
         f"Trained with {trained}, seed {home.seed}, served with {served} "
-        f"({cell.column.runtime}). Margin: top-1 minus top-2 logit on the path of the training."
+        f"({cell.column.runtime}). Margin: top-1 minus top-2 {output} on the path of the training."
     )
 
 

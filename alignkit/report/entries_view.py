@@ -33,7 +33,6 @@ from alignkit.text.task_words import TaskWords, capital, size_in
 Found = TypeVar("Found", bound=Placed)
 MOST_REASON = 160
 """Characters of a reason."""
-_LOGITS = ("Logits max |Δ|", "Logits mean |Δ|", "Cosine")
 _NAMED = 3
 """Cells that a failure names."""
 UNMEASURED = Estimate(None, None, None, "not measured")
@@ -171,13 +170,15 @@ def entries_table(record: RunRecord, names: Names) -> Table:
     """Return each matrix entry with all of its numbers."""
     notes, words = Notes(), TaskWords(record.task)
     task = words.task
+    scores = capital(task.outputs)
+    distances = (f"{scores} max |Δ|", f"{scores} mean |Δ|", "Cosine")
     columns = (
         *PLACE,
         *numbers("Images", *map(words.header, words.cell_metrics), "Churn"),
         *numbers(*map(capital, task.turned)),
         *numbers(f"{task.test} p", f"Holm p, {words.phrase(words.headline)}"),
         *numbers(f"Smallest Δ {task.rated} it could show"),
-        *numbers(*(_LOGITS if task.class_scores else ()), "Non-finite"),
+        *numbers(*(distances if task.class_scores else ()), "Non-finite"),
         "To run it alone",
     )
     empty = len(columns) - len(PLACE) - 1

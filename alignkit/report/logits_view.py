@@ -14,30 +14,37 @@ from alignkit.record import (
 )
 from alignkit.report.entries_view import counted
 from alignkit.report.table import PLACE, Group, Notes, RowCells, Shown, Table, alarm, numbers
+from alignkit.task_facts import TaskFacts
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, grouped, percent, plain, significant
 from alignkit.text.task_words import TaskWords
 
-LOGIT_COLUMNS = (
-    "Churn", "Changed", "Mean |Δlogit|", "p99", "Max", "Cosine", "Margin halved",
-)  # fmt: skip
-"""Headings of `logit_cells`."""
-LOGITS_LEGEND = (
-    "Churn is the share of images whose predicted class changes against the baseline of the row. "
-    "|Δlogit| is taken logit by logit, the cosine image by image. The margin is the logit of the "
-    "class that the baseline predicts less the greatest other one; halved counts images that keep "
-    "their class and lose half of it or more."
-)
-"""What the columns of class scores without labels mean."""
 _COMPARISONS = 12
 """Comparisons whose images the page shows."""
+
+
+def logit_columns(task: TaskFacts) -> tuple[str, ...]:
+    """Return the headings of `logit_cells`."""
+    mean = f"Mean |Δ{task.output}|"
+    return ("Churn", "Changed", mean, "p99", "Max", "Cosine", "Margin halved")
+
+
+def logits_legend(task: TaskFacts) -> str:
+    """Say what the columns of class scores without labels mean."""
+    output = task.output
+    return (
+        "Churn is the share of images whose predicted class changes against the baseline of the "
+        f"row. |Δ{output}| is taken {output} by {output}, the cosine image by image. The margin is "
+        f"the {output} of the class that the baseline predicts less the greatest other one; halved "
+        "counts images that keep their class and lose half of it or more."
+    )
 
 
 def logit_cells(entry: MatrixEntry) -> tuple[str, ...]:
     """Write what an entry's drift shows without labels; dashes if it has none."""
     drift = entry.drift
     if drift is None:
-        return (DASH,) * len(LOGIT_COLUMNS)
+        return (DASH,) * 7
     logits, margins = drift.logits, drift.margins
     distances = (logits.mean_abs, logits.p99, logits.max_abs)
     return (
@@ -53,9 +60,10 @@ def logit_cells(entry: MatrixEntry) -> tuple[str, ...]:
 
 def unlabelled_columns(words: TaskWords) -> tuple[str, ...]:
     """Return the headings of `unlabelled_cells`."""
+    heads = logit_columns(words.task)
     if words.task.class_scores:
-        return LOGIT_COLUMNS
-    return (*LOGIT_COLUMNS[:2], *(each.label for each in words.task.measures))
+        return heads
+    return (*heads[:2], *(each.label for each in words.task.measures))
 
 
 def unlabelled_cells(entry: MatrixEntry, words: TaskWords) -> tuple[str, ...]:
@@ -109,20 +117,20 @@ def moved_tables(record: RunRecord, names: Names) -> tuple[Table, ...]:
         return ()
     compared = [entry for entry in record.matrix if entry.drift and entry.drift.moved]
     compared.sort(key=lambda entry: -entry.churn)  # stable: equal ones stay in the record's order
-    return tuple(_moved(entry, names) for entry in compared[:_COMPARISONS])
+    return tuple(_moved(entry, names, record.task) for entry in compared[:_COMPARISONS])
 
 
-def _moved(entry: MatrixEntry, names: Names) -> Table:
+def _moved(entry: MatrixEntry, names: Names, task: TaskFacts) -> Table:
     assert entry.drift is not None
     notes = Notes()
     rows = [_image(each, notes) for each in entry.drift.moved]
-    columns = ("Image", "Change", *numbers("Max |Δlogit|", "Margin", "Margin lost"))
+    columns = ("Image", "Change", *numbers(f"Max |Δ{task.output}|", "Margin", "Margin lost"))
     return Table.of(f"Images that moved most: {names.title(entry)}", columns, rows, notes=notes)
 
 
 def _image(each: MovedImage, notes: Notes) -> RowCells:
     changed = each.before != each.after
-    none = "no finite logits, or no margin above 0"
+    none = "no finite outputs, or no margin above 0"
     return (
         each.id,
         f"{each.before} → {each.after}" if changed else f"stays {each.before}",
@@ -158,7 +166,11 @@ def numeric_table(record: RunRecord, names: Names) -> Table | None:
         *numbers("Images", *(far if known else ()), *(("Top-1", "Top-5") if classes else ())),
         *numbers("Flips" if classes else "Changed", "Non-finite"),
     )
-    inside = Group(f"|Δ {_output(record)}|", 5), Group("", 1), Group("Images inside a tolerance", 3)
+    inside = (
+        Group(f"|Δ {record.task.output}|", 5),
+        Group("", 1),
+        Group("Images inside a tolerance", 3),
+    )
     groups = (
         Group("", 4),
         *(inside if known else ()),
@@ -168,7 +180,7 @@ def numeric_table(record: RunRecord, names: Names) -> Table | None:
     caption = "Runtimes against the row’s reference runtime, on the same tensors, summed over seeds"
     if not known:
         reasons = dict.fromkeys(drift.logits.reason for _, drift in compared)
-        caption += f"; no distance of {_output(record)}s: {'; '.join(reasons)}"
+        caption += f"; no distance of {record.task.outputs}: {'; '.join(reasons)}"
     return Table.of(caption, columns, rows, groups, notes=notes) if rows else None
 
 
@@ -186,7 +198,7 @@ def quantised_table(record: RunRecord, names: Names) -> Table | None:
         if entry.quantised and entry.numeric
     ]
     of_each = ("in all", "quantisation", "kernel")
-    greatest = f"Max |Δ {_output(record)}|"
+    greatest = f"Max |Δ {record.task.output}|"
     figures = [f"{name}, {part}" for name in ("Churn", greatest) for part in of_each]
     columns = (*PLACE, "Same graph, unfused", *numbers(*figures))
     caption = (
@@ -216,7 +228,7 @@ def sessions_table(record: RunRecord, names: Names) -> Table | None:
     if not cells:
         return None
     notes = Notes()
-    built, output = any(cell.builds for cell in cells), _output(record)
+    built, output = any(cell.builds for cell in cells), record.task.output
     rows: list[RowCells] = [
         (
             *names.cells(cell),
@@ -244,13 +256,9 @@ def sessions_table(record: RunRecord, names: Names) -> Table | None:
     )
     caption = (
         "Runtime sessions and input hashes, and whether batch size or another build changes "
-        f"{output}s"
+        f"{record.task.outputs}"
     )
     return Table.of(caption, columns, rows, groups, notes=notes)
-
-
-def _output(record: RunRecord) -> str:
-    return "logit" if record.task.class_scores else "output"
 
 
 def _distances(logits: LogitDistance, notes: Notes) -> RowCells:

@@ -18,7 +18,7 @@ from alignkit.report.entries_view import entries_table, entry_view, failures, pe
 from alignkit.report.figures.figure_sections import figure_sections, leading_remarks
 from alignkit.report.flipped_view import class_sections, flipped_sections
 from alignkit.report.logits_view import (
-    LOGITS_LEGEND,
+    logits_legend,
     logits_table,
     moved_tables,
     numeric_table,
@@ -112,7 +112,9 @@ def page_view(record: RunRecord, *, single_file: bool = False) -> dict[str, Any]
         "moved": moved_tables(record, names),
         "answers": figure_sections(record, names, single_file=single_file),
         "remarks": leading_remarks(record),
-        "legend": LOGITS_LEGEND if words.task.class_scores else _CHURN.format(words.answer_changed),
+        "legend": logits_legend(words.task)
+        if words.task.class_scores
+        else _CHURN.format(words.answer_changed),
         "unlabelled": "" if record.labelled or not record.matrix else capital(unlabelled(words)),
         "measures": measures_tables(record, names),
         "meanings": meanings(record),
@@ -141,6 +143,7 @@ def page_view(record: RunRecord, *, single_file: bool = False) -> dict[str, Any]
         "random": other_groups(record, names, "random"),
         "turned": record.task.turned[0] if words.task.class_scores else "changed for the worse",
         "class_scores": record.task.class_scores,
+        "outputs": record.task.outputs,
         "changes_if": "" if record.task.class_scores else in_sentence(record.task.changed),
         "draws": legend(record.shown),
         "classes": class_sections(record, names),
@@ -253,7 +256,7 @@ def _figure(
 
 
 def _largest_logit(record: RunRecord, names: Names) -> KeyFigure:
-    name = "Greatest change of a logit"
+    name = f"Greatest change of a {record.task.output}"
     found = [
         (entry.drift.logits.max_abs, -index)
         for index, entry in enumerate(record.matrix)

@@ -22,7 +22,7 @@ from alignkit.report.figures.figure_sections import (
 )
 from alignkit.report.flipped_view import flipped_sentences
 from alignkit.report.logits_view import (
-    LOGITS_LEGEND,
+    logits_legend,
     moved_tables,
     quantised_table,
     unlabelled_cells,
@@ -150,7 +150,7 @@ def _section(title: str, words: str, headers: Columns, rows: Sequence[tuple[str,
 
 def _logits_section(record: RunRecord, names: Names) -> Section:
     words, scores = TaskWords(record.task), record.task.class_scores
-    said = [f"{capital(unlabelled(words))}.", *([LOGITS_LEGEND] if scores else [])]
+    said = [f"{capital(unlabelled(words))}.", *([logits_legend(record.task)] if scores else [])]
     said += [f"{each}." for each in simulations(record.matrix)]
     said += [f"{warning}." for warning in warnings(record.matrix)]
     rows = [(*names.cells(each), *unlabelled_cells(each, words)) for each in record.matrix]

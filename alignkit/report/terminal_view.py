@@ -12,8 +12,8 @@ from alignkit.report.cause_view import advice_sentence
 from alignkit.report.entries_view import endings, entry_view
 from alignkit.report.figures.figure_sections import leading_remarks
 from alignkit.report.logits_view import (
-    LOGIT_COLUMNS,
     logit_cells,
+    logit_columns,
     unlabelled_cells,
     unlabelled_columns,
 )
@@ -136,13 +136,14 @@ def _entry_rows(
         heads = [(*place, *map(in_sentence, unlabelled_columns(words)))]
         return heads + [(*names.cells(each), *unlabelled_cells(each, words)) for each in compared]
     # where runtimes alone differ, logits may move and no prediction change
-    logits = ("max |Δlogit|",) if by_runtime(record) and record.task.class_scores else ()
+    moves = by_runtime(record) and record.task.class_scores
+    logits = (f"max |Δ{record.task.output}|",) if moves else ()
     change = words.header(words.headline)
     rows: list[tuple[str, ...]] = [(*place, change, "churn", f"{words.turns}s", *logits)]
     for entry in compared:
         view = entry_view(entry, names, words)
         change = view.change + " *" * view.is_significant
-        moved = [logit_cells(entry)[LOGIT_COLUMNS.index("Max")]] if logits else []
+        moved = [logit_cells(entry)[logit_columns(record.task).index("Max")]] if logits else []
         rows.append((*view.place, change, view.churn, view.flips, *moved))
     return rows
 

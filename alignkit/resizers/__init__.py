@@ -12,6 +12,7 @@ The `Resize` stage derives the target height and width from the image, in the sa
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from alignkit.decoders import DALI, OPENCV, PILLOW, TORCHPIPE, TORCHVISION, Library
@@ -31,6 +32,19 @@ class Resizer(Protocol):
     def version(self) -> str:
         """Return the library and its version, as they really run."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class AsIs:
+    """Resizer that returns the image itself, whatever the size; it is in no table."""
+
+    def resize(self, image: Image, height: int, width: int) -> Pixels:  # noqa: ARG002
+        """Return the image."""
+        return image
+
+    def version(self) -> str:
+        """Return nothing: no library runs."""
+        return ""
 
 
 RESIZERS = PluginTable(

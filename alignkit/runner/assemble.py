@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.compare.bootstrap import SharedDraws
+from alignkit.compare.predictions import Predictions
 from alignkit.findings.changes import mix_facts, size_curves
 from alignkit.findings.environment import environment
-from alignkit.findings.matrix import cell_facts, floor_facts, matrix_facts
+from alignkit.findings.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
 from alignkit.findings.provenance import coverage_facts, data_facts, paths_facts, training_facts
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
@@ -35,6 +36,7 @@ from alignkit.record.picture_facts import PICTURE, thumbnail_png, write_file
 from alignkit.runner.mitigation import Outcomes, check_advice
 from alignkit.runner.shown_images import shown_images
 from alignkit.stored_file import write_atomically
+from alignkit.task_facts import TaskFacts
 from alignkit.text.names import Names
 from alignkit.version import __version__
 from alignkit.workspace import Workspace
@@ -173,7 +175,7 @@ def _evidence(
     results: RunResults, folder: Path, draws: SharedDraws, stage: ProgressStage
 ) -> Evidence:
     entries = results.plan.experiment.entries
-    task = results.plan.experiment.task.facts()
+    task = _task(results)
     stage.note("drift of each cell")
     cells = []
     for cell in cell_facts(results.predicted, folder, draws):
@@ -215,8 +217,15 @@ def _circumstances(
         "seconds": round(seconds, 1),
         "partial": False,
         "environment": environment(),
-        "task": experiment.task.facts(),
+        "task": _task(results),
     }
+
+
+def _task(results: RunResults) -> TaskFacts:
+    """Describe the task, with what the outputs of its classifiers are by their aligned cells."""
+    answers = (predictions_of(each) for each in results.predicted if each.evaluation.aligned)
+    scales = (each.scale for each in answers if isinstance(each, Predictions))
+    return results.plan.experiment.task.facts().giving(scales)
 
 
 def command(experiment: Experiment, workspace: Workspace, cells: Sequence[str] = ()) -> str:

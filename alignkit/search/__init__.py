@@ -30,7 +30,7 @@ from alignkit.search.configuration_distances import MeasureDistances, PixelDista
 from alignkit.search.configurations import Configuration
 from alignkit.search.match_result import AS_EQUAL, Match, Ranked, explained_share
 from alignkit.search.target import Target
-from alignkit.search.target_facts import settled, unsettled
+from alignkit.search.target_facts import Fact
 
 _PROBE = 500
 """Images on which configurations are dropped; the others only confirm the finalists."""
@@ -99,7 +99,6 @@ def match(
         left_out=tuple(
             (samples.ids[row], reason) for row, reason in sorted(search.left_out.items())
         ),
-        facts=target.facts,
         preprocesses=tuple(preprocess(each, place) for place, each in enumerate(ranking, 1)),
         block=preprocess(ranking[0], 1),
         recolouring=target.recolouring.name if target.recolouring else "",
@@ -113,8 +112,9 @@ def match(
             search.measure(told[:1], checked)
             named = search.ranked(told, kept, checked)
             found = replace(found, named=named, block=preprocess(named, 1))
-    told_as = {"found": settled, "not found": unsettled}.get(found.state)
-    return replace(found, facts=tuple(map(told_as, found.facts))) if told_as else found
+    told_as = {"found": Fact.settled, "not found": Fact.unsettled}.get(found.state, lambda it: it)
+    facts = (told_as(each) if isinstance(each, Fact) else each for each in target.facts)
+    return replace(found, facts=tuple(map(str, facts)))
 
 
 def _preprocess(target: Target, ranked: Ranked, place: int) -> Preprocess:

@@ -23,11 +23,10 @@ from alignkit.preprocess import Colour, Crop, Orient, Preprocess, Quantise, Resi
 from alignkit.preprocess.image_header import MAX_PIXELS
 from alignkit.preprocess.normalise import Normalise
 from alignkit.preprocess.presets import decoder_evidence
-from alignkit.resizers import RESIZERS, Resizer
+from alignkit.resizers import RESIZERS, AsIs, Resizer
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.torch import TorchResizer
 from alignkit.resizers.torchvision import TorchvisionResizer
-from alignkit.search.recorded_input import AsIs
 from alignkit.text.names import brief_evidence
 
 Rounding = Literal["none", "round", "truncate"]

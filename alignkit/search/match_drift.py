@@ -13,6 +13,7 @@ from alignkit.backends import Session
 from alignkit.compare.bootstrap import joined_groups
 from alignkit.compare.idle_answers import NO_COMPARISON, changed_share
 from alignkit.errors import NothingCompared
+from alignkit.predict.check_batches import pixels_of
 from alignkit.predict.decoder import AnswerDecoder
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.geometry import Geometry
@@ -64,7 +65,7 @@ def with_churn(
     if not ids:
         raise NothingCompared(f"{target.name} and the finalists share no image to predict on")
     reference, *candidates = (decoder.unlabelled(ids, each, samples) for each in records)
-    for reason in filter(None, map(reference.misread, candidates)):
+    if reason := reference.misread(*candidates):
         raise NothingCompared(f"{NO_COMPARISON}: {reason}")
     groups = joined_groups(ids, reference.groups(), copies_of(samples.take(rows)))
     unit = "different file" if reference.groups() is None else "group of images"
@@ -73,6 +74,16 @@ def with_churn(
         for each, found in zip(match.ranking, candidates, strict=True)
     )
     return replace(match, ranking=ranking)
+
+
+def own_pixels(target: Target, samples: Samples, rows: Sequence[int]) -> Iterator[Pixels]:
+    """Yield the target's own pixels of the images that have some."""
+    if target.preprocess:
+        yield from pixels_of(target.preprocess, samples, rows)
+    if target.levels:
+        levels = map(target.levels, rows)
+        # words instead of pixels: why there are none
+        yield from (each for each in levels if not isinstance(each, str))
 
 
 def _images(

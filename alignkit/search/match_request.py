@@ -90,11 +90,13 @@ def answer(request: MatchRequest, progress: Progress) -> MatchAnswer:
         )
         if request.given is None:
             return MatchAnswer(_found(request, progress, target, rows, chosen), names)
+        from alignkit.predict.check_batches import require_independent
         from alignkit.predict.given_model import open_given
-        from alignkit.search.match_drift import with_churn
+        from alignkit.search.match_drift import own_pixels, with_churn
 
         # opened before the search, which a model that does not fit would waste
         with open_given(request.given, target.geometry.size) as opened:
+            require_independent(opened, own_pixels(target, samples, rows), target.normalise)
             found = _found(request, progress, target, rows, chosen)
             model = opened.session, opened.decoder
             return MatchAnswer(with_churn(found, target, samples, rows, *model), names)

@@ -12,7 +12,7 @@ from alignkit.plugins import PluginTable, name_of
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.presets import decoder_evidence
 from alignkit.record.blame_facts import EXPLAINS_MOST
-from alignkit.resizers import RESIZERS
+from alignkit.resizers import RESIZERS, AsIs
 from alignkit.search.configurations import Configuration
 from alignkit.search.match_result import (
     AS_DECODERS,
@@ -22,7 +22,6 @@ from alignkit.search.match_result import (
     Match,
     Ranked,
 )
-from alignkit.search.recorded_input import AsIs
 from alignkit.text.names import brief_evidence
 from alignkit.text.numbers import at_most, count, estimated, percent, plain
 
@@ -111,7 +110,7 @@ def headline(match: Match, names: Mapping[Configuration, str]) -> str:
 def _untold(match: Match) -> str:
     """Say that several resizers give these pixels, as where images have the result's size."""
     resizers = {each.resizer for each in match.named.configurations}
-    if len(resizers) == 1 or (match.block and match.block.resize.fit == "none"):
+    if len(resizers) == 1:
         return ""
     return f"These images do not tell the resizer: {len(resizers)} give the same pixels."
 

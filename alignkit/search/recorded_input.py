@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from alignkit.decoders import Decoded, Decoder
 from alignkit.decoders.exif import turn_of
 from alignkit.preprocess import Colour, Crop, Orient, Preprocess, Quantise, Resize, StageName
+from alignkit.resizers import AsIs
 
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels
@@ -53,19 +54,6 @@ class RecordedPixels(Decoder):
     def version(self) -> str:
         """Return what it is."""
         return "recorded pixels"
-
-
-@dataclass(frozen=True, slots=True)
-class AsIs:
-    """Resizer that returns the image itself, whatever the size."""
-
-    def resize(self, image: Pixels, height: int, width: int) -> Pixels:  # noqa: ARG002
-        """Return the image."""
-        return image
-
-    def version(self) -> str:
-        """Return what it is."""
-        return "no resize"
 
 
 NO_RESIZE = Resize(AsIs(), (1, 1))

@@ -28,6 +28,7 @@ from alignkit.preprocess.preset_names import preset_meant
 from alignkit.preprocess.presets import PRESETS, calibration, imitated
 from alignkit.search.configurations import Framing
 from alignkit.search.recolouring import Recolouring
+from alignkit.search.target_facts import Fact
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +41,7 @@ class Target:
     them; or why there are none. ``None`` where ``preprocess`` gives them."""
     geometry: Framing
     normalise: Normalise
-    facts: tuple[str, ...] = ()
+    facts: tuple[Fact | str, ...] = ()
     """Facts found about the stack, each a sentence."""
     tolerance: float = 0.0
     """Resolution of the target's stored numbers, in grey levels."""

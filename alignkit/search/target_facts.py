@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.search.match_result import AS_DECODERS, AS_RESIZERS, explained_share
@@ -17,13 +18,43 @@ if TYPE_CHECKING:
     from alignkit.search.recorded_target import RecordedTensors
     from alignkit.search.target_guess import Colouring, Guess
 
-_UNCLEAR = "not found, taken as"
-_UNSEEN = "cannot be seen in these images, taken as"
+_STANDING = {
+    "found": "",
+    "unclear": "not found, taken as ",
+    "unseen": "cannot be seen in these images, taken as ",
+}
+Standing = Literal["found", "unclear", "unseen"]
 _ADVICE = "; no option here does that: correct it where it serves"
-_WITH_PIXELS = ("colour: ", "normalisation: ")
+_WITH_PIXELS = ("colour", "normalisation")
 """Facts that hold only if the nearest configuration is the target's."""
 _SAME = 0.1
 """Grey levels by which rounding makes one of two equal hypotheses better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A name for what the tensors show, and how sure it is."""
+
+    kind: str
+    name: str
+    proof: str = ""
+    standing: Standing = "found"
+    advice: str = ""
+
+    def __str__(self) -> str:
+        """State it in a sentence."""
+        proof = f" ({self.proof})" if self.proof else ""
+        return f"{self.kind}: {_STANDING[self.standing]}{self.name}{proof}{self.advice}"
+
+    def settled(self) -> Fact:
+        """State it of a stack that was found: its pixels are equal, whatever the guess left."""
+        return replace(self, standing="found") if self.standing == "unclear" else self
+
+    def unsettled(self) -> Fact:
+        """Take it back of a stack that was not found: no name is a finding, nor is advice given."""
+        if self.kind not in _WITH_PIXELS or self.standing == "unclear":
+            return self
+        return replace(self, standing="unclear", advice="")
 
 
 def recorded_facts(
@@ -33,11 +64,13 @@ def recorded_facts(
     fits: dict[Colouring, Fit],
     first: FirstImages,
     stand_in: str = "",
-) -> tuple[str, ...]:
+) -> tuple[Fact | str, ...]:
     """Describe the tensors: each fact with its residual and that of the next best."""
     count = len(recorded.rows)
     stored = f"{recorded.dtype} {recorded.shape}, read as {found.layout}"
-    facts = [f"tensors: {count} of {count + recorded.without_tensor} images have one; {stored}"]
+    facts: list[Fact | str] = [
+        f"tensors: {count} of {count + recorded.without_tensor} images have one; {stored}"
+    ]
     if recorded.without_image:
         facts.append(f"other images: {recorded.without_image} tensors belong to none of ours")
     order = "BGR" if found.geometry.colour.space == "bgr" else "RGB"
@@ -63,49 +96,34 @@ def recorded_facts(
     return tuple(facts)
 
 
-def unsettled(fact: str) -> str:
-    """Take a fact back whose stack was not found: no name is a finding, and no advice is given."""
-    kind = next((each for each in _WITH_PIXELS if fact.startswith(each)), "")
-    if not kind or _UNCLEAR in fact:
-        return fact
-    name = fact.removeprefix(kind).removesuffix(_ADVICE).removeprefix(f"{_UNSEEN} ")
-    return f"{kind}{_UNCLEAR} {name}"
-
-
-def settled(fact: str) -> str:
-    """State a fact of a stack that was found: its pixels are equal, whatever the guess left."""
-    return fact.replace(f"{_UNCLEAR} ", "")
-
-
-def _fact(kind: str, name: str, mine: float, other: float | None) -> str:
+def _fact(kind: str, name: str, mine: float, other: float | None) -> Fact:
     """State a hypothesis if it explains most of ``other``, the residual of the next best.
 
     Residuals are in grey levels. One as small as that of a decoder needs no better proof, unless
     the next best leaves the same.
     """
     if other is None:
-        return f"{kind}: {name}"
+        return Fact(kind, name)
     # a share of next to nothing is no evidence
     share = explained_share(mine, other) if other - mine > _SAME else 0.0
     residual, left = f"residual {plain(mine, 3, AS_DECODERS)} levels", plain(other, 2)
     if share >= EXPLAINS_MOST:
         explains = f"explains {percent(share, 0, EXPLAINS_MOST)} of {left} otherwise"
-        return f"{kind}: {name} ({residual}; {explains})"
+        return Fact(kind, name, f"{residual}; {explains}")
     if mine <= AS_DECODERS and other - mine <= _SAME:
-        return f"{kind}: {_UNSEEN} {name} ({residual}; otherwise {plain(other, 3)})"
-    if mine <= AS_DECODERS:
-        return f"{kind}: {name} ({residual}; otherwise {left})"
-    return f"{kind}: {_UNCLEAR} {name} ({residual}; otherwise {left})"
+        return Fact(kind, name, f"{residual}; otherwise {plain(other, 3)}", "unseen")
+    standing: Standing = "found" if mine <= AS_DECODERS else "unclear"
+    return Fact(kind, name, f"{residual}; otherwise {left}", standing)
 
 
-def _rounding(found: Guess) -> Iterator[str]:
+def _rounding(found: Guess) -> Iterator[Fact]:
     """State the rounding of the sides that follow from the aspect ratio, if there are any."""
     if sides := found.sides:
         words = f"{' or '.join(sides.rules)} of the sides that follow"
         yield _fact("rounding", words, sides.residual, sides.against)
 
 
-def _colour(mine: Colouring, fits: dict[Colouring, Fit]) -> str:
+def _colour(mine: Colouring, fits: dict[Colouring, Fit]) -> Fact:
     residuals = {each: residual for each, (*_, residual) in fits.items()}
     residual, first = residuals[mine], next(iter(fits))
     others = [other for each, other in residuals.items() if each != mine]
@@ -113,13 +131,13 @@ def _colour(mine: Colouring, fits: dict[Colouring, Fit]) -> str:
     other = min(others) if mine == first or mine.recolouring in GREYS else residuals[first]
     if mine.recolouring is not None:
         fact = _fact("colour", mine.recolouring.name, residual, other)
-        return fact if _UNCLEAR in fact else f"{fact}{_ADVICE}"
+        return fact if fact.standing == "unclear" else replace(fact, advice=_ADVICE)
     if mine.colour.space.startswith("nv12"):
         return _fact("colour", f"round trip through {mine.colour.space}", residual, other)
     return _fact("colour", "BT.601, as JPEG files are written", residual, other)
 
 
-def _normalisation(name: str, fitted: Fit) -> str:
+def _normalisation(name: str, fitted: Fit) -> Fact:
     scale, offset, residual = fitted
     std = [1 / (255 * each) for each in scale]
     mean = [0.0 - shift * each for shift, each in zip(offset, std, strict=True)]
@@ -128,9 +146,8 @@ def _normalisation(name: str, fitted: Fit) -> str:
         f"fitted on the nearest pixels: mean {three[0]}, std {three[1]}, residual "
         f"{plain(residual, 3, AS_RESIZERS)} levels"
     )
-    if residual > AS_RESIZERS:
-        name = f"{_UNCLEAR} {name or 'none that is known'}"
-    return f"normalisation: {name or 'none that is known'} ({proof})"
+    standing: Standing = "unclear" if residual > AS_RESIZERS else "found"
+    return Fact("normalisation", name or "none that is known", proof, standing)
 
 
 def geometry_words(geometry: Framing, *, bordered: bool = True) -> str:

@@ -67,10 +67,6 @@ def settled(asked: AskedScores, scale: ScoreScale) -> Scores | None:
     return known.get(scale) if asked == "auto" else asked
 
 
-ASSUMED = "assumed, as"
-"""Words in the description of a model's reading that neither its file nor a label shows."""
-
-
 def read_as(kind: Scores | None) -> str:
     """Say in words how scores are read, and that it is assumed where nothing says what they are.
 
@@ -79,7 +75,7 @@ def read_as(kind: Scores | None) -> str:
     """
     if kind is None:
         return (
-            f"by sigmoid: logits are {ASSUMED} nothing says otherwise (the task's 'scores' names "
+            "by sigmoid: logits are assumed, as nothing says otherwise (the task's 'scores' names "
             "others: as-is, percent, levels)"
         )
     most = {"as-is": "0 to 1", "percent": "0 to 100", "levels": "0 to 255"}
@@ -144,6 +140,10 @@ class Task(Protocol):
         Raise `ConfigError` as `wanted` does, and for another number of classes.
         """
         ...
+
+    def assumes(self, outputs: Sequence[OutputShape], classes: int | None) -> bool:  # noqa: ARG002
+        """Tell whether neither the outputs nor the classes show what `recognise` says."""
+        return False
 
     def counted(self, outputs: Sequence[OutputShape]) -> int | None:
         """Count the model's classes by its outputs; ``None`` if they do not say, 0 without classes.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from alignkit.errors import BackendError, ConfigError
 from alignkit.task_facts import CLASS_IDS, CLASSIFICATION, TaskFacts
-from alignkit.tasks import ASSUMED, AskedScores, Task, settled
+from alignkit.tasks import AskedScores, Task, settled
 from alignkit.tasks.one_output import described
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _NO_CLASSES = re.compile(
     re.IGNORECASE,
 )
 _ASSUMED = (
-    f". That they are classes is {ASSUMED} no name and no label says so: for a regression write "
+    ". That they are classes is assumed, as no name and no label says so: for a regression write "
     "the task 'score' with a function of your own"
 )
 _ONE = (
@@ -109,9 +109,7 @@ class Classification(Task):
             kind = settled(self.scores, chosen.scale)
             if kind is None:
                 raise ConfigError(_ONE.format(chosen.name))
-            assumed = (
-                _ASSUMED if classes is None and self.scores == "auto" and kind == "sigmoid" else ""
-            )
+            assumed = _ASSUMED if self.assumes(outputs, classes) else ""
             second = f"it is the second {_ABOVE[kind]}"
             return f"{chosen.name}: one output of two classes; {second}{assumed}"
         if named == 1:
@@ -122,8 +120,17 @@ class Classification(Task):
         if None not in (classes, named) and named != classes:
             raise ConfigError(f"it has {named} outputs for {classes} classes")
         scores = f"{named} scores" if named else "scores"
-        assumed = _ASSUMED if classes is None and chosen.scale != "probabilities" else ""
+        assumed = _ASSUMED if self.assumes(outputs, classes) else ""
         return f"{chosen.name}: {scores} of classes; the greatest is the prediction{assumed}"
+
+    def assumes(self, outputs: Sequence[OutputShape], classes: int | None) -> bool:
+        chosen = self._chosen(outputs)
+        if classes is not None or _is_ids(chosen):
+            return False
+        shape = _row(chosen.shape)
+        if shape is not None and shape[1:] == (1,):
+            return self.scores == "auto" and chosen.scale == "logits"
+        return chosen.scale != "probabilities"
 
     def fitting(self, outputs: Sequence[OutputShape]) -> Classification:
         ids = _is_ids(self._chosen(outputs))
@@ -162,7 +169,6 @@ class Classification(Task):
                 f"{expected[1]} classes, not float32 {expected}; export the model with one row of "
                 "float32 logits an image"
             )
-        self._require_scores(logits, classes.scale)
         return logits[:, list(classes.order)] if classes.order else logits
 
     def _two_classes(self, values: Logits, scale: ScoreScale) -> Logits:
@@ -178,33 +184,13 @@ class Classification(Task):
             return values.copy()  # a runtime may use its memory again
         return np.concatenate([np.float32(CERTAIN[kind]) - values, values], axis=1)
 
-    def _require_scores(self, rows: Logits, scale: ScoreScale) -> None:
-        """Raise `BackendError` for rows whose greatest value is no class."""
-        import numpy as np
-
-        from alignkit.tasks.probabilities import require_exclusive
-
-        if self.scores != "auto" or scale == "logits" or rows.shape[1] < 2:
-            return
-        require_exclusive(
-            rows,
-            "write the task multi-label, '{name: multi-label, scores: as-is}', or, if the greatest "
-            "is the class, '{name: classification, scores: as-is}'",
-        )
-        lengths = np.linalg.norm(rows[np.isfinite(rows).all(axis=1)], axis=1)
-        if len(lengths) > 3 and (rows < 0).any() and (np.abs(lengths - 1) < 1e-3).all():
-            raise BackendError(
-                "each row of its output has the length 1, as an embedding has, and no scores; "
-                "write the task embedding, or, if the greatest is the class, '{name: "
-                "classification, scores: as-is}'"
-            )
-
     def answers(
         self, ids: Sequence[str], records: Records, samples: Samples, classes: ClassMap
     ) -> ClassAnswers:
         import numpy as np
 
         from alignkit.compare.predictions import ClassIds, Predictions
+        from alignkit.tasks.probabilities import SCALES
 
         labels = np.zeros(0, np.int64)
         if samples.classes:
@@ -216,7 +202,9 @@ class Classification(Task):
             return ClassIds(tuple(ids), labels, np.array(records, np.int64), *names)
         rows = np.asarray(records, np.float32)
         logits = rows.reshape(len(ids), rows.size // len(ids) if len(ids) else outputs)
-        return Predictions(tuple(ids), labels, logits, *names)
+        # what a file says of rows of probabilities, their values must show
+        said = settled(self.scores, "logits" if classes.scale == "logits" else "")
+        return Predictions(tuple(ids), labels, logits, *names, SCALES[said] if said else "")
 
     @staticmethod
     def read(path: Path) -> ClassAnswers:

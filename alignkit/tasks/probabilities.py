@@ -9,20 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
+from alignkit.compare.score_rows import ROUNDING, TOPS
 from alignkit.errors import BackendError
+from alignkit.task_facts import OutputScale
 from alignkit.tasks import Scores, settled
 from alignkit.text.numbers import significant
 
 if TYPE_CHECKING:
     from alignkit.tasks import AskedScores, ScoreScale
 
-_ROUNDING = 1e-3
-"""Greatest distance of a float16 probability from 0..1, and of a sum of them from 1."""
-_FEWEST = 16
-"""Scores of rows that differ, of which sums apart from 1 are no accident."""
-_NO_LOGIT = 20
-"""Score without a sigmoid apart from 1: where none is below 0, no score of 16 is a logit."""
-CERTAIN = {"as-is": 1.0, "percent": 100.0, "levels": 255.0}
+SCALES: dict[Scores, OutputScale] = {
+    "sigmoid": "logits", "as-is": "probabilities", "percent": "percent", "levels": "levels",
+}  # fmt: skip
+"""Reading → what the scores are."""
+CERTAIN = {kind: TOPS[scale] for kind, scale in SCALES.items() if scale in TOPS}
 """Reading → the score of a probability of 1."""
 
 
@@ -46,11 +46,13 @@ def require_shares(
     scores: npt.NDArray[np.float32], what: str, advice: str, kind: Scores = "as-is"
 ) -> None:
     """Raise `BackendError` if a score is below 0 or above the `CERTAIN`; a NaN is neither."""
-    if _are_shares(scores, CERTAIN[kind]):
-        return
+    top = CERTAIN[kind]
+    with np.errstate(invalid="ignore"):
+        if not ((scores < -ROUNDING * top) | (scores > (1 + ROUNDING) * top)).any():
+            return
     least, most = float(np.nanmin(scores)), float(np.nanmax(scores))
     reach = f"{what} reach from {significant(least)} to {significant(most)}"
-    raise BackendError(f"{reach}, and probabilities are from 0 to {CERTAIN[kind]:g}; {advice}")
+    raise BackendError(f"{reach}, and probabilities are from 0 to {top:g}; {advice}")
 
 
 def reach_of(scores: npt.NDArray[np.float32]) -> tuple[float, float]:
@@ -67,9 +69,9 @@ def doubtful(reaches: Iterable[tuple[float, float]], what: str) -> str:
     found = [*reaches]
     least = min((low for low, _ in found), default=0)
     most = max((top for _, top in found), default=0)
-    if least < -_ROUNDING or most <= 0:
+    if least < -ROUNDING or most <= 0:
         return ""
-    fitting = next((kind for kind, top in CERTAIN.items() if most <= top + _ROUNDING), None)
+    fitting = next((kind for kind, top in CERTAIN.items() if most <= top + ROUNDING), None)
     like = {"as-is": "probabilities", "percent": "percentages", "levels": "levels of a mask"}
     named = f", as {like[fitting]} do" if fitting else ""
     ways = "'scores: as-is' for probabilities, 'scores: percent' for 0 to 100, 'scores: levels' for"
@@ -77,30 +79,6 @@ def doubtful(reaches: Iterable[tuple[float, float]], what: str) -> str:
         f"{what} lie from 0 to {significant(most)}{named}, and none is below 0, as logits are: "
         f"set the task's {ways} 0 to 255, 'scores: sigmoid' for logits"
     )
-
-
-def require_exclusive(rows: npt.NDArray[np.float32], advice: str) -> None:
-    """Raise `BackendError` for rows of probabilities, (n, classes), that do not add up to 1.
-
-    Those from 0 to 100 add up to 100.
-    """
-    finite = rows[np.isfinite(rows).all(axis=1)]
-    # rows that are all alike are no answer, whatever they add up to
-    if finite.size < _FEWEST or (finite == finite[0]).all():
-        return
-    top = CERTAIN["percent"] if finite.max() > _NO_LOGIT else CERTAIN["as-is"]
-    apart = np.abs(finite.sum(axis=1, dtype=np.float64) / top - 1)
-    if _are_shares(finite, top) and (apart > 10 * _ROUNDING).any():
-        total = significant(float(finite[int(apart.argmax())].sum()))
-        raise BackendError(
-            f"its scores all lie from 0 to {top:g} and an image's add up to {total}: they are no "
-            f"classes that exclude each other; {advice}"
-        )
-
-
-def _are_shares(scores: npt.NDArray[np.float32], most: float) -> bool:
-    with np.errstate(invalid="ignore"):
-        return not ((scores < -_ROUNDING * most) | (scores > (1 + _ROUNDING) * most)).any()
 
 
 def probabilities(scores: npt.NDArray[np.float32], kind: Scores) -> FloatArray:

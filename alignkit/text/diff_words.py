@@ -116,7 +116,8 @@ def prediction_lines(
         for name, each in drift.measures.items()
     ]
     if drift.margins:
-        lines += [_logits(drift.logits), f"margins: {_margins(drift.margins)}"]
+        distance = f"{task.outputs}: {_distance(drift.logits)}"
+        lines += [distance, f"margins: {_margins(drift.margins)}"]
     if drift.stages and classes:
         alone = (f"{each.factor} {grouped(each.flips)}" for each in drift.stages)
         kind = "flips" if task.class_scores else "changed predictions"
@@ -127,12 +128,12 @@ def prediction_lines(
     return tuple(lines)
 
 
-def _logits(logits: LogitDistance) -> str:
+def _distance(logits: LogitDistance) -> str:
     if logits.mean_abs is None or logits.max_abs is None:
-        return f"logits: {DASH} ({logits.reason})"
+        return f"{DASH} ({logits.reason})"
     cosine = "" if logits.cosine is None else f", cosine {plain(logits.cosine, 5)}"
     mean, most = significant(logits.mean_abs), significant(logits.max_abs)
-    return f"logits: mean |Δ| {mean}, max {most}{cosine}"
+    return f"mean |Δ| {mean}, max {most}{cosine}"
 
 
 def _margins(margins: MarginDrift) -> str:
@@ -165,10 +166,11 @@ def _read(model: GivenModel) -> str:
     return model.recognised or f"{model.outputs} {OUTPUTS_AS_CLASSES}"
 
 
-def moved_words(image: MovedImage) -> str:
-    """Return an image's name, its classes, the distance of its logits and its margin."""
+def moved_words(image: MovedImage, task: TaskFacts) -> str:
+    """Return an image's name, its classes, the distance of its outputs and its margin."""
     change = image.before if image.before == image.after else f"{image.before} → {image.after}"
-    apart = "" if image.max_abs is None else f", |Δ logit| up to {significant(image.max_abs)}"
+    most = "" if image.max_abs is None else significant(image.max_abs)
+    apart = most and f", |Δ {task.output}| up to {most}"
     margin = "" if image.margin is None else f", margin {significant(image.margin)} before"
     return f"{image.id}: {change}{apart}{margin}"
 

@@ -61,7 +61,8 @@ class TaskWords:
         """Return the metric's facts; those of a share with its plain name if it has none."""
         every = (*self.task.metrics, *self.task.measures)
         found = next((each for each in every if each.name == metric), None)
-        return found or MetricFacts(name=metric, label=LABELS.get(metric, metric))
+        label = LABELS.get(metric, metric).replace("logit", self.task.output)
+        return found or MetricFacts(name=metric, label=label)
 
     def label(self, metric: str) -> str:
         """Return ``Macro recall``, or ``mAP50, inside decode``."""

@@ -15,7 +15,16 @@ from alignkit.record.tolerance_facts import (
 )
 from alignkit.text import columns
 from alignkit.text.names import Names, quick_words, surrogate_lines
-from alignkit.text.numbers import DASH, TIMES, count, grouped, listed, percent, significant
+from alignkit.text.numbers import (
+    DASH,
+    TIMES,
+    copies_words,
+    count,
+    grouped,
+    listed,
+    percent,
+    significant,
+)
 
 _SHOWN = (0.25, 0.5, 1.0, 2.0)
 """Multiples of the difference in the table; the document has more."""
@@ -35,7 +44,7 @@ def tolerance_text(found: ToleranceDocument) -> str:
     asked = f"at most {budget} of answers may change, with 95 % confidence"
     lines = [
         f"{found.name}: {asked}; predicted on {found.cpu}",
-        *filter(None, [quick_words(found.quick)]),
+        *filter(None, [quick_words(found.quick), counted_once(found)]),
         *surrogate_lines(found.paths),
         "",
         "Δ OF OUTPUTS, worst case: below its own limit no answer can change",
@@ -52,6 +61,13 @@ def tolerance_text(found: ToleranceDocument) -> str:
     if not found.pixels:
         lines += ["", "no model was evaluated on a second path in its own runtime"]
     return "\n".join([*lines, "", *_legend(found)])
+
+
+def counted_once(found: ToleranceDocument) -> str:
+    """Say how many images are copies; empty if none is."""
+    if not found.copies:
+        return ""
+    return f"{copies_words(found.copies, found.images)}, each counted once"
 
 
 def _logit_lines(row: LogitTolerance, names: Names) -> Iterator[str]:

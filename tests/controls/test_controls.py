@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from alignkit.compare.class_changes import of_different_files
 from alignkit.compare.predictions import Predictions
 from alignkit.controls import check_identity, check_learned, check_same_inputs, verify
 from alignkit.outcome import Measured
@@ -78,6 +79,22 @@ def test_the_binomial_test_is_exact():
     assert f"(20; p = {float(tail):.3f})" in told
 
 
+@pytest.mark.parametrize("times", [3, 10, 50])
+def test_copies_of_a_few_images_show_no_skill(times):
+    """4 of 5 images are right, where the commonest class is right on 2: p is 5 · 0.4⁴ · 0.6 + 0.4⁵."""
+    labels, predicted = np.array([0, 1, 2, 3, 0]), np.array([0, 1, 2, 3, 1])
+    rows = np.tile(np.arange(5), times)
+    made = answers(labels[rows], predicted[rows])
+    copies = {name: str(int(name) % 5) for name in made.ids[5:]}
+    once = of_different_files(made, copies)
+    assert once.ids == ("0", "1", "2", "3", "4")
+    assert check_learned({"one": made}).passed
+    control = check_learned({"one": once})
+    assert not control.passed
+    assert "(2; p = 0.087)" in control.observed
+    assert of_different_files(once, {}) is once
+
+
 def cell_with(path_name: str, inputs: str) -> Predicted:
     evaluation = SimpleNamespace(preprocess=SimpleNamespace(name=path_name))
     return Predicted(evaluation, Measured(SimpleNamespace(inputs=inputs)))
@@ -101,7 +118,7 @@ def test_a_check_that_ends_in_an_error_is_a_failed_control_and_the_others_are_ma
     answer = SimpleNamespace(predictions=answers(labels, labels), inputs="a", batch=alone)
     lost = SimpleNamespace(ended=Measured(SimpleNamespace(weights=tmp_path / "gone")))
     plan = SimpleNamespace(reference=path)  # says no batch size
-    sets = SimpleNamespace(evaluation=photographs())
+    sets = SimpleNamespace(evaluation=photographs(), copies={})
     cells = [Predicted(evaluation, Measured(answer))]
     controls = verify(plan, [lost], cells, sets, Context(Workspace(tmp_path), NoProgress()))
     (failed,) = [each for each in controls if not each.passed]

@@ -9,10 +9,14 @@ from alignkit.controls import check_alone
 from alignkit.errors import ConfigError
 from alignkit.experiment.yaml_argument import named_paths
 from alignkit.outcome import Measured
-from alignkit.predict.check_batches import dependence
-from alignkit.predict.given_model import given_model
+from alignkit.predict.check_batches import dependence, require_independent
+from alignkit.predict.given_model import given_model, open_given
 from alignkit.progress import NoProgress
 from alignkit.record import BatchCheck
+from alignkit.search.configurations import Framing
+from alignkit.search.match_drift import own_pixels
+from alignkit.search.match_request import MatchRequest, answer
+from alignkit.search.target import Target
 from alignkit.studies.diff import DiffRequest, diff
 from tests.predict.test_given_answers import FLOAT, SCORES, SIDE, node, written
 from tests.studies.diff.test_diff import FILES, samples_of
@@ -37,18 +41,62 @@ MODELS = {
 }  # fmt: skip
 
 
+BAD = {f"bad {number}.jpg": FILES["bad.jpg"] for number in range(5)}
+"""More than are probed: what cannot be read proves nothing."""
+
+
+def asked_diff(model, files):
+    """Return how many images a diff compared."""
+    request = DiffRequest(PATHS, samples_of(files), "files", model=given_model(model))
+    return diff(request, NoProgress()).pairs[0].predictions.n
+
+
+def asked_match(model, files):
+    """Return how many images a match compared."""
+    plugins = {"decoders": ["opencv"], "resizers": ["opencv"]}
+    path = PATHS[0].preprocess
+    found = answer(MatchRequest(path, samples_of(files), model=model, **plugins), NoProgress())
+    assert found.match.winner.churn.value is not None
+    return found.match.images
+
+
+def asked_recorded(model, files):
+    """Do as `asked_match` of recorded levels, of which some images have none."""
+    path, samples = PATHS[0].preprocess, samples_of(files)
+    taps = [path.taps(each).last for each in files.values()]
+    target = Target(
+        "recorded",
+        lambda row: "none was recorded" if taps[row] is None else taps[row].astype(np.float32),
+        Framing.of(path),
+        path.normalise,
+    )
+    rows = range(len(samples))
+    with open_given(given_model(model), (SIDE, SIDE)) as opened:
+        require_independent(opened, own_pixels(target, samples, rows), target.normalise)
+    return sum(each is not None for each in taps)
+
+
+@pytest.mark.parametrize("asked", [asked_diff, asked_match, asked_recorded])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_diff_refuses_what_depends_on_the_batch(name, tmp_path):
+def test_what_depends_on_the_batch_is_refused(name, asked, tmp_path):
     nodes, said = MODELS[name]
     file = tmp_path / "model.onnx"
     written(file, [*SCORES, *nodes], {"y": (FLOAT, [5])}, AXIS)
-    request = DiffRequest(PATHS, samples_of(FILES), "files", model=given_model(str(file)))
     if not said:
-        assert diff(request, NoProgress()).pairs[0].predictions.n > 1
+        assert asked(str(file), FILES) > 1
         return
     with pytest.raises(ConfigError, match=said) as caught:
-        diff(request, NoProgress())
+        asked(str(file), FILES)
     assert "model.eval()" in str(caught.value)
+
+
+@pytest.mark.parametrize("asked", [asked_diff, asked_match, asked_recorded])
+def test_images_that_cannot_be_read_hide_no_dependence(asked, tmp_path):
+    file = tmp_path / "model.onnx"
+    nodes, said = MODELS["softmax over images"]
+    written(file, [*SCORES, *nodes], {"y": (FLOAT, [5])}, AXIS)
+    with pytest.raises(ConfigError, match=said):
+        asked(str(file), BAD | FILES)
 
 
 def outputs(*rows):

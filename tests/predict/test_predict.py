@@ -211,7 +211,7 @@ def test_non_finite_logits_are_kept_as_they_are(case, model, tmp_path):
     assert np.isinf(answer.predictions.logits).all()
     assert (~answer.predictions.finite()).sum() == 90
     assert answer.batch.max_abs is None
-    assert answer.batch.reason == "no sample has finite logits on both sides"
+    assert answer.batch.reason == "no sample has finite outputs on both sides"
 
 
 @pytest.mark.parametrize(

@@ -134,8 +134,7 @@ def test_logits_of_one_side_that_look_like_probabilities_are_logits(alike, tmp_p
 def test_labels_in_percent_are_no_classes(tmp_path):
     _, nodes, outputs, options = labels(100)
     file = written(tmp_path / "a.onnx", nodes, outputs, **options)
-    with pytest.raises(AlignkitError, match="from 0 to 100 and an image's add up to"):
-        refusal(file, "")
+    assert "from 0 to 100 and an image's add up to" in refusal(file, "")
 
 
 def test_percentages_of_classes_that_exclude_each_other_are_read(tmp_path):

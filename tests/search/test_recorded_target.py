@@ -243,7 +243,7 @@ def test_no_image_is_decoded_in_the_calling_process(tmp_path, monkeypatch):
     # its workers are forked before this
     monkeypatch.setattr(OpenCVDecoder, "decode", lambda *_: pytest.fail("decoded here"))
     target, _ = recorded_target(tmp_path, photographs(), **ONLY)
-    assert any(each.startswith("channel order: none") for each in target.facts)
+    assert any(str(each).startswith("channel order: none") for each in target.facts)
 
 
 def test_a_decoder_that_turns_images_does_so_when_it_is_recoloured_too():
@@ -263,7 +263,7 @@ def test_facts_compare_residuals_of_the_same_fits(tmp_path):
     # a fit on the nearest pixels is closer than any that the guess compared
     fits = dict.fromkeys(colourings(found.colouring), (found.scale, found.offset, 0.0))
     facts = recorded_facts(recorded, found, "", fits, first)
-    (line,) = [each for each in facts if each.startswith("geometry: ")]
+    (line,) = [each for each in map(str, facts) if each.startswith("geometry: ")]
     assert f"residual {plain(found.residual, 3)} levels" in line
 
 

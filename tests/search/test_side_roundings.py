@@ -228,6 +228,6 @@ def test_what_images_cannot_show_is_said_and_the_plainest_taken(tmp_path):
     for row, image in enumerate(samples.ids):
         np.save(tmp_path / image.replace(".jpg", ".npy"), path.taps(samples.read(row)).last)
     target, _ = recorded_target(tmp_path, samples, **PILLOW)
-    (fact,) = [each for each in target.facts if each.startswith("rounding: ")]
+    (fact,) = [each for each in map(str, target.facts) if each.startswith("rounding: ")]
     assert fact.startswith("rounding: floor or nearest or even or ceil of the sides that follow")
     assert target.geometry.resize.rounding is None

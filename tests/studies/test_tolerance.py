@@ -14,6 +14,7 @@ from alignkit.errors import NothingCompared
 from alignkit.progress import NoProgress
 from alignkit.record.document import read_record, write_record
 from alignkit.record.tolerance_facts import MOST_FACTOR, Limit, ToleranceDocument, is_open
+from alignkit.report.tolerance_page import tolerance_page
 from alignkit.studies.tolerance import tolerance
 from alignkit.studies.tolerance.pixel_curves import (
     CHECK_AT,
@@ -25,6 +26,7 @@ from alignkit.studies.tolerance.pixel_curves import (
     rounded_down,
 )
 from alignkit.tasks.detection import Detection
+from alignkit.text.tolerance_words import tolerance_text
 from tests.run_pair import artifact, write_small_run
 from tests.task_case import ids
 from tests.tasks.boxes_at_random import random_answers
@@ -282,3 +284,55 @@ def test_a_run_without_models_has_nothing_to_look_at(tmp_path):
     folder = write_small_run(tmp_path / "run", cells=(), matrix=())
     with pytest.raises(NothingCompared, match="has no predictions of a model"):
         study(folder)
+
+
+COPIED = {
+    "each twice, side by side": [at // 2 for at in range(120)],
+    "each twice, far apart": [at % 60 for at in range(120)],
+    "one many times": [*range(60), *[7] * 60],
+    "a few of the flipped": [*range(60), 0, 0, 1, 2],
+    "the last of several": [*range(60), 59, 58, 59],
+    "all one": [0] * 120,
+    "none": [*range(60)],
+}
+"""Which of 60 files each image has."""
+
+
+@pytest.mark.parametrize("files", COPIED.values(), ids=COPIED)
+def test_a_run_with_copies_bears_what_the_run_of_its_files_does(files, tmp_path):
+    first, copies, ids = {}, {}, []
+    for at, file in enumerate(files):
+        ids.append(f"eval/{at:04}.jpg")
+        if first.setdefault(file, at) != at:
+            copies[ids[-1]] = ids[first[file]]
+    labels = np.array(files) % 10
+
+    def run(name, rows, **data):
+        def answers(aligned, seed):
+            # the second seed is right less often; 5 files flip on the other path
+            off = np.isin(np.array(files)[rows], range(5)) & (not aligned)
+            return (labels[rows] + off + seed * (labels[rows] == 3)) % 10
+
+        folder = tmp_path / name
+        facts = read_record(write_small_run(tmp_path / "made")).data
+        write_small_run(
+            folder,
+            ids=[ids[at] for at in rows],
+            labels=labels[rows],
+            answers=answers,
+            data=facts.model_copy(update=data),
+        )
+        return study(folder, budget=0.2)
+
+    every = run("all", [*range(len(files))], copies=copies, eval=len(files))
+    once = run("once", [*first.values()], copies={}, eval=len(first))
+    assert every.logits == once.logits
+    assert every.pixels == once.pixels
+    assert (every.images, every.copies) == (len(files), len(files) - len(first))
+    for point in every.pixels[0].seeds[0].points:
+        assert point.images == len(first)
+        exact = proportion_confint(point.changed, len(first), method="beta")
+        assert (point.low, point.high) == pytest.approx(exact)
+    said = f"{len(first)}\xa0different file"
+    for surface in (tolerance_text(every), tolerance_page(every)):
+        assert (said in surface) is bool(copies)

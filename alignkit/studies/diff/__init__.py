@@ -45,7 +45,7 @@ from alignkit.studies.diff.diff_tally import (
     coverage_diffs,
     pair_diffs,
 )
-from alignkit.task_facts import CLASSIFICATION
+from alignkit.task_facts import CLASSIFICATION, TaskFacts
 from alignkit.version import __version__
 
 if TYPE_CHECKING:
@@ -148,14 +148,16 @@ def _opened(request: DiffRequest) -> Iterator[tuple[GivenSession, Opened] | None
         yield None
         return
     # pixels alone need no runtime
-    from alignkit.predict.check_batches import require_independent
+    from alignkit.predict.check_batches import pixels_of, require_independent
     from alignkit.predict.kept_session import kept_session
 
     for path in request.usable:
         if reason := request.model.unlike_bytes(path.preprocess):
             raise ConfigError(reason)
     with kept_session(request.model, size) as opened:
-        require_independent(opened[1], request.usable[0].preprocess, request.samples)
+        reference = request.usable[0].preprocess
+        images = pixels_of(reference, request.samples)
+        require_independent(opened[1], images, reference.normalise)
         yield opened
 
 
@@ -168,10 +170,13 @@ def _diff(
         tally = _tally(request, engine, progress, None)
         stressed = [(each, _tally(request, engine, progress, each)) for each in request.stress]
         drifts: dict[str, PredictionDrift] = {}
+        task = CLASSIFICATION
         copies = copies_of(request.samples) if model else {}  # pixels alone have no interval
         if model:
             compared = [pair.compared > 0 for pair in tally.of_pair]
-            drifts = _predicted(request, model, engine, progress, compared=compared, copies=copies)
+            drifts, task = _predicted(
+                request, model, engine, progress, compared=compared, copies=copies
+            )
     # one empty image: `Describe` looks at none
     ((paths, environment),) = run_isolated(
         Describe(request.paths), usable, [Encoded("", b"")], processes=1, limits=request.limits
@@ -203,7 +208,7 @@ def _diff(
         census=census(tally),
         pairs=pairs,
         model=opened and given_model_facts(opened),
-        task=opened.decoder.task.facts() if opened else CLASSIFICATION,
+        task=task,
         stress=tuple(
             StressDiff(name=each.name, encoder=each.encoder(), pairs=_pairs(request, counted))
             for each, counted in stressed
@@ -257,8 +262,12 @@ def _predicted(
     shard: Shard = ALL_LOTS,
     compared: Sequence[bool] = (),
     copies: Mapping[str, str] = MappingProxyType({}),
-) -> dict[str, PredictionDrift]:
-    """Predict along all paths; reduce the candidates of which images were ``compared``, by name."""
+) -> tuple[dict[str, PredictionDrift], TaskFacts]:
+    """Predict along all paths; reduce the candidates of which images were ``compared``, by name.
+
+    The task is described with what the model's outputs on the reference are.
+    """
+    from alignkit.studies.diff.classifier_tally import ClassifierTally
     from alignkit.studies.diff.predict_lots import PredictedPair, PredictLots
 
     given, opened = model
@@ -278,13 +287,16 @@ def _predicted(
         ):
             for tally, more in zip(tallies, part.of_pair, strict=True):
                 tally.join(more)
-    return {
+    drifts = {
         path.name: tally.drift(pair, opened, request.samples, copies)
         for path, tally, pair, measured in zip(
             paths[1:], tallies, work.pairs, compared, strict=False
         )
         if measured
     }
+    parts = (part for tally in tallies for part in tally.parts)
+    scales = (each.scale for each in parts if isinstance(each, ClassifierTally))
+    return drifts, opened.decoder.task.facts().giving(scales)
 
 
 def _pairs(request: DiffRequest, tally: DiffTally) -> tuple[PairDiff, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from alignkit.compare.logit_sums import QUANTILES, TOP, LogitSums
 from alignkit.compare.margins import RankedChange, changes, drift_of_lost, margins_lost, worst
 from alignkit.compare.metrics import by_class, predicted_classes
 from alignkit.compare.predictions import Predictions
+from alignkit.compare.score_rows import ScoreRows, added_rows
 from alignkit.compare.stored_sums import StoredArray, bins_again, stored_bins
 from alignkit.predict.given_model import Opened
 from alignkit.record import Count, Estimate, Stored
@@ -31,6 +32,7 @@ from alignkit.record.numeric_facts import MovedImage
 from alignkit.record.stored import Real
 from alignkit.samples import Samples
 from alignkit.studies.diff.diff_predictions import MixedPair, nothing_drifts
+from alignkit.task_facts import OutputScale
 
 if TYPE_CHECKING:
     from alignkit.tasks import Records
@@ -91,6 +93,10 @@ class ClassifierTally:
     """Of |Δ logit|, see `alignkit.compare.histogram`."""
     alone: tuple[_Alone, ...]
     moved: list[RankedChange]
+    declared: OutputScale | Literal[""]
+    """See `alignkit.compare.predictions.Predictions.declared`."""
+    rows: tuple[ScoreRows, ScoreRows]
+    """Of both sides, the images that are judged."""
 
     @classmethod
     def of(
@@ -101,10 +107,13 @@ class ClassifierTally:
         before, after = logits[0], logits[pair.candidate]
         # NaN on both paths would look like the same class
         judged = _finite(before, after)
-        both = (
-            _unlabelled(samples.ids, before[judged], opened.outputs, judged),
-            _unlabelled(samples.ids, after[judged], opened.outputs, judged),
+        shown = samples.take(np.flatnonzero(judged).tolist())
+        one, other = (
+            opened.decoder.unlabelled(shown.ids, each[judged], shown) for each in (before, after)
         )
+        assert isinstance(one, Predictions), "a classifier's"
+        assert isinstance(other, Predictions), "a classifier's"
+        both = one, other
         lost = np.full(len(before), np.nan)
         lost[judged] = margins_lost(both)[1]
         left, right = (each[judged].astype(np.float64) for each in (before, after))
@@ -118,6 +127,8 @@ class ClassifierTally:
             histogram_of(distance) if distance.size else np.zeros(1, np.int64),
             tuple(_alone(before, logits[each]) for each in pair.alone),
             changes(both),
+            one.declared,
+            (one.score_rows, other.score_rows),
         )
 
     @classmethod
@@ -136,6 +147,11 @@ class ClassifierTally:
             histogram,
             tuple(map(_joined, zip(*(each.alone for each in tallies), strict=True))),
             worst(change for each in tallies for change in each.moved),
+            first.declared,
+            (
+                added_rows(each.rows[0] for each in tallies),
+                added_rows(each.rows[1] for each in tallies),
+            ),
         )
 
     def drift(
@@ -195,9 +211,16 @@ class ClassifierTally:
         classes = np.concatenate([each.predicted[judged] for each in sides])
         # the same values of other classes, as of a Hardmax, are other logits
         alike = (greatest == greatest[0]).all() and (classes == classes[0]).all()
-        if not reason and judged.sum() > 1 and alike:
-            reason = "all images have the same logits on both sides"
+        if judged.sum() > 1 and alike:
+            reason = reason or "all images have the same outputs on both sides"
+        elif not self.declared:
+            reason = self.rows[0].misread(added_rows(self.rows)) or reason
         return reason and f"{NO_COMPARISON}: {reason}"
+
+    @property
+    def scale(self) -> OutputScale:
+        """Scale of the logits of the reference."""
+        return self.declared or self.rows[0].scale
 
     def _quantiles(self) -> tuple[float, ...]:
         if not self.sums.compared:
@@ -237,6 +260,8 @@ class StoredClassifier(Stored):
     """Bin, and the number of differences in it."""
     alone: tuple[_StoredAlone, ...]
     moved: tuple[tuple[bool, Real, MovedImage], ...]
+    declared: OutputScale | Literal[""]
+    rows: tuple[ScoreRows, ScoreRows]
 
     @classmethod
     def of(cls, tally: ClassifierTally) -> StoredClassifier:
@@ -257,6 +282,8 @@ class StoredClassifier(Stored):
                 for each in tally.alone
             ),
             moved=tuple((*rank, image) for rank, image in tally.moved),
+            declared=tally.declared,
+            rows=tally.rows,
         )
 
     def tally_again(self) -> ClassifierTally:
@@ -273,6 +300,8 @@ class StoredClassifier(Stored):
                 for each in self.alone
             ),
             [((changed, share), image) for changed, share, image in self.moved],
+            self.declared,
+            self.rows,
         )
 
 
@@ -297,13 +326,3 @@ def _joined(parts: Sequence[_Alone]) -> _Alone:
         np.concatenate(each) for each in zip(*((e.flipped, e.judged) for e in parts), strict=True)
     )
     return _Alone(flipped, judged, sums)
-
-
-def _unlabelled(
-    ids: Sequence[str],
-    logits: Logits,
-    outputs: Sequence[str],
-    judged: npt.NDArray[np.bool_],
-) -> Predictions:
-    kept = tuple(name for name, judges in zip(ids, judged, strict=True) if judges)
-    return Predictions(kept, np.zeros(0, np.int64), logits, (), tuple(outputs))

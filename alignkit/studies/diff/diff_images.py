@@ -22,9 +22,9 @@ from alignkit.preprocess.image_header import declared_size, decode
 from alignkit.preprocess.image_kinds import ImageKinds, kinds_of
 from alignkit.preprocess.image_taps import (
     Started,
+    each_taps,
     failed_taps,
     result_or_reason,
-    taps_of,
     warm_up,
 )
 from alignkit.preprocess.jpeg_header import read_jpeg_header
@@ -180,11 +180,12 @@ class DiffImages:
         found: list[ComparedImage | None] = []
         if self.stress and not refused:
             image, refused = self._stressed(image, lost, begin)
-        for number, path in enumerate(self.paths):
-            begun = self.paths[0].shared_taps(taps[0], path) if number else None
-            taps.append(
-                failed_taps(refused) if refused else taps_of(path, image, number, begin, begun)
-            )
+        if refused:
+            image = replace(image, lost=((EVERYTHING, refused),))
+        for made in each_taps(self.paths, image, begin):
+            number = len(taps)
+            taps.append(made)
+            del made  # its pixels are released below
             if number:
                 found.append(self._compare(number, image, taps, begin))
                 # the pixels of two paths at a time, however many there are

@@ -133,7 +133,7 @@ def _pair(pair: PairDiff, detail: Detail, record: DiffRecord) -> list[str]:
             said = prediction_lines(pair.predictions, record.model, record.task)
             lines += [f"  {line}" for line in said]
             moved = pair.predictions.moved[: detail.worst]
-            lines += [f"  moved most: {moved_words(each)}" for each in moved]
+            lines += [f"  moved most: {moved_words(each, record.task)}" for each in moved]
         lines += [f"  {line}" for line in ending(pair, brief=detail.ending == "brief")]
     return lines
 

@@ -235,7 +235,8 @@ class _StoredPair(Stored):
 
 
 class _StoredLot(Stored):
-    format: Literal[2] = 2
+    format: Literal[3] = 3
     # 1: 2026-11, first format.
     # 2: 2026-11, the images by name, and which of them one stage alone leaves finite.
+    # 3: 2026-11, what the scores of a classifier are.
     pairs: tuple[_StoredPair, ...]

@@ -72,6 +72,8 @@ def tolerance(
         cpu=record.environment.cpu,
         checked_on=cpu_name() if models else "",
         quick=record.quick,
+        images=record.data.eval,
+        copies=len(record.data.copies),
         task=record.task,
         paths=record.paths,
         budget=budget,

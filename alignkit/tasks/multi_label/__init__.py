@@ -102,6 +102,9 @@ class MultiLabel(Task):
         above = "the threshold of each" if own else f"{self.threshold:g}"
         return f"{chosen.name}: scores of labels, {read}; an image has those above {above}"
 
+    def assumes(self, outputs: Sequence[OutputShape], classes: int | None) -> bool:  # noqa: ARG002
+        return settled(self.scores, self._chosen(outputs).scale) is None
+
     def counted(self, outputs: Sequence[OutputShape]) -> int | None:
         chosen = self._chosen(outputs)
         return chosen.shape[1] if chosen.shape else None

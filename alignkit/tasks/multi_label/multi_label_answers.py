@@ -200,11 +200,16 @@ class MultiLabelAnswers(LinearAnswers):
         same = np.isclose(self.scores, other.scores, rtol=0, atol=0, equal_nan=True)
         return np.asarray(~same.all(axis=1))
 
-    def misread(self, other: MultiLabelAnswers) -> str:
-        """See `Answers.misread`: by the scores of all images of both sides."""
+    def misread(self, *others: MultiLabelAnswers) -> str:
+        """See `Answers.misread`: by the scores of all images of all sides."""
         if not self.assumed:
             return ""
-        return doubtful(map(reach_of, (self.scores, other.scores)), "the scores of all images")
+        reaches = (reach_of(each.scores) for each in (self, *others))
+        return doubtful(reaches, "the scores of all images")
+
+    def as_read(self) -> MultiLabelAnswers:
+        """See `Answers.as_read`."""
+        return replace(self, assumed=False)
 
     def one_answer(self, other: MultiLabelAnswers) -> str:
         """Say that all images have the same labels, or none, on both sides; empty if not."""

@@ -161,6 +161,11 @@ class Segmentation(Task):
             )
         return f"{chosen.name}: {self._words(form, chosen, classes)}"
 
+    def assumes(self, outputs: Sequence[OutputShape], classes: int | None) -> bool:
+        chosen = self._chosen(outputs)
+        lone = chosen.shape is not None and self._form(chosen.shape, classes) == "one channel"
+        return lone and settled(self.scores, chosen.scale) is None and not chosen.whole
+
     def counted(self, outputs: Sequence[OutputShape]) -> int | None:
         shape = self._chosen(outputs).shape
         if shape is None or (form := self._form(shape, None)) == "indices":

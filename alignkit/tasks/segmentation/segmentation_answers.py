@@ -213,10 +213,14 @@ class SegmentationAnswers(Answers):
         found: npt.NDArray[np.bool_] = self.apart(other) > self.limit
         return found
 
-    def misread(self, other: SegmentationAnswers) -> str:
-        """See `Answers.misread`: by the outputs of all images of both sides."""
-        both = np.concatenate([self.reach, other.reach])
-        return doubtful(map(tuple, both.tolist()), "the outputs of all images")
+    def misread(self, *others: SegmentationAnswers) -> str:
+        """See `Answers.misread`: by the outputs of all images of all sides."""
+        every = np.concatenate([each.reach for each in (self, *others)])
+        return doubtful(map(tuple, every.tolist()), "the outputs of all images")
+
+    def as_read(self) -> SegmentationAnswers:
+        """See `Answers.as_read`."""
+        return replace(self, reach=np.zeros_like(self.reach))
 
     def one_answer(self, other: SegmentationAnswers) -> str:
         """Say that every pixel is of one class on both sides; empty if not."""
