@@ -224,12 +224,11 @@ def lot_of(
     samples: Samples,
     number: int,
     changed: Literal["raise", "fail"] = "raise",
-    places: Sequence[range] = (),
 ) -> Lot:
-    """Return a lot of some images by its number; ``places`` are those of each lot, if not 512."""
+    """Return a lot of some images by its number."""
     begin = number * IMAGES_A_LOT
-    own = places[number] if places else range(begin, min(begin + IMAGES_A_LOT, len(samples)))
-    return Lot(number, own.start, samples.take(own), changed)
+    own = samples.take(range(begin, min(begin + IMAGES_A_LOT, len(samples))))
+    return Lot(number, begin, own, changed)
 
 
 def lot_parts(
@@ -239,30 +238,25 @@ def lot_parts(
     *,
     store: LotStore | None = None,
     shard: Shard = ALL_LOTS,
-    places: Sequence[range] = (),
     changed: Literal["raise", "fail"] = "raise",
     advance: ImagesDone = lambda _: None,
 ) -> Iterator[LotPart]:
     """Yield the part of every lot in their order, or of every lot of a ``shard``.
 
-    ``places`` are the images of each lot, by default 512.
-
     Parts found in the ``store`` are not made again; others are stored as they are done. Few parts
     are held at a time. Raises as `LotEngine.parts` does.
     """
-    numbers = shard.positions(len(places) or lot_count(len(samples)))
+    numbers = shard.positions(lot_count(len(samples)))
     stored = set()
     for number in numbers if store else ():
-        lot = lot_of(samples, number, changed, places)
+        lot = lot_of(samples, number, changed)
         assert store is not None
         if store.holds(work, lot, samples.fingerprint):
             stored.add(number)
             advance(sum(work.groups(lot)))
 
     def made(numbers: Iterable[int], advance: ImagesDone) -> Iterator[DoneLot]:
-        for done in engine.parts(
-            work, (lot_of(samples, n, changed, places) for n in numbers), advance
-        ):
+        for done in engine.parts(work, (lot_of(samples, n, changed) for n in numbers), advance):
             if store:
                 store.keep(work, done.lot, samples.fingerprint, done.text or work.text(done.part))
             yield done
@@ -271,7 +265,7 @@ def lot_parts(
     ahead: dict[int, LotPart] = {}
     for number in numbers:
         if number in stored and store:
-            known = store.find(work, lot_of(samples, number, changed, places), samples.fingerprint)
+            known = store.find(work, lot_of(samples, number, changed), samples.fingerprint)
             if known is not None:
                 yield known
                 continue
