@@ -1,20 +1,25 @@
-"""Comparison of the pixels of two paths: `Samples` → `StageDiffs` → the types of the record."""
+"""Comparison of the pixels of two paths: `Samples` → `StageDiffs` → the types of the record.
+
+`CompareLots` reduces a lot of images to its differences, and has the stored form of those.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import metadata
+from typing import Any, Literal, TypeAlias
 
-from alignkit.compare.compare_lots import ComparedLot, CompareLots
 from alignkit.compare.coverage_tally import CoverageTally
 from alignkit.compare.image_diff import DECODED, ImageDiff, SpatialExtent, diff_taps
 from alignkit.compare.pixel_diff import ImageRow, PixelDiff, StageDiffs, diffs_of, joined, row_of
 from alignkit.compare.spatial_facts import spatial_facts
 from alignkit.compare.spatial_sums import Spatial, joined_spatial
+from alignkit.compare.stored_sums import StoredDiff, StoredSpatial
 from alignkit.errors import NothingCompared
 from alignkit.isolation.worker import Begin, Encoded
-from alignkit.lots import LotEngine, LotStore, lot_parts
+from alignkit.lots import EachImageOnce, Lot, LotEngine, LotStore, lot_parts
 from alignkit.lots.local import LocalEngine
 from alignkit.preprocess import Preprocess, StageName
 from alignkit.preprocess.image_taps import (
@@ -23,8 +28,13 @@ from alignkit.preprocess.image_taps import (
     taps_of,
     warm_up,
 )
-from alignkit.record import CoverageDiff, PixelStage, SpatialFacts
+from alignkit.record import CoverageDiff, PixelStage, SpatialFacts, Stored
 from alignkit.samples import Samples, choose
+from alignkit.version import DIFFERENCE_LAYERS, code_version
+
+ComparedLot: TypeAlias = tuple[tuple[PixelDiff, ...], list[ImageRow], Spatial]
+
+"""Differences, a row for each image, and where the stages differ."""
 
 _LEVELS = (1, 2, 4, 8)
 """Grey levels of which the record keeps the share of greater differences."""
@@ -64,6 +74,92 @@ class CompareStages:
         return ImageDiff(left.decoded.outcome, "failed") if isinstance(diff, str) else diff
 
 
+def joined_lots(parts: Sequence[ComparedLot]) -> ComparedLot:
+    """Add up parts in the order of their images."""
+    return (
+        joined(diffs for diffs, _, _ in parts),
+        [row for _, rows, _ in parts for row in rows],
+        joined_spatial(spatial for _, _, spatial in parts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CompareLots(EachImageOnce):
+    """The `LotWork` of a comparison of two paths."""
+
+    work: CompareStages
+    limits = None
+
+    @property
+    def paths(self) -> tuple[Preprocess, Preprocess]:
+        """See `LotWork.paths`."""
+        return self.work.paths
+
+    def identity(self) -> Mapping[str, Any]:
+        """See `LotWork.identity`."""
+        ssim, drawn = self.work.ssim, self.work.drawn
+        return {
+            "work": "comparison",
+            # of a path's name nothing depends
+            "paths": [[each.identity(), each.versions()] for each in self.paths],
+            "options": [ssim, None if drawn is None else sorted(drawn)],
+            "libraries": [metadata.version(name) for name in ("numpy", "pillow")],
+            "code": code_version(DIFFERENCE_LAYERS),
+        }
+
+    def images(self, result: ComparedLot) -> int:
+        """See `LotWork.images`."""
+        return len(result[1])
+
+    def empty(self, lot: Lot) -> ComparedLot:  # noqa: ARG002 - rows know their images
+        """See `LotWork.empty`."""
+        return joined_lots(())
+
+    def add(self, part: ComparedLot, results: Sequence[ComparedLot]) -> ComparedLot:
+        """See `LotWork.add`."""
+        return joined_lots((part, joined_lots(results)))
+
+    def text(self, part: ComparedLot) -> str:
+        """See `LotWork.text`."""
+        diffs, rows, spatial = part
+        return _StoredComparison(
+            diffs=tuple(map(StoredDiff.of, diffs)),
+            rows=tuple(rows),
+            spatial={stage: StoredSpatial.of(each) for stage, each in spatial.items()},
+        ).model_dump_json()
+
+    def parsed(self, text: str) -> ComparedLot:
+        """See `LotWork.parsed`."""
+        stored = _StoredComparison.model_validate_json(text)
+        return (
+            tuple(each.diff_again() for each in stored.diffs),
+            list(stored.rows),
+            {stage: each.sums_again() for stage, each in stored.spatial.items()},
+        )
+
+
+class _StoredComparison(Stored):
+    format: Literal[1] = 1
+    # 1: 2026-11, first format.
+    diffs: tuple[StoredDiff, ...]
+    rows: tuple[ImageRow, ...]
+    spatial: dict[StageName, StoredSpatial]
+
+
+def compare_lots(
+    reference: Preprocess,
+    candidate: Preprocess,
+    samples: Samples,
+    *,
+    ssim: bool = True,
+    spatial: bool = False,
+) -> CompareLots:
+    """Return the work of `compare_preprocess`."""
+    drawn = drawn_images(samples) if spatial else None
+    stages: tuple[StageName, ...] = ("colour",) if ssim else ()
+    return CompareLots(CompareStages((reference, candidate), stages, drawn))
+
+
 def compare_preprocess(
     reference: Preprocess,
     candidate: Preprocess,
@@ -84,10 +180,7 @@ def compare_preprocess(
     ``store`` keeps; by default they run here. Memory is constant except for one `ImageRow` per
     image. Raise `NothingCompared` if there is no image that both paths decode.
     """
-    drawn = drawn_images(samples) if spatial else None
-    work = CompareStages((reference, candidate), ("colour",) if ssim else (), drawn)
-    names = None if drawn is None else tuple(sorted(drawn))
-    lots = CompareLots(work, work.paths, (work.ssim, names))
+    lots = compare_lots(reference, candidate, samples, ssim=ssim, spatial=spatial)
     diffs, rows, places = joined(()), list[ImageRow](), Spatial()
     done = 0
 

@@ -1,7 +1,7 @@
 """The stored form of additive sums: `PixelDiff`, `PlaneSums`, `SpatialSums` ↔ JSON, bit by bit.
 
-Parts of lots and shards hold it. They may come from another machine, so that each number is checked
-before it is added up.
+Parts of lots hold it. They may come from another machine, so that each number is checked before it
+is added up.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import base64
 import binascii
 import math
 from dataclasses import fields
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import model_validator
 
 from alignkit.compare.displacement import Normal
 from alignkit.compare.image_diff import ComparisonMode
 from alignkit.compare.pixel_diff import PixelDiff
-from alignkit.compare.pixel_sums import PixelSums, exact
+from alignkit.compare.pixel_sums import PixelSums
 from alignkit.compare.plane_sums import PLANES, PlaneSums
 from alignkit.compare.spatial_sums import DrawnImage, SpatialSums
 from alignkit.preprocess import StageName
@@ -28,30 +28,6 @@ from alignkit.record.stored import Real
 
 _BINS = {"uint8": 1 << 8, "float32": 1 << 16}
 """Bins of a histogram, see `alignkit.compare.histogram`."""
-_GREATEST = exact(1e100)
-"""As that of a `Real`."""
-
-
-def _bounded(stored: tuple[int, int]) -> tuple[int, int]:
-    if not -_GREATEST <= _units(stored) <= _GREATEST:
-        raise ValueError("it is too great")
-    return stored
-
-
-Exact: TypeAlias = Annotated[
-    tuple[int, Annotated[int, Field(ge=0, le=_GREATEST.bit_length())]], AfterValidator(_bounded)
-]
-"""An `exact` number without the zeros at its end, and their number."""
-
-
-def _exact(units: int) -> Exact:
-    zeros = max(0, (units & -units).bit_length() - 1)
-    return units >> zeros, zeros
-
-
-def _units(stored: Exact) -> int:
-    digits, zeros = stored
-    return digits << zeros
 
 
 class StoredSums(Stored):
@@ -64,14 +40,13 @@ class StoredSums(Stored):
     identical: Count
     pixels: Count
     differing_pixels: Count
-    sum_abs: Exact
-    sum_squares: Exact
-    sums: tuple[Exact, Exact, Exact]
-    max_abs: int | Real
+    sum_abs: Real
+    sum_squares: Real
+    sums: tuple[Real, Real, Real]
+    max_abs: Real
     non_finite: Count
     ssim_images: Count
-    ssim_sum: Exact
-    ssim_least: Real
+    ssim_sum: Real
 
     @model_validator(mode="after")
     def _consistent(self) -> StoredSums:
@@ -91,19 +66,12 @@ class StoredSums(Stored):
     def of(cls, sums: PixelSums) -> StoredSums:
         """Return the stored form."""
         content = {each.name: getattr(sums, each.name) for each in fields(sums)}
-        content |= {name: _exact(content[name]) for name in _EXACT}
-        content["sums"] = tuple(map(_exact, sums.sums))
         return cls(**content | {"histogram": stored_bins(sums.histogram)})
 
     def sums_again(self) -> PixelSums:
         """Return the sums that were stored."""
         content = {name: getattr(self, name) for name in type(self).model_fields}
-        content |= {name: _units(content[name]) for name in _EXACT}
-        content["sums"] = tuple(map(_units, self.sums))
         return PixelSums(**content | {"histogram": bins_again(self.histogram)})
-
-
-_EXACT = ("sum_abs", "sum_squares", "ssim_sum")
 
 
 class StoredDiff(Stored):

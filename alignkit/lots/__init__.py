@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeVar
 
-from alignkit.errors import ConfigError, EngineMissing
+from alignkit.errors import ConfigError, EngineMissing, NothingCompared
 from alignkit.isolation import IMAGES_A_TASK, Limits
 from alignkit.isolation.worker import Encoded, Work
 from alignkit.preprocess import Preprocess
@@ -182,7 +182,7 @@ class LotStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Every ``count``-th lot or image, beginning with the ``index``-th."""
+    """Every ``count``-th lot, beginning with the ``index``-th."""
 
     index: int
     """From 1."""
@@ -199,9 +199,18 @@ class Shard:
             raise ConfigError(f"--shard {text}: i counts from 1 to n")
         return shard
 
-    def positions(self, total: int) -> range:
-        """Return the positions of its lots, or images, among ``total``."""
-        return range(self.index - 1, total, self.count)
+    def lots(self, images: int) -> range:
+        """Return the numbers of its lots of so many images."""
+        return range(self.index - 1, lot_count(images), self.count)
+
+    def own_lots(self, images: int) -> int:
+        """Count its lots of so many images; raises `NothingCompared` if there is none."""
+        if not (own := len(self.lots(images))):
+            raise NothingCompared(
+                f"shard {self.index} of {self.count} has none of the {lot_count(images)} lots of "
+                f"{IMAGES_A_LOT} images; take fewer shards"
+            )
+        return own
 
 
 ALL_LOTS = Shard(1, 1)
@@ -246,7 +255,7 @@ def lot_parts(
     Parts found in the ``store`` are not made again; others are stored as they are done. Few parts
     are held at a time. Raises as `LotEngine.parts` does.
     """
-    numbers = shard.positions(lot_count(len(samples)))
+    numbers = shard.lots(len(samples))
     stored = set()
     for number in numbers if store else ():
         lot = lot_of(samples, number, changed)
