@@ -16,7 +16,7 @@ from alignkit.compare.image_diff import DECODED, ImageDiff, SpatialExtent, diff_
 from alignkit.compare.pixel_diff import ImageRow, PixelDiff, StageDiffs, diffs_of, joined, row_of
 from alignkit.compare.spatial_facts import spatial_facts
 from alignkit.compare.spatial_sums import Spatial, joined_spatial
-from alignkit.compare.stored_sums import StoredDiff, StoredSpatial
+from alignkit.compare.stored_sums import StoredSpatial
 from alignkit.errors import NothingCompared
 from alignkit.isolation.worker import Begin, Encoded
 from alignkit.lots import EachImageOnce, Lot, LotEngine, LotStore, lot_parts
@@ -123,7 +123,7 @@ class CompareLots(EachImageOnce):
         """See `LotWork.text`."""
         diffs, rows, spatial = part
         return _StoredComparison(
-            diffs=tuple(map(StoredDiff.of, diffs)),
+            diffs=diffs,
             rows=tuple(rows),
             spatial={stage: StoredSpatial.of(each) for stage, each in spatial.items()},
         ).model_dump_json()
@@ -132,7 +132,7 @@ class CompareLots(EachImageOnce):
         """See `LotWork.parsed`."""
         stored = _StoredComparison.model_validate_json(text)
         return (
-            tuple(each.diff_again() for each in stored.diffs),
+            stored.diffs,
             list(stored.rows),
             {stage: each.sums_again() for stage, each in stored.spatial.items()},
         )
@@ -141,7 +141,7 @@ class CompareLots(EachImageOnce):
 class _StoredComparison(Stored):
     format: Literal[1] = 1
     # 1: 2026-11, first format.
-    diffs: tuple[StoredDiff, ...]
+    diffs: tuple[PixelDiff, ...]
     rows: tuple[ImageRow, ...]
     spatial: dict[StageName, StoredSpatial]
 

@@ -11,16 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import cv2
 import numpy as np
 import numpy.typing as npt
+from pydantic import AfterValidator
 
 from alignkit.arrays import Batch, Pixels
 from alignkit.compare.histogram import (
     INFINITE,
+    MOST_BINS,
     SCRATCH,
+    Bins,
     Depth,
     Histogram,
     added,
@@ -33,6 +36,8 @@ from alignkit.compare.histogram import (
 )
 from alignkit.compare.ssim import WINDOW
 from alignkit.compare.ssim import ssim as ssim_of
+from alignkit.record import Count
+from alignkit.record.stored import READ, Real
 
 Rows: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 EQUAL = np.array([0, 0, 0, 255], np.uint8).view(np.uint32)
@@ -46,28 +51,30 @@ STRIP_VALUES = 1 << 24
 class PixelSums:
     """Sums over pairs of images of one stage; signed ones are candidate minus reference.
 
-    In grey levels 0..255, or in the units of a normalised tensor.
+    In grey levels 0..255, or in the units of a normalised tensor. It is stored as it is.
     """
+
+    __pydantic_config__ = READ
 
     depth: Depth
     """``uint8`` if all images are; else ``float32``."""
-    histogram: Histogram
+    histogram: Bins
     """Absolute differences of values (pixel by channel), see `alignkit.compare.histogram`."""
-    images: int = 0
-    identical: int = 0
+    images: Count = 0
+    identical: Count = 0
     """Images equal in every value."""
-    pixels: int = 0
-    differing_pixels: int = 0
+    pixels: Count = 0
+    differing_pixels: Count = 0
     """Pixels that differ in any channel."""
-    sum_abs: float = 0
-    sum_squares: float = 0
-    sums: tuple[float, float, float] = (0, 0, 0)
+    sum_abs: Real = 0
+    sum_squares: Real = 0
+    sums: tuple[Real, Real, Real] = (0, 0, 0)
     """Signed, per channel R, G, B."""
-    max_abs: float = 0
-    non_finite: int = 0
+    max_abs: Real = 0
+    non_finite: Count = 0
     """Values of differing images whose difference is NaN or infinite; no other number has them."""
-    ssim_images: int = 0
-    ssim_sum: float = 0
+    ssim_images: Count = 0
+    ssim_sum: Real = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         # the default of dataclasses with slots takes ten times as long to read
@@ -151,6 +158,23 @@ class PixelSums:
     def ssim(self) -> float | None:
         """Compute the mean SSIM of the images of 7 by 7 pixels or more that have one."""
         return self.ssim_sum / self.ssim_images if self.ssim_images else None
+
+
+def _consistent(sums: PixelSums) -> PixelSums:
+    holds = (
+        len(sums.histogram) <= MOST_BINS[sums.depth]
+        and sums.histogram.sum() == sums.values
+        and sums.identical <= sums.images
+        and sums.ssim_images <= sums.images
+        and sums.differing_pixels <= sums.pixels
+    )
+    if not holds:
+        raise ValueError("its counts contradict each other")
+    return sums
+
+
+StoredSums: TypeAlias = Annotated[PixelSums, AfterValidator(_consistent)]
+"""Sums that may come from another machine."""
 
 
 def pixel_sums(
