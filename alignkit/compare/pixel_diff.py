@@ -20,7 +20,7 @@ from alignkit.compare.spatial_sums import Spatial
 from alignkit.decoders import DecodeOutcome
 from alignkit.preprocess import STAGES, StageName
 from alignkit.record import Count
-from alignkit.record.stored import READ
+from alignkit.record.stored import STRICT
 
 COMPARISON_MODES: tuple[ComparisonMode, ...] = ("isolated", "cumulative")
 
@@ -29,7 +29,7 @@ COMPARISON_MODES: tuple[ComparisonMode, ...] = ("isolated", "cumulative")
 class PixelDiff:
     """One stage in one mode, over the images that both paths decoded. It is stored as it is."""
 
-    __pydantic_config__ = READ
+    __pydantic_config__ = STRICT
 
     stage: StageName
     mode: ComparisonMode

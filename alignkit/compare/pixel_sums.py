@@ -37,7 +37,7 @@ from alignkit.compare.histogram import (
 from alignkit.compare.ssim import WINDOW
 from alignkit.compare.ssim import ssim as ssim_of
 from alignkit.record import Count
-from alignkit.record.stored import READ, Real
+from alignkit.record.stored import STRICT, Real
 
 Rows: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 EQUAL = np.array([0, 0, 0, 255], np.uint8).view(np.uint32)
@@ -54,7 +54,7 @@ class PixelSums:
     In grey levels 0..255, or in the units of a normalised tensor. It is stored as it is.
     """
 
-    __pydantic_config__ = READ
+    __pydantic_config__ = STRICT
 
     depth: Depth
     """``uint8`` if all images are; else ``float32``."""

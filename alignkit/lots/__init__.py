@@ -206,10 +206,8 @@ class Shard:
     def own_lots(self, images: int) -> int:
         """Count its lots of so many images; raises `NothingCompared` if there is none."""
         if not (own := len(self.lots(images))):
-            raise NothingCompared(
-                f"shard {self.index} of {self.count} has none of the {lot_count(images)} lots of "
-                f"{IMAGES_A_LOT} images; take fewer shards"
-            )
+            none = f"shard {self.index} of {self.count} has none of the {lot_count(images)} lots"
+            raise NothingCompared(f"{none} of {IMAGES_A_LOT} images; take fewer shards")
         return own
 
 
@@ -257,11 +255,9 @@ def lot_parts(
     """
     numbers = shard.lots(len(samples))
     stored = set()
-    for number in numbers if store else ():
-        lot = lot_of(samples, number, changed)
-        assert store is not None
-        if store.holds(work, lot, samples.fingerprint):
-            stored.add(number)
+    for lot in (lot_of(samples, number, changed) for number in numbers) if store else ():
+        if store and store.holds(work, lot, samples.fingerprint):
+            stored.add(lot.number)
             advance(sum(work.groups(lot)))
 
     def made(numbers: Iterable[int], advance: ImagesDone) -> Iterator[DoneLot]:

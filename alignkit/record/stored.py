@@ -38,8 +38,6 @@ Command = Annotated[str, AfterValidator(_one_command)]
 
 # instances are validated too, since a dataclass itself accepts any value
 STRICT: Final = ConfigDict(extra="forbid", allow_inf_nan=False, revalidate_instances="always")
-READ: Final = ConfigDict(extra="forbid", allow_inf_nan=False)
-"""For values that are checked as they are read, and not as they are written."""
 
 
 class Stored(BaseModel):

@@ -1,18 +1,14 @@
 """Answers that are no classes along two paths and their mixtures: boxes, masks, labels, scores.
 
 No labels are needed: the task says which answers changed, and measures by how much. A lot's answers
-travel and are stored as the task's own Parquet files; rows of an array stay raw, as what a task
-makes of them may depend on the other images.
+travel and are stored as the task's own Parquet files.
 """
 
 from __future__ import annotations
 
 import base64
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +20,7 @@ from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.class_changes import groups_of
 from alignkit.compare.idle_answers import changed_share, nothing_answered
 from alignkit.compare.margins import MOST_MOVED
+from alignkit.predict.decoder import joined
 from alignkit.predict.given_model import Opened
 from alignkit.record import Estimate, Stored
 from alignkit.record.diff_document import PredictionDrift, StageFlips
@@ -32,10 +29,7 @@ from alignkit.samples import Samples
 from alignkit.studies.diff.diff_predictions import MixedPair, nothing_drifts
 
 if TYPE_CHECKING:
-    from alignkit.predict.decoder import AnswerDecoder
     from alignkit.tasks import Records
-
-_ROWS = b"\x93NUMPY"
 
 
 @dataclass(slots=True, eq=False)
@@ -44,7 +38,7 @@ class AnswersTally:
 
     ids: tuple[str, ...]
     files: list[bytes]
-    """Of each mixture, see `_packed`."""
+    """Of each mixture, see `AnswerDecoder.packed`."""
 
     @classmethod
     def of(
@@ -52,7 +46,7 @@ class AnswersTally:
     ) -> AnswersTally:
         """Keep the records of some images, one list for each mixture."""
         assert len(found) == len(pair.wanted)
-        files = [_packed(opened.decoder, samples, _in_array(each)) for each in found]
+        files = [opened.decoder.packed(samples, _in_array(each)) for each in found]
         return cls(samples.ids, files)
 
     @classmethod
@@ -60,7 +54,7 @@ class AnswersTally:
         """Join those of different images, in the order given."""
         own = zip(*(each.files for each in tallies), strict=True)
         ids = tuple(sample for each in tallies for sample in each.ids)
-        return cls(ids, [_joined(each) for each in own])
+        return cls(ids, [joined(each) for each in own])
 
     def drift(
         self,
@@ -71,9 +65,7 @@ class AnswersTally:
         copies: Mapping[str, str],
     ) -> PredictionDrift:
         """Reduce them to the answers that change, the task's measures and the images moved most."""
-        before, *others = (
-            _unpacked(opened.decoder, self.ids, samples, each) for each in self.files
-        )
+        before, *others = (opened.decoder.unpacked(self.ids, samples, each) for each in self.files)
         after = others[-1] if others else before
         judged, other = _judged(before, after)
         facts = {"n": len(judged), "non_finite": len(before) - len(judged), **left_out}
@@ -115,54 +107,6 @@ class StoredFiles(Stored):
         return AnswersTally(
             self.ids, [base64.b64decode(each, validate=True) for each in self.files]
         )
-
-
-def _packed(decoder: AnswerDecoder, samples: Samples, records: Records) -> bytes:
-    """Return the kept records of ``samples``, in their order, as bytes."""
-    if isinstance(records, np.ndarray):
-        out = io.BytesIO()
-        np.save(out, records, allow_pickle=False)
-        return out.getvalue()
-    with TemporaryDirectory(prefix="alignkit-") as folder:
-        file = Path(folder) / "answers.parquet"
-        decoder.unlabelled(samples.ids, records, samples).to_parquet(file)
-        return file.read_bytes()
-
-
-def _joined(parts: Iterable[bytes]) -> bytes:
-    """Join those of different images, of which there must be some, in the order given."""
-    several = list(parts)
-    if len(several) == 1:
-        return several[0]
-    out = io.BytesIO()
-    if several[0].startswith(_ROWS):
-        np.save(out, np.concatenate([_rows(each) for each in several]), allow_pickle=False)
-        return out.getvalue()
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    tables = []
-    for each in several:
-        with parquet.ParquetFile(io.BytesIO(each)) as file:
-            tables.append(file.read())
-    parquet.write_table(pa.concat_tables(tables).combine_chunks(), out)
-    return out.getvalue()
-
-
-def _unpacked(
-    decoder: AnswerDecoder, ids: Sequence[str], samples: Samples, content: bytes
-) -> Answers:
-    """Return the answers that `_packed` made to the images ``ids`` of ``samples``."""
-    if content.startswith(_ROWS):
-        return decoder.unlabelled(ids, _rows(content), samples)
-    with TemporaryDirectory(prefix="alignkit-") as folder:
-        file = Path(folder) / "answers.parquet"
-        file.write_bytes(content)
-        return decoder.task.adopt(decoder.task.read(file))
-
-
-def _rows(content: bytes) -> Any:
-    return np.load(io.BytesIO(content), allow_pickle=False)
 
 
 def _in_array(records: Any) -> Records:
