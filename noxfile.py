@@ -45,8 +45,8 @@ CORE_TESTS = (
     "tests/test_extras.py",
     "tests/cli/test_check.py",
     "tests/cli/test_diff.py",
-    "tests/cli/test_report_merge.py",
     "tests/gate/test_assertion.py",
+    "tests/gate/test_gate_lots.py",
     "tests/gate/test_pytest_plugin.py",
     "tests/studies/diff/test_diff.py",
     "tests/studies/diff/test_diff_arguments.py",
@@ -64,7 +64,7 @@ NEED_MODELS = (
 
 @nox.session
 def core(session: nox.Session) -> None:
-    """Install the core alone and test `diff`, `check`, `report merge` and gates.
+    """Install the core alone and test `diff`, `check` and gates.
 
     No library of an extra is in this environment, so that a test fails that uses one.
     """

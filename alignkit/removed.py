@@ -17,6 +17,8 @@ REMOVED: dict[str, str] = {
     "baseline review --reason": "alignkit baseline approve takes the reason",
     "--out metrics": "--out json has every measurement",
     "--out sarif": "--out github and --out gitlab name mistakes of the file with their lines",
+    "--out shard": "give the shards one --reports folder, where a gate without --shard finds lots",
+    "report merge": "give the shards one --reports folder, and run `alignkit gate FILE` on it",
     "where: class": "a rule such as {metric: 'recall[CLASS]'} is of one class",
     "where: image": "give these images a file of their own",
     "metric: recall@1.mapped": "recall@1.kept is of the kept index, recall@1 of a new one",

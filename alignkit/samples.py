@@ -156,7 +156,8 @@ class Samples:
             classes=self.classes,
             # the bytes stay where they are
             read=self.read.only(chosen),
-            fingerprint=selection_fingerprint(self.fingerprint, chosen),
+            # of the selection, not of its bytes: nothing is read to take a part of a data set
+            fingerprint=hashlib.sha256(json.dumps([self.fingerprint, chosen]).encode()).hexdigest(),
             pairs=self.pairs.take(chosen) if self.pairs is not None else None,
         )
 
@@ -186,12 +187,6 @@ def digests(samples: Samples) -> Iterable[str]:
             yield hashlib.sha256(samples.read(index)).hexdigest()
         except UnreadableImage:
             yield ""
-
-
-def selection_fingerprint(fingerprint: str, indices: Sequence[int]) -> str:
-    """Return the fingerprint, SHA-256 in hex, of the samples at ``indices`` of a data set's."""
-    # of the selection, not of its bytes: nothing is read to take a part of a data set
-    return hashlib.sha256(json.dumps([fingerprint, [*indices]]).encode()).hexdigest()
 
 
 def choose(names: Iterable[str], count: int, seed: int) -> set[str]:

@@ -6,8 +6,7 @@
 So many files with names of their own are made of the JPEG images of the folders, as links or
 copies. ``alignkit diff`` and a gate without a model compare them by the local pool, by each engine
 with so many workers, each with one process that decodes, and in four shards. Records must be equal,
-byte by byte, except for commands, times and the seal; of a gate in shards, each of which tests
-itself, the measured values must be. The figures:
+byte by byte, except for commands, times and the seal. The figures:
 
 - images/s of a diff by an engine over those of the local pool with as many processes. The first
   tenth of the lots is left out, and with it the start of workers. At least 0.85.
@@ -54,8 +53,6 @@ FEWEST = 10 * IMAGES_A_LOT
 """Images of ten lots: the first tenth is left out."""
 DIFFER = ("started", "seconds", "sha256")
 """Keys of a record that are not the same: when it was made, how long it took, the seal."""
-MEASURED = ("pixels", "coverage_diffs")
-"""Keys of a record that hold what a gate measured: those of a merged gate that must be the same."""
 GATE = """\
 name: engines
 data: {{name: images, root: {root}}}
@@ -171,13 +168,11 @@ def gates(scratch: Path, name: str, options: list[str], number: int) -> Ran:
 
 
 def gate_in_shards(scratch: Path, number: int) -> float:
-    """Measure every shard of the gate, and merge them; return the seconds."""
-    reports, file, began = scratch / "merged", str(scratch / "gate.yaml"), time.time()
-    parts = [str(scratch / f"part-{each}.json") for each in range(1, SHARDS + 1)]
-    for each, part in enumerate(parts, 1):
-        words = ["gate", file, "--shard", f"{each}/{SHARDS}", "--out", f"shard={part}"]
-        ran([*words, "--no-html"], scratch / f"part-{each}", number)
-    ran(["report", "merge", file, *parts], reports, number)
+    """Store every shard of the gate, and then judge all; return the seconds."""
+    reports, file, began = scratch / "divided", str(scratch / "gate.yaml"), time.time()
+    for each in range(1, SHARDS + 1):
+        ran(["gate", file, "--shard", f"{each}/{SHARDS}"], reports, number)
+    ran(["gate", file, "--no-html"], reports, number)
     (record,) = reports.glob("engines/*/record.json")
     shutil.copy(record, scratch / "gate-shards.json")
     return time.time() - began
@@ -209,15 +204,11 @@ def check_equal(scratch: Path, prefix: str, names: Sequence[str]) -> None:
     """End the benchmark unless all records are that of the local pool."""
     local = facts(scratch / f"{prefix}local.json")
     for name in names:
-        found, expected = facts(scratch / f"{prefix}{name}.json"), local
-        what = "record"
-        if f"{prefix}{name}" == "gate-shards":  # each shard tested itself, and holds its own key
-            what = "measured values"
-            found, expected = ({key: each[key] for key in MEASURED} for each in (found, local))
-        if json.dumps(found) != json.dumps(expected):
-            named = "; ".join(differences(expected, found)[:5]) or "the order of keys"
+        found = facts(scratch / f"{prefix}{name}.json")
+        if json.dumps(found) != json.dumps(local):
+            named = "; ".join(differences(local, found)[:5]) or "the order of keys"
             sys.exit(f"{prefix}{name}: the record is another one: {named}")
-        print(f"{what} of {prefix}{name}: byte-equal", flush=True)
+        print(f"record of {prefix}{name}: byte-equal", flush=True)
 
 
 def share(samples: Samples) -> list[float]:

@@ -19,8 +19,7 @@ from typing import Any, Literal, Self
 from alignkit.arrays import Batch, Pixels
 from alignkit.baseline import Baseline, FirstChanged, LineKey, StageLine, baseline_environment
 from alignkit.baseline.golden import GoldenStore, array_sha256
-from alignkit.compare.pixel_sums import PixelSums, pixel_sums
-from alignkit.compare.stored_sums import StoredSums
+from alignkit.compare.pixel_sums import PixelSums, StoredSums, pixel_sums
 from alignkit.isolation import Limits
 from alignkit.isolation.worker import Begin, Encoded
 from alignkit.lots import EachImageOnce, Lot, unseen_folder
@@ -199,12 +198,10 @@ class _StoredStage(Stored):
 
     @classmethod
     def of(cls, tapped: TappedStage) -> _StoredStage:
-        distance = StoredSums.of(tapped.distance) if tapped.distance else None
-        return cls(stage=tapped.stage, line=tapped.line, distance=distance)
+        return cls(stage=tapped.stage, line=tapped.line, distance=tapped.distance)
 
     def stage_again(self) -> TappedStage:
-        distance = self.distance.sums_again() if self.distance else None
-        return TappedStage(self.stage, self.line, distance=distance)
+        return TappedStage(self.stage, self.line, distance=self.distance)
 
 
 class _StoredStages(Stored):

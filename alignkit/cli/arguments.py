@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from alignkit.errors import AlignkitError, ExitCode
+from alignkit.errors import AlignkitError, ConfigError, ExitCode
 from alignkit.progress import Progress, ProgressMode, progress_for
 from alignkit.stored_file import output_paths
 from alignkit.text import printable
@@ -49,7 +49,7 @@ EngineNames = Annotated[
     Literal["local", "dask", "ray"],
     typer.Option(
         "--engine",
-        help="Where lots of 512 images are prepared, predicted and compared; the result is equal.",
+        help="Where lots of 512 images are prepared and compared; the result is equal.",
     ),
 ]
 ClusterAddress = Annotated[
@@ -63,6 +63,15 @@ ClusterAddress = Annotated[
 EngineWorkers = Annotated[
     int | None,
     typer.Option(min=1, help="Workers that --engine starts here; by default one per CPU."),
+]
+ShardOption = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        metavar="I/N",
+        help="Compare only every N-th lot of 512 images and store it in --reports; the same "
+        "command without --shard then adds up all.",
+    ),
 ]
 Baselines = Annotated[
     Path | None,
@@ -158,6 +167,25 @@ def load_files(
 def json_paths(out: Sequence[str]) -> list[Path]:
     """Return the files of ``--out json=FILE``; raises `ConfigError` for another kind."""
     return [path for _, path in output_paths(out, ("json",))]
+
+
+def refuse_outputs(outputs: Sequence[object], *, as_json: bool = False) -> None:
+    """Raise `ConfigError` for the outputs of a shard, which has no result."""
+    if outputs or as_json:
+        raise ConfigError(
+            "--shard has no result of its own; leave --out and --json to the same command without "
+            "it"
+        )
+
+
+def tell_stored(lots: int, images: int, reports: Path | None) -> None:
+    """Print how many of the lots of all images a shard has stored."""
+    from alignkit.lots import lot_count
+
+    print(
+        f"{lots} of {lot_count(images)} lots are stored below {reports}; when all shards are, run "
+        "the same command without --shard"
+    )
 
 
 def listed(texts: Sequence[str]) -> list[str]:

@@ -115,7 +115,7 @@ COMMANDS = {
         "baseline_command:app", "Record, show, review and approve the baseline of a gate."
     ),
     "report": Late(
-        "report_command:app", "Render the report of a run or bench again from its record."
+        "report_command:report", "Render the report of a run or bench again from its record."
     ),
     "data": Late(
         "data_command:app",

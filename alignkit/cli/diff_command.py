@@ -18,8 +18,11 @@ from alignkit.cli.arguments import (
     PageOut,
     ProgressOption,
     Quiet,
+    ShardOption,
     display,
     listed,
+    refuse_outputs,
+    tell_stored,
 )
 from alignkit.errors import ConfigError
 from alignkit.workspace import Workspace
@@ -105,14 +108,7 @@ def diff(
     engine: EngineNames = "local",
     address: ClusterAddress = "",
     workers: EngineWorkers = None,
-    shard: Annotated[
-        str | None,
-        typer.Option(
-            metavar="I/N",
-            help="Compare only every N-th lot of 512 images and store it in --reports; the same "
-            "command without --shard then adds up all.",
-        ),
-    ] = None,
+    shard: ShardOption = None,
     reports: Annotated[
         Path | None,
         typer.Option(
@@ -149,7 +145,7 @@ def diff(
     """
     from alignkit.experiment.yaml_argument import named_paths
     from alignkit.isolation import Limits
-    from alignkit.lots import Shard, lot_count
+    from alignkit.lots import Shard
     from alignkit.lots.engines import EngineOption
     from alignkit.lots.kept_lots import KeptLots
     from alignkit.preprocess.stress import parse_stress
@@ -162,10 +158,8 @@ def diff(
 
     outputs = output_paths(out, ("json", "html"), folders=("html",))
     part = Shard.parse(shard) if shard else None
-    if part and (outputs or as_json):
-        raise ConfigError(
-            "--shard has no result of its own; leave --out and --json to the last diff"
-        )
+    if part:
+        refuse_outputs(outputs, as_json=as_json)
     chosen = EngineOption(engine, address, workers, threads)
     # `alignkit diff experiment.yaml` should do what every other command does with a file
     if config is None and images and [path.suffix for path in images] in YAML:
@@ -192,10 +186,7 @@ def diff(
     )
     if part:
         lots = diff_shard(request, part, display(progress, quiet=quiet))
-        print(
-            f"{lots} of {lot_count(len(samples))} lots are stored below {reports}; when all shards "
-            "are, run the same command without --shard"
-        )
+        tell_stored(lots, len(samples), reports)
         return
     record = compare(request, display(progress, quiet=quiet))
     written = write_outputs(outputs, record, request)

@@ -1,12 +1,11 @@
-"""`alignkit gate FILE`, `alignkit gate thresholds FILE` and `alignkit report merge FILE PARTS…`."""
+"""`alignkit gate FILE` and `alignkit gate thresholds FILE`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -25,15 +24,15 @@ from alignkit.cli.arguments import (
     ProgressOption,
     Quiet,
     Reports,
+    ShardOption,
     display,
     open_page,
+    refuse_outputs,
+    tell_stored,
 )
 from alignkit.cli.commands import DEFAULT, WithDefault
 from alignkit.stored_file import output_paths
 from alignkit.workspace import Context, Workspace
-
-if TYPE_CHECKING:
-    from alignkit.gate.outputs import GateResult
 
 app = typer.Typer(name="gate", cls=WithDefault, rich_markup_mode=None)
 
@@ -64,14 +63,7 @@ def gate(
             help="Stop at the first path whose pixels fail, before training any model.",
         ),
     ] = False,
-    shard: Annotated[
-        str | None,
-        typer.Option(
-            metavar="I/N",
-            help="Only every N-th image; store the result with --out shard=PATH and merge with "
-            "`alignkit report merge`.",
-        ),
-    ] = None,
+    shard: ShardOption = None,
     engine: EngineNames = "local",
     address: ClusterAddress = "",
     workers: EngineWorkers = None,
@@ -94,12 +86,16 @@ def gate(
     backend or GPU is missing, 5 nothing compared, 6 no usable baseline, 7 inconclusive and the file
     fails on that, 130 interrupted, 143 terminated.
     """
-    from alignkit.gate.gate_run import GateRun, run_gate
+    from alignkit.gate.gate_run import GateRun, run_gate, store_gate_shard
+    from alignkit.gate.outputs import OUTPUTS, deliver
     from alignkit.lots import Shard
     from alignkit.lots.engines import EngineOption
 
     # first: a misspelt output must not cost the hours of a measurement
-    to = _outputs(out, as_json=as_json)
+    to = output_paths([*out, *(["json=-"] if as_json else [])], OUTPUTS)
+    part = Shard.parse(shard) if shard else None
+    if part:
+        refuse_outputs(to)
     # as an override, so that the option and the file's own key are one rule
     if allow_missing:
         value = "gpu" if allow_missing == "gpu" else "true"
@@ -112,13 +108,19 @@ def gate(
         exit_zero=exit_zero,
         report=not no_html,
         changed_only=changed_only,
-        shard=Shard.parse(shard) if shard else None,
         fail_fast=fail_fast,
         against=against.parent if against and against.is_file() else against,
         engine=EngineOption(engine, address, workers),
     )
-    result = run_gate(run, display(progress, quiet=quiet))
-    _deliver(result, to, open_)
+    shown = display(progress, quiet=quiet)
+    if part:
+        tell_stored(*store_gate_shard(run, part, shown), reports)
+        return
+    result = run_gate(run, shown)
+    deliver(result, to)
+    if result.page is not None:
+        open_page(result.page, wanted=open_)
+    raise typer.Exit(result.exit_code)
 
 
 @app.command()
@@ -145,43 +147,3 @@ def thresholds(
         print(json.dumps([asdict(each) for each in proposals], indent=1))
     else:
         print(proposal_text(proposals, experiment.paths))
-
-
-# a command of `alignkit report`: see its module
-def merge(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="YAML file of the gate.")],
-    parts: Annotated[
-        list[Path], typer.Argument(metavar="PARTS…", help="All shards written by --out shard=PATH.")
-    ],
-    overrides: Overrides = [],  # noqa: B006 - typer copies it
-    as_json: Json = False,
-    out: Out = [],  # noqa: B006 - typer copies it
-    exit_zero: ExitZero = False,
-    baselines: Baselines = None,
-    reports: Reports = Path("reports"),
-    no_html: NoPage = False,
-    open_: Open = None,
-) -> None:
-    """Merge the shards of a gate and judge them as one run without measuring again."""
-    from alignkit.gate.gate_run import GateRun, merge_gate
-
-    to = _outputs(out, as_json=as_json)
-    run = GateRun(
-        file, overrides, Workspace(reports), baselines, exit_zero, not no_html, parts=tuple(parts)
-    )
-    _deliver(merge_gate(run), to, open_)
-
-
-def _outputs(out: Sequence[str], *, as_json: bool) -> list[tuple[str, Path]]:
-    from alignkit.gate.outputs import OUTPUTS
-
-    return output_paths([*out, *(["json=-"] if as_json else [])], OUTPUTS)
-
-
-def _deliver(result: GateResult, to: Sequence[tuple[str, Path]], open_: bool | None) -> None:
-    from alignkit.gate.outputs import deliver
-
-    deliver(result, to)
-    if result.page is not None:
-        open_page(result.page, wanted=open_)
-    raise typer.Exit(result.exit_code)

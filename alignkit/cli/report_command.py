@@ -18,8 +18,6 @@ from alignkit.cli.arguments import (
     SingleFile,
     open_page,
 )
-from alignkit.cli.commands import DEFAULT, WithDefault
-from alignkit.cli.gate_command import merge
 from alignkit.errors import ConfigError
 from alignkit.stored_file import output_paths, write_output
 
@@ -27,11 +25,6 @@ if TYPE_CHECKING:
     from alignkit.report.write_report import WrittenReport
 
 
-app = typer.Typer(name="report", cls=WithDefault, rich_markup_mode=None)
-app.command()(merge)
-
-
-@app.command(DEFAULT, hidden=True)
 def report(
     folder: Annotated[
         Path,

@@ -87,7 +87,7 @@ def run(
     cannot be built here.
 
     Use torchrun --nproc-per-node N -m alignkit run to train and predict with several processes;
-    --engine divides the preparation, prediction and comparison of images.
+    --engine divides the preparation and comparison of images.
     """
     from alignkit.lots.engines import EngineOption
     from alignkit.rank import this_rank

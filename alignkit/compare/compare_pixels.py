@@ -1,4 +1,7 @@
-"""Comparison of the pixels of two paths: `Samples` → `StageDiffs` → the types of the record."""
+"""Comparison of the pixels of two paths: `Samples` → `StageDiffs` → the types of the record.
+
+`CompareLots` reduces a lot of images to its differences, and has the stored form of those.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,9 @@ from alignkit.compare.spatial_sums import (
     SpatialSums,
     joined_spatial,
 )
-from alignkit.compare.stored_sums import StoredDiff, StoredSpatial
+from alignkit.compare.stored_sums import StoredSpatial
 from alignkit.errors import NothingCompared
-from alignkit.isolation import Limits
-from alignkit.isolation.worker import Begin, Encoded, Work
+from alignkit.isolation.worker import Begin, Encoded
 from alignkit.lots import EachImageOnce, Lot, LotEngine, LotStore, lot_parts
 from alignkit.lots.local import LocalEngine
 from alignkit.preprocess import STAGES, Preprocess, StageName
@@ -44,6 +46,44 @@ from alignkit.samples import Samples, choose
 from alignkit.version import DIFFERENCE_LAYERS, code_version
 
 ComparedLot: TypeAlias = tuple[tuple[PixelDiff, ...], list[ImageRow], Spatial]
+"""Differences, a row for each image, and where the stages differ."""
+
+_LEVELS = (1, 2, 4, 8)
+"""Grey levels of which the record keeps the share of greater differences."""
+
+_DRAWN = 24
+"""Images of which spectrum, displacement and mechanisms are computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompareStages:
+    """`Work` of `alignkit.isolation` that compares two paths on each image."""
+
+    paths: tuple[Preprocess, Preprocess]
+    ssim: tuple[StageName, ...]
+    drawn: frozenset[str] | None = None
+    """Ids of the images whose differences are located in full, the others' by their map alone;
+    ``None`` locates none."""
+
+    def warm_up(self, begin: Begin) -> None:
+        """Run both paths once."""
+        warm_up(self.paths, begin)
+
+    def __call__(self, images: Sequence[Encoded], begin: Begin) -> ComparedLot:
+        """Add up the differences of some images, with a row for each."""
+        diffs = [self._image(image, partial(begin, place)) for place, image in enumerate(images)]
+        rows = [row_of(image.id, diff) for image, diff in zip(images, diffs, strict=True)]
+        return joined(map(diffs_of, diffs)), rows, joined_spatial(each.spatial for each in diffs)
+
+    def _image(self, image: Encoded, begin: Started) -> ImageDiff:
+        reference, candidate = self.paths
+        left = taps_of(reference, image, 0, begin)
+        right = taps_of(candidate, image, 1, begin, reference.shared_taps(left, candidate))
+        spatial = extent_of(image.id, self.drawn)
+        diff = result_or_reason(
+            lambda: diff_taps(*self.paths, left, right, ssim=self.ssim, spatial=spatial)
+        )
+        return ImageDiff(left.decoded.outcome, "failed") if isinstance(diff, str) else diff
 
 
 def joined_lots(parts: Sequence[ComparedLot]) -> ComparedLot:
@@ -59,19 +99,22 @@ def joined_lots(parts: Sequence[ComparedLot]) -> ComparedLot:
 class CompareLots(EachImageOnce):
     """The `LotWork` of a comparison of two paths."""
 
-    work: Work[ComparedLot]
-    paths: tuple[Preprocess, Preprocess]
-    options: tuple[tuple[StageName, ...], tuple[str, ...] | None]
-    """Stages with SSIM, and the images whose differences are located in full."""
-    limits: Limits | None = None
+    work: CompareStages
+    limits = None
+
+    @property
+    def paths(self) -> tuple[Preprocess, Preprocess]:
+        """See `LotWork.paths`."""
+        return self.work.paths
 
     def identity(self) -> Mapping[str, Any]:
         """See `LotWork.identity`."""
+        ssim, drawn = self.work.ssim, self.work.drawn
         return {
             "work": "comparison",
             # of a path's name nothing depends
             "paths": [[each.identity(), each.versions()] for each in self.paths],
-            "options": self.options,
+            "options": [ssim, None if drawn is None else sorted(drawn)],
             "libraries": [metadata.version(name) for name in ("numpy", "pillow")],
             "code": code_version(DIFFERENCE_LAYERS),
         }
@@ -92,7 +135,7 @@ class CompareLots(EachImageOnce):
         """See `LotWork.text`."""
         diffs, rows, spatial = part
         return _StoredComparison(
-            diffs=tuple(map(StoredDiff.of, diffs)),
+            diffs=diffs,
             rows=tuple(rows),
             spatial={stage: StoredSpatial.of(each) for stage, each in spatial.items()},
         ).model_dump_json()
@@ -101,7 +144,7 @@ class CompareLots(EachImageOnce):
         """See `LotWork.parsed`."""
         stored = _StoredComparison.model_validate_json(text)
         return (
-            tuple(each.diff_again() for each in stored.diffs),
+            stored.diffs,
             list(stored.rows),
             {stage: each.sums_again() for stage, each in stored.spatial.items()},
         )
@@ -110,9 +153,68 @@ class CompareLots(EachImageOnce):
 class _StoredComparison(Stored):
     format: Literal[1] = 1
     # 1: 2026-11, first format.
-    diffs: tuple[StoredDiff, ...]
+    diffs: tuple[PixelDiff, ...]
     rows: tuple[ImageRow, ...]
     spatial: dict[StageName, StoredSpatial]
+
+
+def compare_lots(
+    reference: Preprocess,
+    candidate: Preprocess,
+    samples: Samples,
+    *,
+    ssim: bool = True,
+    spatial: bool = False,
+) -> CompareLots:
+    """Return the work of `compare_preprocess`."""
+    drawn = drawn_images(samples) if spatial else None
+    stages: tuple[StageName, ...] = ("colour",) if ssim else ()
+    return CompareLots(CompareStages((reference, candidate), stages, drawn))
+
+
+def compare_preprocess(
+    reference: Preprocess,
+    candidate: Preprocess,
+    samples: Samples,
+    *,
+    ssim: bool = True,
+    spatial: bool = False,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    engine: LotEngine | None = None,
+    store: LotStore | None = None,
+) -> StageDiffs:
+    """Compare every stage of two paths over all samples; results do not depend on ``threads``.
+
+    ``threads`` are worker processes, by default one for each CPU this process may use. ``ssim`` is
+    measured on the pixels that the normalise stage receives. ``spatial`` locates the differences.
+    ``progress`` is called with (images done, images). ``engine`` works on lots of images, which
+    ``store`` keeps; by default they run here. Memory is constant except for one `ImageRow` per
+    image. Raise `NothingCompared` if there is no image that both paths decode.
+    """
+    lots = compare_lots(reference, candidate, samples, ssim=ssim, spatial=spatial)
+    diffs, rows, places = joined(()), list[ImageRow](), Spatial()
+    done = 0
+
+    def advance(images: int) -> None:
+        nonlocal done
+        done += images
+        if progress:
+            progress(done, len(samples))
+
+    engine = engine or LocalEngine(threads)
+    for part, some, located in lot_parts(lots, samples, engine, store=store, advance=advance):
+        diffs = joined((diffs, part))  # as they arrive: all parts would not fit into memory
+        places = joined_spatial((places, located))
+        rows += some
+    levels = 255 * sum(reference.normalise.std) / 3
+    compared = StageDiffs(reference.name, candidate.name, diffs, tuple(rows), levels, places)
+    if not compared.compared:  # zeros over no image would look like equal paths
+        raise NothingCompared(
+            f"none of {len(samples)} images was decoded by both {reference.name!r} and "
+            f"{candidate.name!r}; check that the folder holds images that both decoders support"
+        )
+    return compared
 
 
 def spatial_facts(
@@ -187,92 +289,6 @@ def _displacement_facts(found: Displacement) -> DisplacementFacts:
         shift_y=interval(*down, found.images),
         share=round(found.share, 4),
     )
-
-
-_LEVELS = (1, 2, 4, 8)
-"""Grey levels of which the record keeps the share of greater differences."""
-
-_DRAWN = 24
-"""Images of which spectrum, displacement and mechanisms are computed."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompareStages:
-    """`Work` of `alignkit.isolation` that compares two paths on each image."""
-
-    paths: tuple[Preprocess, Preprocess]
-    ssim: tuple[StageName, ...]
-    drawn: frozenset[str] | None = None
-    """Ids of the images whose differences are located in full, the others' by their map alone;
-    ``None`` locates none."""
-
-    def warm_up(self, begin: Begin) -> None:
-        """Run both paths once."""
-        warm_up(self.paths, begin)
-
-    def __call__(self, images: Sequence[Encoded], begin: Begin) -> ComparedLot:
-        """Add up the differences of some images, with a row for each."""
-        diffs = [self._image(image, partial(begin, place)) for place, image in enumerate(images)]
-        rows = [row_of(image.id, diff) for image, diff in zip(images, diffs, strict=True)]
-        return joined(map(diffs_of, diffs)), rows, joined_spatial(each.spatial for each in diffs)
-
-    def _image(self, image: Encoded, begin: Started) -> ImageDiff:
-        reference, candidate = self.paths
-        left = taps_of(reference, image, 0, begin)
-        right = taps_of(candidate, image, 1, begin, reference.shared_taps(left, candidate))
-        spatial = extent_of(image.id, self.drawn)
-        diff = result_or_reason(
-            lambda: diff_taps(*self.paths, left, right, ssim=self.ssim, spatial=spatial)
-        )
-        return ImageDiff(left.decoded.outcome, "failed") if isinstance(diff, str) else diff
-
-
-def compare_preprocess(
-    reference: Preprocess,
-    candidate: Preprocess,
-    samples: Samples,
-    *,
-    ssim: bool = True,
-    spatial: bool = False,
-    threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    engine: LotEngine | None = None,
-    store: LotStore | None = None,
-) -> StageDiffs:
-    """Compare every stage of two paths over all samples; results do not depend on ``threads``.
-
-    ``threads`` are worker processes, by default one for each CPU this process may use. ``ssim`` is
-    measured on the pixels that the normalise stage receives. ``spatial`` locates the differences.
-    ``progress`` is called with (images done, images). ``engine`` works on lots of images, which
-    ``store`` keeps; by default they run here. Memory is constant except for one `ImageRow` per
-    image. Raise `NothingCompared` if there is no image that both paths decode.
-    """
-    drawn = drawn_images(samples) if spatial else None
-    work = CompareStages((reference, candidate), ("colour",) if ssim else (), drawn)
-    names = None if drawn is None else tuple(sorted(drawn))
-    lots = CompareLots(work, work.paths, (work.ssim, names))
-    diffs, rows, places = joined(()), list[ImageRow](), Spatial()
-    done = 0
-
-    def advance(images: int) -> None:
-        nonlocal done
-        done += images
-        if progress:
-            progress(done, len(samples))
-
-    engine = engine or LocalEngine(threads)
-    for part, some, located in lot_parts(lots, samples, engine, store=store, advance=advance):
-        diffs = joined((diffs, part))  # as they arrive: all parts would not fit into memory
-        places = joined_spatial((places, located))
-        rows += some
-    levels = 255 * sum(reference.normalise.std) / 3
-    compared = StageDiffs(reference.name, candidate.name, diffs, tuple(rows), levels, places)
-    if not compared.compared:  # zeros over no image would look like equal paths
-        raise NothingCompared(
-            f"none of {len(samples)} images was decoded by both {reference.name!r} and "
-            f"{candidate.name!r}; check that the folder holds images that both decoders support"
-        )
-    return compared
 
 
 def drawn_images(samples: Samples) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 
 from alignkit.record import CoverageDiff
@@ -46,14 +46,6 @@ class CoverageTally:
             examples = one_sided if reference or candidate else self.neither_examples
             if len(examples) < COVERAGE_EXAMPLES:
                 examples.append(image)
-
-    @staticmethod
-    def joined(parts: Sequence[CoverageDiff]) -> CoverageDiff:
-        """Add up the counts of one pair of paths on different images, in the order given."""
-        total = CoverageTally()
-        for part in parts:
-            total.join(part)
-        return total.diff(parts[0].reference, parts[0].candidate)
 
     def join(self, later: CoverageTally | CoverageDiff) -> None:
         """Add the counts of images that come later."""

@@ -11,13 +11,40 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator, TypeAdapter
+
+from alignkit.record import Count
 
 Depth = Literal["uint8", "float32"]
 Histogram: TypeAlias = npt.NDArray[np.int64]
+MOST_BINS: dict[Depth, int] = {"uint8": 1 << 8, "float32": 1 << 16}
+_FILLED = TypeAdapter(
+    tuple[tuple[Annotated[int, Field(ge=0, lt=MOST_BINS["float32"])], Count], ...],
+    config=ConfigDict(defer_build=True),
+)
+
+
+def _bins_of(stored: object) -> Histogram:
+    if isinstance(stored, np.ndarray):  # not read, but made here
+        return stored
+    bins = _FILLED.validate_python(stored)
+    histogram = np.zeros(max((index for index, _ in bins), default=0) + 1, np.int64)
+    for index, number in bins:
+        histogram[index] = number
+    return histogram
+
+
+def _filled(histogram: Histogram) -> list[tuple[int, int]]:
+    bins = np.flatnonzero(histogram).tolist()
+    return [(each, int(histogram[each])) for each in bins]
+
+
+Bins: TypeAlias = Annotated[Histogram, PlainValidator(_bins_of), PlainSerializer(_filled)]
+"""A histogram, stored as the bins that are not empty, each with its number."""
 Differences: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 
 COUNTED_BY_FLOAT = 1 << 24  # cv2.calcHist counts in float32, which is exact up to here

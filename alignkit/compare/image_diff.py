@@ -26,8 +26,6 @@ from alignkit.arrays import Batch, Pixels
 from alignkit.compare.histogram import Histogram, bins_of
 from alignkit.compare.pixel_sums import (
     PixelSums,
-    divided,
-    exact,
     identical_sums,
     pixel_sums,
     pixel_sums_and_levels,
@@ -236,15 +234,15 @@ def normalised_sums(pixels: PixelSums, counts: Histogram, normalise: Normalise) 
     occurring = counts > 0
     histogram = np.bincount(bins[occurring], counts[occurring]).astype(np.int64)
     signed = zip(pixels.sums, scales, strict=True)
-    red, green, blue = (exact(divided(total) * scale) for total, scale in signed)
+    red, green, blue = (total * scale for total, scale in signed)
     return PixelSums(
         depth="float32",
         histogram=histogram,
         images=1,
         pixels=pixels.pixels,
         differing_pixels=pixels.differing_pixels,
-        sum_abs=exact(float((counts * units).sum())),
-        sum_squares=exact(float((counts * units**2).sum())),
+        sum_abs=float((counts * units).sum()),
+        sum_squares=float((counts * units**2).sum()),
         sums=(red, green, blue),
         max_abs=float(units[occurring].max()),
     )

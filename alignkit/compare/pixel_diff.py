@@ -15,23 +15,27 @@ from operator import add
 from typing import Any
 
 from alignkit.compare.image_diff import DECODED, ComparisonMode, ImageDiff
-from alignkit.compare.pixel_sums import PixelSums
+from alignkit.compare.pixel_sums import StoredSums
 from alignkit.compare.spatial_sums import Spatial
 from alignkit.decoders import DecodeOutcome
 from alignkit.preprocess import STAGES, StageName
+from alignkit.record import Count
+from alignkit.record.stored import STRICT
 
 COMPARISON_MODES: tuple[ComparisonMode, ...] = ("isolated", "cumulative")
 
 
 @dataclass(frozen=True, slots=True)
 class PixelDiff:
-    """One stage in one mode, over the images that both paths decoded."""
+    """One stage in one mode, over the images that both paths decoded. It is stored as it is."""
+
+    __pydantic_config__ = STRICT
 
     stage: StageName
     mode: ComparisonMode
-    sums: PixelSums | None = None
+    sums: StoredSums | None = None
     """In grey levels; for ``normalise`` in normalised units. ``None`` if no image was compared."""
-    shape_mismatches: int = 0
+    shape_mismatches: Count = 0
     """Images whose two arrays differ in shape, or whose candidate cannot cut its crop out of the
     reference's pixels: they are not compared, but certainly different."""
 

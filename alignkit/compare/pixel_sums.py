@@ -2,7 +2,8 @@
 
 One pass keeps a histogram of the absolute differences and a few sums; greatest and mean difference,
 any percentile, shares above a level, PSNR and SSIM follow from them, or are ``None`` without any
-value. Sums of floats are exact until they are divided, so that no order of adding changes a digit.
+value. Sums are float64: those of bytes are whole numbers, exact up to 2**53; those of floats are
+rounded as they are added, so that images are added in one order (`alignkit.lots`).
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import cv2
 import numpy as np
 import numpy.typing as npt
+from pydantic import AfterValidator
 
 from alignkit.arrays import Batch, Pixels
 from alignkit.compare.histogram import (
     INFINITE,
+    MOST_BINS,
     SCRATCH,
+    Bins,
     Depth,
     Histogram,
     added,
@@ -32,6 +36,8 @@ from alignkit.compare.histogram import (
 )
 from alignkit.compare.ssim import WINDOW
 from alignkit.compare.ssim import ssim as ssim_of
+from alignkit.record import Count
+from alignkit.record.stored import STRICT, Real
 
 Rows: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 EQUAL = np.array([0, 0, 0, 255], np.uint8).view(np.uint32)
@@ -39,51 +45,36 @@ EQUAL = np.array([0, 0, 0, 255], np.uint8).view(np.uint32)
 ChannelAxis = Literal["last", "first"]
 STRIP_VALUES = 1 << 24
 """Values of two large images that are compared at a time, which bounds the memory for it."""
-_POINT = 1074
-"""Every finite float64 is a whole number of units of 2**-1074."""
-
-
-def exact(value: float) -> int:
-    """Return a finite number in units of 2**-1074."""
-    numerator, denominator = value.as_integer_ratio()  # a power of two
-    return numerator << (_POINT + 1 - denominator.bit_length())
-
-
-def divided(units: int, count: int = 1) -> float:
-    """Return the float nearest to a sum of `exact` numbers over ``count``."""
-    return units / (count << _POINT)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PixelSums:
     """Sums over pairs of images of one stage; signed ones are candidate minus reference.
 
-    In grey levels 0..255, or in the units of a normalised tensor.
+    In grey levels 0..255, or in the units of a normalised tensor. It is stored as it is.
     """
+
+    __pydantic_config__ = STRICT
 
     depth: Depth
     """``uint8`` if all images are; else ``float32``."""
-    histogram: Histogram
+    histogram: Bins
     """Absolute differences of values (pixel by channel), see `alignkit.compare.histogram`."""
-    images: int = 0
-    identical: int = 0
+    images: Count = 0
+    identical: Count = 0
     """Images equal in every value."""
-    pixels: int = 0
-    differing_pixels: int = 0
+    pixels: Count = 0
+    differing_pixels: Count = 0
     """Pixels that differ in any channel."""
-    sum_abs: int = 0
-    """See `exact`. An image's own sum is rounded to float64, if it is no whole number; like the
-    next two."""
-    sum_squares: int = 0
-    sums: tuple[int, int, int] = (0, 0, 0)
+    sum_abs: Real = 0
+    sum_squares: Real = 0
+    sums: tuple[Real, Real, Real] = (0, 0, 0)
     """Signed, per channel R, G, B."""
-    max_abs: float = 0
-    non_finite: int = 0
+    max_abs: Real = 0
+    non_finite: Count = 0
     """Values of differing images whose difference is NaN or infinite; no other number has them."""
-    ssim_images: int = 0
-    ssim_sum: int = 0
-    """See `exact`."""
-    ssim_least: float = 1
+    ssim_images: Count = 0
+    ssim_sum: Real = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         # the default of dataclasses with slots takes ten times as long to read
@@ -108,7 +99,6 @@ class PixelSums:
             non_finite=self.non_finite + other.non_finite,
             ssim_images=self.ssim_images + other.ssim_images,
             ssim_sum=self.ssim_sum + other.ssim_sum,
-            ssim_least=min(self.ssim_least, other.ssim_least),
         )
 
     def as_float(self) -> PixelSums:
@@ -125,7 +115,7 @@ class PixelSums:
     @property
     def mean_abs(self) -> float | None:
         """Compute the mean absolute difference of values."""
-        return divided(self.sum_abs, self.values) if self.values else None
+        return self.sum_abs / self.values if self.values else None
 
     @property
     def bias(self) -> tuple[float, float, float] | None:
@@ -135,7 +125,7 @@ class PixelSums:
         """
         if not self.pixels or self.non_finite:
             return None
-        red, green, blue = (divided(each, self.pixels) for each in self.sums)
+        red, green, blue = (each / self.pixels for each in self.sums)
         return red, green, blue
 
     @property
@@ -158,7 +148,7 @@ class PixelSums:
     @property
     def mse(self) -> float | None:
         """Compute the mean squared difference of values."""
-        return divided(self.sum_squares, self.values) if self.values else None
+        return self.sum_squares / self.values if self.values else None
 
     def psnr(self, peak: float = 255) -> float | None:
         """Compute ``10 log10(peak² / mse)`` in dB; ``None`` also where it is infinite."""
@@ -167,7 +157,24 @@ class PixelSums:
     @property
     def ssim(self) -> float | None:
         """Compute the mean SSIM of the images of 7 by 7 pixels or more that have one."""
-        return divided(self.ssim_sum, self.ssim_images) if self.ssim_images else None
+        return self.ssim_sum / self.ssim_images if self.ssim_images else None
+
+
+def _consistent(sums: PixelSums) -> PixelSums:
+    holds = (
+        len(sums.histogram) <= MOST_BINS[sums.depth]
+        and sums.histogram.sum() == sums.values
+        and sums.identical <= sums.images
+        and sums.ssim_images <= sums.images
+        and sums.differing_pixels <= sums.pixels
+    )
+    if not holds:
+        raise ValueError("its counts contradict each other")
+    return sums
+
+
+StoredSums: TypeAlias = Annotated[PixelSums, AfterValidator(_consistent)]
+"""Sums that may come from another machine."""
 
 
 def pixel_sums(
@@ -205,7 +212,7 @@ def with_ssim(counted: PixelSums, reference: Pixels, candidate: Pixels) -> Pixel
     if counted.non_finite or min(reference.shape[:2]) < WINDOW:
         return counted
     value = 1.0 if counted.identical else ssim_of(reference, candidate)
-    return replace(counted, ssim_images=1, ssim_sum=exact(value), ssim_least=value)
+    return replace(counted, ssim_images=1, ssim_sum=value)
 
 
 def _rows(image: Pixels | Batch, depth: Depth) -> Rows:
@@ -263,8 +270,8 @@ def _differing(left: Rows, right: Rows, channels: ChannelAxis) -> PixelSums:
         images=1,
         pixels=difference.size // 3,
         differing_pixels=_differing_pixels(difference, channels),
-        sum_abs=exact(cv2.norm(difference, cv2.NORM_L1)),
-        sum_squares=exact(cv2.norm(difference, cv2.NORM_L2SQR)),
+        sum_abs=cv2.norm(difference, cv2.NORM_L1),
+        sum_squares=cv2.norm(difference, cv2.NORM_L2SQR),
         sums=_signed_sums(left, right, channels),
         max_abs=cv2.norm(difference, cv2.NORM_INF),
         non_finite=lost,
@@ -272,7 +279,7 @@ def _differing(left: Rows, right: Rows, channels: ChannelAxis) -> PixelSums:
 
 
 def _exact_sums(
-    counts: Histogram, values: int, differing_pixels: int, signed: tuple[int, int, int]
+    counts: Histogram, values: int, differing_pixels: int, signed: tuple[float, float, float]
 ) -> PixelSums:
     """Derive the sums of ``uint8`` images from their exact histogram: whole numbers."""
     levels = np.arange(len(counts))
@@ -282,8 +289,8 @@ def _exact_sums(
         images=1,
         pixels=values // 3,
         differing_pixels=differing_pixels,
-        sum_abs=exact(int(counts @ levels)),
-        sum_squares=exact(int(counts @ levels**2)),
+        sum_abs=float(counts @ levels),
+        sum_squares=float(counts @ levels**2),
         sums=signed,
         max_abs=float(len(counts) - 1),
     )
@@ -301,15 +308,15 @@ def _planes(rows: Rows) -> Sequence[Rows]:
     return rows[:third], rows[third : 2 * third], rows[2 * third :]
 
 
-def _signed_sums(left: Rows, right: Rows, channels: ChannelAxis) -> tuple[int, int, int]:
-    """Sum candidate minus reference by channel; see `exact`."""
+def _signed_sums(left: Rows, right: Rows, channels: ChannelAxis) -> tuple[float, float, float]:
+    """Sum candidate minus reference by channel."""
     sides: Sequence[Sequence[float]]
     if channels == "first":
         sides = [[cv2.sumElems(each)[0] for each in _planes(rows)] for rows in (left, right)]
     else:
         sides = [cv2.sumElems(rows.reshape(len(rows), -1, 3)) for rows in (left, right)]
     before, after = sides
-    red, green, blue = (exact(after[place] - before[place]) for place in range(3))
+    red, green, blue = (after[place] - before[place] for place in range(3))
     return red, green, blue
 
 

@@ -1,7 +1,7 @@
-"""The stored form of additive sums: `PixelDiff`, `PlaneSums`, `SpatialSums` ↔ JSON, bit by bit.
+"""The stored form of additive sums of arrays: `PlaneSums`, `SpatialSums` ↔ JSON, bit by bit.
 
-Parts of lots and shards hold it. They may come from another machine, so that each number is checked
-before it is added up.
+Parts of lots hold it. They may come from another machine, so that each number is checked before it
+is added up.
 """
 
 from __future__ import annotations
@@ -9,123 +9,18 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-from dataclasses import fields
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import model_validator
 
 from alignkit.compare.displacement import Normal
-from alignkit.compare.image_diff import ComparisonMode
-from alignkit.compare.pixel_diff import PixelDiff
-from alignkit.compare.pixel_sums import PixelSums, exact
+from alignkit.compare.histogram import Bins
 from alignkit.compare.plane_sums import PLANES, PlaneSums
 from alignkit.compare.spatial_sums import DrawnImage, SpatialSums
-from alignkit.preprocess import StageName
 from alignkit.record import Count, Stored
 from alignkit.record.stored import Real
-
-_BINS = {"uint8": 1 << 8, "float32": 1 << 16}
-"""Bins of a histogram, see `alignkit.compare.histogram`."""
-_GREATEST = exact(1e100)
-"""As that of a `Real`."""
-
-
-def _bounded(stored: tuple[int, int]) -> tuple[int, int]:
-    if not -_GREATEST <= _units(stored) <= _GREATEST:
-        raise ValueError("it is too great")
-    return stored
-
-
-Exact: TypeAlias = Annotated[
-    tuple[int, Annotated[int, Field(ge=0, le=_GREATEST.bit_length())]], AfterValidator(_bounded)
-]
-"""An `exact` number without the zeros at its end, and their number."""
-
-
-def _exact(units: int) -> Exact:
-    zeros = max(0, (units & -units).bit_length() - 1)
-    return units >> zeros, zeros
-
-
-def _units(stored: Exact) -> int:
-    digits, zeros = stored
-    return digits << zeros
-
-
-class StoredSums(Stored):
-    """`PixelSums` without the empty bins of its histogram."""
-
-    depth: Literal["uint8", "float32"]
-    histogram: tuple[tuple[Count, Count], ...]
-    """Bin, and the number of differences in it."""
-    images: Count
-    identical: Count
-    pixels: Count
-    differing_pixels: Count
-    sum_abs: Exact
-    sum_squares: Exact
-    sums: tuple[Exact, Exact, Exact]
-    max_abs: int | Real
-    non_finite: Count
-    ssim_images: Count
-    ssim_sum: Exact
-    ssim_least: Real
-
-    @model_validator(mode="after")
-    def _consistent(self) -> StoredSums:
-        counted = sum(number for _, number in self.histogram)
-        holds = (
-            all(index < _BINS[self.depth] for index, _ in self.histogram)
-            and counted == 3 * self.pixels - self.non_finite
-            and self.identical <= self.images
-            and self.ssim_images <= self.images
-            and self.differing_pixels <= self.pixels
-        )
-        if not holds:
-            raise ValueError("its counts contradict each other")
-        return self
-
-    @classmethod
-    def of(cls, sums: PixelSums) -> StoredSums:
-        """Return the stored form."""
-        content = {each.name: getattr(sums, each.name) for each in fields(sums)}
-        content |= {name: _exact(content[name]) for name in _EXACT}
-        content["sums"] = tuple(map(_exact, sums.sums))
-        return cls(**content | {"histogram": stored_bins(sums.histogram)})
-
-    def sums_again(self) -> PixelSums:
-        """Return the sums that were stored."""
-        content = {name: getattr(self, name) for name in type(self).model_fields}
-        content |= {name: _units(content[name]) for name in _EXACT}
-        content["sums"] = tuple(map(_units, self.sums))
-        return PixelSums(**content | {"histogram": bins_again(self.histogram)})
-
-
-_EXACT = ("sum_abs", "sum_squares", "ssim_sum")
-
-
-class StoredDiff(Stored):
-    """`PixelDiff`."""
-
-    stage: StageName
-    mode: ComparisonMode
-    sums: StoredSums | None
-    shape_mismatches: Count
-
-    @classmethod
-    def of(cls, diff: PixelDiff) -> StoredDiff:
-        """Return the stored form."""
-        sums = StoredSums.of(diff.sums) if diff.sums else None
-        return cls(
-            stage=diff.stage, mode=diff.mode, sums=sums, shape_mismatches=diff.shape_mismatches
-        )
-
-    def diff_again(self) -> PixelDiff:
-        """Return the diff that was stored."""
-        sums = self.sums.sums_again() if self.sums else None
-        return PixelDiff(self.stage, self.mode, sums, self.shape_mismatches)
 
 
 class StoredArray(Stored):
@@ -159,9 +54,9 @@ class StoredArray(Stored):
 
 
 class StoredPlanes(Stored):
-    """`PlaneSums` without the empty bins of its histograms."""
+    """`PlaneSums`."""
 
-    histograms: tuple[tuple[tuple[Count, Count], ...], ...]
+    histograms: tuple[Bins, ...]
     images: Count
     pixels: Count
     sums: StoredArray
@@ -171,9 +66,7 @@ class StoredPlanes(Stored):
 
     @model_validator(mode="after")
     def _consistent(self) -> StoredPlanes:
-        counted = [sum(number for _, number in each) for each in self.histograms]
-        largest = max((index for each in self.histograms for index, _ in each), default=0)
-        if counted != [self.pixels] * len(PLANES) or largest >= _BINS["float32"]:
+        if [int(each.sum()) for each in self.histograms] != [self.pixels] * len(PLANES):
             raise ValueError("its counts contradict each other")
         return self
 
@@ -181,14 +74,13 @@ class StoredPlanes(Stored):
     def of(cls, sums: PlaneSums) -> StoredPlanes:
         """Return the stored form."""
         arrays = {name: StoredArray.of(getattr(sums, name)) for name in _PLANE_SUMS}
-        bins = tuple(map(stored_bins, sums.histograms))
-        return cls(histograms=bins, images=sums.images, pixels=sums.pixels, **arrays)
+        counts = sums.histograms
+        return cls(histograms=counts, images=sums.images, pixels=sums.pixels, **arrays)
 
     def sums_again(self) -> PlaneSums:
         """Return the sums that were stored."""
         arrays = {name: getattr(self, name).array_again() for name in _PLANE_SUMS}
-        counts = tuple(map(bins_again, self.histograms))
-        return PlaneSums(histograms=counts, images=self.images, pixels=self.pixels, **arrays)
+        return PlaneSums(self.histograms, self.images, self.pixels, **arrays)
 
 
 _PLANE_SUMS = ("sums", "sum_abs", "sum_squares", "max_abs")
@@ -269,17 +161,3 @@ def _array(array: npt.NDArray[Any] | None) -> StoredArray | None:
 
 def _again(stored: StoredArray | None) -> npt.NDArray[Any] | None:
     return None if stored is None else stored.array_again()
-
-
-def stored_bins(histogram: npt.NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
-    """Return the bins of a histogram that are not empty, each with its number."""
-    bins = np.flatnonzero(histogram).tolist()
-    return tuple((each, int(histogram[each])) for each in bins)
-
-
-def bins_again(bins: tuple[tuple[int, int], ...]) -> npt.NDArray[np.int64]:
-    """Return the histogram of `stored_bins`."""
-    histogram = np.zeros(max((index for index, _ in bins), default=0) + 1, np.int64)
-    for index, number in bins:
-        histogram[index] = number
-    return histogram

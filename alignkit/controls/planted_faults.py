@@ -103,10 +103,6 @@ def shift_half_pixel(preprocess: Preprocess) -> Preprocess:
     return replace(preprocess, name=f"{preprocess.name} shifted by half a pixel", resize=shifted)
 
 
-PIXEL_CONTROLS = 3
-"""Number of controls that `check_pixels` makes."""
-
-
 def check_pixels(preprocess: Preprocess, samples: Samples) -> tuple[Control, ...]:
     """Check that A/A is zero and that each planted fault is found at its stage.
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from alignkit.baseline import (
     Baseline,
@@ -28,6 +28,7 @@ from alignkit.baseline.golden import GoldenStore
 from alignkit.baseline.snapshot import Snapshot, head_now, snapshot_of
 from alignkit.baseline.tapped_lots import TapLots
 from alignkit.baseline.unapproved import head_approved, refuse_unapproved
+from alignkit.compare.compare_pixels import compare_lots
 from alignkit.errors import (
     BaselineError,
     ConfigError,
@@ -36,15 +37,22 @@ from alignkit.errors import (
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.rule_option import Rule
 from alignkit.gate.gate_pictures import with_pictures
-from alignkit.gate.gate_subgroup import measure_groups
+from alignkit.gate.gate_subgroup import measure_groups, subgroups
 from alignkit.gate.gate_taps import judged_taps
-from alignkit.gate.pixel_gate import compare_pixels, first_failure, judged_images, pixel_record
+from alignkit.gate.pixel_gate import (
+    comparable,
+    compare_pixels,
+    first_failure,
+    judged_images,
+    pixel_record,
+)
 from alignkit.gate.rule_lines import rule_lines
 from alignkit.judge import judge
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.standing_rules import JudgedRule
-from alignkit.lots import lot_count
+from alignkit.lots import LotWork, Shard, lot_count, lot_parts
 from alignkit.lots.kept_lots import KeptLots
+from alignkit.lots.local import LocalEngine
 from alignkit.preprocess import STAGES
 from alignkit.record import Artifact, BaselineFacts, RunRecord
 from alignkit.record.cell_table import with_cell_table
@@ -54,9 +62,6 @@ from alignkit.samples import Samples
 from alignkit.stored_file import file_sha256, write_atomically
 from alignkit.text.numbers import count
 from alignkit.workspace import Context, Workspace
-
-if TYPE_CHECKING:
-    from alignkit.gate.gate_shard import ShardResult
 
 logger = logging.getLogger(__name__)
 
@@ -72,8 +77,6 @@ class Checked:
     """The baseline it was compared with; ``None`` if no rule asks for one."""
     now: Baseline | None = None
     """The baseline that this run would make."""
-    part: ShardResult | None = None
-    """Its measurements in full, if it is a shard."""
 
 
 def check(
@@ -148,7 +151,7 @@ def check(
         write_atomically(run / STAGES_FILE, baseline_text(now.as_baseline()))
         stages = Artifact(path=STAGES_FILE, sha256=file_sha256(run / STAGES_FILE))
         record = record.model_copy(update={"stages": stages})
-    concluded = conclude(
+    concluded = _concluded(
         experiment,
         record,
         run,
@@ -163,6 +166,43 @@ def check(
     if shown.shown:
         write_record(shown, run)
     return replace(concluded, record=shown)
+
+
+def store_shard(
+    experiment: Experiment,
+    context: Context,
+    shard: Shard,
+    *,
+    baselines: Path | None,
+    against: Path | None,
+) -> tuple[int, int]:
+    """Store the lots of a shard of images; return how many it has, and the number of all images.
+
+    They are those that `check` compares and taps. Raises `ConfigError` for an experiment with
+    models, `NothingCompared` for a shard without a lot, and as `check` does.
+    """
+    if experiment.predicts:
+        raise ConfigError("--shard is for gates of pixels alone; torchrun divides the predictions")
+    samples = experiment.data.evaluation()
+    lots = shard.own_lots(len(samples))
+    folder = baseline_folder(experiment, baselines)
+    approved = approved_baseline(experiment, folder, against)
+    pairs = comparable(experiment.paths)
+    chosen = [samples, *(images for _, images in subgroups(experiment, samples))]
+    works: list[tuple[LotWork[Any], Samples]] = [
+        (compare_lots(*pair, images, spatial=True), images) for images in chosen for pair in pairs
+    ]
+    if (tapped := _tapped(experiment, approved, folder)) is not None:
+        works.append((tapped, samples))
+    engine, store = context.engine or LocalEngine(), KeptLots(context.workspace)
+    for work, images in works:
+        names = " and ".join(path.title for path in work.paths)
+        with context.progress.stage("compare", len(images), names) as stage:
+            for _ in lot_parts(
+                work, images, engine, store=store, shard=shard, advance=stage.advance
+            ):
+                pass  # it is stored
+    return lots, len(samples)
 
 
 def _record_of(run: Path, record: RunRecord) -> RunRecord | None:
@@ -237,17 +277,23 @@ def taps_of_baseline(experiment: Experiment, workspace: Workspace) -> list[str]:
         approved = approved_baseline(experiment, folder)
     except BaselineError as error:
         return [str(error)]
-    usable = [path for path in experiment.paths if not path.missing()]
-    if approved is None or not approved.lines or not usable:
+    if (work := _tapped(experiment, approved, folder)) is None:
         return []
     samples = experiment.data.evaluation()
-    work = TapLots.of(usable, approved, GoldenStore(folder / "golden"))
     lots, stored = lot_count(len(samples)), len(KeptLots(workspace).stored(work, samples))
     if stored == lots:
         return ["taps no image: those of the baseline are cached"]
     done = f" ({stored} of {lots} lots are cached)" if stored else ""
-    images, paths = count(len(samples), "image"), count(len(usable), "path")
+    images, paths = count(len(samples), "image"), count(len(work.paths), "path")
     return [f"taps {images} on {paths} for the baseline{done}"]
+
+
+def _tapped(experiment: Experiment, approved: Baseline | None, folder: Path) -> TapLots | None:
+    """Return the work of the rules against a baseline; ``None`` if no image is tapped for them."""
+    usable = [path for path in experiment.paths if not path.missing()]
+    if approved is None or not approved.lines or not usable:
+        return None
+    return TapLots.of(usable, approved, GoldenStore(folder / "golden"))
 
 
 def _first_changed(experiment: Experiment, approved: Baseline, samples: Samples) -> FirstChanged:
@@ -268,7 +314,7 @@ def _measured_pixels(experiment: Experiment, context: Context) -> tuple[RunRecor
     return record, context.workspace.run_folder(experiment.name, record.key)
 
 
-def conclude(
+def _concluded(
     experiment: Experiment,
     record: RunRecord,
     run: Path,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -23,11 +23,8 @@ from alignkit.errors import (
 from alignkit.experiment import load_experiment
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.yaml_source import parse
-from alignkit.gate.gate_check import Checked, check
-from alignkit.gate.gate_merge import merge
-from alignkit.gate.gate_shard import check_shard
+from alignkit.gate.gate_check import Checked, check, store_shard
 from alignkit.gate.outputs import GateResult
-from alignkit.gate.shard_document import read_part
 from alignkit.judge import informational_exit_code
 from alignkit.lots import Shard
 from alignkit.lots.engines import LOCAL, EngineOption
@@ -51,27 +48,21 @@ class GateRun:
     report: bool = True
     """Render the HTML page."""
     changed_only: bool = False
-    shard: Shard | None = None
     against: Path | None = None
     """The folder of a run that replaces the baseline."""
     fail_fast: bool = False
-    parts: Sequence[Path] = ()
-    """Files of the shards to merge."""
     engine: EngineOption = LOCAL
     """Where lots of images are worked on."""
 
     @property
     def command(self) -> str:
         """Shell command that reproduces this."""
-        shard = ["--shard", f"{self.shard.index}/{self.shard.count}"] if self.shard else []
         against = ["--against", str(self.against)] if self.against else []
         fast = ["--fail-fast"] if self.fail_fast else []
         changed = ["--changed-only"] if self.changed_only else []
         zero = ["--exit-zero"] if self.exit_zero else []
-        engine = self.engine.words()
-        chosen = [*self._sets, *shard, *engine, *against, *fast, *changed, *zero, *self._folders]
-        command = ["report", "merge"] if self.parts else ["gate"]
-        words = ["alignkit", *command, str(self.file), *map(str, self.parts), *chosen]
+        options = [*self.engine.words(), *against, *fast, *changed, *zero, *self._folders]
+        words = ["alignkit", "gate", str(self.file), *self._sets, *options]
         # an override that is refused may hold a password
         return without_credentials(shlex.join(words))
 
@@ -97,47 +88,18 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
 
     Outside CI, changes against a baseline become pending.
     """
-
-    def measure(experiment: Experiment) -> Checked:
-        if run.shard is None:
-            with run.engine.when_used() as engine:
-                return check(
-                    experiment,
-                    Context(run.workspace, progress, engine=engine),
-                    baselines=run.baselines,
-                    changed_only=run.changed_only,
-                    against=run.against,
-                    fail_fast=run.fail_fast,
-                )
-        if run.engine != LOCAL:
-            raise ConfigError("--shard and --engine divide the same work; leave one of them out")
-        if run.against is not None:
-            raise ConfigError("--shard is judged against recorded baselines, not against runs")
-        # a shard that stopped early could not be added to the others
-        if run.fail_fast or run.changed_only:
-            raise ConfigError(
-                "--shard measures all of its images; leave --fail-fast and --changed-only out"
-            )
-        context = Context(run.workspace, progress)
-        return check_shard(experiment, context, run.shard, baselines=run.baselines)
-
-    return _result_or_failure(run, measure)
-
-
-def merge_gate(run: GateRun) -> GateResult:
-    """Join the shards of a file; an error is an outcome, too."""
-
-    def measure(experiment: Experiment) -> Checked:
-        shards = [read_part(path) for path in run.parts]
-        return merge(experiment, shards, run.workspace, baselines=run.baselines)
-
-    return _result_or_failure(run, measure)
-
-
-def _result_or_failure(run: GateRun, measure: Callable[[Experiment], Checked]) -> GateResult:
     try:
         experiment = load_experiment(run.file, run.overrides)
-        return _result(run, experiment, measure(experiment))
+        with run.engine.when_used() as engine:
+            checked = check(
+                experiment,
+                Context(run.workspace, progress, engine=engine),
+                baselines=run.baselines,
+                changed_only=run.changed_only,
+                against=run.against,
+                fail_fast=run.fail_fast,
+            )
+        return _result(run, experiment, checked)
     except ConfigError as error:
         return _failed(run, str(error), error.exit_code, _mistakes(run.file, str(error)))
     except AlignkitError as error:
@@ -150,14 +112,28 @@ def _result_or_failure(run: GateRun, measure: Callable[[Experiment], Checked]) -
         return _failed(run, text, ExitCode.CRASHED)
 
 
+def store_gate_shard(run: GateRun, shard: Shard, progress: Progress) -> tuple[int, int]:
+    """Store the lots of a shard, which `run_gate` then adds up; return how many, and all images.
+
+    Raises `ConfigError` for options that skip images, and as `store_shard` does.
+    """
+    if run.fail_fast or run.changed_only:
+        raise ConfigError(
+            "--shard measures all of its images; leave --fail-fast and --changed-only out"
+        )
+    experiment = load_experiment(run.file, run.overrides)
+    with run.engine.when_used() as engine:
+        context = Context(run.workspace, progress, engine=engine)
+        return store_shard(experiment, context, shard, baselines=run.baselines, against=run.against)
+
+
 def _result(run: GateRun, experiment: Experiment, checked: Checked) -> GateResult:
     code = checked.record.verdict.exit_code
     pending = None
     # only changes against this machine's own baseline can be approved here
     if checked.now is not None and experiment.gate.environment is None and run.against is None:
         pending = pending_changes(checked.approved, checked.now)
-        # a shard knows of some of the changes alone, and a CI job's workspace is gone after it
-        if checked.part is None and not in_ci():
+        if not in_ci():  # a CI job's workspace is gone after it
             file = pending_file(run.workspace, experiment.name, pending.fingerprint)
             write_pending(file, pending)
     page = None
@@ -176,7 +152,6 @@ def _result(run: GateRun, experiment: Experiment, checked: Checked) -> GateResul
         page=page,
         findings=(*_overridden(experiment, checked.record.verdict), *_ended_waivers(experiment)),
         pending=pending,
-        part=checked.part,
         review=run.review,
     )
 

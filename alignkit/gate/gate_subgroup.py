@@ -32,14 +32,10 @@ def measure_groups(
 
     Raises `DataError` if the images are no longer those of the record.
     """
-    wanted = [rule.group for rule in experiment.gate.rules or () if rule.group]
-    if not wanted:
+    if not any(rule.group for rule in experiment.gate.rules or ()):
         return ()
-    samples = judged_images(experiment, record)
     groups, draws = [], SharedDraws(experiment.resamples, copies=record.data.copies)
-    # several rules may ask for one subgroup, in any order of its conditions
-    for where in {tuple(sorted(each.items())): each for each in wanted}.values():
-        chosen = samples.take(members(where, samples))
+    for where, chosen in subgroups(experiment, judged_images(experiment, record)):
         compared = compare_pixels(experiment.paths, chosen, context) if len(chosen) else ()
         groups.append(
             GroupFacts(
@@ -51,6 +47,14 @@ def measure_groups(
             )
         )
     return tuple(groups)
+
+
+def subgroups(experiment: Experiment, samples: Samples) -> list[tuple[dict[str, str], Samples]]:
+    """Return every distinct ``where`` of the rules with its images."""
+    wanted = [rule.group for rule in experiment.gate.rules or () if rule.group]
+    # several rules may ask for one subgroup, in any order of its conditions
+    distinct = {tuple(sorted(each.items())): each for each in wanted}
+    return [(each, samples.take(members(each, samples))) for each in distinct.values()]
 
 
 def members(where: Mapping[str, str], samples: Samples) -> list[int]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any
 
 from alignkit.controls.planted_faults import check_pixels
 from alignkit.datasets import recorded_options
@@ -24,54 +24,39 @@ from alignkit.judge.standing_rules import JudgedRule
 from alignkit.plan import CHANGED, data_fingerprint, images_of
 from alignkit.plugins import name_of
 from alignkit.preprocess import Preprocess
-from alignkit.progress import Progress, advancing
+from alignkit.progress import advancing
 from alignkit.record import DataFacts, RunRecord, Verdict
 from alignkit.runner.comparison_stage import Comparison, compare_stored
 from alignkit.samples import Samples, copies_of
 from alignkit.version import ALL_LAYERS, __version__, code_version
 from alignkit.workspace import Context, Workspace, content_key
 
-if TYPE_CHECKING:
-    from alignkit.gate.gate_shard import PairSums
-
-_Compared = TypeVar("_Compared")
-Advance: TypeAlias = Callable[[int, int], None]
-
 
 def compare_pixels(
     preprocesses: Sequence[Preprocess], samples: Samples, context: Context
 ) -> tuple[Comparison, ...]:
     """Compare every path that can run here with the reference, or read what is stored."""
-
-    def compare(reference: Preprocess, candidate: Preprocess, advance: Advance) -> Comparison:
-        return compare_stored(
-            reference, candidate, samples, context.workspace, advance, context.engine
-        )
-
-    return for_each_pair(preprocesses, len(samples), context.progress, compare)
-
-
-def for_each_pair(
-    preprocesses: Sequence[Preprocess],
-    images: int,
-    progress: Progress,
-    compare: Callable[[Preprocess, Preprocess, Advance], _Compared],
-) -> tuple[_Compared, ...]:
-    """Call ``compare`` on the reference and each path that can run here, and show its progress."""
-    reference, *others = preprocesses
     compared = []
-    # whether a path that cannot run here is an error, the rules decide
-    for candidate in [] if reference.missing() else others:
-        if not candidate.missing():
-            with progress.stage("compare", images, candidate.title) as stage:
-                compared.append(compare(reference, candidate, advancing(stage)))
+    for pair in comparable(preprocesses):
+        with context.progress.stage("compare", len(samples), pair[1].title) as stage:
+            report, engine = advancing(stage), context.engine
+            compared.append(compare_stored(*pair, samples, context.workspace, report, engine))
     return tuple(compared)
+
+
+def comparable(preprocesses: Sequence[Preprocess]) -> list[tuple[Preprocess, Preprocess]]:
+    """Return the reference with each path that can run here."""
+    # whether a path that cannot run here is an error, the rules decide
+    reference, *others = preprocesses
+    if reference.missing():
+        return []
+    return [(reference, each) for each in others if not each.missing()]
 
 
 def pixel_record(
     experiment: Experiment,
     samples: Samples,
-    compared: Sequence[Comparison | PairSums],
+    compared: Sequence[Comparison],
     workspace: Workspace,
 ) -> RunRecord:
     """Run the self-test and build the record of a pixel gate that is not judged yet.

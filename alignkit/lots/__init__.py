@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeVar
 
-from alignkit.errors import ConfigError, EngineMissing
+from alignkit.errors import ConfigError, EngineMissing, NothingCompared
 from alignkit.isolation import IMAGES_A_TASK, Limits
 from alignkit.isolation.worker import Encoded, Work
 from alignkit.preprocess import Preprocess
@@ -182,7 +182,7 @@ class LotStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Every ``count``-th lot or image, beginning with the ``index``-th."""
+    """Every ``count``-th lot, beginning with the ``index``-th."""
 
     index: int
     """From 1."""
@@ -199,9 +199,16 @@ class Shard:
             raise ConfigError(f"--shard {text}: i counts from 1 to n")
         return shard
 
-    def positions(self, total: int) -> range:
-        """Return the positions of its lots, or images, among ``total``."""
-        return range(self.index - 1, total, self.count)
+    def lots(self, images: int) -> range:
+        """Return the numbers of its lots of so many images."""
+        return range(self.index - 1, lot_count(images), self.count)
+
+    def own_lots(self, images: int) -> int:
+        """Count its lots of so many images; raises `NothingCompared` if there is none."""
+        if not (own := len(self.lots(images))):
+            none = f"shard {self.index} of {self.count} has none of the {lot_count(images)} lots"
+            raise NothingCompared(f"{none} of {IMAGES_A_LOT} images; take fewer shards")
+        return own
 
 
 ALL_LOTS = Shard(1, 1)
@@ -224,12 +231,11 @@ def lot_of(
     samples: Samples,
     number: int,
     changed: Literal["raise", "fail"] = "raise",
-    places: Sequence[range] = (),
 ) -> Lot:
-    """Return a lot of some images by its number; ``places`` are those of each lot, if not 512."""
+    """Return a lot of some images by its number."""
     begin = number * IMAGES_A_LOT
-    own = places[number] if places else range(begin, min(begin + IMAGES_A_LOT, len(samples)))
-    return Lot(number, own.start, samples.take(own), changed)
+    own = samples.take(range(begin, min(begin + IMAGES_A_LOT, len(samples))))
+    return Lot(number, begin, own, changed)
 
 
 def lot_parts(
@@ -239,30 +245,23 @@ def lot_parts(
     *,
     store: LotStore | None = None,
     shard: Shard = ALL_LOTS,
-    places: Sequence[range] = (),
     changed: Literal["raise", "fail"] = "raise",
     advance: ImagesDone = lambda _: None,
 ) -> Iterator[LotPart]:
     """Yield the part of every lot in their order, or of every lot of a ``shard``.
 
-    ``places`` are the images of each lot, by default 512.
-
     Parts found in the ``store`` are not made again; others are stored as they are done. Few parts
     are held at a time. Raises as `LotEngine.parts` does.
     """
-    numbers = shard.positions(len(places) or lot_count(len(samples)))
+    numbers = shard.lots(len(samples))
     stored = set()
-    for number in numbers if store else ():
-        lot = lot_of(samples, number, changed, places)
-        assert store is not None
-        if store.holds(work, lot, samples.fingerprint):
-            stored.add(number)
+    for lot in (lot_of(samples, number, changed) for number in numbers) if store else ():
+        if store and store.holds(work, lot, samples.fingerprint):
+            stored.add(lot.number)
             advance(sum(work.groups(lot)))
 
     def made(numbers: Iterable[int], advance: ImagesDone) -> Iterator[DoneLot]:
-        for done in engine.parts(
-            work, (lot_of(samples, n, changed, places) for n in numbers), advance
-        ):
+        for done in engine.parts(work, (lot_of(samples, n, changed) for n in numbers), advance):
             if store:
                 store.keep(work, done.lot, samples.fingerprint, done.text or work.text(done.part))
             yield done
@@ -271,7 +270,7 @@ def lot_parts(
     ahead: dict[int, LotPart] = {}
     for number in numbers:
         if number in stored and store:
-            known = store.find(work, lot_of(samples, number, changed, places), samples.fingerprint)
+            known = store.find(work, lot_of(samples, number, changed), samples.fingerprint)
             if known is not None:
                 yield known
                 continue

@@ -23,7 +23,7 @@ from alignkit.models.checkpoint import EngineSource
 from alignkit.models.graph_bounds import require_bearable
 from alignkit.models.joined_graph import in_one_file
 from alignkit.predict.decoder import AnswerDecoder
-from alignkit.predict.session_inputs import FileInputs, Inputs, Raw, Tensors, records_of
+from alignkit.predict.session_inputs import FileInputs, Inputs, Tensors, records_of
 from alignkit.rank import ALONE, Rank
 from alignkit.record import BatchCheck
 from alignkit.stored_file import write_atomically
@@ -32,7 +32,6 @@ from alignkit.workspace import Workspace, content_key
 if TYPE_CHECKING:
     from alignkit.backends import Session
     from alignkit.compare.answers import Answers
-    from alignkit.lots import LotEngine
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan.planned_runtime import Runtime
     from alignkit.plan.work import Evaluation
@@ -86,41 +85,25 @@ def predict(
     batch_size: int,
     workspace: Workspace,
     rank: Rank = ALONE,
-    engine: LotEngine | None = None,
-    file: Path | None = None,
 ) -> Answer:
     """Predict on every image the path decoded, and store it; or give what is stored.
 
     ``prepared`` is what the path made of all ``samples``; a backend with its ``own_path`` is
     sent their bytes. On rank 0 of a group `predict` is called inside
-    `rank_sessions.shared_session`; workers of an ``engine`` open the ``file`` of `model_file`.
-    Raises `NothingCompared` if the path decoded no image, `DataError` if the labels or the input's
-    size are not the model's.
+    `rank_sessions.shared_session`. Raises `NothingCompared` if the path decoded no image,
+    `DataError` if the labels or the input's size are not the model's.
     """
-    from alignkit.predict.cell_lots import CellLots, answers_of_workers
     from alignkit.predict.check_batches import check_batches
-    from alignkit.predict.kept_session import TravellingSession
-    from alignkit.predict.rank_sessions import CellImages, shared_records, shares
-
-    shared = shares(rank, evaluation.runtime)
-    if shared or evaluation.runtime.backend.own_path or evaluation.live:
-        engine = None  # its workers take no part, so that the time is that of this machine
+    from alignkit.predict.rank_sessions import shared_records, shares
 
     def fill(folder: Path) -> None:
         inputs = _inputs(evaluation, checkpoint, prepared, samples)
         decoder = AnswerDecoder.of(evaluation.task, checkpoint, samples.classes)
-        divided: Answers | None = None
-        if isinstance(inputs, Tensors) and shared:
+        if isinstance(inputs, Tensors) and shares(rank, evaluation.runtime):
             raw = shared_records(rank, session, inputs, decoder, samples, batch_size)
-        elif isinstance(inputs, Tensors) and engine:
-            travelling = TravellingSession.of(evaluation.runtime, checkpoint, file)
-            cell = CellImages.of(inputs, decoder, batch_size)
-            work = CellLots(travelling, cell, parts)
-            divided, first = answers_of_workers(work, inputs, samples, workspace, engine)
-            raw = Raw((), first)
         else:
             raw = records_of(session, inputs, decoder, samples, batch_size)
-        answers = divided or decoder.answers(prepared.decoded_ids, raw.records, samples)
+        answers = decoder.answers(prepared.decoded_ids, raw.records, samples)
         answers.to_parquet(folder / "predictions.parquet")
         checked = check_batches(session, inputs, decoder, raw, answers, samples, batch_size)
         batch = checked.model_dump(mode="json")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import BackendError
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     from alignkit.preprocess.geometry import Geometry
     from alignkit.samples import Samples
     from alignkit.tasks import Outputs, Records, Task
+
+_ROWS = b"\x93NUMPY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,59 @@ class AnswerDecoder:
         if self.task.facts().needs_labels:
             samples = replace(samples, labels=(), classes=(), annotations=())
         return self.answers(ids, records, samples)
+
+    def packed(self, samples: Samples, records: Records) -> bytes:
+        """Return the kept records of ``samples``, in their order, as bytes that are joined later.
+
+        Rows of an array stay raw, as what a task makes of them may depend on the other images; all
+        other records are the task's own Parquet file.
+        """
+        import numpy as np
+
+        if isinstance(records, np.ndarray):
+            out = io.BytesIO()
+            np.save(out, records, allow_pickle=False)
+            return out.getvalue()
+        with TemporaryDirectory(prefix="alignkit-") as folder:
+            file = Path(folder) / "answers.parquet"
+            self.unlabelled(samples.ids, records, samples).to_parquet(file)
+            return file.read_bytes()
+
+    def unpacked(self, ids: Sequence[str], samples: Samples, content: bytes) -> Answers:
+        """Return the answers that `packed` made to the images ``ids`` of ``samples``."""
+        if content.startswith(_ROWS):
+            return self.unlabelled(ids, _rows(content), samples)
+        with TemporaryDirectory(prefix="alignkit-") as folder:
+            file = Path(folder) / "answers.parquet"
+            file.write_bytes(content)
+            return self.task.adopt(self.task.read(file))
+
+
+def joined(parts: Sequence[bytes]) -> bytes:
+    """Join the bytes of `AnswerDecoder.packed` of different images, in the order given."""
+    if len(parts) == 1:
+        return parts[0]
+    out = io.BytesIO()
+    if parts[0].startswith(_ROWS):
+        import numpy as np
+
+        np.save(out, np.concatenate([_rows(each) for each in parts]), allow_pickle=False)
+        return out.getvalue()
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    tables = []
+    for each in parts:
+        with parquet.ParquetFile(io.BytesIO(each)) as file:
+            tables.append(file.read())
+    parquet.write_table(pa.concat_tables(tables).combine_chunks(), out)
+    return out.getvalue()
+
+
+def _rows(content: bytes) -> Any:
+    import numpy as np
+
+    return np.load(io.BytesIO(content), allow_pickle=False)
 
 
 class KeptRecords:

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from alignkit.backends import EngineBuilder
 from alignkit.errors import BackendError
@@ -148,12 +148,6 @@ def _skipped(evaluation: Evaluation) -> Skipped | None:
     return Skipped(evaluation.skipped) if evaluation.skipped else None
 
 
-class _Opened(NamedTuple):
-    session: Session
-    file: Path | None
-    """The file or folder that it was opened from, of a backend that needs one."""
-
-
 @dataclass(frozen=True, slots=True)
 class _SessionGroup:
     """The evaluations of one model in one runtime, which share a session."""
@@ -235,28 +229,26 @@ class _SessionGroup:
                     ended[each.key] = capture(partial(self._answer, each, opened.value))
                 yield each, ended[each.key]
 
-    def _open(self, evaluation: Evaluation, stack: ExitStack) -> _Opened:
+    def _open(self, evaluation: Evaluation, stack: ExitStack) -> Session:
         with _named(self.checkpoint, self.runtime):
             file = model_file(evaluation, self.checkpoint, self.sets, self.context.workspace)
             opened = open_session(self.runtime, self.checkpoint, file)
-            session = _Opened(stack.enter_context(opened), file)
+            session = stack.enter_context(opened)
         shared = shared_session(self.context.rank, self.runtime, self.checkpoint, file)
         stack.enter_context(shared)
         return session
 
-    def _answer(self, evaluation: Evaluation, opened: _Opened) -> Answer:
+    def _answer(self, evaluation: Evaluation, session: Session) -> Answer:
         with _named(self.checkpoint, self.runtime):
             return predict(
                 evaluation,
                 self.checkpoint,
-                opened.session,
+                session,
                 self.sets.evaluated(evaluation.preprocess.name),
                 self.sets.evaluation,
                 batch_size=self.batch_size,
                 workspace=self.context.workspace,
                 rank=self.context.rank,
-                engine=self.context.engine,
-                file=opened.file,
             )
 
     def _is_built_again(self, evaluation: Evaluation) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -39,7 +39,7 @@ _Round: TypeAlias = "Measured[Records] | Failed"
 
 @dataclass(frozen=True)
 class CellImages:
-    """The images of a cell, as they travel to another process: pixels by the name of their file."""
+    """The images of a cell, as they travel to another rank: pixels by the name of their file."""
 
     pixels: str
     rows: npt.NDArray[np.int64]
@@ -53,8 +53,6 @@ class CellImages:
     """As `Prepared.sizes`, of these images."""
     decoder: AnswerDecoder
     batch_size: int
-    begin: int = 0
-    """Place of its first image among those of the cell."""
 
     @classmethod
     def of(cls, inputs: Tensors, decoder: AnswerDecoder, batch_size: int) -> CellImages:
@@ -74,17 +72,6 @@ class CellImages:
             None if prepared.sizes is None else prepared.sizes[chosen],
             decoder,
             batch_size,
-        )
-
-    def only(self, begin: int, count: int) -> CellImages:
-        """Describe some of them; ``begin`` is a place among those of the cell."""
-        part = slice(begin - self.begin, begin - self.begin + count)
-        return replace(
-            self,
-            rows=self.rows[part],
-            sources=None if self.sources is None else self.sources[part],
-            sizes=None if self.sizes is None else self.sizes[part],
-            begin=begin,
         )
 
     @cached_property

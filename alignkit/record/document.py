@@ -34,9 +34,9 @@ def write_record(record: RunRecord, folder: Path) -> Path:
     return path
 
 
-def document_text(document: Stored, *, indent: int | None = 1) -> str:
+def document_text(document: Stored) -> str:
     """Return a document's JSON with its seal."""
-    return sealed(document.model_dump_json(indent=indent) + "\n")
+    return sealed(document.model_dump_json(indent=1) + "\n")
 
 
 def read_record(folder: Path) -> RunRecord:

@@ -15,7 +15,7 @@ from alignkit.compare.compare_pixels import (
     spatial_stages,
 )
 from alignkit.compare.image_table import write_image_table
-from alignkit.lots import LotEngine, lot_count
+from alignkit.lots import LotEngine
 from alignkit.lots.kept_lots import KeptLots
 from alignkit.plan.work import PixelComparison
 from alignkit.prepare.prepared_sets import Sets
@@ -55,14 +55,13 @@ def compare_stored(
 ) -> Comparison:
     """Compare two paths over ``samples``, or read the stored comparison.
 
-    Its lots are stored too where there are several, so that a killed comparison is continued.
+    Its lots are stored too, so that a killed comparison is continued, and other machines may add.
     """
-    store = KeptLots(workspace) if lot_count(len(samples)) > 1 else None
 
     def compare(folder: Path) -> None:
         diffs = compare_preprocess(
             reference, candidate, samples, spatial=True, progress=progress, engine=engine,
-            store=store,
+            store=KeptLots(workspace),
         )  # fmt: skip
         write_image_table(diffs.rows, folder / _IMAGES)
         content = {

@@ -11,11 +11,6 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from alignkit.gate.gate_run import GateRun, run_gate
-from alignkit.gate.gate_shard import Shard
-from alignkit.gate.shard_document import part_text
-from alignkit.progress import NoProgress
-from alignkit.workspace import Workspace
 from tests.gate_case import make_case
 from tests.report.records import quickstart as with_pictures
 from tests.run_pair import write_small_run
@@ -342,65 +337,3 @@ def test_a_gate_takes_nothing_damaged_from_another_run(alignkit, tmp_path):
     stages.write_text(kept)
     path.write_text(text)
     assert gate()[0] == 0
-
-
-def sums(stored, **changes):
-    stored["pairs"][0]["diffs"][0]["sums"].update(changes)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda stored: sums(stored, histogram=[[10**12, 1]]),
-        lambda stored: sums(stored, histogram=[[-1, 1]]),
-        lambda stored: sums(stored, histogram=[[0, 1]]),
-        lambda stored: sums(stored, identical=10**6),
-        lambda stored: sums(stored, sum_abs=float("nan")),
-        lambda stored: sums(stored, sum_abs=[1, 10**12]),
-        lambda stored: sums(stored, sum_squares=[10**4000, 0]),
-        lambda stored: sums(stored, sum_squares=[3**800, 1400]),
-        lambda stored: sums(stored, sums=[0]),
-        lambda stored: stored["pairs"][0].pop("reference"),
-        lambda stored: stored["pairs"][0].update(candidate="another"),
-        lambda stored: stored["pairs"][0]["diffs"].pop(),
-        lambda stored: stored["pairs"].clear(),
-        lambda stored: stored.update(shard=[1, 10**12]),
-        lambda stored: stored.update(now="[" * 100_000),
-        lambda stored: stored["record"].update(name=1),
-    ],
-)
-def test_a_shard_that_contradicts_itself_or_the_others_is_refused(
-    shards, alignkit, tmp_path, change
-):
-    file, first, second = shards
-    forged = tmp_path / "forged.json"
-    shutil.copy(first, forged)
-    rewrite(forged, change)
-    told = alignkit(
-        "report", "merge", file, forged, second, "--reports", tmp_path / "r", "--no-html"
-    )
-    assert told.code == 2, told
-    assert "Traceback" not in told.out + told.err
-
-
-def test_a_changed_digit_of_a_shard_is_found(shards, alignkit, tmp_path):
-    file, first, second = shards
-    words = ("report", "merge", file, tmp_path / "x.json", second, "--reports", tmp_path / "r")
-    shutil.copy(first, tmp_path / "x.json")
-    assert alignkit(*words, "--no-html").code == 0
-    text = first.read_text()
-    (tmp_path / "x.json").write_text(text.replace('"identical":', '"identical":1', 1))
-    told = alignkit(*words, "--no-html")
-    assert (told.code, "x.json is damaged: it is not as alignkit wrote it" in told.out) == (2, True)
-
-
-@pytest.fixture(scope="session")
-def shards(tmp_path_factory):
-    """A file and its two shards."""
-    folder = tmp_path_factory.mktemp("shards")
-    file = make_case(folder).write("{preset: decode}")
-    paths = [folder / f"{index}.json" for index in (1, 2)]
-    for index, path in enumerate(paths, 1):
-        run = GateRun(file, (), Workspace(folder / "r"), report=False, shard=Shard(index, 2))
-        path.write_text(part_text(run_gate(run, NoProgress()).part))
-    return file, *paths

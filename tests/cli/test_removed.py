@@ -8,6 +8,8 @@ COMMANDS: dict[str, list[str]] = {
     "baseline review --reason": ["baseline", "review", "gate.yaml", "--reason", "right"],
     "--out metrics": ["gate", "gate.yaml", "--out", "metrics=metrics.txt"],
     "--out sarif": ["gate", "gate.yaml", "--out", "sarif=gate.sarif"],
+    "--out shard": ["gate", "gate.yaml", "--shard", "2/5", "--out", "shard=part-2.json"],
+    "report merge": ["report", "merge", "gate.yaml", "part-1.json", "part-2.json"],
     "baseline vectors": ["baseline", "vectors", "embeddings.yaml"],
     "data convert": ["data", "convert", "faces", "shards"],
     "build": ["build", "x.yaml"],

@@ -1,6 +1,5 @@
 """Two paths compared stage by stage, against a loop that recomputes everything in float64."""
 
-import random
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -9,16 +8,24 @@ import numpy as np
 import pytest
 from skimage.metrics import structural_similarity
 
-from alignkit.compare.compare_pixels import compare_preprocess, pixel_stages
-from alignkit.compare.pixel_diff import COMPARISON_MODES, joined
-from alignkit.compare.stored_sums import StoredDiff
+import alignkit.lots
+from alignkit.compare.compare_pixels import (
+    compare_lots,
+    compare_preprocess,
+    pixel_stages,
+    spatial_stages,
+)
+from alignkit.compare.pixel_diff import COMPARISON_MODES
 from alignkit.decoders import Decoded
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.pillow import PillowDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.decoders.torchpipe import TorchpipeDecoder
 from alignkit.errors import NothingCompared
-from alignkit.lots import Shard
+from alignkit.lots import Shard, lot_parts
+from alignkit.lots.kept_lots import KeptLots
+from alignkit.lots.local import LocalEngine
+from alignkit.lots.remote import RemoteEngine
 from alignkit.preprocess import (
     STAGES,
     Colour,
@@ -32,6 +39,8 @@ from alignkit.preprocess.normalise import Normalise
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.torch import TorchResizer
 from alignkit.samples import Samples
+from alignkit.workspace import Workspace
+from tests.lots.test_lots import Threads
 from tests.made_images import KINDS, NOTED
 from tests.photos import encoded, exif, photo
 from tests.stacks import REFERENCE, changed, turned_photos
@@ -322,17 +331,26 @@ def test_real_photographs_agree_between_libjpeg_turbo_decoders(shared_data):
     assert compare_preprocess(TRAINED, other, samples_of(*files)).first_divergence is None
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5])
-def test_shards_in_any_order_add_up_to_every_digit_of_the_whole(whole, count):
+def test_float_sums_are_the_same_for_every_number_of_workers_and_on_every_engine(
+    monkeypatch, tmp_path
+):
     """The paths round nothing before the end, so that all sums are of floats."""
-    shards = [Shard(index, count) for index in range(1, count + 1)]
-    random.Random(count).shuffle(shards)
-    parts = []
-    for shard in shards:
-        own = PHOTOS.take(shard.positions(len(PHOTOS)))
-        diffs = compare_preprocess(REFERENCE, changed("decode", "resize"), own, threads=2)
-        stored = [StoredDiff.of(each).model_dump_json() for each in diffs.diffs]
-        parts.append(tuple(StoredDiff.model_validate_json(each).diff_again() for each in stored))
-    found = replace(whole, diffs=joined(parts))
-    assert pixel_stages(found) == pixel_stages(whole)
-    assert summary(found) == summary(whole)
+    monkeypatch.setattr(alignkit.lots, "IMAGES_A_LOT", 8)
+    paths = REFERENCE, changed("decode", "resize")
+    here = compare_preprocess(*paths, PHOTOS, threads=1, spatial=True)
+    store = KeptLots(Workspace(tmp_path))
+    for _ in lot_parts(
+        compare_lots(*paths, PHOTOS, spatial=True), PHOTOS, LocalEngine(2), store=store,
+        shard=Shard(2, 2),
+    ):  # fmt: skip
+        pass
+    for options in (
+        {"threads": 3},
+        {"engine": RemoteEngine(Threads(lose=2))},
+        {"engine": RemoteEngine(Threads()), "store": store},
+        {"threads": 2, "store": store},
+    ):
+        found = compare_preprocess(*paths, PHOTOS, spatial=True, **options)
+        assert summary(found) == summary(here)
+        assert (pixel_stages(found), found.rows) == (pixel_stages(here), here.rows)
+        assert spatial_stages(found) == spatial_stages(here)

@@ -387,7 +387,7 @@ def a_single_path(desk):
     return desk.gate(DECODE, paths=ONE_PATH)
 
 
-@way(5, "has none of 5 images")
+@way(5, "has none of the 1 lots of 512 images")
 def a_shard_without_an_image(desk):
     return desk.gate(DECODE, more=("--shard", "9/9"))
 

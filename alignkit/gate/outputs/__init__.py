@@ -23,7 +23,6 @@ from alignkit.stored_file import explained, write_output
 
 if TYPE_CHECKING:
     from alignkit.baseline import Baseline
-    from alignkit.gate.gate_shard import ShardResult
     from alignkit.record import Finding, RunRecord, Verdict
     from alignkit.text.names import Names
 
@@ -49,8 +48,6 @@ class GateResult:
     findings: tuple[Finding, ...] = ()
     pending: Baseline | None = None
     """Lines that wait for an approval."""
-    part: ShardResult | None = None
-    """Measurements of a shard."""
     review: str = ""
     """Shell command that reviews what is pending."""
 
@@ -85,9 +82,6 @@ OUTPUTS = PluginTable(
         "github": _plugin("ci_output:GitHub", "annotations on the rules' lines, for Actions"),
         "gitlab": _plugin("json_output:CodeQuality", "code quality findings"),
         "pending": _plugin("json_output:Pending", "changed lines, for `baseline approve --from`"),
-        "shard": _plugin(
-            "json_output:ShardPart", "what a shard measured, for `alignkit report merge`"
-        ),
     },
 )
 

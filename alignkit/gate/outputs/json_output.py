@@ -1,7 +1,4 @@
-"""Outputs in JSON, for programs: results, GitLab's findings, and parts for other machines.
-
-Two carry work to another machine: changed lines to approve there, and a shard to merge there.
-"""
+"""Outputs for programs: results and GitLab's findings in JSON, and changed lines to approve."""
 
 from __future__ import annotations
 
@@ -94,14 +91,3 @@ class Pending:
         from alignkit.baseline.pending import pending_text
 
         return pending_text(result.pending) if result.pending else ""
-
-
-@dataclass(frozen=True, slots=True)
-class ShardPart:
-    """Sums and histograms of one shard's images, for `alignkit report merge`."""
-
-    def render(self, result: GateResult) -> str:
-        """Return the JSON; empty without ``--shard`` or where nothing was measured."""
-        from alignkit.gate.shard_document import part_text
-
-        return part_text(result.part) if result.part else ""

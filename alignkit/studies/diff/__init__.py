@@ -15,11 +15,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from alignkit.compare.compare_pixels import drawn_images
-from alignkit.errors import ConfigError, ExitCode, MissingDependency, NothingCompared, worst
+from alignkit.errors import ConfigError, ExitCode, MissingDependency, worst
 from alignkit.experiment.yaml_argument import NamedPath
 from alignkit.isolation import Limits
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
-from alignkit.lots import ALL_LOTS, IMAGES_A_LOT, LotEngine, LotStore, Shard, lot_count, lot_parts
+from alignkit.lots import ALL_LOTS, LotEngine, LotStore, Shard, lot_parts
 from alignkit.lots.engines import LOCAL, EngineOption
 from alignkit.preprocess import StageName
 from alignkit.preprocess.image_taps import run_isolated
@@ -126,12 +126,7 @@ def diff_shard(request: DiffRequest, shard: Shard, progress: Progress) -> int:
         raise ConfigError(
             "--shard stores its lots for a later diff of all: name a folder with --reports DIR"
         )
-    total = lot_count(len(request.samples))
-    if not (lots := len(shard.positions(total))):
-        raise NothingCompared(
-            f"shard {shard.index} of {shard.count} has none of the {total} lots of {IMAGES_A_LOT} "
-            "images; take fewer shards"
-        )
+    lots = shard.own_lots(len(request.samples))
     with _opened(request) as model, request.engine.open() as engine:
         for stress in (None, *request.stress):
             _tally(request, engine, progress, stress, shard)

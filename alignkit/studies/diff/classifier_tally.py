@@ -17,16 +17,16 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray, Logits
 from alignkit.compare.bootstrap import joined_groups
 from alignkit.compare.class_answers import class_name, one_class
-from alignkit.compare.histogram import added, histogram_of, quantile_of
+from alignkit.compare.histogram import Bins, added, histogram_of, quantile_of
 from alignkit.compare.idle_answers import NO_COMPARISON, changed_share
 from alignkit.compare.logit_sums import QUANTILES, TOP, LogitSums
 from alignkit.compare.margins import RankedChange, changes, drift_of_lost, margins_lost, worst
 from alignkit.compare.metrics import by_class, predicted_classes
 from alignkit.compare.predictions import Predictions
 from alignkit.compare.score_rows import ScoreRows, added_rows
-from alignkit.compare.stored_sums import StoredArray, bins_again, stored_bins
+from alignkit.compare.stored_sums import StoredArray
 from alignkit.predict.given_model import Opened
-from alignkit.record import Count, Estimate, Stored
+from alignkit.record import Estimate, Stored
 from alignkit.record.diff_document import ClassFlips, PredictionDrift, StageFlips
 from alignkit.record.numeric_facts import MovedImage
 from alignkit.record.stored import Real
@@ -256,8 +256,7 @@ class StoredClassifier(Stored):
     after: _StoredRows
     lost: StoredArray
     sums: LogitSums
-    histogram: tuple[tuple[Count, Count], ...]
-    """Bin, and the number of differences in it."""
+    histogram: Bins
     alone: tuple[_StoredAlone, ...]
     moved: tuple[tuple[bool, Real, MovedImage], ...]
     declared: OutputScale | Literal[""]
@@ -272,7 +271,7 @@ class StoredClassifier(Stored):
             after=_StoredRows.of(tally.after),
             lost=StoredArray.of(tally.lost),
             sums=tally.sums,
-            histogram=stored_bins(tally.histogram),
+            histogram=tally.histogram,
             alone=tuple(
                 _StoredAlone(
                     flipped=StoredArray.of(each.flipped),
@@ -294,7 +293,7 @@ class StoredClassifier(Stored):
             self.after.rows_again(),
             self.lost.array_again(),
             self.sums,
-            bins_again(self.histogram),
+            self.histogram,
             tuple(
                 _Alone(each.flipped.array_again(), each.judged.array_again(), each.sums)
                 for each in self.alone

@@ -20,7 +20,7 @@ from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.class_changes import groups_of
 from alignkit.compare.idle_answers import changed_share, nothing_answered
 from alignkit.compare.margins import MOST_MOVED
-from alignkit.predict.answer_bytes import joined, packed, unpacked
+from alignkit.predict.decoder import joined
 from alignkit.predict.given_model import Opened
 from alignkit.record import Estimate, Stored
 from alignkit.record.diff_document import PredictionDrift, StageFlips
@@ -38,7 +38,7 @@ class AnswersTally:
 
     ids: tuple[str, ...]
     files: list[bytes]
-    """Of each mixture, see `alignkit.predict.answer_bytes`."""
+    """Of each mixture, see `AnswerDecoder.packed`."""
 
     @classmethod
     def of(
@@ -46,8 +46,8 @@ class AnswersTally:
     ) -> AnswersTally:
         """Keep the records of some images, one list for each mixture."""
         assert len(found) == len(pair.wanted)
-        answers_of = opened.decoder.unlabelled
-        return cls(samples.ids, [packed(answers_of, samples, _in_array(each)) for each in found])
+        files = [opened.decoder.packed(samples, _in_array(each)) for each in found]
+        return cls(samples.ids, files)
 
     @classmethod
     def joined(cls, tallies: Sequence[AnswersTally]) -> AnswersTally:
@@ -65,11 +65,7 @@ class AnswersTally:
         copies: Mapping[str, str],
     ) -> PredictionDrift:
         """Reduce them to the answers that change, the task's measures and the images moved most."""
-        decoder = opened.decoder
-        before, *others = (
-            unpacked(decoder.unlabelled, decoder.task, self.ids, samples, each)
-            for each in self.files
-        )
+        before, *others = (opened.decoder.unpacked(self.ids, samples, each) for each in self.files)
         after = others[-1] if others else before
         judged, other = _judged(before, after)
         facts = {"n": len(judged), "non_finite": len(before) - len(judged), **left_out}

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from alignkit.compare.compare_pixels import extent_of
 from alignkit.compare.image_diff import ImageDiff, diff_taps
 from alignkit.compare.pixel_diff import PixelDiff, diffs_of, joined
-from alignkit.compare.pixel_sums import PixelSums, divided
+from alignkit.compare.pixel_sums import PixelSums
 from alignkit.compare.plane_sums import Planes, added_planes, planes_of
 from alignkit.compare.spatial_sums import Spatial, joined_spatial
 from alignkit.decoders import DecodeOutcome
@@ -256,7 +256,7 @@ def totals_of(sums: PixelSums | None) -> PixelTotals:
         pixels=sums.pixels,
         differing_pixels=sums.differing_pixels,
         values=sums.values,
-        sum_abs=divided(sums.sum_abs),
-        sum_squares=divided(sums.sum_squares),
+        sum_abs=sums.sum_abs,
+        sum_squares=sums.sum_squares,
         max_abs=sums.max_abs,
     )

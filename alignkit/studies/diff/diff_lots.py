@@ -9,7 +9,8 @@ from importlib import metadata
 from typing import Any, Literal
 
 from alignkit.compare.coverage_tally import CoverageTally
-from alignkit.compare.stored_sums import StoredDiff, StoredPlanes, StoredSpatial
+from alignkit.compare.pixel_diff import PixelDiff
+from alignkit.compare.stored_sums import StoredPlanes, StoredSpatial
 from alignkit.isolation import Limits
 from alignkit.lots import EachImageOnce, Lot
 from alignkit.preprocess import Preprocess, StageName
@@ -76,7 +77,7 @@ class _StoredPath(Stored):
 
 
 class _StoredPair(Stored):
-    diffs: tuple[StoredDiff, ...]
+    diffs: tuple[PixelDiff, ...]
     planes: dict[StageName, StoredPlanes]
     spatial: dict[StageName, StoredSpatial]
     compared: Count
@@ -89,7 +90,7 @@ class _StoredPair(Stored):
     @classmethod
     def of(cls, pair: PairTally) -> _StoredPair:
         return cls(
-            diffs=tuple(map(StoredDiff.of, pair.diffs)),
+            diffs=pair.diffs,
             planes={stage: StoredPlanes.of(each) for stage, each in pair.planes.items()},
             spatial={stage: StoredSpatial.of(each) for stage, each in pair.spatial.items()},
             compared=pair.compared,
@@ -103,7 +104,7 @@ class _StoredPair(Stored):
 
     def tally_again(self) -> PairTally:
         pair = PairTally(
-            diffs=tuple(each.diff_again() for each in self.diffs),
+            diffs=self.diffs,
             planes={stage: each.sums_again() for stage, each in self.planes.items()},
             spatial={stage: each.sums_again() for stage, each in self.spatial.items()},
             compared=self.compared,
