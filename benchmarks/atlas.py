@@ -1,6 +1,6 @@
 r"""Costs of each swap of a stack or runtime for a model: the table of docs/atlas.md.
 
-    alignkit run experiments/atlas.yaml --set data.root=PATH \
+    alignkit run experiments/templates/atlas.yaml --set data.root=PATH \
         --cell '*/torch/fp32' --cell '*/lite0-eval/*'
     python benchmarks/atlas.py reports/atlas/RUN > docs/atlas.md
 
@@ -31,7 +31,7 @@ compared with hardware.
 
 **Limits.** {question} {images} photographs, {processor}, {day}. Another model, input size or
 kind of photograph has other numbers: measure yours with
-[experiments/atlas.yaml](../experiments/atlas.yaml) and `python benchmarks/atlas.py RUN_DIR`.
+[its experiment](../experiments/templates/atlas.yaml) and `python benchmarks/atlas.py RUN_DIR`.
 """
 
 

@@ -99,8 +99,11 @@ def _checked(file: Path, overrides: Sequence[str]) -> _Right:
 
     experiment = load_experiment(file, overrides)
     require_models(experiment)
+    given = (each.build() for each in experiment.content.models if each.made_by)
+    made = {each.name: each.described() for each in given}
     return _Right(
-        counted(experiment), recognised(experiment), skipped_sizes(experiment), unseen(experiment),
+        counted(experiment), {**made, **recognised(experiment)}, skipped_sizes(experiment),
+        unseen(experiment),
         [*seen_identities(experiment), *experiment.data.first_look()],
     )  # fmt: skip
 
