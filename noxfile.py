@@ -135,7 +135,7 @@ def quickstart(session: nox.Session) -> None:
 
 @nox.session
 def experiments(session: nox.Session) -> None:
-    """Run every experiment in a separate environment: with `--quick`, unless arguments are given."""
+    """Run every experiment in a separate environment, with `--quick` or the given arguments."""
     session.install(".[all]")
     files = sorted(map(str, Path("experiments").glob("*.yaml")))
     chosen = session.posargs or ["--quick"]
