@@ -51,6 +51,12 @@ def script_file(experiment: Experiment, option: ModelOption) -> Path:
     return experiment.file.parent / option.made_by.split()[0]
 
 
+def to_make(experiment: Experiment) -> dict[str, str]:
+    """Say of each model that a script makes that a run does it first."""
+    made = (each.build() for each in experiment.content.models if each.made_by)
+    return {each.name: each.described() for each in made}
+
+
 def unseen(experiment: Experiment) -> list[str]:
     """Name models' files and the data that are not on this machine, so that no model is checked."""
     given = experiment.content.models
