@@ -16,11 +16,13 @@ from alignkit.report.verdict_view import ICONS, Icon
 from alignkit.stored_file import explained, write_atomically
 from alignkit.text import columns
 from alignkit.text.names import QUICK_LOOK, Names
-from alignkit.text.numbers import DASH, percent
+from alignkit.text.numbers import DASH, percent, shorten
 from alignkit.text.verdict_text import verdict_word
 from alignkit.version import __version__
 
 _COLUMNS = ("file", "verdict", "headline", "time", "page")
+_WIDEST = 80
+"""Characters of a headline in the terminal."""
 _STOPPED = "DID NOT RUN"
 
 
@@ -74,7 +76,13 @@ class FileRun:
 def files_table(runs: Sequence[FileRun]) -> str:
     """Return the table for a terminal, a file a row."""
     rows = [
-        (str(each.file), each.verdict, each.headline, each.time, str(each.page or DASH))
+        (
+            str(each.file),
+            each.verdict,
+            shorten(each.headline, _WIDEST),
+            each.time,
+            str(each.page or DASH),
+        )
         for each in runs
     ]
     return columns([_COLUMNS, *rows])
