@@ -135,6 +135,15 @@ def quickstart(session: nox.Session) -> None:
 
 
 @nox.session
+def experiments(session: nox.Session) -> None:
+    """Run every experiment in a separate environment, with `--quick` or the given arguments."""
+    session.install(".[all]")
+    files = sorted(map(str, Path("experiments").glob("*.yaml")))
+    chosen = session.posargs or ["--quick"]
+    session.run("alignkit", "run", *files, "--no-open", *chosen)
+
+
+@nox.session
 def gpu(session: nox.Session) -> None:
     """Collect the evidence that needs a GPU, as benchmarks/gpu/README.md describes it.
 

@@ -33,7 +33,7 @@ from alignkit.rank import ALONE, Rank
 from alignkit.stored_file import DamagedError, explained, file_sha256, read_sealed, sealed
 
 WorkKind = Literal[
-    "prepared", "trainings", "exports", "engines", "cells", "spreads", "comparisons", "lots"
+    "made", "prepared", "trainings", "exports", "engines", "cells", "spreads", "comparisons", "lots"
 ]
 _KEY = "key.json"
 # a file that was written by another version of its reader ends as one of the last four

@@ -1,6 +1,6 @@
 r"""Costs of each swap of a stack or runtime for a model: the table of docs/atlas.md.
 
-    alignkit run experiments/atlas.yaml --set data.root=PATH \
+    alignkit run experiments/templates/atlas.yaml --set data.root=PATH \
         --cell '*/torch/fp32' --cell '*/lite0-eval/*'
     python benchmarks/atlas.py reports/atlas/RUN > docs/atlas.md
 
@@ -30,7 +30,7 @@ stands in for a GPU stack that did not run here; a simulated runtime was not com
 
 **Limits.** {question} {images} photographs, {processor}, {day}. Another model, input size or
 kind of photograph has other numbers: measure yours with
-[experiments/atlas.yaml](../experiments/atlas.yaml) and `python benchmarks/atlas.py RUN_DIR`.
+[its experiment](../experiments/templates/atlas.yaml) and `python benchmarks/atlas.py RUN_DIR`.
 """
 
 

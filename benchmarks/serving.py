@@ -1,4 +1,4 @@
-"""Make the service table of docs/evidence.md: experiments/serving.yaml, a real model and a server.
+"""Make the service table of docs/evidence.md: templates/serving.yaml, a real model and a server.
 
     python -m venv /opt/mlserver-venv
     /opt/mlserver-venv/bin/pip install -r tests/endpoint/requirements.txt
@@ -98,8 +98,8 @@ def divided(given: Path, work: Path) -> Path:
 
 
 def written_experiment(work: Path, root: Path, weights: Path) -> Path:
-    """Write experiments/serving.yaml with the real model and photographs."""
-    found = yaml.safe_load((ROOT / "experiments" / "serving.yaml").read_text())
+    """Write experiments/templates/serving.yaml with the real model and photographs."""
+    found = yaml.safe_load((ROOT / "experiments" / "templates" / "serving.yaml").read_text())
     found["data"] = {"name": "folder", "root": str(root)}
     for path in found["preprocess"].values():
         path["normalise"] = {"mean": MEAN, "std": STD}

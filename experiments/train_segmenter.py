@@ -1,6 +1,6 @@
 """Train a small segmenter on `objects-on-photos` for experiments/segmentation.yaml.
 
-    python experiments/train_segmenter.py           # writes segmenter.onnx and segmenter.pt
+    python experiments/train_segmenter.py segmenter.onnx
 
 torchvision's LR-ASPP head on a backbone of eight convolutions: some three minutes on two cores.
 Images are squashed to 192 x 192 and normalised as ImageNet's: the preset `opencv-train`. The
@@ -48,11 +48,6 @@ class Segmenter(nn.Module):
         fine = self.fine(images)
         scores = self.head({"low": fine, "high": self.coarse(fine)})
         return nn.functional.interpolate(scores, scale_factor=2.0, mode="bilinear")
-
-
-def build() -> nn.Module:
-    """Return the network without weights, for ``model: "train_segmenter:build"``."""
-    return Segmenter()
 
 
 def loaded(samples: Samples) -> tuple[torch.Tensor, torch.Tensor]:
@@ -120,20 +115,19 @@ def rated(model: Segmenter, samples: Samples) -> str:
 def main() -> None:
     """Train, rate and write the model."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--out", type=Path, default=Path())
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--images", type=int, default=1000)
+    parser.add_argument("file", type=Path, help="ONNX file to write")
+    parser.add_argument("--quick", action="store_true", help="a worse model in a fifth of the time")
     chosen = parser.parse_args()
+    images, epochs = (400, 5) if chosen.quick else (1000, 10)
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True)
-    data = ObjectsOnPhotos(truth="mask", train=chosen.images)
+    data = ObjectsOnPhotos(truth="mask", train=images)
     model = Segmenter().to(memory_format=torch.channels_last)
-    train(model, data.training(), chosen.epochs)
+    train(model, data.training(), epochs)
     print(rated(model, data.evaluation()))
     model = model.eval().to(memory_format=torch.contiguous_format)
-    torch.save(model.state_dict(), chosen.out / "segmenter.pt")
     torch.onnx.export(
-        model, (torch.zeros(1, 3, SIZE, SIZE),), chosen.out / "segmenter.onnx", dynamo=False,
+        model, (torch.zeros(1, 3, SIZE, SIZE),), chosen.file, dynamo=False,
         input_names=["images"], output_names=["scores"],
         dynamic_axes={"images": {0: "batch"}, "scores": {0: "batch"}},
     )  # fmt: skip

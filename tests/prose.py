@@ -20,7 +20,7 @@ PACKAGE_FOLDERS = (
 )  # fmt: skip
 """Folders of the package whose docstrings and help texts are checked."""
 SOURCES = (
-    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "experiments/*.yaml",
+    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "experiments/**/*.yaml",
     "templates/*.yml", "action.yml", "noxfile.py", "benchmarks/*.py",
     "alignkit/report/templates/*.j2", "alignkit/*.py",
     *(f"alignkit/{each}/**/*.py" for each in PACKAGE_FOLDERS),

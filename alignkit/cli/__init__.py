@@ -58,10 +58,7 @@ def alignkit(
         ),
     ] = False,
 ) -> None:
-    """Measure how far an image model drifts if training and serving differ.
-
-    Start with: alignkit run experiments/quickstart.yaml
-    """
+    """Measure how far an image model drifts if training and serving differ."""
 
 
 def _format(

@@ -17,6 +17,7 @@ from alignkit.text import printable
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
+    from alignkit.report.files_page import FileRun
 
 Files = Annotated[list[Path], typer.Argument(help="Experiment files in YAML.")]
 GateFile = Annotated[
@@ -151,17 +152,19 @@ def print_error(error: AlignkitError, file: Path) -> ExitCode:
 
 def load_files(
     files: Sequence[Path], overrides: Sequence[str], *, quick: bool = False
-) -> tuple[list[Experiment], list[ExitCode]]:
-    """Load experiments; return them with the exit codes of invalid files, which it prints."""
+) -> tuple[list[Experiment], list[FileRun]]:
+    """Load experiments; return them with the files that have mistakes, which it prints."""
     from alignkit.experiment import load_experiment
 
-    experiments, codes = [], []
+    experiments, wrong = [], []
     for file in files:
         try:
             experiments.append(load_experiment(file, overrides, quick=quick))
         except AlignkitError as error:
-            codes.append(print_error(error, file))
-    return experiments, codes
+            from alignkit.report.files_page import FileRun
+
+            wrong.append(FileRun(file, print_error(error, file), None, message=str(error)))
+    return experiments, wrong
 
 
 def json_paths(out: Sequence[str]) -> list[Path]:

@@ -94,13 +94,20 @@ def _checked(file: Path, overrides: Sequence[str]) -> _Right:
     """
     from alignkit.experiment import load_experiment
     from alignkit.plan import counted
-    from alignkit.plan.required_models import recognised, require_models, skipped_sizes, unseen
+    from alignkit.plan.required_models import (
+        recognised,
+        require_models,
+        skipped_sizes,
+        to_make,
+        unseen,
+    )
     from alignkit.plan.seen_identities import seen_identities
 
     experiment = load_experiment(file, overrides)
     require_models(experiment)
     return _Right(
-        counted(experiment), recognised(experiment), skipped_sizes(experiment), unseen(experiment),
+        counted(experiment), {**to_make(experiment), **recognised(experiment)},
+        skipped_sizes(experiment), unseen(experiment),
         [*seen_identities(experiment), *experiment.data.first_look()],
     )  # fmt: skip
 

@@ -122,7 +122,21 @@ COMMANDS = {
         "Describe a data set (`stats`), or split it (`split`).",
     ),
 }
-"""All commands, in the order of the help."""
+"""All commands."""
+_GROUPS = {
+    "Measure": ("run", "plan", "check", "diff", "match", "bench", "bisect", "tolerance", "data",
+                "report", "compare-runs"),
+    "Guard": ("gate", "baseline"),
+    "This machine": ("doctor", "list", "calibrate"),
+}  # fmt: skip
+"""Their order in the help."""
+_BEGINNINGS = (
+    ("nothing yet", "run experiments/quickstart.yaml --quick"),
+    ("images and two stacks", "diff IMAGES -p pillow-train -p torchpipe-cpu"),
+    ("images and a model", "diff IMAGES --model FILE.onnx -p pillow-train -p torchpipe-cpu"),
+    ("a repository with CI", "gate experiments/gate.yaml"),
+)
+"""Where to begin: a thing that a user has, and the words after ``alignkit``."""
 
 
 class _Imported(Mapping[str, Any]):
@@ -167,9 +181,17 @@ class Commands(TyperGroup):
         return [*COMMANDS]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - typer's
-        """Write each command's summary, without importing it."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, late.summary) for name, late in COMMANDS.items()])
+        """Write each command's summary by group, without importing it."""
+        for title, names in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name].summary) for name in names])
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write what alignkit does, and where to begin with what one has."""
+        super().format_help_text(ctx, formatter)
+        formatter.write("\n  I have …                   → type …\n")
+        for have, line in _BEGINNINGS:  # whole lines, to be copied
+            formatter.write(f"  {have:<27}→ alignkit {line}\n")
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; name the command that continues if Ctrl-C or SIGTERM ends it."""

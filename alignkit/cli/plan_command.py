@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -25,6 +26,7 @@ from alignkit.text import columns
 from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
+    from alignkit.experiment.experiment import Experiment
     from alignkit.place import Place
     from alignkit.plan import Plan
     from alignkit.plan.outlooks import Memory, Outlook, Outlooks
@@ -64,7 +66,21 @@ def plan(
         print(json.dumps([_as_json(*each) for each in planned_files], indent=1))
     elif planned_files:
         print("\n\n".join(_as_text(*each) for each in planned_files))
+        said = [_stated_seconds(planned.experiment) for planned, *_ in planned_files]
+        if len(said) > 1 and None not in said:
+            total = sum(filter(None, said))
+            print(f"\n{len(said)} files, by their comments: {total:,} s of CPU time from the start")
     raise typer.Exit(worst(codes))
+
+
+def _stated_seconds(experiment: Experiment) -> int | None:
+    """Return the seconds that the file states; ``None`` if it is changed or states none."""
+    stated = r"^# CPU time: (?:(\d+) s; )?(\d+) s with --quick"
+    found = re.search(stated, experiment.text, re.MULTILINE)
+    if found is None or experiment.overrides:
+        return None
+    seconds = found[2] if experiment.quick else found[1]
+    return int(seconds) if seconds else None
 
 
 def _gate_alone(planned: Plan, workspace: Workspace) -> list[str]:
@@ -81,12 +97,14 @@ def _as_text(planned: Plan, expected: Outlooks, gate: list[str]) -> str:
     compared = [("pixels", "state", ""), *map(_row, expected.comparisons)]
     from alignkit.text.names import quick_words
 
+    said = _stated_seconds(experiment)
     surrogates, simulations = _surrogates(planned, brief=True), _simulations(planned)
     return "\n".join(
         [
             f"{experiment.name}  {experiment.file}",
             *([experiment.question] if experiment.question else []),
             *([quick_words(experiment.quick)] if experiment.quick else []),
+            *([f"its comment says: {said} s of CPU time, from the start"] if said else []),
             *(f"{name}: {note}" for name, note in {**surrogates, **simulations}.items()),
             *(["", columns(compared, indent="  ")] if expected.comparisons else []),
             *(_models(planned, expected, gate) if planned.evaluations else _pixels(planned, gate)),

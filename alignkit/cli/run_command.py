@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,8 +40,9 @@ from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
-    from alignkit.record import PathFacts
+    from alignkit.record import PathFacts, RunRecord
     from alignkit.record.study_documents import BuiltEngine
+    from alignkit.report.files_page import FileRun
     from alignkit.report.write_report import ReportOptions
 
 
@@ -78,9 +80,10 @@ def run(
     """Train matched models, evaluate every cell, and write the report.
 
     All files are checked before the first one runs, and a failing file does not stop the others.
-    With several files the exit code is the first of these that occurred: 143, 130, 3, 4, 2, 5, 6,
-    1, 7, 0. Finished work is kept: the same command continues an interrupted run. --json prints a
-    list of results, one for each file that ran.
+    Several files end with a table of them, DIR/index.html leads to their pages, and the exit code
+    is the first of these that occurred: 143, 130, 3, 4, 2, 5, 6, 1, 7, 0. Finished work is kept:
+    the same command continues an interrupted run. --json prints a list of results, one for each
+    file that ran.
 
     --engines-only prepares and trains as a run does, prints each engine's layers by type, size and
     SHA-256, and runs none. Exit codes: 0 all built · 3 a build failed · 4 none failed, and one
@@ -102,19 +105,21 @@ def run(
         if rank.number:
             rank.serve_calls()
             raise typer.Exit(ExitCode.PASS)
-        experiments, codes = load_files(files, overrides, quick=quick)
+        experiments, ended = load_files(files, overrides, quick=quick)
         with chosen.when_used() as opened:
             shown = display(progress, quiet=quiet)
             context = Context(Workspace(reports), shown, rank, opened)
             documents: list[str] | None = [] if as_json else None
-            job = _Job(context, fresh, engines_only, cells, wanted, open_, documents)
-            for experiment in experiments:
-                codes.append(_run_one(experiment, job))
+            own_page = open_ if len(files) == 1 else False
+            job = _Job(context, fresh, engines_only, cells, wanted, own_page, documents)
+            ended += [_run_one(experiment, job) for experiment in experiments]
         # only at the end: all experiments share the group
         rank.stop_followers()
+    if len(files) > 1 and not engines_only:
+        _tell_files(sorted(ended, key=lambda each: files.index(each.file)), job, open_)
     if job.documents is not None:
         print(f"[{','.join(job.documents)}]")
-    raise typer.Exit(worst(codes))
+    raise typer.Exit(worst(each.code for each in ended))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,26 +136,32 @@ class _Job:
     """Results as JSON, filled by every run; ``None`` to print each as text."""
 
 
-def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
+def _run_one(experiment: Experiment, job: _Job) -> FileRun:
+    from alignkit.errors import DEFECT
+    from alignkit.extras import missing_dependency
+    from alignkit.report.files_page import FileRun
+
+    file, began = experiment.file, time.monotonic()
     try:
-        return _build(experiment, job) if job.engines_only else _measure(experiment, job)
+        if job.engines_only:
+            return FileRun(file, _build(experiment, job), None)
+        record, page = _measure(experiment, job)
     except RankError:
         raise  # the process group is lost: no other experiment can run
-    except AlignkitError as error:
-        return print_error(error, experiment.file)
     except Exception as error:  # noqa: BLE001 - a bug in one experiment must not stop the others
-        from alignkit.errors import DEFECT
-        from alignkit.extras import missing_dependency
+        missing = isinstance(error, ModuleNotFoundError) and missing_dependency(error)
+        if known := missing or (error if isinstance(error, AlignkitError) else None):
+            code, message = print_error(known, file), str(known)
+        else:
+            traceback.print_exc()
+            print(f"{file}: {DEFECT}", file=sys.stderr)
+            code, message = ExitCode.CRASHED, f"{type(error).__name__}: {error}"
+        return FileRun(file, code, time.monotonic() - began, message=message)
+    code = ExitCode(record.verdict.exit_code)
+    return FileRun(file, code, time.monotonic() - began, record, page)
 
-        if isinstance(error, ModuleNotFoundError) and (missing := missing_dependency(error)):
-            return print_error(missing, experiment.file)
 
-        traceback.print_exc()
-        print(f"{experiment.file}: {DEFECT}", file=sys.stderr)
-        return ExitCode.CRASHED
-
-
-def _measure(experiment: Experiment, job: _Job) -> ExitCode:
+def _measure(experiment: Experiment, job: _Job) -> tuple[RunRecord, Path]:
     from alignkit.gate import run_or_check
     from alignkit.report.kept_report import kept_report
     from alignkit.report.results import results_from_record, results_text
@@ -165,7 +176,19 @@ def _measure(experiment: Experiment, job: _Job) -> ExitCode:
         job.documents.append(results_text(results))
     tell_left_out(written)
     open_page(written.page, wanted=job.open)
-    return ExitCode(record.verdict.exit_code)
+    return record, written.page
+
+
+def _tell_files(runs: Sequence[FileRun], job: _Job, open_: bool | None) -> None:
+    """Print the table of all files, write the page that leads to theirs, and open it."""
+    from alignkit.report.files_page import files_table, write_files_page
+
+    page = write_files_page(
+        runs, job.context.workspace.root, shlex.join(["alignkit", *sys.argv[1:]])
+    )
+    if job.documents is None:
+        print(f"\n{files_table(runs)}\nall pages  {page}")
+    open_page(page, wanted=open_)
 
 
 def _build(experiment: Experiment, job: _Job) -> ExitCode:

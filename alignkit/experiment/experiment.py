@@ -6,7 +6,7 @@ dataclasses. Nothing heavy is imported, so that a file is checked in millisecond
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -275,6 +275,15 @@ class Experiment:
             preprocess={name: self.content.preprocess[name] for name in paths},
             gate=self.gate.model_copy(update={"rules": tuple(rules)}),
         )
+
+    def with_graphs(self, found: Callable[[ModelOption], Path | None]) -> Experiment:
+        """Return the experiment with the ONNX files of models that scripts make, where found."""
+        made = [each.made_by and found(each) for each in self.content.models]
+        models = tuple(
+            each.model_copy(update={"onnx": file, "made_by": ""}) if file else each
+            for each, file in zip(self.content.models, made, strict=True)
+        )
+        return self._changed(models=models) if any(made) else self
 
     def _changed(self, **update: Any) -> Experiment:
         return replace(self, content=self.content.model_copy(update=update))

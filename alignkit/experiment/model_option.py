@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, StringConstraints, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from alignkit.backends import BACKENDS, Backend, Builder, Precision
@@ -108,6 +108,9 @@ class ModelOption(BaseModel):
     onnx: Path | None = None
     """Exported ONNX file; it runs in backends that take one, not in torch. Beside another file it
     is the same model exported: ONNX runtimes run it as it is, and torch runs the other file."""
+    made_by: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)] = ""
+    """In place of a file: a Python script beside this file, with arguments of its own. A run that
+    finds no stored model calls it with the name of the ONNX file to write as the last argument."""
     classes: Annotated[
         tuple[str, ...],
         Field(min_length=1),
@@ -129,11 +132,12 @@ class ModelOption(BaseModel):
     @model_validator(mode="after")
     def _one_file(self) -> Self:
         named = [each for each in (*FORMATS, "pretrained") if getattr(self, each) is not None]
+        named += ["made_by"] * bool(self.made_by)
         others = [each for each in named if each != "onnx"]
-        if not named or len(others) > 1:
+        if not named or len(others) > 1 or (self.made_by and self.onnx):
             message = (
-                "give one of weights, pretrained, torchscript, exported, onnx; onnx may stand "
-                "beside another"
+                "give one of weights, pretrained, torchscript, exported, onnx, made_by; onnx may "
+                "stand beside one of the first four"
             )
             raise PydanticCustomError("model", message)
         if (self.model is not None) != bool({"weights", "pretrained"} & {*others}):
@@ -158,18 +162,19 @@ class ModelOption(BaseModel):
     def format(self) -> CheckpointFormat:
         """The format of the file."""
         held = (each for each in FORMATS if getattr(self, each) is not None)
-        return "weights" if self.pretrained else next(held)
+        return "onnx" if self.made_by else "weights" if self.pretrained else next(held)
 
     @property
     def file(self) -> Path:
-        """The path of the file; that of published weights is not known yet."""
-        path: Path = Path() if self.pretrained else getattr(self, self.format)
+        """The path of the file; that of published weights, or one to make, is not known yet."""
+        unknown = self.pretrained or self.made_by
+        path: Path = Path() if unknown else getattr(self, self.format)
         return path.expanduser()
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The paths of its files: none of published weights, and an ONNX file beside them."""
-        own = () if self.pretrained else (self.file,)
+        """The paths of its files: none that are fetched or made, and an ONNX file beside them."""
+        own = () if self.pretrained or self.made_by else (self.file,)
         return (*own, self._beside) if self._beside else own
 
     @property
@@ -188,12 +193,14 @@ class ModelOption(BaseModel):
             self._beside,
             self.outputs,
             task or usual_task(),
+            self.made_by,
         )
 
 
 def is_graph_alone(entry: Mapping[str, Any]) -> bool:
-    """Tell whether an entry of ``models:``, as it is written, names an ONNX file and no other."""
-    return "onnx" in entry and not any(key in entry for key in (*FORMATS[:-1], "pretrained"))
+    """Tell whether an entry of ``models:``, as it is written, is an ONNX file and no other."""
+    graph = "onnx" in entry or "made_by" in entry
+    return graph and not any(key in entry for key in (*FORMATS[:-1], "pretrained"))
 
 
 def mismatched(

@@ -60,6 +60,10 @@ def quick_changes(experiment: Experiment) -> list[SmallerValue]:
 def _smaller_values(experiment: Experiment) -> Iterator[SmallerValue]:
     content = experiment.content
     yield from _of_data(experiment)
+    for index, model in enumerate(content.models):
+        if model.made_by and "--quick" not in model.made_by:
+            made = f"{model.made_by} --quick"
+            yield SmallerValue(f"models.{index}.made_by", model.made_by, made)
     if experiment.predicts:
         if not content.models:
             recipe = content.train

@@ -49,6 +49,8 @@ class UserModel:
     """Names of the outputs among which the task finds its own; all if empty."""
     task: Task = field(default_factory=usual_task)
     """The task that the model solves, which decides how its outputs are read."""
+    made_by: str = ""
+    """The script that writes ``file``, which is not known before."""
 
     @property
     def graph(self) -> Path | None:
@@ -154,7 +156,7 @@ class UserModel:
             parts["outputs"] = list(self.outputs)
         if self.onnx:
             parts["onnx"] = file_sha256(self.onnx)
-        if self.graph and (beside := weights_beside(self.graph)):
+        if self.graph and not self.made_by and (beside := weights_beside(self.graph)):
             parts["weights beside it"] = beside
         return parts
 
@@ -173,6 +175,8 @@ class UserModel:
         """Identify the weights; published ones need not be here."""
         if self.pretrained:
             return {"pretrained": identity(self.pretrained, self.model)}
+        if self.made_by:
+            return {"made by": self.made_by}
         self._require_file(self.file)
         return {"file": file_sha256(self.file)}
 
@@ -212,6 +216,8 @@ class UserModel:
         if self.pretrained:
             published = published_outputs(self.pretrained, self.model)
             return f"{self.model} {self.pretrained}, published, gives {published} outputs"
+        if self.made_by:
+            return f"a run first makes it with {self.made_by}"
         if self.format == "onnx":
             header = read_onnx_header(self.file)
             taken = in_text(header.inputs[0].shape or ()) if header.inputs else "nothing"

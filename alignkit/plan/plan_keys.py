@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import ConfigError
 from alignkit.plan import Plan, make_plan, preparations, run_key
+from alignkit.plan.made_models import with_stored_models
 from alignkit.plan.work import Evaluation, Training
 from alignkit.plugins import did_you_mean
 from alignkit.prepare import OUTCOMES, stored_rows
@@ -28,8 +29,9 @@ def keyed_plan(
 ) -> Plan:
     """Plan an experiment, or these cells of it, with keys as the store knows them.
 
-    Raises as `make_plan` and `narrow_to_cells` do.
+    Raises as `make_plan`, `narrow_to_cells` and `with_stored_models` do.
     """
+    experiment = with_stored_models(experiment, workspace)
     plan = narrow_to_cells(make_plan(experiment, ranks=ranks), cells)
     return rekey_from_store(plan, workspace)
 

@@ -16,7 +16,10 @@ from alignkit.plugins import name_of
 from alignkit.tasks import TASKS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from alignkit.experiment.experiment import Experiment
+    from alignkit.experiment.model_option import ModelOption
     from alignkit.plan import Plan
 
 
@@ -41,6 +44,17 @@ def require_models(experiment: Experiment) -> None:
         raise Mistakes(problems)
     for error in missing:  # the model may fit, and the fix is another
         raise error
+
+
+def script_file(experiment: Experiment, option: ModelOption) -> Path:
+    """Return the script of ``made_by``, which lies beside the experiment's file."""
+    return experiment.file.parent / option.made_by.split()[0]
+
+
+def to_make(experiment: Experiment) -> dict[str, str]:
+    """Say of each model that a script makes that a run does it first."""
+    made = (each.build() for each in experiment.content.models if each.made_by)
+    return {each.name: each.described() for each in made}
 
 
 def unseen(experiment: Experiment) -> list[str]:
@@ -100,6 +114,9 @@ def _faults_of_given(
     classes = experiment.data.class_names()
     by_name = {path.name: path for path in experiment.paths}
     for index, option in enumerate(experiment.content.models):
+        if option.made_by and not (script := script_file(experiment, option)).is_file():
+            message = f"no script {script}; it lies beside the experiment's file"
+            yield ("models", index, "made_by"), message
         if not (given := option.build(experiment.task)).is_known:
             continue
         try:

@@ -92,7 +92,8 @@ def given_model(text: str, task: Task | None = None) -> UserModel:
     """
     model = _option(text).build()
     if not model.is_known:
-        raise ConfigError(f"--model: there is no file {model.file}; give {MODEL_FORMS}")
+        file = f"that {model.made_by} made" if model.made_by else model.file
+        raise ConfigError(f"--model: there is no file {file}; give {MODEL_FORMS}")
     return model if task is None else replace(model, task=task)
 
 

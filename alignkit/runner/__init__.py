@@ -17,6 +17,7 @@ from alignkit.errors import DamagedRecord
 from alignkit.experiment.experiment import Experiment
 from alignkit.outcome import Measured, PlannedWork
 from alignkit.plan import Plan
+from alignkit.plan.made_models import with_made_models
 from alignkit.plan.outlooks import planned_work
 from alignkit.plan.plan_keys import keyed_plan, rekey_for_images
 from alignkit.plan.required_models import assumed, require_own_models
@@ -42,6 +43,7 @@ def run_experiment(
     `alignkit.gate.run_or_check` also takes images without labels.
     """
     workspace = context.workspace
+    experiment = with_made_models(experiment, context)
     plan = keyed_plan(experiment, workspace, cells=cells, ranks=context.rank.world)
     folder = workspace.run_folder(experiment.name, plan.key)
     with workspace.lock(folder):

@@ -9,6 +9,7 @@ from alignkit.backends import EngineBuilder
 from alignkit.engines import build_engine, engine_parts
 from alignkit.errors import ConfigError, MissingDependency
 from alignkit.outcome import Failed, Measured, Skipped, capture
+from alignkit.plan.made_models import with_made_models
 from alignkit.plan.plan_keys import keyed_plan
 from alignkit.predict import model_source
 from alignkit.record.study_documents import BuiltEngine
@@ -33,6 +34,7 @@ def build_engines(
     that cannot be built here come last. Raises `ConfigError` if the experiment has no backend that
     builds engines, `MissingDependency` if none can be built here.
     """
+    experiment = with_made_models(experiment, context)
     plan = keyed_plan(experiment, context.workspace, cells=cells)
     chosen, impossible = _chosen(plan)
     own, sets, ended = train_chosen(plan, chosen, context)

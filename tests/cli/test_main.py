@@ -1,6 +1,7 @@
 """What holds for every command."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -77,7 +78,18 @@ def test_python_m_alignkit_is_the_same_command():
 
 def test_without_arguments_it_shows_the_help(alignkit):
     told = alignkit()
-    assert "Start with: alignkit run" in told.out + told.err
+    assert "→ alignkit run experiments/" in told.out + told.err
+
+
+def test_the_help_begins_with_what_one_has_and_groups_at_most_sixteen_commands(alignkit):
+    head, *groups = re.split(r"\n(Measure|Guard|This machine):\n", alignkit("--help").out)
+    lines = re.findall(r"→ alignkit (\S+)", head)
+    assert len(lines) == 4
+    named = [re.findall(r"^  ([a-z-]+)  ", text, re.MULTILINE) for text in groups[1::2]]
+    assert groups[::2] == ["Measure", "Guard", "This machine"]
+    assert sorted(name for group in named for name in group) == sorted(COMMANDS)
+    assert set(lines) <= {*COMMANDS}
+    assert len(COMMANDS) <= 16
 
 
 @pytest.mark.parametrize(

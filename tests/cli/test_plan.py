@@ -185,3 +185,33 @@ def test_a_plan_says_whether_a_gate_taps_images_for_its_baseline(alignkit, tmp_p
     assert gate() == "taps no image: those of the baseline are cached"
     (case.images / "420.jpg").unlink()
     assert gate().startswith("taps 4 images")
+
+
+@pytest.mark.parametrize(
+    ("options", "each", "both"),
+    [
+        ([], "120 s", "240 s"),
+        (["--quick"], "25 s", "50 s"),
+        (["--set", "train.epochs=2"], "", ""),
+    ],
+)
+def test_the_time_that_a_file_states_is_said_and_summed(
+    alignkit, file, tmp_path, options, each, both
+):
+    """Of the file as it is: an override changes the work, and no other number is known."""
+    file.write_text("# Is it so?\n\n# CPU time: 120 s; 25 s with --quick.\n" + file.read_text())
+    told = alignkit("plan", file, file, *options, "--reports", tmp_path / "reports")
+    assert told.out.count(f"its comment says: {each} of CPU time") == (2 if each else 0)
+    last = told.out.splitlines()[-1]
+    assert last.startswith("2 files, by their comments: ") == bool(both)
+    assert both in last
+
+
+def test_a_total_needs_a_time_of_every_file(alignkit, file, tmp_path):
+    other = file.with_name("other.yaml")
+    other.write_text(file.read_text())
+    file.write_text("# CPU time: 25 s with --quick.\n" + file.read_text())
+    told = alignkit("plan", file, other, "--quick", "--reports", tmp_path / "reports")
+    assert told.out.count("its comment says: 25 s of CPU time") == 1
+    assert "by their comments" not in told.out
+    assert "its comment says" not in alignkit("plan", file, "--reports", tmp_path / "r").out

@@ -1,6 +1,7 @@
 """`alignkit run`, with the run itself replaced: what is told, in which order, with which code."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from alignkit.cli import arguments
 from alignkit.errors import DataError, WorkspaceError
 from alignkit.record import RunRecord
+from alignkit.report.files_page import FileRun
 from alignkit.report.write_report import WrittenReport
 from tests.report.records import quickstart as sample_record
 
@@ -146,3 +148,51 @@ def test_json_is_a_list_of_the_results_of_the_files_that_ran(alignkit, runs, fil
     assert first["report"] == str(tmp_path / "index.html")
     assert told.code == 2
     assert "no image" in told.err
+
+
+def test_several_files_end_with_a_table_and_a_page_that_leads_to_theirs(
+    alignkit, runs, files, tmp_path, record
+):
+    runs["first"] = 1
+    runs["second"] = DataError("class 'rose' has no image\nand more")
+    broken = files[0].with_name("broken.yaml")
+    broken.write_text("name: [")
+    told = alignkit("run", broken, *files, "--reports", tmp_path / "r")
+    lines = told.out.splitlines()
+    page = tmp_path / "r" / "index.html"
+    assert (told.code, lines[-1]) == (2, f"all pages  {page}")
+    head, *rows = [re.split(r"  +", each) for each in lines[-6:-1]]
+    assert head == ["file", "verdict", "headline", "time", "page"]
+    assert [row[0] for row in rows] == [str(broken), *map(str, files)]
+    assert [row[-1] for row in rows] == ["–", str(tmp_path / "index.html"), "–", rows[1][-1]]
+    assert rows[2][1:3] == ["DID NOT RUN", "class 'rose' has no image"]
+    assert rows[0][3] == "–"  # never begun
+    assert all(re.fullmatch(r"\d+\.\d s", row[3]) for row in rows[1:])
+    (decides,) = {row[2] for row in (rows[1], rows[3])}
+    assert record.verdict.sentence.lower().startswith(decides.lower())
+    text = page.read_text()
+    assert re.findall(r'<a href="([^"#]+)">(\w+)', text) == [
+        ("../index.html", "first"),
+        ("../index.html", "third"),
+    ]
+    assert "class &#39;rose&#39; has no image" in text
+
+
+def test_one_file_alone_has_no_table_and_no_page_of_files(alignkit, runs, file, tmp_path):
+    assert "all pages" not in alignkit("run", file, "--reports", tmp_path / "r").out
+    assert not (tmp_path / "r" / "index.html").exists()
+
+
+def test_several_files_open_one_page(alignkit, runs, files, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    alignkit("run", *files, "--open", "--reports", tmp_path / "r")
+    assert opened == [(tmp_path / "r" / "index.html").as_uri()]
+
+
+def test_the_headline_without_rules_is_the_greatest_churn(record):
+    moved = record.model_copy(update={"verdict": record.verdict.model_copy(update={"rules": ()})})
+    most = max((each for each in record.matrix if each.drift), key=lambda each: each.churn)
+    headline = FileRun(Path("a.yaml"), 0, 1.0, moved).headline
+    place = f"{most.trained_with} → {most.evaluated_with}"
+    assert headline.startswith(f"churn {100 * most.churn:.1f}\N{NO-BREAK SPACE}%, {place}")

@@ -32,7 +32,7 @@ def test_the_schema_is_a_valid_json_schema():
 
 
 @pytest.mark.parametrize(
-    "path", sorted(ROOT.glob("experiments/*.yaml")), ids=lambda path: path.name
+    "path", sorted(ROOT.glob("experiments/**/*.yaml")), ids=lambda path: path.name
 )
 def test_the_schema_accepts_every_experiment_of_the_project(path):
     SCHEMA.validate(yaml.safe_load(path.read_text()))

@@ -97,7 +97,7 @@ def test_a_file_with_every_key_is_read(file):
 
 
 @pytest.mark.parametrize(
-    "path", sorted(ROOT.glob("experiments/*.yaml")), ids=lambda path: path.name
+    "path", sorted(ROOT.glob("experiments/**/*.yaml")), ids=lambda path: path.name
 )
 def test_every_experiment_of_the_project_is_valid_and_asks_a_question(path):
     assert len(load_experiment(path).question) > 20

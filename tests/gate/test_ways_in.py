@@ -275,7 +275,7 @@ def test_pre_commit_accepts_the_manifest_and_the_configuration_shown(shown, tmp_
 def test_experiments_gate_yaml_is_what_its_comment_says(shared_data, tmp_path):
     file = ROOT / "experiments" / "gate.yaml"
     command = ["alignkit", "gate", str(file), "-q", "--no-html", "--reports", str(tmp_path)]
-    command += ["--set", f"data.root={shared_data / 'photos'}"]
+    command += ["--set", f"data={{name: images, root: {shared_data / 'photos'}}}"]
     for change, code, stage in (
         (None, 0, None), (CHROMA, 1, "decode"),
         ("preprocess.opencv.decode={name: simplejpeg, dct: ifast}", 1, "decode"),

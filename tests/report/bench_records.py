@@ -115,7 +115,7 @@ def rich_bench(row="opencv", clients=(1, 5, 10)):
         ),
     ]  # fmt: skip
     return BenchRecord(
-        alignkit="0.1.0", command="alignkit bench experiments/serving.yaml --cpus 2",
+        alignkit="0.1.0", command="alignkit bench experiments/templates/serving.yaml --cpus 2",
         name="serving", key="0123456789abcdef", started="2026-11-23T15:00:00.000+00:00",
         seconds=754.2, environment=ENVIRONMENT,
         paths=(*map(stored_path, ("opencv", "pillow", "torchpipe")), SURROGATE), cpus=(0, 1),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 
 from alignkit.findings.environment import environment
 from alignkit.findings.provenance import paths_facts
+from alignkit.plan.made_models import with_made_models
 from alignkit.plan.plan_keys import keyed_plan, narrow_to_cells
 from alignkit.serve.cpu_use import chosen_cpus, cpu_quota, load_average
 from alignkit.serve.serving_options import ReadyOption, ready_options
@@ -66,6 +67,7 @@ class BegunBench:
         """Begin one; raise `ConfigError` for more CPUs than there are."""
         started, clock = datetime.now(UTC), time.monotonic()
         held, before = chosen_cpus(cpus), load_average()
+        experiment = with_made_models(experiment, context)
         plan = keyed_plan(experiment, context.workspace)
         return cls(experiment, context, plan, words, held, before, started, clock)
 

@@ -20,6 +20,7 @@ from alignkit.experiment.yaml_source import parse
 from alignkit.models.checkpoint import Checkpoint, EngineSource
 from alignkit.outcome import Measured, Skipped
 from alignkit.plan import Plan
+from alignkit.plan.made_models import with_made_models
 from alignkit.plan.plan_keys import keyed_plan
 from alignkit.plan.planned_runtime import Runtime
 from alignkit.plan.work import Evaluation
@@ -62,6 +63,7 @@ def inputs_from_cell(
     another runtime that runs a graph. Raises `ConfigError` for a cell the plan does not have, or
     whose runtime runs no graph.
     """
+    experiment = with_made_models(experiment, context)
     plan = keyed_plan(experiment, context.workspace)
     evaluation = chosen_cell(plan, cell)
     training = evaluation.training
