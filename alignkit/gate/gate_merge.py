@@ -18,7 +18,7 @@ from alignkit.gate.gate_check import Checked, approved_baseline, conclude
 from alignkit.gate.gate_shard import PairSums, ShardResult
 from alignkit.gate.gate_taps import judged_taps
 from alignkit.lots import Shard
-from alignkit.samples import selection_fingerprint
+from alignkit.samples import copies_among, selection_fingerprint
 from alignkit.workspace import Workspace, content_key
 
 
@@ -51,7 +51,13 @@ def merge(
         update={
             "key": content_key([part.record.key for part in ordered]),
             "seconds": round(sum(part.record.seconds for part in ordered), 1),
-            "data": first.data.model_copy(update={"eval": images, "fingerprint": ordered[0].data}),
+            "data": first.data.model_copy(
+                update={
+                    "eval": images,
+                    "fingerprint": ordered[0].data,
+                    "copies": _copies(ordered),
+                }
+            ),
             # every shard tested its own machine
             "controls": tuple(c for part in ordered for c in part.record.controls),
             "pixels": tuple(stage for pair in pairs for stage in pair.stages),
@@ -152,6 +158,17 @@ def _joined(pairs: tuple[PairSums, ...]) -> PairSums:
     """Add up what the shards measured of one pair of paths."""
     coverage = CoverageTally.joined([pair.coverage for pair in pairs])
     return replace(pairs[0], diffs=joined(pair.diffs for pair in pairs), coverage=coverage)
+
+
+def _copies(parts: Sequence[ShardResult]) -> dict[str, str]:
+    """Find the images with the pixels of an earlier one, in whichever shards both are."""
+    placed: list[tuple[int, str, str]] = []
+    for part in parts:
+        if part.pairs:
+            places = part.shard.positions(part.total)
+            placed += zip(places, part.images, part.pairs[0].digests, strict=True)
+    placed.sort()
+    return copies_among([name for _, name, _ in placed], [digest for _, _, digest in placed])
 
 
 def _joined_snapshots(parts: Sequence[ShardResult]) -> Snapshot | None:

@@ -33,6 +33,8 @@ class PairSums:
     candidate: str
     diffs: tuple[PixelDiff, ...]
     coverage: CoverageDiff
+    digests: tuple[str, ...] = ()
+    """See `alignkit.compare.pixel_diff.StageDiffs.digests`."""
 
     @property
     def stages(self) -> tuple[PixelStage, ...]:
@@ -84,7 +86,8 @@ def check_shard(
 
     def compare(reference: Preprocess, candidate: Preprocess, advance: Advance) -> PairSums:
         diffs = compare_preprocess(reference, candidate, samples, progress=advance)
-        return PairSums(diffs.reference, diffs.candidate, diffs.diffs, coverage_diff(diffs))
+        names = diffs.reference, diffs.candidate
+        return PairSums(*names, diffs.diffs, coverage_diff(diffs), diffs.digests)
 
     pairs = for_each_pair(experiment.paths, len(samples), context.progress, compare)
     record = pixel_record(experiment, samples, pairs, context.workspace)

@@ -27,7 +27,7 @@ from alignkit.preprocess import Preprocess
 from alignkit.progress import Progress, advancing
 from alignkit.record import DataFacts, RunRecord, Verdict
 from alignkit.runner.comparison_stage import Comparison, compare_stored
-from alignkit.samples import Samples, copies_of
+from alignkit.samples import Samples, copies_among
 from alignkit.version import ALL_LAYERS, __version__, code_version
 from alignkit.workspace import Context, Workspace, content_key
 
@@ -109,7 +109,7 @@ def pixel_record(
         seconds=round(time.process_time(), 1),
         partial=False,
         environment=environment({name_of(each.decode, DECODERS) for each in paths}),
-        data=_data_facts(experiment, samples),
+        data=_data_facts(experiment, samples, compared[0].digests if compared else ()),
         paths=paths_facts(paths, experiment.entries),
         **of_models,
         controls=controls,
@@ -120,7 +120,7 @@ def pixel_record(
     )
 
 
-def _data_facts(experiment: Experiment, samples: Samples) -> DataFacts:
+def _data_facts(experiment: Experiment, samples: Samples, digests: Sequence[str]) -> DataFacts:
     data = experiment.data
     return DataFacts(
         name=experiment.data_name,
@@ -130,7 +130,7 @@ def _data_facts(experiment: Experiment, samples: Samples) -> DataFacts:
         classes=samples.classes,
         fingerprint=samples.fingerprint,
         version=data.version(),
-        copies=copies_of(samples),
+        copies=copies_among(samples.ids, digests),
     )
 
 

@@ -30,6 +30,7 @@ class _Pair(Stored):
     candidate: str
     coverage: CoverageDiff
     diffs: tuple[StoredDiff, ...]
+    digests: tuple[str, ...]
 
 
 class _StoredShard(Stored):
@@ -63,6 +64,7 @@ def part_text(part: ShardResult) -> str:
                 candidate=pair.candidate,
                 coverage=pair.coverage,
                 diffs=tuple(map(StoredDiff.of, pair.diffs)),
+                digests=pair.digests,
             )
             for pair in part.pairs
         ),
@@ -90,6 +92,7 @@ def read_part(path: Path) -> ShardResult:
             pair.candidate,
             tuple(diff.diff_again() for diff in pair.diffs),
             pair.coverage,
+            pair.digests,
         )
         for pair in stored.pairs
     )

@@ -36,7 +36,7 @@ from alignkit.errors import (
 )
 from alignkit.plugins import did_you_mean
 from alignkit.progress import Progress, ProgressStage
-from alignkit.samples import Samples, copies_of
+from alignkit.samples import Samples, copies_among
 from alignkit.text.numbers import copies_words
 
 By = Literal["copy", "hardlink", "symlink"]
@@ -79,6 +79,8 @@ class SetDescription:
     per_image: ChannelMoments
     remarked: tuple[dict[str, str], ...]
     """Id, outcome and reason of each image whose decode was not ``ok``."""
+    copies: int
+    """Images with the pixels of an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +142,7 @@ def described(
         with progress.stage("measure", len(samples), each) as stage:
             measured.append(describe(each, samples, look, stage))
     copies = [
-        f"{each}: {copies_words(number, len(samples))}"
-        for each, samples in sets.items()
-        if (number := len(copies_of(samples)))
+        f"{each.name}: {copies_words(each.copies, each.images)}" for each in measured if each.copies
     ]
     place = url_of(source) or str(source)
     return Described(place, how, name, normalise, tuple(measured), (*notes, *copies))
@@ -197,6 +197,7 @@ def describe(name: str, samples: Samples, look: Look, stage: ProgressStage) -> S
     moments: list[Moments] = []
     sizes: list[tuple[int, ...]] = []
     remarked: list[dict[str, str]] = []
+    digests: list[str] = []
     encoded_bytes = 0
     for index, sample in enumerate(samples.ids):
         try:
@@ -206,6 +207,7 @@ def describe(name: str, samples: Samples, look: Look, stage: ProgressStage) -> S
         else:
             encoded_bytes += len(encoded)
             decoded, pixels = look(encoded)
+        digests.append(decoded.digest)
         if decoded.outcome != "ok":
             remarked.append({"id": sample, "outcome": decoded.outcome, "reason": decoded.reason})
         # an image may decode, and a later stage refuse it
@@ -228,6 +230,7 @@ def describe(name: str, samples: Samples, look: Look, stage: ProgressStage) -> S
         name, len(samples), len(moments), encoded_bytes,
         {each: of_class[index] for index, each in enumerate(samples.classes)},
         len({*sizes}), width, height, whole_set, per_image, tuple(remarked),
+        len(copies_among(samples.ids, digests)),
     )  # fmt: skip
 
 

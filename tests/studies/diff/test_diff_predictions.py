@@ -191,6 +191,6 @@ def test_copies_of_a_file_are_one_file_of_an_interval(record, model):
     assert (two.n, two.flips, two.churn.value) == (2 * one.n, 2 * one.flips, one.churn.value)
     assert [two.churn.low, two.churn.high] == pytest.approx([one.churn.low, one.churn.high], 0.2)
     none = {each.factor: each.churn.reason for each in two.stages}["decode"]
-    assert f"none of {one.n}\N{NO-BREAK SPACE}different files" in none
+    assert f"none of {one.n}\N{NO-BREAK SPACE}different images" in none
     assert f"{len(FILES)} of {len(twice)}" in diff_summary(copied).splitlines()[0]
-    assert "have the bytes" not in diff_summary(record)
+    assert "have the pixels" not in diff_summary(record)
