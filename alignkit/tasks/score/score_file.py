@@ -41,10 +41,11 @@ def write_scores(
     scores: ScoreTallies,
     kept: Kept,
     whole: npt.NDArray[np.bool_],
+    read: npt.NDArray[np.bool_],
     about: AboutScores,
     besides: Mapping[str, FloatArray],
 ) -> None:
-    """Write ``id, score_0, defined_0, …, whole``, and ``outputs`` as bytes of float32.
+    """Write ``id, score_0, defined_0, …, whole, read``, and ``outputs`` as bytes of float32.
 
     A score is null where the function gave none.
     """
@@ -54,7 +55,7 @@ def write_scores(
     for at in range(len(scores.names)):
         columns[f"score_{at}"] = pa.array(scores.values[:, at], mask=~scores.defined[:, at])
         columns[f"defined_{at}"] = scores.defined[:, at].astype(np.int8)
-    columns["whole"] = whole.astype(np.int8)
+    columns |= {"whole": whole.astype(np.int8), "read": read.astype(np.int8)}
     if kept:
         shapes = [json.dumps([each.shape for each in one]).encode() for one in kept]
         columns["outputs"] = pa.array([output_bytes(one) for one in kept], pa.large_binary())
@@ -64,7 +65,9 @@ def write_scores(
 
 def read_scores(
     path: Path,
-) -> tuple[tuple[str, ...], ScoreTallies, Kept, npt.NDArray[np.bool_], AboutScores]:
+) -> tuple[
+    tuple[str, ...], ScoreTallies, Kept, npt.NDArray[np.bool_], npt.NDArray[np.bool_], AboutScores
+]:
     """Read a file of `write_scores`, without its further columns.
 
     Raise `DataError` for any other file.
@@ -80,8 +83,9 @@ def read_scores(
     if about.changed_by:
         rows = zip(bytes_of(table, "outputs", path), bytes_of(table, "shapes", path), strict=True)
         kept = tuple(_arrays(*row, path) for row in rows)
-    whole = numbers_of(table, "whole", path).astype(np.bool_)
-    return ids_of(table, path), ScoreTallies(about.names, values, defined), kept, whole, about
+    whole, read = (numbers_of(table, name, path).astype(np.bool_) for name in ("whole", "read"))
+    tallies = ScoreTallies(about.names, values, defined)
+    return ids_of(table, path), tallies, kept, whole, read, about
 
 
 def output_bytes(outputs: Sequence[_Array]) -> bytes:
