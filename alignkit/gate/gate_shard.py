@@ -90,7 +90,7 @@ def check_shard(
         return PairSums(*names, diffs.diffs, coverage_diff(diffs), diffs.digests)
 
     pairs = for_each_pair(experiment.paths, len(samples), context.progress, compare)
-    record = pixel_record(experiment, samples, pairs, context.workspace)
+    record = pixel_record(experiment, samples, pairs, context.workspace, whole)
     now, facts = None, None
     if approved is not None:
         now = snapshot_of(experiment, folder, approved=approved, samples=samples, context=context)
