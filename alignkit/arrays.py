@@ -29,6 +29,17 @@ Labels: TypeAlias = npt.NDArray[np.int64]
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
+
+def unreal(value: object) -> str:
+    """Say why a value of the user's holds more than real numbers; empty if it does not."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if isinstance(value, complex) or kind == "c" or getattr(value, "is_complex", bool)():
+        return "is complex, and a part of it would be lost; return real numbers"
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        return "has masked values, which would count as numbers; fill them (numpy.ma.filled)"
+    return ""
+
+
 _EXACT = 2**24
 """Whole numbers up to here are exact in float32."""
 

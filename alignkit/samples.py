@@ -162,16 +162,14 @@ class Samples:
         )
 
 
-def copies_of(samples: Samples) -> dict[str, str]:
-    """Map each image that has the bytes of an earlier one to the first of these, by id."""
-    return copies_among(samples.ids, digests(samples))
+def copies_among(ids: Sequence[str], digests: Sequence[str]) -> dict[str, str]:
+    """Map each image with the pixels of an earlier one to the first of these, by id.
 
-
-def copies_among(ids: Sequence[str], hashes: Iterable[str]) -> dict[str, str]:
-    """Do what `copies_of` does, from the `digests` of the images with these ids."""
+    ``digests`` are `alignkit.decoders.Decoded.digest` of the images, or empty: nothing is known.
+    """
     first: dict[str, str] = {}
     found = {}
-    for name, digest in zip(ids, hashes, strict=True):
+    for name, digest in zip(ids, digests, strict=True) if digests else ():
         if digest and first.setdefault(digest, name) != name:
             found[name] = first[digest]
     return found

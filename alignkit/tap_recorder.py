@@ -37,6 +37,7 @@ FORMAT = 1
 _KINDS = {"B": "u", "H": "u", "I": "u", "L": "u", "Q": "u", "b": "i", "h": "i", "i": "i",
           "l": "i", "q": "i", "e": "f", "f": "f", "d": "f", "?": "b"}  # fmt: skip
 """Letter of `struct` → letter of the .npy format; the size follows it."""
+_NARROW = ("bfloat16", "float8")
 _WORDS = {"u": "uint", "i": "int", "f": "float"}
 _FORBIDDEN = {*map(chr, range(32)), *'<>:"|?*\\/%', chr(127)}
 """Characters that some file system forbids in a name, and the one that replaces them."""
@@ -135,10 +136,14 @@ def _on_the_cpu(stage: str, array: Any) -> tuple[memoryview, str]:
     kind = type(array).__name__
     if isinstance(array, (list, tuple, dict, str, bytes, bytearray, memoryview, int, float)):
         raise TypeError(f"tap {stage!r}: a {kind} is no array; give a NumPy array or a tensor")
+    # NumPy's masked arrays would lose their mask below
+    if hasattr(array, "filled") and array.mask.any():
+        raise TypeError(f"tap {stage!r}: a {kind} with masked values; give array.filled(…)")
     dtype = str(getattr(array, "dtype", "")).rpartition(".")[2]
     if hasattr(array, "detach"):  # torch
         array = array.detach().cpu()
-        if dtype == "bfloat16":  # NumPy has none, and float32 holds all of its numbers
+        # NumPy has none of these, and float32 holds all of their numbers
+        if dtype.startswith(_NARROW):
             array = array.float()
     elif hasattr(array, "get") and hasattr(array, "device"):  # CuPy
         array = array.get()
@@ -155,7 +160,7 @@ def _on_the_cpu(stage: str, array: Any) -> tuple[memoryview, str]:
         numbers = dtype or content.format
         raise TypeError(f"tap {stage!r}: a {kind} of {numbers} holds no real numbers")
     own = "bool" if letter == "b" else f"{_WORDS[letter]}{8 * content.itemsize}"
-    return content, dtype if dtype == "bfloat16" else own
+    return content, dtype if dtype.startswith(_NARROW) else own
 
 
 def _write(file: Path, content: memoryview) -> None:

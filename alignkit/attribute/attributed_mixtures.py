@@ -28,7 +28,7 @@ from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
 from alignkit.preprocess.image_taps import encoded_images, run_isolated, warm_up
 from alignkit.preprocess.normalise import Normalise
 from alignkit.preprocess.stage_mixtures import FromCandidate, LeftOut, MixedImage, StageMixtures
-from alignkit.samples import Samples, copies_of
+from alignkit.samples import Samples, copies_among
 from alignkit.task_facts import CLASSIFICATION, TaskFacts
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ def observe(
     parts: list[Any] = []
     left_out: list[tuple[str, str]] = []
     kept: list[int] = []
+    digests: list[str] = []
     needed = dict.fromkeys(taken & stages for taken in wanted)
     all_made = mix_stages(mixed, needed, encoded_images(samples), processes=_PROCESSES)
     for made in _together(all_made, models):
@@ -155,6 +156,7 @@ def observe(
             parts.append(_answers(batch, images, wanted, stages, models))
             distances.append(_distances(images, wanted, stages, levels))
         kept += whole
+        digests += (each.digest for each in whole.values())
         left_out += [
             (samples.ids[index], each.reason)
             for index, each in made.items()
@@ -165,7 +167,8 @@ def observe(
     if not parts:
         first = f"; the first, {left_out[0][0]}: {left_out[0][1]}" if left_out else ""
         raise NothingCompared(f"no image could be prepared by every mixture of the paths{first}")
-    answers, groups = _joined(parts, models, samples.take(kept))
+    shown = samples.take(kept)
+    answers, groups = _joined(parts, models, shown, copies_among(shown.ids, digests))
     return MixtureResults(
         tuple(wanted),
         np.asarray(kept, np.int64),
@@ -177,12 +180,15 @@ def observe(
 
 
 def _joined(
-    parts: Sequence[Any], models: Sequence[Sessions], samples: Samples
+    parts: Sequence[Any], models: Sequence[Sessions], samples: Samples, copies: Mapping[str, str]
 ) -> tuple[tuple[tuple[MixtureAnswers, ...], ...], npt.NDArray[np.int64] | None]:
-    """Join the `_Parts` of all ``samples``; return the groups that resamples draw, too."""
+    """Join the `_Parts` of all ``samples``; return the groups that resamples draw, too.
+
+    ``copies`` are their `copies_among`.
+    """
     columns = range(len(parts[0]))
     own = [[[part[at][model] for part in parts] for model in range(len(models))] for at in columns]
-    copies, groups = copies_of(samples), None
+    groups = None
     if not models or isinstance(parts[0][0][0], MixtureAnswers):
         joined = tuple(tuple(map(MixtureAnswers.joined, each)) for each in own)
         return joined, joined_groups(samples.ids, None, copies)

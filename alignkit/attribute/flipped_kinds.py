@@ -149,7 +149,7 @@ def subgroups(
     The answers, a pair for each seed, are of the same images in the same order; ``kinds`` gives
     each dimension's kind of each image, and this function adds those of the task. Kinds with too
     few images are not compared, nor are images without a kind. ``copies`` are drawn together, see
-    `alignkit.samples.copies_of`. If no image or every image flipped,
+    `alignkit.samples.copies_among`. If no image or every image flipped,
     the result is empty.
     """
     pairs = list(zip(reference, candidate, strict=True))

@@ -43,7 +43,7 @@ def compare_with_baseline(
     """Compare line by line.
 
     ``first_changed`` names the stage from which ``now`` taps each path; by default the first.
-    ``copies`` are those of the images, see `alignkit.samples.copies_of`.
+    ``copies`` are those of the images, see `alignkit.samples.copies_among`.
 
     An image counts at a stage if the baseline knows the image. A stage without a line passed its
     input on unchanged, so that its hash is that of the stage before.

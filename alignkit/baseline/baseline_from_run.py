@@ -211,7 +211,7 @@ def drift_since(
 ) -> Drift:
     """Compute the drift of packed predictions, a pair per seed; raise as `compare.drift` does.
 
-    ``copies`` are those of the images, see `alignkit.samples.copies_of`.
+    ``copies`` are those of the images, see `alignkit.samples.copies_among`.
 
     Raise `BaselineError` if they are answers of two tasks.
     """

@@ -27,7 +27,7 @@ from alignkit.place import Place
 from alignkit.preprocess import STAGES, Preprocess, StageName
 from alignkit.progress import advancing
 from alignkit.record import RunRecord
-from alignkit.samples import Samples
+from alignkit.samples import Samples, copies_among
 from alignkit.workspace import Context
 
 
@@ -42,6 +42,15 @@ class Snapshot:
     measured: set[LineKey] = field(default_factory=set)
     """The arrays that ``golden`` covers, including those of stages without a line."""
     metrics: dict[Place, MetricLine] = field(default_factory=dict)
+
+    def copies(self, path: str, images: Sequence[str]) -> dict[str, str]:
+        """Map images to an earlier one that ``path`` decodes alike, see `copies_among`."""
+        digests = []
+        for image in images:
+            lines = (self.lines.get((path, image, stage)) for stage in STAGES)
+            first = next(filter(None, lines), None)
+            digests.append((first and first.sha256) or "")
+        return copies_among(images, digests)
 
     def as_baseline(self) -> Baseline:
         """Return the baseline that approving this snapshot would make."""

@@ -114,7 +114,7 @@ class SharedDraws:
     resamples: int = RESAMPLES
     seed: int = 0
     copies: Mapping[str, str] = field(default_factory=dict)
-    """Copies of one file, see `alignkit.samples.copies_of`: they are drawn together."""
+    """Copies of one image, see `alignkit.samples.copies_among`: they are drawn together."""
     _images: int = field(default=-1, init=False)
     _groups: Labels | None = field(default=None, init=False)
     _blocks: list[npt.NDArray[np.float32]] = field(default_factory=list, init=False)

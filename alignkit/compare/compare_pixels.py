@@ -71,11 +71,14 @@ class CompareStages:
 
     def __call__(self, images: Sequence[Encoded], begin: Begin) -> ComparedLot:
         """Add up the differences of some images, with a row for each."""
-        diffs = [self._image(image, partial(begin, place)) for place, image in enumerate(images)]
-        rows = [row_of(image.id, diff) for image, diff in zip(images, diffs, strict=True)]
+        diffs, rows = [], []
+        for place, image in enumerate(images):
+            diff, digest = self._image(image, partial(begin, place))
+            diffs.append(diff)
+            rows.append(row_of(image.id, diff, digest))
         return joined(map(diffs_of, diffs)), rows, joined_spatial(each.spatial for each in diffs)
 
-    def _image(self, image: Encoded, begin: Started) -> ImageDiff:
+    def _image(self, image: Encoded, begin: Started) -> tuple[ImageDiff, str]:
         reference, candidate = self.paths
         left = taps_of(reference, image, 0, begin)
         right = taps_of(candidate, image, 1, begin, reference.shared_taps(left, candidate))
@@ -83,7 +86,9 @@ class CompareStages:
         diff = result_or_reason(
             lambda: diff_taps(*self.paths, left, right, ssim=self.ssim, spatial=spatial)
         )
-        return ImageDiff(left.decoded.outcome, "failed") if isinstance(diff, str) else diff
+        if isinstance(diff, str):
+            diff = ImageDiff(left.decoded.outcome, "failed")
+        return diff, left.decoded.digest
 
 
 def joined_lots(parts: Sequence[ComparedLot]) -> ComparedLot:

@@ -81,7 +81,7 @@ def none_moved(units: int, supports: Sequence[int] = ()) -> str:
 
 
 def changed_share(
-    changed: npt.NDArray[np.bool_], groups: Labels | None, unit: str = "different file"
+    changed: npt.NDArray[np.bool_], groups: Labels | None, unit: str = "different image"
 ) -> Estimate:
     """Estimate the share of images, (n,), that changed; with the reason where there is no interval.
 

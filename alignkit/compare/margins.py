@@ -19,6 +19,8 @@ from alignkit.record import MarginDrift, MovedImage
 _ROWS = 4096
 MOST_MOVED = 20
 """Images that are kept of a comparison."""
+TIED = "the greatest output is tied with another, so that there is no margin to lose"
+NOT_FINITE = "an output is not finite"
 _QUANTILES = (0.5, 0.99)
 _Pairs = Sequence[tuple[ClassAnswers, ClassAnswers]]
 RankedChange = tuple[tuple[bool, float], MovedImage]
@@ -60,19 +62,35 @@ def margins_lost(pair: tuple[ClassAnswers, ClassAnswers]) -> tuple[FloatArray, F
 
 def margin_drift(pairs: _Pairs) -> MarginDrift:
     """Measure how much of their margins images lose, over all pairs (reference, candidate)."""
+    if len(pairs[0][0].outputs) == 1:
+        return no_margins("there is no other output that a margin could be to")
+    finite = np.concatenate([a.finite() & b.finite() for a, b in pairs])
     lost = np.concatenate([margins_lost(pair)[1] for pair in pairs])
-    return drift_of_lost(lost, np.concatenate([a.predicted == b.predicted for a, b in pairs]))
+    kept = np.concatenate([a.predicted == b.predicted for a, b in pairs])
+    return drift_of_lost(lost[finite], kept[finite])
 
 
 def drift_of_lost(lost: FloatArray, kept: npt.NDArray[np.bool_]) -> MarginDrift:
-    """Reduce the shares of `margins_lost`, (n,), of images that may have ``kept`` their class."""
+    """Reduce the shares of `margins_lost`, (n,), of images that may have ``kept`` their class.
+
+    They are those whose logits are finite on both sides.
+    """
     known = np.isfinite(lost)
     if not known.any():
-        reason = "no image has finite logits on both sides and a margin above 0"
-        return MarginDrift(0, 0, None, None, reason)
+        return no_margins(TIED if len(lost) else "no image has finite logits on both sides")
     p50, p99 = np.quantile(lost[known], _QUANTILES).tolist()
     halved = int((known & kept & (lost >= 0.5)).sum())
     return MarginDrift(int(known.sum()), halved, p50, p99)
+
+
+def no_margins(reason: str) -> MarginDrift:
+    """Return that no margin is known, and why."""
+    return MarginDrift(0, 0, None, None, reason)
+
+
+def unknown_margin(image: MovedImage) -> str:
+    """Say why the share that an image loses of its margin is not known."""
+    return NOT_FINITE if image.margin is None or image.max_abs is None else TIED
 
 
 def moved_most(pairs: _Pairs) -> tuple[MovedImage, ...]:

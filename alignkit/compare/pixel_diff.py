@@ -79,6 +79,8 @@ class ImageRow:
     mean_abs: tuple[float | None, ...]
     ssim: float | None
     """SSIM of the pixels that the normalise stage receives."""
+    digest: str = ""
+    """`alignkit.decoders.Decoded.digest` of the reference's decode."""
 
     @property
     def compared(self) -> bool:
@@ -142,12 +144,17 @@ class StageDiffs:
         return tuple(compared[:count])
 
     @property
+    def digests(self) -> tuple[str, ...]:
+        """List those of the rows, for `alignkit.samples.copies_among`."""
+        return tuple(row.digest for row in self.rows)
+
+    @property
     def _isolated(self) -> tuple[PixelDiff, ...]:
         return tuple(diff for diff in self.diffs if diff.mode == "isolated")
 
 
-def row_of(name: str, image: ImageDiff) -> ImageRow:
-    """Summarise an image as a row."""
+def row_of(name: str, image: ImageDiff, digest: str) -> ImageRow:
+    """Summarise an image as a row; ``digest`` is that of the reference's decode."""
     sums = [image.sums.get((stage, "cumulative")) for stage in STAGES]
     return ImageRow(
         id=name,
@@ -156,6 +163,7 @@ def row_of(name: str, image: ImageDiff) -> ImageRow:
         max_abs=tuple(each.max_abs if each else None for each in sums),
         mean_abs=tuple(each.mean_abs if each else None for each in sums),
         ssim=next((each.ssim for each in sums if each and each.ssim is not None), None),
+        digest=digest,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -13,7 +13,7 @@ import numpy as np
 from alignkit.arrays import Image, Pixels
 from alignkit.outcome import Measured, capture
 from alignkit.preprocess import Colour, Preprocess, StageName
-from alignkit.record import Control
+from alignkit.record import Control, PixelStage
 from alignkit.resizers import Resizer
 from alignkit.samples import HeldImages, JoinedReads, Samples
 from alignkit.workspace import content_key
@@ -103,6 +103,9 @@ def shift_half_pixel(preprocess: Preprocess) -> Preprocess:
     return replace(preprocess, name=f"{preprocess.name} shifted by half a pixel", resize=shifted)
 
 
+_MEASURED = ("mean_abs", "max_abs", "p99", "psnr", "ssim")
+
+
 def check_pixels(preprocess: Preprocess, samples: Samples) -> tuple[Control, ...]:
     """Check that A/A is zero and that each planted fault is found at its stage.
 
@@ -137,20 +140,33 @@ def _check(
     *,
     expected: StageName | None,
 ) -> tuple[Control, ...]:
-    from alignkit.compare.compare_pixels import compare_preprocess
+    from alignkit.compare.compare_pixels import compare_preprocess, pixel_stages
 
     def check() -> tuple[Control, ...]:
-        first = compare_preprocess(reference, candidate, probes).first_divergence
+        diffs = compare_preprocess(reference, candidate, probes)
+        first = diffs.first_divergence
         return (
             Control(
                 name=name,
                 expected=_in_words(expected),
                 observed=_in_words(first),
                 passed=first == expected,
+                differences=differences(pixel_stages(diffs)) if expected else {},
             ),
         )
 
     return attempted(name, check)
+
+
+def differences(stages: Iterable[PixelStage]) -> dict[str, float]:
+    """Return the pixel metrics of the last stages of a comparison, all before them included."""
+    found: dict[str, float | None] = {}
+    for stage in stages:
+        if stage.mode == "cumulative" and stage.stage in ("colour", "normalise"):
+            bias = max(map(abs, stage.bias)) if stage.bias else None
+            values = {name: getattr(stage, name) for name in _MEASURED} | {"bias": bias}
+            found |= {f"{stage.stage}.{name}": each for name, each in values.items()}
+    return {name: each for name, each in found.items() if each is not None}
 
 
 def _in_words(stage: StageName | None) -> str:

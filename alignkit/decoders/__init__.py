@@ -30,8 +30,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 from alignkit.plugins import Plugin, PluginTable
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from alignkit.arrays import Image
 
+_WORDS = 1 << 14
+"""Words of an image that are weighted at a time; their arrays fit into a processor's cache."""
+_ODD = 0x9E3779B97F4A7C15
 START_OF_IMAGE = b"\xff\xd8"
 """The first two bytes of a JPEG file."""
 DecodeOutcome = Literal["ok", "corrupt", "failed", "unsupported"]
@@ -46,6 +52,45 @@ class Decoded:
     """Present for ``ok`` and ``corrupt``; ``None`` for ``failed`` and ``unsupported``."""
     reason: str = ""
     """The library's own words, where the outcome is not ``ok``."""
+
+    @property
+    def digest(self) -> str:
+        """Return the `digest_of` the image; empty without one."""
+        return "" if self.image is None else digest_of(self.image)
+
+
+def digest_of(image: Image) -> str:
+    """Hash decoded pixels with their size, in 16 hex digits.
+
+    Files that differ in nothing but metadata, or in bytes that no decoder reads, have the same.
+    Weighted sums, which take a tenth of the time of SHA-256, tell any two images apart unless
+    somebody has made them for it.
+    """
+    import numpy as np
+
+    pixels = np.ascontiguousarray(image).reshape(-1).view(np.uint8)
+    whole = len(pixels) // 8 * 8
+    words, end = pixels[:whole].view(np.uint64), pixels[whole:].tobytes()
+    found = 0
+    for number in (*image.shape, int.from_bytes(end, "little")):
+        found = found * _ODD + number
+    for start in range(0, len(words), _WORDS):
+        some = words[start : start + _WORDS]
+        # folded, as the product has the low bits of a word alone in all of its own
+        weighted = some >> np.uint64(32)
+        weighted ^= some
+        weighted *= _weights()[: len(some)]
+        found = (found * _ODD + int(np.add.reduce(weighted))) % 2**64
+    return f"{found % 2**64:016x}"
+
+
+@cache
+def _weights() -> npt.NDArray[np.uint64]:
+    import numpy as np
+    from numpy.random import PCG64
+
+    # odd, as an even one loses the highest bit of a word
+    return PCG64(0).random_raw(_WORDS) | np.uint64(1)
 
 
 class Decoder(Protocol):

@@ -25,7 +25,8 @@ from alignkit.judge.evidence import Evidence
 from alignkit.preprocess import Preprocess, same_as
 from alignkit.record import Verdict
 from alignkit.report.notebook import ShownVerdict
-from alignkit.samples import Samples
+from alignkit.samples import Samples, copies_among
+from alignkit.text.numbers import copies_sentence
 
 RuleArgument: TypeAlias = str | Mapping[str, Any] | Rule
 """A rule of a gate: the name of a preset, a mapping as in an experiment file, or a `Rule`."""
@@ -160,8 +161,9 @@ def _of_paths(
         controls=check_pixels(a, samples),
     )
     worst = worst_image(a, b, samples, diffs) if verdict.exit_code else ""
-    checked = f"{named_checks(gate, verdict, a, b)} {grouped_images(diffs)}".strip()
-    return _said(verdict, checked, worst)
+    copied = copies_sentence(len(copies_among(samples.ids, diffs.digests)), len(samples))
+    said = named_checks(gate, verdict, a, b), grouped_images(diffs), copied
+    return _said(verdict, " ".join(filter(None, said)), worst)
 
 
 def _of_results(
@@ -179,7 +181,7 @@ def _of_results(
     gate = _gate([changed if each in strict else each for each in listed])
     refuse_others(gate, stage)
     compared = compare_results(a, b, samples, stage)
-    verdict = judge(gate, compared.evidence, controls=())
+    verdict = judge(gate, compared.evidence, controls=compared.controls)
     if not verdict.exit_code:  # a mean that a rule allows hides images that differ far more
         return _said(verdict, f"{compared.checked} {compared.grouped(samples)}".strip())
     return _said(verdict, compared.checked, compared.worst, compared.explained(a, b, samples))

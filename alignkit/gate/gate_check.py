@@ -141,6 +141,7 @@ def check(
             samples=samples,
             context=context,
         )
+        record = _with_copies(record, now.copies(experiment.reference.name, samples.ids))
         facts = compare_with_baseline(
             approved, now, first_changed=first_changed, copies=record.data.copies
         )
@@ -203,6 +204,12 @@ def store_shard(
             ):
                 pass  # it is stored
     return lots, len(samples)
+
+
+def _with_copies(record: RunRecord, copies: dict[str, str]) -> RunRecord:
+    """Add the copies that a snapshot shows, where no path was compared with another."""
+    data = record.data.model_copy(update={"copies": record.data.copies or copies})
+    return record.model_copy(update={"data": data})
 
 
 def _record_of(run: Path, record: RunRecord) -> RunRecord | None:

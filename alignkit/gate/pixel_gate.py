@@ -27,7 +27,7 @@ from alignkit.preprocess import Preprocess
 from alignkit.progress import advancing
 from alignkit.record import DataFacts, RunRecord, Verdict
 from alignkit.runner.comparison_stage import Comparison, compare_stored
-from alignkit.samples import Samples, copies_of
+from alignkit.samples import Samples, copies_among
 from alignkit.version import ALL_LAYERS, __version__, code_version
 from alignkit.workspace import Context, Workspace, content_key
 
@@ -58,14 +58,16 @@ def pixel_record(
     samples: Samples,
     compared: Sequence[Comparison],
     workspace: Workspace,
+    whole: Samples | None = None,
 ) -> RunRecord:
     """Run the self-test and build the record of a pixel gate that is not judged yet.
 
     The self-test checks that A/A gives zero, and that planted faults, swapped channels and a shift
-    by half a pixel, are found.
+    by half a pixel, are found. It is made on ``whole``, of which ``samples`` may be a shard: the
+    same differences then show which limits are loose.
     """
     # before the record, whose seconds include it
-    controls = check_pixels(experiment.reference, samples)
+    controls = check_pixels(experiment.reference, whole or samples)
     paths = experiment.paths
     parts = {
         "data": samples.fingerprint,
@@ -94,7 +96,7 @@ def pixel_record(
         seconds=round(time.process_time(), 1),
         partial=False,
         environment=environment({name_of(each.decode, DECODERS) for each in paths}),
-        data=_data_facts(experiment, samples),
+        data=_data_facts(experiment, samples, compared[0].digests if compared else ()),
         paths=paths_facts(paths, experiment.entries),
         **of_models,
         controls=controls,
@@ -105,7 +107,7 @@ def pixel_record(
     )
 
 
-def _data_facts(experiment: Experiment, samples: Samples) -> DataFacts:
+def _data_facts(experiment: Experiment, samples: Samples, digests: Sequence[str]) -> DataFacts:
     data = experiment.data
     return DataFacts(
         name=experiment.data_name,
@@ -115,7 +117,7 @@ def _data_facts(experiment: Experiment, samples: Samples) -> DataFacts:
         classes=samples.classes,
         fingerprint=samples.fingerprint,
         version=data.version(),
-        copies=copies_of(samples),
+        copies=copies_among(samples.ids, digests),
     )
 
 

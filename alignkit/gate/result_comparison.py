@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from alignkit.arrays import unreal
+from alignkit.controls.planted_faults import differences
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.experiment.gate_option import Gate
 from alignkit.gate.named_checks import groups_sentence, place_of_worst
 from alignkit.judge.evidence import Evidence
+from alignkit.judge.loose_limits import BLANK, UNSCALED
 from alignkit.preprocess import Preprocess
-from alignkit.record import CoverageDiff
-from alignkit.samples import Samples
-from alignkit.text.numbers import count, significant
+from alignkit.record import Control, CoverageDiff
+from alignkit.samples import Samples, copies_among
+from alignkit.text.numbers import copies_sentence, count, significant
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,6 +33,11 @@ Function: TypeAlias = Callable[[bytes], Any]
 """Encoded image → (h, w, 3) in 0..255, or a normalised (3, h, w) or (1, 3, h, w) tensor."""
 ResultStage: TypeAlias = Literal["colour", "normalise"]
 _CALLED = "it is called with the file's bytes, not with its path"
+_FAULTS: dict[str, Callable[[npt.NDArray[Any]], npt.NDArray[Any]]] = {
+    "planted fault: with channels swapped": lambda image: image[..., ::-1],
+    "planted fault: turned by half": lambda image: image[::-1, ::-1],
+    BLANK: lambda image: image * 0 + image.mean().astype(image.dtype),
+}
 _SEEN_UNITS = 0.002
 """`SEEN` in normalised units."""
 _IMAGE = 30.0
@@ -53,10 +61,13 @@ class ResultComparison:
     kept: Mapping[int, npt.NDArray[Any]]
     """Row of some first and some farthest images → the candidate's result, or the reference's if
     that is the function."""
+    controls: tuple[Control, ...]
+    """How far faults that are planted in the reference's results move them, for loose limits."""
     groups: ImageGroups | None
     """A few images that differ far more than the others, by ``apart``."""
     repeated: str
-    """Says of a few images that a function gave them another image's result; or nothing."""
+    """Says how many images are copies, and of a few images that a function gave them another
+    image's result; or nothing."""
 
     @property
     def checked(self) -> str:
@@ -147,6 +158,8 @@ def compare_results(
 
     tensors = stage == "normalise"
     total, greatest, worst = PixelDiff(stage, "isolated"), 0.0, ""
+    faults = _FAULTS | ({UNSCALED: _unscaled} if tensors else {})
+    planted = dict.fromkeys(faults, PixelDiff(stage, "cumulative"))
     apart: dict[int, float] = {}
     kept: dict[int, npt.NDArray[Any]] = {}
     given: list[tuple[bytes, bytes]] = []
@@ -161,6 +174,10 @@ def compare_results(
             sizes = f"{_by(left)} by the reference, {_by(right)} by the candidate"
             worst = worst or f"The result for {name} is {sizes}."
             continue
+        for fault, spoil in faults.items():
+            spoilt = spoil(left.transpose(1, 2, 0)).transpose(2, 0, 1) if tensors else spoil(left)
+            sums = pixel_sums(left, spoilt, channels="first" if tensors else "last")
+            planted[fault] += PixelDiff(stage, "cumulative", sums)
         sums = pixel_sums(left, right, channels="first" if tensors else "last")
         total += PixelDiff(stage, "isolated", sums)
         if np.isfinite(distance := _rms(left, right, levels)):
@@ -176,11 +193,26 @@ def compare_results(
     repeated = ""
     if not facts.non_finite:  # which fails by itself, and says more
         repeated = require_read((a, b), samples, given, as_array=array_of)
+    # others with the result of another image have just been refused, or said
+    alike = [left.hex() + right.hex() for left, right in given]
+    repeated = repeated or copies_sentence(len(copies_among(samples.ids, alike)), len(samples))
     covered = CoverageDiff(reference="reference", candidate="candidate", images=len(samples),
                            only_reference=0, only_candidate=0)  # fmt: skip
     evidence = Evidence(pixels=(facts,), coverage_diffs=(covered,))
     groups = image_groups(Counter(apart.values()), seen=seen)
-    return ResultComparison(stage, evidence, worst, unit, apart, kept, groups, repeated)
+    controls = tuple(
+        Control(
+            name=fault, expected="a difference", observed="", passed=None,
+            differences=differences([pixel_stage(each, reference="", candidate="")]),
+        )
+        for fault, each in planted.items()
+    )  # fmt: skip
+    return ResultComparison(stage, evidence, worst, unit, apart, kept, controls, groups, repeated)
+
+
+def _unscaled(image: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    scaled: npt.NDArray[Any] = image - image.min()
+    return scaled / (scaled.max() or 1)
 
 
 def _levels(
@@ -245,10 +277,16 @@ def array_of(result: Any) -> npt.NDArray[Any]:
     """Return a function's result as an array of its own: (h, w, 3), or (3, h, w) of a tensor."""
     import numpy as np
 
+    if hasattr(result, "detach"):  # a tensor of torch's
+        result = result.detach().cpu()
+        # NumPy has no bfloat16 and no float8; float32 holds all of their numbers
+        result = result.float() if result.is_floating_point() else result
+    if reason := unreal(result):
+        raise ConfigError(f"the function's result {reason}")
     array: npt.NDArray[np.generic] = np.asarray(result)
     if array.ndim == 4 and array.shape[0] == 1:
         array = array[0]
-    if array.ndim == 0:
+    if array.ndim == 0 or array.dtype.kind not in "biuf":
         raise ConfigError(f"the function returns {type(result).__name__}, no array; {_CALLED}")
     if array.ndim != 3 or 3 not in (array.shape[0], array.shape[2]):
         raise ConfigError(

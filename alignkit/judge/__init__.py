@@ -16,6 +16,7 @@ from alignkit.errors import ExitCode, worst
 from alignkit.experiment.gate_option import Gate, Waiver
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
+from alignkit.judge.loose_limits import Faults, loose_limit
 from alignkit.judge.observe import observe
 from alignkit.judge.standing_rules import JudgedRule, standing_outcomes
 from alignkit.judge.verdict_lines import verdict_lines
@@ -53,6 +54,7 @@ def judge(
 
     ``lines`` are those of the rules in the file, from 1. ``today`` decides which waivers hold.
     """
+    faults = {each.name: each.differences for each in controls if each.differences}
     judged = [
         each
         for rule, line in gate.placed(
@@ -61,7 +63,7 @@ def judge(
             labelled=evidence.labelled,
             task=evidence.task,
         )
-        for each in _judged(rule, line, gate, evidence, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
+        for each in _judged(rule, line, gate, evidence, faults, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
     ]
     judged += _left(gate) if asserted is None else asserted
     judged += standing_outcomes(gate, evidence, judged)
@@ -108,7 +110,9 @@ def _left(gate: Gate) -> list[JudgedRule]:
     return [JudgedRule(outcome, ExitCode.PASS, compared=True)]
 
 
-def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) -> list[JudgedRule]:
+def _judged(
+    rule: Rule, line: int, gate: Gate, evidence: Evidence, faults: Faults, today: date
+) -> list[JudgedRule]:
     unread = left_to_gate(rule, evidence)  # a run cannot know, so its verdict stays open
     judged = []
     flips = "flips" if evidence.task.class_scores else "changed answers"
@@ -148,6 +152,7 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
             needed_of=drawn,
             needed_seeds=needed.seeds if needed else None,
             waived=f"until {waiver.until}: {waiver.reason}" if waiver else "",
+            loose=loose_limit(rule, faults) if state == "pass" else "",
             line=line,
         )
         # a coverage rule that the file does not name is no comparison that its author asked for

@@ -58,6 +58,8 @@ def verdict_lines(
     first = [lost] if (lost := _lost(found, evidence)) else []
     first += [QUICK_LOOK] * bool(evidence.quick)
     first += [part] if (part := measured_part(evidence.cells)) else []
+    loose = dict.fromkeys(each.loose for each in outcomes if each.loose)
+    first += [f"A limit that holds nothing: {'; '.join(loose)}"] * bool(loose)
     if first:  # and nothing is called aligned then
         said = f"{'. '.join(first)}. {capital(said.removeprefix(NOTHING_MOVED))}"
     besides = _beside(found, outcomes), _left_out(evidence, outcomes)
@@ -212,7 +214,7 @@ def _left_out(evidence: Evidence, outcomes: Sequence[RuleOutcome]) -> Iterator[s
             left_out[f"{path} before {begin}"] = NOTHING_CHANGED
     if evidence.data is not None and (copies := len(evidence.data.copies)):
         said = copies_words(copies, evidence.data.eval)
-        yield f"{said}; intervals and p-values draw the copies of a file together."
+        yield f"{said}; intervals and p-values draw the copies of an image together."
     if left_out:
         yield f"Not run: {'; '.join(f'{path}: {reason}' for path, reason in left_out.items())}."
     if sets := replaced(evidence.overrides):

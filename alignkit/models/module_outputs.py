@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from alignkit.arrays import require_exact
+from alignkit.arrays import require_exact, unreal
 from alignkit.errors import BackendError
 from alignkit.models.user_model import LONE_OUTPUT
 from alignkit.tasks import OutputShape
@@ -91,7 +91,7 @@ def named_outputs(returned: Any) -> dict[str, torch.Tensor]:
     Raise `BackendError` for what holds anything but tensors.
     """
     if isinstance(returned, torch.Tensor):
-        return {LONE_OUTPUT: returned}
+        return {LONE_OUTPUT: _real(returned)}
     if isinstance(returned, Mapping):
         return _tensors(returned)
     if (images := _by_image(returned)) is not None:
@@ -106,7 +106,13 @@ def _tensors(given: Mapping[Any, Any]) -> dict[str, torch.Tensor]:
     held = {str(name): each for name, each in given.items() if each is not None}
     if not held or not all(isinstance(each, torch.Tensor) for each in held.values()):
         raise _unfit(given)
-    return held
+    return {name: _real(each) for name, each in held.items()}
+
+
+def _real(output: torch.Tensor) -> torch.Tensor:
+    if reason := unreal(output):
+        raise BackendError(f"an output of the module {reason}")
+    return output
 
 
 def _unfit(returned: Any) -> BackendError:

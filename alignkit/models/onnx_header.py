@@ -29,9 +29,12 @@ _FLOAT, _BYTE, HALF, DOUBLE = 1, 2, 10, 11
 TAKEN = frozenset({_FLOAT, _BYTE, HALF})
 """Types of an input that `alignkit.models.joined_graph` gives an image in."""
 _WHOLE = frozenset({2, 3, 4, 5, 6, 7, 9, 12, 13})
+_COMPARED = _WHOLE | {0, _FLOAT, HALF}
+"""Types of an output that float32 holds; 0 is one that the file leaves open."""
 _TYPES = {
     0: "undefined", 2: "uint8", 3: "int8", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
-    10: "float16", 11: "float64", 16: "bfloat16",
+    10: "float16", 11: "float64", 16: "bfloat16", 8: "string", 14: "complex64", 15: "complex128",
+    17: "float8", 18: "float8", 19: "float8", 20: "float8", 21: "uint4", 22: "int4", 23: "float4",
 }  # fmt: skip
 _SCALES: dict[str, ScoreScale] = {
     "Sigmoid": "probabilities", "HardSigmoid": "probabilities", "Softmax": "probabilities",
@@ -174,11 +177,12 @@ def onnx_faults(
         )
     else:
         yield from _input_faults(file, given, size)
-    double = [each.name for each in header.outputs if each.type == DOUBLE]
-    if named := [each for each in double if each in wanted or not wanted]:
+    named = [each for each in header.outputs if each.name in wanted or not wanted]
+    if others := [each for each in named if each.type not in _COMPARED]:
+        kinds = dict.fromkeys(_TYPES.get(each.type, "other") for each in others)
         yield (
-            f"{file} gives {_TYPES[DOUBLE]} outputs ({', '.join(named)}), and outputs are "
-            "compared in float32; export it in float32"
+            f"{file} gives {' and '.join(kinds)} outputs ({', '.join(e.name for e in others)}), "
+            "and outputs are compared in float32; export it in float32"
         )
 
 

@@ -71,6 +71,8 @@ class Prepared:
     sizes: npt.NDArray[np.int32] | None = None
     """(samples, 2): height and width of each sample's pixels, which lie at the top left of its row
     in ``pixels``; -1 of one that could not be decoded. ``None`` if all fill their rows."""
+    digests: tuple[str, ...] = ()
+    """`alignkit.decoders.Decoded.digest` of each sample."""
 
     @cached_property
     def pixels(self) -> Pixels:
@@ -234,7 +236,8 @@ def prepare(
         rows=np.array([each[3] for each in stored], np.int64),
         outcomes=tuple(SampleOutcome(*each[:3]) for each in stored),
         sources=np.array([each[4] for each in stored], np.int32),
-        sizes=np.array([each[5] for each in stored], np.int32) if preprocess.varies else None,
+        digests=tuple(each[5] for each in stored),
+        sizes=np.array([each[6] for each in stored], np.int32) if preprocess.varies else None,
     )
 
 
@@ -288,8 +291,8 @@ def _fill(
     with PixelFile(folder / _PIXELS, preprocess.size, total, varies=preprocess.varies) as file:
         for name, (facts, pixels) in zip(samples.ids, images, strict=True):
             row = -1 if pixels is None else file.append(pixels)
-            outcome, reason, source, size = facts
-            outcomes.append([name, outcome, reason, row, source, size])
+            outcome, reason, *others = facts
+            outcomes.append([name, outcome, reason, row, *others])
             if progress and (len(outcomes) % _STEP == 0 or len(outcomes) == total):
                 progress(len(outcomes), total)
     if not outcomes:
@@ -307,11 +310,12 @@ def _fill(
 def facts_of(found: FinalPixels) -> list[Any]:
     """Return what is kept of an image beside its pixels, as JSON.
 
-    Its outcome, the reason, the source and, last, its height and width; -1 without pixels.
+    Its outcome, the reason, the source, the digest and, last, its height and width; -1 without
+    pixels.
     """
     # every library reads its own header: the size of the source is that of the decoded pixels
     size = (-1, -1) if found.pixels is None else found.pixels.shape[:2]
-    return [found.outcome, found.reason, found.source or (-1, -1, -1), size]
+    return [found.outcome, found.reason, found.source or (-1, -1, -1), found.digest, size]
 
 
 def prepare_one(

@@ -56,8 +56,13 @@ class Sets:
 
     @property
     def copies(self) -> dict[str, str]:
-        """Images to evaluate that have the bytes of an earlier one, see `copies_among`."""
-        return copies_among(self.evaluation.ids, self.digests)
+        """Images to evaluate with the pixels of an earlier one, see `copies_among`.
+
+        As the first path decodes them that prepared any.
+        """
+        usable = (self.usable(path, split) for path, split in self.prepared if split == "eval")
+        digests = (each.digests for each in usable if each is not None)
+        return copies_among(self.evaluation.ids, next(digests, ()))
 
     @property
     def trained_on(self) -> npt.NDArray[np.int64]:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from alignkit.decoders import Decoded, DecodeOutcome
@@ -25,7 +26,7 @@ from alignkit.isolation import IMAGES_A_TASK, Limits, process_wide
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded, WarmUpDied, Work
 from alignkit.machine import available_bytes
 from alignkit.plugins import gpu_present
-from alignkit.preprocess import Preprocess, Taps
+from alignkit.preprocess import Preprocess, StageName, Taps
 from alignkit.preprocess.image_header import declared_size, image_format
 from alignkit.torch_settings import usable_cpus
 
@@ -242,6 +243,10 @@ class FinalPixels(NamedTuple):
     source: tuple[int, int, int] | None = None
     """Width and height of the image turned upright, and its EXIF orientation; ``None`` if it was
     not decoded."""
+    digest: str = ""
+    """See `Decoded.digest`."""
+    idle: tuple[StageName, ...] = ()
+    """Stages up to ``colour`` that gave back the values of their input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +279,13 @@ def final_pixels(path: Preprocess, image: Encoded, taps: Taps) -> FinalPixels:
     if taps.last is None:
         return FinalPixels(outcome, reason, None)
     last = cast("Pixels", np.ascontiguousarray(taps.last))
-    return FinalPixels(outcome, reason, last, path.source(taps, image.data))
+    source = path.source(taps, image.data)
+    idle = tuple(
+        after
+        for (_, before), (after, pixels) in pairwise(taps.pixels.items())
+        if pixels is before or np.array_equal(pixels, before)
+    )
+    return FinalPixels(outcome, reason, last, source, taps.decoded.digest, idle)
 
 
 def take_pixels(

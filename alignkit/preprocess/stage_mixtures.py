@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from alignkit.decoders import digest_of
 from alignkit.errors import AlignkitError, ConfigError
 from alignkit.preprocess import STAGES, Crop, Orient, Preprocess, Resize, StageName, Turn
 from alignkit.preprocess.image_header import MAX_PIXELS, decode
@@ -89,6 +90,7 @@ class StageMixtures:
         known: _Orientations = {}
         values: dict[FromCandidate, Any] = {decided: encoded}
         stored: dict[FromCandidate, tuple[int, int]] = {}
+        digest = ""
         for mixed in self.stages:
             before, decided = decided, decided | mixed.factors
             outputs: dict[tuple[int, int], Any] = {}
@@ -105,8 +107,9 @@ class StageMixtures:
             values = _equal_ones_shared(step)
             if mixed.stage == "decode":
                 stored = {taken: values[taken & decided].shape[:2] for taken in wanted}
+                digest = digest_of(values[frozenset()]) if frozenset() in values else ""
         tensors = {taken: values[taken & decided] for taken in wanted}
-        return MixedImage(tensors, self._places(encoded, stored, known))
+        return MixedImage(tensors, self._places(encoded, stored, known), digest)
 
     def _places(
         self,
@@ -166,6 +169,8 @@ class MixedImage(NamedTuple):
     tensors: dict[FromCandidate, Batch]
     """(3, height, width) float32 each, normalised."""
     places: dict[FromCandidate, Geometry]
+    digest: str = ""
+    """`alignkit.decoders.digest_of` what the reference decodes; empty if it is in no mixture."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,8 @@ class Control(Stored):
     """The verdict's state if it does not pass, unless that is worse already."""
     traceback: str = ""
     """Traceback of the defect that prevented the check."""
+    differences: dict[str, Real] = {}
+    """Pixel metric → its value between the images as they are and with the planted fault."""
 
 
 class RuleOutcome(Placed):
@@ -138,6 +140,8 @@ class RuleOutcome(Placed):
     """Seeds that would, with as many images; ``None`` if no number would, or for one seed."""
     waived: str = ""
     """The day until which a failure is waived, and the reason."""
+    loose: str = ""
+    """Says that the limit holds with every planted fault too; empty if it does not."""
     line: Count = 0
     """Line of the rule in the file, from 1; 0 for a default rule."""
 

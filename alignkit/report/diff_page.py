@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from alignkit.compare.margins import NOT_FINITE, unknown_margin
 from alignkit.progress import duration
 from alignkit.record.artifacts import write_inside
 from alignkit.record.diff_document import (
@@ -316,15 +317,14 @@ def _alone(drift: PredictionDrift, task: TaskFacts) -> Table:
 
 def _moved(moved: Sequence[MovedImage], task: TaskFacts) -> Table:
     notes = Notes()
-    infinite, none = "an output is not finite", "no margin above 0"
     rows: list[RowCells] = [
         (
             each.id,
             each.before,
             Shown(each.after, tone="" if each.before == each.after else "bad"),
-            notes.number(each.max_abs, significant, infinite),
-            notes.number(each.margin, significant, none),
-            notes.number(each.lost, percent, none),
+            notes.number(each.max_abs, significant, NOT_FINITE),
+            notes.number(each.margin, significant, NOT_FINITE),
+            notes.number(each.lost, percent, unknown_margin(each)),
         )
         for each in moved
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from alignkit.compare.margins import NOT_FINITE, unknown_margin
 from alignkit.record import (
     BatchCheck,
     BuildSpread,
@@ -130,13 +131,12 @@ def _moved(entry: MatrixEntry, names: Names, task: TaskFacts) -> Table:
 
 def _image(each: MovedImage, notes: Notes) -> RowCells:
     changed = each.before != each.after
-    none = "no finite outputs, or no margin above 0"
     return (
         each.id,
         f"{each.before} → {each.after}" if changed else f"stays {each.before}",
-        notes.number(each.max_abs, significant, none),
-        notes.number(each.margin, significant, none),
-        notes.number(each.lost, percent, none),
+        notes.number(each.max_abs, significant, NOT_FINITE),
+        notes.number(each.margin, significant, NOT_FINITE),
+        notes.number(each.lost, percent, unknown_margin(each)),
     )
 
 

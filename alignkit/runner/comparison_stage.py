@@ -41,6 +41,8 @@ class Comparison:
     """Sample ids, greatest mean difference of the last pixel stage first."""
     coverage: CoverageDiff
     spatial: tuple[SpatialFacts, ...]
+    digests: tuple[str, ...]
+    """See `StageDiffs.digests`."""
     images: Path
     """Parquet; see `alignkit.compare.image_table`."""
 
@@ -69,6 +71,7 @@ def compare_stored(
             "worst": [row.id for row in diffs.worst(_RANKED)],
             "coverage": coverage_diff(diffs).model_dump(mode="json"),
             "spatial": [stage.model_dump(mode="json") for stage in spatial_stages(diffs)],
+            "digests": diffs.digests,
         }
         (folder / "comparison.json").write_text(json.dumps(content))
 
@@ -85,8 +88,9 @@ def _comparison(folder: Path, reference: str, candidate: str) -> Comparison:
     stages = tuple(PixelStage.model_validate({**stage, **names}) for stage in content["stages"])
     coverage = CoverageDiff.model_validate({**content["coverage"], **names})
     spatial = tuple(SpatialFacts.model_validate({**each, **names}) for each in content["spatial"])
+    worst, digests = tuple(content["worst"]), tuple(content["digests"])
     return Comparison(
-        reference, candidate, stages, tuple(content["worst"]), coverage, spatial, folder / _IMAGES
+        reference, candidate, stages, worst, coverage, spatial, digests, folder / _IMAGES
     )
 
 

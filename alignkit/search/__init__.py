@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
-from alignkit.compare.bootstrap import mean_estimate
+from alignkit.compare.bootstrap import joined_groups, mean_estimate
 from alignkit.compare.image_groups import image_groups
 from alignkit.errors import NothingCompared
 from alignkit.isolation.worker import Encoded
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_taps import encoded_images, run_isolated
 from alignkit.record.blame_facts import EXPLAINS_MOST
-from alignkit.samples import Samples
+from alignkit.samples import Samples, copies_among
 from alignkit.search.configuration_distances import MeasureDistances, PixelDistance
 from alignkit.search.configurations import Configuration
 from alignkit.search.match_result import AS_EQUAL, Match, Ranked, explained_share
@@ -83,6 +83,7 @@ def match(
     groups = search.groups(alive, searched)
     finalists, checked = search.checked(groups[:_FINALISTS], unseen)
     kept = [row for row in searched if row not in search.left_out]
+    copies, checked = search.copies([group[0] for group in finalists], kept, checked)
     ranking = tuple(search.ranked(group, kept, checked) for group in finalists)
     plain = min(chain(*groups), key=search.place.__getitem__)
     preprocess = partial(_preprocess, target)
@@ -96,6 +97,7 @@ def match(
         rungs=tuple(rungs),
         images=len(kept),
         unseen=len(checked),
+        copies=len(copies),
         left_out=tuple(
             (samples.ids[row], reason) for row, reason in sorted(search.left_out.items())
         ),
@@ -138,6 +140,8 @@ class Search:
         self.progress, self.total = progress, total
         self.known: dict[int, dict[Configuration, PixelDistance]] = {}
         self.left_out: dict[int, str] = {}
+        self.copied: dict[str, str] = {}
+        """See `copies`."""
         self.place = {each: place for place, each in enumerate(configurations)}
         """Configuration → its place in the order given, the plainest first."""
 
@@ -257,6 +261,24 @@ class Search:
             raise NothingCompared(_NONE_PREPARES)
         return left, rows
 
+    def copies(
+        self, firsts: Sequence[Configuration], rows: Sequence[int], unseen: Sequence[int]
+    ) -> tuple[dict[str, str], list[int]]:
+        """Map images to an earlier one that every configuration gives the same pixels.
+
+        Leave such images of ``rows`` out of the unseen ones; return those that are left, too.
+        """
+        both = [*rows, *unseen]
+        ids = [self.samples.ids[row] for row in both]
+        pixels = [" ".join(str(self.known[row][each].pixels) for each in firsts) for row in both]
+        found, seen = copies_among(ids, pixels), set(ids[: len(rows)])
+        for row, name in zip(unseen, ids[len(rows) :], strict=True):
+            if (first := found.get(name)) in seen:
+                del found[name]
+                self.left_out[row] = f"it has the pixels of {first}, which the search has seen"
+        self.copied = found
+        return found, [row for row in unseen if row not in self.left_out]
+
     def told(
         self, finalists: Sequence[list[Configuration]], rows: Sequence[int]
     ) -> list[Configuration]:
@@ -288,10 +310,11 @@ class Search:
         seen = [self.known[row][first] for row in rows]
         others = [self.known[row][first] for row in unseen]
         both = [*seen, *others]
+        groups = joined_groups([self.samples.ids[row] for row in rows], None, self.copied)
         farthest = max((*rows, *unseen), key=lambda row: self.known[row][first].mean)
         return Ranked(
             configurations=tuple(group),
-            mean_abs=mean_estimate(np.array([each.mean for each in seen]), resamples=1000),
+            mean_abs=mean_estimate(np.array([each.mean for each in seen]), groups, resamples=1000),
             max_abs=max(each.greatest for each in seen),
             identical=sum(each.greatest <= self.target.tolerance for each in seen),
             unseen=float(np.mean([each.mean for each in others])) if others else None,

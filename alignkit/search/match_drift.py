@@ -18,7 +18,7 @@ from alignkit.predict.decoder import AnswerDecoder
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.geometry import Geometry
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
-from alignkit.samples import Samples, copies_of
+from alignkit.samples import Samples, copies_among
 from alignkit.search.match_result import Match
 from alignkit.search.target import Target
 from alignkit.tasks import Record
@@ -31,6 +31,8 @@ class _Side(NamedTuple):
 
     pixels: Pixels
     place: Geometry
+    digest: str
+    """`alignkit.decoders.Decoded.digest` of the image."""
 
 
 def with_churn(
@@ -46,6 +48,7 @@ def with_churn(
     Raises `NothingCompared` if no image has pixels on all sides, or outputs cannot be read.
     """
     ids: list[str] = []
+    digests: list[str] = []
     records: list[list[Record]] = [[] for _ in (target, *match.ranking)]
     images = _images(match.preprocesses, target, samples, rows)
     for start in range(0, len(rows), _BATCH):
@@ -56,6 +59,7 @@ def with_churn(
         ]
         shown = samples.take([row for row, _ in some])
         ids += shown.ids
+        digests += (each[0].digest for _, each in some)
         for index in range(len(records) if some else 0):
             sides = [each[index] for _, each in some]
             batch = target.normalise(cast("Pixels", np.stack([each.pixels for each in sides])))
@@ -67,8 +71,8 @@ def with_churn(
     reference, *candidates = (decoder.unlabelled(ids, each, samples) for each in records)
     if reason := reference.misread(*candidates):
         raise NothingCompared(f"{NO_COMPARISON}: {reason}")
-    groups = joined_groups(ids, reference.groups(), copies_of(samples.take(rows)))
-    unit = "different file" if reference.groups() is None else "group of images"
+    groups = joined_groups(ids, reference.groups(), copies_among(ids, digests))
+    unit = "different image" if reference.groups() is None else "group of images"
     ranking = tuple(
         replace(each, churn=changed_share(reference.changed(found), groups, unit))
         for each, found in zip(match.ranking, candidates, strict=True)
@@ -95,7 +99,7 @@ def _images(
     taken = take_pixels(paths, encoded_images(samples, rows))
     for row, found in zip(rows, taken, strict=True):
         sides = [
-            _Side(each.pixels, path.geometry(*each.source))
+            _Side(each.pixels, path.geometry(*each.source), each.digest)
             for path, each in zip(paths, found, strict=True)
             if each.pixels is not None and each.source is not None
         ]
@@ -103,5 +107,5 @@ def _images(
             levels = target.levels(row)
             # words instead of pixels: why there are none; the finalists frame images as it does
             if not isinstance(levels, str):
-                sides.insert(0, _Side(levels, sides[0].place))
+                sides.insert(0, sides[0]._replace(pixels=levels))
         yield sides if len(sides) == 1 + len(preprocesses) else None

@@ -95,8 +95,10 @@ class Match:
     images: int
     """Images of the search, confirmation included."""
     unseen: int
+    copies: int = 0
+    """Images, of both kinds, with the pixels of another."""
     left_out: tuple[tuple[str, str], ...] = ()
-    """(id, reason) of images that the target gave no pixels for."""
+    """(id, reason) of images without pixels of the target, or with those of another image."""
     facts: tuple[str, ...] = ()
     """Facts about the target, each a sentence."""
     preprocesses: tuple[Preprocess, ...] = ()

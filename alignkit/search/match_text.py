@@ -23,7 +23,7 @@ from alignkit.search.match_result import (
     Ranked,
 )
 from alignkit.text.names import brief_evidence
-from alignkit.text.numbers import at_most, count, estimated, percent, plain
+from alignkit.text.numbers import at_most, copies_sentence, count, estimated, percent, plain
 
 _NAMES_SHOWN = 4
 """Number of configurations with the same pixels that a row names; the others are counted."""
@@ -82,13 +82,14 @@ def yaml_block(preprocess: Preprocess, name: str) -> str:
 def headline(match: Match, names: Mapping[Configuration, str]) -> str:
     """Say whether a configuration was found, which is the nearest, and what remains."""
     best, first = match.named, match.named.configurations[0]
+    copied = copies_sentence(match.copies, match.images + match.unseen)
     nearest = names.get(first, label(first))
     if match.state == "found":
         everywhere = f"on all {match.images} images of the search"
         if best.identical < match.images:
             everywhere += f" except for rounding, {levels(match.remains)} levels in the mean"
         found = f"found: {nearest} gives {match.target}'s pixels {everywhere}."
-        return " ".join(filter(None, (found, _untold(match), _checked(match))))
+        return " ".join(filter(None, (found, _untold(match), _checked(match), copied)))
     remains = _remains(match)
     if match.state == "not found":
         why = f": {match.doubt}" if match.doubt else ""
@@ -104,7 +105,7 @@ def headline(match: Match, names: Mapping[Configuration, str]) -> str:
         left = levels(match.winner.mean_abs.value or 0.0)
         name = names.get(other, label(other))
         said.append(f"{name} leaves {left}, too little less to tell them apart.")
-    return " ".join([*said, _checked(match)])
+    return " ".join(filter(None, (*said, _checked(match), copied)))
 
 
 def _untold(match: Match) -> str:
@@ -149,7 +150,7 @@ def _weighed(match: Match, names: Mapping[Configuration, str]) -> str:
 def _checked(match: Match) -> str:
     best = match.named
     if match.holds is None or best.unseen is None:
-        return "No image was left to check it on: give five or more."
+        return "No image was left to check it on: give five different ones or more."
     if match.state == "found":
         equal = "" if best.unseen_identical == match.unseen else ", except for rounding,"
         return f"It also does{equal} on {match.unseen} images that the search did not see."
@@ -209,6 +210,7 @@ def as_json(match: Match, names: Mapping[Configuration, str]) -> dict[str, Any]:
         "rungs": [list(rung) for rung in match.rungs],
         "images": match.images,
         "unseen": match.unseen,
+        "copies": match.copies,
         "holds": match.holds,
         "left_out": [list(each) for each in match.left_out],
         "facts": list(match.facts),

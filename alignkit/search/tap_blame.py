@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.errors import DataError, NothingCompared
-from alignkit.preprocess import Preprocess, StageName
+from alignkit.preprocess import Colour, Crop, Orient, Preprocess, Quantise, StageName
 from alignkit.preprocess.normalise import Normalise
 from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.samples import Samples
@@ -141,6 +141,10 @@ def _judged(
         left_out=tuple((segment.samples.ids[row], why) for row, why in isolated.left_out),
     )
     own = isolated.plain
+    idle = [each for each in segment.stages if each in isolated.idle]
+    if idle == [*segment.stages]:
+        report = replace(report, state="idle")
+    report = replace(report, unshown=tuple(each for each in idle if _acts(segment.reference, each)))
     compared = len(isolated.left_out) < len(segment.rows)
     if not compared or (own is not None and own.identical == own.images):
         return replace(report, state="not explained") if isolated.left_out else report
@@ -150,6 +154,12 @@ def _judged(
             report, state="explained", causes=(cause,), remains=0.0, explained=1.0, reversed=True
         )
     return _explained(segment, report, decoders, resizers)
+
+
+def _acts(path: Preprocess, stage: StageName) -> bool:
+    """Tell whether a stage has work to do by its options."""
+    idle = {"orient": Orient(), "crop": Crop(), "quantise": Quantise(), "colour": Colour()}
+    return stage not in idle or getattr(path, stage) != idle[stage]
 
 
 def _unit(recorded: Recorded) -> bool:

@@ -7,7 +7,8 @@ from typing import Literal
 
 from alignkit.preprocess import StageName
 
-TapState = Literal["same", "explained", "not explained"]
+TapState = Literal["same", "idle", "explained", "not explained"]
+"""``idle``: equal, and the reference's stage leaves every image as it is, as another one may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +77,14 @@ class StageReport:
     note: str = ""
     left_out: tuple[tuple[str, str], ...] = ()
     """(image, reason) of images that could not be compared; with any, no stage is the same."""
+    unshown: tuple[StageName, ...] = ()
+    """Stages of the reference since the tap before that leave every image as it is: of an equal
+    result, the images do not show them."""
 
     @property
     def differs(self) -> bool:
-        """Whether it is not the reference's."""
-        return self.state != "same"
+        """Whether it is not equal to the reference's."""
+        return self.state not in ("same", "idle")
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,11 +160,14 @@ class Sided:
     swapped: TapDistance | None
     left_out: tuple[tuple[int, str], ...]
     other_size: OtherSize | None = None
+    idle: frozenset[StageName] = frozenset()
+    """Stages of the path that leave every image as it is."""
 
 
 def distances(path: Preprocess, source: Samples, segment: Segment) -> Sided:
     """Compare the pixels of ``path`` on ``source`` with the recorded ones of a segment."""
     found: list[list[tuple[float, float]]] = []
+    idle = frozenset(STAGES)
     left_out: list[tuple[int, str]] = []
     others: list[tuple[int, tuple[int, int], tuple[int, int]]] = []
     taken = take_pixels((path,), encoded_images(source, segment.rows))
@@ -178,6 +181,7 @@ def distances(path: Preprocess, source: Samples, segment: Segment) -> Sided:
             others.append((row, wanted.shape[:2], ours.pixels.shape[:2]))
         else:
             found.append([_apart(ours.pixels, each) for each in (wanted, wanted[..., ::-1])])
+            idle &= {*ours.idle}
     if others:
         row, theirs, mine = others[0]
         other = OtherSize(segment.samples.ids[row], theirs, mine, len(others))
@@ -185,7 +189,7 @@ def distances(path: Preprocess, source: Samples, segment: Segment) -> Sided:
     if not found:
         return Sided(None, None, tuple(left_out))
     plain, swapped = (_summed(each) for each in zip(*found, strict=True))
-    return Sided(plain, swapped, tuple(left_out))
+    return Sided(plain, swapped, tuple(left_out), idle=idle)
 
 
 def _apart(ours: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> tuple[float, float]:

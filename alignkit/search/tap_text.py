@@ -8,7 +8,7 @@ from typing import Any
 
 from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.search.tap_report import Cause, OtherSize, StageReport, TapReport
-from alignkit.text.numbers import at_most, percent, plain
+from alignkit.text.numbers import at_most, listed, percent, plain
 
 HEADINGS = ("stage", "tap", "isolated mean |Δ|", "max |Δ|", "cumulative", "identical", "finding")
 
@@ -63,6 +63,8 @@ def _only_left_out(stage: StageReport, report: TapReport) -> bool:
 def _finding(stage: StageReport, report: TapReport) -> str:
     if stage.state == "same":
         found = "same as the reference's"
+    elif stage.state == "idle":
+        found = "equal, but not shown: the reference's leaves these images as they are"
     elif _only_left_out(stage, report):
         found = _left_out(stage, report)
     else:
@@ -80,9 +82,11 @@ def _sizes(other: OtherSize) -> str:
 def verdict(report: TapReport) -> str:
     """Name the first stage that differs, by how much and why."""
     first = report.first
+    hidden = _unshown(report)
     if first is None:
-        said = "every recorded stage is the reference's"
-        return f"{said}, on {report.images} images, each judged on the recorded input before it."
+        equal = "equals" if hidden else "is"
+        said = f"every recorded stage {equal} the reference's, on {report.images} images, each "
+        return "\n".join((f"{said}judged on the recorded input before it.", *hidden))
     sentences = [f"First difference: {first.stage} (tap {first.tap}). {_why(first, report)}"]
     later = [each for each in report.stages if each.differs and each is not first]
     sentences += [
@@ -90,7 +94,17 @@ def verdict(report: TapReport) -> str:
         f"{_why(each, report)}"
         for each in later
     ]
-    return "\n".join(sentences)
+    return "\n".join([*sentences, *hidden])
+
+
+def _unshown(report: TapReport) -> list[str]:
+    """Name the reference's stages that had nothing to do, in a sentence; or nothing."""
+    equal = (each.unshown for each in report.stages if not each.differs)
+    if not (idle := [stage for stages in equal for stage in stages]):
+        return []
+    leave = "leaves" if len(idle) == 1 else "leave"
+    said = f"Not shown: the reference's {listed(idle)}, which {leave} each of these images as it is"
+    return [f"{said}; record images of other sizes and kinds."]
 
 
 def _why(stage: StageReport, report: TapReport) -> str:

@@ -33,7 +33,7 @@ from alignkit.plugins import did_you_mean
 from alignkit.preprocess import Taps
 from alignkit.preprocess.image_header import decode, image_format
 from alignkit.progress import Progress, ProgressStage
-from alignkit.samples import Samples, copies_of
+from alignkit.samples import Samples, copies_among
 from alignkit.text.numbers import copies_words
 
 _PLACING: dict[str, Callable[[Path, Path], object]] = {
@@ -80,7 +80,7 @@ def described(
     for name, samples in sets.items():
         with progress.stage("measure", len(samples), name) as stage:
             found.append({"name": name, **describe(name, samples, taps, stage)})
-        if copies := len(copies_of(samples)):
+        if copies := found[-1]["copies"]:
             notes.append(f"{name}: {copies_words(copies, len(samples))}")
     return {
         "source": url_of(source) or str(source), "how": f"{how}; 1 is the value 255",
@@ -124,7 +124,7 @@ def describe(
     name: str, samples: Samples, taps: Callable[[bytes], Taps], stage: ProgressStage
 ) -> dict[str, Any]:
     """Read every image once, holding one at a time; `DataError` if none could be decoded."""
-    moments, sizes, remarked = [], [], []
+    moments, sizes, remarked, digests = [], [], [], []
     formats: Counter[str] = Counter()
     encoded_bytes = 0
     for index, sample in enumerate(samples.ids):
@@ -137,6 +137,7 @@ def describe(
             formats[image_format(encoded)] += 1
             tapped = taps(encoded)
         decoded, pixels = tapped.decoded, tapped.last
+        digests.append(decoded.digest)
         if decoded.outcome != "ok":
             remarked.append({"id": sample, "outcome": decoded.outcome, "reason": decoded.reason})
         # an image may decode, and a later stage refuse it
@@ -156,6 +157,7 @@ def describe(
     )
     return {
         "images": len(samples), "measured": len(moments), "bytes": encoded_bytes,
+        "copies": len(copies_among(samples.ids, digests)),
         "formats": dict(formats.most_common()),
         "classes": {each: of_class[index] for index, each in enumerate(samples.classes)},
         "sizes": len({*sizes}), "width": width, "height": height,

@@ -135,12 +135,17 @@ def count(number: int, one: str, many: str = "") -> str:
 
 
 def copies_words(copies: int, images: int) -> str:
-    """Write ``540 of 600 images have the bytes of another: 60 different files``."""
+    """Write ``540 of 600 images have the pixels of another: 60 different images``."""
     have = "has" if copies == 1 else "have"
     return (
-        f"{grouped(copies)} of {count(images, 'image')} {have} the bytes of another: "
-        f"{count(images - copies, 'different file')}"
+        f"{grouped(copies)} of {count(images, 'image')} {have} the pixels of another: "
+        f"{count(images - copies, 'different image')}"
     )
+
+
+def copies_sentence(copies: int, images: int) -> str:
+    """Write `copies_words` as a sentence; nothing without copies."""
+    return f"{copies_words(copies, images)}." if copies else ""
 
 
 def grouped(number: int) -> str:

@@ -54,7 +54,7 @@ def test_what_none_or_all_show_has_no_interval_but_what_files_may_hide(images, t
     unseen = -math.log(0.025) / images
     assert (found.value, found.low, found.high) == (float(every), None, None)
     assert f"{100 * unseen:.1f}\N{NO-BREAK SPACE}%" in found.reason
-    assert ("different files" in found.reason) == (times > 1)
+    assert ("different images" in found.reason) == (times > 1)
     assert ("keep" in found.reason) == every
 
 

@@ -1,20 +1,21 @@
-"""Copies of one file are one draw: of any task, and beside groups of another kind."""
+"""Copies of one image are one draw: of any task, and beside groups of another kind."""
 
-import hashlib
-import tarfile
+import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from alignkit.compare import drift, drift_change
 from alignkit.compare.bootstrap import SharedDraws, joined_groups
 from alignkit.compare.weighted_estimates import weighted_estimates
-from alignkit.datasets.unlabelled_images import Images
-from alignkit.errors import UnreadableImage
-from alignkit.samples import HeldImages, JoinedReads, Samples, copies_of
+from alignkit.decoders import digest_of
+from alignkit.decoders.pillow import PillowDecoder
+from alignkit.samples import copies_among
 from alignkit.tasks.embedding.retrieval import CELLS
 from tests.compare.test_few_images_a_class import answers, sides
+from tests.photos import encoded, exif, photo
 from tests.tasks.boxes_at_random import random_answers
 from tests.tasks.embedding_case import people
 
@@ -119,36 +120,68 @@ def test_groups_and_copies_are_joined(groups, copies, expected):
     assert {*found} == {*range(len({*expected}))}
 
 
-def held(*images):
-    return Samples(tuple(map(str, range(len(images)))), (), (), HeldImages(images), "0" * 64)
+IMAGE = photo("flower", 60, 90)
+JPEG = encoded(IMAGE, quality=85)
+PIXELS = np.asarray(Image.open(io.BytesIO(JPEG)).convert("RGB"))
 
 
-def broken(index):
-    if index == 1:
-        raise UnreadableImage("1", "torn")
-    return b"same"
+def changed(pixels, at):
+    other = pixels.copy()
+    other[at] ^= 1
+    return other
 
 
-def test_copies_are_found_by_their_bytes_wherever_they_lie(tmp_path):
-    assert copies_of(held(b"x", b"y", b"x", b"x", b"z", b"y")) == {"2": "0", "3": "0", "5": "1"}
-    one = held(b"x", b"y")
-    joined = JoinedReads((one.read, held(b"y").read), ((0, 0), (0, 1), (1, 0)))
-    assert copies_of(replace(held(b"1", b"2", b"3"), read=joined)) == {"2": "1"}
-    # an image that cannot be read is a copy of none
-    assert copies_of(Samples(("0", "1", "2"), (), (), broken, "0" * 64)) == {"2": "0"}
-    for name, data in {"a.jpg": b"1", "b.jpg": b"2", "c.jpg": b"1"}.items():
-        (tmp_path / name).write_bytes(data)
-    found = Images(tmp_path).evaluation()
-    assert copies_of(found) == {"c.jpg": "a.jpg"}
-    assert copies_of(found.take([2, 1])) == {}
-    assert found.read.sha256s()[1] == hashlib.sha256(b"2").hexdigest()
+def segment(marker, content):
+    """The file with another segment, behind the first two bytes."""
+    return JPEG[:2] + bytes((255, marker)) + (len(content) + 2).to_bytes(2) + content + JPEG[2:]
 
 
-def test_copies_in_an_archive_are_found_without_reading_it_again(tmp_path):
-    for name, data in {"a.jpg": b"1", "b.jpg": b"1"}.items():
-        (tmp_path / name).write_bytes(data)
-    with tarfile.open(tmp_path / "images.tar", "w") as archive:
-        for name in ("a.jpg", "b.jpg"):
-            archive.add(tmp_path / name, name)
-    found = Images(tmp_path / "images.tar").evaluation()
-    assert [*copies_of(found).values()] == [found.ids[0]]
+ALIKE = {
+    "trailing bytes": JPEG + b"\x00\x07",
+    "a comment": segment(0xFE, b"made"),
+    "EXIF without a turn": segment(0xE1, exif(1)),
+    "a segment of a program's own": segment(0xED, b"made by a test"),
+    "PNG": encoded(PIXELS, "PNG"),
+    "BMP": encoded(PIXELS, "BMP"),
+    "TIFF": encoded(PIXELS, "TIFF"),
+}
+UNLIKE = {
+    "the first value": changed(PIXELS, (0, 0, 0)),
+    "the last value": changed(PIXELS, (-1, -1, -1)),
+    "a value in the middle": changed(PIXELS, (30, 45, 1)),
+    "one column less": PIXELS[:, 1:],
+    "mirrored": PIXELS[:, ::-1],
+    "channels swapped": PIXELS[..., ::-1],
+    "the same bytes as other rows": PIXELS.reshape(PIXELS.shape[1], PIXELS.shape[0], 3),
+    "black": np.zeros_like(PIXELS),
+    "black, another shape": np.zeros((PIXELS.shape[1], PIXELS.shape[0], 3), np.uint8),
+    "black, and a row more": np.zeros((PIXELS.shape[0] + 1, PIXELS.shape[1], 3), np.uint8),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_files_of_the_same_pixels_have_one_digest(name):
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(ALIKE[name])).convert("RGB")), PIXELS)
+    assert PillowDecoder().decode(ALIKE[name]).digest == digest_of(PIXELS)
+
+
+def test_images_that_differ_have_digests_that_differ():
+    arrays = [PIXELS, *UNLIKE.values()]
+    assert len({digest_of(each) for each in arrays}) == len(arrays)
+    # in any one place, whatever the place, and several times the words that are weighted at a time
+    large = np.random.default_rng(0).integers(0, 256, (301, 500, 3), np.uint8)
+    places = np.random.default_rng(1).integers(0, large.size, 2000)
+    found = set()
+    for place in np.unique(places):
+        large.reshape(-1)[place] ^= 128
+        found.add(digest_of(large))
+        large.reshape(-1)[place] ^= 128
+    assert len(found) == len(np.unique(places))
+    assert PillowDecoder().decode(b"no image").digest == ""
+
+
+def test_the_first_image_of_each_picture_is_no_copy():
+    assert copies_among("012345", "xyxxzy") == {"2": "0", "3": "0", "5": "1"}
+    # an image without pixels is a copy of none
+    assert copies_among("012", ("", "s", "")) == {}
+    assert copies_among("012", ()) == {}

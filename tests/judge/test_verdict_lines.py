@@ -398,8 +398,8 @@ def test_the_verdict_says_how_many_images_are_copies(copies):
     said = judge(Gate(), evidence, controls=()).sentence.replace("\N{NO-BREAK SPACE}", " ")
     words = {
         0: "",
-        1: "1 of 600 images has the bytes of another: 599 different files",
-        540: "540 of 600 images have the bytes of another: 60 different files",
+        1: "1 of 600 images has the pixels of another: 599 different images",
+        540: "540 of 600 images have the pixels of another: 60 different images",
     }
     assert words[copies] in said
-    assert ("bytes of another" in said) == bool(copies)
+    assert ("pixels of another" in said) == bool(copies)

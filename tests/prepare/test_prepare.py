@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.decoders import Decoded
+from alignkit.decoders import Decoded, digest_of
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.torchpipe import TorchpipeDecoder
 from alignkit.errors import (
@@ -504,7 +504,8 @@ def test_outcomes_lie_beside_the_pixels_as_json(workspace):
     path = opencv(decode=ScriptedDecoder())
     prepare(samples, path, workspace, split="train")
     stored = json.loads((artefact(samples, path, workspace) / "outcomes.json").read_text())
+    decoded = ScriptedDecoder().decode(samples.read(0)).image
     assert stored == [
-        ["0.jpg", "ok", "", 0, [64, 64, 1], [32, 32]],
-        ["1.jpg", "failed", "it is failed", -1, [-1, -1, -1], [-1, -1]],
+        ["0.jpg", "ok", "", 0, [64, 64, 1], digest_of(decoded), [32, 32]],
+        ["1.jpg", "failed", "it is failed", -1, [-1, -1, -1], "", [-1, -1]],
     ]

@@ -274,7 +274,7 @@ def test_too_few_images_leave_nothing_to_check_on():
     found = match(target, samples, range(3), [Configuration(OpenCVDecoder(), PillowResizer())])
     assert found.holds is None
     assert found.unseen == 0
-    assert "give five or more" in headline(found, {})
+    assert "give five different ones or more" in headline(found, {})
 
 
 def test_a_configuration_that_cannot_prepare_what_the_target_can_is_out_of_the_race():

@@ -13,9 +13,12 @@ import pytest
 import torch
 from PIL import Image
 
+from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import ConfigError, DataError
-from alignkit.preprocess import Orient, Preprocess
-from alignkit.samples import Samples
+from alignkit.preprocess import Colour, Crop, Orient, Preprocess, Quantise, Resize
+from alignkit.resizers.opencv import OpenCVResizer
+from alignkit.resizers.pillow import PillowResizer
+from alignkit.samples import HeldImages, Samples
 from alignkit.search import tap_blame
 from alignkit.search.configurations import Framing
 from alignkit.search.image_names import samples_named
@@ -26,6 +29,7 @@ from alignkit.search.tap_text import as_json, rows, verdict
 from alignkit.search.target import preprocess_of
 from alignkit.search.target_guess import roundings
 from alignkit.tap_recorder import Tap
+from tests.photos import encoded, scene
 from tests.search.test_search import photographs
 
 SIDE = 48
@@ -496,3 +500,58 @@ def test_arrays_that_are_no_colour_images_are_left_out_with_the_reason(tmp_path)
     assert first.stage == "resize"
     assert first.state == "not explained"
     assert "is no image of three channels" in first.left_out[0][1]
+
+
+def still(side=SIDE, grey=False):
+    """Images that no stage of these changes: of the size already, and not turned."""
+    whole = [scene(at, side, side) for at in range(4)]
+    if grey:
+        whole = [np.repeat(each[..., :1], 3, axis=2) for each in whole]
+    files = tuple(encoded(each, "PNG") for each in whole)
+    return Samples(tuple(f"{at}.png" for at in range(4)), (), (), HeldImages(files), "0" * 64)
+
+
+AT_SIZE = Resize(OpenCVResizer(), (SIDE, SIDE))
+PLAIN = Preprocess("plain", OpenCVDecoder(), AT_SIZE)
+IDLE = {
+    "a resize to the size that they have": (PLAIN, ("resize",), still(), ["resize"]),
+    "another resizer": (
+        replace(PLAIN, resize=Resize(PillowResizer(), (SIDE, SIDE))), ("resize",), still(), ["resize"],
+    ),
+    "a crop of the size that they have": (
+        replace(PLAIN, crop=Crop((SIDE, SIDE))), ("resize", "crop"), still(), ["resize", "crop"],
+    ),
+    "a turn of files that say none": (
+        replace(PLAIN, orient=Orient("exif")), ("orient", "resize"), still(), ["orient", "resize"],
+    ),
+    "a rounding of bytes": (
+        replace(PLAIN, quantise=Quantise("round")), ("resize", "quantise"), still(), ["resize", "quantise"],
+    ),
+    "an order of channels of grey images": (
+        replace(PLAIN, colour=Colour("bgr")), ("resize", "colour"), still(grey=True), ["resize", "colour"],
+    ),
+    "within the stages up to the tensor": (PLAIN, ("normalise",), still(), ["resize"]),
+    "nothing: they have another size": (PLAIN, ("resize",), still(SIDE + 9), []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", IDLE)
+def test_a_stage_that_leaves_every_image_as_it_is_is_not_called_the_references(tmp_path, case):
+    path, stages, samples, unshown = IDLE[case]
+    tap = Tap()
+    tap.to(tmp_path)
+    for row, name in enumerate(samples.ids):
+        taps = path.taps(samples.read(row))
+        arrays = {**taps.pixels, "normalise": path.normalise(taps.last)}
+        for stage in ("decode", *stages):
+            tap(stage, arrays[stage], name)
+    report = blame(stored_taps(tmp_path, samples), samples, path, **ONLY)
+    said = verdict(report)
+    assert report.first is None
+    assert [stage for each in report.stages for stage in each.unshown] == unshown
+    states = {each.stage: each.state for each in report.stages if each.stage in unshown}
+    assert set(states.values()) <= {"idle"}
+    assert ("Not shown" in said) == bool(unshown)
+    assert ("is the reference's" in said) == (not unshown)
+    for stage in unshown:
+        assert stage in said.splitlines()[1]

@@ -14,6 +14,7 @@ from alignkit.annotations import LabelSet
 from alignkit.compare import drift
 from alignkit.compare.answers import noise_floor, plain_metrics
 from alignkit.compare.bootstrap import SharedDraws
+from alignkit.compare.idle_answers import nothing_answered
 from alignkit.errors import BackendError, ConfigError
 from alignkit.experiment.option import plugin_from
 from alignkit.predict.decoder import KeptRecords
@@ -384,3 +385,85 @@ def test_facts_can_be_stored():
     again = stored.validate_json(stored.dump_json(facts))
     assert again == facts
     assert facts.matrices == ("score.first", "score.size", "churn")
+
+
+UNREAD = """
+import numpy as np
+
+def of_the_id(outputs, sample):
+    return float(len(sample.id))
+
+def of_the_bytes(outputs, sample):
+    return float(len(sample.read()))
+
+def of_the_shape(outputs, sample):
+    return float(outputs["output"].size + len(sample.id))
+
+def times_nothing(outputs, sample):
+    return float((outputs["output"] * 0).sum() + len(sample.id))
+
+def looked_at_and_dropped(outputs, sample):
+    outputs["output"].argmax()
+    return {"some": len(sample.id)}["some"]
+
+def clipped(outputs, sample):
+    return float(np.clip(outputs["output"][0], 1e6, 1e7) + len(sample.id))
+
+def right(outputs, sample):
+    return float(outputs["output"].argmax() == len(sample.id) % 3)
+
+def at_least(outputs, sample):
+    return float(outputs["output"][0] > 6)
+
+def first(outputs, sample):
+    return float(outputs["output"][0])
+
+def refuses_others(outputs, sample):
+    if not outputs["output"].any():
+        raise ValueError("nothing was found")
+    return 3.0
+
+def none_of_them(a, b):
+    return False
+
+def far(a, b):
+    return abs(a["output"][0] - b["output"][0]) > 1
+"""
+ROWS = np.array([[at % 4 * 2 + 1, at % 3, 1.5] for at in range(12)])
+
+
+@pytest.mark.parametrize(
+    ("function", "reads"),
+    [
+        *dict.fromkeys(
+            ("of_the_id", "of_the_bytes", "of_the_shape", "times_nothing",
+             "looked_at_and_dropped", "clipped"), False
+        ).items(),
+        *dict.fromkeys(("right", "at_least", "first"), True).items(),
+    ],
+)  # fmt: skip
+def test_scores_that_follow_from_no_output_have_compared_nothing(tmp_path, function, reads):
+    (tmp_path / "own.py").write_text(UNREAD)
+    task = OwnScore(f"own.py:{function}")
+    pair = answered(task, ROWS), answered(task, ROWS + 0.001)
+    assert pair[0].read.all() == reads
+    said = nothing_answered([pair])
+    assert ("the same for any outputs" in said) == (not reads)
+    pair[0].to_parquet(tmp_path / "kept.parquet")
+    assert ScoreAnswers.from_parquet(tmp_path / "kept.parquet").read.tolist() == [reads] * 12
+    # the difference of a function that reads them is shown, whatever was asked before
+    if function == "first":
+        assert nothing_answered([(pair[0], answered(task, ROWS + 1))]) == ""
+
+
+def test_a_function_that_refuses_other_outputs_reads_them(tmp_path):
+    (tmp_path / "own.py").write_text(UNREAD)
+    assert answered(OwnScore("own.py:refuses_others"), ROWS).read.all()
+
+
+@pytest.mark.parametrize(("function", "blind"), [("none_of_them", True), ("far", False)])
+def test_a_function_that_tells_no_two_images_apart_has_compared_nothing(tmp_path, function, blind):
+    (tmp_path / "own.py").write_text(UNREAD)
+    task = OwnScore("own.py:first", changed=f"own.py:{function}")
+    pair = answered(task, ROWS), answered(task, ROWS + 0.001)
+    assert ("no two of 12 images" in nothing_answered([pair])) == blind

@@ -97,7 +97,15 @@ class Start:
         """Open a session, and return the profile of every node that one black image ran."""
         with tempfile.TemporaryDirectory() as folder:
             session = self.session(graph, Path(folder) / "kernels")
-            session.run(None, {session.get_inputs()[0].name: np.zeros((1, 3, *size), np.float32)})
+            (given, *_) = session.get_inputs()
+            try:
+                session.run(None, {given.name: np.zeros((1, 3, *size), np.float32)})
+            except Exception as error:  # a graph of the user's own raises what it likes
+                raise BackendError(
+                    f"{self.provider} cannot run the graph on an image of 1x3x{size[0]}x{size[1]}: "
+                    f"{refusal(error)}; where the file leaves the sides of its input open and has "
+                    "the channels last, declare them as ?xHxWx3"
+                ) from error
             events = json.loads(Path(session.end_profiling()).read_text())
         return session, nodes_in(events)
 

@@ -34,7 +34,7 @@ from alignkit.record.diff_document import (
     PredictionDrift,
     StressDiff,
 )
-from alignkit.samples import Samples, copies_of
+from alignkit.samples import Samples, copies_among
 from alignkit.studies.diff.diff_cause import given_model_facts, with_causes
 from alignkit.studies.diff.diff_images import DiffImages
 from alignkit.studies.diff.diff_lots import DiffLots
@@ -166,7 +166,7 @@ def _diff(
         stressed = [(each, _tally(request, engine, progress, each)) for each in request.stress]
         drifts: dict[str, PredictionDrift] = {}
         task = CLASSIFICATION
-        copies = copies_of(request.samples) if model else {}  # pixels alone have no interval
+        copies = copies_among(request.samples.ids, tally.digests)
         if model:
             compared = [pair.compared > 0 for pair in tally.of_pair]
             drifts, task = _predicted(

@@ -130,7 +130,7 @@ def _alone(part: str, before: Answers, after: Answers, draws: SharedDraws) -> St
 
 def _share(changed: npt.NDArray[np.bool_], judged: Answers, draws: SharedDraws) -> Estimate:
     # groups of the answers' own are identities, or images that pairs join
-    unit = "different file" if judged.groups() is None else "group of images"
+    unit = "different image" if judged.groups() is None else "group of images"
     return changed_share(changed, groups_of(judged, draws), unit)
 
 

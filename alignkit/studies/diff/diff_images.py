@@ -96,6 +96,8 @@ class ImageFacts(NamedTuple):
     """How each path's decode ended, with the reason; reference first."""
     distances: tuple[ImageDistance | None, ...]
     """One for each candidate; ``None`` where one of the two gave no pixels."""
+    digest: str
+    """`alignkit.decoders.Decoded.digest` of the reference's decode."""
 
 
 class ComparedImage(NamedTuple):
@@ -195,6 +197,7 @@ class DiffImages:
             kinds=kinds_of(data, header, size),
             outcomes=tuple((each.decoded.outcome, each.decoded.reason) for each in taps),
             distances=tuple(_distance(each.diff) if each else None for each in found),
+            digest=taps[0].decoded.digest,
         )
         return facts, found
 

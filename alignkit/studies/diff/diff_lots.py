@@ -124,6 +124,7 @@ class _StoredTally(Stored):
     begin: Count
     images: Count
     kinds: tuple[tuple[ImageKinds, Count], ...]
+    digests: tuple[str, ...]
     paths: tuple[_StoredPath, ...]
     pairs: tuple[_StoredPair, ...]
 
@@ -133,6 +134,7 @@ class _StoredTally(Stored):
             begin=tally.begin,
             images=tally.images,
             kinds=tuple(tally.kinds.items()),
+            digests=tuple(tally.digests),
             paths=tuple(
                 _StoredPath(outcomes=each.outcomes, examples=tuple(each.examples))
                 for each in tally.of_path
@@ -141,7 +143,8 @@ class _StoredTally(Stored):
         )
 
     def tally_again(self, paths: tuple[Preprocess, ...]) -> DiffTally:
-        tally = DiffTally(paths, self.begin, self.images, Counter(dict(self.kinds)))
+        counted = Counter(dict(self.kinds))
+        tally = DiffTally(paths, self.begin, self.images, counted, list(self.digests))
         if len(self.paths) != len(paths) or len(self.pairs) != len(paths) - 1:
             raise ValueError("it is of other paths")
         for path, stored in zip(tally.of_path, self.paths, strict=True):

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from alignkit.attribute.mixture_records import ModelSession, mixture_records
-from alignkit.compare.margins import drift_of_lost
+from alignkit.compare.margins import no_margins
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.stage_mixtures import (
     FromCandidate,
@@ -118,7 +116,7 @@ def nothing_drifts(facts: Mapping[str, Any], reason: str, *, margins: bool) -> P
         flips=0,
         churn=none,
         logits=LogitDistance(None, None, None, reason),
-        margins=drift_of_lost(np.zeros(0), np.zeros(0, np.bool_)) if margins else None,
+        margins=no_margins(reason) if margins else None,
         stages=(),
         classes=(),
         moved=(),

@@ -124,6 +124,8 @@ class DiffTally:
     """Place of the first image among all."""
     images: int = 0
     kinds: Counter[ImageKinds] = field(default_factory=Counter)
+    digests: list[str] = field(default_factory=list)
+    """Of each image; see `ImageFacts.digest`."""
     of_path: list[PathTally] = field(init=False)
     of_pair: list[PairTally] = field(init=False)
     """In the order of the candidates."""
@@ -147,6 +149,7 @@ class DiffTally:
         """Add the tally of images that come later."""
         self.images += later.images
         self.kinds.update(later.kinds)
+        self.digests += later.digests
         for path, more in zip(self.of_path, later.of_path, strict=True):
             path.outcomes.update(more.outcomes)
             path.examples += more.examples[: _EXAMPLES - len(path.examples)]
@@ -166,6 +169,7 @@ class DiffTally:
 
     def _add_image(self, facts: ImageFacts) -> None:
         self.kinds[facts.kinds] += 1
+        self.digests.append(facts.digest)
         for path, (outcome, reason) in zip(self.of_path, facts.outcomes, strict=True):
             path.outcomes[outcome] += 1
             if outcome != "ok" and len(path.examples) < _EXAMPLES:

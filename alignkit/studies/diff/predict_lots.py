@@ -64,7 +64,7 @@ class PredictedPair:
     def drift(
         self, pair: MixedPair, opened: Opened, samples: Samples, copies: Mapping[str, str]
     ) -> PredictionDrift:
-        """Reduce it; ``samples`` are all images, and ``copies`` their `copies_of`.
+        """Reduce it; ``samples`` are all images, and ``copies`` their `copies_among`.
 
         Raise `NothingCompared` if no image could be prepared by all mixtures.
         """

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -87,10 +88,11 @@ def write_scores(
     scores: ScoreTallies,
     kept: Kept,
     whole: npt.NDArray[np.bool_],
+    read: npt.NDArray[np.bool_],
     about: AboutScores,
     besides: Mapping[str, FloatArray],
 ) -> None:
-    """Write ``id, score_0, defined_0, …, whole``, and ``outputs`` as bytes of float32.
+    """Write ``id, score_0, defined_0, …, whole, read``, and ``outputs`` as bytes of float32.
 
     A score is null where the function gave none.
     """
@@ -100,7 +102,7 @@ def write_scores(
     for at in range(len(scores.names)):
         columns[f"score_{at}"] = pa.array(scores.values[:, at], mask=~scores.defined[:, at])
         columns[f"defined_{at}"] = scores.defined[:, at].astype(np.int8)
-    columns["whole"] = whole.astype(np.int8)
+    columns |= {"whole": whole.astype(np.int8), "read": read.astype(np.int8)}
     if kept:
         shapes = [json.dumps([each.shape for each in one]).encode() for one in kept]
         columns["outputs"] = pa.array([output_bytes(one) for one in kept], pa.large_binary())
@@ -110,7 +112,9 @@ def write_scores(
 
 def read_scores(
     path: Path,
-) -> tuple[tuple[str, ...], ScoreTallies, Kept, npt.NDArray[np.bool_], AboutScores]:
+) -> tuple[
+    tuple[str, ...], ScoreTallies, Kept, npt.NDArray[np.bool_], npt.NDArray[np.bool_], AboutScores
+]:
     """Read a file of `write_scores`, without its further columns.
 
     Raise `DataError` for any other file.
@@ -126,8 +130,9 @@ def read_scores(
     if about.changed_by:
         rows = zip(bytes_of(table, "outputs", path), bytes_of(table, "shapes", path), strict=True)
         kept = tuple(_arrays(*row, path) for row in rows)
-    whole = numbers_of(table, "whole", path).astype(np.bool_)
-    return ids_of(table, path), ScoreTallies(about.names, values, defined), kept, whole, about
+    whole, read = (numbers_of(table, name, path).astype(np.bool_) for name in ("whole", "read"))
+    tallies = ScoreTallies(about.names, values, defined)
+    return ids_of(table, path), tallies, kept, whole, read, about
 
 
 def output_bytes(outputs: Sequence[_Array]) -> bytes:
@@ -164,6 +169,8 @@ class ScoreAnswers(Answers):
     output_names: tuple[str, ...]
     whole: _Marked
     """(n,): whether outputs and scores are finite."""
+    read: _Marked
+    """(n,): whether other outputs would give an image of its batch another score."""
     tolerance: float
     better: Literal["more", "less"]
     changed_by: str
@@ -210,6 +217,7 @@ class ScoreAnswers(Answers):
             scores=replace(scores, values=scores.values[indices], defined=scores.defined[indices]),
             kept=tuple(self.kept[index] for index in indices) if self.kept else (),
             whole=self.whole[indices],
+            read=self.read[indices],
         )
 
     def unlike(self, other: ScoreAnswers) -> str:
@@ -265,9 +273,16 @@ class ScoreAnswers(Answers):
         return self._changed[other]
 
     def one_answer(self, other: ScoreAnswers) -> str:
-        """Say that all images have the same scores, or none, on both sides; empty if not."""
+        """Say that all images have the same scores, or none, on both sides; empty if not.
+
+        Or that scores follow from no outputs, or the user's function tells no images apart.
+        """
         if self.changed_by:
-            return ""
+            return self._blind(other)
+        if not (self.read | other.read).any():
+            return (
+                "the score function gives the same for any outputs; let it rate those it is given"
+            )
         tallies = self.scores, other.scores
         if not any(each.defined.any() for each in tallies):
             return "no image has a score on either side"
@@ -276,6 +291,18 @@ class ScoreAnswers(Answers):
             rows, np.broadcast_to(rows[0], rows.shape), equal_nan=True
         )
         return f"all {len(self)} images have the same scores on both sides" if alike else ""
+
+    def _blind(self, other: ScoreAnswers) -> str:
+        """Say that the user's function tells no two images apart; empty if it does."""
+        from alignkit.tasks.score.score_function import says_changed
+
+        if len(self) < SEVERAL or self.changed(other).any():
+            return ""
+        for name, pair in zip(self.ids, pairwise(self.kept), strict=False):
+            unlike = output_bytes(pair[0]) != output_bytes(pair[1])
+            if unlike and says_changed(self.changed_by, [name], self.output_names, [pair])[0]:
+                return ""
+        return f"{self.changed_by} says of no two of {len(self)} images that their answers differ"
 
     def _changed_by_function(self, other: ScoreAnswers) -> _Marked:
         from alignkit.tasks.score.score_function import says_changed
@@ -322,14 +349,15 @@ class ScoreAnswers(Answers):
                 for name in ("names", "output_names", "tolerance", "better", "changed_by")
             },
         )
-        write_scores(path, self.ids, self.scores, self.kept, self.whole, about, besides)
+        marks = self.whole, self.read
+        write_scores(path, self.ids, self.scores, self.kept, *marks, about, besides)
 
     @classmethod
     def from_parquet(cls, path: Path) -> ScoreAnswers:
         """Read a file of `to_parquet`, bit for bit; raise `DataError` for any other file."""
-        ids, scores, kept, whole, about = read_scores(path)
+        ids, scores, kept, whole, read, about = read_scores(path)
         own = about.tolerance, about.better, about.changed_by
         try:
-            return cls(ids, scores, kept, about.output_names, whole, *own)
+            return cls(ids, scores, kept, about.output_names, whole, read, *own)
         except DataError as error:
             raise DataError(f"{path}: {error}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.annotations import Annotation
-from alignkit.arrays import FloatArray
+from alignkit.arrays import FloatArray, unreal
 from alignkit.errors import AlignkitError, ConfigError
 from alignkit.preprocess.geometry import Geometry
 from alignkit.samples import Samples
@@ -27,6 +28,8 @@ ONLY_OUTPUT = "output"
 GREATEST_SCORE = 1e100
 """Greatest size of a score, so that sums and squares of it are finite."""
 _Outputs = tuple[npt.NDArray[np.float32], ...]
+_READING: dict[str, Callable[..., Any]] = {}
+"""Name → the function that was seen to follow its outputs."""
 
 
 class PlacedOutputs(NamedTuple):
@@ -45,6 +48,8 @@ class ScoreRecord(NamedTuple):
     """(names,), whether the function gave a value."""
     whole: bool
     """Whether outputs and scores are finite."""
+    read: bool
+    """Whether other outputs would give an image of its batch another score."""
     kept: _Outputs | None
     """``None`` if the task has no ``changed``."""
 
@@ -69,21 +74,55 @@ class ScoredSample:
 def scored(task: OwnScore, records: Sequence[PlacedOutputs], samples: Samples) -> list[ScoreRecord]:
     """Rate a batch; raise `ConfigError` if a function raises, or returns anything else."""
     function = own_function(task.score, "score")
-    found = []
+    found, asked = [], list[_Asked]()
     for index, (image, record) in enumerate(zip(samples.ids, records, strict=True)):
         sample = _sample(samples, index, record.place)
         given = _named(_output_names(task), record.outputs)
         values, defined = _row(task, image, _called(function, task.score, image, given, sample))
+        asked.append(_Asked(image, sample, record.outputs, (values.tobytes(), defined.tobytes())))
         finite = all(bool(np.isfinite(each).all()) for each in record.outputs)
         whole = finite and bool((np.isfinite(values) | ~defined).all())
         # copies: a runtime may use its memory again
         kept = tuple(each.copy() for each in record.outputs) if task.changed else None
-        found.append(ScoreRecord(values, defined, whole, kept))
+        found.append(ScoreRecord(values, defined, whole, read=True, kept=kept))
     if task.changed:
         # a mistake in it would else be found after all images are predicted
         pairs = list(pairwise(record.outputs for record in records))[:1]
         says_changed(task.changed, samples.ids[: len(pairs)], _output_names(task), pairs)
+    if not _reads(task, function, asked):
+        found = [each._replace(read=False) for each in found]
     return found
+
+
+class _Asked(NamedTuple):
+    """An image that the function rated, and what it gave."""
+
+    image: str
+    sample: ScoredSample
+    outputs: _Outputs
+    given: tuple[bytes, bytes]
+
+
+def _reads(task: OwnScore, function: Callable[..., Any], asked: Sequence[_Asked]) -> bool:
+    """Tell whether the function gives some image another score for other outputs.
+
+    These are those of the image before, the own ones from the end to the beginning, and zeros. Once
+    it does, it is not asked again.
+    """
+    if _READING.get(task.score) is function:
+        return True
+    for place, each in enumerate(asked):
+        turned = tuple(np.ascontiguousarray(own[..., ::-1]) if own.ndim else own
+                       for own in each.outputs)  # fmt: skip
+        nothing = tuple(np.zeros_like(own) for own in each.outputs)
+        for other in (asked[place - 1].outputs, turned, nothing):
+            with suppress(Exception):  # what it raises of these outputs, it has read in them
+                told = function(_named(_output_names(task), other), each.sample)
+                if tuple(part.tobytes() for part in _row(task, each.image, told)) == each.given:
+                    continue
+            _READING[task.score] = function
+            return True
+    return False
 
 
 def joined_scores(
@@ -100,6 +139,7 @@ def joined_scores(
         kept=tuple(kept) if len(kept) == len(records) else (),
         output_names=_output_names(task),
         whole=np.array([each.whole for each in records], np.bool_),
+        read=np.array([each.read for each in records], np.bool_),
         tolerance=task.tolerance,
         better=task.better,
         changed_by=task.changed,
@@ -186,6 +226,8 @@ def _number(task: OwnScore, image: str, name: str, value: Any) -> float:
     number = "return a number, or None where the image has none"
     if isinstance(value, str | bytes):  # float() reads some
         raise ConfigError(f"{task.score} gives {kind}; {number}")
+    if reason := unreal(value):
+        raise ConfigError(f"{task.score} gives {kind}, which {reason}")
     try:
         found = float(value)
         small = abs(found) <= GREATEST_SCORE or not isfinite(found)

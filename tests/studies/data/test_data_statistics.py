@@ -56,7 +56,7 @@ def test_images_of_no_class_and_content_in_both_splits_are_noted(tmp_path):
     assert shared.startswith("evaluation images that are training images too: 2, ")
     assert look_at(tmp_path / "whole")["notes"] == [
         "images in whole that lie in no class folder, and are not used: 1",
-        "all: 2 of 4 images have the bytes of another: 2 different files".replace(
+        "all: 2 of 4 images have the pixels of another: 2 different images".replace(
             "4 images", "4\N{NO-BREAK SPACE}images"
         ).replace("2 different", "2\N{NO-BREAK SPACE}different"),
     ]
