@@ -24,7 +24,9 @@ from string import Template
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-TIMED = re.compile(r"seconds|started|duration|memory|bytes|elapsed|_ms|per_second|environment|cpu|loads")
+TIMED = re.compile(
+    r"seconds|started|duration|memory|bytes|elapsed|_ms|per_second|environment|cpu|load"
+)
 """Keys whose numbers are of a clock or of a process."""
 RUN = ["--reports", "runs", "--images", "none", "--json", "-q"]
 DIFF = ["diff", "photos", "-p", "opencv-train", "-p", "pillow-train", "--json", "-q"]
