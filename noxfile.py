@@ -38,7 +38,8 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the quick tests: all except those marked slow or gpu."""
     session.install(".[dev]")
-    session.run("python", "-m", "pytest", "-m", "not slow and not gpu", *session.posargs)
+    beside = ("-n", "auto", "--dist", "worksteal")
+    session.run("python", "-m", "pytest", *beside, "-m", "not slow and not gpu", *session.posargs)
 
 
 CORE_TESTS = (

@@ -14,9 +14,11 @@ BENCHMARKS = sorted({*(ROOT / "benchmarks").glob("*.py")} - NO_COMMANDS)
 ASK_FOR_HELP = """
 import runpy, sys, traceback
 sys.path[0] = "benchmarks"  # as for each of these scripts
-if sys.argv.pop(1) == "installed":
-    sys.modules["tests"] = None  # an editable install would find it, a user's install does not
+sys.modules["tests"] = None  # an editable install would find it, a user's install does not
 for file in sys.argv[1:]:
+    if file == "checkout":
+        del sys.modules["tests"]
+        continue
     sys.argv = [file, "--help"]
     try:
         runpy.run_path(file, run_name="__main__")
@@ -39,17 +41,17 @@ def test_every_benchmark_documents_how_it_starts():
     assert {started(each) for each in BENCHMARKS} <= known
 
 
-@pytest.mark.parametrize("path", ["", "."])
-def test_every_benchmark_starts_as_it_documents(path):
+def test_every_benchmark_starts_as_it_documents():
     """In one process, as most of the time goes by while libraries are imported."""
-    if path:
-        pytest.importorskip("selenium")
-    chosen = [f"benchmarks/{each.name}" for each in BENCHMARKS
-              if started(each).startswith("PYTHONPATH=. ") == bool(path)]  # fmt: skip
+    pytest.importorskip("selenium")
+    names = [f"benchmarks/{each.name}" for each in BENCHMARKS]
+    needs = [started(each).startswith("PYTHONPATH=. ") for each in BENCHMARKS]
+    alone = [name for name, need in zip(names, needs, strict=True) if not need]
+    checkout = [name for name, need in zip(names, needs, strict=True) if need]
     done = subprocess.run(
-        [sys.executable, "-c", ASK_FOR_HELP, "checkout" if path else "installed", *chosen],
+        [sys.executable, "-c", ASK_FOR_HELP, *alone, "checkout", *checkout],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=False, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("usage:") == len(chosen)
+    assert done.stdout.count("usage:") == len(names)

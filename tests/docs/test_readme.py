@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,26 +35,30 @@ def commands() -> list[str]:
     return sorted({" ".join(line.split()) for line in shown if line.startswith("alignkit ")})
 
 
+@cache
+def help_of(words: str) -> str:
+    told = CliRunner().invoke(app, [*words.split(), "--help"])
+    assert told.exit_code == 0, told.output
+    return told.output
+
+
 @pytest.mark.parametrize("command", commands())
 def test_every_command_and_its_options_exist(command):
     _, name, *rest = shlex.split(command.replace("…", "").partition(" > ")[0])
     if name in ("COMMAND", "--help"):
         return
-    told = CliRunner().invoke(app, [name, "--help"])
-    assert told.exit_code == 0, told.output
-    if (
-        rest and not rest[0].startswith("-") and f"\n  {rest[0]} " in told.output
-    ):  # a command of the group
-        told = CliRunner().invoke(app, [name, rest[0], "--help"])
+    told = help_of(name)
+    if rest and not rest[0].startswith("-") and f"\n  {rest[0]} " in told:  # of the group
+        told = help_of(f"{name} {rest[0]}")
     for word in rest:
         if word.startswith("-"):
-            assert re.search(rf"(?<![\w-]){word}(?![\w-])", told.output), word
+            assert re.search(rf"(?<![\w-]){word}(?![\w-])", told), word
 
 
 @pytest.mark.parametrize("option", sorted(set(re.findall(r"`(--[a-z-]+)", TEXT + COMMANDS))))
 def test_every_option_that_is_mentioned_exists(option):
     helps = [
-        CliRunner().invoke(app, [*words.split(), "--help"]).output
+        help_of(words)
         for words in (
             "run",
             "check",
@@ -108,7 +113,8 @@ def test_its_exit_codes_are_those_of_the_code():
 def test_the_test_command_is_where_the_ci_script_looks_for_it():
     marked = TEXT[TEXT.index("<!-- tests -->") :].splitlines()
     assert marked[1] == "```console"
-    assert marked[2] == 'python -m pip install ".[dev]" && python -m pytest -m "not slow"'
+    command = 'python -m pytest -n auto --dist worksteal -m "not slow"'
+    assert marked[2] == f'python -m pip install ".[dev]" && {command}'
 
 
 def test_the_training_loop_it_shows_runs_and_sees_every_image_each_epoch():

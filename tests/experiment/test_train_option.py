@@ -35,8 +35,14 @@ def kill_after_one(epoch):
         raise KilledError
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory) -> str:
+    """The hash of a training without options."""
+    return sha256(digits_case().with_recipe(epochs=2).train(tmp_path_factory.mktemp("plain")))
+
+
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=[*OPTIONS])
-def test_a_resumed_training_ends_with_the_bits_of_an_uninterrupted_one(tmp_path, options):
+def test_a_resumed_training_ends_with_the_bits_of_an_uninterrupted_one(tmp_path, plain, options):
     case = digits_case().with_recipe(epochs=2, **options)
     straight = case.train(tmp_path / "straight")
     with pytest.raises(KilledError):
@@ -44,7 +50,7 @@ def test_a_resumed_training_ends_with_the_bits_of_an_uninterrupted_one(tmp_path,
     resumed = case.train(tmp_path / "killed")
     assert read_log(resumed)["resumed_after"] == [1]
     assert sha256(resumed) == sha256(straight)
-    assert sha256(digits_case().with_recipe(epochs=2).train(tmp_path / "plain")) != sha256(straight)
+    assert sha256(straight) != plain
 
 
 def test_rates_rise_in_the_warm_up_and_fall_by_tens_in_steps():

@@ -20,7 +20,7 @@ from alignkit.resizers.pillow import PillowResizer
 from alignkit.resizers.torch import TorchResizer
 from tests.photos import encoded, exif, photo
 
-SIDES = [(480, 640), (427, 640), (333, 501), (640, 425), (97, 61), (224, 224)]
+SIDES = [(427, 640), (333, 501), (640, 425), (97, 61)]
 """Heights and widths of upright images."""
 OPENCV, PILLOW, TORCH = OpenCVResizer(), PillowResizer(), TorchResizer("bilinear")
 SMALL_CROPS = [Crop((145, 160), half) for half in ("even", "down", "up")]
@@ -57,10 +57,10 @@ def stored(upright: np.ndarray, orientation: int, kind: str = "PNG", **options: 
 
 
 def planted(
-    path: Preprocess, upright: np.ndarray, corners: np.ndarray, *, stage: str = "", **stored_as
-) -> np.ndarray:
-    """How much of each pixel of the input, or of a stage, shows the rectangle, by inputs with it
-    white and black: whatever is around it cancels."""
+    path: Preprocess, upright: np.ndarray, corners: np.ndarray, **stored_as
+) -> dict[str, np.ndarray]:
+    """How much of each pixel of every stage, and of the input (""), shows the rectangle, by images
+    with it white and black: whatever is around it cancels."""
     left, top, right, bottom = corners[0].astype(int)
     inputs = []
     for level in (255, 0):
@@ -68,8 +68,11 @@ def planted(
         image[top:bottom, left:right] = level
         taps = path.taps(stored(image, **stored_as))
         after = {**taps.pixels, "decode": taps.decoded.image, "": taps.last}
-        inputs.append(after[stage])
-    return (inputs[0].astype(float) - inputs[1]).mean(axis=2) / 255
+        inputs.append(after)
+    white, black = inputs
+    return {
+        stage: (white[stage].astype(float) - black[stage]).mean(axis=2) / 255 for stage in white
+    }
 
 
 def edges(shown: np.ndarray) -> np.ndarray:
@@ -87,7 +90,7 @@ def edges(shown: np.ndarray) -> np.ndarray:
 def test_a_planted_rectangle_lies_in_the_input_where_the_geometry_says(name, height, width):
     path, upright = path_of(name), photo("china", height, width)
     corners = corners_of(height, width)
-    shown = planted(path, upright, corners, orientation=1)
+    shown = planted(path, upright, corners, orientation=1)[""]
     found = path.geometry(width, height)
     assert (found.input_height, found.input_width) == shown.shape
     # cv2's bilinear looks at two pixels only: an edge between them moves by half a pixel at most
@@ -97,13 +100,13 @@ def test_a_planted_rectangle_lies_in_the_input_where_the_geometry_says(name, hei
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("policy", ["none", "exif"])
-@pytest.mark.parametrize("name", ["letterbox", "shorter-floor-even", "squash-cropped"])
+@pytest.mark.parametrize("name", ["letterbox", "squash-cropped"])
 def test_corners_are_those_of_the_upright_image_whether_the_path_turns_it_or_not(
     orientation, policy, name
 ):
     path, upright = path_of(name, orient=Orient(policy)), photo("flower", 333, 501)
     corners = corners_of(333, 501)
-    shown = planted(path, upright, corners, orientation=orientation)
+    shown = planted(path, upright, corners, orientation=orientation)[""]
     found = path.geometry(501, 333, orientation)
     assert (found.input_height, found.input_width) == shown.shape
     assert np.abs(edges(shown) - found.to_input(corners)).max() <= 0.5
@@ -112,15 +115,15 @@ def test_corners_are_those_of_the_upright_image_whether_the_path_turns_it_or_not
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("policy", ["none", "exif"])
-@pytest.mark.parametrize("stage", ["decode", "orient", "resize", "crop"])
-def test_corners_are_found_after_every_stage_of_an_image_that_is_turned(orientation, policy, stage):
+def test_corners_are_found_after_every_stage_of_an_image_that_is_turned(orientation, policy):
     path, upright = path_of("shorter-floor-even", orient=Orient(policy)), photo("flower", 333, 501)
     corners = corners_of(333, 501)
-    shown = planted(path, upright, corners, stage=stage, orientation=orientation)
-    found = path.geometry(501, 333, orientation, stage)
-    assert (found.input_height, found.input_width) == shown.shape
-    assert np.abs(edges(shown) - found.to_input(corners)).max() <= 0.5
-    np.testing.assert_allclose(found.to_image(found.to_input(corners)), corners, atol=1e-9)
+    shown = planted(path, upright, corners, orientation=orientation)
+    for stage in ("decode", "orient", "resize", "crop"):
+        found = path.geometry(501, 333, orientation, stage)
+        assert (found.input_height, found.input_width) == shown[stage].shape
+        assert np.abs(edges(shown[stage]) - found.to_input(corners)).max() <= 0.5
+        np.testing.assert_allclose(found.to_image(found.to_input(corners)), corners, atol=1e-9)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -128,7 +131,7 @@ def test_a_decoder_that_turns_by_itself_leaves_no_turn_for_the_way_back(orientat
     path = path_of("letterbox", decode=TorchpipeDecoder())
     upright, corners = photo("flower", 333, 501), corners_of(333, 501)
     jpeg = {"kind": "JPEG", "quality": 100, "subsampling": 0}
-    shown = planted(path, upright, corners, orientation=orientation, **jpeg)
+    shown = planted(path, upright, corners, orientation=orientation, **jpeg)[""]
     found = path.geometry(501, 333, orientation)
     assert found.orientation == 1
     assert np.abs(edges(shown) - found.to_input(corners)).max() <= 0.5

@@ -4,6 +4,7 @@ The tensors are made by NumPy and Pillow alone; the right constants are those of
 """
 
 import io
+from functools import cache
 
 import numpy as np
 import pytest
@@ -67,6 +68,12 @@ def photographs(count: int = 6):
     return samples_of([encoded(each, "PNG") for each in cuts])
 
 
+@cache
+def squashed_photographs() -> np.ndarray:
+    samples = photographs()
+    return np.concatenate([squashed(samples.read(row)).reshape(-1, 3) for row in range(6)])
+
+
 def searched(folder, samples, tensor) -> Match:
     for row, name in enumerate(samples.ids):
         np.save(folder / name.replace(".jpg", ".npy"), tensor(samples.read(row)))
@@ -90,8 +97,7 @@ def in_levels(normalise: Normalise) -> np.ndarray:
 )
 def test_a_known_name_is_given_to_its_own_constants_alone(name, dtype):
     mean, std, known = MADE[name]
-    samples = photographs()
-    ours = np.concatenate([squashed(samples.read(row)).reshape(-1, 3) for row in range(6)])
+    ours = squashed_photographs()
     tensors = normalised(ours, mean, std).astype(dtype).astype(np.float64)
     pixels = ours.astype(np.float64)
     shown = constants(pixels, tensors, fit(pixels, tensors))
