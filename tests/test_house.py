@@ -16,18 +16,23 @@ FAMILIES = ("decoders", "resizers", "backends", "datasets")
 SHARED: set[str] = set()
 """Public names that two modules may define."""
 BUDGET = {
-    "api": (735, 5), "attribute": (2086, 8), "backends": (4654, 27), "baseline": (2041, 9),
-    "cli": (3474, 19), "compare": (6269, 36), "controls": (479, 2), "datasets": (7010, 38),
-    "decoders": (2271, 16), "engines": (349, 2), "experiment": (4331, 21), "findings": (1764, 11),
-    "gate": (3254, 22), "ground": (3455, 21), "isolation": (1038, 6), "judge": (2684, 13),
-    "loader": (707, 3), "lots": (1189, 7), "models": (3026, 15), "plan": (1544, 9),
-    "predict": (1965, 12), "prepare": (770, 4), "preprocess": (2443, 13), "record": (3573, 22),
-    "report": (9708, 53), "resizers": (525, 9), "runner": (1711, 10), "search": (4936, 28),
-    "serve": (1292, 9), "studies": (7742, 41), "tasks": (8450, 52), "testing": (951, 6),
-    "text": (1926, 15), "train": (2047, 12),
+    "api": (735, 5), "attribute": (2092, 8), "backends": (4660, 27), "baseline": (2043, 9),
+    "cli": (3498, 18), "compare": (6345, 34), "controls": (494, 2), "datasets": (6975, 36),
+    "decoders": (2313, 16), "engines": (349, 2), "experiment": (4350, 21), "findings": (1032, 7),
+    "gate": (2908, 19), "ground": (3494, 21), "isolation": (1030, 5), "judge": (2734, 14),
+    "loader": (706, 3), "lots": (1188, 7), "models": (3049, 15), "plan": (1652, 10),
+    "predict": (1714, 10), "prepare": (779, 4), "preprocess": (2459, 13), "record": (3555, 20),
+    "report": (9774, 49), "resizers": (535, 9), "runner": (1721, 9), "search": (5016, 28),
+    "serve": (1281, 9), "studies": (8376, 40), "tasks": (8418, 46), "testing": (804, 4),
+    "text": (1950, 15), "train": (2047, 12),
 }  # fmt: skip
 """Room → most lines and modules of it: a change lowers them, and never raises one without its reason
-here. ``ground``: the files outside the rooms. The goal of the whole is 58,000 lines in 340 modules."""
+here. ``ground``: the files outside the rooms. The goal of the whole is 58,000 lines in 340 modules.
+
+Raised on 2026-11-28: ``studies`` took tolerance's modules from ``findings``; ``cli``, ``plan`` and
+``report`` the models that scripts make and the page of several runs; ``compare``, ``decoders``,
+``judge``, ``search`` and others, each by less than 100 lines, what ends wrong answers: copies told by
+pixels, limits held against planted faults, one reading of a model's outputs in all cells."""
 COMMENTED = 2.0
 """Least share of lines with a comment, in percent; the goal is 4."""
 
