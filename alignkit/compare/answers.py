@@ -343,10 +343,7 @@ def plain_metrics(answers: Answers) -> dict[str, float | None]:
 
 
 def mean_metrics(seeds: Sequence[Answers]) -> dict[str, float | None]:
-    """Average each metric over seeds.
-
-    A metric that a seed does not define is ``None``. Without a seed the result is empty.
-    """
+    """Average each metric over seeds, to ``None`` if one does not define it; empty without any."""
     return {
         name: math.fsum(values) / len(values) if values else None
         for name, values in _metrics_of_all(seeds).items()

@@ -27,6 +27,7 @@ from alignkit.compare.metrics import (
 )
 from alignkit.compare.parquet_file import ids_of, numbers_of, read_parquet
 from alignkit.errors import DataError
+from alignkit.task_facts import OutputScale
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -118,6 +119,11 @@ class ClassAnswers(Answers):
     outside: tuple[str, ...]
     """Names of the model's further outputs: classes without an image in the data. An image that is
     predicted as one of them counts as wrong, and adds to no class of the data."""
+
+    @property
+    def scale(self) -> OutputScale | None:
+        """Scale of the model's outputs; ``None`` where none are kept, as of class ids."""
+        return None
 
     def __post_init__(self) -> None:
         n, classes = len(self.ids), len(self.classes)

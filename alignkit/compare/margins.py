@@ -15,12 +15,11 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray, Labels, Logits
 from alignkit.compare.class_answers import ClassAnswers, class_name
 from alignkit.record import MarginDrift, MovedImage
+from alignkit.text.class_words import TIED
 
 _ROWS = 4096
 MOST_MOVED = 20
 """Images that are kept of a comparison."""
-TIED = "the greatest output is tied with another, so that there is no margin to lose"
-NOT_FINITE = "an output is not finite"
 _QUANTILES = (0.5, 0.99)
 _Pairs = Sequence[tuple[ClassAnswers, ClassAnswers]]
 RankedChange = tuple[tuple[bool, float], MovedImage]
@@ -86,11 +85,6 @@ def drift_of_lost(lost: FloatArray, kept: npt.NDArray[np.bool_]) -> MarginDrift:
 def no_margins(reason: str) -> MarginDrift:
     """Return that no margin is known, and why."""
     return MarginDrift(0, 0, None, None, reason)
-
-
-def unknown_margin(image: MovedImage) -> str:
-    """Say why the share that an image loses of its margin is not known."""
-    return NOT_FINITE if image.margin is None or image.max_abs is None else TIED
 
 
 def moved_most(pairs: _Pairs) -> tuple[MovedImage, ...]:

@@ -15,7 +15,7 @@ from alignkit.text.numbers import significant
 
 TOPS: dict[OutputScale, float] = {"probabilities": 1.0, "percent": 100.0, "levels": 255.0}
 """Scale → the score of a probability of 1."""
-ROUNDING = 1e-3
+SUM_ROUNDING = 1e-3
 """Greatest distance of a float16 probability from 0..1; ten times that is one of a sum from 1."""
 _FEWEST = 16
 """Scores of rows that differ, of which sums apart from 1 are no accident."""
@@ -61,12 +61,12 @@ class ScoreRows:
 
     def are_shares(self, top: float) -> bool:
         """Tell whether every score is from 0 to ``top``, up to rounding."""
-        return -ROUNDING * top <= self.scores[0] and self.scores[1] <= (1 + ROUNDING) * top
+        return -SUM_ROUNDING * top <= self.scores[0] and self.scores[1] <= (1 + SUM_ROUNDING) * top
 
     def apart(self, top: float) -> float | None:
         """Return the sum that is farthest from ``top``; ``None`` if all rows add up to it."""
         far = max(self.sums, key=lambda each: abs(each / top - 1))
-        return far if abs(far / top - 1) > 10 * ROUNDING else None
+        return far if abs(far / top - 1) > 10 * SUM_ROUNDING else None
 
     @property
     def scale(self) -> OutputScale:
@@ -95,7 +95,7 @@ class ScoreRows:
                 f"{significant(total)}: they are no classes that exclude each other; write the "
                 f"task multi-label, '{{name: multi-label, scores: as-is}}', or, {_ADVICE}"
             )
-        directions = all(abs(each - 1) < ROUNDING for each in self.lengths)
+        directions = all(abs(each - 1) < SUM_ROUNDING for each in self.lengths)
         if self.rows > 3 and self.scores[0] < 0 and directions:
             return (
                 "each row of its output has the length 1, as an embedding has, and no scores; "

@@ -39,10 +39,8 @@ _TRIED = range(32, 513, 32)
 
 def require_input(model: str, height: int, width: int) -> None:
     """Raise `ConfigError` if a named model does not take inputs of this size."""
-    reason = unfit_size(model, height, width)
-    if model.startswith("timm:"):
-        reason = _unfit_timm(model, height, width)
-    if reason:
+    unfit = _unfit_timm if model.startswith("timm:") else unfit_size
+    if reason := unfit(model, height, width):
         raise ConfigError(reason)
 
 
@@ -144,7 +142,8 @@ def _outputs(given: UserModel, size: tuple[int, int]) -> int | None:
     if given.format != "weights":
         return _counted(given, _of_graph(given.file, given.format, size, given.parts["file"]))
     weights = read_weights_header(given.file).tensors
-    outputs = _outputs_in(weights, _outline(given.model, 2, *size).state_dict(), 2)
+    own = _on_meta(lambda: build_model(given.model, 2, *size)).state_dict()
+    outputs = _outputs_in(weights, own, 2)
     if outputs != 2 or not given.runs_own_code:
         return outputs
     import torch
@@ -329,7 +328,7 @@ def _weights_faults(given: UserModel, classes: int, size: tuple[int, int]) -> li
     from alignkit.models.torch_model_files import misfit
 
     outputs = len(given.named) or classes or 2
-    own = _outline(given.model, outputs, *size).state_dict()
+    own = _on_meta(lambda: build_model(given.model, outputs, *size)).state_dict()
     if not (reason := misfit(own, weights)):
         return []
     outputs_found = _outputs_in(weights, own, outputs)
@@ -345,19 +344,14 @@ def _outputs_in(weights: Any, own: Any, outputs: int) -> int | None:
     if not hasattr(weights, "keys") or weights.keys() != own.keys():
         return None
     # batch normalisation counts in plain integers in some files
-    pairs = [
-        (tuple(own[name].shape), tuple(getattr(weights[name], "shape", ()) or ())) for name in own
-    ]
+    sides = {name: tuple(getattr(weights[name], "shape", ()) or ()) for name in own}
+    pairs = [(tuple(own[name].shape), theirs) for name, theirs in sides.items()]
     different = [(mine, theirs) for mine, theirs in pairs if mine != theirs]
-    if not different:
-        return outputs
     last = {theirs[:1] for mine, theirs in different}
     alike = all(mine[:1] == (outputs,) and mine[1:] == theirs[1:] for mine, theirs in different)
+    if not different:
+        return outputs
     return int(next(iter(last))[0]) if alike and len(last) == 1 and () not in last else None
-
-
-def _outline(model: str, classes: int, height: int, width: int) -> nn.Module:
-    return _on_meta(lambda: build_model(model, classes, height, width))
 
 
 def _on_meta(build: Callable[[], nn.Module]) -> nn.Module:
@@ -384,7 +378,7 @@ def _unfit_timm(model: str, height: int, width: int) -> str:
     from alignkit.models.torch_model_files import build_own
 
     try:
-        _outline(model, 2, height, width)
+        _on_meta(lambda: build_model(model, 2, height, width))
     except ConfigError as error:
         reason = str(error)
     else:

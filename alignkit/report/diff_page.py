@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from alignkit.compare.margins import NOT_FINITE, unknown_margin
 from alignkit.progress import duration
 from alignkit.record.artifacts import write_inside
 from alignkit.record.diff_document import (
@@ -35,6 +34,7 @@ from alignkit.report.table import ZERO, Group, Notes, RowCells, Shown, Table, fa
 from alignkit.report.templates import PAGE_ASSETS, asset, html
 from alignkit.report.viewer_data import viewer_script
 from alignkit.task_facts import TaskFacts
+from alignkit.text.class_words import NOT_FINITE, unknown_margin
 from alignkit.text.diff_words import (
     NO_MODEL,
     ending,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from alignkit.compare.margins import NOT_FINITE, unknown_margin
 from alignkit.record import (
     BatchCheck,
     BuildSpread,
@@ -16,6 +15,7 @@ from alignkit.record import (
 from alignkit.report.entries_view import counted
 from alignkit.report.table import PLACE, Group, Notes, RowCells, Shown, Table, alarm, numbers
 from alignkit.task_facts import TaskFacts
+from alignkit.text.class_words import NOT_FINITE, unknown_margin
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, grouped, percent, plain, significant
 from alignkit.text.task_words import TaskWords

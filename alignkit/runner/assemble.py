@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.compare.bootstrap import SharedDraws
-from alignkit.compare.predictions import Predictions
+from alignkit.compare.class_answers import ClassAnswers
 from alignkit.findings.changes import mix_facts, size_curves
 from alignkit.findings.environment import environment
 from alignkit.findings.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
@@ -224,7 +224,7 @@ def _circumstances(
 def _task(results: RunResults) -> TaskFacts:
     """Describe the task, with what the outputs of its classifiers are by their aligned cells."""
     answers = (predictions_of(each) for each in results.predicted if each.evaluation.aligned)
-    scales = (each.scale for each in answers if isinstance(each, Predictions))
+    scales = (each.scale for each in answers if isinstance(each, ClassAnswers) and each.scale)
     return results.plan.experiment.task.facts().giving(scales)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
-from alignkit.compare.score_rows import ROUNDING, TOPS
+from alignkit.compare.score_rows import SUM_ROUNDING, TOPS
 from alignkit.errors import BackendError
 from alignkit.task_facts import OutputScale
 from alignkit.tasks import Scores, settled
@@ -48,7 +48,7 @@ def require_shares(
     """Raise `BackendError` if a score is below 0 or above the `CERTAIN`; a NaN is neither."""
     top = CERTAIN[kind]
     with np.errstate(invalid="ignore"):
-        if not ((scores < -ROUNDING * top) | (scores > (1 + ROUNDING) * top)).any():
+        if not ((scores < -SUM_ROUNDING * top) | (scores > (1 + SUM_ROUNDING) * top)).any():
             return
     least, most = float(np.nanmin(scores)), float(np.nanmax(scores))
     reach = f"{what} reach from {significant(least)} to {significant(most)}"
@@ -69,9 +69,9 @@ def doubtful(reaches: Iterable[tuple[float, float]], what: str) -> str:
     found = [*reaches]
     least = min((low for low, _ in found), default=0)
     most = max((top for _, top in found), default=0)
-    if least < -ROUNDING or most <= 0:
+    if least < -SUM_ROUNDING or most <= 0:
         return ""
-    fitting = next((kind for kind, top in CERTAIN.items() if most <= top + ROUNDING), None)
+    fitting = next((kind for kind, top in CERTAIN.items() if most <= top + SUM_ROUNDING), None)
     like = {"as-is": "probabilities", "percent": "percentages", "levels": "levels of a mask"}
     named = f", as {like[fitting]} do" if fitting else ""
     ways = "'scores: as-is' for probabilities, 'scores: percent' for 0 to 100, 'scores: levels' for"

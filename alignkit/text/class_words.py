@@ -1,15 +1,17 @@
-"""The class that a drift hits hardest, in words."""
+"""Words of classes: the one that a drift hits hardest, and why a margin is not known."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from alignkit.record import Drift, Estimate
+from alignkit.record import Drift, Estimate, MovedImage
 from alignkit.text.numbers import estimated
 from alignkit.text.task_words import OF_CLASSES, TaskWords, in_sentence
 
 FAR = 2.0
 """A class's change by which it is far stronger than the change of its mean over classes."""
+TIED = "the greatest output is tied with another, so that there is no margin to lose"
+NOT_FINITE = "an output is not finite"
 _WORDS = {
     ("recall", False): "Class {} is missed more often",
     ("recall", True): "Class {} is found more often",
@@ -76,3 +78,8 @@ def _is_shown(change: Estimate) -> bool:
     if change.low is None or change.high is None:
         return False
     return change.low > 0 or change.high < 0
+
+
+def unknown_margin(image: MovedImage) -> str:
+    """Say why the share that an image loses of its margin is not known."""
+    return NOT_FINITE if image.margin is None or image.max_abs is None else TIED

@@ -46,4 +46,6 @@ def test_numbers_are_those_of_the_stored_commit(oracle, tmp_path, name):
     stored, now = STORED["numbers"][name], dict(oracle["numbers"](documents))
     shared = stored.keys() & now.keys()
     assert len(shared) > 0.9 * len(stored)  # what was removed is no number
-    assert {place: now[place] for place in shared} == {place: stored[place] for place in shared}
+    # sums of floats are rounded in another order since
+    for place in shared:
+        assert now[place] == pytest.approx(stored[place], rel=1e-9, nan_ok=True), place

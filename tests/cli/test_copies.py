@@ -60,14 +60,8 @@ def test_a_diff_says_so_with_and_without_a_model(said, case):
     assert SAID in said("data", "stats", case.images)
 
 
-def test_a_gate_says_so_of_paths_of_a_baseline_and_of_shards(said, case):
+def test_a_gate_says_so_of_paths_and_of_a_baseline(said, case):
     assert SAID in said(*gate(case, LOOSE, paths=PATHS))
-    parts = [case.folder / f"part-{index}.json" for index in (1, 2, 3)]
-    for index, part in enumerate(parts, 1):
-        words = "--shard", f"{index}/3", "--out", f"shard={part}"
-        assert SAID not in said(*gate(case, LOOSE, paths=PATHS), *words)
-    merged = "report", "merge", case.folder / "gate.yaml", *parts, "--no-html"
-    assert SAID in said(*merged, "--reports", case.reports)
     one = case.write(STRICT, paths="  a: {decode: pillow, resize: {name: opencv, size: 32}}\n")
     said("baseline", "record", one, "--reports", case.reports)
     assert SAID in said("gate", one, "--no-html", "--reports", case.reports)

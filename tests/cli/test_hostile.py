@@ -169,7 +169,7 @@ def everywhere(stored):
             "started", "metric", "outcome", "first", "largest", "split", "dimension", "failing",
             "trained_with", "evaluated_with", "reference", "candidate", "preprocess", "change",
             "advised", "served", "trained", "level", "plane", "resolution", "unit", "method", "why", "better",
-            "rated_unit"}  # fmt: skip
+            "rated_unit", "scores"}  # fmt: skip
     if isinstance(stored, dict):
         for name, value in stored.items():
             if isinstance(value, str) and name not in kept:

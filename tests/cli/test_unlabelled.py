@@ -110,7 +110,6 @@ def test_models_predict_images_without_labels(alignkit, write):
     assert controls["A/A: the same path twice"].passed
     assert controls["planted fault: inverted levels, predictions"].passed
     assert "not made: 'the reference models learned' (the images have no labels)" in told.out
-    assert alignkit("compare-runs", run, run).code == 0
 
 
 def test_a_model_that_gives_every_image_one_class_is_no_evidence(alignkit, write):

@@ -6,6 +6,7 @@ import pytest
 from alignkit.compare import drift, margins
 from alignkit.compare.predictions import Predictions
 from alignkit.studies.diff.diff_predictions import nothing_drifts
+from alignkit.text.class_words import unknown_margin
 
 
 @pytest.fixture
@@ -78,4 +79,4 @@ def test_the_images_that_moved_most_say_why_a_margin_is_not_known():
     for logits, reason in ((TIES, TIED), (NAN, "not finite")):
         for image in margins.moved_most([(answers(ids, logits), answers(ids, ROWS))]):
             assert image.lost is None
-            assert reason in margins.unknown_margin(image)
+            assert reason in unknown_margin(image)

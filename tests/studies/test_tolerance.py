@@ -333,6 +333,6 @@ def test_a_run_with_copies_bears_what_the_run_of_its_files_does(files, tmp_path)
         assert point.images == len(first)
         exact = proportion_confint(point.changed, len(first), method="beta")
         assert (point.low, point.high) == pytest.approx(exact)
-    said = f"{len(first)}\xa0different file"
+    said = f"{len(first)}\xa0different image"
     for surface in (tolerance_text(every), tolerance_page(every)):
         assert (said in surface) is bool(copies)

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from alignkit.experiment.yaml_argument import named_paths
+from alignkit.predict.decoder import AnswerDecoder
 from alignkit.record.diff_document import GivenModel
 from alignkit.samples import Samples
 from alignkit.studies.diff.classifier_tally import ClassifierTally
 from alignkit.studies.diff.diff_predictions import MixedPair, flips_sentence
 from alignkit.task_facts import CLASSIFICATION
+from alignkit.tasks import ClassMap
+from alignkit.tasks.classification import Classification
 from alignkit.text.diff_words import prediction_lines
 
 MODEL = GivenModel(name="m.onnx", sha256="", runtime="onnxruntime", outputs=3)
@@ -22,7 +25,9 @@ LOGITS = np.array([[3, 1, 0], [0, 2, 1], [1, 0, 4], [5, 1, 1]], np.float32)
 def drifted(before, after):
     ids = tuple(f"{place}.png" for place in range(len(before)))
     samples = Samples(ids, (), (), lambda index: b"", "")
-    opened = SimpleNamespace(outputs=("a", "b", "c"))
+    names = ("a", "b", "c")
+    decoder = AnswerDecoder(Classification(), ClassMap((), outside=names))
+    opened = SimpleNamespace(outputs=names, decoder=decoder)
     found = [before, *[after] * PAIR.candidate]  # every part of the candidate alone moves them
     tally = ClassifierTally.of(samples, found, PAIR, opened)
     return tally.drift(PAIR, {"left_out": 0, "left_out_reason": ""}, opened, samples, {})

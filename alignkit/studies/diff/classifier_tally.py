@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -109,10 +109,9 @@ class ClassifierTally:
         judged = _finite(before, after)
         shown = samples.take(np.flatnonzero(judged).tolist())
         one, other = (
-            opened.decoder.unlabelled(shown.ids, each[judged], shown) for each in (before, after)
+            cast("Predictions", opened.decoder.unlabelled(shown.ids, each[judged], shown))
+            for each in (before, after)
         )
-        assert isinstance(one, Predictions), "a classifier's"
-        assert isinstance(other, Predictions), "a classifier's"
         both = one, other
         lost = np.full(len(before), np.nan)
         lost[judged] = margins_lost(both)[1]
