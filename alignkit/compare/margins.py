@@ -15,7 +15,6 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray, Labels, Logits
 from alignkit.compare.class_answers import ClassAnswers, class_name
 from alignkit.record import MarginDrift, MovedImage
-from alignkit.text.class_words import TIED
 
 _ROWS = 4096
 MOST_MOVED = 20
@@ -76,7 +75,8 @@ def drift_of_lost(lost: FloatArray, kept: npt.NDArray[np.bool_]) -> MarginDrift:
     """
     known = np.isfinite(lost)
     if not known.any():
-        return no_margins(TIED if len(lost) else "no image has finite logits on both sides")
+        tied = "the greatest output of every image is tied with another: none has a margin to lose"
+        return no_margins(tied if len(lost) else "no image has finite logits on both sides")
     p50, p99 = np.quantile(lost[known], _QUANTILES).tolist()
     halved = int((known & kept & (lost >= 0.5)).sum())
     return MarginDrift(int(known.sum()), halved, p50, p99)

@@ -10,7 +10,7 @@ from alignkit.text.task_words import OF_CLASSES, TaskWords, in_sentence
 
 FAR = 2.0
 """A class's change by which it is far stronger than the change of its mean over classes."""
-TIED = "the greatest output is tied with another, so that there is no margin to lose"
+_TIED = "the greatest output is tied with another, so that there is no margin to lose"
 NOT_FINITE = "an output is not finite"
 _WORDS = {
     ("recall", False): "Class {} is missed more often",
@@ -82,4 +82,4 @@ def _is_shown(change: Estimate) -> bool:
 
 def unknown_margin(image: MovedImage) -> str:
     """Say why the share that an image loses of its margin is not known."""
-    return NOT_FINITE if image.margin is None or image.max_abs is None else TIED
+    return NOT_FINITE if image.margin is None or image.max_abs is None else _TIED
