@@ -86,7 +86,8 @@ def test_every_extra_that_is_named_installs_the_library():
 
 
 def test_all_and_dev_have_what_the_readme_runs():
-    assert PROJECT["optional-dependencies"]["all"] == ["alignkit[detection,onnx,torchpipe,train]"]
+    (whole,) = PROJECT["optional-dependencies"]["all"]
+    assert whole == "alignkit[detection,embedding,onnx,torchpipe,train]"
     assert "alignkit[all]" in PROJECT["optional-dependencies"]["dev"]
     asked = {
         "torch", "torchvision", "torchpipe", "onnx", "onnxruntime-gpu", "opencv-python", "pandas",
