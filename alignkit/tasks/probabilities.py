@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SCALES: dict[Scores, OutputScale] = {
     "sigmoid": "logits", "as-is": "probabilities", "percent": "percent", "levels": "levels",
 }  # fmt: skip
-"""Reading → what the scores are."""
+"""How a task reads scores, its option ``scores`` → the scale of the outputs."""
 CERTAIN = {kind: TOPS[scale] for kind, scale in SCALES.items() if scale in TOPS}
 """Reading → the score of a probability of 1."""
 

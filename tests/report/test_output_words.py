@@ -30,7 +30,7 @@ SHOWN = {
 SOFTMAX = [*SCORES, node("Softmax", "z", "p", axis=1)]
 SIGMOID = [*SCORES, node("Sigmoid", "z", "p")]
 MODELS = {
-    # name: nodes, outputs, weights; the task's option; what the outputs are
+    # name of the case: nodes of the graph, its outputs and weights, the task, the word for the outputs
     "logits": (SCORES, [5], {}, "", "logits"),
     "one logit": (SCORES, [1], ONE, "", "logits"),
     "logarithms": ([*SCORES, node("LogSoftmax", "z", "p", axis=1)], [5], {}, "", "logits"),
