@@ -76,7 +76,7 @@ def core(session: nox.Session) -> None:
 
 @nox.session
 def platforms(session: nox.Session) -> None:
-    """Resolve the core and `all` for every platform and Python of docs/install.md."""
+    """Resolve core, `all` and `embedding` for every platform and Python of docs/install.md."""
     session.install("uv", "pytest")
     chosen = ("-m", "slow", "-rs", "--noconftest", "tests/test_platforms.py")
     session.run("python", "-m", "pytest", *chosen)

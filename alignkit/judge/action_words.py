@@ -91,7 +91,10 @@ def _steps(
     if doubts:
         yield Action(words="Remove that doubt, then run it again.", command=evidence.command)
     elif found is None or found.state == "pass":
-        yield from [] if evidence.quick else [_keep(evidence)]
+        if any(each.loose for each in outcomes):
+            yield Action(words="Set that limit between what was measured and what those faults give.")
+        elif not evidence.quick:
+            yield _keep(evidence)
     elif found.first.not_run:
         yield Action(words="Install what is named above to measure it too.")
     elif words := _repair(found):
