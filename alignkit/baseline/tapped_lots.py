@@ -25,7 +25,7 @@ from alignkit.isolation.worker import Begin, Encoded
 from alignkit.lots import EachImageOnce, Lot, unseen_folder
 from alignkit.machine import cpu_name, vector_extensions
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
-from alignkit.preprocess.image_taps import Started, taps_of, warm_up
+from alignkit.preprocess.image_taps import Started, each_taps, warm_up
 from alignkit.record import Stored
 from alignkit.resizers import RESIZERS
 from alignkit.version import ALL_LAYERS, code_version
@@ -73,8 +73,7 @@ class TapImages:
 
     def _image(self, image: Encoded, begin: Started) -> Iterator[TappedStage]:
         source = hashlib.sha256(image.data).hexdigest()[:16]
-        for number, path in enumerate(self.paths):
-            taps = taps_of(path, image, number, begin)
+        for path, taps in zip(self.paths, each_taps(self.paths, image, begin), strict=True):
             if taps.last is None:
                 decoded = taps.decoded
                 line = StageLine(

@@ -35,7 +35,7 @@ from alignkit.cli.arguments import (
     print_error,
 )
 from alignkit.cli.report_command import tell_left_out
-from alignkit.errors import AlignkitError, ConfigError, ExitCode, RankError, worst
+from alignkit.errors import AlignkitError, ConfigError, ExitCode, RankError, without_secrets, worst
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
@@ -183,9 +183,9 @@ def _tell_files(runs: Sequence[FileRun], job: _Job, open_: bool | None) -> None:
     """Print the table of all files, write the page that leads to theirs, and open it."""
     from alignkit.report.files_page import files_table, write_files_page
 
-    page = write_files_page(
-        runs, job.context.workspace.root, shlex.join(["alignkit", *sys.argv[1:]])
-    )
+    # an override that is refused may hold a password
+    command = shlex.join(["alignkit", *map(without_secrets, sys.argv[1:])])
+    page = write_files_page(runs, job.context.workspace, command)
     if job.documents is None:
         print(f"\n{files_table(runs)}\nall pages  {page}")
     open_page(page, wanted=open_)

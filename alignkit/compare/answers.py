@@ -179,7 +179,7 @@ class Answers(ABC):
     def groups(self) -> Labels | None:
         """Number, (n,) 0 and up without gaps, the groups of images that a resample draws whole.
 
-        ``None`` if images do not depend on each other. Copies of a file are drawn together besides.
+        ``None`` if images do not depend on each other. Copies of one are drawn together besides.
         """
         return None
 

@@ -255,11 +255,11 @@ def groups_of(answers: Answers, draws: SharedDraws) -> Labels | None:
     return joined_groups(answers.ids, answers.groups(), draws.copies)
 
 
-def of_different_files(answers: AnyAnswers, copies: Mapping[str, str]) -> AnyAnswers:
-    """Keep the first image of each file: exact tests take images that are independent.."""
-    files = [copies.get(each, each) for each in answers.ids]
-    first = np.sort(np.unique(files, return_index=True)[1])
-    return answers if len(first) == len(files) else answers.rows(first)
+def of_different_images(answers: AnyAnswers, copies: Mapping[str, str]) -> AnyAnswers:
+    """Keep the first of images with the same pixels: exact tests take independent ones."""
+    seen = [copies.get(each, each) for each in answers.ids]
+    first = np.sort(np.unique(seen, return_index=True)[1])
+    return answers if len(first) == len(seen) else answers.rows(first)
 
 
 def supports_of(first: Answers, groups: Labels | None) -> list[int]:

@@ -82,8 +82,9 @@ class Predictions(ClassAnswers, LinearAnswers):
 
     def misread(self, *others: Predictions) -> str:
         """See `Answers.misread`."""
-        every = added_rows(each.score_rows for each in (self, *others))
-        return "" if self.declared else self.score_rows.misread(every)
+        if self.declared:
+            return ""
+        return self.score_rows.misread(added_rows(each.score_rows for each in (self, *others)))
 
     def as_read(self) -> Predictions:
         """See `Answers.as_read`."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.compare.class_changes import of_different_files
+from alignkit.compare.class_changes import of_different_images
 from alignkit.controls.planted_faults import attempted, check_pixels, invert_levels
 from alignkit.outcome import Measured
 from alignkit.predict import model_file, open_session, predict
@@ -149,7 +149,7 @@ def _check_row_learned(
     """Check the aligned cells of the first row, one for each seed; no control if none ran."""
     row = _first_aligned(predicted).evaluation.training.row
     own = {
-        f"{row} seed {each.seed}": of_different_files(each.ended.value.predictions, copies)
+        f"{row} seed {each.seed}": of_different_images(each.ended.value.predictions, copies)
         for each in predicted
         if each.evaluation.aligned
         and each.evaluation.training.row == row

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
@@ -43,7 +43,7 @@ START_OF_IMAGE = b"\xff\xd8"
 DecodeOutcome = Literal["ok", "corrupt", "failed", "unsupported"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, which could not keep the digest
 class Decoded:
     """Outcome of one decode, with the image if there is one."""
 
@@ -53,7 +53,7 @@ class Decoded:
     reason: str = ""
     """The library's own words, where the outcome is not ``ok``."""
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Return the `digest_of` the image; empty without one."""
         return "" if self.image is None else digest_of(self.image)

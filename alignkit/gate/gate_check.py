@@ -197,8 +197,8 @@ def store_shard(
         works.append((tapped, samples))
     engine, store = context.engine or LocalEngine(), KeptLots(context.workspace)
     for work, images in works:
-        names = " and ".join(path.title for path in work.paths)
-        with context.progress.stage("compare", len(images), names) as stage:
+        what = ("snapshot", "every path") if work is tapped else ("compare", work.paths[1].title)
+        with context.progress.stage(what[0], len(images), what[1]) as stage:
             for _ in lot_parts(
                 work, images, engine, store=store, shard=shard, advance=stage.advance
             ):

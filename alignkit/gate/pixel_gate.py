@@ -58,16 +58,14 @@ def pixel_record(
     samples: Samples,
     compared: Sequence[Comparison],
     workspace: Workspace,
-    whole: Samples | None = None,
 ) -> RunRecord:
     """Run the self-test and build the record of a pixel gate that is not judged yet.
 
     The self-test checks that A/A gives zero, and that planted faults, swapped channels and a shift
-    by half a pixel, are found. It is made on ``whole``, of which ``samples`` may be a shard: the
-    same differences then show which limits are loose.
+    by half a pixel, are found; their differences show which limits are loose.
     """
     # before the record, whose seconds include it
-    controls = check_pixels(experiment.reference, whole or samples)
+    controls = check_pixels(experiment.reference, samples)
     paths = experiment.paths
     parts = {
         "data": samples.fingerprint,

@@ -193,9 +193,9 @@ def compare_results(
     repeated = ""
     if not facts.non_finite:  # which fails by itself, and says more
         repeated = require_read((a, b), samples, given, as_array=array_of)
-    # others with the result of another image have just been refused, or said
-    alike = [left.hex() + right.hex() for left, right in given]
-    repeated = repeated or copies_sentence(len(copies_among(samples.ids, alike)), len(samples))
+        # others with the result of another image have just been refused, or said
+        alike = [left.hex() + right.hex() for left, right in given]
+        repeated = repeated or copies_sentence(len(copies_among(samples.ids, alike)), len(samples))
     covered = CoverageDiff(reference="reference", candidate="candidate", images=len(samples),
                            only_reference=0, only_candidate=0)  # fmt: skip
     evidence = Evidence(pixels=(facts,), coverage_diffs=(covered,))

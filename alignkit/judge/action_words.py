@@ -91,10 +91,7 @@ def _steps(
     if doubts:
         yield Action(words="Remove that doubt, then run it again.", command=evidence.command)
     elif found is None or found.state == "pass":
-        if any(each.loose for each in outcomes):
-            yield Action(words="Set that limit between what was measured and what those faults give.")
-        elif not evidence.quick:
-            yield _keep(evidence)
+        yield from _keep(evidence, outcomes)
     elif found.first.not_run:
         yield Action(words="Install what is named above to measure it too.")
     elif words := _repair(found):
@@ -120,11 +117,16 @@ def _gate(evidence: Evidence) -> str:
     return shlex.join(["alignkit", "gate", *of_the_whole(shlex.split(evidence.command)[2:])])
 
 
-def _keep(evidence: Evidence) -> Action:
-    if _verb(evidence) != "run":
-        return Action(words="Nothing: run this gate again after each change.")
-    words = "Nothing to change; let CI check it after each change."
-    return Action(words=words, command=_gate(evidence))
+def _keep(evidence: Evidence, outcomes: Sequence[RuleOutcome]) -> Iterator[Action]:
+    if any(each.loose for each in outcomes):
+        yield Action(words="Set that limit between what was measured and what those faults give.")
+    elif evidence.quick:
+        return
+    elif _verb(evidence) != "run":
+        yield Action(words="Nothing: run this gate again after each change.")
+    else:
+        words = "Nothing to change; let CI check it after each change."
+        yield Action(words=words, command=_gate(evidence))
 
 
 def _repair(found: Headline) -> str:

@@ -217,7 +217,7 @@ class UserModel:
             published = published_outputs(self.pretrained, self.model)
             return f"{self.model} {self.pretrained}, published, gives {published} outputs"
         if self.made_by:
-            return f"a run first makes it with {self.made_by}"
+            return f"a run first makes it with {self.made_by}, unless it is stored"
         if self.format == "onnx":
             header = read_onnx_header(self.file)
             taken = in_text(header.inputs[0].shape or ()) if header.inputs else "nothing"

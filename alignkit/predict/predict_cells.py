@@ -108,11 +108,12 @@ def read_alike(cells: Iterable[Predicted], checkpoint: Checkpoint) -> Iterator[P
                 waiting.append((each, each.ended.value))
                 continue
         yield each
+    reason = known[0].misread(*known[1:]) if waiting else ""
     for each, answer in waiting:
 
         def judged(cell: Predicted = each, found: Answer = answer) -> Answer:
             with _named(checkpoint, cell.evaluation.runtime):
-                if reason := known[0].misread(*known[1:]):
+                if reason:
                     raise BackendError(reason)
             return replace(found, predictions=found.predictions.as_read())
 

@@ -141,7 +141,7 @@ class RuleOutcome(Placed):
     waived: str = ""
     """The day until which a failure is waived, and the reason."""
     loose: str = ""
-    """Says that the limit holds with every planted fault too; empty if it does not."""
+    """Says with which planted faults the limit holds too; empty if it holds something."""
     line: Count = 0
     """Line of the rule in the file, from 1; 0 for a default rule."""
 

@@ -40,7 +40,7 @@ class ImageSet(Stored):
     fingerprint: str
     """SHA-256 hex over names and contents."""
     copies: Count = 0
-    """Images with the bytes of an earlier one; counted where a model predicts."""
+    """Images that the reference decodes to the pixels of an earlier one."""
 
 
 class KindCount(Stored):

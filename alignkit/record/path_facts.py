@@ -47,7 +47,7 @@ class DataFacts(Stored):
     calibration_evaluated: Count = 0
     """Of these, images with the content of an evaluated one."""
     copies: dict[str, str] = {}
-    """Evaluation image → the first image with the same bytes; intervals draw them together."""
+    """Evaluation image → the first with the same decoded pixels; intervals draw them together."""
 
 
 class StageFacts(Stored):

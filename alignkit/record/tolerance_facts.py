@@ -194,7 +194,7 @@ class ToleranceDocument(Stored):
     images: Count = 0
     """Evaluation images of the run."""
     copies: Count = 0
-    """Of these, images with the bytes of another: each file counts once."""
+    """Of these, images with the pixels of another; equal ones count once."""
     task: TaskFacts
     paths: tuple[PathFacts, ...]
     budget: Real

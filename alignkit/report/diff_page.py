@@ -146,7 +146,7 @@ def _page(record: DiffRecord) -> dict[str, Any]:
     return {
         "alignkit": record.alignkit,
         "title": _title(record),
-        "lead": images_words(record.data),
+        "lead": images_words(record),
         "reference": names.of(reference.name),
         "findings": [
             (names.of(pair.candidate), pair.sentence or f"skipped: {pair.reason}", _ending(pair))

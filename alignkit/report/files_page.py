@@ -10,20 +10,19 @@ from pathlib import Path
 from alignkit.errors import ExitCode
 from alignkit.judge.evidence import Evidence
 from alignkit.judge.headline import headline_of
-from alignkit.judge.measured_models import measured_part
 from alignkit.record import RunRecord
+from alignkit.report.terminal_view import record_word
 from alignkit.report.verdict_view import ICONS, Icon
 from alignkit.stored_file import explained, write_atomically
 from alignkit.text import columns
-from alignkit.text.names import QUICK_LOOK, Names
+from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, percent, shorten
-from alignkit.text.verdict_text import verdict_word
 from alignkit.version import __version__
+from alignkit.workspace import Workspace
 
 _COLUMNS = ("file", "verdict", "headline", "time", "page")
 _WIDEST = 80
 """Characters of a headline in the terminal."""
-_STOPPED = "DID NOT RUN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +40,15 @@ class FileRun:
 
     @property
     def icon(self) -> Icon:
-        """The state of its verdict; that of an error for a file that did not run."""
+        """The state of its verdict; that of an error for a file without a record."""
         return ICONS[self.record.verdict.state if self.record else "error"]
 
     @property
     def verdict(self) -> str:
         """The verdict in a word, with what it does not cover."""
         if self.record is None:
-            return _STOPPED
-        verdict, part = self.record.verdict, measured_part(self.record.cells)
-        return verdict_word(verdict, part, QUICK_LOOK.lower() * bool(self.record.quick))
+            return "DID NOT RUN" if self.seconds is None else "STOPPED"
+        return record_word(self.record)
 
     @property
     def headline(self) -> str:
@@ -88,18 +86,19 @@ def files_table(runs: Sequence[FileRun]) -> str:
     return columns([_COLUMNS, *rows])
 
 
-def write_files_page(runs: Sequence[FileRun], root: Path, command: str) -> Path:
+def write_files_page(runs: Sequence[FileRun], workspace: Workspace, command: str) -> Path:
     """Write ``index.html`` below the folder of all runs; return it.
 
     Raise `WorkspaceError` if it cannot be written.
     """
     from alignkit.report.templates import asset, html, trusted
 
+    root = workspace.root
     page = root / "index.html"
     view = {"alignkit": __version__, "command": command, "runs": runs}
     links = [os.path.relpath(each.page, root) if each.page else "" for each in runs]
     style = trusted(asset("report.css").decode())
     with explained(root):
-        root.mkdir(parents=True, exist_ok=True)
+        workspace.keep_out_of_git()
         write_atomically(page, html("files.html.j2", report=view, links=links, style=style))
     return page

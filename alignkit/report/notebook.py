@@ -73,7 +73,7 @@ def diff_html(record: DiffRecord) -> str:
     names = Names(record.paths)
     measured = [pair for pair in record.pairs if pair.compared]
     sections = stage_sections([stage for pair in measured for stage in pair.stages], names)
-    parts = [_words(images_words(record.data))]
+    parts = [_words(images_words(record))]
     for pair in record.pairs:
         title = f"{names.short(pair.candidate)} against {names.short(pair.reference)}"
         words = pair.sentence or f"skipped: {pair.reason}"

@@ -49,10 +49,15 @@ _MOST_NOTES = 3
 """Surrogates, kinds of simulation, mechanisms and pieces of advice that are named."""
 
 
+def record_word(record: RunRecord) -> str:
+    """Return the verdict in a word, with what it does not cover."""
+    part = measured_part(record.cells)
+    return verdict_word(record.verdict, part, QUICK_LOOK.lower() * bool(record.quick))
+
+
 def summary(record: RunRecord, page: Path) -> str:
     """Return at most 30 lines: verdict, the entries that moved most, the report."""
-    verdict, part = record.verdict, measured_part(record.cells)
-    state = verdict_word(verdict, part, QUICK_LOOK.lower() * bool(record.quick))
+    verdict, part, state = record.verdict, measured_part(record.cells), record_word(record)
     first, *others = verdict_text(verdict)
     lines = [
         f"{record.name}: {state}",

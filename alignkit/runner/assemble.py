@@ -141,7 +141,7 @@ def assemble_record(
     )
     outcomes = Outcomes(plan, results.predicted, matrix, results.attributed, names)
     advice = tuple(check_advice(e, outcomes, draws=draws) for e in results.advice)
-    circumstances = _circumstances(results, workspace, started, seconds)
+    circumstances = _circumstances(results, workspace, started, seconds) | {"task": judged.task}
     judged = replace(
         judged, advice=advice, data=data, noise_floor=floors, command=circumstances["command"]
     )
@@ -217,7 +217,6 @@ def _circumstances(
         "seconds": round(seconds, 1),
         "partial": False,
         "environment": environment(),
-        "task": _task(results),
     }
 
 

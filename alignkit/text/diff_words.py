@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alignkit.record import Mechanism, PathFacts
 from alignkit.record.diff_document import (
+    DiffRecord,
     GivenModel,
-    ImageSet,
     PairDiff,
     PredictionDrift,
 )
@@ -30,11 +30,14 @@ NO_MODEL = (
 )
 
 
-def images_words(data: ImageSet) -> str:
+def images_words(record: DiffRecord) -> str:
     """Say how many images there are and where from, and how many of them are copies."""
+    data = record.data
     said = f"{count(data.images, 'image')} of {data.source}"
-    copies = copies_words(data.copies, data.images) if data.copies else ""
-    return f"{said}; {copies}, drawn together in intervals" if copies else said
+    if not data.copies:
+        return said
+    together = ", drawn together in intervals" if record.model else ""  # pixels alone have none
+    return f"{said}; {copies_words(data.copies, data.images)}{together}"
 
 
 def ending(pair: PairDiff, *, brief: bool = False) -> list[str]:

@@ -140,6 +140,21 @@ def test_the_browser_opens_on_a_terminal_only_and_never_in_ci(
     assert all(url.startswith("file://") for url in opened)
 
 
+@pytest.mark.parametrize(
+    "override", ["data.root=s3://me:open-sesame@box/a", "data.storage.secret=open-sesame"]
+)
+def test_the_page_of_refused_files_holds_no_password_and_stays_out_of_git(
+    alignkit, files, tmp_path, monkeypatch, override
+):
+    words = ("run", *map(str, files), "--reports", str(tmp_path / "r"), "--set", override)
+    monkeypatch.setattr("sys.argv", ["alignkit", *words])
+    assert alignkit(*words).code == 2
+    text = (tmp_path / "r" / "index.html").read_text()
+    assert "alignkit run" in text
+    assert "open-sesame" not in text
+    assert (tmp_path / "r" / ".gitignore").exists()
+
+
 def test_json_is_a_list_of_the_results_of_the_files_that_ran(alignkit, runs, files, tmp_path):
     runs["second"] = DataError("no image")
     told = alignkit("run", *files, "--json", "--quiet")
@@ -165,7 +180,7 @@ def test_several_files_end_with_a_table_and_a_page_that_leads_to_theirs(
     assert head == ["file", "verdict", "headline", "time", "page"]
     assert [row[0] for row in rows] == [str(broken), *map(str, files)]
     assert [row[-1] for row in rows] == ["–", str(tmp_path / "index.html"), "–", rows[1][-1]]
-    assert rows[2][1:3] == ["DID NOT RUN", "class 'rose' has no image"]
+    assert rows[2][1:3] == ["STOPPED", "class 'rose' has no image"]
     assert rows[0][3] == "–"  # never begun
     assert all(re.fullmatch(r"\d+\.\d s", row[3]) for row in rows[1:])
     (decides,) = {row[2] for row in (rows[1], rows[3])}

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from alignkit.compare.class_changes import of_different_files
+from alignkit.compare.class_changes import of_different_images
 from alignkit.compare.predictions import Predictions
 from alignkit.controls import check_identity, check_learned, check_same_inputs, verify
 from alignkit.outcome import Measured
@@ -86,13 +86,13 @@ def test_copies_of_a_few_images_show_no_skill(times):
     rows = np.tile(np.arange(5), times)
     made = answers(labels[rows], predicted[rows])
     copies = {name: str(int(name) % 5) for name in made.ids[5:]}
-    once = of_different_files(made, copies)
+    once = of_different_images(made, copies)
     assert once.ids == ("0", "1", "2", "3", "4")
     assert check_learned({"one": made}).passed
     control = check_learned({"one": once})
     assert not control.passed
     assert "(2; p = 0.087)" in control.observed
-    assert of_different_files(once, {}) is once
+    assert of_different_images(once, {}) is once
 
 
 def cell_with(path_name: str, inputs: str) -> Predicted:

@@ -66,6 +66,7 @@ def test_a_limit_of_a_functions_result_is_held_against_faults_in_it(own, metric,
     assert verdict.state == "pass"
     assert ("A limit that holds nothing" in verdict.sentence) == loose
     assert ("Aligned" in verdict.sentence) == (not loose)
+    assert verdict.actions[0].words.startswith("Set that limit" if loose else "Nothing")
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,10 @@ def test_a_run_makes_it_once_and_measures_what_the_same_file_gives(case, capsys)
 
 def test_check_and_plan_say_it_and_make_nothing(case):
     (training,) = keyed_plan(loaded(), Workspace(Path("reports"))).trainings
-    assert training.given.described() == "a run first makes it with make.py --deep 2"
+    assert (
+        training.given.described()
+        == "a run first makes it with make.py --deep 2, unless it is stored"
+    )
     assert calls() == []
     assert not Path("reports/.cache").exists()
 

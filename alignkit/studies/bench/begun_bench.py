@@ -62,12 +62,21 @@ class BegunBench:
 
     @classmethod
     def of(
-        cls, experiment: Experiment, context: Context, *, cpus: int | None, words: Sequence[str]
+        cls,
+        experiment: Experiment,
+        context: Context,
+        *,
+        cpus: int | None,
+        words: Sequence[str],
+        makes: bool = True,
     ) -> Self:
-        """Begin one; raise `ConfigError` for more CPUs than there are."""
+        """Begin one, which ``makes`` the models of scripts if it times any.
+
+        Raise `ConfigError` for more CPUs than there are.
+        """
         started, clock = datetime.now(UTC), time.monotonic()
         held, before = chosen_cpus(cpus), load_average()
-        experiment = with_made_models(experiment, context)
+        experiment = with_made_models(experiment, context) if makes else experiment
         plan = keyed_plan(experiment, context.workspace)
         return cls(experiment, context, plan, words, held, before, started, clock)
 

@@ -160,7 +160,7 @@ def bench_loaders(
         raise ConfigError(
             f"--memory {megabytes(load.memory)}: {megabytes(free)} are available; give less"
         )
-    begun = BegunBench.of(experiment, context, cpus=cpus, words=words)
+    begun = BegunBench.of(experiment, context, cpus=cpus, words=words, makes=False)
     plan, folder = begun.plan, begun.folder("loaders")
     workers = len(begun.cpus) or usable_cpus()
     sets = prepare_sets(

@@ -70,7 +70,7 @@ def diff_summary(record: DiffRecord) -> str:
 
 
 def _lines(record: DiffRecord, detail: Detail) -> list[str]:
-    lines = [images_words(record.data), *_coverage(record)]
+    lines = [images_words(record), *_coverage(record)]
     lines += surrogate_lines(record.paths, brief=False)
     for pair in record.pairs:
         lines += ["", *_pair(pair, detail, record)]

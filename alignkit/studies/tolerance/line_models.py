@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignkit.arrays import Batch
-from alignkit.compare.class_changes import of_different_files
+from alignkit.compare.class_changes import of_different_images
 from alignkit.compare.linear_answers import LinearAnswers, greatest_changes
 from alignkit.errors import AlignkitError, NothingCompared, RecordError
 from alignkit.experiment import experiment_of_text
@@ -73,7 +73,7 @@ class StoredRow:
         return self.answers(self.homes[seed])
 
     def answers(self, cell: Cell) -> LinearAnswers:
-        """Read a cell's answers to different files.
+        """Read a cell's answers to different images.
 
         Raise `NothingCompared` if the task's bear no known change.
         Raise `DamagedRecord` if their file is missing or is not what the run wrote.
@@ -84,7 +84,7 @@ class StoredRow:
             raise NothingCompared(
                 f"tolerance is not defined for the task {self.record.task.name}: {found.no_leads}"
             )
-        return of_different_files(found, self.record.data.copies)
+        return of_different_images(found, self.record.data.copies)
 
     def others(self) -> dict[Place, list[Cell]]:
         """Return the row's other cells that ran, of these seeds, by place in the matrix's order."""
