@@ -95,17 +95,17 @@ def bench(
     counts = _counts(clients)
     files = output_paths(out, ("html", "json"), folders=("html",))
     from alignkit.experiment import load_experiment
+    from alignkit.report.bench.bench_page import bench_text
     from alignkit.serve.rounds import Load
     from alignkit.studies.bench import bench as time_options
-    from alignkit.studies.bench.bench_text import bench_text
     from alignkit.workspace import Context, Workspace
 
     experiment = load_experiment(file, overrides, quick=quick)
     context = Context(Workspace(reports), display(progress, quiet=quiet))
     words = ["alignkit", *sys.argv[1:]]
     if loaders:
+        from alignkit.report.bench.loaders_page import loader_text
         from alignkit.studies.bench.loaders import LoaderLoad, bench_loaders
-        from alignkit.text.loader_words import loader_text
 
         work = LoaderLoad(images or 200, batch or 16, rounds, size)
         ran = bench_loaders(experiment, context, work, cpus=cpus, words=words)

@@ -126,10 +126,9 @@ def compare(
     Exit codes: 0 compared · 2 a folder contains no run · 5 the runs have nothing in common, or are
     one · 6 the images, classes or environments differ, without --force.
     """
-    from alignkit.report.comparison.compare_page import render_comparison
-    from alignkit.report.comparison.compare_words import labels, sentences
+    from alignkit.report.comparison.compare_page import comparison_headline, render_comparison
+    from alignkit.report.page_text import headline_lines
     from alignkit.studies.compare_runs import compare_runs
-    from alignkit.text import printable
 
     files = output_paths(out, ("html", "json"), folders=("html",), once=("html",))
     # printed on the page, so that whoever reads it can repeat the comparison
@@ -144,5 +143,5 @@ def compare(
     if as_json:
         print(document, end="")
     else:
-        print(*map(printable, [*sentences(made), *labels(made)]), page, sep="\n")
+        print(*headline_lines(comparison_headline(made)), page, sep="\n")
     open_page(page, wanted=open_)

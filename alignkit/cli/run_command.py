@@ -181,13 +181,13 @@ def _measure(experiment: Experiment, job: _Job) -> tuple[RunRecord, Path]:
 
 def _tell_files(runs: Sequence[FileRun], job: _Job, open_: bool | None) -> None:
     """Print the table of all files, write the page that leads to theirs, and open it."""
-    from alignkit.report.files_page import files_table, write_files_page
+    from alignkit.report.files_page import files_text, write_files_page
 
     # an override that is refused may hold a password
     command = shlex.join(["alignkit", *map(without_secrets, sys.argv[1:])])
     page = write_files_page(runs, job.context.workspace, command)
     if job.documents is None:
-        print(f"\n{files_table(runs)}\nall pages  {page}")
+        print(f"\n{files_text(runs)}\nall pages  {page}")
     open_page(page, wanted=open_)
 
 

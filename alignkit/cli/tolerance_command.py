@@ -44,9 +44,9 @@ def tolerance(
     Exit codes: 0 measured, whatever the result · 2 usage, or stored work is gone · 4 a library is
     missing · 5 no model ran, or answers of its task have no tolerance.
     """
+    from alignkit.report.tolerance_page import tolerance_text, write_tolerance
     from alignkit.stored_file import output_paths, write_output
     from alignkit.studies.tolerance import tolerance as measured
-    from alignkit.text.tolerance_words import tolerance_text
 
     files, share = output_paths(out, ("json", "html"), folders=("html",)), budget_share(budget)
     require_libraries("scipy")
@@ -63,8 +63,6 @@ def tolerance(
         if kind == "json":
             write_output(path, document + "\n")
         else:
-            from alignkit.report.tolerance_page import write_tolerance
-
             page = write_tolerance(found, path)
             print(f"page: {page}", file=sys.stderr)
 

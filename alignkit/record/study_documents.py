@@ -13,7 +13,7 @@ from pydantic import Field
 
 from alignkit.record.cell_facts import DriftChange, EngineFacts
 from alignkit.record.path_facts import PathFacts
-from alignkit.record.stored import Command, Count, Placed, Real, Stored
+from alignkit.record.stored import Command, Count, Placed, Real, Stored, VerdictState
 from alignkit.task_facts import CLASSIFICATION, TaskFacts
 
 Change = Literal["new", "worse", "fixed", "better", "no change shown", "unchanged", "not compared"]
@@ -28,7 +28,7 @@ class ComparedRun(Stored):
     name: str
     key: str
     started: str
-    verdict: str
+    verdict: VerdictState
     sentence: str
     images: Count
     """Evaluation images."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from alignkit.progress import duration
-from alignkit.record.artifacts import write_inside
 from alignkit.record.diff_document import (
     DiffRecord,
     DistanceFacts,
@@ -20,18 +18,37 @@ from alignkit.record.diff_document import (
 )
 from alignkit.record.numeric_facts import MovedImage
 from alignkit.report.charts import DotPlot, Interval, dot_plot
+from alignkit.report.page import (
+    Code,
+    Details,
+    Drawn,
+    Heading,
+    Headline,
+    Lines,
+    Page,
+    Part,
+    Section,
+    Text,
+    Words,
+    against,
+    day,
+    machine,
+    sentence,
+    write_page,
+    written_by,
+)
 from alignkit.report.run_view import coverage_tables, coverage_words, machine_tables, paths_table
-from alignkit.report.shown_view import other_groups
+from alignkit.report.shown_view import pixels_section
 from alignkit.report.stage_view import (
     IDENTICAL,
     NO_PIXELS,
     StageSection,
     few_compared,
     planes_table,
+    stage_parts,
     stage_sections,
 )
 from alignkit.report.table import ZERO, Group, Notes, RowCells, Shown, Table, facts, numbers
-from alignkit.report.templates import PAGE_ASSETS, asset, html
 from alignkit.report.viewer_data import viewer_script
 from alignkit.task_facts import TaskFacts
 from alignkit.text.class_words import NOT_FINITE, unknown_margin
@@ -43,7 +60,7 @@ from alignkit.text.diff_words import (
     kinds_words,
     prediction_lines,
 )
-from alignkit.text.names import Names, PathName
+from alignkit.text.names import Names
 from alignkit.text.numbers import grouped, listed, percent, plain, significant
 
 _TITLES = {
@@ -124,60 +141,37 @@ def render_diff(folder: Path) -> Path:
     """
     record = read_diff_record(folder / "record.json")
     data = viewer_script(record, folder)
-    page = html("diff.html.j2", report=_page(record), has_viewer=bool(data))
-    for name in PAGE_ASSETS:
-        write_inside(folder, f"assets/{name}", asset(name))
-    if data:
-        write_inside(folder, "data/run.js", data)
-    write_inside(folder, "index.html", page)
-    return folder / "index.html"
+    return write_page(diff_page(record, viewer=bool(data)), folder, data)
 
 
-def _page(record: DiffRecord) -> dict[str, Any]:
-    """Return everything that the template reads."""
+def diff_page(record: DiffRecord, *, viewer: bool = False) -> Page:
+    """Return the page of a diff."""
     names = Names(record.paths)
     measured = [pair for pair in record.pairs if pair.compared]
-    reference, *_ = record.paths
-    run = {
-        "alignkit": record.alignkit,
-        "Started (UTC)": record.started,
-        "Duration": duration(record.seconds),
-    }
-    return {
-        "alignkit": record.alignkit,
-        "title": _title(record),
-        "lead": images_words(record),
-        "reference": names.of(reference.name),
-        "findings": [
-            (names.of(pair.candidate), pair.sentence or f"skipped: {pair.reason}", _ending(pair))
-            for pair in record.pairs
-        ],
-        "effects": list(dict.fromkeys(each for pair in record.pairs for each in _effects(pair))),
-        "no_model": NO_MODEL if any(NO_MODEL in pair.matter for pair in record.pairs) else "",
-        "predictions": _predictions(record, names),
-        "model_input": input_words(record.model, reference) if record.model else "",
-        "started": record.started.replace("T", " ").split("+")[0],
-        "duration": duration(record.seconds),
-        "coverage": coverage_words(record.coverage, record.coverage_diffs, names),
-        "coverage_tables": coverage_tables(record.coverage, record.coverage_diffs, names),
-        "levels": _levels(measured, names),
-        "stages": _stages(measured, names),
-        "no_pixels": NO_PIXELS,
-        "census": census_table(record.census),
-        "kinds": [
-            (names.of(pair.candidate), kinds_words(pair), tables)
-            for pair in measured
-            if (tables := kind_tables(pair))
-        ],
-        "stress": [(each, _stages(each.pairs, names)) for each in record.stress],
-        "largest": other_groups(record, names, "pixels"),
-        "random": (),
-        "changed": (),
-        "paths_table": paths_table(record.paths, names),
-        "data": _data(record),
-        "environment": machine_tables(run, record.environment),
-        "command": record.command,
-    }
+    sections = (
+        _model(record, names),
+        _coverage(record, names),
+        _stages_section(measured, names),
+        _kinds(record, measured, names),
+        _stress(record, names),
+        pixels_section(record, names),
+        _provenance(record, names),
+    )
+    title = _title(record)
+    return Page(
+        f"{title} · alignkit diff",
+        "diff",
+        record.alignkit,
+        Headline(
+            (title,),
+            list(_findings(record, names)),
+            _meta(record, names),
+            [names.of(each.name) for each in record.paths],
+        ),
+        [each for each in sections if each],
+        written_by(record.alignkit, "record.json"),
+        viewer=viewer,
+    )
 
 
 def _title(record: DiffRecord) -> str:
@@ -188,13 +182,114 @@ def _title(record: DiffRecord) -> str:
     return f"{reference} against {len(candidates)} candidates: {listed(candidates)}"
 
 
-def _effects(pair: PairDiff) -> list[str]:
-    """Return the known effects of other stacks, which the page says once for all candidates."""
-    return [] if pair.predictions else [each for each in pair.matter if each != NO_MODEL]
+def _meta(record: DiffRecord, names: Names) -> Words:
+    said = f"{images_words(record)} · {day(record.started)} UTC · {duration(record.seconds)}"
+    coverage = coverage_words(record.coverage, record.coverage_diffs, names)
+    return f"{said} · {coverage} · reference ", names.of(record.paths[0].name)
 
 
-def _ending(pair: PairDiff) -> list[str]:
-    return [each for each in ending(pair) if each not in _effects(pair)]
+def _findings(record: DiffRecord, names: Names) -> Iterator[Part]:
+    """Yield the sentence of each candidate, its causes, and whether it matters."""
+    effects: list[str] = []
+    for pair in record.pairs:
+        said = pair.sentence or f"skipped: {pair.reason}"
+        yield Text((names.of(pair.candidate), f": {said}."), "sentence")
+        # effects known of other stacks are said once for all candidates
+        known = [] if pair.predictions else [each for each in pair.matter if each != NO_MODEL]
+        if lines := [sentence(each) for each in ending(pair) if each not in known]:
+            yield Lines(lines)
+        effects += known
+    if any(NO_MODEL in pair.matter for pair in record.pairs):
+        yield Text(f"Does it matter? {sentence(NO_MODEL)}")
+    if effects:
+        yield Lines([sentence(each) for each in dict.fromkeys(effects)])
+
+
+def _model(record: DiffRecord, names: Names) -> Section | None:
+    predicted = [pair for pair in record.pairs if pair.predictions]
+    if record.model is None or not predicted:
+        return None
+    parts: list[Part] = [Text(sentence(input_words(record.model, record.paths[0])), "lead")]
+    for pair in predicted:
+        assert pair.predictions is not None
+        said = prediction_lines(pair.predictions, record.model, record.task, classes=0)
+        parts += [
+            against(names.of(pair.candidate), names.of(pair.reference)),
+            Text(sentence(pair.matter[0]), "lead"),
+            Lines([sentence(each) for each in said]),
+            *_prediction_tables(pair.predictions, record.task),
+        ]
+    return Section("model", "A model's predictions", parts, nav="Model")
+
+
+def _coverage(record: DiffRecord, names: Names) -> Section | None:
+    tables = coverage_tables(record.coverage, record.coverage_diffs, names)
+    if not tables:  # the facts of the verdict say that everything was decoded
+        return None
+    said = coverage_words(record.coverage, record.coverage_diffs, names)
+    return Section("coverage", "Coverage", [Text(said, "lead"), *tables])
+
+
+def _stages_section(measured: Sequence[PairDiff], names: Names) -> Section:
+    levels = _levels(measured, names)
+    stages = _stages(measured, names)
+    parts: list[Part] = [Drawn("dot_plot", levels)] if levels else []
+    parts += [part for each in stages for part in stage_parts(each, open=True)]
+    return Section("stages", "Which stage", parts or [Text(sentence(NO_PIXELS))], nav="Stages")
+
+
+def _kinds(record: DiffRecord, measured: Sequence[PairDiff], names: Names) -> Section:
+    parts: list[Part] = []
+    for pair in measured:
+        if tables := kind_tables(pair):
+            said = kinds_words(pair)
+            parts.append(against(names.of(pair.candidate), names.of(pair.reference)))
+            parts += [Text(sentence(said), "lead")] if said else []
+            parts += [
+                Details(each.caption, [each], open=not place) for place, each in enumerate(tables)
+            ]
+    parts.append(Details("Image counts", [census_table(record.census)]))
+    return Section("kinds", "Kinds of images", parts)
+
+
+def _stress(record: DiffRecord, names: Names) -> Section | None:
+    if not record.stress:
+        return None
+    lead = (
+        "The same comparison after re-encoding the images as decoded by the reference; it shows "
+        "differences that the original encoding hides."
+    )
+    parts: list[Part] = [Text(lead, "lead")]
+    for each in record.stress:
+        parts.append(Heading(f"{each.name}, by {each.encoder}"))
+        for section in _stages(each.pairs, names):
+            parts += stage_parts(section, open=True, level=4)
+    return Section("stress", "Re-encoded images", parts, nav="Stress")
+
+
+def _provenance(record: DiffRecord, names: Names) -> Section:
+    limits = record.limits
+    pairs = {
+        "Images": record.data.source,
+        "How many": grouped(record.data.images),
+        "Fingerprint (SHA-256)": record.data.fingerprint,
+        "Most pixels by header": f"{limits['max_pixels'] / 1e6:g} MP",
+        "Most time on a path": f"{limits['seconds']:g} s",
+        "Most memory on a path": f"{limits['memory'] / 2**30:g} GiB",
+    }
+    run = {
+        "alignkit": record.alignkit,
+        "Started (UTC)": record.started,
+        "Duration": duration(record.seconds),
+    }
+    parts: list[Part] = [
+        Heading("Reproduce"),
+        Code(record.command),
+        paths_table(record.paths, names),
+        facts("The images and what each may take", pairs),
+        machine(machine_tables(run, record.environment)),
+    ]
+    return Section("provenance", "Provenance", parts)
 
 
 def _levels(pairs: Sequence[PairDiff], names: Names) -> DotPlot | None:
@@ -246,32 +341,6 @@ def _stages(pairs: Sequence[PairDiff], names: Names) -> tuple[StageSection, ...]
         )
         for section, pair in zip(sections, compared, strict=True)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class PredictionSection:
-    """A model's predictions along one candidate."""
-
-    candidate: PathName
-    words: str
-    """How many change."""
-    lines: tuple[str, ...]
-    tables: tuple[Table, ...]
-
-
-def _predictions(record: DiffRecord, names: Names) -> list[PredictionSection]:
-    if record.model is None:
-        return []
-    return [
-        PredictionSection(
-            candidate=names.of(pair.candidate),
-            words=f"{pair.matter[0][:1].upper()}{pair.matter[0][1:]}.",
-            lines=prediction_lines(pair.predictions, record.model, record.task, classes=0),
-            tables=tuple(_prediction_tables(pair.predictions, record.task)),
-        )
-        for pair in record.pairs
-        if pair.predictions
-    ]
 
 
 def _prediction_tables(drift: PredictionDrift, task: TaskFacts) -> Iterator[Table]:
@@ -331,16 +400,3 @@ def _moved(moved: Sequence[MovedImage], task: TaskFacts) -> Table:
     numeric = numbers(f"Max |Δ {task.output}|", f"Margin before, {task.outputs}", "Margin lost")
     caption = "Images whose class changes, then those that lose most of their margin"
     return Table.of(caption, ("Image", "Reference", "Candidate", *numeric), rows, notes=notes)
-
-
-def _data(record: DiffRecord) -> Table:
-    limits = record.limits
-    pairs = {
-        "Images": record.data.source,
-        "How many": grouped(record.data.images),
-        "Fingerprint (SHA-256)": record.data.fingerprint,
-        "Most pixels by header": f"{limits['max_pixels'] / 1e6:g} MP",
-        "Most time on a path": f"{limits['seconds']:g} s",
-        "Most memory on a path": f"{limits['memory'] / 2**30:g} GiB",
-    }
-    return facts("The images and what each may take", pairs)

@@ -10,9 +10,10 @@ from pathlib import Path
 from alignkit.errors import ExitCode
 from alignkit.judge.evidence import Evidence
 from alignkit.judge.headline import headline_of
-from alignkit.record import RunRecord
+from alignkit.record import RunRecord, VerdictState
+from alignkit.report.page import Headline, Page, page_html, reproduce
+from alignkit.report.table import RowCells, Shown, Table, numbers
 from alignkit.report.terminal_view import record_word
-from alignkit.report.verdict_view import ICONS, Icon
 from alignkit.stored_file import explained, write_atomically
 from alignkit.text import columns
 from alignkit.text.names import Names
@@ -20,7 +21,6 @@ from alignkit.text.numbers import DASH, percent, shorten
 from alignkit.version import __version__
 from alignkit.workspace import Workspace
 
-_COLUMNS = ("file", "verdict", "headline", "time", "page")
 _WIDEST = 80
 """Characters of a headline in the terminal."""
 
@@ -39,9 +39,9 @@ class FileRun:
     """Why there is no record."""
 
     @property
-    def icon(self) -> Icon:
+    def state(self) -> VerdictState:
         """The state of its verdict; that of an error for a file without a record."""
-        return ICONS[self.record.verdict.state if self.record else "error"]
+        return self.record.verdict.state if self.record else "error"
 
     @property
     def verdict(self) -> str:
@@ -71,7 +71,7 @@ class FileRun:
         return DASH if self.seconds is None else f"{self.seconds:,.1f} s"
 
 
-def files_table(runs: Sequence[FileRun]) -> str:
+def files_text(runs: Sequence[FileRun]) -> str:
     """Return the table for a terminal, a file a row."""
     rows = [
         (
@@ -83,7 +83,7 @@ def files_table(runs: Sequence[FileRun]) -> str:
         )
         for each in runs
     ]
-    return columns([_COLUMNS, *rows])
+    return columns([("file", "verdict", "headline", "time", "page"), *rows])
 
 
 def write_files_page(runs: Sequence[FileRun], workspace: Workspace, command: str) -> Path:
@@ -91,14 +91,32 @@ def write_files_page(runs: Sequence[FileRun], workspace: Workspace, command: str
 
     Raise `WorkspaceError` if it cannot be written.
     """
-    from alignkit.report.templates import asset, html, trusted
-
-    root = workspace.root
-    page = root / "index.html"
-    view = {"alignkit": __version__, "command": command, "runs": runs}
-    links = [os.path.relpath(each.page, root) if each.page else "" for each in runs]
-    style = trusted(asset("report.css").decode())
+    root, title = workspace.root, f"{len(runs)} experiments"
+    rows: list[RowCells] = [
+        (
+            Shown(each.record.name, link=os.path.relpath(each.page, root))
+            if each.record and each.page
+            else str(each.file),
+            Shown(each.verdict, tone=each.state),
+            each.headline,
+            each.record.question if each.record else "",
+            each.time,
+        )
+        for each in runs
+    ]
+    heads = ("Experiment", "Verdict", "Headline", "Question", *numbers("Time"))
+    caption = (
+        "The value that decides each verdict; the time is that of this command, without stored work"
+    )
+    page = Page(
+        f"{title} · alignkit run",
+        "run of several files",
+        __version__,
+        Headline((title,), [Table.of(caption, heads, rows)]),
+        [reproduce(command)],
+        f"Written by alignkit {__version__}; each page has its record beside it.",
+    )
     with explained(root):
         workspace.keep_out_of_git()
-        write_atomically(page, html("files.html.j2", report=view, links=links, style=style))
-    return page
+        write_atomically(root / "index.html", page_html(page, style=True))
+    return root / "index.html"

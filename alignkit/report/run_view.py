@@ -7,6 +7,8 @@ from typing import Any
 
 from alignkit.progress import duration
 from alignkit.record import Coverage, CoverageDiff, Environment, PathFacts, RunRecord
+from alignkit.record.diff_document import DiffRecord
+from alignkit.report.page import Part, Text
 from alignkit.report.table import RowCells, Shown, Table, alarm, facts, numbers
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, copies_words, count, grouped
@@ -146,6 +148,15 @@ def coverage_tables(
     if any(each.only_reference or each.only_candidate for each in diffs):
         tables.append(_one_sided(diffs, names))
     return tuple(tables)
+
+
+def coverage_parts(record: RunRecord | DiffRecord, names: Names) -> list[Part]:
+    """Return whether every path decoded everything, and the tables of what did not."""
+    said = coverage_words(record.coverage, record.coverage_diffs, names)
+    return [
+        Text(said, "lead", id="coverage"),
+        *coverage_tables(record.coverage, record.coverage_diffs, names),
+    ]
 
 
 def _one_sided(diffs: Sequence[CoverageDiff], names: Names) -> Table:

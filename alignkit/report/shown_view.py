@@ -11,6 +11,7 @@ from alignkit.judge.headline import headline_index
 from alignkit.record import MatrixEntry, RunRecord, ServedPredictions, ShownImage
 from alignkit.record.diff_document import DiffRecord
 from alignkit.report.drawn_view import Drawing, drawing, row_place
+from alignkit.report.page import Details, Drawn, Part, Section, Text
 from alignkit.task_facts import CLASSIFICATION, TaskFacts
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import (
@@ -157,6 +158,40 @@ def other_groups(
         )
         for place, pair in enumerate(pairs)
     )
+
+
+def pixels_section(
+    record: RunRecord | DiffRecord, names: Names, omitted: str = "", draws: str = ""
+) -> Section | None:
+    """Return the images whose pixels differ most, and those drawn at random; ``None`` without any.
+
+    ``omitted`` says how many of the stored images this form of the report shows.
+    """
+    largest = other_groups(record, names, "pixels")
+    random = other_groups(record, names, "random")
+    changed = isinstance(record, RunRecord) and any(each.changed for each in record.shown_pairs)
+    if not (largest or random or omitted):
+        return None
+    lead = ""
+    if largest and largest[0].cards[0].rules:
+        lead = "Of each failed rule about pixels, the images with the greatest distances."
+    elif largest:
+        lead = (
+            "The images whose pixels differ most between two paths, by mean difference in the "
+            "model’s input."
+        )
+    if largest or random:
+        lead += " Difference pictures are amplified as stated; numbers are not."
+    parts: list[Part] = [Text(f"{lead} {omitted}".strip(), "lead")]
+    if (largest or random) and not changed:  # one switch serves the whole page
+        parts.append(Drawn("switch", draws))
+    parts.append(Drawn("groups", largest))
+    if random:
+        summary = "Drawn at random from the images that kept their prediction, by the run’s key"
+        parts.append(Details(summary, [Drawn("groups", random)]))
+    if random and not largest:
+        return Section("largest", "Images drawn at random", parts, nav="Random images")
+    return Section("largest", "Largest pixel differences", parts, nav="Pixel differences")
 
 
 def leading_entry(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,6 +15,7 @@ from alignkit.record import (
     RunRecord,
     SpatialFacts,
 )
+from alignkit.report.page import Details, Drawn, Part, Text, against
 from alignkit.report.table import ZERO, Group, Notes, RowCells, Shown, Table, alarm, numbers
 from alignkit.report.where_view import WhereView, where_views
 from alignkit.text.diff_words import other_shape
@@ -82,6 +83,17 @@ def stage_sections(
             )
         )
     return tuple(sections)
+
+
+def stage_parts(section: StageSection, *, open: bool, level: int = 3) -> Iterator[Part]:  # noqa: A002
+    """Yield what a page shows of a pair: its sentence, where it differs, and the numbers."""
+    yield against(section.candidate, section.reference, level=level)
+    yield Text(f"{section.words} {section.identical}".rstrip(), "lead")
+    for each in section.places:
+        yield Details(f"Where {each.stage} differs", [Drawn("where", each)], open=each.open)
+    if section.table:
+        tables = [section.table, *([section.planes] if section.planes else [])]
+        yield Details("Stages in numbers", tables, open=open)
 
 
 def _any(stages: Sequence[PixelStage]) -> bool:

@@ -31,6 +31,8 @@ class Shown:
     """A remark of few words beside the text."""
     tone: str = ""
     """A class of the style sheet: ``bad``, ``muted`` or a state; the text says the same."""
+    link: str = ""
+    """Where its text leads."""
 
 
 ZERO = Shown("0", tone="muted")

@@ -1,15 +1,17 @@
-"""The page of `alignkit tolerance`, from its document alone; whole without a script."""
+"""The page of `alignkit tolerance`, from its document alone; a terminal prints the same tables."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from alignkit.compare.statistics import exact_interval
 from alignkit.record.artifacts import write_inside
 from alignkit.record.tolerance_facts import (
+    CellReach,
+    Limit,
     LineCheck,
     LogitTolerance,
     PixelTolerance,
@@ -17,23 +19,45 @@ from alignkit.record.tolerance_facts import (
     ToleranceDocument,
 )
 from alignkit.report.charts import Frame, Line, Whisker, nice_ticks
-from alignkit.report.table import Notes, RowCells, Shown, Table, facts, numbers
-from alignkit.report.templates import asset, html, trusted
+from alignkit.report.page import (
+    Beside,
+    Code,
+    Details,
+    Drawn,
+    Heading,
+    Headline,
+    Page,
+    Part,
+    Section,
+    Text,
+    page_html,
+    sentence,
+)
+from alignkit.report.page_text import page_text
+from alignkit.report.table import Notes, RowCells, Table, facts, numbers
 from alignkit.stored_file import write_output
 from alignkit.text.names import Names, quick_words
-from alignkit.text.numbers import DASH, TIMES, count, grouped, percent, points, significant
-from alignkit.text.tolerance_words import (
-    CELL_COLUMNS,
-    CURVE_COLUMNS,
-    cell_row,
-    counted_once,
-    curve_row,
-    limits_words,
-    reasons_of,
-    why_no_atol,
+from alignkit.text.numbers import (
+    DASH,
+    TIMES,
+    copies_words,
+    count,
+    grouped,
+    listed,
+    percent,
+    points,
+    significant,
 )
 
 _MARKS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
+_SHOWN = (0.25, 0.5, 1.0, 2.0)
+"""Multiples of the difference in the table of curves; the document has more."""
+_OUTPUTS = (
+    "A worst case, without an assumption: while the greatest |Δ| of an image's outputs is below "
+    "its own limit, its answer cannot change. Beyond atol: images that fail a comparison with "
+    "this tolerance; could change: images whose max |Δ| is not below their own limit; changed: "
+    "another answer. A limit is the least of all seeds; shares are over all seeds."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +77,7 @@ class CurvePlot:
 
 def write_tolerance(found: ToleranceDocument, target: Path) -> Path:
     """Write the page as one file (``.html``), or into a folder with its document; returns it."""
-    page = tolerance_page(found)
+    page = page_html(tolerance_page(found), style=True)
     if target.suffix == ".html":
         write_output(target, page)
         return target
@@ -62,102 +86,216 @@ def write_tolerance(found: ToleranceDocument, target: Path) -> Path:
     return target / "index.html"
 
 
-def tolerance_page(found: ToleranceDocument) -> str:
-    """Render the page."""
-    names = Names(found.paths)
-    rows = list(dict.fromkeys(each.trained_with for each in found.logits))
+def tolerance_text(found: ToleranceDocument) -> str:
+    """Return the page's tables for a terminal."""
+    return page_text(tolerance_page(found), "outputs", "pixels")
+
+
+def tolerance_page(found: ToleranceDocument) -> Page:
+    """Return the page of a document."""
+    names, title = Names(found.paths), f"How much difference the models of {found.name} bear"
     run = {
         "Run": f"{found.name}, {found.key[:12]}",
         "Predicted on": found.cpu,
         "Networks run between the paths on": found.checked_on or DASH,
         "alignkit": found.alignkit,
     }
-    view = {
-        "alignkit": found.alignkit,
-        "title": f"How much difference the models of {found.name} bear",
-        "budget": f"{100 * found.budget:g} %",
-        "confidence": f"{100 * found.confidence:g} %",
-        "notes": [*filter(None, [quick_words(found.quick), counted_once(found)])],
-        "checked_on": found.checked_on,
-        "names": [names.of(each.name) for each in found.paths],
-        "outputs": [_outputs(each, names) for each in found.logits],
-        "pixels": [
-            _pixels(
-                names.short(row), [e for e in found.pixels if e.trained_with == row], place, found
-            )
-            for place, row in enumerate(rows)
-            if any(e.trained_with == row for e in found.pixels)
+    asked = (
+        f"At most {100 * found.budget:g} % of answers may change; {100 * found.confidence:g} % "
+        "confidence is that of each limit by itself; one of pixels also rests on its curve"
+    )
+    copies = ""
+    if found.copies:
+        copies = f"{copies_words(found.copies, found.images)}, each counted once"
+    notes = [asked, f"predicted on {found.cpu}", quick_words(found.quick), copies]
+    outputs = [part for each in found.logits for part in _outputs(each, names)]
+    return Page(
+        f"{title} · alignkit tolerance",
+        "tolerance",
+        found.alignkit,
+        Headline(
+            (title,),
+            meta=" · ".join(filter(None, notes)),
+            paths=[names.of(each.name) for each in found.paths],
+        ),
+        [
+            Section("outputs", "Outputs", [Text(_OUTPUTS, "lead"), *outputs]),
+            _pixels(found, names),
+            Section("provenance", "Provenance", [Code(found.command), facts("Run", run)]),
         ],
-        "command": found.command,
-        "run": facts("Run", run),
-    }
-    return html("tolerance.html.j2", report=view, style=trusted(asset("report.css").decode()))
+        f"Written by alignkit {found.alignkit} from the document of this command.",
+    )
 
 
-def _outputs(row: LogitTolerance, names: Names) -> dict[str, Any]:
+def _outputs(row: LogitTolerance, names: Names) -> Iterator[Part]:
     trained, _, runtime = names.cells(row)
+    images = count(max(each.images for each in row.seeds), "image")
+    yield Heading(f"Trained with {trained}, {runtime}: {images}, {count(len(row.seeds), 'seed')}")
+    if row.atol:
+        yield Code(f"polygraphy run … --atol {row.atol:g} --rtol 0")
+        yield Text(sentence(limits_words([each.limit for each in row.seeds])), "lead")
+    else:
+        yield Text(sentence(_why_no_atol(row)), "lead")
+    if lost := sum(each.non_finite for each in row.seeds):
+        said = f"{count(lost, 'answer')} with an output that is not finite; NaN bears no change."
+        yield Text(said, "lead")
+    if row.cells:
+        yield _cells(row.cells, names)
+    yield Details("Limits of the seeds", [_seeds(row)])
+
+
+def _cells(cells: Sequence[CellReach], names: Names) -> Table:
     notes = Notes()
-    seeds = [
+    rows: list[RowCells] = [
+        (
+            *names.cells(each)[1:],
+            notes.number(each.max_abs, significant, each.reason),
+            *(
+                notes.number(share, lambda share: percent(share, 2), each.reason)
+                for share in _shares(each)
+            ),
+        )
+        for each in cells
+    ]
+    heads = numbers("Max |Δ|", "Beyond atol", "Could change", "Changed")
+    columns = ("Served with", "Runtime", *heads)
+    return Table.of("Other cells of the row", columns, rows, notes=notes)
+
+
+def _shares(cell: CellReach) -> list[float | None]:
+    counts = (cell.beyond, cell.could_change, cell.changed)
+    return [each / cell.images if cell.images and each is not None else None for each in counts]
+
+
+def _seeds(row: LogitTolerance) -> Table:
+    notes = Notes()
+    rows = [
         (
             str(each.seed),
-            Shown(grouped(each.images)),
-            Shown(grouped(each.non_finite)),
+            grouped(each.images),
+            grouped(each.non_finite),
             notes.number(each.limit.value, significant, each.limit.reason),
             notes.number(each.limit.changed, grouped, each.limit.reason),
             notes.number(each.limit.bound, lambda share: percent(share, 2), each.limit.reason),
         )
         for each in row.seeds
     ]
-    return {
-        "title": f"Trained with {trained}, {runtime}",
-        "atol": f"--atol {row.atol:g} --rtol 0" if row.atol else "",
-        "words": limits_words([each.limit for each in row.seeds]) if row.atol else why_no_atol(row),
-        "cells": Table.of(
-            "Other cells of the row",
-            _heads(CELL_COLUMNS, 2),
-            [cell_row(each, names) for each in row.cells],
-        ),
-        "seeds": Table.of(
-            "Limits of the seeds",
-            ("Seed", *numbers("Images", "Not finite", "Limit", "May change", "Share, at most")),
-            seeds,
-            notes=notes,
-        ),
-    }
+    heads = numbers("Images", "Not finite", "Limit", "May change", "Share, at most")
+    return Table.of("Limits of the seeds", ("Seed", *heads), rows, notes=notes)
 
 
-def _heads(texts: Sequence[str], words: int) -> tuple[Any, ...]:
-    """Return headers of columns, of which the first ``words`` are of text."""
-    named = [each[:1].upper() + each[1:] for each in texts]
-    # where a curve comes from is said in words
-    last = named[-1:] if named[-1] == "The curve is" else []
-    return (*named[:words], *numbers(*named[words : len(named) - len(last)]), *last)
+def _why_no_atol(row: LogitTolerance) -> str:
+    if row.atol is None:
+        reason = next(each.limit.reason for each in row.seeds if each.limit.value is None)
+        return f"no atol: {reason}"
+    return "no atol: more images than the budget bears stand at a limit already (a tie)"
 
 
-def _pixels(
-    trained: str, pairs: Sequence[PixelTolerance], place: int, found: ToleranceDocument
-) -> dict[str, Any]:
-    names = Names(found.paths)
-    heads = _heads(("served with", *CURVE_COLUMNS), 1)
-    return {
-        "title": f"Trained with {trained}, {pairs[0].backend} {pairs[0].precision}",
-        "table": Table.of(
-            "Curves between the paths",
-            heads,
-            [(names.short(each.candidate), *curve_row(each)) for each in pairs],
-        ),
-        "pairs": [
-            {
-                "name": names.of(each.candidate),
-                "reasons": reasons_of(each),
-                "plots": _plots(each, f"pair-{place}-{at}", found),
-                "points": _points_table(each, found),
-                "checks": _checks_table(each),
-            }
-            for at, each in enumerate(pairs)
-            if each.seeds
-        ],
-    }
+def limits_words(limits: Sequence[Limit]) -> str:
+    """Say how the seeds' limits spread, and how many images they let change."""
+    known = [each for each in limits if each.value is not None]
+    values = [each.value for each in known if each.value is not None]
+    counts = [each.changed for each in known if each.changed is not None]
+    bounds = [each.bound for each in known if each.bound is not None]
+    spread = f"seeds from {min(values):.3g} to {max(values):.3g}; " if len(values) > 1 else ""
+    # seeds may have answered different numbers of images
+    fewest = f"{grouped(min(counts))} to " if min(counts) < max(counts) else ""
+    return (
+        f"{spread}at most {fewest}{count(max(counts), 'image')} of this sample may change, "
+        f"and of all images {percent(max(bounds), 2)}"
+    )
+
+
+def _pixels(found: ToleranceDocument, names: Names) -> Section:
+    ran, drawn = "", ""
+    if found.checked_on:
+        ran = f", and behind a stroke by the network, run on {found.checked_on}"
+        drawn = (
+            "; circles with whiskers are the network's own answers, and where they contradict the "
+            "line, the measured points alone are drawn"
+        )
+    lead = (
+        f"From 0{TIMES}, the path of the training, to 1{TIMES}, the path served with. The line "
+        f"takes outputs as linear between both ends{drawn}. Bands are pointwise "
+        f"95\N{NO-BREAK SPACE}% intervals; dashed lines are the budget and the limit. Changed at a "
+        f"multiple: by the curve{ran}; 1{TIMES} is measured. Pixels beyond 1{TIMES} are not "
+        f"clipped, and no path makes them. Beyond 2{TIMES} no network was run: the line is "
+        "continued."
+    )
+    rows = dict.fromkeys(each.trained_with for each in found.pixels)
+    parts: list[Part] = [Text(lead, "lead")]
+    for place, row in enumerate(rows):
+        pairs = [each for each in found.pixels if each.trained_with == row]
+        parts += _row(f"pair-{place}", pairs, found, names)
+    if not rows:
+        parts = [Text("No model was evaluated on a second path in its own runtime.")]
+    return Section("pixels", "Pixels between two paths", parts, nav="Pixels")
+
+
+def _row(
+    id: str,  # noqa: A002 - the attribute it becomes
+    pairs: Sequence[PixelTolerance],
+    found: ToleranceDocument,
+    names: Names,
+) -> Iterator[Part]:
+    first = pairs[0]
+    runtime = f"{first.backend} {first.precision}"
+    yield Heading(f"Trained with {names.short(first.trained_with)}, {runtime}")
+    yield curve_table(pairs, names)
+    for at, each in enumerate(pairs):
+        # why parts are missing, each once
+        reasons = [each.reason, *(e.reason or e.limit.reason for e in each.seeds)]
+        for reason in dict.fromkeys(filter(None, reasons)):
+            yield Text(f"{names.short(each.candidate)}: {reason}.", "remark")
+        if each.seeds:
+            yield Heading(names.of(each.candidate), 4)
+            plots = _plots(each, f"{id}-{at}", found)
+            yield Beside([[Drawn("curve_plot", plot)] for plot in plots])
+            tables = [_points_table(each, found), _checks_table(each)]
+            yield Details("In numbers", [table for table in tables if table])
+
+
+def curve_table(pairs: Sequence[PixelTolerance], names: Names) -> Table:
+    """Return how much of the difference to each path served with is within the budget."""
+    notes = Notes()
+    rows: list[RowCells] = []
+    for each in pairs:
+        least, reason = "≥ " if each.open_end else "", each.reason or "no seed has a limit"
+        changed = [_changed_words(each.seeds, at) if each.seeds else DASH for at in _SHOWN]
+        sources = list(dict.fromkeys(seed.source for seed in each.seeds))
+        within = "none shown"
+        if each.factor is not None:
+            within = f"{least}{_rounded(each.factor)}{TIMES}"
+        rows.append(
+            (
+                names.short(each.candidate),
+                within if each.seeds else notes.missing(reason),
+                DASH if each.levels is None else f"{least}{_rounded(each.levels)} of mean |Δ|",
+                *changed,
+                listed(sources) or DASH,
+            )
+        )
+    heads = numbers(
+        "Within budget up to", "In grey levels", *(f"Changed at {each:g}{TIMES}" for each in _SHOWN)
+    )
+    columns = ("Served with", *heads, "The curve is")
+    return Table.of("Curves between the paths", columns, rows, notes=notes)
+
+
+def _rounded(value: float) -> str:
+    """Write three decimals, rounded down: a limit may not grow by its rounding."""
+    return f"{math.floor(1000 * value) / 1000:.3f}"
+
+
+def _changed_words(seeds: Sequence[SeedCurve], factor: float) -> str:
+    """Give the line's share, and the network's behind a stroke; over all seeds."""
+    checks = [check for each in seeds for check in each.checks if check.factor == factor]
+    if checks:
+        images = sum(each.images for each in checks)
+        both = (sum(e.predicted for e in checks), sum(e.measured for e in checks))
+        return " / ".join(percent(each / images) for each in both)
+    reached = [point for each in seeds for point in each.points if point.factor == factor]
+    return percent(sum(e.changed for e in reached) / sum(e.images for e in reached))
 
 
 def _plots(pair: PixelTolerance, id: str, found: ToleranceDocument) -> list[CurvePlot]:  # noqa: A002

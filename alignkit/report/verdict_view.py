@@ -104,7 +104,7 @@ def verdict_view(verdict: Verdict) -> VerdictView:
         ),
         remark=_remark(verdict),
         tally=_tally(verdict),
-        favicon=_favicon(icon),
+        favicon=favicon(icon),
     )
 
 
@@ -130,7 +130,8 @@ def _tally(verdict: Verdict) -> str:
     return f"{len(verdict.rules)} rule checks: {listed(words)}."
 
 
-def _favicon(icon: Icon) -> str:
+def favicon(icon: Icon) -> str:
+    """Return an icon as the ``data:`` URI of a page."""
     svg = (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24">'
         f'<path d="{icon.outline}" fill="{icon.colour}"/>'

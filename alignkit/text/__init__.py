@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from alignkit.datasets.regular_file import UNPRINTABLE, written_out
 
@@ -36,22 +35,3 @@ def columns(rows: Sequence[Sequence[str]], *, indent: str = "") -> str:
         padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         lines.append((indent + "  ".join(padded)).rstrip())
     return "\n".join(lines)
-
-
-@dataclass(frozen=True, slots=True)
-class TextTable:
-    """A table of text, before a terminal or a page shows it."""
-
-    heads: tuple[str, ...]
-    """Of the columns. The first column names the rows; its head may say what the table shows."""
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
-    """Sentences below it."""
-    caption: str = ""
-    missing: str = ""
-    """Why a number is not known, where a dash stands."""
-
-    def lines(self) -> list[str]:
-        """Return the lines of a terminal."""
-        table = [columns([self.heads, *self.rows], indent="  ")] if self.rows else []
-        return [*filter(None, [self.caption]), *table, *(f"  {each}" for each in self.notes)]

@@ -12,7 +12,7 @@ import scipy.stats
 from alignkit.record import ShownImage
 from alignkit.record.picture_facts import pixel_script
 from alignkit.record.study_documents import RunComparison
-from alignkit.report.comparison.compare_page import labels
+from alignkit.report.comparison.compare_words import labels
 from tests.run_pair import IDS, artifact, quickstart, write_small_run
 
 
@@ -115,11 +115,11 @@ def test_a_first_flip_passes_the_same_test_as_the_others(alignkit, tmp_path, fli
 @pytest.mark.parametrize(
     ("changes", "unchanged", "verdict"),
     [
-        ({}, True, "fail in both runs"),
-        ({"flipped": [0]}, False, "fail in both runs"),
-        ({"means": [2.0] + [1.0] * 99}, False, "fail in both runs"),
-        ({"state": "pass"}, False, "fail → pass"),
-        ({"silent": [3]}, False, "fail in both runs"),
+        ({}, True, "Fail in both runs"),
+        ({"flipped": [0]}, False, "Fail in both runs"),
+        ({"means": [2.0] + [1.0] * 99}, False, "Fail in both runs"),
+        ({"state": "pass"}, False, "Fail → Pass"),
+        ({"silent": [3]}, False, "Fail in both runs"),
     ],
 )
 def test_two_equal_runs_are_no_failure(alignkit, tmp_path, changes, unchanged, verdict):
@@ -131,9 +131,9 @@ def test_two_equal_runs_are_no_failure(alignkit, tmp_path, changes, unchanged, v
     page = (tmp_path / "a-to-b" / "index.html").read_text()
     # one stage of these records has no value in either run
     what = "No change in what both runs measured"
-    assert told.out.startswith(f"{what}. Verdict: " if unchanged else "Verdict: ")
-    assert f"Verdict: {verdict}." in told.out
-    assert (f'<h1 id="findings">{what}</h1>' in page) is unchanged
+    assert told.out.startswith(what) is unchanged
+    assert verdict in told.out
+    assert (f'<h1 id="findings"><span>{what}</span></h1>' in page) is unchanged
     assert ('<section class="verdict fail"' in page) is (not unchanged and not state)
     assert "0 → 0" not in told.out
 
@@ -353,7 +353,7 @@ def test_a_change_of_the_verdict_is_the_headline(alignkit, tmp_path, states):
         changed = verdict.model_copy(update={"state": state, "informational": False})
         write_small_run(tmp_path / name, flipped=[], verdict=changed)
     told = alignkit("compare-runs", tmp_path / "a", tmp_path / "b", "--no-open")
-    assert told.out.startswith(f"Verdict: {states[0]} → {states[1]}.")
+    assert told.out.startswith(f"{states[0].title()} → {states[1].title()}\n")
     page = (tmp_path / "a-to-b" / "index.html").read_text()
     heading = page.partition("<h1")[2].partition("</h1>")[0]
     words = [each.capitalize() for each in states]

@@ -6,10 +6,23 @@ import html5lib
 import pytest
 
 from alignkit.progress import NoProgress
-from alignkit.record.tolerance_facts import ToleranceDocument
-from alignkit.report.tolerance_page import share_plot, tolerance_page, write_tolerance
+from alignkit.record.tolerance_facts import (
+    CurvePoint,
+    Limit,
+    PixelTolerance,
+    SeedCurve,
+    ToleranceDocument,
+)
+from alignkit.report.page import page_html
+from alignkit.report.tolerance_page import (
+    curve_table,
+    share_plot,
+    tolerance_page,
+    write_tolerance,
+)
 from alignkit.studies.tolerance import tolerance
-from tests.report.gold import compare_gold
+from alignkit.text.names import Names
+from tests.report.gold import compare_gold, structure
 from tests.run_pair import write_small_run
 
 
@@ -27,15 +40,13 @@ def found(tmp_path_factory) -> ToleranceDocument:
     return made.model_copy(update={"cpu": "a processor"})
 
 
-def test_the_page_is_the_stored_one(found):
-    page = tolerance_page(found)
-    _, style, rest = re.split(r"<style>(.*?)</style>", page, maxsplit=1, flags=re.DOTALL)
-    assert len(style) > 10_000
-    compare_gold("tolerance.html", re.sub(r"alignkit \d[\w.+-]*", "alignkit VERSION", rest))
+def test_the_page_has_the_stored_structure(found):
+    page = structure(page_html(tolerance_page(found)))
+    compare_gold("tolerance.txt", re.sub(r"alignkit \| \d[\w.+-]*", "alignkit | VERSION", page))
 
 
 def test_the_page_is_whole_and_loads_nothing(found):
-    page = tolerance_page(found)
+    page = page_html(tolerance_page(found), style=True)
     html5lib.HTMLParser(strict=True).parse(page)
     assert "<script" not in page
     assert not re.search(r'(src|href)="(?!#|data:,)', page)
@@ -45,7 +56,7 @@ def test_the_page_is_whole_and_loads_nothing(found):
 
 
 def test_every_point_of_a_curve_stands_in_a_table_too(found):
-    page = tolerance_page(found)
+    page = page_html(tolerance_page(found), style=True)
     for seed in found.pixels[0].seeds:
         for each in seed.points:
             cells = f'<td class="n">{each.factor:g}×</td><td class="n">{each.images}</td>'
@@ -72,3 +83,26 @@ def test_it_is_written_as_one_file_or_beside_its_document(found, tmp_path):
     assert one.read_text() == folder.read_text()
     document = (tmp_path / "page" / "tolerance.json").read_text()
     assert ToleranceDocument.model_validate_json(document) == found
+
+
+PLACE = {"trained_with": "a", "backend": "torch", "precision": "fp32", "reference": "a"}
+
+
+def curves(value, *, more):
+    points = tuple(
+        CurvePoint(each, 100, 1, 0.0, 0.1, worse=None, better=None, metrics={})
+        for each in (0.25, 0.5, 1.0, 2.0)
+    )
+    limit = Limit(value, 2, 0.04, more=more)
+    return (SeedCurve(seed=0, images=100, source="line, checked", limit=limit, points=points),)
+
+
+@pytest.mark.parametrize(("more", "least"), [(True, "≥ "), (False, "")])
+def test_a_bound_is_called_one_in_levels_too(more, least):
+    known = {**PLACE, "factor": 3.0, "seeds": curves(3.0, more=more)}
+    pair = PixelTolerance(**known, candidate="b", mean_abs=0.5, levels=1.5)
+    cells = curve_table([pair], Names(())).rows[0].cells
+    assert tuple(each.text for each in cells[1:3]) == (
+        f"{least}3.000×",
+        f"{least}1.500 of mean |Δ|",
+    )

@@ -7,6 +7,7 @@ import pytest
 from alignkit.judge.matrix_words import effect_words
 from alignkit.judge.measured_models import of_first_models
 from alignkit.record import Estimate
+from alignkit.report.bench.loaders_page import loader_table
 from alignkit.report.cause_view import attribution_sections
 from alignkit.report.flipped_view import flipped_sections
 from alignkit.report.page_view import key_figures
@@ -14,7 +15,6 @@ from alignkit.report.stage_view import stage_sections
 from alignkit.task_facts import CLASSIFICATION
 from alignkit.tasks.multi_label import MultiLabel
 from alignkit.text.kind_words import kind_words
-from alignkit.text.loader_words import loader_table
 from alignkit.text.names import Names
 from alignkit.text.task_words import TaskWords
 from tests.report import task_records
@@ -107,8 +107,8 @@ def timed(busy):
 )
 def test_gains_of_loaders_are_those_of_timings_that_nothing_disturbed(busy, gains):
     table = loader_table(timed(busy))
-    column = [row[table.heads.index("gain")] for row in table.rows]
-    assert sum("%" in each for each in column) == gains
+    at = [each.text for each in table.columns].index("Gain")
+    assert sum("%" in row.cells[at].text for row in table.rows) == gains
 
 
 def with_rows(*rows):

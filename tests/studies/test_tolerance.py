@@ -14,7 +14,8 @@ from alignkit.errors import NothingCompared
 from alignkit.progress import NoProgress
 from alignkit.record.document import read_record, write_record
 from alignkit.record.tolerance_facts import MOST_FACTOR, Limit, ToleranceDocument, is_open
-from alignkit.report.tolerance_page import tolerance_page
+from alignkit.report.page import page_html
+from alignkit.report.tolerance_page import tolerance_page, tolerance_text
 from alignkit.studies.tolerance import tolerance
 from alignkit.studies.tolerance.pixel_curves import (
     CHECK_AT,
@@ -26,7 +27,6 @@ from alignkit.studies.tolerance.pixel_curves import (
     rounded_down,
 )
 from alignkit.tasks.detection import Detection
-from alignkit.text.tolerance_words import tolerance_text
 from tests.run_pair import artifact, write_small_run
 from tests.task_case import ids
 from tests.tasks.boxes_at_random import random_answers
@@ -334,5 +334,5 @@ def test_a_run_with_copies_bears_what_the_run_of_its_files_does(files, tmp_path)
         exact = proportion_confint(point.changed, len(first), method="beta")
         assert (point.low, point.high) == pytest.approx(exact)
     said = f"{len(first)}\xa0different image"
-    for surface in (tolerance_text(every), tolerance_page(every)):
+    for surface in (tolerance_text(every), page_html(tolerance_page(every))):
         assert (said in surface) is bool(copies)

@@ -1,4 +1,4 @@
-"""The first sentences of a bench's page: which figures are doubtful, and the fastest options."""
+"""The first sentences of a bench's page: the fastest options, and those without a change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from alignkit.record import Estimate
 from alignkit.record.bench_facts import ServedLoad, ServingOption
-from alignkit.record.loader_facts import TimedLoader
 from alignkit.text.bench_words import (
     CONTENDED,
     BenchWords,
@@ -19,31 +18,6 @@ from alignkit.text.bench_words import (
     three_digits,
 )
 from alignkit.text.numbers import DASH, count, listed, percent
-
-_NAMED = 6
-"""Most figures of a busy machine that a sentence names."""
-
-
-def cautions(timed: Sequence[tuple[str, ServedLoad | TimedLoader]]) -> list[str]:
-    """Say which figures are of a busy machine, and which may be: before any of them is read.
-
-    Each stands behind its name.
-    """
-    busy = [(name, load) for name, load in timed if load.contended]
-    lines = []
-    if busy:
-        named = "; ".join(f"{name} ({load.contended})" for name, load in busy)
-        lines.append(
-            f"Contended, not to be used: {len(busy)} of {count(len(timed), 'timing')}: "
-            f"{named if len(busy) <= _NAMED else 'the tables mark them with their reasons'}."
-        )
-    for reason in dict.fromkeys(load.unwatched for _, load in timed if load.unwatched):
-        number = sum(load.unwatched == reason for _, load in timed)
-        lines.append(
-            f"{number} of {count(len(timed), 'timing')} not known to be of a quiet machine: "
-            f"{reason}."
-        )
-    return lines
 
 
 def fastest(loads: TimedLoads) -> tuple[ServingOption, ServedLoad]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from alignkit.errors import RecordError
@@ -17,6 +17,7 @@ from alignkit.record.study_documents import (
 )
 from alignkit.report.comparison.compare_tables import CHANGES, leading, pair_words
 from alignkit.report.comparison.compare_words import ORDER
+from alignkit.report.page import Details, Drawn, Part, Section, Text
 from alignkit.report.shown_view import ImageCard, RowOutcome, image_card
 from alignkit.report.table import RowCells, Table, numbers
 from alignkit.text.names import Names
@@ -29,18 +30,12 @@ _CELLS = 6
 """Cells whose images are shown."""
 _PICTURES = 12
 """Images of a cell that are shown with their pictures."""
+_LEAD = (
+    "A flip is a prediction that differs from the baseline’s, served as trained. Predictions are "
+    "written “baseline → this cell”, for the first affected seed. Pictures are those that the "
+    "later run kept, or else the earlier, as their line says."
+)
 _WORDS = {"new": "flips now", "fixed": "flips no more", "other class": "other class"}
-
-
-@dataclass(frozen=True, slots=True)
-class ImagesSection:
-    """The images of one cell, or of one pair of paths."""
-
-    title: str
-    words: str
-    table: Table
-    cards: tuple[tuple[str, ImageCard], ...] = ()
-    """With the pair of paths by which the viewer knows an image."""
 
 
 class Pictures:
@@ -76,20 +71,29 @@ class Pictures:
         return shown
 
 
-def image_sections(
-    made: RunComparison, names: Names, pictures: Pictures
-) -> tuple[tuple[ImagesSection, ...], int]:
-    """Return a section for each pair of paths whose flips changed, and how many more there are."""
+def images_section(made: RunComparison, names: Names, pictures: Pictures) -> Section | None:
+    """Return the images whose flips or pixels changed, a pair of paths a fold; ``None`` if none."""
     moved = sorted(
         leading([each for each in made.entries if each.images], ("churn",)),
         # then by how many flips appeared or went
         key=lambda each: (ORDER.index(each.change), -each.appeared - each.gone),
     )
-    shown = tuple(_images(each, names, pictures) for each in moved[:_CELLS])
-    return shown, max(0, len(moved) - _CELLS)
+    flips = [_images(each, names, pictures) for each in moved[:_CELLS]]
+    parts: list[Part] = []
+    if flips:
+        first = replace(flips[0], open=True)
+        drawn = any(isinstance(part, Drawn) for each in flips for part in each.parts)
+        parts = [Text(_LEAD, "lead"), *[Drawn("switch", "")] * drawn, first, *flips[1:]]
+    if (left := len(moved) - _CELLS) > 0:
+        more = count(left, "more pair")
+        parts.append(
+            Text(f"{more} of paths changed; comparison.json lists the images of all.", "notes")
+        )
+    parts += [_pixel_images(each, names) for each in made.pixels if each.greatest]
+    return Section("images", "Images that changed", parts, nav="Images") if parts else None
 
 
-def _images(each: EntryChange, names: Names, pictures: Pictures) -> ImagesSection:
+def _images(each: EntryChange, names: Names, pictures: Pictures) -> Details:
     title = names.title(each)
     tally = [
         f"{grouped(number)} {'flips' if number == 1 else 'flip'} {word}"
@@ -108,7 +112,9 @@ def _images(each: EntryChange, names: Names, pictures: Pictures) -> ImagesSectio
     ]
     columns = ("Image", "Label", "Change", "Earlier run", "Later run", *numbers("Seeds"))
     table = Table.of(f"Images of {title}", columns, rows)
-    return ImagesSection(title, words, table, tuple(_cards(each, names, pictures)))
+    cards = tuple(_cards(each, names, pictures))
+    drawn = [Drawn("pair_cards", cards)] if cards else []
+    return Details(f"{title}: {words}", [*drawn, table])
 
 
 def _cards(entry: EntryChange, names: Names, pictures: Pictures) -> Iterator[tuple[str, ImageCard]]:
@@ -134,12 +140,7 @@ def _card(image: ImageChange, shown: ShownImage, names: Names, *, earlier: bool)
     return replace(card, outcomes=(change,), facts=facts)
 
 
-def pixel_sections(pixels: Sequence[PixelChange], names: Names) -> list[ImagesSection]:
-    """Return the images whose pixels changed most, of each pair of paths that has any."""
-    return [_pixel_images(each, names) for each in pixels if each.greatest]
-
-
-def _pixel_images(each: PixelChange, names: Names) -> ImagesSection:
+def _pixel_images(each: PixelChange, names: Names) -> Details:
     title = pair_words(each, names)
     rows: list[RowCells] = [
         (image.id, CHANGES[image.change], significant(image.before), significant(image.after))
@@ -148,4 +149,4 @@ def _pixel_images(each: PixelChange, names: Names) -> ImagesSection:
     columns = ("Image", "Change", *numbers("Before", "After"))
     caption = f"Mean |Δ| in grey levels, {title}"
     words = f"The {count(len(rows), 'greatest change', 'greatest changes')}."
-    return ImagesSection(title, words, Table.of(caption, columns, rows))
+    return Details(f"Pixels, {title}: {words}", [Table.of(caption, columns, rows)])

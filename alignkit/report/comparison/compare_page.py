@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from alignkit.record.artifacts import write_inside
 from alignkit.record.document import read_record
 from alignkit.record.study_documents import RunComparison
-from alignkit.report.comparison.compare_images import (
-    Pictures,
-    image_sections,
-    pixel_sections,
-)
+from alignkit.report.comparison.compare_images import Pictures, images_section
 from alignkit.report.comparison.compare_tables import changes_table, differing_table
 from alignkit.report.comparison.compare_words import (
     labels,
@@ -20,12 +15,33 @@ from alignkit.report.comparison.compare_words import (
     names_of,
     remarks,
     unchanged_words,
-    verdict_words,
 )
-from alignkit.report.templates import PAGE_ASSETS, asset, html, markdown
-from alignkit.report.verdict_view import verdict_view
+from alignkit.report.page import (
+    Alert,
+    Headline,
+    Lines,
+    Page,
+    Part,
+    Section,
+    Text,
+    reproduce,
+    write_page,
+    written_by,
+)
+from alignkit.report.page_text import page_markdown
+from alignkit.report.verdict_view import ICONS, Icon, favicon, verdict_view
 from alignkit.report.viewer_data import shown_script
-from alignkit.text.numbers import count
+from alignkit.text.names import Names
+
+_MATRIX = (
+    "The same images and seeds in both runs; each change is paired by image and seed, with its "
+    "95\N{NO-BREAK SPACE}% interval. A ▼ or ▲ is shown after correction for the number of cells "
+    "(Holm); anything else shows no change."
+)
+_DIFFERING = (
+    "A pixel has one value, so that any change of it is one. Versions and settings are possible "
+    "causes."
+)
 
 
 def render_comparison(made: RunComparison, runs: tuple[Path, Path], folder: Path) -> Path:
@@ -34,51 +50,53 @@ def render_comparison(made: RunComparison, runs: tuple[Path, Path], folder: Path
     The page needs no script. Raises `WorkspaceError` if ``folder`` cannot be written, `RecordError`
     for a damaged picture of a run.
     """
-    page = _page(made, runs, folder)
-    tables = [page[name] for name in ("changes", "differing") if page[name]]
-    for name in PAGE_ASSETS:
-        write_inside(folder, f"assets/{name}", asset(name))
-    write_inside(folder, "comparison.json", made.model_dump_json(indent=1) + "\n")
-    write_inside(folder, "summary.md", markdown("compare.md.j2", report=page, tables=tables))
-    if page["viewer"]:
-        write_inside(folder, "data/run.js", page["viewer"])
-    made_page = html("compare.html.j2", report=page, has_viewer=bool(page["viewer"]))
-    write_inside(folder, "index.html", made_page)
-    return folder / "index.html"
-
-
-def _page(made: RunComparison, runs: tuple[Path, Path], folder: Path) -> dict[str, Any]:
-    """Return everything that the templates read."""
-    names = names_of(made)
-    records = tuple(read_record(each) for each in runs)
+    names, records = names_of(made), [read_record(each) for each in runs]
     pictures = Pictures([*zip(runs, records, strict=True)], folder)
-    sections, left = image_sections(made, names, pictures)
+    images = images_section(made, names, pictures)
     commands = [each.command for each in records]
-    viewer = shown_script([*zip(commands, pictures.shown, strict=True)], names)
-    verdicts = [verdict_view(each.verdict) for each in records]
-    icons = [each.icon for each in verdicts]
-    return {
-        "alignkit": made.alignkit,
-        "title": _title(made),
-        "viewer": viewer,
-        "icons": icons if icons[0] != icons[1] else icons[1:],
-        "favicon": verdicts[1].favicon,
-        "unchanged": unchanged_words(made).removesuffix("."),
-        "verdict": verdict_words(made),
-        "largest": largest_words(made, names),
-        "remarks": remarks(made),
-        "labels": labels(made),
-        "forced": made.forced,
-        "changes": changes_table(made, names),
-        "differing": differing_table(made, names),
-        "images": sections,
-        "omitted": f"{count(left, 'more pair')} of paths changed; comparison.json lists the images "
-        "of all."
-        if left
-        else "",
-        "pixel_images": pixel_sections(made.pixels, names),
-        "command": made.command,
-    }
+    data = shown_script([*zip(commands, pictures.shown, strict=True)], names)
+    icons = [verdict_view(each.verdict).icon for each in records]
+    sections = (_matrix(made, names), _differing(made, names), images, reproduce(made.command))
+    page = Page(
+        f"{_title(made)} · alignkit compare-runs",
+        "two runs",
+        made.alignkit,
+        comparison_headline(made, icons),
+        [each for each in sections if each],
+        written_by(made.alignkit, "comparison.json"),
+        favicon(icons[-1]),
+        viewer=bool(data),
+    )
+    write_inside(folder, "comparison.json", made.model_dump_json(indent=1) + "\n")
+    short = page_markdown(page, "matrix", "differing", "reproduce")
+    write_inside(folder, "summary.md", short)
+    return write_page(page, folder, data)
+
+
+def comparison_headline(made: RunComparison, icons: list[Icon] | None = None) -> Headline:
+    """Return what happened to the verdict, the drift, the models, images and pixels.
+
+    ``icons`` are those of the two verdicts, by default of their states.
+    """
+    before, after = icons or [ICONS[each.verdict] for each in (made.before, made.after)]
+    both = (before, "→", after) if before != after else (after, "in both runs")
+    unchanged, parts = unchanged_words(made), list[Part]()
+    if unchanged:
+        parts.append(Text(f"{after.word} in both runs.", "remark"))
+    if largest := largest_words(made, names_of(made)):
+        parts.append(Text(largest, "sentence"))
+    parts += [Text(each, "remark") for each in remarks(made)]
+    if noted := labels(made):
+        parts.append(Lines(noted, "notes"))
+    if made.forced:
+        said = "Compared with --force. These differences alone may explain the change"
+        parts.append(Alert(said, [Lines(made.forced)]))
+    return Headline(
+        (unchanged,) if unchanged else both,
+        parts,
+        _title(made),
+        state="inconclusive" if unchanged else after.state,
+    )
 
 
 def _title(made: RunComparison) -> str:
@@ -87,3 +105,21 @@ def _title(made: RunComparison) -> str:
     return of + " → ".join(
         each.folder if of else f"{each.name} {each.folder}" for each in (before, after)
     )
+
+
+def _matrix(made: RunComparison, names: Names) -> Section | None:
+    table = changes_table(made, names)
+    if table is None:
+        return None
+    lead = Text(_MATRIX, "lead")
+    return Section("matrix", "Drift before and after", [lead, table], nav="Matrix")
+
+
+def _differing(made: RunComparison, names: Names) -> Section:
+    table = differing_table(made, names)
+    equal = (
+        "The two records do not differ: pixels, machine, versions, settings, paths, data and models"
+        " are equal."
+    )
+    parts: list[Part] = [Text(_DIFFERING, "lead"), table] if table else [Text(equal)]
+    return Section("differing", "What differs", parts)

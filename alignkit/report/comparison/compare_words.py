@@ -1,4 +1,4 @@
-"""Sentences about two runs, for the page, its short version and the terminal."""
+"""Sentences about two runs."""
 
 from __future__ import annotations
 
@@ -36,31 +36,10 @@ def words_of(made: RunComparison) -> TaskWords:
     return TaskWords(made.after.task)
 
 
-def sentences(made: RunComparison) -> tuple[str, ...]:
-    """Say what happened to the verdict, to the drift, to the models, and to images and pixels."""
-    names = names_of(made)
-    return tuple(
-        each
-        for each in (
-            verdict_words(made),
-            largest_words(made, names),
-            *remarks(made),
-        )
-        if each
-    )
-
-
 def remarks(made: RunComparison) -> tuple[str, ...]:
     """Say everything but the verdict and the largest change of a drift."""
     found = _models(made), _tally(made), _images(made), _stages(made), _restricted(made)
     return tuple(each for each in found if each)
-
-
-def verdict_words(made: RunComparison) -> str:
-    """``Verdict: fail → pass.``; ``No change. Verdict: pass in both runs.``"""
-    before, after = made.before.verdict, made.after.verdict
-    both = f"Verdict: {before} → {after}." if before != after else f"Verdict: {after} in both runs."
-    return " ".join(filter(None, (unchanged_words(made), both)))
 
 
 def unchanged_words(made: RunComparison) -> str:
@@ -71,7 +50,7 @@ def unchanged_words(made: RunComparison) -> str:
     same &= all(each.unchanged + each.not_compared == each.images for each in made.pixels)
     if not same or changes - {"not compared"} != {"unchanged"}:
         return ""
-    return "No change." if len(changes) == 1 else "No change in what both runs measured."
+    return "No change" if len(changes) == 1 else "No change in what both runs measured"
 
 
 def largest_words(made: RunComparison, names: Names) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -21,7 +22,7 @@ PAGE_ASSETS = ("report.css", "viewer.css", "report.js", "report.js.LICENSES")
 def html(template: str, **views: Any) -> str:
     """Render an HTML template; every value is escaped, and shows characters that are not seen."""
     environment = _environment(autoescape=True, finalize=_visible)
-    environment.filters["middle"] = shorten_middle
+    environment.filters |= {"middle": shorten_middle, "kind": _kind, "pieces": _pieces}
     return environment.get_template(template).render(**views)
 
 
@@ -45,6 +46,16 @@ def trusted(text: str) -> Markup:
     if re.search(r"</(script|style)|<!--", text, re.IGNORECASE):
         raise ValueError("an asset holds the end of a script, a style or the start of a comment")
     return Markup(text)  # noqa: S704 - no word of a record is in it
+
+
+def _kind(part: object) -> str:
+    """Name the class of a part, by which the layout draws it."""
+    return type(part).__name__
+
+
+def _pieces(words: Any) -> Sequence[Any]:
+    """Return the pieces of a sentence, of which a text or a name alone is one."""
+    return words if isinstance(words, list | tuple) else (words,)
 
 
 def _visible(value: Any) -> Any:

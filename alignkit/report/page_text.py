@@ -1,0 +1,153 @@
+"""A page as text: lines of a terminal, and a short Markdown version.
+
+What is folded, drawn or copied belongs to the page; its verdict and its tables are printed here as
+they stand there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
+
+from alignkit.report.page import (
+    Alert,
+    Beside,
+    Code,
+    Details,
+    Drawn,
+    Heading,
+    Headline,
+    Lines,
+    Link,
+    Mono,
+    Page,
+    Part,
+    Section,
+    Strong,
+    Text,
+    Words,
+)
+from alignkit.report.table import Shown, Table
+from alignkit.report.verdict_view import Icon
+from alignkit.text import columns, printable
+from alignkit.text.markdown import fenced, markdown_text
+
+
+def page_text(page: Page, *sections: str) -> str:
+    """Return the verdict and the named sections as text without colour, as wide as it needs."""
+    lines = headline_lines(page.verdict)
+    for section in _chosen(page, sections):
+        lines += ["", section.title, *_lines(section.parts)]
+    return "\n".join(lines)
+
+
+def headline_lines(verdict: Headline) -> list[str]:
+    """Return the verdict in lines, with a note on each surrogate."""
+    words = " ".join(map(plain_words, verdict.words))
+    lines = [words, *_lines(verdict.parts), plain_words(verdict.meta)]
+    lines += [f"{each.name}: {each.note}" for each in verdict.paths if each.note]
+    return [printable(each) for each in lines if each]
+
+
+def page_markdown(page: Page, *sections: str) -> str:
+    """Return the verdict and the named sections as Markdown, in which any text stays text."""
+    verdict = page.verdict
+    blocks = [f"# {markdown_text(page.title.partition(' · ')[0])}"]
+    blocks += [f"**{markdown_text(' '.join(map(plain_words, verdict.words)))}**"]
+    blocks += chain.from_iterable(map(_markdown, verdict.parts))
+    blocks += [markdown_text(said)] if (said := plain_words(verdict.meta)) else []
+    for section in _chosen(page, sections):
+        blocks += [f"## {markdown_text(section.title)}"]
+        blocks += chain.from_iterable(map(_markdown, section.parts))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _chosen(page: Page, names: Sequence[str]) -> list[Section]:
+    return [each for each in page.sections if each.id in names]
+
+
+def plain_words(said: Words) -> str:
+    """Write a sentence without its links; a surrogate is called so."""
+    pieces = said if isinstance(said, list | tuple) else (said,)
+    return "".join(map(_piece, pieces))
+
+
+def _piece(piece: object) -> str:
+    if isinstance(piece, Link | Strong | Mono):
+        return piece.text
+    if isinstance(piece, Icon):
+        return piece.word
+    return piece if isinstance(piece, str) else getattr(piece, "short", "")
+
+
+def _lines(parts: Sequence[Part]) -> Iterator[str]:
+    heading = ""
+    for part in parts:
+        match part:
+            case Heading():
+                heading = plain_words(part.words)
+                continue
+            case Beside() | Details() | Drawn():
+                continue  # on the page alone
+        if heading:  # of what is printed, not of what is drawn
+            yield from ("", heading)
+            heading = ""
+        match part:
+            case Text():
+                yield plain_words(part.words)
+            case Code():
+                yield from (f"  {each}" for each in part.text.splitlines())
+            case Lines():
+                yield from (f"  {plain_words(each)}" for each in part.lines)
+            case Alert():
+                yield f"{part.label}:"
+                yield from _lines(part.parts)
+            case Table():
+                yield from ("", *table_lines(part))
+
+
+def table_lines(table: Table) -> Iterator[str]:
+    """Yield a table in aligned columns, below its caption and above its notes."""
+    rows = [[_cell(cell) for cell in row.cells] for row in table.rows]
+    yield table.caption
+    yield columns([_heads(table), *rows], indent="  ")
+    yield from (f"  ({note.mark}) {note.text}" for note in table.notes)
+
+
+def _heads(table: Table) -> list[str]:
+    """Return the heads of columns, each with that of its group before it."""
+    groups = chain.from_iterable(repeat(each.text, each.span) for each in table.groups)
+    above = list(groups) or [""] * len(table.columns)
+    return [
+        f"{group} {each.text}".strip() for group, each in zip(above, table.columns, strict=True)
+    ]
+
+
+def _cell(shown: Shown) -> str:
+    return " ".join([shown.text, *(f"({each})" for each in (shown.tag, shown.mark) if each)])
+
+
+def _markdown(part: Part) -> Iterator[str]:
+    match part:
+        case Text():
+            yield markdown_text(plain_words(part.words))
+        case Heading():
+            yield f"### {markdown_text(plain_words(part.words))}"
+        case Lines():
+            yield "\n".join(f"- {markdown_text(plain_words(each))}" for each in part.lines)
+        case Code():
+            yield fenced(part.text, "sh" if part.command else "")
+        case Alert():
+            yield markdown_text(part.label)
+            yield from chain.from_iterable(map(_markdown, part.parts))
+        case Table():
+            yield table_markdown(part)
+
+
+def table_markdown(table: Table) -> str:
+    """Return a table below its caption and above its notes."""
+    rows = [_heads(table), ["---:" if each.numeric else "---" for each in table.columns]]
+    cells = [[markdown_text(_cell(cell)) for cell in row.cells] for row in table.rows]
+    lines = [f"| {' | '.join(row)} |" for row in (*rows, *cells)]
+    notes = [markdown_text(f"({each.mark}) {each.text}") for each in table.notes]
+    return "\n\n".join([markdown_text(table.caption), "\n".join(lines), *notes])
