@@ -15,6 +15,18 @@ from alignkit.record import (
     MitigationFacts,
     RunRecord,
 )
+from alignkit.report.page import (
+    Beside,
+    Code,
+    Details,
+    Drawn,
+    Heading,
+    Mono,
+    Part,
+    Section,
+    Text,
+    against,
+)
 from alignkit.report.table import Notes, RowCells, Shown, Table, numbers
 from alignkit.report.waterfall import (
     DISTANCES,
@@ -75,6 +87,24 @@ def attribution_sections(record: RunRecord, names: Names) -> tuple[AttributionSe
         )
         before.add(pair)
     return tuple(sections)
+
+
+def cause_parts(record: RunRecord, names: Names) -> Iterator[Part]:
+    """Yield the causes of each pair of paths; a second runtime of a pair is folded."""
+    for each in attribution_sections(record, names):
+        parts: list[Part] = [Text(sentence) for sentence in each.sentences]
+        if each.waterfalls:
+            parts.append(Beside([[Drawn("waterfall", one)] for one in each.waterfalls], "columns"))
+        if each.table:
+            remarks = [Text(remark, "notes") for remark in each.remarks]
+            summary = "Shares in numbers: each metric, each stage alone, inside decode"
+            parts.append(Details(summary, [each.table, *remarks]))
+        if each.again:
+            yield Details(f"The same models in {each.runtime}", parts)
+        else:
+            runtime = [f", {each.runtime}"] if each.runtime else []
+            yield against(each.candidate, each.reference, *runtime)
+            yield from parts
 
 
 def _joined(
@@ -245,30 +275,26 @@ def _written(estimate: Estimate, each: AttributionFacts, notes: Notes) -> Shown:
     return notes.worded(estimate, f"{text} {no_interval(estimate)}".rstrip())
 
 
-@dataclass(frozen=True, slots=True)
-class AdviceSection:
-    """The advice for one path that serves."""
-
-    served: PathName
-    sentence: str
-    """The change, its promise and its effect; why there is no advice, where there is none."""
-    searched: str
-    table: Table | None
-    yaml: str
-
-
-def advice_sections(record: RunRecord, names: Names) -> tuple[AdviceSection, ...]:
-    """Return a section for each advice, in the record's order."""
-    return tuple(
-        AdviceSection(
-            served=names.of(each.served),
-            sentence=advice_sentence(each),
-            searched=_searched(each),
-            table=_before_and_after(each, TaskWords(record.task)),
-            yaml=each.yaml,
-        )
-        for each in record.advice
+def advice_section(record: RunRecord, names: Names) -> Section | None:
+    """Return the change that each path that serves calls for; ``None`` without advice."""
+    lead = (
+        "The search used only training images; the evaluation images confirm its result, in the "
+        "reference runtime."
     )
+    parts: list[Part] = [Text(lead, "lead")]
+    for each in record.advice:
+        parts.append(Heading(("For models served with ", names.of(each.served))))
+        parts.append(Text(advice_sentence(each)))
+        if searched := _searched(each):
+            parts.append(Text(searched, "notes"))
+        if table := _before_and_after(each, TaskWords(record.task)):
+            parts.append(table)
+        if each.yaml:
+            summary = ("YAML to paste below ", Mono("preprocess:"))
+            parts.append(Details(summary, [Code(each.yaml)]))
+    if not record.advice:
+        return None
+    return Section("advice", "Recommended change", parts, nav="Advice")
 
 
 def advice_sentence(each: AdviceFacts) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,8 +15,20 @@ from alignkit.judge.measured_models import of_first_models
 from alignkit.place import Place, Row
 from alignkit.record import Cell, ClassDrift, Estimate, FlippedFacts, MatrixEntry, RunRecord
 from alignkit.record.artifacts import artifact_file
-from alignkit.report.charts import DotPlot, dot_plot, drawn
+from alignkit.report.charts import dot_plot, drawn
 from alignkit.report.entries_view import UNMEASURED, served_elsewhere
+from alignkit.report.page import (
+    Beside,
+    Details,
+    Drawn,
+    Heading,
+    Lines,
+    Link,
+    Part,
+    Section,
+    Strong,
+    Text,
+)
 from alignkit.report.table import Notes, RowCells, Shown, Table, numbers
 from alignkit.text.class_words import strongest_class
 from alignkit.text.kind_words import kind_words, said_kinds
@@ -53,23 +65,6 @@ class FlippedSection:
     sentences: tuple[str, ...]
     table: Table | None
     omitted: str
-
-
-@dataclass(frozen=True, slots=True)
-class ClassSection:
-    """One comparison, class by class."""
-
-    trained: PathName
-    evaluated: PathName
-    runtime: str
-    index: int
-    """Of its entry in the matrix."""
-    strongest: str
-    """The class that it hits hardest, in words; empty if no change of a class is shown."""
-    omitted: str
-    """The classes that the page leaves out, in words."""
-    chart: DotPlot
-    table: Table
 
 
 def flipped_sections(record: RunRecord, names: Names) -> tuple[FlippedSection, ...]:
@@ -119,6 +114,32 @@ def _flipped_section(
     )
 
 
+def kinds_section(record: RunRecord, names: Names, distributions: Sequence[Part]) -> Section | None:
+    """Return what images share whose predictions change, and how far images differ."""
+    found, classes = flipped_sections(record, names), record.task.class_scores
+    parts: list[Part] = []
+    if found:
+        lead = (
+            "Common properties of the images whose predictions change with another path. A "
+            "sentence appears only if the property is significant after correction for all "
+            "comparisons in the table."
+        )
+        parts.append(Text(lead, "lead"))
+    for each in found:
+        sides = ("Trained with ", each.reference, ", served with ", each.candidate)
+        parts += [Heading((*sides, f", {each.runtime}")), Text(each.words)]
+        parts += [Lines(each.sentences)] if each.sentences else []
+        if each.table:
+            omitted = [Text(each.omitted)] if each.omitted else []
+            parts.append(Details("All properties compared", [each.table, *omitted]))
+    parts += distributions
+    if not parts:
+        return None
+    share = f"What {'flipped' if classes else 'changed'} images share"
+    title, nav = (share, "") if found else ("How far images differ", "Distributions")
+    return Section("kinds", title, parts, nav)
+
+
 def flipped_sentences(each: FlippedFacts, words: TaskWords) -> tuple[str, ...]:
     """Say which kinds are significant, or that none is."""
     found = [kind for kind in each.subgroups if kind.sentence]
@@ -129,23 +150,45 @@ def flipped_sentences(each: FlippedFacts, words: TaskWords) -> tuple[str, ...]:
     return ("No kind of image changes more or less often than the others beyond chance.",)
 
 
-def class_sections(record: RunRecord, names: Names) -> tuple[ClassSection, ...]:
-    """Return comparisons across paths in the reference runtime, by falling churn."""
+def classes_section(
+    record: RunRecord, names: Names, folder: Path, *, viewer: bool
+) -> Section | None:
+    """Return comparisons across paths in the reference runtime, by falling churn.
+
+    Flows lead to the viewer's list where there is one. Raises `RecordError` if a file that the
+    record names is missing.
+    """
     places = {entry.place: index for index, entry in enumerate(record.matrix)}
     across = served_elsewhere(record.matrix, record)
     entries = [entry for entry in across if entry.drift and entry.drift.classes]
     entries.sort(key=lambda entry: -entry.churn)  # stable: equal ones stay in the record's order
-    return tuple(
-        _class_section(places[entry.place], entry, names, TaskWords(record.task))
-        for entry in entries[:_COMPARISONS]
+    shown = {places[entry.place]: entry for entry in entries[:_COMPARISONS]}
+    if not shown:
+        return None
+    words, moved = TaskWords(record.task), flows(record, folder, [*shown])
+    lead = (
+        f"The class with the greatest loss of {words.class_metrics} comes first; of the "
+        "comparisons, in the reference runtime, the one with the most changed predictions."
     )
+    folds = [
+        _class_fold(index, entry, names, words, moved[index] if viewer else _unlinked(moved[index]))
+        for index, entry in shown.items()
+    ]
+    first = replace(folds[0], open=True)
+    return Section("classes", "Classes", [Text(lead, "lead"), first, *folds[1:]])
+
+
+def _unlinked(found: Sequence[Link]) -> list[str]:
+    return [each.text for each in found]
 
 
 def _changes(drift: ClassDrift) -> tuple[Estimate, ...]:
     return drift.recall, drift.precision, *drift.others.values()
 
 
-def _class_section(index: int, entry: MatrixEntry, names: Names, words: TaskWords) -> ClassSection:
+def _class_fold(
+    index: int, entry: MatrixEntry, names: Names, words: TaskWords, flowing: Sequence[Link | str]
+) -> Details:
     assert entry.drift is not None
 
     def worse(drift: ClassDrift) -> float:
@@ -157,26 +200,28 @@ def _class_section(index: int, entry: MatrixEntry, names: Names, words: TaskWord
     classes = entry.drift.classes
     # those that moved most, whichever way; then the greatest loss of either metric first
     kept = sorted(sorted(classes, key=moved, reverse=True)[:_CLASSES], key=worse)
-    strongest = strongest_class(entry.drift, words)
     left = len(classes) - len(kept)
     title = f"trained with {entry.trained_with}, evaluated with {entry.evaluated_with}"
-    omitted = f"{count(left, 'class', 'classes')} with smaller changes: in record.json only."
-    return ClassSection(
-        trained=names.of(entry.trained_with),
-        evaluated=names.of(entry.evaluated_with),
-        runtime=entry.column.runtime,
-        index=index,
-        strongest=f"{strongest.words}." if strongest else "",
-        omitted=omitted if left else "",
-        chart=dot_plot(
-            [(each.name, drawn(each.recall), drawn(each.precision)) for each in kept],
-            id=f"classes-{index}",
-            title=f"Change of recall and precision by class, {title}",
-            series=("Δ recall", "Δ precision"),
-            unit="percentage points, with 95 % intervals",
-        ),
-        table=_class_table(kept, title, words),
+    chart = dot_plot(
+        [(each.name, drawn(each.recall), drawn(each.precision)) for each in kept],
+        id=f"classes-{index}",
+        title=f"Change of recall and precision by class, {title}",
+        series=("Δ recall", "Δ precision"),
+        unit="percentage points, with 95 % intervals",
     )
+    parts: list[Part] = []
+    if strongest := strongest_class(entry.drift, words):
+        parts.append(Text(Strong(f"{strongest.words}.")))
+    if flowing:
+        pieces = [piece for each in flowing for piece in (each, ", ")][:-1]
+        parts.append(Text(["Now called another class, summed over the seeds: ", *pieces, "."]))
+    parts.append(Beside([[Drawn("dot_plot", chart)], [_class_table(kept, title, words)]]))
+    if left:
+        omitted = count(left, "class", "classes")
+        parts.append(Text(f"{omitted} with smaller changes: in record.json only."))
+    trained, served = names.of(entry.trained_with), names.of(entry.evaluated_with)
+    runtime = entry.column.runtime
+    return Details(("Trained with ", trained, ", served with ", served, f", {runtime}"), parts)
 
 
 def _class_table(kept: list[ClassDrift], title: str, words: TaskWords) -> Table:
@@ -202,17 +247,10 @@ def _class_table(kept: list[ClassDrift], title: str, words: TaskWords) -> Table:
     return Table.of(f"Drift by class, {title}", columns, rows, notes=notes)
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """Images of one class that are now called another, and were not before."""
+def flows(record: RunRecord, folder: Path, shown: Sequence[int]) -> dict[int, tuple[Link, ...]]:
+    """Return images of one class that are now called another, by the index of the entry.
 
-    words: str
-    href: str
-    """Of the list of these images."""
-
-
-def flows(record: RunRecord, folder: Path, shown: Sequence[int]) -> dict[int, tuple[Flow, ...]]:
-    """Return the flows of matrix entries by their index, summed over seeds, largest first.
+    They are summed over seeds, largest first, and lead to the list of these images.
 
     Raises `RecordError` if a file that the record names is missing.
     """
@@ -222,7 +260,7 @@ def flows(record: RunRecord, folder: Path, shown: Sequence[int]) -> dict[int, tu
     home = {(cell.seed, cell.row): cell for cell in cells.values() if cell.aligned}
     return {
         index: tuple(
-            Flow(_flow_words(number, label, now), _list(index, label, now))
+            Link(_flow_words(number, label, now), _list(index, label, now))
             for (label, now), number in _counted(record.matrix[index], cells, home, folder)
         )
         for index in shown

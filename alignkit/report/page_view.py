@@ -1,187 +1,202 @@
-"""The whole page of a run as its templates see it, and the figures of its head."""
+"""The page of a run: its verdict with the figures of its head, and its sections in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from alignkit.compare.image_table import LAST
 from alignkit.judge.evidence import Evidence
 from alignkit.judge.headline import headline_index, headline_of
 from alignkit.progress import duration
 from alignkit.record import MatrixEntry, RunRecord
-from alignkit.report.cause_view import advice_sections, attribution_sections
-from alignkit.report.drawn_view import legend
-from alignkit.report.engine_view import engines_table
-from alignkit.report.entries_view import entries_table, entry_view, failures, per_seed_table
-from alignkit.report.figures.figure_sections import figure_sections, leading_remarks
-from alignkit.report.flipped_view import class_sections, flipped_sections
-from alignkit.report.logits_view import (
-    logits_legend,
-    logits_table,
-    moved_tables,
-    numeric_table,
-    quantised_table,
-    sessions_table,
+from alignkit.report.cause_view import advice_section, cause_parts
+from alignkit.report.distribution_view import distribution_parts
+from alignkit.report.entries_view import entry_view
+from alignkit.report.figures.figure_sections import answers_section, leading_remarks
+from alignkit.report.flipped_view import classes_section, kinds_section
+from alignkit.report.matrix_section import matrix_section
+from alignkit.report.matrix_view import entry_id, interval_words, noise_floors
+from alignkit.report.page import (
+    Details,
+    Drawn,
+    Figure,
+    Headline,
+    Link,
+    Page,
+    Part,
+    Piece,
+    Section,
+    Strong,
+    Term,
+    Terms,
+    Text,
+    Words,
+    day,
+    sentence,
+    written_by,
 )
-from alignkit.report.matrix_cells import EDGES
-from alignkit.report.matrix_fold import AGREE
-from alignkit.report.matrix_view import entry_id, interval_words, matrix_views, noise_floors
-from alignkit.report.measures_view import meanings, measures_tables
-from alignkit.report.run_view import (
-    controls_table,
-    coverage_tables,
-    coverage_words,
-    data_table,
-    environment_tables,
-    paths_table,
-)
-from alignkit.report.shown_view import changed_groups, other_groups
+from alignkit.report.run_view import controls_section, coverage_parts, provenance_section
+from alignkit.report.shown_view import changed_section, other_groups, pixels_section
 from alignkit.report.stage_view import (
     NO_PIXELS,
     StageSection,
-    baseline_view,
+    baseline_parts,
     no_pixels,
+    stage_parts,
     stage_sections,
 )
-from alignkit.report.training_data_view import mix_section, size_sections
-from alignkit.report.training_view import training_sections, training_table
-from alignkit.report.verdict_view import gate_view, verdict_view
-from alignkit.text.names import Names, controls_words, quick_mark, quick_words, state_words
+from alignkit.report.training_data_view import mix_section, sizes_section
+from alignkit.report.training_view import training_section
+from alignkit.report.verdict_view import VerdictView, gate_view, verdict_view
+from alignkit.report.viewer_data import has_list
+from alignkit.text.names import Names, quick_mark, quick_words, state_words
 from alignkit.text.numbers import (
     DASH,
     count,
     grouped,
     listed,
-    megabytes,
-    percent,
     plain,
     significant,
-    unsigned,
 )
-from alignkit.text.part_commands import image_command
-from alignkit.text.task_words import TaskWords, capital, in_sentence, size_in, unlabelled
-
-_CHURN = "Churn is the share of images whose {} against the baseline of the row."
+from alignkit.text.task_words import TaskWords, size_in
 
 
-def _units(words: TaskWords) -> str:
-    """Name, for the legend of colours, the metrics whose changes are no percentage points."""
-    others = [words.phrase(each) for each in words.task.matrices if not words.is_share(each)]
-    return f"; of {listed(others)}, in percent of the baseline’s value" if others else ""
+def run_page(
+    record: RunRecord, folder: Path, *, stored: int, viewer: bool, away: bool, single_file: bool
+) -> Page:
+    """Return the page of a run in ``folder``, of whose ``stored`` images ``record`` shows some.
 
-
-def _agree(words: TaskWords) -> str:
-    """Return how near runtimes are that share a column, in points or as a part of a value."""
-    others = any(not words.is_share(each) for each in words.task.matrices)
-    return f"{unsigned(AGREE)}{f' or {percent(AGREE)} of the value' if others else ''}"
-
-
-def page_view(record: RunRecord, *, single_file: bool = False) -> dict[str, Any]:
-    """Return everything that templates read of a run, computed before the first of them runs.
-
-    They read it by name; a name that is missing here is an error (`StrictUndefined`). A page that
-    is a ``single_file`` repeats a picture wherever it shows it, so that it shows fewer.
+    ``away`` from its folder it names no record; a page that is a ``single_file`` repeats a picture
+    wherever it shows it, so that it shows fewer. Raises `RecordError` if a file that the record
+    names is missing.
     """
-    names, words = Names(record.paths), TaskWords(record.task)
+    names, intervals = Names(record.paths), interval_words(record)
     verdict = verdict_view(record.verdict)
     stages = stage_sections(record.pixels, names, record.spatial)
+    shown = len({(each.reference, each.candidate, each.id) for each in record.shown})
+    omitted = ""
+    if shown < stored:
+        omitted = f"This form of the report shows {shown or 'none'} of the {stored} stored images."
+    changed = changed_section(record, names, omitted, listed=viewer and has_list(record))
+    gate = _gate(record, names, verdict)
+    # in this order, a section that a run has nothing of is None
+    sections: list[Section | None] = [
+        matrix_section(record, names, intervals) if record.matrix else gate,
+        answers_section(record, names, single_file=single_file),
+        changed,
+        _stages(record, names, stages),
+        advice_section(record, names),
+        classes_section(record, names, folder, viewer=viewer),
+        kinds_section(record, names, distribution_parts(record, names, folder)),
+        mix_section(record, names, intervals),
+        sizes_section(record, names, intervals),
+        pixels_section(record, names, "" if changed else omitted),
+        _listed(record, away=away) if viewer and has_list(record) else None,
+        gate if record.matrix else None,
+        controls_section(record),
+        training_section(record, names) if record.matrix or record.trainings else None,
+        provenance_section(record, names, viewer=viewer),
+    ]
+    icon = verdict.icon
+    return Page(
+        f"{icon.word}{quick_mark(record.quick)}: {record.name} · alignkit",
+        record.name,
+        record.alignkit,
+        Headline(
+            (icon, quick_mark(record.quick)) if record.quick else (icon,),
+            [*_verdict_parts(record, verdict)],
+            _meta(record, names),
+            [names.of(each.name) for each in record.paths],
+            icon.state,
+            record.question,
+            key_figures(record, names, stages),
+        ),
+        [each for each in sections if each],
+        _footer(record, away=away, single_file=single_file),
+        verdict.favicon,
+        viewer,
+    )
+
+
+def _verdict_parts(record: RunRecord, verdict: VerdictView) -> list[Part]:
+    terms = [Term("Cause", verdict.cause)] if verdict.cause else []
+    terms += [Term(each.lead, each.words, each.mark, each.given) for each in verdict.actions]
+    if remarks := leading_remarks(record):
+        terms.append(Term("Advice", " ".join(remarks)))
+    parts: list[Part] = [Text(verdict.sentence, "sentence")]
+    parts += [Terms(terms)] if terms else []
+    parts.append(Text(f"{verdict.tally} {verdict.remark}".rstrip(), "remark"))
+    if quick := quick_words(record.quick):
+        parts.append(Text(quick, "alert"))
+    if record.partial:
+        again = " Some cells did not run; run the same command again to continue."
+        parts.append(Text((Strong("Interrupted."), again), "alert"))
+    return parts
+
+
+def _meta(record: RunRecord, names: Names) -> Words:
+    pieces: list[Piece] = [f"{day(record.started)} UTC · {duration(record.seconds)} · paths: "]
+    for place, path in enumerate(record.paths):
+        said = " (reference)" if not place else ""
+        said += " (not run)" if path.skipped else ""
+        pieces += [names.of(path.name), said, ", "]
+    return pieces[:-1]
+
+
+def _footer(record: RunRecord, *, away: bool, single_file: bool) -> Words:
+    version = f"Written by alignkit {record.alignkit}"
+    if single_file:
+        return (
+            f"{version} as one file; the run’s folder also contains a viewer, the numbers of every "
+            "image and results.json."
+        )
+    forms: list[Piece] = [
+        "; for programs: ", Link("results.json", "results.json"),
+        "; short version: ", Link("summary.md", "summary.md"),
+    ]  # fmt: skip
+    if away:
+        return [version, *forms, ". The record and the arrays are in the run’s folder."]
+    return written_by(record.alignkit, "record.json", *forms)
+
+
+def _gate(record: RunRecord, names: Names, verdict: VerdictView) -> Section:
+    """Return the rules of a run; those that passed are folded."""
     largest = other_groups(record, names, "pixels")
     pictures = {(each.reference.name, each.candidate.name): each.anchor for each in largest}
-    return {
-        "alignkit": record.alignkit,
-        "name": record.name,
-        "title": f"{verdict.icon.word}{quick_mark(record.quick)}: {record.name}",
-        # to the second, without the zone: the page says UTC
-        "started": record.started.replace("T", " ").split("+")[0].split(".")[0].rstrip("Z"),
-        "duration": duration(record.seconds),
-        "partial": record.partial,
-        "quick": quick_words(record.quick),
-        "quick_mark": quick_mark(record.quick),
-        "verdict": verdict,
-        "gate": gate_view(record.verdict, names, record.matrix, pictures),
-        "question": record.question,
-        "paths": [(names.of(path.name), bool(path.skipped)) for path in record.paths],
-        "figures": key_figures(record, names, stages),
-        "matrices": matrix_views(record, names),
-        "edges": [f"{edge:g}" for edge in EDGES],
-        "agree": _agree(words),
-        "engines": engines_table(record, names),
-        "logits": logits_table(record, names),
-        "moved": moved_tables(record, names),
-        "answers": figure_sections(record, names, single_file=single_file),
-        "remarks": leading_remarks(record),
-        "legend": logits_legend(words.task)
-        if words.task.class_scores
-        else _CHURN.format(words.answer_changed),
-        "unlabelled": "" if record.labelled or not record.matrix else capital(unlabelled(words)),
-        "measures": measures_tables(record, names),
-        "meanings": meanings(record),
-        "units": _units(words),
-        "in_cells": listed([words.in_cell(each) for each in record.task.matrices]),
-        "class_metrics": words.class_metrics,
-        "entries": entries_table(record, names),
-        "per_seed": per_seed_table(record, names),
-        "numeric": numeric_table(record, names),
-        "quantised": quantised_table(record, names),
-        "sessions": sessions_table(record, names),
-        "failures": failures(record, names),
-        "causes": attribution_sections(record, names),
-        "mix": mix_section(record, names),
-        "sizes": size_sections(record, names),
-        "stages": stages,
-        "no_pixels": no_pixels(record),
-        "flipped": flipped_sections(record, names),
-        "advice": advice_sections(record, names),
-        "baseline": baseline_view(record, names),
-        "coverage": coverage_words(record.coverage, record.coverage_diffs, names),
-        "coverage_tables": coverage_tables(record.coverage, record.coverage_diffs, names),
-        "changed": changed_groups(record, names),
-        "kept_bytes": megabytes(max((each.limit for each in record.shown_pairs), default=0)),
-        "largest": largest,
-        "random": other_groups(record, names, "random"),
-        "turned": record.task.turned[0] if words.task.class_scores else "changed for the worse",
-        "class_scores": record.task.class_scores,
-        "outputs": record.task.outputs,
-        "changes_if": "" if record.task.class_scores else in_sentence(record.task.changed),
-        "draws": legend(record.shown),
-        "classes": class_sections(record, names),
-        "intervals": interval_words(record),
-        "trainings": training_sections(record, names),
-        "training_table": training_table(record, names),
-        "controls": controls_table(record),
-        "controls_words": f"{controls_words(record.controls)}.",
-        "controls_passed": all(each.passed for each in record.controls),
-        "paths_table": paths_table(record.paths, names),
-        "data": data_table(record),
-        "environment": environment_tables(record),
-        "yaml": record.yaml,
-        "overrides": record.overrides,
-        "command": record.command,
-        "image_command": _image_command(record),
-    }
+    view = gate_view(record.verdict, names, record.matrix, pictures)
+    parts: list[Part] = [Text(verdict.tally, "lead")]
+    if view.open:
+        parts.append(Drawn("rules", ("Rules that did not pass", view.open, view.heads)))
+    if view.passed:
+        passed = Drawn("rules", ("Rules that passed", view.passed, view.heads))
+        parts.append(Details(f"Rules that passed ({len(view.passed)})", [passed]))
+    return Section("gate", "Gate", parts)
 
 
-def _image_command(record: RunRecord) -> str:
-    """Return the line that compares the first two paths on an image; empty without two paths."""
-    pairs = [(each.reference, each.candidate) for each in record.pixels]
-    return image_command(record.command, *pairs[0]).strip() if pairs else ""
+def _stages(record: RunRecord, names: Names, stages: Sequence[StageSection]) -> Section:
+    parts: list[Part] = [*coverage_parts(record, names), *cause_parts(record, names)]
+    parts += baseline_parts(record, names)
+    # beside a matrix the numbers of the stages are folded
+    parts += [part for each in stages for part in stage_parts(each, open=not record.matrix)]
+    parts += [] if stages else [Text(sentence(no_pixels(record)))]
+    return Section("stages", "Which stage", parts, nav="Stages")
 
 
-@dataclass(frozen=True, slots=True)
-class KeyFigure:
-    """One number of the page's head."""
-
-    name: str
-    value: str
-    detail: str
-    link: str = ""
+def _listed(record: RunRecord, *, away: bool) -> Section:
+    moved = "flipped" if record.task.class_scores else "changed"
+    lead = (
+        "One row an image; its name opens it, with its pixels where they were kept, else with its "
+        "numbers and the command that compares it. The arrow unfolds its other cells. A cell of "
+        f"the matrix links to the images that {moved} in it."
+    )
+    where = "in the run’s folder" if away else "next to this page"
+    return Section("images", "Images", [Text(lead, "lead"), Drawn("image_list", where)])
 
 
 def key_figures(
     record: RunRecord, names: Names, stages: tuple[StageSection, ...]
-) -> tuple[KeyFigure, ...]:
+) -> tuple[Figure, ...]:
     """Return the figures of the page's head; those of pixels alone for a run without a model."""
     if not record.matrix:
         return _images(record), _start(record, names, stages), _largest_difference(record, names)
@@ -194,7 +209,7 @@ def key_figures(
     )
 
 
-def _change_of_headline(record: RunRecord, names: Names) -> KeyFigure:
+def _change_of_headline(record: RunRecord, names: Names) -> Figure:
     words = TaskWords(record.task)
     metric = words.headline
 
@@ -210,7 +225,7 @@ def _change_of_headline(record: RunRecord, names: Names) -> KeyFigure:
     return _figure(f"Change of {words.phrase(metric)}", record, names, value, shown)
 
 
-def _limits(record: RunRecord, names: Names) -> list[KeyFigure]:
+def _limits(record: RunRecord, names: Names) -> list[Figure]:
     if record.labelled:
         return [_resolution(record)]
     if not record.task.class_scores:
@@ -218,7 +233,7 @@ def _limits(record: RunRecord, names: Names) -> list[KeyFigure]:
     return [_largest_logit(record, names)]
 
 
-def _churn(record: RunRecord, names: Names) -> KeyFigure:
+def _churn(record: RunRecord, names: Names) -> Figure:
     def value(entry: MatrixEntry) -> float | None:
         return entry.drift.churn.value if entry.drift else None
 
@@ -238,11 +253,11 @@ def _figure(
     names: Names,
     value: Callable[[MatrixEntry], float | None],
     shown: Callable[[MatrixEntry, float], tuple[str, str]],
-) -> KeyFigure:
+) -> Figure:
     """Return a value of the entry that the verdict speaks of, and the largest if it is another."""
     known = {i: size for i, e in enumerate(record.matrix) if (size := value(e)) is not None}
     if not known:
-        return KeyFigure(name, DASH, "nothing was compared")
+        return Figure(name, DASH, "nothing was compared")
     largest = max(known, key=lambda index: abs(known[index]))  # of equal ones the first
     own = headline_index(record)
     index = own if own in known else largest
@@ -252,10 +267,10 @@ def _figure(
     greatest = shown(record.matrix[largest], known[largest])[0]
     if greatest != text:
         parts.append(f"largest: {greatest}, {names.title(record.matrix[largest])}")
-    return KeyFigure(name, text, " · ".join(parts), link=entry_id(index))
+    return Figure(name, text, " · ".join(parts), link=entry_id(index))
 
 
-def _largest_logit(record: RunRecord, names: Names) -> KeyFigure:
+def _largest_logit(record: RunRecord, names: Names) -> Figure:
     name = f"Greatest change of a {record.task.output}"
     found = [
         (entry.drift.logits.max_abs, -index)
@@ -263,17 +278,17 @@ def _largest_logit(record: RunRecord, names: Names) -> KeyFigure:
         if entry.drift and entry.drift.logits.max_abs is not None
     ]
     if not found:
-        return KeyFigure(name, DASH, "nothing was compared")
+        return Figure(name, DASH, "nothing was compared")
     most, index = max(found)
     entry = record.matrix[-index]
     margins = entry.drift.margins if entry.drift else None
     known = margins is not None and margins.p50 is not None  # else nothing is counted
     halved = count(margins.halved, "image") if margins and known else f"{DASH} images"
     detail = f"{halved} lost half of the margin · {names.title(entry)}"
-    return KeyFigure(name, significant(most), detail, link=entry_id(-index))
+    return Figure(name, significant(most), detail, link=entry_id(-index))
 
 
-def _resolution(record: RunRecord) -> KeyFigure:
+def _resolution(record: RunRecord) -> Figure:
     name = "Smallest change this run could have seen"
     drifts = [entry.drift for entry in record.matrix if entry.drift]
     limits = [drift.detectable for drift in drifts if drift.detectable is not None]
@@ -285,25 +300,25 @@ def _resolution(record: RunRecord) -> KeyFigure:
         else "one seed: the effect of retraining is unknown"
     )
     if not limits:
-        return KeyFigure(name, DASH, noise)
+        return Figure(name, DASH, noise)
     # in the entry that needs most: any other one sees as much
     task = record.task
     rated = f"quality ({task.quality})" if task.rated == "quality" else task.rated
     detail = f"of {rated}, with 80 % power in every cell · {noise}"
-    return KeyFigure(name, size_in(record.task.rated_unit, max(limits)), detail, link="matrix")
+    return Figure(name, size_in(record.task.rated_unit, max(limits)), detail, link="matrix")
 
 
-def _start(record: RunRecord, names: Names, stages: tuple[StageSection, ...]) -> KeyFigure:
+def _start(record: RunRecord, names: Names, stages: tuple[StageSection, ...]) -> Figure:
     """Name the stage in which the pixels of the verdict's pair begin to differ, and of each."""
     name = "Where drift starts"
     if not stages:
-        return KeyFigure(name, DASH, NO_PIXELS)
+        return Figure(name, DASH, NO_PIXELS)
     decided = headline_of(record.verdict.rules, Evidence.of_record(record))
     served = names.of(decided.first.evaluated_with) if decided else None
     own = [each for each in stages if each.candidate == served] or stages
     firsts = list(dict.fromkeys(each.first for each in own if each.first)) or ["nowhere"]
     details = [f"{section.candidate.short}: {_course(section)}" for section in stages]
-    return KeyFigure(name, listed(firsts), " · ".join(details), link="stages")
+    return Figure(name, listed(firsts), " · ".join(details), link="stages")
 
 
 def _course(section: StageSection) -> str:
@@ -314,13 +329,13 @@ def _course(section: StageSection) -> str:
     return f"{section.first}, largest at {section.largest}"
 
 
-def _images(record: RunRecord) -> KeyFigure:
+def _images(record: RunRecord) -> Figure:
     compared = max((stage.images for stage in record.pixels), default=0)
     detail = f"of {count(record.data.eval, 'image')}"
-    return KeyFigure("Images compared", grouped(compared), detail, link="stages")
+    return Figure("Images compared", grouped(compared), detail, link="stages")
 
 
-def _largest_difference(record: RunRecord, names: Names) -> KeyFigure:
+def _largest_difference(record: RunRecord, names: Names) -> Figure:
     name = "Largest mean difference of pixels"
     found = [
         (stage.mean_abs, names.short(stage.candidate))
@@ -328,13 +343,13 @@ def _largest_difference(record: RunRecord, names: Names) -> KeyFigure:
         if stage.mode == "cumulative" and stage.stage == LAST and stage.mean_abs is not None
     ]
     if not found:
-        return KeyFigure(name, DASH, NO_PIXELS)
+        return Figure(name, DASH, NO_PIXELS)
     # the last pixels: those that a model would see
     mean, candidate = max(found)
-    return KeyFigure(name, plain(mean, 2), f"grey levels of 255 · {candidate}", link="stages")
+    return Figure(name, plain(mean, 2), f"grey levels of 255 · {candidate}", link="stages")
 
 
-def _cells(record: RunRecord) -> KeyFigure:
+def _cells(record: RunRecord) -> Figure:
     states = [entry.state for entry in record.matrix]
     states_beside = ("simulated", "built", "skipped", "failed")
     others = [f"{states.count(s)} {state_words(s)}" for s in states_beside if s in states]
@@ -342,4 +357,4 @@ def _cells(record: RunRecord) -> KeyFigure:
     sample = f"{count(record.data.eval, 'image')}, {count(seeds, 'seed')}"
     detail = f"{', '.join(others) or 'all measured'} · {sample}"
     value = f"{states.count('measured')} of {len(states)}"
-    return KeyFigure("Matrix cells measured", value, detail, link="matrix")
+    return Figure("Matrix cells measured", value, detail, link="matrix")

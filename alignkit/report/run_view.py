@@ -8,13 +8,55 @@ from typing import Any
 from alignkit.progress import duration
 from alignkit.record import Coverage, CoverageDiff, Environment, PathFacts, RunRecord
 from alignkit.record.diff_document import DiffRecord
-from alignkit.report.page import Part, Text
+from alignkit.report.page import Code, Details, Heading, Lines, Mono, Part, Section, Text, machine
 from alignkit.report.table import RowCells, Shown, Table, alarm, facts, numbers
-from alignkit.text.names import Names
+from alignkit.text.names import Names, controls_words
 from alignkit.text.numbers import DASH, copies_words, count, grouped
+from alignkit.text.part_commands import image_command
 
 CONTROL_WORDS = {True: "passed", False: "not passed", None: "not made"}
 """Outcome of a control in words."""
+
+
+def controls_section(record: RunRecord) -> Section:
+    """Return the controls, unfolded if one did not pass."""
+    table = controls_table(record)
+    if table is None:
+        none = "This run has no controls: nothing shows that its measurement can detect a fault."
+        return Section("controls", "Controls", [Text(none)])
+    lead = (
+        f"{controls_words(record.controls)}. Identical paths must give exactly zero, and a planted "
+        "fault must be detected; otherwise the results above cannot be trusted."
+    )
+    failed = not all(each.passed for each in record.controls)
+    fold = Details("Each control", [table], open=failed)
+    return Section("controls", "Controls", [Text(lead, "lead"), fold])
+
+
+def provenance_section(record: RunRecord, names: Names, *, viewer: bool) -> Section:
+    """Return how to run it again, whole or in part, and what ran on what."""
+    parts: list[Part] = [Heading("Reproduce"), Code(record.command)]
+    if record.matrix:
+        last = " from the last column of “All comparisons in numbers”."
+        parts.append(Text(("For one cell, add its ", Mono("--cell"), last)))
+    pairs = [(each.reference, each.candidate) for each in record.pixels]
+    if line := image_command(record.command, *pairs[0]).strip() if pairs else "":
+        key = ", or with r in the viewer" if viewer else ""
+        parts += [Text(f"For one image, by its name{key}:"), Code(f"{line} IMAGE")]
+    overridden = ", overridden on the command line" if record.overrides else ""
+    file: list[Part] = [Code(record.yaml, command=False)]
+    if record.overrides:
+        file += [Text("Overridden on the command line:"), Lines([*map(Mono, record.overrides)], "")]
+    parts += [
+        Details(
+            "Paths and stages: options, and the library that ran",
+            [paths_table(record.paths, names)],
+        ),
+        Details("Data", [data_table(record)]),
+        machine(environment_tables(record)),
+        Details(f"Experiment file{overridden}", file, open=bool(record.overrides)),
+    ]
+    return Section("provenance", "Provenance", parts)
 
 
 def controls_table(record: RunRecord) -> Table | None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 from alignkit.judge.headline import headline_index
 from alignkit.record import MatrixEntry, RunRecord, ServedPredictions, ShownImage
 from alignkit.record.diff_document import DiffRecord
-from alignkit.report.drawn_view import Drawing, drawing, row_place
-from alignkit.report.page import Details, Drawn, Part, Section, Text
+from alignkit.report.drawn_view import Drawing, drawing, legend, row_place
+from alignkit.report.page import Details, Drawn, Mono, Part, Section, Text
 from alignkit.task_facts import CLASSIFICATION, TaskFacts
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import (
@@ -21,11 +21,13 @@ from alignkit.text.numbers import (
     count,
     grouped,
     listed,
+    megabytes,
     plain,
     shorten_middle,
     significant,
 )
 from alignkit.text.part_commands import image_command, pair_name
+from alignkit.text.task_words import in_sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +162,40 @@ def other_groups(
     )
 
 
+def changed_section(
+    record: RunRecord, names: Names, omitted: str, *, listed: bool
+) -> Section | None:
+    """Return the images that changed prediction; ``None`` if none did.
+
+    ``omitted`` says how many this form of the report shows; ``listed``, whether the page lists all.
+    """
+    groups = changed_groups(record, names)
+    if not groups:
+        return None
+    task = record.task
+    worse, last = task.turned[0], f"largest shift of the {task.outputs}"
+    changed = ""
+    if not task.class_scores:
+        worse, last = "changed for the worse", "greatest difference of the answers"
+        changed = f" Changed: {in_sentence(task.changed)}"
+    kept = megabytes(max((each.limit for each in record.shown_pairs), default=0))
+    lead = (
+        f"In at least one model, against the same model served as trained.{changed} Order: most "
+        f"models changed, then most {worse}, then the {last}. A run keeps pixels in this order, up "
+        f"to {kept} a pair of paths ("
+    )
+    option = Mono("report: {changed: …}")
+    shown = groups if listed else tuple(replace(each, title="") for each in groups)
+    parts = (
+        Text((lead, option, f"). {omitted}".rstrip()), "lead"),
+        Drawn("switch", legend(record.shown)),
+        Drawn("groups", shown),
+    )
+    return Section("changed", "Images that changed prediction", parts, nav="Changed images")
+
+
 def pixels_section(
-    record: RunRecord | DiffRecord, names: Names, omitted: str = "", draws: str = ""
+    record: RunRecord | DiffRecord, names: Names, omitted: str = ""
 ) -> Section | None:
     """Return the images whose pixels differ most, and those drawn at random; ``None`` without any.
 
@@ -184,7 +218,7 @@ def pixels_section(
         lead += " Difference pictures are amplified as stated; numbers are not."
     parts: list[Part] = [Text(f"{lead} {omitted}".strip(), "lead")]
     if (largest or random) and not changed:  # one switch serves the whole page
-        parts.append(Drawn("switch", draws))
+        parts.append(Drawn("switch", legend(record.shown)))
     parts.append(Drawn("groups", largest))
     if random:
         summary = "Drawn at random from the images that kept their prediction, by the run’s key"

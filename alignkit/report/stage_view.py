@@ -15,7 +15,7 @@ from alignkit.record import (
     RunRecord,
     SpatialFacts,
 )
-from alignkit.report.page import Details, Drawn, Part, Text, against
+from alignkit.report.page import Details, Drawn, Heading, Part, Text, against
 from alignkit.report.table import ZERO, Group, Notes, RowCells, Shown, Table, alarm, numbers
 from alignkit.report.where_view import WhereView, where_views
 from alignkit.text.diff_words import other_shape
@@ -233,19 +233,13 @@ def _plane_cells(plane: PlaneStage, notes: Notes) -> tuple[Shown, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineView:
-    """Changes since an approval."""
-
-    words: str
-    table: Table | None
-
-
-def baseline_view(record: RunRecord, names: Names) -> BaselineView | None:
-    """Return the run against its baseline; ``None`` for a run that was compared with none."""
-    if record.baseline is None:
-        return None
-    return BaselineView(_changes(record.baseline), _baseline_table(record.baseline, names))
+def baseline_parts(record: RunRecord, names: Names) -> Iterator[Part]:
+    """Yield the run against its baseline; nothing for a run that was compared with none."""
+    if record.baseline is not None:
+        yield Heading("Comparison with the baseline", id="baseline")
+        yield Text(_changes(record.baseline), "lead")
+        if table := _baseline_table(record.baseline, names):
+            yield table
 
 
 def _changes(baseline: BaselineFacts) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from alignkit.record import Estimate, MixFacts, RunRecord, SizeCurve
 from alignkit.report.charts import LinePlot, drawn, spread_plot
 from alignkit.report.entries_view import served_elsewhere
+from alignkit.report.page import Beside, Details, Drawn, Heading, Part, Section, Text
 from alignkit.report.table import Notes, RowCells, Table, numbers
 from alignkit.text.names import Names
 from alignkit.text.numbers import count, estimated, grouped
@@ -37,18 +38,29 @@ class SizeSection:
     """Of every entry and runtime."""
 
 
-@dataclass(frozen=True, slots=True)
-class MixSection:
-    """Every mix of a run."""
-
-    sentences: tuple[str, ...]
-    table: Table
-
-
 def size_sections(record: RunRecord, names: Names) -> tuple[SizeSection, ...]:
     """Return a section a metric; none where models were trained on one share of the data only."""
     metrics = dict.fromkeys(curve.metric for curve in record.training_sizes)
     return tuple(_size_section(record, metric, names) for metric in metrics)
+
+
+def sizes_section(record: RunRecord, names: Names, intervals: str) -> Section | None:
+    """Return drift by the size of the training set; ``None`` where models had one share of it."""
+    lead = (
+        "The same models trained on fractions of the images; the charts show the drift on other "
+        f"paths than the training path, in the reference runtime. {intervals}"
+    )
+    parts: list[Part] = [Text(lead, "lead")]
+    for each in size_sections(record, names):
+        parts += [Heading(each.title), *map(Text, each.sentences)]
+        if each.chart and each.table:
+            omitted = [Text(each.omitted)] if each.omitted else []
+            parts.append(Beside([[Drawn("spread_plot", each.chart), *omitted], [each.table]]))
+        summary = f"{each.title} of every entry and runtime, in numbers"
+        parts.append(Details(summary, [each.every]))
+    if len(parts) == 1:
+        return None
+    return Section("sizes", "Drift and training set size", parts, nav="Training set")
 
 
 def across_paths(record: RunRecord, metric: str) -> list[SizeCurve]:
@@ -159,7 +171,7 @@ def _size_table(
     return Table.of(caption, columns, rows, notes=notes)
 
 
-def mix_section(record: RunRecord, names: Names) -> MixSection | None:
+def mix_section(record: RunRecord, names: Names, intervals: str) -> Section | None:
     """Return the mixes of a run; ``None`` where no model was trained on one."""
     if not record.mixes:
         return None
@@ -181,7 +193,9 @@ def mix_section(record: RunRecord, names: Names) -> MixSection | None:
         "Drift from the cell served with the first path, in the reference runtime, with 95 % "
         "intervals; mix less alone is paired by seed and image"
     )
-    return MixSection(mix_sentences(record, names), Table.of(caption, columns, rows, notes=notes))
+    said = map(Text, (*mix_sentences(record, names), intervals))
+    table = Table.of(caption, columns, rows, notes=notes)
+    return Section("mix", "Training on a mix of paths", [*said, table], nav="Mix")
 
 
 def mix_sentences(record: RunRecord, names: Names) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from alignkit.record import Epoch, RunRecord, TrainingFacts
 from alignkit.report.charts import LinePlot, line_plot
+from alignkit.report.page import Beside, Details, Drawn, Heading, Part, Section, Text
 from alignkit.report.table import RowCells, Table, numbers
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import DASH, count, grouped, percent, written
@@ -29,6 +30,22 @@ def training_sections(record: RunRecord, names: Names) -> tuple[TrainingSection,
         _section(index, names.of(path), [t for t in record.trainings if t.preprocess == path])
         for index, path in enumerate(paths)
     )
+
+
+def training_section(record: RunRecord, names: Names) -> Section:
+    """Return how the models of each path were trained."""
+    sections = training_sections(record, names)
+    parts: list[Part] = [Text((each.path, f": {each.words}")) for each in sections]
+    charts: list[list[Part]] = [
+        [Heading(each.path), *(Drawn("line_plot", chart) for chart in each.charts)]
+        for each in sections
+        if each.charts
+    ]
+    if charts:
+        parts.append(Details("Loss and accuracy by epoch", [Beside(charts, "columns")]))
+    if table := training_table(record, names):
+        parts.append(Details("Every epoch in numbers", [table]))
+    return Section("training", "Training", parts or [Text("This run trained no model.")])
 
 
 def _section(index: int, path: PathName, trainings: list[TrainingFacts]) -> TrainingSection:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from alignkit.errors import ConfigError
-from alignkit.record import Artifact, Drawn, DrawnPair, RunRecord, ShownImage, Thumbnail
+from alignkit.record import Artifact, RunRecord, ShownImage, Thumbnail
 from alignkit.record.artifacts import shown_bytes, write_inside
 from alignkit.record.document import read_record
 from alignkit.report.shown_view import FOLDED, SEEN_OF_OTHERS
@@ -217,88 +217,36 @@ def _files(
     away: bool,
 ) -> dict[str, bytes]:
     """Make everything that is made here, by its path; the page comes last."""
+    from alignkit.report.page import page_html
+    from alignkit.report.page_view import run_page
     from alignkit.report.results import results_from_record, results_text
     from alignkit.report.summary_view import summary_view
     from alignkit.report.templates import PAGE_ASSETS, asset, markdown
     from alignkit.report.viewer_data import viewer_script
 
-    images = [_inlined(each, read) for each in wanted] if options.single_file else wanted
+    shown = record.model_copy(update={"shown": tuple(wanted), "thumbnails": tuple(thumbnails)})
+    page = partial(run_page, shown, folder, stored=_distinct(record.shown))
     if options.single_file:
-        thumbnails = [
-            each.model_copy(update={"picture": _in_page(each.picture, read)}) for each in thumbnails
-        ]
-    shown = record.model_copy(update={"shown": tuple(images), "thumbnails": tuple(thumbnails)})
-    if options.single_file:
-        style = "".join(asset(name).decode() for name in ("report.css", "viewer.css"))
-        inline = {"style": style, "script": asset("report.js").decode()}
-        return {"report.html": _page(shown, record, folder, inline=inline, away=True)}
+        html = page_html(page(viewer=False, away=True, single_file=True), style=True, script=True)
+        return {"report.html": _embedded(html, _named(wanted, thumbnails), read).encode()}
     data = viewer_script(shown, folder)
     files = {f"assets/{name}": asset(name) for name in PAGE_ASSETS}
     if data:  # without it the page links no viewer
         files["data/run.js"] = data.encode()
     files["results.json"] = results_text(results_from_record(record)).encode()
     files["summary.md"] = markdown("summary.md.j2", summary=summary_view(record)).encode()
-    files["index.html"] = _page(shown, record, folder, has_viewer=bool(data), away=away)
+    html = page_html(page(viewer=bool(data), away=away, single_file=False))
+    files["index.html"] = html.encode()
     return files
 
 
-def _page(
-    shown: RunRecord,
-    record: RunRecord,
-    folder: Path,
-    *,
-    has_viewer: bool = False,
-    inline: dict[str, str] | None = None,
-    away: bool,
-) -> bytes:
-    from alignkit.report.distribution_view import distribution_sections
-    from alignkit.report.flipped_view import flows
-    from alignkit.report.page_view import page_view
-    from alignkit.report.templates import html, trusted
-    from alignkit.report.viewer_data import has_list
-    from alignkit.text.names import Names
+def _embedded(html: str, pictures: Sequence[Artifact], read: _Read) -> str:
+    """Put the pictures of a page into it, wherever it loads one."""
+    known = {each.path: each for each in pictures}
 
-    names = Names(record.paths)
-    view = page_view(shown, single_file=inline is not None)
-    return html(
-        "index.html.j2",
-        report=view,
-        flows=flows(record, folder, [section.index for section in view["classes"]]),
-        distributions=distribution_sections(record, names, folder),
-        has_viewer=has_viewer,
-        has_list=has_viewer and has_list(shown),
-        inline={name: trusted(text) for name, text in inline.items()} if inline else None,
-        away=away,
-        pictures=(_distinct(shown.shown), _distinct(record.shown)),
-    ).encode()
+    def inline(found: re.Match[str]) -> str:
+        text = base64.b64encode(read(known[found[2]])).decode()
+        return f'{found[1]}"data:image/png;base64,{text}"'
 
-
-def _in_page(picture: Artifact, read: _Read) -> Artifact:
-    text = base64.b64encode(read(picture)).decode()
-    return picture.model_copy(update={"path": f"data:image/png;base64,{text}"})
-
-
-def _inlined(image: ShownImage, read: _Read) -> ShownImage:
-    """Return the image with its pictures in ``data:`` URIs instead of files."""
-
-    def inlined(artifact: Artifact) -> Artifact:
-        return _in_page(artifact, read)
-
-    def masked(drawn: Drawn) -> Drawn:
-        return drawn.model_copy(update={"mask": drawn.mask and inlined(drawn.mask)})
-
-    def of_pair(pair: DrawnPair) -> DrawnPair:
-        differing = pair.differing and inlined(pair.differing)
-        sides = {"before": masked(pair.before), "after": masked(pair.after)}
-        return pair.model_copy(update={**sides, "differing": differing})
-
-    changes: dict[str, object] = {
-        name: file and inlined(file)
-        for name, file in (("a", image.a), ("b", image.b), ("difference", image.difference))
-    }
-    changes["truth"] = image.truth and masked(image.truth)
-    changes["predictions"] = tuple(
-        each.model_copy(update={"drawn": each.drawn and of_pair(each.drawn)})
-        for each in image.predictions
-    )
-    return image.model_copy(update=changes)
+    paths = "|".join(map(re.escape, known))
+    return re.sub(f'((?:src|href)=)"({paths})"', inline, html) if known else html

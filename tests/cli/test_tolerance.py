@@ -57,7 +57,7 @@ def test_a_linear_model_bears_what_its_stored_logits_say(alignkit, run, tmp_path
     (row,) = found.logits
     assert row.seeds[0].limit.value == limit
     assert 0.99 * limit < row.atol < limit
-    assert f"\n  --atol {row.atol:g} --rtol 0\n" in told.out
+    assert f"--atol {row.atol:g} --rtol 0\n" in told.out
     # the other cells
     served = predictions_of(run, "tensor", "fp32").logits.astype(np.float64)
     moved = np.abs(served - logits).max(axis=1)
@@ -87,7 +87,7 @@ def too_few_say_how_many_are_needed(alignkit, run):
     told = alignkit("tolerance", run, "--no-check")
     assert told.code == 0
     words = "inconclusive: a budget of 0.5 % needs 598\xa0images, and 80\xa0images were compared"
-    assert f"no atol: {words}" in told.out
+    assert f"No atol: {words}" in told.out
     assert "none shown" in told.out
     assert "--atol" not in told.out
 

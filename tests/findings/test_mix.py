@@ -84,4 +84,4 @@ def test_the_page_and_the_summary_answer_where_a_mix_was_trained(tmp_path):
     assert "lessens the drift" in page[page.index('id="mix"') :]
     titles = [section.title for section in summary_view(record)["sections"]]
     assert "Training on a mix of paths" in titles
-    assert mix_section(quickstart(), Names(())) is None
+    assert mix_section(quickstart(), Names(()), "") is None

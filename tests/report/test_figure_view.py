@@ -22,23 +22,31 @@ from alignkit.record import (
 )
 from alignkit.record.document import write_record
 from alignkit.report.figures.figure_sections import (
-    FigureSection,
-    FigureSections,
+    answers_section,
     entries_with_facts,
     fact_table,
-    figure_sections,
     leading_remarks,
     near_cards,
 )
 from alignkit.report.figures.figure_view import figure_view
-from alignkit.report.templates import html
+from alignkit.report.page import (
+    Beside,
+    Details,
+    Drawn,
+    Heading,
+    Headline,
+    Page,
+    Section,
+    Text,
+    page_html,
+)
 from alignkit.report.terminal_view import summary
 from alignkit.report.write_report import ReportOptions, write_report
 from alignkit.text.markdown import markdown_text
 from alignkit.text.names import Names
 from alignkit.text.numbers import MINUS, NBSP
 from tests.report.embedding_records import embedding
-from tests.report.gold import compare_gold
+from tests.report.gold import compare_gold, structure
 from tests.report.records import quickstart
 
 SIDES = ("opencv", "pillow")
@@ -237,15 +245,14 @@ def test_section_of_the_page():
         (near,), SIDES, {"b.jpg": Thumbnail(path="o", id="b.jpg", label="bee", picture=picture)}
     )
     figures = (drawn(), figure_view(marked, id="y", sides=SIDES))
-    sections = (
-        FigureSection(
-            "opencv → pillow", figures, ((table, "A note of it."),), ("Keep it.", "It is near."),
-            cards, cards, "opencv",
-        ),
-        FigureSection("opencv → nearest", (), ((table, ""),), (), (), (), ""),
-    )  # fmt: skip
-    view = {"answers": FigureSections(sections, "3 more")}
-    compare_gold("figures.html", html("figures.html.j2", report=view))
+    parts = [
+        *(Drawn("figure", each) for each in figures),
+        table,
+        Drawn("near_cards", cards),
+    ]
+    section = Section("answers", "Answers", parts)
+    page = Page("t", "k", "1", Headline(("h",)), [section], "f")
+    compare_gold("figures.txt", structure(page_html(page)))
 
 
 @pytest.fixture(scope="module")
@@ -298,30 +305,35 @@ def test_the_summary_has_the_tables_of_the_headline_with_reasons(run):
     assert "the others are compared with it" in part
 
 
+def answers(record):
+    """The folds of the page's section, of which the first one is open."""
+    section = answers_section(record, Names(record.paths))
+    folds = [each for each in section.parts if isinstance(each, Details)]
+    return [each.words for each in section.parts if isinstance(each, Heading | Text)], folds
+
+
 def test_a_page_leaves_out_comparisons_beyond_its_limit_and_says_so(run, monkeypatch):
     monkeypatch.setattr("alignkit.report.figures.figure_sections._MOST", 2)
-    found = figure_sections(run[0], Names(run[0].paths))
-    assert len(found.sections) == 2
+    said, folds = answers(run[0])
+    assert len([each for each in folds if "→" in each.summary]) == 1  # the other one is open
     number = len(entries_with_facts(run[0])) - 2
-    assert (
-        found.omitted
-        == f"{number}{NBSP}more comparisons, with smaller changes: in record.json only."
-    )
+    assert said[-1] == f"{number}{NBSP}more comparisons, with smaller changes: in record.json only."
 
 
 def test_a_comparison_in_another_runtime_is_named_by_it(run):
-    record, _ = run
-    sections = figure_sections(record, Names(record.paths)).sections
-    labels = {each.title: [line.label for line in each.figures[1].lines] for each in sections}
-    assert labels["opencv → pillow, torch fp32"] == ["opencv", "pillow"]
+    labels = {
+        fold.summary: [line.label for line in part.columns[1][0].view.lines]
+        for fold in answers(run[0])[1]
+        for part in fold.parts
+        if isinstance(part, Beside) and isinstance(part.columns[0][0], Drawn)
+    }
     assert labels["opencv → pillow, torch bf16"] == ["opencv, torch fp32", "pillow, torch bf16"]
     assert labels["pillow → pillow, onnxruntime fp32"] == ["torch fp32", "onnxruntime fp32"]
 
 
 def test_a_run_without_figures_has_no_section_of_them():
     record = quickstart()
-    found = figure_sections(record, Names(record.paths))
-    assert html("figures.html.j2", report={"answers": found}).strip() == ""
+    assert answers_section(record, Names(record.paths)) is None
     assert leading_remarks(record) == ()
 
 

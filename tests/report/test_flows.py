@@ -29,10 +29,10 @@ def test_flows_are_images_now_called_another_class_summed_over_seeds(tmp_path):
             counted[now.classes[now.labels[at]], now.classes[now.predicted[at]]] += 1
     found = flows(record, tmp_path, [index])[index]
     assert len(found) == min(MOST_FLOWS, len(counted)) > 0
-    numbers = [int(each.words.split()[0]) for each in found]
+    numbers = [int(each.text.split()[0]) for each in found]
     assert numbers == [number for _, number in counted.most_common(MOST_FLOWS)]
     label, called = counted.most_common(1)[0][0]
-    assert found[0].words.endswith(f"of class {label} are now called {called}")
+    assert found[0].text.endswith(f"of class {label} are now called {called}")
     assert found[0].href.startswith(f"#/images?cell={index}&q=class%3A%22{label}%22")
 
 
@@ -54,7 +54,7 @@ def test_flows_include_images_called_a_class_that_the_data_has_not(tmp_path):
     )  # fmt: skip
     index = next(i for i, each in enumerate(record.matrix) if not each.aligned)
     found = flows(record.model_copy(update={"cells": cells}), tmp_path, [index])[index]
-    assert {each.words for each in found} == {
+    assert {each.text for each in found} == {
         f"20 of class {name} are now called emu" for name in CLASSES
     }
     assert all(each.href.endswith("predicted%3A%22emu%22%20flip%3Ayes") for each in found)

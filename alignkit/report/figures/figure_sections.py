@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from alignkit.judge.headline import headline_index
 from alignkit.record import FactTable, MatrixEntry, Neighbour, Neighbours, RunRecord, Thumbnail
-from alignkit.report.figures.figure_view import FigureView, figure_view
+from alignkit.report.figures.figure_view import figure_view
+from alignkit.report.page import Beside, Details, Drawn, Heading, Part, Section, Strong, Text
 from alignkit.report.shown_view import leading_entry
 from alignkit.report.table import Header, Notes, RowCells, Table, numbers
 from alignkit.text.names import Names
@@ -82,75 +83,65 @@ _SEEN = 4
 """Queries of a comparison in sight; the others are folded."""
 
 
-@dataclass(frozen=True, slots=True)
-class FigureSection:
-    """A cell against the baseline of its row."""
-
-    title: str
-    """``trained opencv → pillow, torch fp32``, as a heading."""
-    figures: tuple[FigureView, ...]
-    tables: tuple[tuple[Table, str], ...]
-    """Each with the note below it."""
-    remarks: tuple[str, ...]
-    near: tuple[NearCard, ...]
-    """Queries with their nearest images before and after."""
-    near_folded: tuple[NearCard, ...]
-    """More of them, shown when asked for."""
-    path: str
-    """Whose pixels their pictures show; empty without pictures."""
-
-
-@dataclass(frozen=True, slots=True)
-class FigureSections:
-    """All comparisons with figures, tables, remarks or neighbours, the headline's first."""
-
-    sections: tuple[FigureSection, ...]
-    omitted: str
-    """How many the page leaves out, in words; empty if it shows all."""
-
-
-def figure_sections(
+def answers_section(
     record: RunRecord, names: Names, *, single_file: bool = False
-) -> FigureSections:
-    """Return a section for each comparison of which the task gives anything.
+) -> Section | None:
+    """Return each comparison of which the task gives anything, the headline's first.
 
     In a ``single_file`` the queries in sight of the first comparison alone have pictures.
     """
     chosen = entries_with_facts(record)
-    left = count(len(chosen) - _MOST, "more comparison") if len(chosen) > _MOST else ""
-    return FigureSections(
-        tuple(
-            _section(index, record, names, alone=single_file, first=not place)
-            for place, index in enumerate(chosen[:_MOST])
-        ),
-        f"{left}, with smaller changes: in record.json only." if left else "",
-    )
+    if not chosen:
+        return None
+    folds = [
+        Details(names.title(record.matrix[index]), [*_facts(index, record, names, seen, folded)])
+        for place, index in enumerate(chosen[:_MOST])
+        for seen, folded in [(not (single_file and place), not single_file)]
+    ]
+    parts: list[Part] = [Text("Each cell against the baseline of its row.", "lead")]
+    parts += [Heading(folds[0].summary), *folds[0].parts, *folds[1:]]
+    if len(chosen) > _MOST:
+        left = count(len(chosen) - _MOST, "more comparison")
+        parts.append(Text(f"{left}, with smaller changes: in record.json only."))
+    return Section("answers", "Answers in figures", parts, nav="Figures")
 
 
-def _section(
-    index: int, record: RunRecord, names: Names, *, alone: bool, first: bool
-) -> FigureSection:
+def _facts(index: int, record: RunRecord, names: Names, seen: bool, folded: bool) -> Iterator[Part]:
+    """Yield what a task gives of a cell; neighbours ``seen`` or ``folded`` may have pictures."""
     entry, drift = record.matrix[index], record.matrix[index].drift
     assert drift is not None
     title, sides = names.title(entry), _sides(entry, record.matrix, names)
     path = _baseline(entry, record.matrix).evaluated_with
     pictures = {each.id: each for each in record.thumbnails if each.path == path}
-    seen = pictures if first or not alone else {}
-    near = near_cards(drift.neighbours[:_SEEN], sides, seen)
-    folded = near_cards(drift.neighbours[_SEEN:], sides, {} if alone else pictures)
-    return FigureSection(
-        title,
-        tuple(
-            figure_view(each, id=f"figure-{index}-{each.name}", sides=sides, of=title)
-            for each in drift.figures
-            if any(series.x for series in each.series)
-        ),
-        tuple((fact_table(each, title), each.note) for each in drift.tables),
-        drift.remarks,
-        near,
-        folded,
-        names.short(path) if seen else "",
-    )
+    if drift.remarks:
+        yield Text((Strong("Advice."), f" {' '.join(drift.remarks)}"))
+    figures = [
+        figure_view(each, id=f"figure-{index}-{each.name}", sides=sides, of=title)
+        for each in drift.figures
+        if any(series.x for series in each.series)
+    ]
+    if figures:
+        yield Beside([[Drawn("figure", each)] for each in figures])
+    tables: list[list[Part]] = [
+        [fact_table(each, title), *([Text(each.note, "notes")] if each.note else [])]
+        for each in drift.tables
+    ]
+    if tables:
+        yield Beside(tables, "facts-tables")
+    if drift.neighbours:
+        near = near_cards(drift.neighbours[:_SEEN], sides, pictures if seen else {})
+        more = near_cards(drift.neighbours[_SEEN:], sides, pictures if folded else {})
+        of = f" Pictures: as {names.short(path)} gives them." if pictures and seen else ""
+        lead = (
+            "Images of which the nearest one is another, those that lose most first, with the "
+            "similarity of each neighbour. ✓ and a solid frame: it shows the same as the query; "
+            f"✕ and a dashed one: it does not.{of}"
+        )
+        yield Heading("Nearest images before and after", 4)
+        yield Text(lead, "lead")
+        yield Drawn("near_cards", near)
+        if more:
+            yield Details(f"{len(more)} more", [Drawn("near_cards", more)])
 
 
 def entries_with_facts(record: RunRecord) -> list[int]:

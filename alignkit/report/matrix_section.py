@@ -1,0 +1,129 @@
+"""The section of a run's page with its matrices, and what lies behind each of their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from alignkit.record import RunRecord
+from alignkit.report.engine_view import engines_table
+from alignkit.report.entries_view import entries_table, failures, per_seed_table
+from alignkit.report.logits_view import (
+    logits_legend,
+    logits_table,
+    moved_tables,
+    numeric_table,
+    quantised_table,
+    sessions_table,
+)
+from alignkit.report.matrix_cells import EDGES
+from alignkit.report.matrix_fold import AGREE
+from alignkit.report.matrix_view import MatrixView, matrix_views
+from alignkit.report.measures_view import meanings, measures_tables
+from alignkit.report.page import (
+    Alert,
+    Code,
+    Details,
+    Drawn,
+    Heading,
+    Lines,
+    Part,
+    Section,
+    Strong,
+    Text,
+)
+from alignkit.task_facts import TaskFacts
+from alignkit.text.names import Names
+from alignkit.text.numbers import listed, percent, unsigned
+from alignkit.text.task_words import TaskWords, capital, unlabelled
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """The matrices of a run with their legend."""
+
+    matrices: tuple[MatrixView, ...]
+    edges: tuple[str, ...]
+    """Of the colours, in ascending order."""
+    units: str
+    """Metrics whose changes are no percentage points."""
+    agree: str
+    """How near runtimes are that share a column, in points or as a part of a value."""
+    in_cells: str
+    """What a cell shows."""
+    built: bool
+    """Whether an engine was built and not run."""
+
+
+def matrix_section(record: RunRecord, names: Names, intervals: str) -> Section:
+    """Return the matrices, and below them tables of their cells."""
+    words = TaskWords(record.task)
+    task = record.task
+    lead = (
+        "Rows: the path that models were trained with. Columns: the path and runtime that serve "
+        "them."
+    )
+    if record.labelled:
+        lead += " Baseline: served as trained."
+    else:
+        lead = f"{capital(unlabelled(words))}. {lead} {_legend(words)}"
+    engines = engines_table(record, names)
+    others = [words.phrase(each) for each in task.matrices if not words.is_share(each)]
+    view = Matrices(
+        matrix_views(record, names),
+        tuple(f"{edge:g}" for edge in EDGES),
+        f"; of {listed(others)}, in percent of the baseline’s value" if others else "",
+        f"{unsigned(AGREE)}{f' or {percent(AGREE)} of the value' if others else ''}",
+        listed([words.in_cell(each) for each in task.matrices]),
+        engines is not None,
+    )
+    said = Text(f"{lead} {intervals}".rstrip(), "lead")
+    parts: list[Part] = [said, Drawn("matrices", view), *_below(record, names)]
+    return Section("matrix", "Drift matrix", parts, nav="Matrix")
+
+
+def _below(record: RunRecord, names: Names) -> Iterator[Part]:
+    task = record.task
+    if measures := measures_tables(record, names):
+        yield Heading("Differences of the answers", id="measures")
+        if defined := meanings(record):
+            yield Details("Definitions", [Lines(defined, "")])
+        yield from measures
+    if logits := logits_table(record, names):
+        yield logits
+    for place, moved in enumerate(moved_tables(record, names)):
+        yield Details(moved.caption, [moved], open=not place)
+    if quantised := quantised_table(record, names):
+        yield quantised
+    for each in failures(record, names):
+        trace = [Details("Traceback", [Code(each.traceback, command=False)])]
+        said = Text((Strong("Failed:"), f" {each.title}. {each.reason}"))
+        yield Alert("Failure", [said, *(trace if each.traceback else [])])
+    folded = {
+        "engines": engines_table(record, names),
+        "": entries_table(record, names),
+        "numeric": numeric_table(record, names),
+        "sessions": sessions_table(record, names),
+        "cells": per_seed_table(record, names),
+    }
+    for anchor, table in folded.items():
+        if table:
+            yield Details(_summary(anchor, task), [table], id=anchor)
+
+
+def _summary(anchor: str, task: TaskFacts) -> str:
+    scores = f", distance of the {task.outputs}" if task.class_scores else ""
+    return {
+        "engines": "Engines that were built and not run: layers, size, hash",
+        "": f"All comparisons in numbers: tests, detectable effect{scores}",
+        "numeric": f"Runtimes in numbers: distance of the {task.outputs} on the same tensors",
+        "sessions": "Runtime sessions and input hashes: batch size, builds, non-finite outputs",
+        "cells": "Every cell, seed by seed",
+    }[anchor]
+
+
+def _legend(words: TaskWords) -> str:
+    if words.task.class_scores:
+        return logits_legend(words.task)
+    changes = words.answer_changed
+    return f"Churn is the share of images whose {changes} against the baseline of the row."
