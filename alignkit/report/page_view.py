@@ -13,11 +13,19 @@ from alignkit.progress import duration
 from alignkit.record import MatrixEntry, RunRecord
 from alignkit.report.cause_view import advice_sections, attribution_sections
 from alignkit.report.drawn_view import legend
-from alignkit.report.engine_view import engines_table
-from alignkit.report.entries_view import entries_table, entry_view, failures, per_seed_table
+from alignkit.report.entries_view import (
+    churn_words,
+    entries_table,
+    failures,
+    flips_words,
+    meanings,
+    measures_tables,
+    per_seed_table,
+)
 from alignkit.report.figures.figure_sections import figure_sections, leading_remarks
 from alignkit.report.flipped_view import class_sections, flipped_sections
 from alignkit.report.logits_view import (
+    engines_table,
     logits_legend,
     logits_table,
     moved_tables,
@@ -28,7 +36,6 @@ from alignkit.report.logits_view import (
 from alignkit.report.matrix_cells import EDGES
 from alignkit.report.matrix_fold import AGREE
 from alignkit.report.matrix_view import entry_id, interval_words, matrix_views, noise_floors
-from alignkit.report.measures_view import meanings, measures_tables
 from alignkit.report.run_view import (
     controls_table,
     coverage_tables,
@@ -107,8 +114,8 @@ def page_view(record: RunRecord, *, single_file: bool = False) -> dict[str, Any]
         "matrices": matrix_views(record, names),
         "edges": [f"{edge:g}" for edge in EDGES],
         "agree": _agree(words),
-        "engines": engines_table(record, names),
-        "logits": logits_table(record, names),
+        "engines": engines_table(record.cells, names),
+        "logits": logits_table(record.matrix, names, words, labelled=record.labelled),
         "moved": moved_tables(record, names),
         "answers": figure_sections(record, names, single_file=single_file),
         "remarks": leading_remarks(record),
@@ -116,16 +123,16 @@ def page_view(record: RunRecord, *, single_file: bool = False) -> dict[str, Any]
         if words.task.class_scores
         else _CHURN.format(words.answer_changed),
         "unlabelled": "" if record.labelled or not record.matrix else capital(unlabelled(words)),
-        "measures": measures_tables(record, names),
-        "meanings": meanings(record),
+        "measures": measures_tables(record.matrix, names, words),
+        "meanings": meanings(record.task),
         "units": _units(words),
         "in_cells": listed([words.in_cell(each) for each in record.task.matrices]),
         "class_metrics": words.class_metrics,
-        "entries": entries_table(record, names),
-        "per_seed": per_seed_table(record, names),
-        "numeric": numeric_table(record, names),
-        "quantised": quantised_table(record, names),
-        "sessions": sessions_table(record, names),
+        "entries": entries_table(record.matrix, names, words),
+        "per_seed": per_seed_table(record.cells, names, words),
+        "numeric": numeric_table(record.matrix, names, record.task),
+        "quantised": quantised_table(record.matrix, names, record.task),
+        "sessions": sessions_table(record.cells, names, record.task),
         "failures": failures(record, names),
         "causes": attribution_sections(record, names),
         "mix": mix_section(record, names),
@@ -223,8 +230,7 @@ def _churn(record: RunRecord, names: Names) -> KeyFigure:
         return entry.drift.churn.value if entry.drift else None
 
     def shown(entry: MatrixEntry, _: float) -> tuple[str, str]:
-        view = entry_view(entry, names, TaskWords(record.task))
-        return view.churn, view.flips
+        return churn_words(entry), flips_words(entry, words)
 
     words = TaskWords(record.task)
     of_classes = record.task.class_scores
