@@ -15,9 +15,9 @@ from alignkit.datasets import listed_once
 from alignkit.errors import ConfigError, RecordError
 from alignkit.progress import ProgressMode, progress_for
 from alignkit.record import RunRecord
-from alignkit.record.cell_table import cell_table, class_table, matrix_table
 from alignkit.record.document import read_record
 from alignkit.stored_file import write_atomically
+from alignkit.text.run_columns import cell_table, class_table, matrix_table
 from alignkit.text.verdict_text import REPORT_ONLY, report_only
 from alignkit.workspace import Context, Workspace
 

@@ -216,8 +216,8 @@ def _build(experiment: Experiment, job: _Job) -> ExitCode:
 
 
 def _engines_text(engines: Sequence[BuiltEngine], facts: Sequence[PathFacts]) -> str:
-    from alignkit.report.engine_view import layer_words, size_words
     from alignkit.text import columns
+    from alignkit.text.engine_words import layer_words, size_words
     from alignkit.text.names import Names, surrogate_lines
 
     names = Names(facts)

@@ -55,9 +55,8 @@ from alignkit.lots.kept_lots import KeptLots
 from alignkit.lots.local import LocalEngine
 from alignkit.preprocess import STAGES
 from alignkit.record import Artifact, BaselineFacts, RunRecord
-from alignkit.record.cell_table import with_cell_table
 from alignkit.record.document import read_record, write_record
-from alignkit.runner import run_experiment
+from alignkit.runner import run_experiment, with_cell_table
 from alignkit.samples import Samples
 from alignkit.stored_file import file_sha256, write_atomically
 from alignkit.text.numbers import count

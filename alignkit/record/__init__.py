@@ -313,7 +313,7 @@ class RunRecord(Stored):
     stages: Artifact | None = None
     """Lines of a baseline, which a later gate compares with; see `alignkit.baseline`."""
     cell_table: Artifact | None = None
-    """``cells`` as Parquet; see `alignkit.record.cell_table`."""
+    """``cells`` as Parquet; see `alignkit.text.run_columns`."""
 
     @property
     def labelled(self) -> bool:

@@ -2,108 +2,99 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import pairwise
 from typing import Literal, NamedTuple, TypeVar
 
-from alignkit.record import Cell, Drift, Estimate, MatrixEntry, RunRecord, State
+from alignkit.record import Cell, MatrixEntry, RunRecord, State
 from alignkit.record.cell_facts import REFERENCE_ENDED
 from alignkit.record.stored import Placed
-from alignkit.report.engine_view import engine_words
 from alignkit.report.matrix_view import entry_id
-from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, alarm, numbers
-from alignkit.samples import NO_LABELS
-from alignkit.text.names import Names, state_words, why_not
-from alignkit.text.numbers import (
-    DASH,
-    count,
-    grouped,
-    listed,
-    p_value,
-    percent,
-    plain,
-    shorten,
-    significant,
+from alignkit.report.table import Table
+from alignkit.task_facts import TaskFacts
+from alignkit.text.column import Column
+from alignkit.text.names import Names, state_words
+from alignkit.text.numbers import DASH, count, grouped, listed, percent, shorten
+from alignkit.text.run_columns import (
+    UNMEASURED,
+    cell_columns,
+    change_column,
+    entry_columns,
+    of_drifts,
+    place_columns,
 )
-from alignkit.text.part_commands import cell_option
 from alignkit.text.task_words import TaskWords, capital, size_in
 
 Found = TypeVar("Found", bound=Placed)
 MOST_REASON = 160
 """Characters of a reason."""
+_MOST_MEASURES = 8
+"""Measures of a table: more columns would not fit a page that is printed."""
 _NAMED = 3
 """Cells that a failure names."""
-UNMEASURED = Estimate(None, None, None, "not measured")
-OWN = "the baseline of its row: the others are compared with it"
 
 
-@dataclass(frozen=True, slots=True)
-class EntryView:
-    """A matrix entry; a field that does not apply is a dash."""
+def change_words(entry: MatrixEntry, words: TaskWords) -> str:
+    """Write the change of the task's first metric with its interval, or what stands for it.
 
-    place: tuple[str, str, str]
-    """Trained with, evaluated with, runtime."""
-    change: str
-    """Of the task's first metric, with its interval; the value of a baseline; why the entry did not
-    run."""
-    churn: str = DASH
-    changed: str = DASH
-    lost: str = DASH
-    """Images whose answer changed for the worse: that were right and are wrong now."""
-    gained: str = DASH
-    images: str = DASH
-    detectable: str = DASH
-    is_significant: bool = False
-    sides: tuple[str, str] = ("", "")
-    """The task's words after the numbers of images lost and gained."""
-
-    @property
-    def both(self) -> str:
-        """Images lost and gained, for a cell."""
-        return DASH if self.lost == DASH else f"{self.lost} / {self.gained}"
-
-    @property
-    def flips(self) -> str:
-        """Images lost and gained, in words; of images without labels, those that changed."""
-        if self.images == DASH:
-            return DASH
-        if self.lost == DASH:
-            return f"{self.changed} of {self.images} changed"
-        worse, better = self.sides
-        return f"{self.lost} {worse}, {self.gained} {better} of {self.images}"
-
-
-def entry_view(entry: MatrixEntry, names: Names, words: TaskWords) -> EntryView:
-    """Write an entry of any state."""
-    place, drift = names.cells(entry), entry.drift
+    The value of a baseline; why nothing is known of an entry.
+    """
+    drift, metric = entry.drift, words.headline
     if not entry.ran:
-        return EntryView(place, f"{state_words(entry.state)}: {shorten(entry.reason, MOST_REASON)}")
+        return state_words(entry.state)  # a table of its own has the reasons
     if drift is None:
-        own = entry.metrics.get(words.headline)
-        value = DASH if own is None else words.value(words.headline, own)
-        return EntryView(place, f"baseline, {value}")
-    limit, churn = drift.detectable, drift.churn
-    if churn.value is None:
-        return EntryView(place, shorten(churn.reason or "not measured", MOST_REASON))
-    return EntryView(
-        place,
-        change=words.estimated(words.headline, drift.metrics.get(words.headline, UNMEASURED)),
-        churn=percent(churn.value, 2),
-        changed=counted(drift.changed),
-        lost=counted(drift.right_to_wrong),
-        gained=counted(drift.wrong_to_right),
-        images=grouped(drift.compared),
-        detectable=DASH if limit is None else size_in(words.task.rated_unit, limit),
-        is_significant=bool(drift.is_significant(words.headline)),
-        sides=words.task.sides,
+        own = entry.metrics.get(metric)
+        return f"baseline, {DASH if own is None else words.value(metric, own)}"
+    if drift.churn.value is None:
+        return shorten(drift.churn.reason or "not measured", MOST_REASON)
+    return words.estimated(metric, drift.metrics.get(metric, UNMEASURED))
+
+
+def churn_words(entry: MatrixEntry) -> str:
+    """Write the share of images whose answer changed."""
+    known = entry.drift.churn.value if entry.drift else None
+    return DASH if known is None else percent(known, 2)
+
+
+def flips_words(entry: MatrixEntry, words: TaskWords) -> str:
+    """Count images lost and gained, in words; of images without labels, those that changed."""
+    drift = entry.drift
+    if drift is None or drift.churn.value is None:
+        return DASH
+    images = grouped(drift.compared)
+    if drift.right_to_wrong is None or drift.wrong_to_right is None:
+        return f"{grouped(drift.changed or 0)} of {images} changed"
+    worse, better = words.task.sides
+    lost, gained = grouped(drift.right_to_wrong), grouped(drift.wrong_to_right)
+    return f"{lost} {worse}, {gained} {better} of {images}"
+
+
+def short_columns(words: TaskWords, names: Names) -> tuple[Column[MatrixEntry], ...]:
+    """Return an entry in short: its first column says what a dash in the others means."""
+
+    def sides(entry: MatrixEntry) -> str:
+        drift = entry.drift
+        if drift is None or drift.right_to_wrong is None or drift.wrong_to_right is None:
+            return DASH
+        return f"{grouped(drift.right_to_wrong)} / {grouped(drift.wrong_to_right)}"
+
+    def detectable(entry: MatrixEntry) -> str:
+        limit = entry.drift.detectable if entry.drift else None
+        return DASH if limit is None else size_in(words.task.rated_unit, limit)
+
+    def change(entry: MatrixEntry) -> str:
+        return change_words(entry, words) + ", simulated" * bool(entry.ran and entry.simulation)
+
+    return (
+        *place_columns(names),
+        Column(f"Δ {words.brief(words.headline)}", change, "points"),
+        Column("Churn", churn_words, "share"),
+        Column(capital(" / ".join(words.task.sides)), sides, "count"),
+        Column(f"Detectable Δ {words.task.rated}", detectable, "points"),
     )
-
-
-def counted(number: int | None) -> str:
-    """Write a count; a dash if it needs labels and there are none."""
-    return DASH if number is None else grouped(number)
 
 
 def served_elsewhere(found: Iterable[Found], record: RunRecord) -> list[Found]:
@@ -158,52 +149,26 @@ def endings(record: RunRecord, names: Names) -> tuple[Ending, ...]:
 
 def endings_table(record: RunRecord, names: Names) -> Table | None:
     """Return each distinct reason with the models that it hit; ``None`` if every entry ran."""
-    rows = [
-        (state_words(each.state), each.reason, listed(each.rows), grouped(each.entries))
-        for each in endings(record, names)
-    ]
-    columns = ("State", "Reason", "Models", *numbers("Entries"))
-    return Table.of("Entries that did not run", columns, rows) if rows else None
+    columns: tuple[Column[Ending], ...] = (
+        Column("State", lambda each: state_words(each.state)),
+        Column("Reason", lambda each: each.reason),
+        Column("Models", lambda each: listed(each.rows)),
+        Column("Entries", lambda each: each.entries, "count"),
+    )
+    found = endings(record, names)
+    return Table.made("Entries that did not run", columns, found) if found else None
 
 
-def entries_table(record: RunRecord, names: Names) -> Table:
+def entries_table(matrix: Sequence[MatrixEntry], names: Names, words: TaskWords) -> Table:
     """Return each matrix entry with all of its numbers."""
-    notes, words = Notes(), TaskWords(record.task)
-    task = words.task
-    scores = capital(task.outputs)
-    distances = (f"{scores} max |Δ|", f"{scores} mean |Δ|", "Cosine")
-    columns = (
-        *PLACE,
-        *numbers("Images", *map(words.header, words.cell_metrics), "Churn"),
-        *numbers(*map(capital, task.turned)),
-        *numbers(f"{task.test} p", f"Holm p, {words.phrase(words.headline)}"),
-        *numbers(f"Smallest Δ {task.rated} it could show"),
-        *numbers(*(distances if task.class_scores else ()), "Non-finite"),
-        "To run it alone",
-    )
-    empty = len(columns) - len(PLACE) - 1
-    rows: list[RowCells] = [
-        (*names.cells(entry), *_joined(entry, words, notes, empty), cell_option(entry))
-        for entry in record.matrix
-    ]
-    ids = map(entry_id, range(len(rows)))
-    caption = "All comparisons, summed over seeds"
-    return Table.of(caption, columns, rows, notes=notes, ids=ids)
+    ids = map(entry_id, range(len(matrix)))
+    columns = entry_columns(words, names)
+    return Table.made("All comparisons, summed over seeds", columns, matrix, ids)
 
 
-def per_seed_table(record: RunRecord, names: Names) -> Table:
+def per_seed_table(cells: Sequence[Cell], names: Names, words: TaskWords) -> Table:
     """Return each cell of each seed."""
-    notes, words = Notes(), TaskWords(record.task)
-    rows: list[RowCells] = [
-        (*names.cells(cell), str(cell.seed), *_single(cell, words, notes)) for cell in record.cells
-    ]
-    columns = (
-        *PLACE,
-        *numbers("Seed", "Images", *(capital(words.brief(each)) for each in words.cell_metrics)),
-        *numbers(words.header(words.headline), "Churn", *map(capital, words.task.turned[:2])),
-        "What ran",
-    )
-    return Table.of("Every cell, seed by seed", columns, rows, notes=notes)
+    return Table.made("Every cell, seed by seed", cell_columns(words, names), cells)
 
 
 def failures(record: RunRecord, names: Names) -> tuple[Failure, ...]:
@@ -248,78 +213,43 @@ def _named(ended: Sequence[_Ended]) -> str:
     return "; ".join(f"{title}, seed {listed(each)}" for title, each in seeds.items())
 
 
-def _joined(entry: MatrixEntry, words: TaskWords, notes: Notes, empty: int) -> RowCells:
-    """Write all columns between place and command, so many as are ``empty`` without a drift."""
-    if entry.drift is None:
-        reason = OWN if entry.ran else why_not(entry)
-        return (notes.missing(reason),) * empty
-    drift, logits = entry.drift, entry.drift.logits
-    untested = NO_LABELS if drift.right_to_wrong is None else "not tested"
-    distances: RowCells = ()
-    if words.task.class_scores:
-        distances = (
-            notes.number(logits.max_abs, significant, logits.reason),
-            notes.number(logits.mean_abs, significant, logits.reason),
-            notes.number(logits.cosine, lambda each: plain(each, 5), logits.reason),
-        )
-    return (
-        grouped(drift.n),
-        *(_change(drift, metric, words, notes) for metric in words.cell_metrics),
-        _churn(drift, notes),
-        *_flips(drift, notes),
-        _count(drift.wrong_to_wrong, notes),
-        notes.number(drift.mcnemar_p, p_value, untested),
-        notes.number(drift.holm.get(words.headline), p_value, untested),
-        notes.number(drift.detectable, partial(_detectable, words), untested),
-        *distances,
-        alarm(drift.non_finite),
+def measures_tables(
+    matrix: Sequence[MatrixEntry], names: Names, words: TaskWords
+) -> tuple[Table, ...]:
+    """Return tables of each compared entry with the task's measures and their intervals.
+
+    They say how far answers differ that no change of a metric shows. None for a task without
+    measures, and where nothing was compared.
+    """
+    compared = sorted((entry for entry in matrix if entry.drift), key=lambda each: -each.churn)
+    if not (measures := words.task.measures) or not compared:
+        return ()
+    trained, evaluated, runtime, *_ = place_columns(names)
+    images: Column[MatrixEntry] = Column(
+        "Images", lambda entry: entry.drift and entry.drift.n, "count"
+    )
+    caption = (
+        "Differences of the answers from the baseline of the row, with 95 % intervals; the cell "
+        "with most changed images first"
+    )
+    # a single row, or one number of images, leaves its room to the measures
+    row, number = ({each.value(entry) for entry in compared} for each in (trained, images))
+    caption += f"; trained with {row.copy().pop()}" * (len(row) == 1)
+    caption += f"; {grouped(number.copy().pop())} images" * (len(number) == 1)
+    several = (*([trained] if len(row) > 1 else []), evaluated, runtime)
+    first: list[Column[MatrixEntry]] = [*several, *([images] if len(number) > 1 else [])]
+    shown = of_drifts(change_column(each.name, words, each.label) for each in measures)
+    tables = math.ceil(len(shown) / _MOST_MEASURES)
+    starts = [round(at * len(shown) / tables) for at in range(tables + 1)]
+    return tuple(
+        Table.made(caption, [*first, *shown[start:end]], compared)
+        for start, end in pairwise(starts)
     )
 
 
-def _detectable(words: TaskWords, value: float) -> str:
-    unit = words.task.rated_unit
-    return plain(100 * value, 2) if unit == "share" else size_in(unit, value)
-
-
-def _not_run(cell: Cell) -> str:
-    state = state_words(cell.state)
-    return f"{state}; {engine_words([cell.engine])}" if cell.engine else state
-
-
-def _single(cell: Cell, words: TaskWords, notes: Notes) -> RowCells:
-    if not cell.ran:
-        empty = 5 + len(words.cell_metrics)
-        return (*(notes.missing(why_not(cell)),) * empty, _not_run(cell))
-    values = tuple(
-        notes.number(cell.metrics.get(metric), partial(words.value, metric), "not computed")
-        for metric in words.cell_metrics
-    )
-    drift = cell.drift
-    changes: RowCells = (
-        (notes.missing(OWN),) * 4
-        if drift is None
-        else (
-            _change(drift, words.headline, words, notes),
-            _churn(drift, notes),
-            *_flips(drift, notes),
-        )
-    )
-    ran = ", ".join(f"{name} {value}" for name, value in cell.effective.items())
-    return (grouped(cell.n), *values, *changes, ran)
-
-
-def _change(drift: Drift, metric: str, words: TaskWords, notes: Notes) -> Shown:
-    change = drift.metrics.get(metric, UNMEASURED)
-    return notes.worded(change, words.estimated(metric, change))
-
-
-def _churn(drift: Drift, notes: Notes) -> Shown:
-    return notes.number(drift.churn.value, lambda value: percent(value, 2), drift.churn.reason)
-
-
-def _flips(drift: Drift, notes: Notes) -> tuple[Shown, Shown]:
-    return _count(drift.right_to_wrong, notes), _count(drift.wrong_to_right, notes)
-
-
-def _count(number: int | None, notes: Notes) -> Shown:
-    return notes.number(number, lambda value: grouped(int(value)), NO_LABELS)
+def meanings(task: TaskFacts) -> tuple[str, ...]:
+    """Define what the page shows of a task, a sentence each; none where no label needs it."""
+    named = [*(each for each in task.metrics if each.name in task.matrices), *task.measures]
+    defined = [f"{each.label}: {each.meaning}." for each in named if each.meaning]
+    changed = f"Changed: {task.changed[:1].lower()}{task.changed[1:]}"
+    return (changed, *defined) if defined else ()

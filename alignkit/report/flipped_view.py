@@ -16,7 +16,7 @@ from alignkit.place import Place, Row
 from alignkit.record import Cell, ClassDrift, Estimate, FlippedFacts, MatrixEntry, RunRecord
 from alignkit.record.artifacts import artifact_file
 from alignkit.report.charts import dot_plot, drawn
-from alignkit.report.entries_view import UNMEASURED, served_elsewhere
+from alignkit.report.entries_view import served_elsewhere
 from alignkit.report.page import (
     Beside,
     Details,
@@ -42,6 +42,7 @@ from alignkit.text.numbers import (
     percent,
     shorten_middle,
 )
+from alignkit.text.run_columns import UNMEASURED
 from alignkit.text.task_words import TaskWords, in_sentence
 
 MOST_FLOWS = 10

@@ -1,33 +1,44 @@
-"""Views of distances between logits: where no labels tell more, where runtimes alone differ."""
+"""Tables of distances between logits: where no labels tell more, where runtimes alone differ.
+
+And of what ran: sessions with their batches and builds, and engines that were built and not run.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
 
 from alignkit.record import (
     BatchCheck,
     BuildSpread,
+    Cell,
+    Drift,
+    EngineFacts,
     LogitDistance,
     MatrixEntry,
     MovedImage,
     NumericDrift,
-    QuantisedDrift,
     RunRecord,
 )
-from alignkit.report.entries_view import counted
-from alignkit.report.table import PLACE, Group, Notes, RowCells, Shown, Table, alarm, numbers
+from alignkit.report.table import Table
 from alignkit.task_facts import TaskFacts
 from alignkit.text.class_words import NOT_FINITE, unknown_margin
+from alignkit.text.column import Column, of_part
+from alignkit.text.engine_words import layer_words, size_words
 from alignkit.text.names import Names
-from alignkit.text.numbers import DASH, grouped, percent, plain, significant
+from alignkit.text.numbers import grouped
+from alignkit.text.run_columns import (
+    CHURN_COLUMN,
+    LOGITS,
+    change_column,
+    of_drifts,
+    place_columns,
+)
 from alignkit.text.task_words import TaskWords
 
 _COMPARISONS = 12
 """Comparisons whose images the page shows."""
-
-
-def logit_columns(task: TaskFacts) -> tuple[str, ...]:
-    """Return the headings of `logit_cells`."""
-    mean = f"Mean |Δ{task.output}|"
-    return ("Churn", "Changed", mean, "p99", "Max", "Cosine", "Margin halved")
 
 
 def logits_legend(task: TaskFacts) -> str:
@@ -41,71 +52,64 @@ def logits_legend(task: TaskFacts) -> str:
     )
 
 
-def logit_cells(entry: MatrixEntry) -> tuple[str, ...]:
-    """Write what an entry's drift shows without labels; dashes if it has none."""
-    drift = entry.drift
-    if drift is None:
-        return (DASH,) * 7
-    logits, margins = drift.logits, drift.margins
-    distances = (logits.mean_abs, logits.p99, logits.max_abs)
+def unlabelled_columns(words: TaskWords) -> tuple[Column[MatrixEntry], ...]:
+    """Return what an entry's drift shows without labels: of logits, or the task's measures."""
+    answers: tuple[Column[Drift], ...] = (
+        CHURN_COLUMN,
+        Column("Changed", _changed, "count", note=lambda drift: drift.churn.reason),
+    )
+    if not words.task.class_scores:
+        shown = [change_column(each.name, words, each.label) for each in words.task.measures]
+        return of_drifts((*answers, *shown))
+    heads = {"mean_abs": f"Mean |Δ{words.task.output}|"}
+    distances = [
+        LOGITS[field].of(_logits, head=heads.get(field, LOGITS[field].head))
+        for field in ("mean_abs", "p99", "max_abs", "cosine")
+    ]
+    halved: Column[Drift] = Column("Margin halved", _halved, "count", note=_no_margin)
+    return of_drifts((*answers, *distances, halved))
+
+
+def _logits(drift: Drift | NumericDrift) -> LogitDistance:
+    return drift.logits
+
+
+def _changed(drift: Drift) -> str | None:
     return (
-        DASH if drift.churn.value is None else percent(drift.churn.value, 2),
-        DASH
-        if drift.churn.value is None
-        else f"{counted(drift.changed)} of {grouped(drift.compared)}",
-        *(DASH if each is None else significant(each) for each in distances),
-        DASH if logits.cosine is None else plain(logits.cosine, 5),
-        grouped(margins.halved) if margins and margins.compared else DASH,
+        None if drift.changed is None else f"{grouped(drift.changed)} of {grouped(drift.compared)}"
     )
 
 
-def unlabelled_columns(words: TaskWords) -> tuple[str, ...]:
-    """Return the headings of `unlabelled_cells`."""
-    heads = logit_columns(words.task)
-    if words.task.class_scores:
-        return heads
-    return (*heads[:2], *(each.label for each in words.task.measures))
+def _halved(drift: Drift) -> int | None:
+    margins = drift.margins
+    return margins.halved if margins and margins.compared else None
 
 
-def unlabelled_cells(entry: MatrixEntry, words: TaskWords) -> tuple[str, ...]:
-    """Write what an entry's drift shows without labels: of logits, or the task's measures."""
-    cells = logit_cells(entry)
-    if words.task.class_scores:
-        return cells
-    found = entry.drift.measures if entry.drift else {}
-    return cells[:2] + tuple(
-        DASH if (known := found.get(each.name)) is None else words.estimated(each.name, known)
-        for each in words.task.measures
-    )
+def _no_margin(drift: Drift) -> str:
+    return drift.margins.reason if drift.margins else drift.logits.reason
 
 
-def logits_table(record: RunRecord, names: Names) -> Table | None:
+def logits_table(
+    matrix: Sequence[MatrixEntry], names: Names, words: TaskWords, *, labelled: bool
+) -> Table | None:
     """Return the drift of each entry without labels; ``None`` if the images have labels.
 
     None either for a task without class scores, whose measures have a table of their own.
     """
-    if record.labelled or not record.matrix or not record.task.class_scores:
+    if labelled or not matrix or not words.task.class_scores:
         return None
-    notes, words = Notes(), TaskWords(record.task)
-    rows: list[RowCells] = []
-    for entry in record.matrix:
-        cells: RowCells = unlabelled_cells(entry, words)
-        lost: RowCells = (DASH, DASH)
-        if drift := entry.drift:
-            margins, reason = drift.margins, drift.logits.reason
-            reasons = (*[reason] * (len(cells) - 1), margins.reason if margins else reason)
-            cells = tuple(
-                notes.missing(why) if each == DASH and why else each
-                for each, why in zip(cells, reasons, strict=True)
-            )
-        if entry.drift and (margins := entry.drift.margins):
-            lost = tuple(
-                notes.number(each, percent, margins.reason) for each in (margins.p50, margins.p99)
-            )
-        rows.append((*names.cells(entry), *cells, *lost))
-    columns = (*PLACE, *numbers(*unlabelled_columns(words), "Margin lost, median", "p99"))
+    lost: tuple[Column[Drift], ...] = (
+        Column("Margin lost, median", lambda drift: drift.margins and drift.margins.p50, "share",
+               note=_no_margin),
+        Column("p99", lambda drift: drift.margins and drift.margins.p99, "share", note=_no_margin),
+    )  # fmt: skip
+    columns: tuple[Column[MatrixEntry], ...] = (
+        *place_columns(names),
+        *unlabelled_columns(words),
+        *of_drifts(lost),
+    )
     caption = "Drift of predictions without labels, against the baseline of the row"
-    return Table.of(caption, columns, rows, notes=notes)
+    return Table.made(caption, columns, matrix)
 
 
 def moved_tables(record: RunRecord, names: Names) -> tuple[Table, ...]:
@@ -118,179 +122,165 @@ def moved_tables(record: RunRecord, names: Names) -> tuple[Table, ...]:
         return ()
     compared = [entry for entry in record.matrix if entry.drift and entry.drift.moved]
     compared.sort(key=lambda entry: -entry.churn)  # stable: equal ones stay in the record's order
-    return tuple(_moved(entry, names, record.task) for entry in compared[:_COMPARISONS])
-
-
-def _moved(entry: MatrixEntry, names: Names, task: TaskFacts) -> Table:
-    assert entry.drift is not None
-    notes = Notes()
-    rows = [_image(each, notes) for each in entry.drift.moved]
-    columns = ("Image", "Change", *numbers(f"Max |Δ{task.output}|", "Margin", "Margin lost"))
-    return Table.of(f"Images that moved most: {names.title(entry)}", columns, rows, notes=notes)
-
-
-def _image(each: MovedImage, notes: Notes) -> RowCells:
-    changed = each.before != each.after
-    return (
-        each.id,
-        f"{each.before} → {each.after}" if changed else f"stays {each.before}",
-        notes.number(each.max_abs, significant, NOT_FINITE),
-        notes.number(each.margin, significant, NOT_FINITE),
-        notes.number(each.lost, percent, unknown_margin(each)),
+    columns: tuple[Column[MovedImage], ...] = (
+        Column("Image", lambda each: each.id),
+        Column("Change", _turn),
+        Column(f"Max |Δ{record.task.output}|", lambda each: each.max_abs, "value", note=NOT_FINITE),
+        Column("Margin", lambda each: each.margin, "value", note=NOT_FINITE),
+        Column("Margin lost", lambda each: each.lost, "share", note=unknown_margin),
+    )
+    return tuple(
+        Table.made(f"Images that moved most: {names.title(entry)}", columns, entry.drift.moved)
+        for entry in compared[:_COMPARISONS]
+        if entry.drift
     )
 
 
-def numeric_table(record: RunRecord, names: Names) -> Table | None:
+def _turn(each: MovedImage) -> str:
+    changed = each.before != each.after
+    return f"{each.before} → {each.after}" if changed else f"stays {each.before}"
+
+
+def numeric_table(matrix: Sequence[MatrixEntry], names: Names, task: TaskFacts) -> Table | None:
     """Compare runtimes with the reference one of their row, all seeds; ``None`` with one runtime.
 
     Unlike the matrix, the path is the same on both sides, so that nothing but the runtime differs.
     Columns of distances are left out where none is known.
     """
-    notes, classes = Notes(), record.task.class_scores
-    compared = [(entry, entry.numeric) for entry in record.matrix if entry.numeric]
-    known = any(drift.logits.max_abs is not None for _, drift in compared)
-    rows: list[RowCells] = [
-        (
-            *names.cells(entry),
-            grouped(drift.n),
-            *(_distances(drift.logits, notes) if known else ()),
-            *(_ranked(drift.logits, notes) if classes else ()),
-            alarm(drift.flips),
-            alarm(drift.non_finite),
-        )
-        for entry, drift in compared
-    ]
-    far = ("Max", "Mean", "p50", "p99", "p99.9", "Cosine", "≤ 1e-5", "≤ 1e-3", "≤ 1e-2")
-    columns = (
-        *PLACE,
-        *numbers("Images", *(far if known else ()), *(("Top-1", "Top-5") if classes else ())),
-        *numbers("Flips" if classes else "Changed", "Non-finite"),
-    )
-    inside = (
-        Group(f"|Δ {record.task.output}|", 5),
-        Group("", 1),
-        Group("Images inside a tolerance", 3),
-    )
-    groups = (
-        Group("", 4),
-        *(inside if known else ()),
-        *([Group("Images with the same", 2)] if classes else []),
-        Group("", 2),
+    compared = [entry for entry in matrix if entry.numeric]
+    drifts = [entry.numeric for entry in compared if entry.numeric]
+    known = any(drift.logits.max_abs is not None for drift in drifts)
+    turned = "Flips" if task.class_scores else "Changed"
+    columns: tuple[Column[NumericDrift], ...] = (
+        Column("Images", lambda drift: drift.n, "count"),
+        *of_part(_distances(task) if known else (), _logits),
+        *of_part(_ranked() if task.class_scores else (), _logits),
+        Column(turned, lambda drift: drift.flips, "count", alarm=True),
+        Column("Non-finite", lambda drift: drift.non_finite, "count", alarm=True),
     )
     caption = "Runtimes against the row’s reference runtime, on the same tensors, summed over seeds"
     if not known:
-        reasons = dict.fromkeys(drift.logits.reason for _, drift in compared)
-        caption += f"; no distance of {record.task.outputs}: {'; '.join(reasons)}"
-    return Table.of(caption, columns, rows, groups, notes=notes) if rows else None
+        reasons = dict.fromkeys(drift.logits.reason for drift in drifts)
+        caption += f"; no distance of {task.outputs}: {'; '.join(reasons)}"
+    whole = (*place_columns(names), *of_part(columns, attrgetter("numeric")))
+    return Table.made(caption, whole, compared) if compared else None
 
 
-def quantised_table(record: RunRecord, names: Names) -> Table | None:
+def _distances(task: TaskFacts) -> Iterator[Column[LogitDistance]]:
+    for field in ("max_abs", "mean_abs", "p50", "p99", "p99_9"):
+        yield replace(LOGITS[field], group=f"|Δ {task.output}|")
+    yield replace(LOGITS["cosine"], digits=6)
+    for tolerance, head in (("1e-05", "≤ 1e-5"), ("1e-03", "≤ 1e-3"), ("1e-02", "≤ 1e-2")):
+        yield _share(head, lambda found: found.inside, tolerance, "Images inside a tolerance")
+
+
+def _ranked() -> Iterator[Column[LogitDistance]]:
+    for most in ("1", "5"):
+        yield _share(f"Top-{most}", lambda found: found.same_top, most, "Images with the same")
+
+
+def _share(
+    head: str, counts: Callable[[LogitDistance], dict[str, int]], name: str, group: str
+) -> Column[LogitDistance]:
+    """Return a share of images, counted by tolerance or by k as the record's JSON writes them."""
+
+    def share(found: LogitDistance) -> float | None:
+        return counts(found)[name] / found.compared if name in counts(found) else None
+
+    def why(found: LogitDistance) -> str:
+        return found.reason or f"with {name} classes or fewer there is no other set"
+
+    return Column(head, share, "share", 2, note=why, group=group)
+
+
+def quantised_table(matrix: Sequence[MatrixEntry], names: Names, task: TaskFacts) -> Table | None:
     """Divide int8's drift into quantisation and kernels; ``None`` unless a run executed both."""
-    notes = Notes()
-    rows: list[RowCells] = [
-        (
-            *names.cells(entry),
-            entry.quantised.unfused,
-            *(_churn(each) for each in _parts(entry.numeric, entry.quantised)),
-            *(_greatest(each, notes) for each in _parts(entry.numeric, entry.quantised)),
-        )
-        for entry in record.matrix
-        if entry.quantised and entry.numeric
-    ]
-    of_each = ("in all", "quantisation", "kernel")
-    greatest = f"Max |Δ {record.task.output}|"
-    figures = [f"{name}, {part}" for name in ("Churn", greatest) for part in of_each]
-    columns = (*PLACE, "Same graph, unfused", *numbers(*figures))
+    divided = [entry for entry in matrix if entry.quantised and entry.numeric]
+    parts: dict[str, Callable[[MatrixEntry], NumericDrift | None]] = {
+        "in all": lambda entry: entry.numeric,
+        "quantisation": lambda entry: entry.quantised.quantisation if entry.quantised else None,
+        "kernel": lambda entry: entry.quantised.kernel if entry.quantised else None,
+    }
+    churn: Column[NumericDrift] = Column("Churn", lambda drift: drift.flips / drift.n, "share", 2)
+    greatest: Column[NumericDrift] = LOGITS["max_abs"].of(_logits, head=f"Max |Δ {task.output}|")
+    columns: tuple[Column[MatrixEntry], ...] = (
+        *place_columns(names),
+        Column("Same graph, unfused", lambda entry: entry.quantised and entry.quantised.unfused),
+        *(
+            figure.of(part, head=f"{figure.head}, {name}")
+            for figure in (churn, greatest)
+            for name, part in parts.items()
+        ),
+    )
     caption = (
         "int8 divided, on the same tensors: from the reference runtime to the quantised graph "
         "executed unfused (quantisation), and from there to the runtime’s own kernels (kernel). "
         "An image may change in both and return"
     )
-    return Table.of(caption, columns, rows, notes=notes) if rows else None
+    return Table.made(caption, columns, divided) if divided else None
 
 
-def _parts(whole: NumericDrift, divided: QuantisedDrift) -> tuple[NumericDrift, ...]:
-    return whole, divided.quantisation, divided.kernel
-
-
-def _churn(drift: NumericDrift) -> Shown:
-    return Shown(percent(drift.flips / drift.n, 2))
-
-
-def _greatest(drift: NumericDrift, notes: Notes) -> Shown:
-    return notes.number(drift.logits.max_abs, significant, drift.logits.reason)
-
-
-def sessions_table(record: RunRecord, names: Names) -> Table | None:
+def sessions_table(cells: Sequence[Cell], names: Names, task: TaskFacts) -> Table | None:
     """Return each cell's tensors, batch check and builds; ``None`` where a record has none."""
     # cells that ran, in records that keep it
-    cells = [cell for cell in record.cells if cell.inputs]
-    if not cells:
-        return None
-    notes = Notes()
-    built, output = any(cell.builds for cell in cells), record.task.output
-    rows: list[RowCells] = [
-        (
-            *names.cells(cell),
-            str(cell.seed),
-            cell.inputs[:12],  # enough to see which are equal
-            *_batch(cell.batch, notes),
-            *(_builds(cell.builds, notes) if built else ()),
-            alarm(cell.non_finite),
-        )
-        for cell in cells
-    ]
-    moved = (f"Max |Δ {output}|", "Flips" if record.task.class_scores else "Changed")
-    builds = ("Builds", *moved) if built else ()
-    columns = (
-        *PLACE,
-        *numbers("Seed"),
-        "Input tensors, SHA-256",
-        *numbers("Images", *moved, *builds, "Non-finite"),
-    )
-    groups = (
-        Group("", 5),
-        Group("One at a time against a batch", 3),
-        *([Group("Repeated builds", 3)] if built else []),
-        Group("", 1),
-    )
+    ran = [cell for cell in cells if cell.inputs]
+    turned, far = "Flips" if task.class_scores else "Changed", f"Max |Δ {task.output}|"
+    why = attrgetter("reason")
+    batch: tuple[Column[BatchCheck], ...] = (
+        Column("Images", lambda each: _checked(each, f"{each.images} of {each.batch}"), "count",
+               note=why),
+        Column(far, lambda each: each.max_abs, "value", note=why),
+        Column(turned, lambda each: _checked(each, each.flips), "count", note=why, alarm=True),
+    )  # fmt: skip
+    builds: tuple[Column[BuildSpread], ...] = (
+        Column("Builds", lambda each: each.builds, "count"),
+        Column(far, lambda each: each.max_abs, "value", note=why),
+        # a failed build has none
+        Column(turned, lambda each: each.flips if each.images else None, "count", note=why,
+               alarm=True),
+    )  # fmt: skip
+    columns: tuple[Column[Cell], ...] = (
+        *place_columns(names),
+        Column("Seed", lambda cell: cell.seed, "ordinal"),
+        # enough to see which are equal
+        Column("Input tensors, SHA-256", lambda cell: cell.inputs[:12]),
+        *of_part(
+            batch, attrgetter("batch"), "written by an earlier alignkit",
+            group="One at a time against a batch",
+        ),
+        *of_part(
+            builds if any(cell.builds for cell in ran) else (), attrgetter("builds"),
+            "not asked for, or not on this path", group="Repeated builds",
+        ),
+        Column("Non-finite", lambda cell: cell.non_finite, "count", alarm=True),
+    )  # fmt: skip
     caption = (
         "Runtime sessions and input hashes, and whether batch size or another build changes "
-        f"{record.task.outputs}"
+        f"{task.outputs}"
     )
-    return Table.of(caption, columns, rows, groups, notes=notes)
+    return Table.made(caption, columns, ran) if ran else None
 
 
-def _distances(logits: LogitDistance, notes: Notes) -> RowCells:
-    distances = (logits.max_abs, logits.mean_abs, logits.p50, logits.p99, logits.p99_9)
-    return (
-        *(notes.number(each, significant, logits.reason) for each in distances),
-        notes.number(logits.cosine, lambda each: plain(each, 6), logits.reason),
-        *(_share(logits, logits.inside, each, notes) for each in ("1e-05", "1e-03", "1e-02")),
+def _checked(check: BatchCheck, value: int | str) -> int | str | None:
+    return None if check.max_abs is None else value
+
+
+def engines_table(cells: Sequence[Cell], names: Names) -> Table | None:
+    """Return each engine that was built and not run, once for all paths; ``None`` without one."""
+    rows: dict[tuple[str, str, int], Cell] = {}
+    for cell in cells:
+        if cell.engine:
+            rows.setdefault((cell.trained_with, cell.column.runtime, cell.seed), cell)
+    engine: tuple[Column[EngineFacts], ...] = (
+        Column("Layers that compute on each type", layer_words),
+        Column("Size", size_words, "bytes"),
+        Column("SHA-256 of the engine to run", lambda each: each.sha256),
+        Column("Built by", lambda each: each.library),
     )
-
-
-def _ranked(logits: LogitDistance, notes: Notes) -> RowCells:
-    return tuple(_share(logits, logits.same_top, each, notes) for each in ("1", "5"))
-
-
-def _share(logits: LogitDistance, counts: dict[str, int], name: str, notes: Notes) -> Shown:
-    # counts are keyed by the tolerance or by k, as the record's JSON writes them
-    if name not in counts:
-        return notes.missing(logits.reason or f"with {name} classes or fewer there is no other set")
-    return Shown(percent(counts[name] / logits.compared, 2))
-
-
-def _batch(check: BatchCheck | None, notes: Notes) -> RowCells:
-    if check is None or check.max_abs is None:
-        return (notes.missing(check.reason if check else "written by an earlier alignkit"),) * 3
-    return f"{check.images} of {check.batch}", significant(check.max_abs), alarm(check.flips)
-
-
-def _builds(spread: BuildSpread | None, notes: Notes) -> RowCells:
-    if spread is None:  # not asked for: no gap that needs a reason
-        return (DASH,) * 3
-    apart = notes.number(spread.max_abs, significant, spread.reason)
-    # a failed build has none
-    flips = alarm(spread.flips) if spread.images else notes.missing(spread.reason)
-    return str(spread.builds), apart, flips
+    columns: tuple[Column[Cell], ...] = (
+        *(each for each in place_columns(names) if each.head != "Evaluated with"),
+        Column("Seed", lambda cell: cell.seed, "ordinal"),
+        *of_part(engine, attrgetter("engine")),
+    )
+    caption = "Engines built here and not run: for a machine with an NVIDIA GPU"
+    return Table.made(caption, columns, rows.values()) if rows else None

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from alignkit.record import Drift, Estimate, MatrixEntry, RuleOutcome
 from alignkit.report.cell_reasons import CellReason, reasons
-from alignkit.report.engine_view import engine_words, type_words
 from alignkit.report.matrix_fold import clear_of_zero
 from alignkit.report.table import Notes
 from alignkit.task_facts import Unit
+from alignkit.text.engine_words import engine_words, type_words
 from alignkit.text.names import LABELS, state_words
 from alignkit.text.numbers import DASH, count, grouped, percent
 from alignkit.text.task_words import CHURN, OF_CLASSES, TaskWords, capital, interval_in

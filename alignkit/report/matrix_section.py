@@ -6,9 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from alignkit.record import RunRecord
-from alignkit.report.engine_view import engines_table
-from alignkit.report.entries_view import entries_table, failures, per_seed_table
+from alignkit.report.entries_view import (
+    entries_table,
+    failures,
+    meanings,
+    measures_tables,
+    per_seed_table,
+)
 from alignkit.report.logits_view import (
+    engines_table,
     logits_legend,
     logits_table,
     moved_tables,
@@ -19,7 +25,6 @@ from alignkit.report.logits_view import (
 from alignkit.report.matrix_cells import EDGES
 from alignkit.report.matrix_fold import AGREE
 from alignkit.report.matrix_view import MatrixView, matrix_views
-from alignkit.report.measures_view import meanings, measures_tables
 from alignkit.report.page import (
     Alert,
     Code,
@@ -67,7 +72,7 @@ def matrix_section(record: RunRecord, names: Names, intervals: str) -> Section:
         lead += " Baseline: served as trained."
     else:
         lead = f"{capital(unlabelled(words))}. {lead} {_legend(words)}"
-    engines = engines_table(record, names)
+    engines = engines_table(record.cells, names)
     others = [words.phrase(each) for each in task.matrices if not words.is_share(each)]
     view = Matrices(
         matrix_views(record, names),
@@ -83,28 +88,28 @@ def matrix_section(record: RunRecord, names: Names, intervals: str) -> Section:
 
 
 def _below(record: RunRecord, names: Names) -> Iterator[Part]:
-    task = record.task
-    if measures := measures_tables(record, names):
+    task, words = record.task, TaskWords(record.task)
+    if measures := measures_tables(record.matrix, names, words):
         yield Heading("Differences of the answers", id="measures")
-        if defined := meanings(record):
+        if defined := meanings(task):
             yield Details("Definitions", [Lines(defined, "")])
         yield from measures
-    if logits := logits_table(record, names):
+    if logits := logits_table(record.matrix, names, words, labelled=record.labelled):
         yield logits
     for place, moved in enumerate(moved_tables(record, names)):
         yield Details(moved.caption, [moved], open=not place)
-    if quantised := quantised_table(record, names):
+    if quantised := quantised_table(record.matrix, names, task):
         yield quantised
     for each in failures(record, names):
         trace = [Details("Traceback", [Code(each.traceback, command=False)])]
         said = Text((Strong("Failed:"), f" {each.title}. {each.reason}"))
         yield Alert("Failure", [said, *(trace if each.traceback else [])])
     folded = {
-        "engines": engines_table(record, names),
-        "": entries_table(record, names),
-        "numeric": numeric_table(record, names),
-        "sessions": sessions_table(record, names),
-        "cells": per_seed_table(record, names),
+        "engines": engines_table(record.cells, names),
+        "": entries_table(record.matrix, names, words),
+        "numeric": numeric_table(record.matrix, names, task),
+        "sessions": sessions_table(record.cells, names, task),
+        "cells": per_seed_table(record.cells, names, words),
     }
     for anchor, table in folded.items():
         if table:

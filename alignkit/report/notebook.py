@@ -1,7 +1,7 @@
 """Results as HTML fragments for notebooks: a verdict, a run, a diff, a match.
 
-A fragment is whole without a script or style sheet, and takes its colours of text and background
-from the notebook, so that it is legible on light and on dark ones. All text in it is escaped.
+A fragment is whole without a script, and takes its colours of text and background from the
+notebook, so that it is legible on light and on dark ones. All text in it is escaped.
 """
 
 from __future__ import annotations
@@ -11,20 +11,26 @@ from html import escape
 
 from alignkit.record import RunRecord, Verdict
 from alignkit.record.diff_document import DiffRecord
-from alignkit.report.measures_view import meanings, measures_tables
+from alignkit.report.entries_view import meanings, measures_tables
 from alignkit.report.stage_view import stage_sections
 from alignkit.report.summary_view import matrix_section
-from alignkit.report.table import Header, Note, Shown, Table, numbers
+from alignkit.report.table import Table
 from alignkit.report.verdict_view import ICONS, gate_view, groups_table, verdict_view
 from alignkit.search.configurations import Configuration
-from alignkit.search.match_result import Match
+from alignkit.search.match_result import Match, Ranked
 from alignkit.search.match_text import headline, label, levels, paste
+from alignkit.text.column import Column
 from alignkit.text.diff_words import ending, images_words, prediction_lines
 from alignkit.text.names import Names, surrogate_notes
-from alignkit.text.numbers import DASH, count, estimated, plain
+from alignkit.text.task_words import TaskWords
 from alignkit.text.verdict_text import verdict_text
 
 _MOST_ROWS = 20
+_STYLE = (
+    "<style>.alignkit th,.alignkit td{text-align:left;padding:0 .5em}.alignkit .n{text-align:right}"
+    ".alignkit caption{text-align:left;font-size:90%}</style>"
+)
+"""Of tables; one that a site takes out leaves them legible."""
 _SMALL = "font-size:90%;opacity:.8;margin:.3em 0"
 
 
@@ -59,8 +65,8 @@ def run_html(record: RunRecord) -> str:
     if record.matrix:
         section = matrix_section(record, names)
         parts += [_table(section.table) if section.table else "", _words(section.words)]
-        if measured := measures_tables(record, names):
-            parts += [*map(_table, measured), *map(_words, meanings(record))]
+        if measured := measures_tables(record.matrix, names, TaskWords(record.task)):
+            parts += [*map(_table, measured), *map(_words, meanings(record.task))]
     else:
         sections = stage_sections(record.pixels, names)
         for each in sections:
@@ -89,20 +95,22 @@ def diff_html(record: DiffRecord) -> str:
 
 def match_html(match: Match, names: Mapping[Configuration, str]) -> str:
     """Show the sentence of a match, the facts of its target, the ranking, and the block to copy."""
-    rows = [
-        (
-            names.get(each.configurations[0]) or label(each.configurations[0]),
-            DASH if each.mean_abs.value is None else levels(each.mean_abs.value),
-            plain(each.max_abs, 1),
-            f"{each.identical}/{match.images}",
-            DASH if each.unseen is None else levels(each.unseen),
-            DASH if each.churn is None else estimated(each.churn, share=True),
-        )
-        for each in match.ranking
-    ]
-    heads = numbers("Mean Δ", "Max Δ", "Identical", "Mean Δ, unseen", "Churn")
-    caption = "Nearest configurations, in grey levels"
-    table = Table.of(caption, ("Configuration", *heads), rows)
+
+    def name(each: Ranked) -> str:
+        first = each.configurations[0]
+        return names.get(first) or label(first)
+
+    columns: tuple[Column[Ranked], ...] = (
+        Column("Configuration", name),
+        Column("Mean Δ", lambda each: each.mean_abs.value, "levels",
+               format=lambda mean, _: levels(mean), note=lambda each: each.mean_abs.reason),
+        Column("Max Δ", lambda each: each.max_abs, "levels", 1),
+        Column("Identical", lambda each: f"{each.identical}/{match.images}", "count"),
+        Column("Mean Δ, unseen", lambda each: each.unseen, "levels",
+               format=lambda mean, _: levels(mean), note="no other images were kept for this test"),
+        Column("Churn", lambda each: each.churn, "share", note="no model was given"),
+    )  # fmt: skip
+    table = Table.made("Nearest configurations, in grey levels", columns, match.ranking)
     block = "" if names else paste(match, "matched")
     return _fragment(
         f"<p><strong>{escape(headline(match, names))}</strong></p>",
@@ -113,7 +121,7 @@ def match_html(match: Match, names: Mapping[Configuration, str]) -> str:
 
 
 def _fragment(*parts: str) -> str:
-    return f'<div style="max-width:72em">{"".join(parts)}</div>'
+    return f'{_STYLE}<div class="alignkit" style="max-width:72em">{"".join(parts)}</div>'
 
 
 def _heading(name: str, question: str) -> str:
@@ -158,37 +166,5 @@ def _surrogates(record: RunRecord | DiffRecord) -> list[str]:
 
 
 def _table(table: Table) -> str:
-    heads = "".join(_cell("th", each.text, each) for each in table.columns)
-    over = "".join(
-        f'<th colspan="{group.span}" style="text-align:center">{escape(group.text)}</th>'
-        for group in table.groups
-    )
-    rows = [
-        "".join(
-            _cell("td", _shown(cell), head)
-            for cell, head in zip(row.cells, table.columns, strict=True)
-        )
-        for row in table.rows[:_MOST_ROWS]
-    ]
-    left = len(table.rows) - _MOST_ROWS
-    more = _words(f"… and {count(left, 'more row')}") if left > 0 else ""
-    lines = "".join(f"<tr>{row}</tr>" for row in rows)
-    head = (f"<tr>{over}</tr>" if over else "") + f"<tr>{heads}</tr>"
-    return (
-        f'<table style="border-collapse:collapse"><caption style="text-align:left;{_SMALL}">'
-        f"{escape(table.caption)}</caption><thead>{head}</thead><tbody>{lines}</tbody></table>"
-        f"{more}{''.join(map(_note, table.notes))}"
-    )
-
-
-def _shown(cell: Shown) -> str:
-    return " ".join(filter(None, (cell.text, f"({cell.tag})" * bool(cell.tag), cell.mark)))
-
-
-def _note(note: Note) -> str:
-    return _words(f"{note.mark}: {note.text}")
-
-
-def _cell(tag: str, text: str, head: Header) -> str:
-    side = "right" if head.numeric else "left"
-    return f'<{tag} style="text-align:{side};padding:0 .5em">{escape(text)}</{tag}>'
+    shown, left = table.first(_MOST_ROWS)
+    return f"{shown.html()}{_words(left)}"

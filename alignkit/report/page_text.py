@@ -7,7 +7,7 @@ they stand there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, repeat
+from itertools import chain
 
 from alignkit.report.page import (
     Alert,
@@ -27,7 +27,7 @@ from alignkit.report.page import (
     Text,
     Words,
 )
-from alignkit.report.table import Shown, Table
+from alignkit.report.table import Table
 from alignkit.report.verdict_view import Icon
 from alignkit.text import columns, printable
 from alignkit.text.markdown import fenced, markdown_text
@@ -103,28 +103,14 @@ def _lines(parts: Sequence[Part]) -> Iterator[str]:
                 yield f"{part.label}:"
                 yield from _lines(part.parts)
             case Table():
-                yield from ("", *table_lines(part))
+                yield from ("", *_table(part))
 
 
-def table_lines(table: Table) -> Iterator[str]:
-    """Yield a table in aligned columns, below its caption and above its notes."""
-    rows = [[_cell(cell) for cell in row.cells] for row in table.rows]
+def _table(table: Table) -> Iterator[str]:
+    rows = [[cell.said for cell in row.cells] for row in table.rows]
     yield table.caption
-    yield columns([_heads(table), *rows], indent="  ")
+    yield columns([table.heads, *rows], indent="  ")
     yield from (f"  ({note.mark}) {note.text}" for note in table.notes)
-
-
-def _heads(table: Table) -> list[str]:
-    """Return the heads of columns, each with that of its group before it."""
-    groups = chain.from_iterable(repeat(each.text, each.span) for each in table.groups)
-    above = list(groups) or [""] * len(table.columns)
-    return [
-        f"{group} {each.text}".strip() for group, each in zip(above, table.columns, strict=True)
-    ]
-
-
-def _cell(shown: Shown) -> str:
-    return " ".join([shown.text, *(f"({each})" for each in (shown.tag, shown.mark) if each)])
 
 
 def _markdown(part: Part) -> Iterator[str]:
@@ -141,13 +127,4 @@ def _markdown(part: Part) -> Iterator[str]:
             yield markdown_text(part.label)
             yield from chain.from_iterable(map(_markdown, part.parts))
         case Table():
-            yield table_markdown(part)
-
-
-def table_markdown(table: Table) -> str:
-    """Return a table below its caption and above its notes."""
-    rows = [_heads(table), ["---:" if each.numeric else "---" for each in table.columns]]
-    cells = [[markdown_text(_cell(cell)) for cell in row.cells] for row in table.rows]
-    lines = [f"| {' | '.join(row)} |" for row in (*rows, *cells)]
-    notes = [markdown_text(f"({each.mark}) {each.text}") for each in table.notes]
-    return "\n\n".join([markdown_text(table.caption), "\n".join(lines), *notes])
+            yield from (markdown_text(part.caption), part.markdown())

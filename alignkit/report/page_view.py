@@ -12,7 +12,7 @@ from alignkit.progress import duration
 from alignkit.record import MatrixEntry, RunRecord
 from alignkit.report.cause_view import advice_section, cause_parts
 from alignkit.report.distribution_view import distribution_parts
-from alignkit.report.entries_view import entry_view
+from alignkit.report.entries_view import churn_words, flips_words
 from alignkit.report.figures.figure_sections import answers_section, leading_remarks
 from alignkit.report.flipped_view import classes_section, kinds_section
 from alignkit.report.matrix_section import matrix_section
@@ -238,8 +238,7 @@ def _churn(record: RunRecord, names: Names) -> Figure:
         return entry.drift.churn.value if entry.drift else None
 
     def shown(entry: MatrixEntry, _: float) -> tuple[str, str]:
-        view = entry_view(entry, names, TaskWords(record.task))
-        return view.churn, view.flips
+        return churn_words(entry), flips_words(entry, words)
 
     words = TaskWords(record.task)
     of_classes = record.task.class_scores

@@ -6,15 +6,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from alignkit.progress import duration
-from alignkit.record import Coverage, CoverageDiff, Environment, PathFacts, RunRecord
-from alignkit.record.diff_document import DiffRecord
+from alignkit.record import (
+    Control,
+    Coverage,
+    CoverageDiff,
+    Environment,
+    PathFacts,
+    RunRecord,
+    StageFacts,
+)
+from alignkit.record.path_facts import NotDecoded
 from alignkit.report.page import Code, Details, Heading, Lines, Mono, Part, Section, Text, machine
-from alignkit.report.table import RowCells, Shown, Table, alarm, facts, numbers
+from alignkit.report.table import Shown, Table, facts
+from alignkit.text.column import Column
 from alignkit.text.names import Names, controls_words
 from alignkit.text.numbers import DASH, copies_words, count, grouped
 from alignkit.text.part_commands import image_command
 
-CONTROL_WORDS = {True: "passed", False: "not passed", None: "not made"}
+_CONTROL = {True: "passed", False: "not passed", None: "not made"}
 """Outcome of a control in words."""
 
 
@@ -64,36 +73,36 @@ def controls_table(record: RunRecord) -> Table | None:
     if not record.controls:
         return None
     tones = {True: "pass", False: "fail", None: "muted"}
-    rows: list[RowCells] = [
-        (
-            each.name,
-            each.expected,
-            each.observed,
-            Shown(CONTROL_WORDS[each.passed], tone=tones[each.passed]),
-        )
-        for each in record.controls
-    ]
+    columns: tuple[Column[Control], ...] = (
+        Column("Control", lambda each: each.name),
+        Column("Expected", lambda each: each.expected),
+        Column("Observed", lambda each: each.observed),
+        Column("Outcome", lambda each: Shown(_CONTROL[each.passed], tone=tones[each.passed])),
+    )
     caption = "Checks of the measurement itself, made with this run"
-    return Table.of(caption, ("Control", "Expected", "Observed", "Outcome"), rows)
+    return Table.made(caption, columns, record.controls)
 
 
 def paths_table(paths: Sequence[PathFacts], names: Names) -> Table:
     """Return every stage of every path with the code that ran."""
-    rows = [row for path in paths for row in _path_rows(path, names.short(path.name))]
-    columns = ("Path", "Stage", "What it does", "Options", "Library that ran")
+    columns: tuple[Column[tuple[PathFacts, StageFacts | None]], ...] = (
+        Column("Path", lambda row: names.short(row[0].name)),
+        Column("Stage", lambda row: row[1].stage if row[1] else "all"),
+        Column(
+            "What it does", lambda row: row[1].label if row[1] else f"skipped: {row[0].skipped}"
+        ),
+        # stages of a skipped path never ran, so that no version is known
+        Column("Options", lambda row: _options(row[1].options) if row[1] else ""),
+        Column("Library that ran", lambda row: row[1].version or "alignkit" if row[1] else ""),
+    )
+    rows = [(path, each) for path in paths for each in ([None] if path.skipped else path.stages)]
     notes = [f"{path.name}: {note}." for path in paths if (note := names.of(path.name).note)]
     caption = " ".join(["Preprocessing paths, the reference first.", *notes])
-    return Table.of(caption if notes else caption.removesuffix("."), columns, rows)
+    return Table.made(caption if notes else caption.removesuffix("."), columns, rows)
 
 
-def _path_rows(path: PathFacts, name: str) -> list[RowCells]:
-    if path.skipped:
-        # its stages never ran, so that no version is known
-        return [(name, "all", f"skipped: {path.skipped}", "", "")]
-    return [
-        (name, stage.stage, stage.label, _options(stage.options), stage.version or "alignkit")
-        for stage in path.stages
-    ]
+def _skipped(path: PathFacts) -> str:
+    return f"skipped: {path.skipped}"
 
 
 def data_table(record: RunRecord) -> Table:
@@ -167,60 +176,47 @@ def coverage_tables(
 
     Without any such image there is no table: `coverage_words` says so.
     """
-    ended: list[RowCells] = [
-        (
-            names.short(each.preprocess),
-            each.split,
-            grouped(each.ok),
-            *map(alarm, (each.corrupt, each.failed, each.unsupported)),
+    tables = []
+    if any(each.corrupt + each.failed + each.unsupported for each in coverage):
+        ended: tuple[Column[Coverage], ...] = (
+            Column("Path", lambda each: names.short(each.preprocess)),
+            Column("Split", lambda each: each.split),
+            Column("Decoded", lambda each: each.ok, "count"),
+            Column("Corrupt", lambda each: each.corrupt, "count", alarm=True),
+            Column("Failed", lambda each: each.failed, "count", alarm=True),
+            Column("Unsupported", lambda each: each.unsupported, "count", alarm=True),
         )
-        for each in coverage
-    ]
-    columns = ("Path", "Split", *numbers("Decoded", "Corrupt", "Failed", "Unsupported"))
-    lost = any(each.corrupt + each.failed + each.unsupported for each in coverage)
-    tables = [Table.of("How the decodes ended, in images", columns, ended)] if lost else []
-    bad = [
-        (image.id, names.short(each.preprocess), each.split, image.outcome, image.reason)
-        for each in coverage
-        for image in each.examples
-    ]
-    if bad:
-        caption = "Images that a path did not decode cleanly"
-        tables.append(Table.of(caption, ("Image", "Path", "Split", "Outcome", "Reason"), bad))
+        tables.append(Table.made("How the decodes ended, in images", ended, coverage))
+    bad: tuple[Column[tuple[Coverage, NotDecoded]], ...] = (
+        Column("Image", lambda row: row[1].id),
+        Column("Path", lambda row: names.short(row[0].preprocess)),
+        Column("Split", lambda row: row[0].split),
+        Column("Outcome", lambda row: row[1].outcome),
+        Column("Reason", lambda row: row[1].reason),
+    )
+    if examples := [(each, image) for each in coverage for image in each.examples]:
+        tables.append(Table.made("Images that a path did not decode cleanly", bad, examples))
+    apart: tuple[Column[CoverageDiff], ...] = (
+        Column("First and second",
+               lambda each: f"{names.short(each.reference)} and {names.short(each.candidate)}"),
+        Column("Images", lambda each: each.images, "count"),
+        Column("Only first decodes", lambda each: each.only_reference, "count", alarm=True),
+        Column("Examples", lambda each: ", ".join(each.reference_examples[:5]) or DASH),
+        Column("Only second decodes", lambda each: each.only_candidate, "count", alarm=True),
+        Column("Examples", lambda each: ", ".join(each.candidate_examples[:5]) or DASH),
+    )  # fmt: skip
     if any(each.only_reference or each.only_candidate for each in diffs):
-        tables.append(_one_sided(diffs, names))
+        tables.append(Table.made("Images that only one of two decodes", apart, diffs))
     return tuple(tables)
 
 
-def coverage_parts(record: RunRecord | DiffRecord, names: Names) -> list[Part]:
+def coverage_parts(record: RunRecord, names: Names) -> list[Part]:
     """Return whether every path decoded everything, and the tables of what did not."""
     said = coverage_words(record.coverage, record.coverage_diffs, names)
     return [
         Text(said, "lead", id="coverage"),
         *coverage_tables(record.coverage, record.coverage_diffs, names),
     ]
-
-
-def _one_sided(diffs: Sequence[CoverageDiff], names: Names) -> Table:
-    rows: list[RowCells] = [
-        (
-            f"{names.short(each.reference)} and {names.short(each.candidate)}",
-            grouped(each.images),
-            alarm(each.only_reference),
-            ", ".join(each.reference_examples[:5]) or DASH,
-            alarm(each.only_candidate),
-            ", ".join(each.candidate_examples[:5]) or DASH,
-        )
-        for each in diffs
-    ]
-    columns = (
-        "First and second",
-        *numbers("Images", "Only first decodes"),
-        "Examples",
-        *numbers("Only second decodes"),
-        "Examples",
-    )
-    return Table.of("Images that only one of two decodes", columns, rows)
 
 
 def coverage_words(

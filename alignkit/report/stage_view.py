@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import partial
+from typing import Literal, TypeAlias
 
 from alignkit.compare.image_table import LAST
 from alignkit.record import (
@@ -16,15 +17,27 @@ from alignkit.record import (
     SpatialFacts,
 )
 from alignkit.report.page import Details, Drawn, Heading, Part, Text, against
-from alignkit.report.table import ZERO, Group, Notes, RowCells, Shown, Table, alarm, numbers
+from alignkit.report.table import Shown, Table
 from alignkit.report.where_view import WhereView, where_views
+from alignkit.text.column import Column
 from alignkit.text.diff_words import other_shape
 from alignkit.text.names import Names, PathName
-from alignkit.text.numbers import DASH, count, grouped, listed, percent, plain, signed, significant
+from alignkit.text.numbers import (
+    DASH,
+    Quantity,
+    count,
+    grouped,
+    listed,
+    plain,
+    quantity,
+    signed,
+    significant,
+)
 
 NO_PIXELS = "no pixels were compared"
-_MEASURES = ("Max Δ", "Mean Δ", "Bias R, G, B", "Pixels differing", "PSNR, dB", "SSIM")
-_MODES: tuple[Literal["isolated", "cumulative"], ...] = ("isolated", "cumulative")
+_Mode: TypeAlias = Literal["isolated", "cumulative"]
+_MODES: tuple[_Mode, ...] = ("isolated", "cumulative")
+_Modes: TypeAlias = dict[_Mode, PixelStage]
 IDENTICAL = "nothing differs: PSNR is infinite"
 
 
@@ -121,67 +134,97 @@ def _words(measured: bool, first: PixelStage | None, largest: PixelStage | None)
 def _stage_table(
     stages: list[PixelStage], tags: dict[str, str], reference: str, candidate: str
 ) -> Table:
-    notes = Notes()
-    by_mode = {(stage.stage, stage.mode): stage for stage in stages}
-    shown = {mode: _measured(stages, mode) for mode in _MODES}
-    rows = [
-        (
-            Shown(name, tag=tags.get(name, "")),
-            *(
-                cell
-                for mode in _MODES
-                for cell in _measures(by_mode.get((name, mode)), shown[mode], notes)
-            ),
-        )
-        for name in dict.fromkeys(stage.stage for stage in stages)
+    rows: dict[str, _Modes] = {}
+    for stage in stages:
+        rows.setdefault(stage.stage, {})[stage.mode] = stage
+    columns: list[Column[tuple[str, _Modes]]] = [
+        Column("Stage", lambda row: Shown(row[0], tag=tags.get(row[0], "")))
     ]
+    for mode in _MODES:
+        of_mode = [stage for stage in stages if stage.mode == mode]
+        # SSIM may be of the last pixels alone
+        ssim = any(stage.ssim is not None for stage in of_mode)
+        columns += [
+            each.of(
+                partial(_of_mode, mode), "not compared in this mode",
+                group=mode.capitalize(),
+            )
+            for each in stage_columns()
+            if of_mode and (ssim or each.head != "SSIM")
+        ]  # fmt: skip
     caption = (
         f"{candidate} against {reference}, stage by stage, in grey levels 0{DASH}255 (normalise: "
         "in normalised units). Isolated: both implementations on the reference's input. "
         "Cumulative: each path on its own."
     )
-    names = [name for mode in _MODES for name in shown[mode]]
-    groups = [Group(mode.capitalize(), len(shown[mode])) for mode in _MODES if shown[mode]]
-    columns = ("Stage", *numbers(*names))
-    return Table.of(caption, columns, rows, (Group("", 1), *groups), notes=notes)
+    return Table.made(caption, columns, rows.items())
 
 
-def _measured(stages: list[PixelStage], mode: str) -> tuple[str, ...]:
-    """Return the measures that any stage has in a mode: SSIM may be of the last pixels alone."""
-    of_mode = [stage for stage in stages if stage.mode == mode]
-    with_ssim = any(stage.ssim is not None for stage in of_mode)
-    return tuple(name for name in _MEASURES if name != "SSIM" or with_ssim) if of_mode else ()
+def _of_mode(mode: _Mode, row: tuple[str, _Modes]) -> PixelStage | None:
+    return row[1].get(mode)
 
 
-def _measures(stage: PixelStage | None, names: tuple[str, ...], notes: Notes) -> tuple[Shown, ...]:
-    if stage is None:
-        return (notes.missing("not compared in this mode"),) * len(names)
+def stage_columns() -> tuple[Column[PixelStage], ...]:
+    """Return how far two paths are apart after a stage."""
+
+    def numbers(
+        head: str, field: str, digits: int, unit: Quantity = "levels", missing: str = "not measured"
+    ) -> Column[PixelStage]:
+        def value(stage: PixelStage) -> float | None:
+            # zeros of the images that happen to have one shape would mislead
+            return None if stage.shapes_alone else getattr(stage, field)
+
+        def why(stage: PixelStage) -> str:
+            return _shapes(stage) if stage.shapes_alone else stage.reason or missing
+
+        def text(value: float, stage: PixelStage) -> str:
+            # normalised units are small: of the order of one
+            finer = 2 * (stage.stage == "normalise" and field.endswith("_abs"))
+            return quantity(value, unit, digits + finer) if value else "0"
+
+        return Column(head, value, unit, format=text, note=why)
+
+    largest = numbers("Max Δ", "max_abs", 1)
+
+    def greatest(stage: PixelStage) -> Shown | float | None:
+        if not stage.shapes_alone:
+            return stage.max_abs
+        return Shown(f"{stage.shape_mismatches} {other_shape(stage.stage)}", tone="bad")
+
+    return (
+        replace(largest, value=greatest, remark=_shapes),
+        numbers("Mean Δ", "mean_abs", 3),
+        replace(numbers("Bias R, G, B", "bias", 2), value=_bias),
+        numbers("Pixels differing", "share_differing", 1, "share"),
+        replace(numbers("PSNR, dB", "psnr", 1), note=_no_psnr),
+        numbers(
+            "SSIM", "ssim", 4,
+            missing="SSIM is taken of the last pixels before normalisation only",
+        ),
+    )  # fmt: skip
+
+
+def _shapes(stage: PixelStage) -> str:
+    """Say how many images were compared where others have another shape; empty where none has."""
+    others = stage.shape_mismatches
+    return few_compared(stage.images, others) if others else ""
+
+
+def _bias(stage: PixelStage) -> str | None:
+    if stage.shapes_alone or stage.bias is None:
+        return None
+    if stage.max_abs == 0:  # one zero says more than three
+        return "0"
+    decimals = 4 if stage.stage == "normalise" else 2
+    return " ".join(signed(each, decimals) for each in stage.bias)
+
+
+def _no_psnr(stage: PixelStage) -> str:
     if stage.shapes_alone:
-        # zeros of the images that happen to have one shape would mislead
-        reason = few_compared(stage.images, stage.shape_mismatches)
-        found = notes.missing(reason, f"{stage.shape_mismatches} {other_shape(stage.stage)}")
-        return (replace(found, tone="bad"), *(notes.missing(reason),) * (len(names) - 1))
-    decimals = 4 if stage.stage == "normalise" else 2  # its units are small: of the order of one
-    reason = stage.reason or "not measured"
-    no_psnr = (
-        "the images are identical: PSNR is infinite"
-        if stage.max_abs == 0
-        else "normalised units have no peak to relate the error to"
-    )
-    cells = (
-        notes.distance(stage.max_abs, lambda value: plain(value, decimals - 1), reason),
-        notes.distance(stage.mean_abs, lambda value: plain(value, decimals + 1), reason),
-        _bias(stage, decimals, notes, reason),
-        notes.distance(stage.share_differing, percent, reason),
-        notes.number(stage.psnr, "{:.1f}".format, stage.reason or no_psnr),
-    )
-    if stage.shape_mismatches:
-        mark = notes.mark(few_compared(stage.images, stage.shape_mismatches))
-        cells = (replace(cells[0], mark=mark), *cells[1:])
-    if "SSIM" not in names:
-        return cells
-    no_ssim = stage.reason or "SSIM is taken of the last pixels before normalisation only"
-    return (*cells, notes.number(stage.ssim, lambda each: plain(each, 4), no_ssim))
+        return _shapes(stage)
+    identical = "the images are identical: PSNR is infinite"
+    unlike = "normalised units have no peak to relate the error to"
+    return stage.reason or (identical if stage.max_abs == 0 else unlike)
 
 
 def no_pixels(record: RunRecord) -> str:
@@ -197,40 +240,27 @@ def few_compared(images: int, others: int) -> str:
     return f"{compared}; the others have another shape"
 
 
-def _bias(stage: PixelStage, decimals: int, notes: Notes, reason: str) -> Shown:
-    if stage.max_abs == 0:  # one zero says more than three
-        return ZERO
-    return notes.number(
-        stage.bias, lambda bias: " ".join(signed(v, decimals) for v in bias), reason
-    )
-
-
 def planes_table(planes: Sequence[PlaneStage]) -> Table:
     """Return how far two paths differ in luma and in chroma, a row a stage and plane."""
-    notes = Notes()
-    rows: list[RowCells] = [
-        (each.stage, each.plane, grouped(each.images), *_plane_cells(each, notes))
-        for each in planes
-    ]
+    none = "no pair of values could be compared"
+    columns: tuple[Column[PlaneStage], ...] = (
+        Column("Stage", lambda each: each.stage),
+        Column("Plane", lambda each: each.plane),
+        Column("Images", lambda each: each.images, "count"),
+        Column("Mean Δ", lambda each: each.mean_abs, "levels", 3, note=none),
+        Column("Max Δ", lambda each: each.max_abs, "levels", 1, note=none),
+        Column("Bias", lambda each: each.bias, "change", 3, note=none),
+        Column("p99", lambda each: each.p99, "levels", 2, note=none),
+        Column("p99.9", lambda each: each.p99_9, "levels", 2, note=none),
+        Column("PSNR, dB", lambda each: each.psnr, "levels", 1,
+               note=lambda each: IDENTICAL if each.max_abs == 0 else none),
+    )  # fmt: skip
     caption = (
         "Luma and chroma: JPEG's Y'CbCr, in grey levels, each path on its own. Chroma upsampling "
         "moves Cb and Cr, and Y' only where a colour is cut off at 0 or 255; truncated colours "
         "move Y'."
     )
-    measures = numbers("Images", "Mean Δ", "Max Δ", "Bias", "p99", "p99.9", "PSNR, dB")
-    return Table.of(caption, ("Stage", "Plane", *measures), rows, notes=notes)
-
-
-def _plane_cells(plane: PlaneStage, notes: Notes) -> tuple[Shown, ...]:
-    reason = "no pair of values could be compared"
-    return (
-        notes.distance(plane.mean_abs, lambda value: plain(value, 3), reason),
-        notes.distance(plane.max_abs, lambda value: plain(value, 1), reason),
-        notes.distance(plane.bias, lambda value: signed(value, 3), reason),
-        notes.distance(plane.p99, lambda value: plain(value, 2), reason),
-        notes.distance(plane.p99_9, lambda value: plain(value, 2), reason),
-        notes.number(plane.psnr, "{:.1f}".format, IDENTICAL if plane.max_abs == 0 else reason),
-    )
+    return Table.made(caption, columns, planes)
 
 
 def baseline_parts(record: RunRecord, names: Names) -> Iterator[Part]:
@@ -263,34 +293,23 @@ def _changes(baseline: BaselineFacts) -> str:
 def _baseline_table(baseline: BaselineFacts, names: Names) -> Table | None:
     if not baseline.stages:
         return None
-    notes = Notes()
-    columns = (
-        "Path",
-        "Stage",
-        *numbers("Images", "Changed", "Begins here", "Max Δ", "Mean Δ"),
-        "What else changed",
-        "Examples",
-    )
-    rows: list[RowCells] = [
-        (names.short(stage.path), stage.stage, *_baseline_cells(stage, notes))
-        for stage in baseline.stages
-    ]
-    return Table.of("Arrays against those approved", columns, rows, notes=notes)
+    columns: tuple[Column[BaselineStage], ...] = (
+        Column("Path", lambda each: names.short(each.path)),
+        Column("Stage", lambda each: each.stage),
+        Column("Images", lambda each: each.images, "count"),
+        Column("Changed", lambda each: each.changed, "count", alarm=True),
+        Column("Begins here", lambda each: each.begun, "count", alarm=True),
+        Column("Max Δ", lambda each: each.pixels and each.pixels.max_abs, "levels", 1,
+               note=_no_tensor),
+        Column("Mean Δ", lambda each: each.pixels and each.pixels.mean_abs, "levels", 3,
+               note=_no_tensor),
+        Column("What else changed", lambda each: each.cause or DASH),
+        Column("Examples", lambda each: ", ".join(each.examples[:3]) or DASH),
+    )  # fmt: skip
+    return Table.made("Arrays against those approved", columns, baseline.stages)
 
 
-def _baseline_cells(stage: BaselineStage, notes: Notes) -> RowCells:
-    largest = stage.pixels.max_abs if stage.pixels else None
-    mean = stage.pixels.mean_abs if stage.pixels else None
+def _no_tensor(stage: BaselineStage) -> str:
     reason = "no golden tensor of a changed image" if stage.changed else "no changed image"
-    if stage.at_least:
-        least = [f"{name} {significant(value)}" for name, value in stage.at_least.items()]
-        reason += f"; at least {listed(least)}"
-    return (
-        grouped(stage.images),
-        alarm(stage.changed),
-        alarm(stage.begun),
-        notes.number(largest, lambda v: plain(v, 1), reason),
-        notes.number(mean, lambda v: plain(v, 3), reason),
-        stage.cause or DASH,
-        ", ".join(stage.examples[:3]) or DASH,
-    )
+    least = [f"{name} {significant(value)}" for name, value in stage.at_least.items()]
+    return reason + (f"; at least {listed(least)}" if least else "")

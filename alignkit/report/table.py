@@ -1,20 +1,26 @@
-"""`Table`: what every plain table of the report is before a template sees it.
+"""`Table`: columns and rows, before a page, a summary, a notebook or a terminal shows them.
 
 A missing number is shown as a dash whose reason stands in a footnote below the table; the reason is
-never only a tooltip.
+never only a tooltip. A table that programs read as well is made of `alignkit.text.column.Column`.
 """
 
 from __future__ import annotations
 
 import string
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import product, zip_longest
+from dataclasses import dataclass, field, replace
+from itertools import groupby, product, zip_longest
 from typing import Self, TypeVar
 
 from alignkit.record import Estimate
-from alignkit.text.numbers import DASH, estimated, grouped, interval, points
+from alignkit.report.templates import html
+from alignkit.text import columns as aligned
+from alignkit.text.column import Column
+from alignkit.text.markdown import Written, markdown_text
+from alignkit.text.numbers import DASH, count, estimated, grouped, interval, points
+from alignkit.text.task_words import in_sentence
 
+Made = TypeVar("Made")
 Value = TypeVar("Value")
 
 
@@ -33,6 +39,11 @@ class Shown:
     """A class of the style sheet: ``bad``, ``muted`` or a state; the text says the same."""
     link: str = ""
     """Where its text leads."""
+
+    @property
+    def said(self) -> str:
+        """Its text with its remark and the mark of its note, where no type is small or raised."""
+        return " ".join([self.text, *(f"({each})" for each in (self.tag, self.mark) if each)])
 
 
 ZERO = Shown("0", tone="muted")
@@ -100,6 +111,23 @@ class Notes:
             self.missing(estimate.reason or "no interval") if estimate.low is None else Shown(ends),
         )
 
+    def cell(self, column: Column[Made], row: Made) -> Shown:
+        """Return the cell of a column and a row's object."""
+        found = column.value(row)
+        known = found.value if isinstance(found, Estimate) else found
+        if known is None:
+            own = found.reason if isinstance(found, Estimate) else ""
+            return self.missing(own or column.reason(row))
+        shown = found if isinstance(found, Shown) else Shown(column.text(found, row))
+        if isinstance(found, Estimate):
+            shown = self.worded(found, shown.text)
+        elif column.alarm:
+            shown = replace(shown, tone="bad" if known else "")
+        elif shown.text == ZERO.text and column.unit in ("levels", "change", "share"):
+            shown = ZERO
+        remark = column.remark and column.remark(row)
+        return replace(shown, mark=self.mark(remark)) if remark else shown
+
     def all(self) -> tuple[Note, ...]:
         """Return every note, in the order of first use."""
         return tuple(Note(mark, reason) for reason, mark in self._marks.items())
@@ -163,6 +191,55 @@ class Table:
         headers = tuple(Header(each) if isinstance(each, str) else each for each in columns)
         # the rows were made before this call, so that the notes are complete by now
         return cls(caption, headers, made, tuple(groups), notes.all() if notes else ())
+
+    @classmethod
+    def made(
+        cls,
+        caption: str,
+        columns: Sequence[Column[Made]],
+        rows: Iterable[Made],
+        ids: Iterable[str] = (),
+    ) -> Self:
+        """Make a table of the columns that have a head, a row for each object."""
+        notes, shown = Notes(), [each for each in columns if each.head]
+        cells = [tuple(notes.cell(each, row) for each in shown) for row in rows]
+        heads = [Header(each.head, numeric=each.numeric) for each in shown]
+        groups = [Group(name, len([*same])) for name, same in groupby(each.group for each in shown)]
+        grouped_heads = groups if any(each.text for each in groups) else ()
+        return cls.of(caption, heads, cells, grouped_heads, notes, ids)
+
+    def first(self, most: int, rest: str = "") -> tuple[Self, str]:
+        """Return the first rows, and how many are left out: ``3 more rows in index.html.``."""
+        left = len(self.rows) - most
+        said = f"{count(left, 'more row')}{rest}." if left > 0 else ""
+        return replace(self, rows=self.rows[:most]), said
+
+    @property
+    def heads(self) -> list[str]:
+        """Heads of the columns, each with that of its group before it."""
+        above = [each.text for each in self.groups for _ in range(each.span)]
+        pairs = zip_longest(above, (each.text for each in self.columns), fillvalue="")
+        return [" ".join(filter(None, pair)) for pair in pairs]
+
+    def html(self) -> str:
+        """Return the element that every page has, with its footnotes."""
+        return html("table.html.j2", table=self)
+
+    def markdown(self) -> Written:
+        """Return the table as Markdown, and below it each footnote."""
+        heads = map(markdown_text, self.heads)
+        sides = ["---:" if each.numeric else "---" for each in self.columns]
+        body = [[markdown_text(cell.said) for cell in row.cells] for row in self.rows]
+        lines = [f"| {' | '.join(row)} |" for row in (heads, sides, *body)]
+        # a page shows a note by its mark
+        notes = [markdown_text(f"{each.mark}: {each.text}") for each in self.notes]
+        return Written("\n".join([*lines, *([""] * bool(notes)), "; ".join(notes)]).rstrip())
+
+    def text(self, most: int | None = None) -> list[str]:
+        """Return the lines of a terminal: heads as in a sentence, then the rows."""
+        heads = map(in_sentence, self.heads)
+        body = [[cell.text for cell in row.cells] for row in self.rows[:most]]
+        return aligned([[*heads], *body]).splitlines() if body else []
 
     def __post_init__(self) -> None:
         widths = {len(row.cells) for row in self.rows} | {sum(g.span for g in self.groups)}

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from alignkit.judge.measured_models import measured_part
 from alignkit.judge.verdict_words import first_undecided
-from alignkit.record import MatrixEntry, RunRecord
+from alignkit.record import Drift, MatrixEntry, RunRecord
 from alignkit.report.cause_view import advice_sentence
-from alignkit.report.entries_view import endings, entry_view
+from alignkit.report.entries_view import change_words, churn_words, endings, flips_words
 from alignkit.report.figures.figure_sections import leading_remarks
-from alignkit.report.logits_view import (
-    logit_cells,
-    logit_columns,
-    unlabelled_cells,
-    unlabelled_columns,
-)
+from alignkit.report.logits_view import unlabelled_columns
 from alignkit.report.matrix_view import (
     interval_words,
     seeds_of,
@@ -25,7 +20,8 @@ from alignkit.report.matrix_view import (
     warnings,
 )
 from alignkit.report.run_view import coverage_words
-from alignkit.text import columns
+from alignkit.report.table import Table
+from alignkit.text.column import Column
 from alignkit.text.names import (
     QUICK_LOOK,
     Names,
@@ -35,7 +31,8 @@ from alignkit.text.names import (
     surrogate_lines,
 )
 from alignkit.text.numbers import count, listed
-from alignkit.text.task_words import TaskWords, capital, in_sentence, unlabelled
+from alignkit.text.run_columns import LOGITS, of_drifts, place_columns
+from alignkit.text.task_words import TaskWords, capital, unlabelled
 from alignkit.text.verdict_text import verdict_text, verdict_word
 from alignkit.text.where_words import mechanism_sentences
 
@@ -132,38 +129,40 @@ def by_runtime(record: RunRecord) -> bool:
     return len(record.paths) == 1 or any(entry.row.model for entry in record.matrix)
 
 
-def _entry_rows(
-    record: RunRecord, compared: Sequence[MatrixEntry], names: Names
-) -> list[tuple[str, ...]]:
-    words = TaskWords(record.task)
-    place = ("trained with", "evaluated with", "in" if by_runtime(record) else "worst in")
+def _columns(record: RunRecord, names: Names) -> tuple[Column[MatrixEntry], ...]:
+    words, every = TaskWords(record.task), by_runtime(record)
+    trained, served, runtime, *_ = place_columns(names)
+    place = (trained, served, replace(runtime, head="in" if every else "worst in"))
     if not record.labelled:
-        heads = [(*place, *map(in_sentence, unlabelled_columns(words)))]
-        return heads + [(*names.cells(each), *unlabelled_cells(each, words)) for each in compared]
+        return (*place, *unlabelled_columns(words))
+    greatest = replace(LOGITS["max_abs"], head=f"max |Δ{record.task.output}|")
     # where runtimes alone differ, logits may move and no prediction change
-    moves = by_runtime(record) and record.task.class_scores
-    logits = (f"max |Δ{record.task.output}|",) if moves else ()
-    change = words.header(words.headline)
-    rows: list[tuple[str, ...]] = [(*place, change, "churn", f"{words.turns}s", *logits)]
-    for entry in compared:
-        view = entry_view(entry, names, words)
-        change = view.change + " *" * view.is_significant
-        moved = [logit_cells(entry)[logit_columns(record.task).index("Max")]] if logits else []
-        rows.append((*view.place, change, view.churn, view.flips, *moved))
-    return rows
+    shown = [greatest] if every and record.task.class_scores else []
+    moved: list[Column[Drift]] = [each.of(lambda drift: drift.logits) for each in shown]
+
+    def change(entry: MatrixEntry) -> str:
+        shown = entry.drift and entry.drift.is_significant(words.headline)
+        return change_words(entry, words) + " *" * bool(shown)
+
+    return (
+        *place,
+        Column(words.header(words.headline), change),
+        Column("churn", churn_words),
+        Column(f"{words.turns}s", lambda entry: flips_words(entry, words)),
+        *of_drifts(moved),
+    )
 
 
 def _worst_entries(record: RunRecord) -> list[str]:
     """Return a row for each of the `_shown_entries`, and remarks on the matrix."""
     names = Names(record.paths)
     compared = _shown_entries(record)
-    rows = _entry_rows(record, compared[:_MOST_PAIRS], names)
-    lines = columns(rows).splitlines() if compared else []
+    lines = Table.made("", _columns(record, names), compared[:_MOST_PAIRS]).text()
     if len(compared) > _MOST_PAIRS:
         lines.append(f"… and {len(compared) - _MOST_PAIRS} that moved less; see the report")
     words = TaskWords(record.task)
     if tested := significance(record.matrix, words, words.headline):
-        marked = any(row[3].endswith(" *") for row in rows)
+        marked = any(" *" in line for line in lines)
         lines.append(f"* {tested}" if marked else tested)
     if compared and not record.labelled:
         lines.append(f"{capital(unlabelled(words))}.")

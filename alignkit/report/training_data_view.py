@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alignkit.record import Estimate, MixFacts, RunRecord, SizeCurve
+from alignkit.record import Estimate, MixFacts, RunRecord, SizeCurve, SizePoint
 from alignkit.report.charts import LinePlot, drawn, spread_plot
 from alignkit.report.entries_view import served_elsewhere
 from alignkit.report.page import Beside, Details, Drawn, Heading, Part, Section, Text
-from alignkit.report.table import Notes, RowCells, Table, numbers
+from alignkit.report.table import Table
+from alignkit.text.column import Column
 from alignkit.text.names import Names
 from alignkit.text.numbers import count, estimated, grouped
 from alignkit.text.task_words import CHURN, OF_CLASSES, TaskWords
@@ -150,51 +151,55 @@ def _size_table(
     every: bool,
 ) -> Table:
     """Tabulate curves; without ``every``, all are of one runtime and their seeds are left out."""
-    notes, (title, unit) = Notes(), heading
-    rows: list[RowCells] = []
-    for curve in curves:
-        metric = curve.metric
-        place = names.cells(curve)[: 2 + every]
-        for each in curve.points:
-            sample = (grouped(each.images), str(each.seeds))[: 1 + every]
-            drift = notes.worded(each.drift, words.estimated(metric, each.drift))
-            rows.append((*place, *sample, drift))
-        ends = ("fewest less most", "")[: 1 + every]
-        change = notes.worded(curve.change, words.changed(metric, curve.change))
-        rows.append((*place, *ends, change))
-    columns = (
-        *("Trained with", "Served with", "Runtime")[: 2 + every],
-        *numbers(*("Images", "Seeds")[: 1 + every], f"{title}, {unit}"),
-    )
-    pairing = "; fewest less most is paired by seed and image" if every else ""
+    title, unit = heading
+    change = "fewest less most"
+    rows = [(curve, point) for curve in curves for point in (*curve.points, None)]
+
+    def drift(row: tuple[SizeCurve, SizePoint | None]) -> Estimate:
+        return row[1].drift if row[1] else row[0].change
+
+    def text(_: Estimate, row: tuple[SizeCurve, SizePoint | None]) -> str:
+        curve, point = row
+        if point:
+            return words.estimated(curve.metric, point.drift)
+        return words.changed(curve.metric, curve.change)
+
+    columns: list[Column[tuple[SizeCurve, SizePoint | None]]] = [
+        Column("Trained with", lambda row: names.short(row[0].trained_with)),
+        Column("Served with", lambda row: names.short(row[0].evaluated_with)),
+        Column("Runtime", lambda row: names.cells(row[0])[2]),
+        Column("Images", lambda row: grouped(row[1].images) if row[1] else change, "count"),
+        Column("Seeds", lambda row: str(row[1].seeds) if row[1] else "", "count"),
+        Column(f"{title}, {unit}", drift, "points", format=text),
+    ]
+    pairing = f"; {change} is paired by seed and image" if every else ""
     caption = f"{title} by number of training images{pairing}"
-    return Table.of(caption, columns, rows, notes=notes)
+    kept = [each for each in columns if every or each.head not in ("Runtime", "Seeds")]
+    return Table.made(caption, kept, rows)
 
 
 def mix_section(record: RunRecord, names: Names, intervals: str) -> Section | None:
     """Return the mixes of a run; ``None`` where no model was trained on one."""
     if not record.mixes:
         return None
-    notes, words = Notes(), TaskWords(record.task)
-    rows: list[RowCells] = [
-        (
-            names.short(each.mix),
-            names.short(each.evaluated_with),
-            words.label(each.metric),
-            notes.worded(each.mixed, words.estimated(each.metric, each.mixed)),
-            notes.worded(each.single, words.estimated(each.metric, each.single)),
-            notes.worded(each.change, words.changed(each.metric, each.change)),
-        )
-        for each in record.mixes
-    ]
-    drifts = numbers("Mix, pp", "First path alone, pp", "Mix less alone, pp")
-    columns = ("Trained with", "Served with", "Change of", *drifts)
+    words = TaskWords(record.task)
+    columns: tuple[Column[MixFacts], ...] = (
+        Column("Trained with", lambda each: names.short(each.mix)),
+        Column("Served with", lambda each: names.short(each.evaluated_with)),
+        Column("Change of", lambda each: words.label(each.metric)),
+        Column("Mix, pp", lambda each: each.mixed, "points",
+               format=lambda _, each: words.estimated(each.metric, each.mixed)),
+        Column("First path alone, pp", lambda each: each.single, "points",
+               format=lambda _, each: words.estimated(each.metric, each.single)),
+        Column("Mix less alone, pp", lambda each: each.change, "points",
+               format=lambda _, each: words.changed(each.metric, each.change)),
+    )  # fmt: skip
     caption = (
         "Drift from the cell served with the first path, in the reference runtime, with 95 % "
         "intervals; mix less alone is paired by seed and image"
     )
     said = map(Text, (*mix_sentences(record, names), intervals))
-    table = Table.of(caption, columns, rows, notes=notes)
+    table = Table.made(caption, columns, record.mixes)
     return Section("mix", "Training on a mix of paths", [*said, table], nav="Mix")
 
 

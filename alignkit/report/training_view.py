@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 
 from alignkit.record import Epoch, RunRecord, TrainingFacts
 from alignkit.report.charts import LinePlot, line_plot
 from alignkit.report.page import Beside, Details, Drawn, Heading, Part, Section, Text
-from alignkit.report.table import RowCells, Table, numbers
+from alignkit.report.table import Table
+from alignkit.text.column import Column, of_part
 from alignkit.text.names import Names, PathName
-from alignkit.text.numbers import DASH, count, grouped, percent, written
+from alignkit.text.numbers import count, grouped, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +111,24 @@ def _percent(share: float | None) -> float | None:
 def training_table(record: RunRecord, names: Names) -> Table | None:
     """Return every epoch of every training; ``None`` without any."""
     held_out = any(training.held_out for training in record.trainings)
-    rows = [
-        _row(training, epoch, names, held_out=held_out)
-        for training in record.trainings
-        for epoch in training.epochs
-    ]
-    scores = ("Held-out loss", "Held-out accuracy", "Held-out recall") if held_out else ()
-    log = numbers("Seed", "Epoch", "Loss", "Accuracy", "Learning rate", "Images / s", *scores)
+    unknown = "this epoch's log has no such number"
+    log: tuple[Column[Epoch], ...] = (
+        Column("Epoch", lambda epoch: epoch.epoch, "ordinal"),
+        Column("Loss", lambda epoch: epoch.loss, "levels", 4),
+        Column("Accuracy", lambda epoch: epoch.accuracy, "share", note=unknown),
+        Column("Learning rate", lambda epoch: written(epoch.learning_rate, ".2e"), "value"),
+        Column("Images / s", lambda epoch: epoch.images_per_second, "levels", 0),
+    )
+    scores: tuple[Column[Epoch], ...] = (
+        Column("Held-out loss", lambda epoch: epoch.held_out_loss, "levels", 4, note=unknown),
+        Column("Held-out accuracy", lambda epoch: epoch.held_out_accuracy, "share", note=unknown),
+        Column("Held-out recall", lambda epoch: epoch.held_out_recall, "share", note=unknown),
+    )
+    columns: tuple[Column[tuple[TrainingFacts, Epoch]], ...] = (
+        Column("Trained with", lambda row: names.short(row[0].preprocess)),
+        Column("Seed", lambda row: row[0].seed, "ordinal"),
+        *of_part((*log, *(scores if held_out else ())), itemgetter(1)),
+    )
     caption = "Every epoch; accuracy on the training images as augmented"
     if held_out:
         caption += ", held-out recall is the mean over the classes"
@@ -123,25 +136,5 @@ def training_table(record: RunRecord, names: Names) -> Table | None:
         caption += (
             "; as CSV, with scikit-learn’s report of each epoch, in trainings/ beside the record"
         )
-    return Table.of(caption, ("Trained with", *log), rows) if rows else None
-
-
-def _row(training: TrainingFacts, epoch: Epoch, names: Names, *, held_out: bool) -> RowCells:
-    def score(value: float | None, form: Callable[[float], str]) -> str:
-        return DASH if value is None else form(value)
-
-    scores = (
-        score(epoch.held_out_loss, "{:.4f}".format),
-        score(epoch.held_out_accuracy, percent),
-        score(epoch.held_out_recall, percent),
-    )
-    return (
-        names.short(training.preprocess),
-        str(training.seed),
-        str(epoch.epoch),
-        f"{epoch.loss:.4f}",
-        score(epoch.accuracy, percent),
-        written(epoch.learning_rate, ".2e"),
-        f"{epoch.images_per_second:.0f}",
-        *(scores if held_out else ()),
-    )
+    rows = [(training, epoch) for training in record.trainings for epoch in training.epochs]
+    return Table.made(caption, columns, rows) if rows else None

@@ -7,6 +7,8 @@ trained; the comparison that is recorded comes after all of them.
 
 from __future__ import annotations
 
+import hashlib
+import io
 import logging
 import time
 from collections.abc import Sequence
@@ -22,13 +24,15 @@ from alignkit.plan.outlooks import planned_work
 from alignkit.plan.plan_keys import keyed_plan, rekey_for_images
 from alignkit.plan.required_models import assumed, require_own_models
 from alignkit.plan.work import emulations
-from alignkit.record import RunRecord
+from alignkit.record import Artifact, RunRecord
 from alignkit.record.artifacts import verify_artifacts
-from alignkit.record.cell_table import with_cell_table
 from alignkit.record.document import read_record, write_record
+from alignkit.stored_file import write_atomically
+from alignkit.text.run_columns import cell_table
 from alignkit.workspace import Context, Workspace
 
 logger = logging.getLogger(__name__)
+CELLS_FILE = "cells.parquet"
 
 
 def run_experiment(
@@ -106,6 +110,22 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
             results, context.workspace, stage, started=started, seconds=seconds
         )
     return with_cell_table(record, folder)
+
+
+def with_cell_table(record: RunRecord, folder: Path) -> RunRecord:
+    """Write ``cells.parquet`` into a run's folder; return the record that names it.
+
+    `alignkit.load_run` makes its table of the record's cells and never reads this file, so that a
+    damaged one cannot give other numbers than the record.
+    """
+    from pyarrow import parquet
+
+    written = io.BytesIO()
+    parquet.write_table(cell_table(record.cells, record.task), written)
+    data = written.getvalue()
+    write_atomically(folder / CELLS_FILE, data)
+    named = Artifact(path=CELLS_FILE, sha256=hashlib.sha256(data).hexdigest())
+    return record.model_copy(update={"cell_table": named})
 
 
 def _fetch_weights(plan: Plan, workspace: Workspace) -> None:

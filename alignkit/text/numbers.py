@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from alignkit.record import Estimate
@@ -173,6 +173,37 @@ def shorten_middle(text: str, most: int) -> str:
     """``text``, or its beginning and its end: names of files often differ at the end."""
     end = (most - 1) // 2
     return text if len(text) <= most else f"{text[: most - 1 - end]}…{text[-end:]}"
+
+
+Quantity = Literal[
+    "text", "flag", "count", "ordinal", "share", "points", "levels", "change", "value", "p", "bytes"
+]
+"""What a number counts or measures. An ``ordinal`` is a number for a name: a seed; ``levels`` are
+grey levels or another size of known scale, ``change`` the same with a sign; ``value`` has no known
+scale, as logits."""
+_WRITERS: dict[Quantity, tuple[Callable[[Any, int], str], int]] = {
+    "count": (lambda number, _: grouped(number), 0),
+    "ordinal": (lambda number, _: str(number), 0),
+    "share": (percent, 1),
+    "points": (points, 2),
+    "levels": (plain, 2),
+    "change": (signed, 2),
+    "value": (significant, 3),
+    "p": (lambda p, _: p_value(p), 0),
+    "bytes": (lambda size, _: megabytes(size), 0),
+}
+"""How each is written, with the usual decimals; of a ``value`` the digits that count."""
+
+
+# assets/src/numbers.js writes by the same rules, and tests/text/test_numbers.py holds both equal
+def quantity(value: float, unit: Quantity, digits: int | None = None) -> str:
+    r"""Write a number by its unit, in every table.
+
+    >>> quantity(0.0, "levels"), quantity(0.004, "levels"), quantity(0.5, "share")
+    ('0', '<0.01', '50.0\xa0%')
+    """
+    write, usual = _WRITERS[unit]
+    return write(value, usual if digits is None else digits)
 
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}

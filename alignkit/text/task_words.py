@@ -213,7 +213,8 @@ OF_CLASSES = TaskWords()
 def in_sentence(label: str) -> str:
     """Return a label as it stands within a sentence: ``mAP50`` and ``IoU`` keep their letters."""
     first = label.split(" ", 1)[0]
-    return label if first[1:] != first[1:].lower() else f"{label[:1].lower()}{label[1:]}"
+    symbol = first.startswith("Δ")
+    return label if symbol or first[1:] != first[1:].lower() else f"{label[:1].lower()}{label[1:]}"
 
 
 def capital(words: str) -> str:

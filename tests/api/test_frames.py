@@ -8,10 +8,12 @@ import pytest
 import alignkit
 from alignkit import extras
 from alignkit.errors import MissingDependency, RecordError
-from alignkit.record.cell_table import class_table, with_cell_table
 from alignkit.record.document import read_record, write_record
 from alignkit.report.results import results_from_record, results_text
+from alignkit.runner import with_cell_table
+from alignkit.task_facts import CLASSIFICATION
 from alignkit.tasks.detection import Detection
+from alignkit.text.run_columns import class_table
 from tests.report.records import quickstart
 from tests.run_pair import write_small_run
 
@@ -167,4 +169,4 @@ def test_metrics_by_class_of_another_task_are_columns_of_the_classes():
     table = class_table([given], Detection().facts())
     assert table["class_ap50"].to_pylist() == list(values)
     assert table["class_ap"].to_pylist() == [None] * len(values)
-    assert class_table([cell]).column_names == table.column_names[:-2]
+    assert class_table([cell], CLASSIFICATION).column_names == table.column_names[:-2]

@@ -1,7 +1,7 @@
 """Tables of engines that were built and not run."""
 
 from alignkit.record import Cell, EngineFacts
-from alignkit.report.engine_view import engines_table
+from alignkit.report.logits_view import engines_table
 from alignkit.text.names import Names
 from tests.report.records import quickstart
 
@@ -23,7 +23,7 @@ def test_equal_engines_of_several_models_have_a_row_each_and_paths_share_it():
         for seed in (0, 1)
     ]  # fmt: skip
     record = quickstart().model_copy(update={"cells": tuple(cells)})
-    table = engines_table(record, Names(record.paths))
+    table = engines_table(record.cells, Names(record.paths))
     assert table is not None
     shown = [(row.cells[0].text, row.cells[2].text) for row in table.rows]
     assert shown == [("opencv", "0"), ("opencv", "1"), ("pillow", "0"), ("pillow", "1")]

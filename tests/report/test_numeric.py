@@ -14,6 +14,7 @@ from alignkit.report.logits_view import (
 )
 from alignkit.report.matrix_view import matrix_views
 from alignkit.text.names import Names
+from alignkit.text.task_words import TaskWords
 from tests.report.records import quickstart
 
 NUMERIC = NumericDrift(
@@ -39,13 +40,13 @@ def changed(record, part, index, **fields):
 
 def test_a_record_without_these_numbers_has_no_tables():
     record = quickstart()
-    assert numeric_table(record, Names(record.paths)) is None
-    assert sessions_table(record, Names(record.paths)) is None
+    assert numeric_table(record.matrix, Names(record.paths), record.task) is None
+    assert sessions_table(record.cells, Names(record.paths), record.task) is None
 
 
 def test_shares_are_of_the_images_compared_and_what_is_missing_is_told():
     record = changed(quickstart(), "matrix", 1, numeric=NUMERIC)
-    table = numeric_table(record, Names(record.paths))
+    table = numeric_table(record.matrix, Names(record.paths), record.task)
     [row] = texts(table)
     assert row[3:] == [
         "200", "0.5", "0.01", "0.002", "0.1", "0.3", "0.999900",
@@ -61,16 +62,19 @@ def test_without_a_finite_logit_no_image_is_said_to_keep_its_margin():
     record = quickstart()
     record = record.model_copy(update={"data": record.data.model_copy(update={"classes": ()})})
     record = changed(record, "matrix", 1, drift=drift([broken], [broken]))
-    table = logits_table(record, Names(record.paths))
+    table = logits_table(
+        record.matrix, Names(record.paths), TaskWords(record.task), labelled=record.labelled
+    )
     assert texts(table)[1][3:] == ["–"] * 9
-    (why,) = [note.text for note in table.notes]
+    own, why = (note.text for note in table.notes[:2])
+    assert own.startswith("the baseline of its row")
     assert why == "nothing was compared: no image has finite outputs"
 
 
 def test_flips_of_builds_are_shown_where_their_logits_are_not_kept():
     spread = BuildSpread(builds=2, images=90, flips=3, reason="five are kept")
     record = changed(quickstart(), "cells", 0, inputs="ab" * 32, builds=spread)
-    table = sessions_table(record, Names(record.paths))
+    table = sessions_table(record.cells, Names(record.paths), record.task)
     assert texts(table)[0][-4:-1] == ["2", "–", "3"]
     assert "five are kept" in [note.text for note in table.notes]
 
@@ -86,7 +90,7 @@ def test_a_session_shows_its_tensors_its_batches_and_its_builds():
         record, "cells", 1, inputs="ab" * 32, batch=BatchCheck(reason="a batch holds one image"),
         builds=BuildSpread(builds=1, reason="this build failed"),
     )  # fmt: skip
-    table = sessions_table(record, Names(record.paths))
+    table = sessions_table(record.cells, Names(record.paths), record.task)
     first, second = texts(table)
     assert first[4:] == ["abababababab", "16 of 250", "1.25", "1", "3", "0.5", "4", "2"]
     assert second[5:] == ["–", "–", "–", "1", "–", "–", "0"]

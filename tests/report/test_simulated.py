@@ -137,9 +137,9 @@ def test_int8_is_divided_into_quantisation_and_kernel(record):
     )
     update = {"numeric": drift(23, 2.6), "quantised": divided}
     entry = record.matrix[1].model_copy(update=update)
-    table = quantised_table(record.model_copy(update={"matrix": (entry,)}), Names(record.paths))
+    table = quantised_table((entry,), Names(record.paths), record.task)
     assert table is not None
     [row] = table.rows
     texts = [cell.text.replace("\N{NO-BREAK SPACE}", " ") for cell in row.cells]
     assert texts[3:] == ["simulated int8", "11.50 %", "3.00 %", "10.00 %", "2.6", "0.5", "2.5"]
-    assert quantised_table(record, Names(record.paths)) is None
+    assert quantised_table(record.matrix, Names(record.paths), record.task) is None

@@ -8,7 +8,6 @@ import pytest
 from PIL import Image
 
 from alignkit.record import Estimate, PictureMap
-from alignkit.record.cell_table import cell_table
 from alignkit.record.document import read_record, write_record
 from alignkit.record.drawn_pictures import picture_map, write_pair
 from alignkit.report.drawn_view import drawing
@@ -20,6 +19,7 @@ from alignkit.report.terminal_view import summary
 from alignkit.report.write_report import ReportOptions, write_report
 from alignkit.task_facts import MetricFacts
 from alignkit.text.numbers import MINUS
+from alignkit.text.run_columns import cell_table
 from alignkit.text.task_words import TaskWords, capital, in_sentence
 from tests.report import task_records
 from tests.report.embedding_records import EMBEDDING

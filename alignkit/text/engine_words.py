@@ -1,12 +1,10 @@
-"""Views of engines that were built here and not run: their layers, sizes and hashes."""
+"""Engines that were built and not run, in words: their layers, sizes and hashes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from alignkit.record import EngineFacts, RunRecord
-from alignkit.report.table import PLACE, RowCells, Table, numbers
-from alignkit.text.names import Names
+from alignkit.record.cell_facts import EngineFacts
 from alignkit.text.numbers import count
 
 BUILT_WORDS = (
@@ -43,34 +41,3 @@ def engine_words(engines: Sequence[EngineFacts]) -> str:
     first = engines[0]
     several = f"{count(len(engines), 'engine')}, first: " if len(engines) > 1 else ""
     return f"{several}{layer_words(first)}; {size_words(first)}; SHA-256 {hashes}"
-
-
-def engines_table(record: RunRecord, names: Names) -> Table | None:
-    """Return each engine that was built and not run, once for all paths; ``None`` without one."""
-    rows: dict[tuple[str, str, int], RowCells] = {}
-    for cell in record.cells:
-        if cell.engine:
-            trained, _, runtime = names.cells(cell)
-            rows.setdefault(
-                (trained, runtime, cell.seed),
-                (
-                    trained,
-                    runtime,
-                    str(cell.seed),
-                    layer_words(cell.engine),
-                    size_words(cell.engine),
-                    cell.engine.sha256,
-                    cell.engine.library,
-                ),
-            )
-    columns = (
-        PLACE[0],
-        PLACE[2],
-        *numbers("Seed"),
-        "Layers that compute on each type",
-        *numbers("Size"),
-        "SHA-256 of the engine to run",
-        "Built by",
-    )
-    caption = "Engines built here and not run: for a machine with an NVIDIA GPU"
-    return Table.of(caption, columns, [*rows.values()]) if rows else None

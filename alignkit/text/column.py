@@ -1,0 +1,146 @@
+"""`Column`: a fact of a row, declared once for pages, summaries, terminals, Parquet and DataFrames.
+
+A column says how its value comes from the row's object, in which unit it is written, and why it may
+be missing. A column without a head is for programs alone, one without a name for readers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from alignkit.record.stored import Estimate
+from alignkit.text.numbers import Quantity, estimated, quantity
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Row = TypeVar("Row", contravariant=True)  # noqa: PLC0105 - a column of places is one of cells
+Whole = TypeVar("Whole")
+Value = Estimate | float | str | None
+"""An estimate brings the reason why it is missing; ``None`` has the reason of its column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """A column of any table whose rows are made of one kind of object."""
+
+    head: str
+    """Over the column; empty in no table that is read."""
+    value: Callable[[Row], Any]
+    """Gives a `Value`, or a `Shown` where the cell has more than a text."""
+    unit: Quantity = "text"
+    digits: int | None = None
+    """Other decimals than those of the unit."""
+    format: Callable[[Any, Row], str] | None = None
+    """Writes a row's value otherwise than by the unit: a metric's in the words of its task."""
+    note: str | Callable[[Row], str] = ""
+    """Why there is no value, in a footnote."""
+    remark: Callable[[Row], str] | None = None
+    """A footnote of a value that is there; empty where it needs none."""
+    name: str = ""
+    """In Parquet and in a DataFrame; an estimate has ``…_low`` and ``…_high`` too."""
+    interval: bool = False
+    """Whether its values are estimates, so that a table for programs has both ends."""
+    group: str = ""
+    """Over it and its neighbours of the same group."""
+    alarm: bool = False
+    """Whether a number that is not zero stands out."""
+
+    @property
+    def numeric(self) -> bool:
+        """Whether it is right-aligned."""
+        return self.unit not in ("text", "flag")
+
+    def of(
+        self,
+        part: Callable[[Whole], Row | None],
+        why: str | Callable[[Whole], str] = "",
+        **own: Any,
+    ) -> Column[Whole]:
+        """Return the column of rows of which it describes a part, with ``own`` fields changed.
+
+        ``why`` a row has no such part stands in its footnote.
+        """
+
+        def value(whole: Whole) -> Any:
+            found = part(whole)
+            return None if found is None else self.value(found)
+
+        def note(whole: Whole) -> str:
+            found = part(whole)
+            if found is not None:
+                return self.reason(found)
+            return why(whole) if callable(why) else why
+
+        def within(own: Callable[..., str]) -> Callable[..., str]:
+            # the row comes last; asked only where there is a value, and so the part
+            return lambda *values: own(*values[:-1], part(values[-1]))
+
+        return replace(  # type: ignore[return-value]  # of the whole from here on
+            self,
+            value=value,  # type: ignore[arg-type]
+            note=note,  # type: ignore[arg-type]
+            format=self.format and within(self.format),
+            remark=self.remark and within(self.remark),
+            **own,
+        )
+
+    def text(self, value: Any, row: Row) -> str:
+        """Write a value that is there."""
+        if isinstance(value, str):  # also in a column of numbers: ``3 of 200``
+            return value
+        if self.format:
+            return self.format(value, row)
+        if isinstance(value, Estimate):
+            return estimated(value, self.digits or 2, share=self.unit == "share")
+        return quantity(value, self.unit, self.digits)
+
+    def reason(self, row: Row) -> str:
+        """Return why a row has no value."""
+        return self.note(row) if callable(self.note) else self.note
+
+
+def of_part(
+    columns: Iterable[Column[Row]],
+    part: Callable[[Whole], Row | None],
+    why: str | Callable[[Whole], str] = "",
+    **own: Any,
+) -> tuple[Column[Whole], ...]:
+    """Return columns of a part as those of the whole; see `Column.of`."""
+    return tuple(each.of(part, why, **own) for each in columns)
+
+
+def named_values(columns: Iterable[Column[Row]], row: Row) -> dict[str, Any]:
+    """Return a row's values as they are, by name: nothing is rounded, and ``None`` is missing."""
+    found: dict[str, Any] = {}
+    for each in columns:
+        if not each.name:
+            continue
+        value = each.value(row)
+        if each.interval:
+            ends = value or Estimate(None, None, None)
+            found |= dict(zip(_ends(each.name), (ends.value, ends.low, ends.high), strict=True))
+        else:
+            found[each.name] = value
+    return found
+
+
+def _ends(name: str) -> tuple[str, str, str]:
+    return name, f"{name}_low", f"{name}_high"
+
+
+def arrow(columns: Sequence[Column[Row]], rows: Iterable[Row]) -> pa.Table:
+    """Return the named columns as a typed table, in which a missing value is null."""
+    import pyarrow as pa
+
+    whole = pa.int64()
+    types = {"text": pa.string(), "flag": pa.bool_(), "count": whole, "ordinal": whole}
+    schema = pa.schema(
+        (name, types.get(each.unit, pa.float64()))
+        for each in columns
+        if each.name
+        for name in (_ends(each.name) if each.interval else (each.name,))
+    )
+    return pa.Table.from_pylist([named_values(columns, row) for row in rows], schema)
