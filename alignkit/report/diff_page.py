@@ -19,7 +19,8 @@ from alignkit.record.diff_document import (
     read_diff_record,
 )
 from alignkit.record.numeric_facts import MovedImage
-from alignkit.report.charts import DotPlot, Interval, dot_plot
+from alignkit.report.axis import Axis, Interval
+from alignkit.report.plot import Plot, dot_rows
 from alignkit.report.run_view import coverage_tables, coverage_words, machine_tables, paths_table
 from alignkit.report.shown_view import other_groups
 from alignkit.report.stage_view import (
@@ -197,7 +198,7 @@ def _ending(pair: PairDiff) -> list[str]:
     return [each for each in ending(pair) if each not in _effects(pair)]
 
 
-def _levels(pairs: Sequence[PairDiff], names: Names) -> DotPlot | None:
+def _levels(pairs: Sequence[PairDiff], names: Names) -> Plot | None:
     """Draw the mean |Δ| of each stage that differs, all candidates on one axis."""
     rows = []
     for pair in pairs:
@@ -215,14 +216,13 @@ def _levels(pairs: Sequence[PairDiff], names: Names) -> DotPlot | None:
                 )
     if len(rows) < 2:  # one stage of one path: its sentence says as much
         return None
-    return dot_plot(
+    return dot_rows(
         rows,
-        id="levels",
+        ("this stage alone, on the same input", "the path up to this stage"),
+        joined=True,
         title="Mean difference of each stage that differs",
-        series=("this stage alone, on the same input", "the path up to this stage"),
-        unit="mean |Δ| in grey levels of 255",
-        wide=True,
-        distance=True,
+        x=Axis(name="mean |Δ| in grey levels of 255"),
+        size="wide",
     )
 
 

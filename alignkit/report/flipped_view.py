@@ -15,8 +15,9 @@ from alignkit.judge.measured_models import of_first_models
 from alignkit.place import Place, Row
 from alignkit.record import Cell, ClassDrift, Estimate, FlippedFacts, MatrixEntry, RunRecord
 from alignkit.record.artifacts import artifact_file
-from alignkit.report.charts import DotPlot, dot_plot, drawn
+from alignkit.report.axis import Axis, drawn, signed_mark
 from alignkit.report.entries_view import UNMEASURED, served_elsewhere
+from alignkit.report.plot import Plot, dot_rows
 from alignkit.report.table import Notes, RowCells, Shown, Table, numbers
 from alignkit.text.class_words import strongest_class
 from alignkit.text.kind_words import kind_words, said_kinds
@@ -68,7 +69,7 @@ class ClassSection:
     """The class that it hits hardest, in words; empty if no change of a class is shown."""
     omitted: str
     """The classes that the page leaves out, in words."""
-    chart: DotPlot
+    chart: Plot
     table: Table
 
 
@@ -168,12 +169,11 @@ def _class_section(index: int, entry: MatrixEntry, names: Names, words: TaskWord
         index=index,
         strongest=f"{strongest.words}." if strongest else "",
         omitted=omitted if left else "",
-        chart=dot_plot(
+        chart=dot_rows(
             [(each.name, drawn(each.recall), drawn(each.precision)) for each in kept],
-            id=f"classes-{index}",
-            title=f"Change of recall and precision by class, {title}",
-            series=("Δ recall", "Δ precision"),
-            unit="percentage points, with 95 % intervals",
+            ("Δ recall", "Δ precision"),
+            title=f"Change of recall and precision by class, {title}, {entry.column.runtime}",
+            x=Axis(name="percentage points, with 95 % intervals", text=signed_mark),
         ),
         table=_class_table(kept, title, words),
     )

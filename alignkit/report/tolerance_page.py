@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from alignkit.record.tolerance_facts import (
     SeedCurve,
     ToleranceDocument,
 )
-from alignkit.report.charts import Frame, Line, Whisker, nice_ticks
+from alignkit.report.axis import Axis, Interval
+from alignkit.report.marks import TONES, Dot, Line, Mark, Rule
+from alignkit.report.plot import Plot
 from alignkit.report.table import Notes, RowCells, Shown, Table, facts, numbers
 from alignkit.report.templates import asset, html, trusted
 from alignkit.stored_file import write_output
@@ -33,22 +35,11 @@ from alignkit.text.tolerance_words import (
     why_no_atol,
 )
 
-_MARKS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
-
-
-@dataclass(frozen=True, slots=True)
-class CurvePlot:
-    """A share, or a metric's change, along multiples of a difference."""
-
-    frame: Frame
-    lines: tuple[Line, ...]
-    """With the network's own points as whiskers."""
-    bands: tuple[str, ...] = ()
-    """Of each line its pointwise 95 % intervals, as SVG ``points``."""
-    level: float | None = None
-    """Where the budget, or zero, lies."""
-    limit: float | None = None
-    """Where the least limit lies."""
+_MULTIPLES = Axis(
+    name="multiple of the difference",
+    ticks=(0.0, 0.5, 1.0, 1.5, 2.0, 3.0),
+    text=lambda mark: f"{mark:g}{TIMES}",
+)
 
 
 def write_tolerance(found: ToleranceDocument, target: Path) -> Path:
@@ -82,10 +73,8 @@ def tolerance_page(found: ToleranceDocument) -> str:
         "names": [names.of(each.name) for each in found.paths],
         "outputs": [_outputs(each, names) for each in found.logits],
         "pixels": [
-            _pixels(
-                names.short(row), [e for e in found.pixels if e.trained_with == row], place, found
-            )
-            for place, row in enumerate(rows)
+            _pixels(names.short(row), [e for e in found.pixels if e.trained_with == row], found)
+            for row in rows
             if any(e.trained_with == row for e in found.pixels)
         ],
         "command": found.command,
@@ -135,7 +124,7 @@ def _heads(texts: Sequence[str], words: int) -> tuple[Any, ...]:
 
 
 def _pixels(
-    trained: str, pairs: Sequence[PixelTolerance], place: int, found: ToleranceDocument
+    trained: str, pairs: Sequence[PixelTolerance], found: ToleranceDocument
 ) -> dict[str, Any]:
     names = Names(found.paths)
     heads = _heads(("served with", *CURVE_COLUMNS), 1)
@@ -150,87 +139,68 @@ def _pixels(
             {
                 "name": names.of(each.candidate),
                 "reasons": reasons_of(each),
-                "plots": _plots(each, f"pair-{place}-{at}", found),
+                "plots": _plots(each, found),
                 "points": _points_table(each, found),
                 "checks": _checks_table(each),
             }
-            for at, each in enumerate(pairs)
+            for each in pairs
             if each.seeds
         ],
     }
 
 
-def _plots(pair: PixelTolerance, id: str, found: ToleranceDocument) -> list[CurvePlot]:  # noqa: A002
+def _plots(pair: PixelTolerance, found: ToleranceDocument) -> list[Plot]:
     named = f"{pair.trained_with} to {pair.candidate}"
-    title = f"Answers that change, %: {named}"
-    plots = [share_plot(pair.seeds, f"{id}-share", title, found.budget, limit=pair.factor)]
+    plots = [share_plot(pair.seeds, named, found.budget, limit=pair.factor)]
     for name in found.task.matrices[:1]:
         if _has(pair.seeds, name):
             label = next((e.label for e in found.task.metrics if e.name == name), name)
-            title = f"Δ {label}, pp: {named}"
-            plots.append(_metric_plot(pair.seeds, name, f"{id}-metric", title))
+            plots.append(_metric_plot(pair.seeds, name, f"Δ {label}, pp: {named}"))
     return plots
 
 
 def share_plot(
-    seeds: Sequence[SeedCurve],
-    id: str,  # noqa: A002
-    title: str,
-    budget: float,
-    *,
-    limit: float | None = None,
-) -> CurvePlot:
+    seeds: Sequence[SeedCurve], named: str, budget: float, *, limit: float | None = None
+) -> Plot:
     """Draw each seed's share of changed answers in percent, with intervals as bands.
 
-    The network's own points are whiskers on the line of their seed.
+    The network's own points are circles with whiskers in the colour of their seed.
     """
-    tops = [100 * each.high for seed in seeds for each in seed.points] or [1.0]
-    tops += [_measured(each)[2] for seed in seeds for each in seed.checks]
-    frame = _frame(id, title, nice_ticks(0.0, max(tops)))
-    lines, bands = [], []
-    for seed in seeds:
-        middle = [(0.0, 0.0), *((e.factor, 100 * e.changed / e.images) for e in seed.points)]
-        low = [(0.0, 0.0), *((e.factor, 100 * e.low) for e in seed.points)]
-        top = [*((e.factor, 100 * e.high) for e in reversed(seed.points)), (0.0, 0.0)]
-        whiskers = tuple(
-            Whisker(frame.x(each.factor), *map(frame.y, _measured(each))) for each in seed.checks
-        )
-        lines.append(Line(_placed(frame, middle), f"seed {seed.seed}", whiskers))
-        bands.append(_placed(frame, [*low, *top]))
-    return CurvePlot(
-        frame,
-        tuple(lines),
-        tuple(bands),
-        level=frame.y(100 * budget),
-        limit=None if limit is None else frame.x(limit),
-    )
+    lines: list[Mark] = []
+    checks: list[Mark] = []
+    for seed, tone in zip(seeds, cycle(TONES), strict=False):
+        curve = [
+            (e.factor, Interval(100 * e.changed / e.images, 100 * e.low, 100 * e.high))
+            for e in seed.points
+        ]
+        nothing = (0.0, Interval(0.0, 0.0, 0.0))
+        lines.append(Line([nothing, *curve], tone, f"seed {seed.seed}", banded=True))
+        checks += [Dot(e.factor, _measured(e), f"{tone} hollow") for e in seed.checks]
+    rules = [Rule(y=100 * budget, dashed=True)]
+    rules += [] if limit is None else [Rule(x=limit, dashed=True)]
+    return _plot(f"Answers that change, %: {named}", [*rules, *lines, *checks])
 
 
-def _measured(check: LineCheck) -> tuple[float, float, float]:
+def _measured(check: LineCheck) -> Interval:
     low, high = exact_interval(check.measured, check.images)
-    return 100 * check.measured / check.images, 100 * low, 100 * high
+    return Interval(100 * check.measured / check.images, 100 * low, 100 * high)
 
 
-def _metric_plot(seeds: Sequence[SeedCurve], name: str, id: str, title: str) -> CurvePlot:  # noqa: A002
-    curves = {
-        seed.seed: [(e.factor, 100 * e.metrics[name]) for e in seed.points if name in e.metrics]
-        for seed in seeds
-    }
-    values = [0.0, *(value for curve in curves.values() for _, value in curve)]
-    frame = _frame(id, title, nice_ticks(min(values), max(values)))
-    lines = tuple(
-        Line(_placed(frame, [(0.0, 0.0), *curve]), f"seed {seed}") for seed, curve in curves.items()
-    )
-    return CurvePlot(frame, lines, level=frame.y(0.0))
+def _metric_plot(seeds: Sequence[SeedCurve], name: str, title: str) -> Plot:
+    lines: list[Mark] = [
+        Line(
+            [(0.0, 0.0), *((e.factor, 100 * e.metrics[name]) for e in seed.points)],
+            tone,
+            f"seed {seed.seed}",
+        )
+        for seed, tone in zip(seeds, cycle(TONES), strict=False)
+    ]
+    return _plot(title, [Rule(y=0.0, dashed=True), *lines])
 
 
-def _frame(id: str, title: str, y_marks: Sequence[float]) -> Frame:  # noqa: A002
-    texts = [f"{each:g}{TIMES}" for each in _MARKS]
-    return Frame(id, title, _MARKS, y_marks, "multiple of the difference", "", texts)
-
-
-def _placed(frame: Frame, values: Sequence[tuple[float, float]]) -> str:
-    return " ".join(f"{frame.x(x):g},{frame.y(y):g}" for x, y in values)
+def _plot(title: str, marks: list[Mark]) -> Plot:
+    words = "The table below contains the numbers."
+    return Plot(title=title, caption=title, x=_MULTIPLES, y=Axis(), marks=marks, words=words)
 
 
 def _points_table(pair: PixelTolerance, found: ToleranceDocument) -> Table:

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alignkit.record import Estimate, MixFacts, RunRecord, SizeCurve
-from alignkit.report.charts import LinePlot, drawn, spread_plot
+from alignkit.report.axis import Axis, drawn
 from alignkit.report.entries_view import served_elsewhere
+from alignkit.report.marks import TONES, Line, Mark, Rule
+from alignkit.report.plot import Plot
 from alignkit.report.table import Notes, RowCells, Table, numbers
 from alignkit.text.names import Names
 from alignkit.text.numbers import count, estimated, grouped
@@ -27,7 +29,7 @@ class SizeSection:
 
     title: str
     sentences: tuple[str, ...]
-    chart: LinePlot | None
+    chart: Plot | None
     """``None`` where no other path was measured."""
     omitted: str
     """How many lines the chart leaves to the table, in words."""
@@ -107,11 +109,27 @@ def _size_section(record: RunRecord, metric: str, names: Names) -> SizeSection:
     units = {"share": "percentage points", "px": "pixels", "value": "its own unit"}
     unit = "%" if metric == CHURN else units[words.unit(metric)]
     scale = 100 if words.is_share(metric) else 1
-    chart = spread_plot(
-        [(_label(each, names), _points(each, scale)) for each in shown],
-        id=f"size-{metric.replace('.', '-')}",
+    counts = {float(each.images) for curve in shown for each in curve.points}
+    lines: list[Mark] = [Rule(y=0)]
+    for index, (each, tone) in enumerate(zip(shown, TONES, strict=False)):
+        aside = 4.0 * (index - (len(shown) - 1) / 2)
+        points = [
+            (float(point.images), drift)
+            for point in each.points
+            if (drift := drawn(point.drift, scale))
+        ]
+        lines.append(Line(points, tone, _label(each, names), aside=aside))
+    chart = Plot(
         title=f"{title} against the number of training images, with 95 % intervals",
-        names=("training images", f"{title}, {unit}"),
+        x=Axis(
+            name="training images",
+            kind="log",
+            ticks=tuple(sorted(counts)),
+            text=lambda images: grouped(int(images)),
+        ),
+        y=Axis(name=f"{title}, {unit}"),
+        marks=lines,
+        inset=24.0,  # so that the intervals of the first and the last count stand free
     )
     return SizeSection(
         title=title,
@@ -121,12 +139,6 @@ def _size_section(record: RunRecord, metric: str, names: Names) -> SizeSection:
         table=_size_table((title, unit), across, names, words, every=False) if across else None,
         every=_size_table((title, unit), curves, names, words, every=True),
     )
-
-
-def _points(curve: SizeCurve, scale: float) -> list[tuple[float, float, float, float]]:
-    """Return (images, value, low, high) of each point with a value, shares in percent."""
-    known = [(each.images, drawn(each.drift, scale)) for each in curve.points]
-    return [(float(n), end.value, end.low, end.high) for n, end in known if end is not None]
 
 
 def _size_table(

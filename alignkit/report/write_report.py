@@ -264,7 +264,7 @@ def _page(
         "index.html.j2",
         report=view,
         flows=flows(record, folder, [section.index for section in view["classes"]]),
-        distributions=distribution_sections(record, names, folder),
+        distributions=distribution_sections(record, names, folder, has_viewer=has_viewer),
         has_viewer=has_viewer,
         has_list=has_viewer and has_list(shown),
         inline={name: trusted(text) for name, text in inline.items()} if inline else None,

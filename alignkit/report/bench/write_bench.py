@@ -23,8 +23,9 @@ from alignkit.report.bench.bench_tables import (
     shared_view,
     stage_table,
 )
-from alignkit.report.bench.frontier_view import FrontierPlot, frontier_plot
+from alignkit.report.bench.frontier_view import frontier_plot
 from alignkit.report.bench.headline import cautions, fastest, fastest_words
+from alignkit.report.plot import Plot
 from alignkit.report.table import Group, Notes, RowCells, Shown, Table, numbers
 from alignkit.report.templates import PAGE_ASSETS, asset, html
 from alignkit.text.bench_words import (
@@ -109,7 +110,7 @@ class FrontierSection:
 
     row: str
     """Of the model."""
-    plot: FrontierPlot | None
+    plot: Plot | None
     tables: tuple[Table, ...]
 
 
@@ -130,7 +131,7 @@ def bench_view(record: BenchRecord) -> dict[str, Any]:
         "cautions": cautions(busy),
         "sentences": [said for options in of_rows for said in fastest_words(options, words)],
         "unknown_drift": unknown_drift(timed),
-        "frontiers": [_frontiers(options, words, at) for at, options in enumerate(of_rows)],
+        "frontiers": [_frontiers(options, words) for options in of_rows],
         "service": [
             (service_table(loads, words), stage_table(loads, words))
             for loads in loads_by_clients(timed).values()
@@ -148,12 +149,12 @@ def bench_view(record: BenchRecord) -> dict[str, Any]:
     }
 
 
-def _frontiers(options: Sequence[ServingOption], words: BenchWords, at: int) -> FrontierSection:
+def _frontiers(options: Sequence[ServingOption], words: BenchWords) -> FrontierSection:
     """Return the chart and tables of a model; an option keeps its number in all of them."""
     numbers = {str(each.place): number for number, each in enumerate(options, 1)}
     every = loads_by_clients(options)
     tables = [frontier_table(loads, words, numbers) for loads in every.values()]
-    plot = frontier_plot(every[max(every)], words, numbers, id=f"frontier-{at}")
+    plot = frontier_plot(every[max(every)], words, numbers)
     row = words.names.short(options[0].trained_with)
     return FrontierSection(row, plot, tuple(tables))
 

@@ -6,12 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from alignkit.judge.headline import headline_index
-from alignkit.record import FactTable, MatrixEntry, Neighbour, Neighbours, RunRecord, Thumbnail
-from alignkit.report.figures.figure_view import FigureView, figure_view
+from alignkit.record import (
+    FactTable,
+    Figure,
+    MatrixEntry,
+    Neighbour,
+    Neighbours,
+    RunRecord,
+    Thumbnail,
+)
+from alignkit.report.axis import Axis
+from alignkit.report.marks import Line, Mark, Rule, Text
+from alignkit.report.plot import Plot
 from alignkit.report.shown_view import leading_entry
 from alignkit.report.table import Header, Notes, RowCells, Table, numbers
 from alignkit.text.names import Names
-from alignkit.text.numbers import count, written
+from alignkit.text.numbers import count, listed, significant, written
 from alignkit.text.task_words import fact_words
 
 
@@ -80,6 +90,10 @@ _MOST = 12
 """Comparisons that the page shows; record.json has all."""
 _SEEN = 4
 """Queries of a comparison in sight; the others are folded."""
+_ROWS = 21
+"""Most rows of a figure's table."""
+_TONES = {"reference": "t0", "candidate": "t1", "": "t2"}
+"""Side → the colour and dashes of its lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +102,8 @@ class FigureSection:
 
     title: str
     """``trained opencv → pillow, torch fp32``, as a heading."""
-    figures: tuple[FigureView, ...]
+    figures: tuple[tuple[Plot, Table], ...]
+    """Each with the numbers of its lines."""
     tables: tuple[tuple[Table, str], ...]
     """Each with the note below it."""
     remarks: tuple[str, ...]
@@ -141,7 +156,7 @@ def _section(
     return FigureSection(
         title,
         tuple(
-            figure_view(each, id=f"figure-{index}-{each.name}", sides=sides, of=title)
+            (figure_plot(each, sides, title), figure_table(each, sides, title))
             for each in drift.figures
             if any(series.x for series in each.series)
         ),
@@ -208,3 +223,68 @@ def fact_table(table: FactTable, of: str = "") -> Table:
     ]
     caption = ", ".join(filter(None, (table.title, of)))
     return Table.of(caption, (Header(""), *numbers(*table.columns)), rows, notes=notes)
+
+
+def figure_plot(figure: Figure, sides: tuple[str, str], of: str = "") -> Plot:
+    """Draw a figure; ``sides`` name the reference and the candidate, ``of`` what is compared."""
+    labels = _labels(figure, sides)
+    kinds = list(dict.fromkeys(each.name for each in figure.series))
+    marks: list[Mark] = [
+        Rule(x=each.x, dashed=True, label=f"{each.label}: {significant(each.x)}")
+        for each in figure.marks
+    ]
+    for each, label in zip(figure.series, labels, strict=True):
+        tone = _TONES[each.side] + (" thin" if each.name != kinds[0] else "")
+        marks.append(Line([*zip(each.x, each.y, strict=True)], tone, label))
+    for kind in kinds if len(kinds) > 1 else ():  # of one kind the legend says enough
+        first = next(each for each in figure.series if each.name == kind)
+        peak = max(range(len(first.y)), key=first.y.__getitem__)
+        marks.append(Text(first.x[peak], first.y[peak], kind))
+    return Plot(
+        title=f"{figure.title}{', ' * bool(of)}{of}",
+        caption=figure.title,
+        x=Axis(name=figure.x_label, kind=figure.x_scale),
+        y=Axis(name=figure.y_label, from_zero=True, wanted=6),
+        marks=marks,
+        words=_description(figure, labels),
+        note=figure.note,
+    )
+
+
+def _labels(figure: Figure, sides: tuple[str, str]) -> list[str]:
+    names = {"reference": sides[0], "candidate": sides[1], "": ""}
+    return [", ".join(filter(None, (each.name, names[each.side]))) for each in figure.series]
+
+
+def _description(figure: Figure, labels: Sequence[str]) -> str:
+    xs = [x for each in figure.series for x in each.x]
+    scale = ", logarithmic" if figure.x_scale == "log" else ""
+    ends = f"from {significant(min(xs))} to {significant(max(xs))}"
+    words = [
+        f"{figure.y_label} over {figure.x_label}{scale}, {ends}",
+        f"{count(len(labels), 'line')}: {'; '.join(labels)}",
+    ]
+    if figure.marks:
+        marks = [f"{each.label} at {significant(each.x)}" for each in figure.marks]
+        words.append(f"marked: {listed(marks)}")
+    return ". ".join(words) + ". The table below contains numbers of the lines."
+
+
+def figure_table(figure: Figure, sides: tuple[str, str], of: str = "") -> Table:
+    """Return values of all lines at some of their places, from the first to the last."""
+    every = sorted({x for each in figure.series for x in each.x})
+    steps = min(_ROWS, len(every)) - 1
+    chosen = [every[round(at * (len(every) - 1) / max(steps, 1))] for at in range(steps + 1)]
+    values = [dict(zip(each.x, each.y, strict=True)) for each in figure.series]
+    notes = Notes()
+    rows: list[RowCells] = [
+        (
+            significant(x, 4),
+            *(notes.number(at.get(x), significant, "the line has no point here") for at in values),
+        )
+        for x in chosen
+    ]
+    some = f", {len(chosen)} of {len(every)} places" if len(chosen) < len(every) else ""
+    caption = f"{figure.title}{', ' * bool(of)}{of}: {figure.y_label}{some}"
+    columns = numbers(figure.x_label, *_labels(figure, sides))
+    return Table.of(caption, columns, rows, notes=notes)
