@@ -31,6 +31,20 @@ class Interval:
     high: float
 
 
+Value: TypeAlias = float | Interval
+
+
+def spread(value: Value) -> Interval:
+    """Return a value with its interval, of no width where none is known."""
+    return value if isinstance(value, Interval) else Interval(value, value, value)
+
+
+def ends(values: Iterable[Value | None]) -> list[float]:
+    """Return both ends of each value that is given."""
+    known = [spread(each) for each in values if each is not None]
+    return [end for each in known for end in (each.low, each.high)]
+
+
 def drawn(estimate: Estimate, scale: float = 100) -> Interval | None:
     """Return where an estimate lies in a chart; a point where it has no interval."""
     if estimate.value is None:
@@ -38,16 +52,6 @@ def drawn(estimate: Estimate, scale: float = 100) -> Interval | None:
     low = estimate.value if estimate.low is None else estimate.low
     high = estimate.value if estimate.high is None else estimate.high
     return Interval(scale * estimate.value, scale * low, scale * high)
-
-
-def middle(value: float | Interval) -> float:
-    """Return the value itself, without its interval."""
-    return value.value if isinstance(value, Interval) else value
-
-
-def reach(value: float | Interval) -> tuple[float, float]:
-    """Return both ends of the interval of a value."""
-    return (value.low, value.high) if isinstance(value, Interval) else (value, value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,17 +66,16 @@ class Axis:
     """Words at the other end of each row."""
     holds: tuple[float, ...] = ()
     """Values that are in view, whatever is drawn."""
-    from_zero: bool = False
-    """Whether it begins at 0, unless all values lie far from it."""
     ticks: tuple[float, ...] = ()
     """Marks in ascending order, of which the outer ones are the ends; else round ones."""
-    wanted: int = 5
-    """Round marks, about."""
     text: Callable[[float], str] | None = None
     """Words of a mark."""
 
-    def marks(self, values: Iterable[float]) -> tuple[float, ...]:
-        """Return the marks of an axis that holds some values."""
+    def marks(self, values: Iterable[float], *, upright: bool = False) -> tuple[float, ...]:
+        """Return the marks of an axis that holds some values.
+
+        One that stands ``upright`` begins at 0 unless all values lie far from it.
+        """
         if self.ticks or self.rows:
             return self.ticks
         held = [*values, *self.holds]
@@ -82,10 +85,10 @@ class Axis:
             return tuple(10.0**power for power in range(first, max(last, first + 1) + 1))
         if self.kind == "root":
             return root_ticks(high)
-        if self.from_zero and not 0 < high - low < low:
+        if upright and not 0 < high - low < low:
             low = min(low, 0.0)
         room = abs(low) / 10 if low == high else 0.0  # marks around a value that stands alone
-        return nice_ticks(low - room, high + room, self.wanted)
+        return nice_ticks(low - room, high + room)
 
     def texts(self, marks: Sequence[float]) -> list[str]:
         """Write the marks; of many decades not every one has its text."""
@@ -118,10 +121,9 @@ class Scale:
         return self.start + inset + share * (self.end - self.start - 2 * inset)
 
 
-def nice_ticks(low: float, high: float, wanted: int = 5) -> tuple[float, ...]:
-    """Return about ``wanted`` round numbers that cover ``low`` … ``high``; steps 1, 2, 5 x 10^k."""
-    span = max(high - low, 1e-9)
-    raw = span / max(wanted - 1, 1)
+def nice_ticks(low: float, high: float) -> tuple[float, ...]:
+    """Return about five round numbers that cover ``low`` … ``high``; steps 1, 2, 5 x 10^k."""
+    raw = max(high - low, 1e-9) / 4
     power = 10 ** math.floor(math.log10(raw))
     # the tolerances keep a step that is round in decimals from being missed by its binary error
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * 0.999)

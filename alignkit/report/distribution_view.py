@@ -19,7 +19,7 @@ from alignkit.place import Column, Place
 from alignkit.record import Cell, RunRecord
 from alignkit.record.artifacts import artifact_file
 from alignkit.report.axis import Axis
-from alignkit.report.marks import Cloud, Dot, Line
+from alignkit.report.marks import Dot, Line
 from alignkit.report.plot import Plot
 from alignkit.report.table import Notes, Shown, Table, numbers
 from alignkit.text.names import Names, PathName
@@ -230,17 +230,14 @@ def scatter(
     lost, lost_words = _thinned(known & flipped, "flipped")
     lost_words += ": a cross opens its image" if opens else ""
     spots = zip(margin[lost].tolist(), drift[lost].tolist(), lost.tolist(), strict=True)
+    kept = [*zip(margin[stayed].tolist(), drift[stayed].tolist(), strict=True)]
     of_pair = f"#/image/{quote(opens, safe='')}/"
     return Plot(
         title=f"Drift and margin, {title}",
         x=Axis(name="margin of the model", holds=(0.0,)),
         y=Axis(name="mean |Δ|, grey levels", holds=(0.0, most)),
         marks=[
-            Cloud(
-                [*zip(margin[stayed].tolist(), drift[stayed].tolist(), strict=True)],
-                "t0",
-                stayed_words,
-            ),
+            Line(kept, key=stayed_words, loose=True),
             *(
                 Dot(
                     x,

@@ -1,4 +1,4 @@
-"""Marks of charts: lines, dots, bars, rules, cells and words in data units → SVG.
+"""Marks of charts: lines, dots, rules and cells in data units → SVG.
 
 Colours are the style sheet's: tones ``t0`` and ``t1`` are the two sides of a comparison, ``t2`` is
 what is neither.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Literal, Protocol, TypeAlias
 
 from markupsafe import Markup, escape
 
-from alignkit.report.axis import Interval, Scale, middle, reach
+from alignkit.report.axis import Scale, Value, spread
 from alignkit.text import printable
 from alignkit.text.numbers import shorten
 
@@ -29,13 +29,14 @@ _LETTERS = 60
 """Most letters of a label within a chart."""
 
 Spot: TypeAlias = tuple[float, float]
-Shape: TypeAlias = Literal["circle", "square", "diamond", "cross", "level", "point"]
+Shape: TypeAlias = Literal["circle", "square", "diamond", "cross", "level", "tick", "point"]
 _SHAPES: dict[Shape, str] = {
     "circle": "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
     "square": "m-4.5-4.5h9v9h-9z",
     "diamond": "m0-4.5l4.5 4.5-4.5 4.5-4.5-4.5z",
     "cross": "m-3-3l6 6m0-6l-6 6",
     "level": "m0-9v18",
+    "tick": "m0-8v16",
     "point": "m-2.5 0a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0-5 0z",
 }
 
@@ -111,18 +112,20 @@ class Canvas:
 
     x: Scale
     y: Scale
+    head: float
+    """Where the highest label of a rule stands."""
     labels: list[Label] = field(default_factory=list)
 
-    def at(self, x: float | Interval, y: float | Interval) -> Spot:
+    def at(self, x: Value, y: Value) -> Spot:
         """Place a value of both axes."""
-        return self.x(middle(x)), self.y(middle(y))
+        return self.x(spread(x).value), self.y(spread(y).value)
 
 
 class Mark(Protocol):
     """Something that is drawn."""
 
-    def values(self) -> tuple[Iterable[float], Iterable[float]]:
-        """Return all that the two axes must hold."""
+    def values(self) -> Sequence[tuple[Value | None, Value | None]]:
+        """Return what the two axes must hold."""
 
     def draw(self, on: Canvas) -> Iterator[Markup]:
         """Draw it, and add its label to the canvas."""
@@ -134,62 +137,59 @@ def _sample(*inside: str, width: float = 14) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line through points in the order given, with the intervals of those that have one."""
+    """A line through points in the order given, on a band where they have intervals."""
 
-    points: Sequence[tuple[float, float | Interval]]
+    points: Sequence[tuple[float, Value]]
     tone: str = "t0"
     key: str = ""
-    banded: bool = False
-    """Whether the intervals are a band and no whiskers."""
-    aside: float = 0.0
-    """Pixels to the right, so that intervals of one place lie beside each other."""
+    """Words of the legend."""
+    label: str = ""
+    """Above its peak, within the chart, or as far below as no others stand."""
+    loose: bool = False
+    """Whether it is only dots: thousands of elements would make a page large and slow."""
 
-    def values(self) -> tuple[Iterable[float], Iterable[float]]:
-        return [x for x, _ in self.points], [end for _, y in self.points for end in reach(y)]
+    def values(self) -> Sequence[tuple[Value | None, Value | None]]:
+        return self.points
 
     def draw(self, on: Canvas) -> Iterator[Markup]:
-        spots = [(on.x(x) + self.aside, on.y(middle(y))) for x, y in self.points]
-        ends = [tuple(map(on.y, reach(y))) for _, y in self.points]
-        xs = [x for x, _ in spots]
-        if self.banded:
-            low = zip(xs, (low for low, _ in ends), strict=True)
-            top = zip(xs[::-1], (high for _, high in ends[::-1]), strict=True)
-            yield element("path", class_=f"band {self.tone}", d=_line([*low, *top]) + "z")
+        spots = [on.at(*point) for point in self.points]
+        if self.loose:
+            dots = "".join(strokes("M", x, y, "h0") for x, y in spots)
+            yield element("path", class_=f"cloud {self.tone}", d=dots)
+            return
+        ends = [spread(y) for _, y in self.points]
+        low = [(x, on.y(each.low)) for (x, _), each in zip(spots, ends, strict=True)]
+        top = [(x, on.y(each.high)) for (x, _), each in zip(spots, ends, strict=True)]
+        if low != top:
+            yield element("path", class_=f"band {self.tone}", d=_line([*low, *top[::-1]]) + "z")
         title = element("title", self.key) if self.key else Markup()
-        yield element("path", title, class_=f"line {self.tone}", d=_line(_bends(spots)))
-        known = [(x, low, high) for x, (low, high) in zip(xs, ends, strict=True) if low > high]
-        if known and not self.banded:
-            whiskers = "".join(
-                strokes("M", x, low, "V", high, "m-3 0h6", "M", x - 3, low, "h6")
-                for x, low, high in known
-            )
-            yield element("path", class_=f"whisker {self.tone}", d=whiskers)
+        yield element("path", title, class_=f"line {self.tone}", d=_line(spots))
+        if self.label:
+            x, y = min(spots, key=lambda at: at[1])
+            text = shorten(self.label, _LETTERS)
+            half = LETTER * len(text) / 2
+            x = min(max(x, on.x.start + half), on.x.end - half)
+            on.labels.append(Label(x, y - 5, "middle", text).lowered(on.labels))
 
     def sample(self) -> Markup:
+        if self.loose:
+            return _sample(element("path", class_=f"cloud {self.tone}", d="M7 6h0"))
         return _sample(element("path", class_=f"line {self.tone}", d="M0 6h26"), width=26)
 
 
 def _line(spots: Sequence[Spot]) -> str:
-    """Join points; one alone is a short stroke."""
-    parts = [part for at, (x, y) in enumerate(spots) for part in ("L" if at else "M", x, y)]
-    return strokes(*parts, *(("m-2 0h4",) if len(spots) == 1 else ()))
-
-
-def _bends(spots: Sequence[Spot]) -> list[Spot]:
-    """Leave out points at the place of the last, and those on the way straight on."""
-    rounded = [(round(x, 1), round(y, 1)) for x, y in spots]
-    kept = [spot for spot, _ in groupby(rounded)]
-    steps = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(kept)]
-    on = [abs(a * d - b * c) < 1e-9 and a * c + b * d > 0 for (a, b), (c, d) in pairwise(steps)]
-    return [spot for spot, straight in zip(kept, (False, *on, False), strict=False) if not straight]
+    """Join points, each place once; one alone is a short stroke."""
+    places = [at for at, _ in groupby((round(x, 1), round(y, 1)) for x, y in spots)]
+    parts = [part for at, (x, y) in enumerate(places) for part in ("L" if at else "M", x, y)]
+    return strokes(*parts, *(("m-2 0h4",) if len(places) == 1 else ()))
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
     """A value of both axes, with an interval on each that has one."""
 
-    x: float | Interval
-    y: float | Interval
+    x: Value
+    y: Value
     tone: str = "t0"
     shape: Shape = "circle"
     key: str = ""
@@ -199,16 +199,15 @@ class Dot:
     label: str = ""
     """Beside it, where there is room."""
 
-    def values(self) -> tuple[Iterable[float], Iterable[float]]:
-        return reach(self.x), reach(self.y)
+    def values(self) -> Sequence[tuple[Value | None, Value | None]]:
+        return ((self.x, self.y),)
 
     def draw(self, on: Canvas) -> Iterator[Markup]:
-        (x, y), (left, right), (low, high) = on.at(self.x, self.y), reach(self.x), reach(self.y)
-        across = strokes("M", on.x(left), y, "H", on.x(right)) if left < right else ""
-        upwards = strokes("M", x, on.y(low), "V", on.y(high)) if low < high else ""
+        (x, y), wide, high = on.at(self.x, self.y), spread(self.x), spread(self.y)
         parts = [element("title", self.title)] if self.title else []
-        if across or upwards:
-            parts.append(element("path", class_="whisker", d=across + upwards))
+        d = strokes("M", on.x(wide.low), y, "H", on.x(wide.high)) if wide.low < wide.high else ""
+        d += strokes("M", x, on.y(high.low), "V", on.y(high.high)) if high.low < high.high else ""
+        parts += [element("path", class_="whisker", d=d)] if d else []
         d = strokes("M", x, y, _SHAPES[self.shape])
         parts.append(element("path", class_=f"dot {self.shape}", d=d))
         # links of hundreds of dots are not stops of the keyboard: the list of images has them too
@@ -221,56 +220,7 @@ class Dot:
 
     def sample(self) -> Markup:
         d = strokes("M", 7, 6, _SHAPES[self.shape])
-        dot = element("path", class_=f"dot {self.shape}", d=d)
-        return _sample(element("g", dot, class_=self.tone))
-
-
-@dataclass(frozen=True, slots=True)
-class Cloud:
-    """Many dots as one path: thousands of elements would make a page large and slow."""
-
-    points: Sequence[Spot]
-    tone: str = "t0"
-    key: str = ""
-
-    def values(self) -> tuple[Iterable[float], Iterable[float]]:
-        return [x for x, _ in self.points], [y for _, y in self.points]
-
-    def draw(self, on: Canvas) -> Iterator[Markup]:
-        spots = (on.at(*point) for point in self.points)
-        dots = "".join(strokes("M", x, y, "h0") for x, y in spots)
-        yield element("path", class_=f"cloud {self.tone}", d=dots)
-
-    def sample(self) -> Markup:
-        return _sample(element("path", class_=f"cloud {self.tone}", d="M7 6h0"))
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A bar in a row, from one value to another one with its interval."""
-
-    row: int
-    start: float
-    end: float | Interval
-    tone: str = "t0"
-    title: str = ""
-
-    def values(self) -> tuple[Iterable[float], Iterable[float]]:
-        return (self.start, middle(self.end), *reach(self.end)), ()
-
-    def draw(self, on: Canvas) -> Iterator[Markup]:
-        y, ends = on.y(self.row), sorted((on.x(self.start), on.x(middle(self.end))))
-        right = max(ends[1], ends[0] + 1)  # a small change is seen too
-        yield element(
-            "path",
-            element("title", self.title),
-            class_=f"bar {self.tone}",
-            d=strokes("M", ends[0], y - 8, "H", right, "v16H", ends[0], "z"),
-        )
-        low, high = map(on.x, reach(self.end))
-        if low < high:
-            d = strokes("M", low, y, "H", high, "m0-4v8", "M", low, y - 4, "v8")
-            yield element("path", class_="whisker ink", d=d)
+        return _sample(element("path", class_=f"dot {self.tone} {self.shape}", d=d))
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,46 +233,23 @@ class Rule:
     label: str = ""
     """Above the chart, of a rule of the horizontal axis."""
 
-    def values(self) -> tuple[Iterable[float], Iterable[float]]:
-        return () if self.x is None else (self.x,), () if self.y is None else (self.y,)
-
-    def labelled(self, on: Scale, top: float, others: Sequence[Label]) -> Label | None:
-        """Return its label beside it, below the others that it would meet."""
-        if self.x is None or not self.label:
-            return None
-        x, text = on(self.x), shorten(self.label, _LETTERS)
-        starts = x + 4 + LETTER * len(text) <= on.end + 10
-        place = Label(x + (4 if starts else -4), top, "start" if starts else "end", text)
-        return place.lowered(others)
+    def values(self) -> Sequence[tuple[Value | None, Value | None]]:
+        return ((self.x, self.y),)
 
     def draw(self, on: Canvas) -> Iterator[Markup]:
         d = "" if self.y is None else strokes("M", on.x.start, on.y(self.y), "H", on.x.end)
         if self.x is not None:
-            own = shorten(self.label, _LETTERS)
-            top = min((each.y - 9 for each in on.labels if each.text == own), default=None)
-            ends = sorted((on.y.start, on.y.end))
-            d = strokes("M", on.x(self.x), ends[0] if top is None else top, "V", ends[1])
+            x, (top, bottom) = on.x(self.x), sorted((on.y.start, on.y.end))
+            if self.label:
+                text = shorten(self.label, _LETTERS)
+                starts = x + 4 + LETTER * len(text) <= on.x.end + 10
+                place = Label(
+                    x + (4 if starts else -4), on.head, "start" if starts else "end", text
+                )
+                on.labels.append(place := place.lowered(on.labels))
+                top = place.y - 9
+            d = strokes("M", x, top, "V", bottom)
         yield element("path", class_="rule dashed" if self.dashed else "rule", d=d)
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """Words above a point, within the chart, or as far below as no others stand."""
-
-    x: float
-    y: float
-    text: str
-
-    def values(self) -> tuple[Iterable[float], Iterable[float]]:
-        return (), ()
-
-    def draw(self, on: Canvas) -> Iterator[Markup]:
-        x, y = on.at(self.x, self.y)
-        text = shorten(self.text, _LETTERS)
-        half = LETTER * len(text) / 2
-        x = min(max(x, on.x.start + half), on.x.end - half)
-        on.labels.append(Label(x, y - 5, "middle", text).lowered(on.labels))
-        yield from ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,8 +260,8 @@ class Cells:
     key: str = ""
     """The greatest value."""
 
-    def values(self) -> tuple[Iterable[float], Iterable[float]]:
-        return (0, len(self.shades[0])), (0, len(self.shades))
+    def values(self) -> Sequence[tuple[Value | None, Value | None]]:
+        return (0, 0), (len(self.shades[0]), len(self.shades))
 
     def draw(self, on: Canvas) -> Iterator[Markup]:
         paths: dict[int, list[str]] = {}

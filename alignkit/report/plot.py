@@ -12,19 +12,17 @@ from typing import Any, Literal
 
 from markupsafe import Markup
 
-from alignkit.report.axis import Axis, Interval, Scale
+from alignkit.report.axis import Axis, Interval, Scale, ends
 from alignkit.report.marks import (
     LETTER,
     LINE,
     Canvas,
     Cells,
-    Cloud,
     Dot,
     Label,
     Line,
     Mark,
     Rule,
-    Text,
     element,
     number,
     strokes,
@@ -70,32 +68,25 @@ class Plot:
 
     def values(self) -> tuple[list[float], list[float]]:
         """Return all that its axes must hold."""
-        both = [each.values() for each in self.marks]
-        return [x for xs, _ in both for x in xs], [y for _, ys in both for y in ys]
+        every = [at for each in self.marks for at in each.values()]
+        return ends(x for x, _ in every), ends(y for _, y in every)
 
     def canvas(self) -> tuple[Canvas, float]:
         """Lay out the axes; returns the height of all, too. More words make it higher."""
         xs, ys = self.values()
-        bare = self.size == "map"
-        x_marks, y_marks = self.x.marks(xs), self.y.marks(ys)
-        heads = self.y.rows or self.y.texts(y_marks)
-        left = 0.0 if bare else 12 + LETTER * max(len(self._row(each)) for each in heads)
-        tail = max((8 + LETTER * len(each) for each in self.y.beside), default=0.0)
-        right = self.width - (0 if bare else max(tail, 16))
-        x = Scale(self.x, x_marks, left, right, self.inset)
-        top = 0.0 if bare else 8 + LINE * bool(self.y.name)
-        labels: list[Label] = []
-        rules = (each for each in self.marks if isinstance(each, Rule))
-        for rule in sorted(rules, key=lambda each: each.x or 0.0):
-            label = rule.labelled(x, top + LINE - 8, labels)
-            labels += [label] if label else []
-        top += LINE * len({each.y for each in labels})
-        top += LINE * any(isinstance(each, Text) for each in self.marks)
-        rows = len(self.y.rows)
+        x_marks, y_marks = self.x.marks(xs), self.y.marks(ys, upright=True)
+        rows, left, right, top, below = len(self.y.rows), 0.0, self.width, 0.0, 0.0
+        if self.size != "map":
+            heads = map(self._row, self.y.rows or self.y.texts(y_marks))
+            left = 12 + LETTER * max(map(len, heads))
+            right -= max((16, *(8 + LETTER * len(each) for each in self.y.beside)))
+            top, below = 8 + LINE * bool(self.y.name), 22 + LINE * bool(self.x.name)
+        head = top + LINE - 8
+        top += LINE * sum(isinstance(each, Rule) and bool(each.label) for each in self.marks)
+        top += LINE * any(isinstance(each, Line) and bool(each.label) for each in self.marks)
         bottom = top + (_ROW * rows or self.height)
         y = Scale(self.y, y_marks, *((top, bottom) if rows else (bottom, top)))
-        below = 0 if bare else 22 + LINE * bool(self.x.name)
-        return Canvas(x, y, labels), bottom + below
+        return Canvas(Scale(self.x, x_marks, left, right, self.inset), y, head), bottom + below
 
     def __html__(self) -> str:
         """Write the figure."""
@@ -122,7 +113,7 @@ class Plot:
         parts = [element("div", svg, tabindex="0", role="region", aria_label=name)]
         if self.caption:
             parts.insert(0, element("figcaption", self.caption))
-        keyed = (each for each in self.marks if isinstance(each, Line | Dot | Cloud | Cells))
+        keyed = (each for each in self.marks if isinstance(each, Line | Dot | Cells))
         samples: dict[str, Markup] = {}
         for each in keyed:
             if each.key:

@@ -174,7 +174,7 @@ def share_plot(
             for e in seed.points
         ]
         nothing = (0.0, Interval(0.0, 0.0, 0.0))
-        lines.append(Line([nothing, *curve], tone, f"seed {seed.seed}", banded=True))
+        lines.append(Line([nothing, *curve], tone, f"seed {seed.seed}"))
         checks += [Dot(e.factor, _measured(e), f"{tone} hollow") for e in seed.checks]
     rules = [Rule(y=100 * budget, dashed=True)]
     rules += [] if limit is None else [Rule(x=limit, dashed=True)]

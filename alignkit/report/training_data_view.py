@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from alignkit.record import Estimate, MixFacts, RunRecord, SizeCurve
 from alignkit.report.axis import Axis, drawn
 from alignkit.report.entries_view import served_elsewhere
-from alignkit.report.marks import TONES, Line, Mark, Rule
+from alignkit.report.marks import TONES, Dot, Line, Mark, Rule
 from alignkit.report.plot import Plot
 from alignkit.report.table import Notes, RowCells, Table, numbers
 from alignkit.text.names import Names
@@ -112,13 +112,16 @@ def _size_section(record: RunRecord, metric: str, names: Names) -> SizeSection:
     counts = {float(each.images) for curve in shown for each in curve.points}
     lines: list[Mark] = [Rule(y=0)]
     for index, (each, tone) in enumerate(zip(shown, TONES, strict=False)):
-        aside = 4.0 * (index - (len(shown) - 1) / 2)
+        # intervals of one count lie beside each other
+        aside = (max(counts) / min(counts)) ** (0.012 * (index - (len(shown) - 1) / 2))
         points = [
-            (float(point.images), drift)
+            (point.images * aside, drift)
             for point in each.points
             if (drift := drawn(point.drift, scale))
         ]
-        lines.append(Line(points, tone, _label(each, names), aside=aside))
+        key = _label(each, names)
+        lines.append(Line([(images, drift.value) for images, drift in points], tone, key))
+        lines += [Dot(images, drift, tone, "point") for images, drift in points]
     chart = Plot(
         title=f"{title} against the number of training images, with 95 % intervals",
         x=Axis(

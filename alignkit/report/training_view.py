@@ -75,9 +75,9 @@ def _charts(path: PathName, logged: list[TrainingFacts]) -> tuple[Plot, ...]:
         Plot(
             title=f"{path.name}: {name} by epoch, one line for each seed",
             caption=f"{name[:1].upper()}{name[1:]} by epoch",
-            # a loss falls towards zero, an accuracy need not; three marks: the chart is small
+            # three marks: the chart is small
             x=Axis(ticks=tuple(sorted({1, round((1 + last) / 2), last}))),
-            y=Axis(wanted=4, holds=(0.0,) if name == "training loss" else ()),
+            y=Axis(),
             marks=[
                 Line(points, tone, f"seed {each.seed}")
                 for each, tone in zip(logged, cycle(TONES), strict=False)

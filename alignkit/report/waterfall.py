@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from alignkit.record import AttributionFacts, RunRecord
 from alignkit.report.axis import Axis, Interval, drawn
-from alignkit.report.marks import Bar, Dot, Line, Mark
+from alignkit.report.marks import Dot, Line, Mark, Shape
 from alignkit.report.plot import Plot
 from alignkit.text.numbers import plain, signed
 from alignkit.text.task_words import TaskWords
@@ -43,14 +43,16 @@ def waterfall(
     for row, (at, (name, each)) in enumerate(zip(starts, steps, strict=False), 1):
         end = Interval(*(at + end for end in (each.value, each.low, each.high)))
         worse = (each.value > 0) == (distance or rise_is_worse)
+        if each.value:
+            marks.append(Line(((at, row), (end.value, row)), f"t{int(worse)} bar"))
+        shape: Shape = "tick" if each.value else "point"  # a small change is seen too
         words = f"{name}: {_sized(each, write)}"
-        still = Dot(end, row, "t2", "point", title=words)
-        marks.append(Bar(row, at, end, f"t{int(worse)}", words) if each.value else still)
+        marks.append(Dot(end, row, "ink" if each.value else "t2", shape, title=words))
     sizes = [(served, plain), *((each, write) for _, each in steps)]
     return Plot(
         title=f"{caption}{of}, from the baseline to the value as served, with 95 % intervals",
         caption=caption,
-        x=Axis(wanted=4),
+        x=Axis(),
         y=Axis(
             rows=("baseline", *(name for name, _ in steps), "served"),
             beside=(plain(start, 2), *(_sized(*each) for each in (*sizes[1:], sizes[0]))),

@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 import pytest
 
 from alignkit.report.axis import Axis, Interval, nice_ticks, root_ticks
-from alignkit.report.marks import Bar, Cells, Cloud, Dot, Line, Rule, Text
+from alignkit.report.marks import Cells, Dot, Line, Rule
 from alignkit.report.plot import Plot, dot_rows, facets
 from tests.report.drawn_chart import axis, classes, figure, found, keys, same, spots, values
 
@@ -82,7 +82,7 @@ def test_marks_of_a_root_begin_at_zero_and_keep_apart(most):
     ([(0, 5.0)], 0.0),
 ])  # fmt: skip
 def test_an_axis_begins_at_zero_unless_all_lies_far_from_it(points, first):
-    made = plot(Line(points), y=Axis(from_zero=True))
+    made = plot(Line(points), x=Axis())
     assert axis(made, "end", "y")[0][1] == first
 
 
@@ -93,31 +93,22 @@ def test_of_many_decades_not_every_one_has_its_text():
     ]
 
 
-def test_points_on_a_straight_line_are_left_out_and_turns_are_kept():
-    def corners(points):
-        return len(spots(found(made := plot(Line(points)), "line")[0].get("d"))) * bool(made)
-
-    assert corners([(0, 0), (0.5, 2), (1, 4)]) == 2
-    assert corners([(x, 1.0) for x in range(99)] + [(99, 2.0)]) == 3
-    assert corners([(0, 0), (0, 4), (0, 2), (1, 2)]) == 4
-    assert corners([(1, 1)]) == 1
+def test_a_place_is_drawn_once_and_one_alone_is_seen():
+    for points, corners in ([(0, 0), (0, 0), (1, 1), (0, 0)], 3), ([(1, 1)], 1), ([], 0):
+        (made,) = found(plot(Line(points), x=Axis(holds=(0, 1)), y=Axis(holds=(0, 1))), "line")
+        assert len(spots(made.get("d", ""))) == corners
 
 
-@pytest.mark.parametrize("aside", [0.0, 4.0])
-def test_whiskers_and_bands_reach_to_both_ends_of_an_interval(aside):
+def test_a_band_reaches_to_both_ends_of_the_intervals():
     points = [
         (0.0, Interval(1.0, 0.5, 2.0)),
         (1.0, Interval(3.0, 3.0, 3.0)),
         (2.0, Interval(2.0, 0.0, 4.0)),
     ]
-    made = plot(Line(points, aside=aside))
-    (whiskers,) = found(made, "whisker")
-    ends = values(made, whiskers.get("d"))
-    assert [round(y, 1) for _, y in ends] == [0.5, 2.0, 0.5, 0.0, 4.0, 0.0]  # none without width
-    made = plot(Line(points, banded=True))
+    made = plot(Line(points))
     (band,) = found(made, "band")
     assert [round(y, 1) for _, y in values(made, band.get("d"))] == [0.5, 3.0, 0.0, 4.0, 3.0, 2.0]
-    assert not found(made, "whisker")
+    assert not found(plot(Line([(x, y.value) for x, y in points])), "band")
 
 
 def test_a_dot_lies_at_its_value_with_intervals_of_both_axes():
@@ -149,14 +140,6 @@ def test_rows_keep_their_order_with_zero_in_view():
 def values_x(made, position):
     (start, low), *_, (end, high) = axis(made, "middle", "x")
     return low + (position - start) / (end - start) * (high - low)
-
-
-def test_a_bar_goes_from_its_start_to_its_end():
-    made = plot(Bar(0, 93.0, Interval(89.0, 88.0, 90.0)), y=Axis(rows=("resize",)))
-    (bar,), (whisker,) = found(made, "bar"), found(made, "whisker")
-    xs = sorted({round(values_x(made, x), 1) for x, _ in spots(bar.get("d"))})
-    assert xs == [89.0, 93.0]
-    assert [round(values_x(made, x), 1) for x, _ in spots(whisker.get("d"))][:2] == [88.0, 90.0]
 
 
 def test_plots_of_one_caption_share_an_axis_and_others_do_not():
@@ -213,7 +196,7 @@ def test_labels_of_rules_keep_apart_above_the_chart(at):
 
 
 def test_words_at_a_peak_stay_inside_and_a_dot_without_room_has_no_label():
-    made = plot(Line([(0, 4), (1, 0)]), Text(0, 4, "same"), Text(0, 4, "different"))
+    made = plot(Line([(0, 4), (1, 0)], label="same"), Line([(0, 4), (1, 2)], label="different"))
     (left, _, first), (start, _, second) = boxes(made)
     assert min(left, start) >= axis(made, "middle", "x")[0][0]
     assert second - first == 14
@@ -225,7 +208,7 @@ def test_names_are_escaped_and_said_once_in_the_legend():
     evil = "<img src=x onerror=alert(1)>\u202e"
     made = plot(
         Line([(0, 0), (1, 1)], "t0", evil), Dot(0, 0, key=evil + "!", href="#/image/a", title=evil),
-        Dot(1, 1, "t1", key=evil + "!"), Cloud([(0, 1)], key="others"), Rule(x=0.5, label=evil),
+        Dot(1, 1, "t1", key=evil + "!"), Line([(0, 1)], key="others", loose=True), Rule(x=0.5, label=evil),
         caption=evil, note=evil,
     )  # fmt: skip
     text = made.__html__()

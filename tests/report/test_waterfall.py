@@ -3,7 +3,7 @@
 import pytest
 
 from alignkit.report.axis import Interval
-from alignkit.report.marks import Bar, Dot
+from alignkit.report.marks import Dot, Line
 from alignkit.report.plot import facets
 from alignkit.report.waterfall import waterfall
 from alignkit.text.numbers import MINUS
@@ -24,15 +24,21 @@ def made(caption="Macro recall, %", start=93.0, steps=STEPS, total=TOTAL, **chan
 def test_each_step_begins_where_the_last_one_ends():
     plot = made()
     assert plot.y.rows == ("baseline", "decode", "resize", "precision", "served")
-    bars = [
-        (each.row, each.start, each.end.value, each.tone)
-        for each in plot.marks
-        if isinstance(each, Bar)
+    assert [(each.points, each.tone) for each in bars(plot)] == [
+        (((93.0, 2), (89.0, 2)), "t1 bar"),  # a loss
+        (((89.0, 3), (90.0, 3)), "t0 bar"),  # a gain
     ]
-    assert bars == [(2, 93.0, 89.0, "t1"), (3, 89.0, 90.0, "t0")]  # a loss and a gain
     dots = [(each.y, each.x, each.shape) for each in plot.marks if isinstance(each, Dot)]
     assert dots[:2] == [(0, 93.0, "level"), (4, Interval(90.0, 89.0, 91.0), "level")]
-    assert [(row, shape) for row, _, shape in dots[2:]] == [(1, "point")]
+    assert dots[2:] == [
+        (1, Interval(93.0, 93.0, 93.0), "point"),
+        (2, Interval(89.0, 88.0, 90.0), "tick"),
+        (3, Interval(90.0, 89.5, 90.5), "tick"),
+    ]
+
+
+def bars(plot):
+    return [each for each in plot.marks if isinstance(each, Line) and "bar" in each.tone]
 
 
 def test_each_row_has_its_number_and_interval():
@@ -68,5 +74,5 @@ def test_a_value_that_no_stage_changes_has_round_marks_around_it():
 def test_a_rise_is_for_the_worse_where_the_metric_says_so(changes, tone, text):
     rise = Interval(6.5, 5.0, 8.0)
     plot = made(start=0.0, steps=(("resize", rise),), total=rise, **changes)
-    (bar,) = (each for each in plot.marks if isinstance(each, Bar))
-    assert (bar.tone, plot.y.beside[1]) == (tone, text)
+    (bar,) = bars(plot)
+    assert (bar.tone, plot.y.beside[1]) == (f"{tone} bar", text)

@@ -68,7 +68,7 @@ def frontier_plot(loads: TimedLoads, words: BenchWords, numbers: Mapping[str, in
         title=f"Speed and drift: {of}",
         caption=f"{of[:1].upper()}{of[1:]}",
         x=Axis(name="churn, % of images (square-root scale)", kind="root", ticks=ticks),
-        y=Axis(name="requests/s", from_zero=True, wanted=6),
+        y=Axis(name="requests/s"),
         marks=marks,
         words=_description(spots, words),
         size="wide",

@@ -16,7 +16,7 @@ from alignkit.record import (
     Thumbnail,
 )
 from alignkit.report.axis import Axis
-from alignkit.report.marks import Line, Mark, Rule, Text
+from alignkit.report.marks import Line, Mark, Rule
 from alignkit.report.plot import Plot
 from alignkit.report.shown_view import leading_entry
 from alignkit.report.table import Header, Notes, RowCells, Table, numbers
@@ -228,23 +228,23 @@ def fact_table(table: FactTable, of: str = "") -> Table:
 def figure_plot(figure: Figure, sides: tuple[str, str], of: str = "") -> Plot:
     """Draw a figure; ``sides`` name the reference and the candidate, ``of`` what is compared."""
     labels = _labels(figure, sides)
-    kinds = list(dict.fromkeys(each.name for each in figure.series))
+    names = [each.name for each in figure.series]
+    kinds = {*names}
     marks: list[Mark] = [
         Rule(x=each.x, dashed=True, label=f"{each.label}: {significant(each.x)}")
         for each in figure.marks
     ]
-    for each, label in zip(figure.series, labels, strict=True):
-        tone = _TONES[each.side] + (" thin" if each.name != kinds[0] else "")
-        marks.append(Line([*zip(each.x, each.y, strict=True)], tone, label))
-    for kind in kinds if len(kinds) > 1 else ():  # of one kind the legend says enough
-        first = next(each for each in figure.series if each.name == kind)
-        peak = max(range(len(first.y)), key=first.y.__getitem__)
-        marks.append(Text(first.x[peak], first.y[peak], kind))
+    for each, key in zip(figure.series, labels, strict=True):
+        # of several kinds the first line has its name; of one the legend says enough
+        name = each.name if each.name in kinds and len({*names}) > 1 else ""
+        kinds.discard(each.name)
+        tone = _TONES[each.side] + " thin" * (each.name != names[0])
+        marks.append(Line([*zip(each.x, each.y, strict=True)], tone, key, name))
     return Plot(
         title=f"{figure.title}{', ' * bool(of)}{of}",
         caption=figure.title,
         x=Axis(name=figure.x_label, kind=figure.x_scale),
-        y=Axis(name=figure.y_label, from_zero=True, wanted=6),
+        y=Axis(name=figure.y_label),
         marks=marks,
         words=_description(figure, labels),
         note=figure.note,
