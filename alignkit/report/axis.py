@@ -19,7 +19,7 @@ _BENT: dict[Kind, Callable[[float], float]] = {
 _APART = 0.09
 """Least distance of two marks of a square root, as a share of its axis: their texts do not meet."""
 _DECADES = 7
-"""Most texts of a logarithmic axis."""
+"""Most steps of a logarithmic axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,10 @@ class Axis:
         low, high = min(held), max(held)
         if self.kind == "log":
             first, last = math.floor(math.log10(low) + 1e-9), math.ceil(math.log10(high) - 1e-9)
-            return tuple(10.0**power for power in range(first, max(last, first + 1) + 1))
+            last = max(last, first + 1)
+            step = math.ceil((last - first) / _DECADES)  # of many decades every second or third
+            first = last - step * math.ceil((last - first) / step)
+            return tuple(10.0**power for power in range(first, last + 1, step))
         if self.kind == "root":
             return root_ticks(high)
         if upright and not 0 < high - low < low:
@@ -91,11 +94,7 @@ class Axis:
         return nice_ticks(low - room, high + room)
 
     def texts(self, marks: Sequence[float]) -> list[str]:
-        """Write the marks; of many decades not every one has its text."""
-        if self.kind == "log" and not self.ticks:
-            powers = [round(math.log10(mark)) for mark in marks]
-            step = math.ceil(len(powers) / _DECADES)
-            return [_power(each) if not (each - powers[-1]) % step else "" for each in powers]
+        """Write the marks."""
         return [self.text(mark) if self.text else written(mark, "g") for mark in marks]
 
 
@@ -133,24 +132,16 @@ def nice_ticks(low: float, high: float) -> tuple[float, ...]:
 
 def root_ticks(most: float) -> tuple[float, ...]:
     """Return round numbers from 0 to ``most`` or more, apart on a scale of square roots."""
-    most = max(most, 1e-3)  # an axis has some length, also if all is zero
-    power = math.floor(math.log10(most) + 1e-9)
-    ends = (step * 10.0**power for step in (1, 1.5, 2, 3, 5, 7.5, 10))
-    end = next(each for each in ends if each >= most - 1e-12)
-    marks = [end]
-    for exponent in range(power, power - 4, -1):
-        for step in (5, 2, 1):
-            mark = round(step * 10.0**exponent, 10)
-            share = math.sqrt(mark / end)
-            if math.sqrt(marks[0] / end) - share >= _APART <= share:
-                marks.insert(0, mark)
+    rounds = [step * 10.0**power for power in range(-4, 9) for step in (1, 2, 3, 5)]
+    # an axis has some length, also if all is zero
+    marks = [next(each for each in rounds if each >= max(most, 1e-3) - 1e-12)]
+    for mark in reversed(rounds):
+        share = math.sqrt(mark / marks[-1])
+        if math.sqrt(marks[0] / marks[-1]) - share >= _APART <= share:
+            marks.insert(0, round(mark, 10))
     return (0.0, *marks)
 
 
 def signed_mark(mark: float) -> str:
     """Write a mark with its sign; zero has none."""
     return written(mark, "+g") if mark else "0"
-
-
-def _power(power: int) -> str:
-    return written(10.0**power, "g") if -5 < power < 4 else f"1e{power}"

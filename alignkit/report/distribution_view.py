@@ -63,53 +63,31 @@ def distribution_sections(
     sections = []
     for each, table in zip(record.images, tables, strict=True):
         means = table.mean_abs[LAST]
-        if not np.isfinite(means).any():  # no image was decoded by both paths
+        known = means[np.isfinite(means)]
+        if not len(known):  # no image was decoded by both paths
             continue
         cells = _cells(record, each.reference, each.candidate)
         margins = _margins(cells, folder, table) if cells else None
-        pair = names.of(each.reference), names.of(each.candidate)
+        reference, candidate = names.of(each.reference), names.of(each.candidate)
+        title = f"{candidate.short} against {reference.short}"
+        opens = f"{reference.name}>{candidate.name}" if has_viewer else ""
+        drawn = (
+            scatter(means, *margins, title=title, names=table.ids, most=most, opens=opens)
+            if margins
+            else None
+        )
         sections.append(
-            _section(
-                pair,
-                table,
-                most,
-                margins,
-                _words(cells, names, record.task.output) if cells else "",
-                has_viewer=has_viewer,
+            DistributionSection(
+                reference,
+                candidate,
+                ecdf=ecdf(known, title, most),
+                quantiles=_quantiles(known, title),
+                scatter=drawn,
+                margins=_by_margin(means, *margins, title) if margins else None,
+                words=_words(cells, names, record.task.output) if cells else "",
             )
         )
     return tuple(sections)
-
-
-def _section(
-    pair: tuple[PathName, PathName],
-    table: ImageTable,
-    most: float,
-    margins: tuple[Distances, Flipped] | None,
-    words: str,
-    *,
-    has_viewer: bool,
-) -> DistributionSection:
-    means = table.mean_abs[LAST]
-    known = means[np.isfinite(means)]
-    title = f"{pair[1].short} against {pair[0].short}"
-    return DistributionSection(
-        *pair,
-        ecdf(known, title, most),
-        _quantiles(known, title),
-        scatter(
-            means,
-            *margins,
-            title=title,
-            names=table.ids,
-            most=most,
-            opens=f"{pair[0].name}>{pair[1].name}" if has_viewer else "",
-        )
-        if margins
-        else None,
-        _by_margin(means, *margins, title) if margins else None,
-        words,
-    )
 
 
 def _cells(record: RunRecord, reference: str, candidate: str) -> tuple[Cell, Cell] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from markupsafe import Markup, escape
 
@@ -57,6 +57,7 @@ def _said(value: str | float) -> str:
 
 
 def number(value: float) -> str:
+    """Write a coordinate."""
     return f"{round(value, 1):g}"
 
 
@@ -119,16 +120,6 @@ class Canvas:
     def at(self, x: Value, y: Value) -> Spot:
         """Place a value of both axes."""
         return self.x(spread(x).value), self.y(spread(y).value)
-
-
-class Mark(Protocol):
-    """Something that is drawn."""
-
-    def values(self) -> Sequence[tuple[Value | None, Value | None]]:
-        """Return what the two axes must hold."""
-
-    def draw(self, on: Canvas) -> Iterator[Markup]:
-        """Draw it, and add its label to the canvas."""
 
 
 def _sample(*inside: str, width: float = 14) -> Markup:
@@ -279,3 +270,6 @@ class Cells:
             element("path", class_=f"h{at}", d=f"M{8 * at} 1h8v10h-8z") for at in range(SHADES)
         )
         return Markup("0 ") + _sample(*steps, width=8 * SHADES)
+
+
+Mark: TypeAlias = Line | Dot | Rule | Cells

@@ -17,7 +17,6 @@ from alignkit.report.marks import (
     LETTER,
     LINE,
     Canvas,
-    Cells,
     Dot,
     Label,
     Line,
@@ -113,16 +112,11 @@ class Plot:
         parts = [element("div", svg, tabindex="0", role="region", aria_label=name)]
         if self.caption:
             parts.insert(0, element("figcaption", self.caption))
-        keyed = (each for each in self.marks if isinstance(each, Line | Dot | Cells))
-        samples: dict[str, Markup] = {}
-        for each in keyed:
-            if each.key:
-                samples.setdefault(each.key, each.sample())
-        if samples:
-            keys = [element("span", sample, " ", key) for key, sample in samples.items()]
-            parts.append(element("p", *keys, class_="series"))
-        if self.note:
-            parts.append(element("p", self.note, class_="notes"))
+        keyed = [each for each in self.marks if not isinstance(each, Rule) and each.key]
+        first = {each.key: each for each in reversed(keyed)}  # a legend names each once
+        keys = [element("span", first[key].sample(), " ", key) for key in reversed(first)]
+        parts += [element("p", *keys, class_="series")] if keys else []
+        parts += [element("p", self.note, class_="notes")] if self.note else []
         return element("figure", *parts, class_="plot")
 
     def _row(self, text: str) -> str:
@@ -134,8 +128,7 @@ class Plot:
         for mark, text in zip(on.x.marks, self.x.texts(on.x.marks), strict=True):
             if upright:
                 yield element("path", class_="grid", d=strokes("M", on.x(mark), top, "V", bottom))
-            if text:
-                yield Label(on.x(mark), bottom + 16, "middle", text).svg("")
+            yield Label(on.x(mark), bottom + 16, "middle", text).svg("")
         for mark, text in zip(on.y.marks, self.y.texts(on.y.marks), strict=True):
             yield element("path", class_="grid", d=strokes("M", left, on.y(mark), "H", right))
             yield Label(left - 6, on.y(mark) + 4, "end", text).svg("")
@@ -151,10 +144,10 @@ class Plot:
 
 def facets(plots: Sequence[Plot]) -> list[Plot]:
     """Give plots of one caption the same horizontal axis, so that they can be compared."""
-    ends: dict[str, list[float]] = {}
+    held: dict[str, list[float]] = {}
     for each in plots:
-        ends.setdefault(each.caption, []).extend(each.values()[0])
-    return [replace(each, x=replace(each.x, holds=tuple(ends[each.caption]))) for each in plots]
+        held.setdefault(each.caption, []).extend(each.values()[0])
+    return [replace(each, x=replace(each.x, holds=tuple(held[each.caption]))) for each in plots]
 
 
 def dot_rows(
