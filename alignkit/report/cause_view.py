@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from alignkit.judge.cause_words import opposing
 from alignkit.judge.measured_models import of_first_models
@@ -19,7 +20,6 @@ from alignkit.report.page import (
     Beside,
     Code,
     Details,
-    Drawn,
     Heading,
     Mono,
     Part,
@@ -27,14 +27,9 @@ from alignkit.report.page import (
     Text,
     against,
 )
+from alignkit.report.plot import Plot, facets
 from alignkit.report.table import Notes, RowCells, Shown, Table, numbers
-from alignkit.report.waterfall import (
-    DISTANCES,
-    PIXELS,
-    Waterfall,
-    steps_of,
-    waterfalls,
-)
+from alignkit.report.waterfall import DISTANCES, PIXELS, waterfalls_of
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import count, listed, no_interval, plain, signed
 from alignkit.text.task_words import CHURN, TaskWords, digits
@@ -54,7 +49,7 @@ class AttributionSection:
     """Whether another runtime of these paths stands before it."""
     sentences: tuple[str, ...]
     remarks: tuple[str, ...]
-    waterfalls: tuple[Waterfall, ...]
+    waterfalls: tuple[Plot, ...]
     table: Table | None
 
 
@@ -67,12 +62,15 @@ def attribution_sections(record: RunRecord, names: Names) -> tuple[AttributionSe
         of_pair = pairs.setdefault((each.reference, each.candidate), {})
         of_pair.setdefault(runtime, []).append(each)
     groups = [(both, *group) for both, runtimes in pairs.items() for group in _joined(runtimes)]
-    steps = [list(steps_of(record, found, index)) for index, (_, _, found) in enumerate(groups)]
-    placed = waterfalls([each for group in steps for each in group])
+    drawn = [
+        list(waterfalls_of(record, found, f", {_of(pair, names)} {runtime}".rstrip()))
+        for pair, runtime, found in groups
+    ]
+    placed = iter(facets([each for group in drawn for each in group]))
     before: set[tuple[str, str]] = set()
     words = TaskWords(record.task)
     sections = []
-    for (pair, runtime, found), of_group in zip(groups, steps, strict=True):
+    for (pair, runtime, found), of_group in zip(groups, drawn, strict=True):
         sections.append(
             AttributionSection(
                 reference=names.of(pair[0]),
@@ -81,7 +79,7 @@ def attribution_sections(record: RunRecord, names: Names) -> tuple[AttributionSe
                 again=pair in before,  # folded on the page
                 sentences=_sentences(found, words),
                 remarks=_remarks(found, words),
-                waterfalls=tuple(placed[each.id] for each in of_group),
+                waterfalls=tuple(islice(placed, len(of_group))),
                 table=_table(found, words),
             )
         )
@@ -94,7 +92,7 @@ def cause_parts(record: RunRecord, names: Names) -> Iterator[Part]:
     for each in attribution_sections(record, names):
         parts: list[Part] = [Text(sentence) for sentence in each.sentences]
         if each.waterfalls:
-            parts.append(Beside([[Drawn("waterfall", one)] for one in each.waterfalls], "columns"))
+            parts.append(Beside([[one] for one in each.waterfalls], "columns"))
         if each.table:
             remarks = [Text(remark, "notes") for remark in each.remarks]
             summary = "Shares in numbers: each metric, each stage alone, inside decode"
@@ -105,6 +103,10 @@ def cause_parts(record: RunRecord, names: Names) -> Iterator[Part]:
             runtime = [f", {each.runtime}"] if each.runtime else []
             yield against(each.candidate, each.reference, *runtime)
             yield from parts
+
+
+def _of(pair: tuple[str, str], names: Names) -> str:
+    return f"{names.short(pair[1])} against {names.short(pair[0])}"
 
 
 def _joined(

@@ -17,11 +17,10 @@ from alignkit.record.diff_document import (
     read_diff_record,
 )
 from alignkit.record.numeric_facts import MovedImage
-from alignkit.report.charts import DotPlot, Interval, dot_plot
+from alignkit.report.axis import Axis, Interval
 from alignkit.report.page import (
     Code,
     Details,
-    Drawn,
     Heading,
     Headline,
     Lines,
@@ -37,6 +36,7 @@ from alignkit.report.page import (
     write_page,
     written_by,
 )
+from alignkit.report.plot import Plot, dot_rows
 from alignkit.report.run_view import coverage_tables, coverage_words, machine_tables, paths_table
 from alignkit.report.shown_view import pixels_section
 from alignkit.report.stage_view import (
@@ -233,7 +233,7 @@ def _coverage(record: DiffRecord, names: Names) -> Section | None:
 def _stages_section(measured: Sequence[PairDiff], names: Names) -> Section:
     levels = _levels(measured, names)
     stages = _stages(measured, names)
-    parts: list[Part] = [Drawn("dot_plot", levels)] if levels else []
+    parts: list[Part] = [levels] if levels else []
     parts += [part for each in stages for part in stage_parts(each, open=True)]
     return Section("stages", "Which stage", parts or [Text(sentence(NO_PIXELS))], nav="Stages")
 
@@ -292,7 +292,7 @@ def _provenance(record: DiffRecord, names: Names) -> Section:
     return Section("provenance", "Provenance", parts)
 
 
-def _levels(pairs: Sequence[PairDiff], names: Names) -> DotPlot | None:
+def _levels(pairs: Sequence[PairDiff], names: Names) -> Plot | None:
     """Draw the mean |Δ| of each stage that differs, all candidates on one axis."""
     rows = []
     for pair in pairs:
@@ -310,14 +310,13 @@ def _levels(pairs: Sequence[PairDiff], names: Names) -> DotPlot | None:
                 )
     if len(rows) < 2:  # one stage of one path: its sentence says as much
         return None
-    return dot_plot(
+    return dot_rows(
         rows,
-        id="levels",
+        ("this stage alone, on the same input", "the path up to this stage"),
+        joined=True,
         title="Mean difference of each stage that differs",
-        series=("this stage alone, on the same input", "the path up to this stage"),
-        unit="mean |Δ| in grey levels of 255",
-        wide=True,
-        distance=True,
+        x=Axis(name="mean |Δ| in grey levels of 255"),
+        size="wide",
     )
 
 

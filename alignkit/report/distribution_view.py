@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -19,8 +18,10 @@ from alignkit.compare.predictions import read_class_answers
 from alignkit.place import Column, Place
 from alignkit.record import Cell, RunRecord
 from alignkit.record.artifacts import artifact_file
-from alignkit.report.charts import Frame, Line, LinePlot, nice_ticks
-from alignkit.report.page import Beside, Details, Drawn, Part, Text, against
+from alignkit.report.axis import Axis
+from alignkit.report.marks import Dot, Line
+from alignkit.report.page import Beside, Details, Part, Text, against
+from alignkit.report.plot import Plot
 from alignkit.report.table import Notes, Shown, Table, numbers
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import grouped, percent, plain, significant
@@ -35,127 +36,80 @@ _KNOTS = 200
 """Points of a distribution's line."""
 
 
-class FlippedSpot(NamedTuple):
-    """An image that flipped."""
-
-    x: float
-    y: float
-    href: str
-    """Of the image in the viewer."""
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class Scatter:
-    """Two clouds: images whose prediction stayed, and those that flipped."""
-
-    frame: Frame
-    stayed: str
-    """SVG path of dots."""
-    flipped: tuple[FlippedSpot, ...]
-    stayed_words: str
-    flipped_words: str
-
-
 @dataclass(frozen=True, slots=True)
 class DistributionSection:
     """One pair of paths."""
 
     reference: PathName
     candidate: PathName
-    ecdf: LinePlot
+    ecdf: Plot
     quantiles: Table
-    scatter: Scatter | None
+    scatter: Plot | None
     """``None`` where no model was served with both paths, or its margins are unknown."""
     margins: Table | None
     words: str
 
 
 def distribution_sections(
-    record: RunRecord, names: Names, folder: Path
+    record: RunRecord, names: Names, folder: Path, *, has_viewer: bool = False
 ) -> tuple[DistributionSection, ...]:
     """Return a section for each pair of paths whose images were measured.
 
-    Raises `RecordError` if a file that the record names is missing.
+    With a viewer the images that flipped lead to it. Raises `RecordError` if a file that the
+    record names is missing.
     """
     tables = [read_image_table(artifact_file(folder, each.table)) for each in record.images]
     # one axis for all pairs, so that they can be compared
     most = float(max((np.nanmax(t.mean_abs[LAST], initial=0.0) for t in tables), default=0.0))
     sections = []
-    for index, (each, table) in enumerate(zip(record.images, tables, strict=True)):
+    for each, table in zip(record.images, tables, strict=True):
         means = table.mean_abs[LAST]
-        if not np.isfinite(means).any():  # no image was decoded by both paths
+        known = means[np.isfinite(means)]
+        if not len(known):  # no image was decoded by both paths
             continue
         cells = _cells(record, each.reference, each.candidate)
         margins = _margins(cells, folder, table) if cells else None
-        pair = names.of(each.reference), names.of(each.candidate)
+        reference, candidate = names.of(each.reference), names.of(each.candidate)
+        title = f"{candidate.short} against {reference.short}"
+        opens = f"{reference.name}>{candidate.name}" if has_viewer else ""
+        drawn = (
+            scatter(means, *margins, title=title, names=table.ids, most=most, opens=opens)
+            if margins
+            else None
+        )
         sections.append(
-            _section(
-                index,
-                pair,
-                table,
-                most,
-                margins,
-                _words(cells, names, record.task.output) if cells else "",
+            DistributionSection(
+                reference,
+                candidate,
+                ecdf=ecdf(known, title, most),
+                quantiles=_quantiles(known, title),
+                scatter=drawn,
+                margins=_by_margin(means, *margins, title) if margins else None,
+                words=_words(cells, names, record.task.output) if cells else "",
             )
         )
     return tuple(sections)
 
 
-def distribution_parts(record: RunRecord, names: Names, folder: Path) -> list[Part]:
+def distribution_parts(
+    record: RunRecord, names: Names, folder: Path, *, has_viewer: bool
+) -> list[Part]:
     """Return how far images differ and beside it their margins, folded; empty without any image.
 
     Raises `RecordError` if a file that the record names is missing.
     """
     parts: list[Part] = []
-    for each in distribution_sections(record, names, folder):
-        charts: list[list[Part]] = [[Drawn("ecdf", each.ecdf)]]
+    for each in distribution_sections(record, names, folder, has_viewer=has_viewer):
+        charts: list[list[Part]] = [[each.ecdf]]
         parts.append(against(each.candidate, each.reference))
         if each.scatter:
             parts.append(Text(each.words, "lead"))
-            charts.append([Drawn("scatter", each.scatter)])
+            charts.append([each.scatter])
         tables = [each.quantiles, *([each.margins] if each.margins else [])]
         parts += [Beside(charts), Details("In numbers", tables)]
     beside = ", and their size against the margin" if record.task.class_scores else ""
     title = f"Distribution of the pixel differences{beside}"
     return [Details(title, parts, id="distributions")] if parts else []
-
-
-def _section(
-    index: int,
-    pair: tuple[PathName, PathName],
-    table: ImageTable,
-    most: float,
-    margins: tuple[Distances, Flipped] | None,
-    words: str,
-) -> DistributionSection:
-    means = table.mean_abs[LAST]
-    known = means[np.isfinite(means)]
-    of_pair = f"{pair[0].name}>{pair[1].name}"
-    ids = [f"{quote(of_pair, safe='')}/{quote(name, safe='')}" for name in table.ids]
-    title = f"{pair[1].short} against {pair[0].short}"
-    return DistributionSection(
-        *pair,
-        steps(
-            known,
-            id=f"ecdf-{index}",
-            title=f"Share of images that differ by less, {title}",
-            most=most,
-        ),
-        _quantiles(known, title),
-        scatter(
-            means,
-            *margins,
-            id=f"drift-margin-{index}",
-            title=f"Drift and margin, {title}",
-            images=list(zip(ids, table.ids, strict=True)),
-            most=most,
-        )
-        if margins
-        else None,
-        _by_margin(means, *margins, title) if margins else None,
-        words,
-    )
 
 
 def _cells(record: RunRecord, reference: str, candidate: str) -> tuple[Cell, Cell] | None:
@@ -244,19 +198,16 @@ def _median(values: Distances, notes: Notes, reason: str) -> Shown:
     return Shown(significant(float(np.median(values)))) if len(values) else notes.missing(reason)
 
 
-def steps(values: Distances, *, id: str, title: str, most: float) -> LinePlot:  # noqa: A002 - the attribute it becomes
+def ecdf(values: Distances, title: str, most: float) -> Plot:
     """Draw the empirical distribution of finite values up to ``most``, at `_KNOTS` even shares."""
     shares = np.linspace(0, 1, min(_KNOTS, len(values)) + 1)
-    frame = Frame(
-        id,
-        title,
-        nice_ticks(0.0, most),
-        nice_ticks(0.0, 1.0),
-        "mean |Δ|, grey levels",
-        "share of images",
+    points = zip(np.quantile(values, shares).tolist(), shares.tolist(), strict=True)
+    return Plot(
+        title=f"Share of images that differ by less, {title}",
+        x=Axis(name="mean |Δ|, grey levels", holds=(0.0, most)),
+        y=Axis(name="share of images", holds=(0.0, 1.0)),
+        marks=[Line([*points])],
     )
-    spots = zip(np.quantile(values, shares).tolist(), shares.tolist(), strict=True)
-    return LinePlot(frame, (Line(" ".join(f"{frame.x(x):g},{frame.y(y):g}" for x, y in spots)),))
 
 
 def scatter(
@@ -264,43 +215,42 @@ def scatter(
     margin: Distances,
     flipped: Flipped,
     *,
-    id: str,  # noqa: A002
     title: str,
-    images: Sequence[tuple[str, str]],
+    names: Sequence[str],
     most: float,
-) -> Scatter:
+    opens: str = "",
+) -> Plot:
     """Draw the images of (n,) values each, except those without drift or margin (NaN).
 
-    ``images``: of each its place in an address, and its name. ``most`` ends the axis of the drift.
+    ``most`` ends the axis of the drift. Those that flipped open in the viewer of the pair
+    ``opens``, if that is given.
     """
     known = np.isfinite(drift) & np.isfinite(margin)
     stayed, stayed_words = _thinned(known & ~flipped, "kept their class")
     lost, lost_words = _thinned(known & flipped, "flipped")
-    frame = Frame(
-        id,
-        title,
-        nice_ticks(0.0, float(margin[known].max(initial=0.0))),
-        nice_ticks(0.0, most),
-        "margin of the model",
-        "mean |Δ|, grey levels",
-    )
-
-    def placed(which: npt.NDArray[np.intp]) -> list[tuple[float, float]]:
-        spots = zip(margin[which].tolist(), drift[which].tolist(), strict=True)
-        return [(frame.x(x), frame.y(y)) for x, y in spots]
-
-    return Scatter(
-        frame,
-        # one path for all: thousands of elements would make the page large and slow
-        "".join(f"M{x:g} {y:g}h0" for x, y in placed(stayed)),
-        tuple(
-            FlippedSpot(
-                x, y, f"#/image/{images[at][0]}", _spot_words(images[at][1], drift[at], margin[at])
-            )
-            for at, (x, y) in zip(lost.tolist(), placed(lost), strict=True)
-        ),
-        stayed_words,
-        lost_words,
+    lost_words += ": a cross opens its image" if opens else ""
+    spots = zip(margin[lost].tolist(), drift[lost].tolist(), lost.tolist(), strict=True)
+    kept = [*zip(margin[stayed].tolist(), drift[stayed].tolist(), strict=True)]
+    of_pair = f"#/image/{quote(opens, safe='')}/"
+    return Plot(
+        title=f"Drift and margin, {title}",
+        x=Axis(name="margin of the model", holds=(0.0,)),
+        y=Axis(name="mean |Δ|, grey levels", holds=(0.0, most)),
+        marks=[
+            Line(kept, key=stayed_words, loose=True),
+            *(
+                Dot(
+                    x,
+                    y,
+                    "t1",
+                    "cross",
+                    lost_words,
+                    f"{names[at]}: mean |Δpixel| {plain(y, 2)}, margin {plain(x, 2)}",
+                    href=f"{of_pair}{quote(names[at], safe='')}" if opens else "",
+                )
+                for x, y, at in spots
+            ),
+        ],
     )
 
 
@@ -310,7 +260,3 @@ def _thinned(which: Flipped, did: str) -> tuple[npt.NDArray[np.intp], str]:
     drawn = places[np.linspace(0, len(places) - 1, min(MOST, len(places))).astype(int)]
     of = f", {grouped(len(drawn))} of them drawn" if len(drawn) < len(places) else ""
     return drawn, f"{grouped(len(places))} {did}{of}"
-
-
-def _spot_words(name: str, drift: float, margin: float) -> str:
-    return f"{name}: mean |Δpixel| {plain(float(drift), 2)}, margin {plain(float(margin), 2)}"

@@ -15,12 +15,11 @@ from alignkit.judge.measured_models import of_first_models
 from alignkit.place import Place, Row
 from alignkit.record import Cell, ClassDrift, Estimate, FlippedFacts, MatrixEntry, RunRecord
 from alignkit.record.artifacts import artifact_file
-from alignkit.report.charts import dot_plot, drawn
+from alignkit.report.axis import Axis, drawn, signed_mark
 from alignkit.report.entries_view import served_elsewhere
 from alignkit.report.page import (
     Beside,
     Details,
-    Drawn,
     Heading,
     Lines,
     Link,
@@ -29,6 +28,7 @@ from alignkit.report.page import (
     Strong,
     Text,
 )
+from alignkit.report.plot import dot_rows
 from alignkit.report.table import Notes, RowCells, Shown, Table, numbers
 from alignkit.text.class_words import strongest_class
 from alignkit.text.kind_words import kind_words, said_kinds
@@ -172,7 +172,7 @@ def classes_section(
         "comparisons, in the reference runtime, the one with the most changed predictions."
     )
     folds = [
-        _class_fold(index, entry, names, words, moved[index] if viewer else _unlinked(moved[index]))
+        _class_fold(entry, names, words, moved[index] if viewer else _unlinked(moved[index]))
         for index, entry in shown.items()
     ]
     first = replace(folds[0], open=True)
@@ -188,7 +188,7 @@ def _changes(drift: ClassDrift) -> tuple[Estimate, ...]:
 
 
 def _class_fold(
-    index: int, entry: MatrixEntry, names: Names, words: TaskWords, flowing: Sequence[Link | str]
+    entry: MatrixEntry, names: Names, words: TaskWords, flowing: Sequence[Link | str]
 ) -> Details:
     assert entry.drift is not None
 
@@ -203,12 +203,11 @@ def _class_fold(
     kept = sorted(sorted(classes, key=moved, reverse=True)[:_CLASSES], key=worse)
     left = len(classes) - len(kept)
     title = f"trained with {entry.trained_with}, evaluated with {entry.evaluated_with}"
-    chart = dot_plot(
+    chart = dot_rows(
         [(each.name, drawn(each.recall), drawn(each.precision)) for each in kept],
-        id=f"classes-{index}",
-        title=f"Change of recall and precision by class, {title}",
-        series=("Δ recall", "Δ precision"),
-        unit="percentage points, with 95 % intervals",
+        ("Δ recall", "Δ precision"),
+        title=f"Change of recall and precision by class, {title}, {entry.column.runtime}",
+        x=Axis(name="percentage points, with 95 % intervals", text=signed_mark),
     )
     parts: list[Part] = []
     if strongest := strongest_class(entry.drift, words):
@@ -216,7 +215,7 @@ def _class_fold(
     if flowing:
         pieces = [piece for each in flowing for piece in (each, ", ")][:-1]
         parts.append(Text(["Now called another class, summed over the seeds: ", *pieces, "."]))
-    parts.append(Beside([[Drawn("dot_plot", chart)], [_class_table(kept, title, words)]]))
+    parts.append(Beside([[chart], [_class_table(kept, title, words)]]))
     if left:
         omitted = count(left, "class", "classes")
         parts.append(Text(f"{omitted} with smaller changes: in record.json only."))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from alignkit.record.artifacts import write_inside
+from alignkit.report.plot import Plot
 from alignkit.report.table import Table
 from alignkit.report.verdict_view import Icon
 from alignkit.text.names import PathName
@@ -100,7 +101,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A chart, a matrix or pictures: a macro of the templates and the view that it draws."""
+    """A matrix or pictures: a macro of the templates and the view that it draws."""
 
     macro: str
     view: Any
@@ -132,7 +133,9 @@ class Alert:
     parts: Sequence[Part]
 
 
-Part: TypeAlias = Text | Heading | Lines | Code | Terms | Table | Drawn | Details | Beside | Alert
+Part: TypeAlias = (
+    Text | Heading | Lines | Code | Terms | Table | Plot | Drawn | Details | Beside | Alert
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from alignkit.report.page import (
     Text,
     Words,
 )
+from alignkit.report.plot import Plot
 from alignkit.report.table import Table
 from alignkit.report.verdict_view import Icon
 from alignkit.text import columns, printable
@@ -87,7 +88,7 @@ def _lines(parts: Sequence[Part]) -> Iterator[str]:
             case Heading():
                 heading = plain_words(part.words)
                 continue
-            case Beside() | Details() | Drawn():
+            case Beside() | Details() | Drawn() | Plot():
                 continue  # on the page alone
         if heading:  # of what is printed, not of what is drawn
             yield from ("", heading)

@@ -88,7 +88,7 @@ def run_page(
         _stages(record, names, stages),
         advice_section(record, names),
         classes_section(record, names, folder, viewer=viewer),
-        kinds_section(record, names, distribution_parts(record, names, folder)),
+        kinds_section(record, names, distribution_parts(record, names, folder, has_viewer=viewer)),
         mix_section(record, names, intervals),
         sizes_section(record, names, intervals),
         pixels_section(record, names, "" if changed else omitted),

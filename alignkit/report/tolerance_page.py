@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 
 from alignkit.compare.statistics import exact_interval
@@ -18,12 +18,12 @@ from alignkit.record.tolerance_facts import (
     SeedCurve,
     ToleranceDocument,
 )
-from alignkit.report.charts import Frame, Line, Whisker, nice_ticks
+from alignkit.report.axis import Axis, Interval
+from alignkit.report.marks import TONES, Dot, Line, Mark, Rule
 from alignkit.report.page import (
     Beside,
     Code,
     Details,
-    Drawn,
     Heading,
     Headline,
     Page,
@@ -34,6 +34,7 @@ from alignkit.report.page import (
     sentence,
 )
 from alignkit.report.page_text import page_text
+from alignkit.report.plot import Plot
 from alignkit.report.table import Notes, RowCells, Table, facts, numbers
 from alignkit.stored_file import write_output
 from alignkit.text.names import Names, quick_words
@@ -49,7 +50,6 @@ from alignkit.text.numbers import (
     significant,
 )
 
-_MARKS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 _SHOWN = (0.25, 0.5, 1.0, 2.0)
 """Multiples of the difference in the table of curves; the document has more."""
 _OUTPUTS = (
@@ -58,21 +58,11 @@ _OUTPUTS = (
     "this tolerance; could change: images whose max |Δ| is not below their own limit; changed: "
     "another answer. A limit is the least of all seeds; shares are over all seeds."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class CurvePlot:
-    """A share, or a metric's change, along multiples of a difference."""
-
-    frame: Frame
-    lines: tuple[Line, ...]
-    """With the network's own points as whiskers."""
-    bands: tuple[str, ...] = ()
-    """Of each line its pointwise 95 % intervals, as SVG ``points``."""
-    level: float | None = None
-    """Where the budget, or zero, lies."""
-    limit: float | None = None
-    """Where the least limit lies."""
+_MULTIPLES = Axis(
+    name="multiple of the difference",
+    ticks=(0.0, 0.5, 1.0, 1.5, 2.0, 3.0),
+    text=lambda mark: f"{mark:g}{TIMES}",
+)
 
 
 def write_tolerance(found: ToleranceDocument, target: Path) -> Path:
@@ -224,33 +214,27 @@ def _pixels(found: ToleranceDocument, names: Names) -> Section:
     )
     rows = dict.fromkeys(each.trained_with for each in found.pixels)
     parts: list[Part] = [Text(lead, "lead")]
-    for place, row in enumerate(rows):
+    for row in rows:
         pairs = [each for each in found.pixels if each.trained_with == row]
-        parts += _row(f"pair-{place}", pairs, found, names)
+        parts += _row(pairs, found, names)
     if not rows:
         parts = [Text("No model was evaluated on a second path in its own runtime.")]
     return Section("pixels", "Pixels between two paths", parts, nav="Pixels")
 
 
-def _row(
-    id: str,  # noqa: A002 - the attribute it becomes
-    pairs: Sequence[PixelTolerance],
-    found: ToleranceDocument,
-    names: Names,
-) -> Iterator[Part]:
+def _row(pairs: Sequence[PixelTolerance], found: ToleranceDocument, names: Names) -> Iterator[Part]:
     first = pairs[0]
     runtime = f"{first.backend} {first.precision}"
     yield Heading(f"Trained with {names.short(first.trained_with)}, {runtime}")
     yield curve_table(pairs, names)
-    for at, each in enumerate(pairs):
+    for each in pairs:
         # why parts are missing, each once
         reasons = [each.reason, *(e.reason or e.limit.reason for e in each.seeds)]
         for reason in dict.fromkeys(filter(None, reasons)):
             yield Text(f"{names.short(each.candidate)}: {reason}.", "remark")
         if each.seeds:
             yield Heading(names.of(each.candidate), 4)
-            plots = _plots(each, f"{id}-{at}", found)
-            yield Beside([[Drawn("curve_plot", plot)] for plot in plots])
+            yield Beside([[plot] for plot in _plots(each, found)])
             tables = [_points_table(each, found), _checks_table(each)]
             yield Details("In numbers", [table for table in tables if table])
 
@@ -298,77 +282,58 @@ def _changed_words(seeds: Sequence[SeedCurve], factor: float) -> str:
     return percent(sum(e.changed for e in reached) / sum(e.images for e in reached))
 
 
-def _plots(pair: PixelTolerance, id: str, found: ToleranceDocument) -> list[CurvePlot]:  # noqa: A002
+def _plots(pair: PixelTolerance, found: ToleranceDocument) -> list[Plot]:
     named = f"{pair.trained_with} to {pair.candidate}"
-    title = f"Answers that change, %: {named}"
-    plots = [share_plot(pair.seeds, f"{id}-share", title, found.budget, limit=pair.factor)]
+    plots = [share_plot(pair.seeds, named, found.budget, limit=pair.factor)]
     for name in found.task.matrices[:1]:
         if _has(pair.seeds, name):
             label = next((e.label for e in found.task.metrics if e.name == name), name)
-            title = f"Δ {label}, pp: {named}"
-            plots.append(_metric_plot(pair.seeds, name, f"{id}-metric", title))
+            plots.append(_metric_plot(pair.seeds, name, f"Δ {label}, pp: {named}"))
     return plots
 
 
 def share_plot(
-    seeds: Sequence[SeedCurve],
-    id: str,  # noqa: A002
-    title: str,
-    budget: float,
-    *,
-    limit: float | None = None,
-) -> CurvePlot:
+    seeds: Sequence[SeedCurve], named: str, budget: float, *, limit: float | None = None
+) -> Plot:
     """Draw each seed's share of changed answers in percent, with intervals as bands.
 
-    The network's own points are whiskers on the line of their seed.
+    The network's own points are circles with whiskers in the colour of their seed.
     """
-    tops = [100 * each.high for seed in seeds for each in seed.points] or [1.0]
-    tops += [_measured(each)[2] for seed in seeds for each in seed.checks]
-    frame = _frame(id, title, nice_ticks(0.0, max(tops)))
-    lines, bands = [], []
-    for seed in seeds:
-        middle = [(0.0, 0.0), *((e.factor, 100 * e.changed / e.images) for e in seed.points)]
-        low = [(0.0, 0.0), *((e.factor, 100 * e.low) for e in seed.points)]
-        top = [*((e.factor, 100 * e.high) for e in reversed(seed.points)), (0.0, 0.0)]
-        whiskers = tuple(
-            Whisker(frame.x(each.factor), *map(frame.y, _measured(each))) for each in seed.checks
-        )
-        lines.append(Line(_placed(frame, middle), f"seed {seed.seed}", whiskers))
-        bands.append(_placed(frame, [*low, *top]))
-    return CurvePlot(
-        frame,
-        tuple(lines),
-        tuple(bands),
-        level=frame.y(100 * budget),
-        limit=None if limit is None else frame.x(limit),
-    )
+    lines: list[Mark] = []
+    checks: list[Mark] = []
+    for seed, tone in zip(seeds, cycle(TONES), strict=False):
+        curve = [
+            (e.factor, Interval(100 * e.changed / e.images, 100 * e.low, 100 * e.high))
+            for e in seed.points
+        ]
+        nothing = (0.0, Interval(0.0, 0.0, 0.0))
+        lines.append(Line([nothing, *curve], tone, f"seed {seed.seed}"))
+        checks += [Dot(e.factor, _measured(e), f"{tone} hollow") for e in seed.checks]
+    rules = [Rule(y=100 * budget, dashed=True)]
+    rules += [] if limit is None else [Rule(x=limit, dashed=True)]
+    return _plot(f"Answers that change, %: {named}", [*rules, *lines, *checks])
 
 
-def _measured(check: LineCheck) -> tuple[float, float, float]:
+def _measured(check: LineCheck) -> Interval:
     low, high = exact_interval(check.measured, check.images)
-    return 100 * check.measured / check.images, 100 * low, 100 * high
+    return Interval(100 * check.measured / check.images, 100 * low, 100 * high)
 
 
-def _metric_plot(seeds: Sequence[SeedCurve], name: str, id: str, title: str) -> CurvePlot:  # noqa: A002
-    curves = {
-        seed.seed: [(e.factor, 100 * e.metrics[name]) for e in seed.points if name in e.metrics]
-        for seed in seeds
-    }
-    values = [0.0, *(value for curve in curves.values() for _, value in curve)]
-    frame = _frame(id, title, nice_ticks(min(values), max(values)))
-    lines = tuple(
-        Line(_placed(frame, [(0.0, 0.0), *curve]), f"seed {seed}") for seed, curve in curves.items()
-    )
-    return CurvePlot(frame, lines, level=frame.y(0.0))
+def _metric_plot(seeds: Sequence[SeedCurve], name: str, title: str) -> Plot:
+    lines: list[Mark] = [
+        Line(
+            [(0.0, 0.0), *((e.factor, 100 * e.metrics[name]) for e in seed.points)],
+            tone,
+            f"seed {seed.seed}",
+        )
+        for seed, tone in zip(seeds, cycle(TONES), strict=False)
+    ]
+    return _plot(title, [Rule(y=0.0, dashed=True), *lines])
 
 
-def _frame(id: str, title: str, y_marks: Sequence[float]) -> Frame:  # noqa: A002
-    texts = [f"{each:g}{TIMES}" for each in _MARKS]
-    return Frame(id, title, _MARKS, y_marks, "multiple of the difference", "", texts)
-
-
-def _placed(frame: Frame, values: Sequence[tuple[float, float]]) -> str:
-    return " ".join(f"{frame.x(x):g},{frame.y(y):g}" for x, y in values)
+def _plot(title: str, marks: list[Mark]) -> Plot:
+    words = "The table below contains the numbers."
+    return Plot(title=title, caption=title, x=_MULTIPLES, y=Axis(), marks=marks, words=words)
 
 
 def _points_table(pair: PixelTolerance, found: ToleranceDocument) -> Table:

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alignkit.record import Estimate, MixFacts, RunRecord, SizeCurve, SizePoint
-from alignkit.report.charts import LinePlot, drawn, spread_plot
+from alignkit.report.axis import Axis, drawn
 from alignkit.report.entries_view import served_elsewhere
-from alignkit.report.page import Beside, Details, Drawn, Heading, Part, Section, Text
+from alignkit.report.marks import TONES, Dot, Line, Mark, Rule
+from alignkit.report.page import Beside, Details, Heading, Part, Section, Text
+from alignkit.report.plot import Plot
 from alignkit.report.table import Table
 from alignkit.text.column import Column
 from alignkit.text.names import Names
@@ -29,7 +31,7 @@ class SizeSection:
 
     title: str
     sentences: tuple[str, ...]
-    chart: LinePlot | None
+    chart: Plot | None
     """``None`` where no other path was measured."""
     omitted: str
     """How many lines the chart leaves to the table, in words."""
@@ -56,7 +58,7 @@ def sizes_section(record: RunRecord, names: Names, intervals: str) -> Section | 
         parts += [Heading(each.title), *map(Text, each.sentences)]
         if each.chart and each.table:
             omitted = [Text(each.omitted)] if each.omitted else []
-            parts.append(Beside([[Drawn("spread_plot", each.chart), *omitted], [each.table]]))
+            parts.append(Beside([[each.chart, *omitted], [each.table]]))
         summary = f"{each.title} of every entry and runtime, in numbers"
         parts.append(Details(summary, [each.every]))
     if len(parts) == 1:
@@ -120,11 +122,30 @@ def _size_section(record: RunRecord, metric: str, names: Names) -> SizeSection:
     units = {"share": "percentage points", "px": "pixels", "value": "its own unit"}
     unit = "%" if metric == CHURN else units[words.unit(metric)]
     scale = 100 if words.is_share(metric) else 1
-    chart = spread_plot(
-        [(_label(each, names), _points(each, scale)) for each in shown],
-        id=f"size-{metric.replace('.', '-')}",
+    counts = {float(each.images) for curve in shown for each in curve.points}
+    lines: list[Mark] = [Rule(y=0)]
+    for index, (each, tone) in enumerate(zip(shown, TONES, strict=False)):
+        # intervals of one count lie beside each other
+        aside = (max(counts) / min(counts)) ** (0.012 * (index - (len(shown) - 1) / 2))
+        points = [
+            (point.images * aside, drift)
+            for point in each.points
+            if (drift := drawn(point.drift, scale))
+        ]
+        key = _label(each, names)
+        lines.append(Line([(images, drift.value) for images, drift in points], tone, key))
+        lines += [Dot(images, drift, tone, "point") for images, drift in points]
+    chart = Plot(
         title=f"{title} against the number of training images, with 95 % intervals",
-        names=("training images", f"{title}, {unit}"),
+        x=Axis(
+            name="training images",
+            kind="log",
+            ticks=tuple(sorted(counts)),
+            text=lambda images: grouped(int(images)),
+        ),
+        y=Axis(name=f"{title}, {unit}"),
+        marks=lines,
+        inset=24.0,  # so that the intervals of the first and the last count stand free
     )
     return SizeSection(
         title=title,
@@ -134,12 +155,6 @@ def _size_section(record: RunRecord, metric: str, names: Names) -> SizeSection:
         table=_size_table((title, unit), across, names, words, every=False) if across else None,
         every=_size_table((title, unit), curves, names, words, every=True),
     )
-
-
-def _points(curve: SizeCurve, scale: float) -> list[tuple[float, float, float, float]]:
-    """Return (images, value, low, high) of each point with a value, shares in percent."""
-    known = [(each.images, drawn(each.drift, scale)) for each in curve.points]
-    return [(float(n), end.value, end.low, end.high) for n, end in known if end is not None]
 
 
 def _size_table(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import cycle
 from operator import itemgetter
 
 from alignkit.record import Epoch, RunRecord, TrainingFacts
-from alignkit.report.charts import LinePlot, line_plot
-from alignkit.report.page import Beside, Details, Drawn, Heading, Part, Section, Text
+from alignkit.report.axis import Axis
+from alignkit.report.marks import TONES, Line
+from alignkit.report.page import Beside, Details, Heading, Part, Section, Text
+from alignkit.report.plot import Plot
 from alignkit.report.table import Table
 from alignkit.text.column import Column, of_part
 from alignkit.text.names import Names, PathName
@@ -21,7 +24,7 @@ class TrainingSection:
 
     path: PathName
     words: str
-    charts: tuple[LinePlot, ...]
+    charts: tuple[Plot, ...]
     """Loss, accuracy."""
 
 
@@ -29,8 +32,8 @@ def training_sections(record: RunRecord, names: Names) -> tuple[TrainingSection,
     """Return a section for each path that was trained with."""
     paths = dict.fromkeys(training.preprocess for training in record.trainings)
     return tuple(
-        _section(index, names.of(path), [t for t in record.trainings if t.preprocess == path])
-        for index, path in enumerate(paths)
+        _section(names.of(path), [t for t in record.trainings if t.preprocess == path])
+        for path in paths
     )
 
 
@@ -39,9 +42,7 @@ def training_section(record: RunRecord, names: Names) -> Section:
     sections = training_sections(record, names)
     parts: list[Part] = [Text((each.path, f": {each.words}")) for each in sections]
     charts: list[list[Part]] = [
-        [Heading(each.path), *(Drawn("line_plot", chart) for chart in each.charts)]
-        for each in sections
-        if each.charts
+        [Heading(each.path), *each.charts] for each in sections if each.charts
     ]
     if charts:
         parts.append(Details("Loss and accuracy by epoch", [Beside(charts, "columns")]))
@@ -50,7 +51,7 @@ def training_section(record: RunRecord, names: Names) -> Section:
     return Section("training", "Training", parts or [Text("This run trained no model.")])
 
 
-def _section(index: int, path: PathName, trainings: list[TrainingFacts]) -> TrainingSection:
+def _section(path: PathName, trainings: list[TrainingFacts]) -> TrainingSection:
     # a user's own model has no log
     logged = [training for training in trainings if training.epochs]
     undone = [t for t in trainings if t.state != "measured"]
@@ -59,7 +60,7 @@ def _section(index: int, path: PathName, trainings: list[TrainingFacts]) -> Trai
     if logged:
         words += _how(logged)
     words += [f"seed {t.seed} {t.state}: {t.reason or 'no reason was recorded'}" for t in undone]
-    return TrainingSection(path, ", ".join(words), _charts(index, path, logged) if logged else ())
+    return TrainingSection(path, ", ".join(words), _charts(path, logged) if logged else ())
 
 
 def _how(logged: list[TrainingFacts]) -> list[str]:
@@ -80,28 +81,32 @@ def _how(logged: list[TrainingFacts]) -> list[str]:
     return words
 
 
-def _charts(index: int, path: PathName, logged: list[TrainingFacts]) -> tuple[LinePlot, ...]:
-    def plot(name: str, title: str, value: Callable[[Epoch], float | None]) -> LinePlot | None:
-        lines = [
-            (f"seed {t.seed}", [(e.epoch, y) for e in t.epochs if (y := value(e)) is not None])
-            for t in logged
-        ]
-        if not any(points for _, points in lines):
-            return None
-        title = f"{path.name}: {title} by epoch"
-        # a loss falls towards zero, an accuracy need not
-        return line_plot(lines, id=f"{name}-{index}", title=title, zero=name == "loss")
-
+def _charts(path: PathName, logged: list[TrainingFacts]) -> tuple[Plot, ...]:
+    values: dict[str, Callable[[Epoch], float | None]] = {
+        "training loss": lambda epoch: epoch.loss,
+        "training accuracy in %": lambda epoch: _percent(epoch.accuracy),
+        "held-out macro recall in %": lambda epoch: _percent(epoch.held_out_recall),
+    }
+    last = max(len(each.epochs) for each in logged)
     plots = (
-        plot("loss", "training loss", lambda epoch: epoch.loss),
-        plot("accuracy", "training accuracy in %", lambda epoch: _percent(epoch.accuracy)),
-        plot(
-            "held-out",
-            "held-out macro recall in %",
-            lambda epoch: _percent(epoch.held_out_recall),
-        ),
+        Plot(
+            title=f"{path.name}: {name} by epoch, one line for each seed",
+            caption=f"{name[:1].upper()}{name[1:]} by epoch",
+            # three marks: the chart is small
+            x=Axis(ticks=tuple(sorted({1, round((1 + last) / 2), last}))),
+            y=Axis(),
+            marks=[
+                Line(points, tone, f"seed {each.seed}")
+                for each, tone in zip(logged, cycle(TONES), strict=False)
+                if (points := [(e.epoch, y) for e in each.epochs if (y := of(e)) is not None])
+            ],
+            words="The table below contains the numbers.",
+            size="small",
+            height=116.0,
+        )
+        for name, of in values.items()
     )
-    return tuple(each for each in plots if each)
+    return tuple(each for each in plots if each.marks)
 
 
 def _percent(share: float | None) -> float | None:

@@ -1,155 +1,72 @@
-"""Coordinates of waterfalls: from the value as trained, stage by stage, to the value as served."""
+"""Waterfalls: from the value as trained, stage by stage, to the value as served."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from alignkit.record import AttributionFacts, RunRecord
-from alignkit.report.charts import Frame, Interval, drawn, nice_ticks
-from alignkit.text.numbers import plain, shorten, signed
+from alignkit.report.axis import Axis, Interval, drawn
+from alignkit.report.marks import Dot, Line, Mark, Shape
+from alignkit.report.plot import Plot
+from alignkit.text.numbers import plain, signed
 from alignkit.text.task_words import TaskWords
 
 PIXELS = ("pixels",)
 """Metrics that have a waterfall where no model was; else those of `TaskWords.drawn` have."""
 DISTANCES = ("churn", "pixels", "logits")
 """Metrics without a sign unless one of their shares is negative, here and inside decode."""
-_ROW = 26.0
-"""Height of a row."""
-_LETTERS = 14
-"""Of a stage's name, for which there is room."""
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """A waterfall in data units, before it has an axis."""
-
-    id: str
-    title: str
-    """The metric and its unit; those of one title share an axis."""
-    start: float
-    steps: tuple[tuple[str, Interval], ...]
-    """Changes by name, which add up to the total."""
-    total: Interval
-    distance: bool
-    """Whether it has no sign, and a rise is for the worse, as with churn."""
-    rise_is_worse: bool = False
-    """Whether a rise of a metric with a sign is for the worse, too."""
-
-    @property
-    def starts(self) -> list[float]:
-        """Return where each step begins, and at last where all end."""
-        return list(accumulate((each.value for _, each in self.steps), initial=self.start))
-
-    @property
-    def ends(self) -> list[float]:
-        """Return every value that is drawn."""
-        reach = [at + end for at, (_, each) in zip(self.starts, self.steps, strict=False)
-                 for end in (each.low, each.high)]  # fmt: skip
-        return [*self.starts, *reach, self.start + self.total.low, self.start + self.total.high]
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A row: a level, or a step between two levels."""
-
-    name: str
-    y: float
-    """Of its middle."""
-    x: float
-    """Left end of a step; place of a level."""
-    width: float
-    end: float
-    """Where the next row begins."""
-    low: float
-    high: float
-    tone: str
-    """``level``, ``same``, ``worse`` or ``better``."""
-    text: str
-    title: str
-    """Its whole name and number, for the pointer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Waterfall:
-    """A waterfall as it is drawn."""
-
-    frame: Frame
-    bars: tuple[Bar, ...]
-
-
-def waterfalls(found: Sequence[Steps]) -> dict[str, Waterfall]:
-    """Place waterfalls, by id; those of one title share an axis, so that they can be compared."""
-    ends: dict[str, list[float]] = {}
-    for each in found:
-        ends.setdefault(each.title, []).extend(each.ends)
-    return {
-        each.id: _placed(each, nice_ticks(*_reach(ends[each.title]), wanted=4)) for each in found
-    }
-
-
-def _reach(ends: Sequence[float]) -> tuple[float, float]:
-    """Return the least and the greatest; around a value that no stage changes a tenth of it."""
-    low, high = min(ends), max(ends)
-    room = abs(low) / 10
-    return (low, high) if low < high else (low - room, high + room)
-
-
-def _placed(steps: Steps, marks: list[float]) -> Waterfall:
-    bottom = _ROW * (len(steps.steps) + 2) + 6
-    frame = Frame(
-        steps.id, steps.title, marks, (0.0, 1.0), height=bottom + 20,
-        width=440.0, left=92.0, right=290.0, top=4.0, bottom=bottom,
-    )  # fmt: skip
-    write = plain if steps.distance else signed
-    first = Interval(steps.start, steps.start, steps.start)
-    bars = [_bar(frame, 0, "baseline", first, plain, tone="level")]
-    for index, (at, (name, each)) in enumerate(zip(steps.starts, steps.steps, strict=False), 1):
-        worse = (each.value > 0) == (steps.distance or steps.rise_is_worse)
-        tone = ("worse" if worse else "better") if each.value else "same"
-        bars.append(_bar(frame, index, name, each, write, at=at, tone=tone))
-    total = steps.total
-    last = Interval(*(steps.start + end for end in (total.value, total.low, total.high)))
-    bars.append(_bar(frame, len(bars), "served", last, plain, tone="level"))
-    return Waterfall(frame, tuple(bars))
-
-
-def _bar(
-    frame: Frame,
-    row: int,
-    name: str,
-    size: Interval,
-    write: Callable[[float, int], str],
+def waterfall(
+    caption: str,
+    start: float,
+    steps: Sequence[tuple[str, Interval]],
+    total: Interval,
     *,
-    tone: str,
-    at: float = 0.0,
-) -> Bar:
-    """Draw a level at ``size``, or a step of it from ``at``."""
-    end = frame.x(at + size.value)
-    start = end if tone == "level" else frame.x(at)
+    of: str = "",
+    distance: bool = False,
+    rise_is_worse: bool = False,
+) -> Plot:
+    """Draw changes by name, which add up to ``total``; ``of`` says what is compared, in the title.
 
-    def digits(value: float) -> str:
-        return write(value, 2)
-
-    text = digits(size.value)
-    if size.low < size.high:
-        text += f" [{digits(size.low)}, {digits(size.high)}]"
-    return Bar(
-        name=shorten(name, _LETTERS),
-        y=frame.top + _ROW * (row + 0.5),
-        x=min(start, end),
-        width=round(abs(end - start), 1),
-        end=end,
-        low=frame.x(at + size.low),
-        high=frame.x(at + size.high),
-        tone=tone,
-        text=text,
-        title=f"{name}: {text}",
+    A ``distance`` has no sign, and a rise of it is for the worse, as with churn.
+    """
+    starts = list(accumulate((each.value for _, each in steps), initial=start))
+    ends = [start + end for end in (total.value, total.low, total.high)]
+    served = Interval(*ends)
+    write = plain if distance else signed
+    marks: list[Mark] = []
+    for row, at in enumerate(starts):  # a thin line leads from each row to the next
+        marks.append(Line(((at, row), (at, row + 1)), "ink next"))
+    marks += [Dot(start, 0, "t2", "level"), Dot(served, len(starts), "t2", "level")]
+    for row, (at, (name, each)) in enumerate(zip(starts, steps, strict=False), 1):
+        end = Interval(*(at + end for end in (each.value, each.low, each.high)))
+        worse = (each.value > 0) == (distance or rise_is_worse)
+        if each.value:
+            marks.append(Line(((at, row), (end.value, row)), f"t{int(worse)} bar"))
+        shape: Shape = "tick" if each.value else "point"  # a small change is seen too
+        words = f"{name}: {_sized(each, write)}"
+        marks.append(Dot(end, row, "ink" if each.value else "t2", shape, title=words))
+    sizes = [(served, plain), *((each, write) for _, each in steps)]
+    return Plot(
+        title=f"{caption}{of}, from the baseline to the value as served, with 95 % intervals",
+        caption=caption,
+        x=Axis(),
+        y=Axis(
+            rows=("baseline", *(name for name, _ in steps), "served"),
+            beside=(plain(start, 2), *(_sized(*each) for each in (*sizes[1:], sizes[0]))),
+        ),
+        marks=marks,
     )
 
 
-def steps_of(record: RunRecord, found: Sequence[AttributionFacts], index: int) -> Iterator[Steps]:
+def _sized(size: Interval, write: Callable[[float, int], str]) -> str:
+    ends = f" [{write(size.low, 2)}, {write(size.high, 2)}]" if size.low < size.high else ""
+    return f"{write(size.value, 2)}{ends}"
+
+
+def waterfalls_of(record: RunRecord, found: Sequence[AttributionFacts], of: str) -> Iterator[Plot]:
     """Yield the waterfalls of a pair; from zero where the baseline is of other images."""
     known = {each.metric: each for each in found if each.shares}
     words = TaskWords(record.task)
@@ -169,12 +86,12 @@ def steps_of(record: RunRecord, found: Sequence[AttributionFacts], index: int) -
         title = words.label(metric)
         if not start and metric not in DISTANCES:
             title = f"Change of {words.phrase(metric)}"
-        yield Steps(
-            id=f"causes-{index}-{metric.partition('.')[0]}",
-            title=f"{title}, {unit}".removesuffix(", value"),
-            start=start,
-            steps=tuple((name, step) for name, step in steps if step is not None),
-            total=total,
+        yield waterfall(
+            f"{title}, {unit}".removesuffix(", value"),
+            start,
+            [(name, step) for name, step in steps if step is not None],
+            total,
+            of=of,
             distance=metric in DISTANCES,
             rise_is_worse=words.lower_is_better(metric),
         )

@@ -5,31 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from alignkit.record import SpatialFacts
 from alignkit.record.spatial_facts import LevelMap
-from alignkit.report.charts import Frame, Line, LinePlot, nice_ticks
+from alignkit.report.axis import Axis
+from alignkit.report.marks import SHADES, Cells, Line
+from alignkit.report.plot import Plot
 from alignkit.text.names import Names
 from alignkit.text.numbers import significant
 from alignkit.text.where_words import displacement_sentence, drawn_words, mechanism_sentence
-
-SHADES = 10
-"""Shades of a map, of equal width from 0 to its greatest cell."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeatMap:
-    """A map as inline SVG: a path for each shade, over unit cells."""
-
-    title: str
-    caption: str
-    rows: int
-    columns: int
-    paths: tuple[tuple[int, str], ...]
-    """Shade, palest first, and its cells."""
-    greatest: str
-    """The upper end of the scale, in levels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +25,8 @@ class WhereView:
     """Whether it is shown unfolded."""
     mechanism: str
     sentences: tuple[str, ...]
-    maps: tuple[HeatMap, ...]
-    spectrum: LinePlot | None
+    maps: tuple[Plot, ...]
+    spectrum: Plot | None
 
 
 def where_views(
@@ -58,7 +42,7 @@ def where_views(
             mechanism=mechanism_sentence(each, names.short),
             sentences=tuple(_sentences(each)),
             maps=tuple(_maps(each, names)),
-            spectrum=_spectrum(each),
+            spectrum=_spectrum(each, names),
         )
         for each, mean in zip(stages, means, strict=True)
     )
@@ -76,62 +60,65 @@ def _sentences(facts: SpatialFacts) -> list[str]:
     return [each for each in found if each]
 
 
-def _maps(facts: SpatialFacts, names: Names) -> list[HeatMap]:
-    pair = f"{names.short(facts.candidate)} against {names.short(facts.reference)}, {facts.stage}"
+def _pair(facts: SpatialFacts, names: Names) -> str:
+    return f"{names.short(facts.candidate)} against {names.short(facts.reference)}, {facts.stage}"
+
+
+def _maps(facts: SpatialFacts, names: Names) -> list[Plot]:
     maps = [(facts.map, "Mean |Δ| by position in the image, levels", "by position")]
     if facts.luma:
         maps.append((facts.luma, "Luma within 16×16 pixels, levels", "luma by position in a block"))
     if facts.chroma:
         words = "chroma by position in a block"
         maps.append((facts.chroma, "Chroma within 16×16 pixels, levels", words))
+    pair = _pair(facts, names)
     return [_heat_map(levels, f"{pair}: {words}", caption) for levels, caption, words in maps]
 
 
-def _heat_map(levels: LevelMap, title: str, caption: str) -> HeatMap:
-    shades: dict[int, list[str]] = {}
-    steps = bytes.fromhex(levels.cells)
-    for y in range(levels.rows):
-        row = steps[y * levels.columns : (y + 1) * levels.columns]
-        x = 0
-        for shade, run in groupby(row, lambda step: step * SHADES // 256):
-            width = len(list(run))
-            shades.setdefault(shade, []).append(f"M{x} {y}h{width}v1h-{width}z")
-            x += width
-    paths = tuple((shade, "".join(cells)) for shade, cells in sorted(shades.items()))
+def _heat_map(levels: LevelMap, title: str, caption: str) -> Plot:
+    steps, columns = bytes.fromhex(levels.cells), levels.columns
+    shades = [step * SHADES // 256 for step in steps]
+    rows = [shades[start : start + columns] for start in range(0, len(shades), columns)]
     greatest = significant(levels.greatest, 2)
-    return HeatMap(title, caption, levels.rows, levels.columns, paths, greatest)
+    return Plot(
+        title=f"{title}, 0 to {greatest} levels",
+        caption=caption,
+        x=Axis(ticks=(0, columns)),
+        y=Axis(ticks=(0, levels.rows)),
+        marks=[Cells(rows, greatest)],
+        words="The darker a cell, the greater is the difference.",
+        size="map",
+        height=192.0 * levels.rows / columns,
+    )
 
 
-def _spectrum(facts: SpatialFacts) -> LinePlot | None:
+def _spectrum(facts: SpatialFacts, names: Names) -> Plot | None:
     """Plot power in decibels of one squared level; bands without power are skipped."""
     if not facts.power:
         return None
     width = 0.5 / len(facts.power)
-    lines = {
-        label: [
-            ((band + 0.5) * width, 10 * math.log10(power))
-            for band, power in enumerate(powers)
-            if power > 0
-        ]
-        for label, powers in (("reference image", facts.image_power), ("Δ", facts.power))
-    }
-    if not all(lines.values()):
+    lines = [
+        Line(
+            [
+                ((band + 0.5) * width, 10 * math.log10(power))
+                for band, power in enumerate(powers)
+                if power > 0
+            ],
+            tone,
+            label,
+        )
+        for label, tone, powers in (
+            ("reference image", "t0", facts.image_power),
+            ("Δ", "t1", facts.power),
+        )
+    ]
+    if not all(each.points for each in lines):
         return None
-    values = [y for points in lines.values() for _, y in points]
-    frame = Frame(
-        f"spectrum-{facts.reference}-{facts.candidate}-{facts.stage}",
-        f"Power by spatial frequency, {facts.stage}",
-        x_marks=(0, 0.125, 0.25, 0.375, 0.5),
-        y_marks=nice_ticks(min(values), max(values), wanted=5),
-        x_name="cycles a pixel",
-        y_name="dB",
-        width=360.0,
-        right=346.0,
-    )
-    return LinePlot(
-        frame,
-        tuple(
-            Line(" ".join(f"{frame.x(x)},{frame.y(y)}" for x, y in points), label)
-            for label, points in lines.items()
-        ),
+    return Plot(
+        title=f"{_pair(facts, names)}: power by spatial frequency",
+        caption="Power by frequency",
+        x=Axis(name="cycles a pixel", ticks=(0, 0.125, 0.25, 0.375, 0.5)),
+        y=Axis(name="dB"),
+        marks=lines,
+        words="The difference beside the reference image.",
     )

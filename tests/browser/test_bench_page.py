@@ -74,8 +74,7 @@ def test_it_passes_an_accessibility_audit(any_page, scheme):
 def test_dots_of_the_frontier_have_the_colour_of_the_scheme(page, scheme, colour):
     page.scheme(scheme)
     fill = page.run(
-        "return getComputedStyle([...document.querySelectorAll('#frontier .chart g')]"
-        ".find(g => !g.hasAttribute('opacity')).querySelector('circle')).fill"
+        "return getComputedStyle(document.querySelector('#frontier .chart .t0 .dot')).fill"
     )
     assert fill == colour
 

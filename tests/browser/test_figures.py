@@ -69,12 +69,12 @@ def test_lines_of_the_two_sides_have_the_colours_of_the_page(browser, folder, sc
     browser.driver.get((folder / "index.html").as_uri())
     found = browser.run(
         "const root = getComputedStyle(document.body);"
-        "return ['.l0', '.l1'].map(tone => getComputedStyle(document.querySelector('#answers path' + tone)).stroke)"
+        "return ['.t0', '.t1'].map(tone => getComputedStyle(document.querySelector('#answers path' + tone)).stroke)"
     )
     assert found == {"light": ["rgb(29, 79, 184)", "rgb(179, 89, 0)"],
                      "dark": ["rgb(138, 180, 248)", "rgb(240, 160, 75)"]}[scheme]  # fmt: skip
     dashes = browser.run(
-        "return ['.l0', '.l1'].map(tone => getComputedStyle(document.querySelector('#answers path' + tone)).strokeDasharray)"
+        "return ['.t0', '.t1'].map(tone => getComputedStyle(document.querySelector('#answers path' + tone)).strokeDasharray)"
     )
     assert dashes[0] == "none" != dashes[1]  # without colour, too
 
@@ -83,10 +83,12 @@ def test_without_a_script_figures_unfold_and_pictures_load(browser, folder):
     browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         browser.driver.get((folder / "index.html").as_uri())
-        fold = browser.driver.find_element("css selector", "#answers .plot summary")
+        fold = browser.driver.find_element("css selector", "#answers .beside summary")
         browser.run("arguments[0].scrollIntoView({behavior: 'instant', block: 'center'})", fold)
         fold.click()
-        assert browser.run("return document.querySelector('#answers .plot table').offsetHeight") > 0
+        assert (
+            browser.run("return document.querySelector('#answers .beside table').offsetHeight") > 0
+        )
         browser.run(
             "document.querySelector('#answers .near').scrollIntoView({behavior: 'instant'})"
         )

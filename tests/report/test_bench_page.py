@@ -1,5 +1,6 @@
 """The page of a bench, from a record made by hand."""
 
+import math
 import random
 import re
 from itertools import combinations
@@ -12,9 +13,10 @@ from alignkit.record import Estimate
 from alignkit.record.bench_facts import BenchRecord
 from alignkit.record.document import document_text
 from alignkit.report.bench.bench_page import PUBLISHED_ROWS, bench_page
-from alignkit.report.bench.frontier_view import _churn_marks, frontier_plot
+from alignkit.report.bench.frontier_view import frontier_plot
 from alignkit.report.bench.headline import fastest_words
 from alignkit.report.bench.write_bench import read_bench, render_bench
+from alignkit.report.marks import Dot, Line
 from alignkit.text.bench_words import (
     BenchWords,
     bounded,
@@ -23,6 +25,7 @@ from alignkit.text.bench_words import (
     loads_by_clients,
 )
 from tests.report.bench_records import rich_bench
+from tests.report.drawn_chart import axis, found, values
 from tests.report.gold import compare_gold, structure
 from tests.report.test_report import check_whole, elements, parse, text_of
 
@@ -225,54 +228,55 @@ def crowded(seed):
 CHARTS = [(TIMED, 1), (TIMED, 5), (TIMED, 10), *((crowded(seed), 5) for seed in range(20))]
 
 
+ROOT = (math.sqrt, lambda root: root**2)
+
+
+def frontier(options, clients=5):
+    return frontier_plot(loads_by_clients(options)[clients], WORDS, NUMBERS)
+
+
 @pytest.mark.parametrize(("options", "clients"), CHARTS)
 def test_labels_do_not_cover_each_other_and_those_of_the_frontier_come_first(options, clients):
-    plot = frontier_plot(loads_by_clients(options)[clients], WORDS, NUMBERS, id="f")
-    labels = [each.label for each in plot.dots if each.label]
-    assert not [pair for pair in combinations(labels, 2) if pair[0].meets(pair[1])]
-    assert len(labels) >= len(plot.dots) / 2
-    assert all(each.label for each in plot.dots if each.standing == "frontier" and options is TIMED)
+    plot = frontier(options, clients)
+    labels = found(plot, "label")
+    at = [(float(each.get("x")), float(each.get("y"))) for each in labels]
+    # a number of two digits is 12.5 wide, and a line 14 high
+    assert not [1 for (x, y), (a, b) in combinations(at, 2) if abs(x - a) < 6 and abs(y - b) < 14]
+    dots = [each for each in plot.marks if isinstance(each, Dot)]
+    assert len(labels) >= len(dots) / 2
+    best = {each.label for each in dots if each.tone == "t0"}
+    assert options is not TIMED or best <= {each.text for each in labels}
 
 
 def test_dots_lie_where_their_values_are_and_intervals_around_them():
-    loads = loads_by_clients(TIMED)[5]
-    plot = frontier_plot(loads, WORDS, NUMBERS, id="f")
-    frame = plot.frame
-    for dot, (option, load) in zip(plot.dots, loads, strict=True):
-        # back from coordinates to values, on a square-root axis that begins at zero
-        churn = ((dot.x - frame.x(0)) / (frame.x(frame.x_marks[-1]) - frame.x(0))) ** 2
-        churn *= frame.x_marks[-1] ** 2
+    plot = frontier(TIMED)
+    dots = {each.label: each for each in plot.marks if isinstance(each, Dot)}
+    drawn = zip(dots.values(), found(plot, "dot"), strict=True)
+    corners = {dot.label: values(plot, each.get("d"), x=ROOT)[0] for dot, each in drawn}
+    for option, load in loads_by_clients(TIMED)[5]:
+        name = str(NUMBERS[str(option.place)])
         wanted = 100 * option.drift.churn.value if option.drift else 0.0
-        assert churn == pytest.approx(wanted, abs=0.05)
-        share = (frame.bottom - dot.y) / (frame.bottom - frame.top)
-        high, low = frame.y_marks[-1], frame.y_marks[0]
-        assert low + share * (high - low) == pytest.approx(load.throughput.value, abs=1)
-        assert dot.left <= dot.x <= dot.right
-        assert dot.top <= dot.y <= dot.bottom
-        assert dot.standing == load.frontier.standing
-        assert dot.contended == bool(load.contended)
-    zero = plot.dots[1]
-    assert zero.right > zero.x == zero.left == frame.x(0)  # none of 1,000 images is not none
-    reference = plot.dots[0]
-    assert (reference.reference, reference.left) == (True, reference.right)
+        assert corners[name][0] == pytest.approx(wanted, abs=0.1)
+        assert corners[name][1] == pytest.approx(load.throughput.value, abs=1)
+        dot = dots[name]
+        assert load.frontier.standing in dot.key
+        assert ("hollow" in dot.tone) == bool(load.contended)
+        assert (dot.shape == "square") == option.reference
+        assert dot.x.low <= dot.x.value <= dot.x.high
+    assert dots["2"].x.high > dots["2"].x.low == 0  # none of 1,000 images is not none
 
 
 def test_the_step_line_never_falls_and_passes_each_option_of_the_frontier():
-    plot = frontier_plot(loads_by_clients(TIMED)[5], WORDS, NUMBERS, id="f")
-    heights = [float(each) for each in re.findall(r"V([\d.]+)", plot.steps)]
-    assert heights == sorted(heights, reverse=True)  # downwards is more in an SVG
-    frontier = [each for each in plot.dots if each.standing == "frontier"]
-    assert {each.y for each in frontier} == {*heights, frontier[0].y}
-    assert len(plot.joins) == sum(each.standing == "not separable" for each in plot.dots)
+    steps, *joins = (each for each in frontier(TIMED).marks if isinstance(each, Line))
+    assert steps.points == sorted(steps.points)
+    assert [y for _, y in steps.points] == sorted(y for _, y in steps.points)
+    best = {(each.x.value, each.y.value) for each in dots_of(TIMED) if each.tone == "t0"}
+    assert best <= {*steps.points}
+    assert len(joins) == sum("not separable" in each.key for each in dots_of(TIMED))
 
 
-@pytest.mark.parametrize("most", [0.003, 0.37, 1.0, 4.4, 23.6, 100.0])
-def test_marks_of_churn_begin_at_zero_and_reach_the_greatest(most):
-    marks = _churn_marks(most, 520.0)
-    assert marks[0] == 0
-    assert marks[-1] >= most
-    assert marks == sorted(set(marks))
-    assert len(marks) >= 4
+def dots_of(options):
+    return [each for each in frontier(options).marks if isinstance(each, Dot)]
 
 
 def test_published_rows_are_those_of_the_documentation_and_agree_with_themselves():
@@ -336,7 +340,7 @@ def test_options_of_one_speed_and_no_churn_are_drawn():
     load = load.model_copy(update={"throughput": Estimate(100, None, None)})
     zero = option.drift.model_copy(update={"churn": Estimate(0, None, None)})
     option = option.model_copy(update={"drift": zero})
-    plot = frontier_plot([(option, load)] * 2, WORDS, NUMBERS, id="f")
-    assert len({(each.x, each.y) for each in plot.dots}) == 1
-    assert plot.frame.y_marks[0] == 0
-    assert len(plot.frame.x_marks) >= 2
+    plot = frontier_plot([(option, load)] * 2, WORDS, NUMBERS)
+    assert len({each.get("d") for each in found(plot, "dot")}) == 1
+    assert axis(plot, "end", "y")[0][1] == 0
+    assert len(axis(plot, "middle", "x")) >= 2

@@ -42,23 +42,23 @@ def test_the_waterfall_begins_at_the_value_of_the_models_on_their_own_path():
     (section,) = sections()
     record = quickstart()
     own = next(e for e in record.matrix if e.aligned and e.row.is_only(recall().reference))
-    bars = section.waterfalls[0].bars
-    assert bars[0].text == f"{100 * own.metrics['recall.macro']:.2f}"
-    assert [bar.name for bar in bars][1:-1] == ["decode", "resize", "precision"]
+    rows = section.waterfalls[0].y
+    assert rows.beside[0] == f"{100 * own.metrics['recall.macro']:.2f}"
+    assert rows.rows[1:-1] == ("decode", "resize", "precision")
 
 
 def test_shares_of_other_images_than_the_cells_begin_at_zero():
     (section,) = sections(recall().model_copy(update={"drawn_from": 5000}))
     (waterfall,) = section.waterfalls
-    assert waterfall.bars[0].text == "0"
-    assert waterfall.frame.title == "Change of macro recall, %"
+    assert waterfall.y.beside[0] == "0"
+    assert waterfall.caption == "Change of macro recall, %"
 
 
 def test_an_interaction_beside_the_shares_is_a_step_of_its_own():
     between = Estimate(-0.002, -0.003, -0.001)
     changes = {"method": "one-at-a-time", "interaction": between}
     (section,) = sections(recall().model_copy(update=changes))
-    assert section.waterfalls[0].bars[-2].name == "interaction"
+    assert section.waterfalls[0].y.rows[-2] == "interaction"
     assert f"interaction ({MINUS}0.2 pp)" in section.sentences[0]
 
 
@@ -67,7 +67,7 @@ def test_without_a_model_the_pixels_are_drawn():
     alone = pixels.model_copy(update={"backend": "", "precision": ""})
     (section,) = sections(alone)
     assert section.runtime == ""
-    assert section.waterfalls[0].frame.title == "Mean |Δpixel|, grey levels"
+    assert section.waterfalls[0].caption == "Mean |Δpixel|, grey levels"
     assert section.sentences[0].startswith("Cause of mean |Δpixel|: resize (2.62 of 255)")
 
 

@@ -10,8 +10,9 @@ from alignkit.compare.predictions import Predictions
 from alignkit.errors import RecordError
 from alignkit.record.document import read_record
 from alignkit.report import render
-from alignkit.report.distribution_view import MOST, distribution_sections, scatter, steps
+from alignkit.report.distribution_view import MOST, distribution_sections, ecdf, scatter
 from alignkit.text.names import Names
+from tests.report.drawn_chart import figure, found, keys, values
 from tests.run_pair import IDS, artifact, write_small_run
 
 
@@ -20,8 +21,8 @@ def section(tmp_path):
     means = np.linspace(0, 9.9, len(IDS))
     write_small_run(tmp_path, flipped=[1, 2, 3], means=means)
     record = read_record(tmp_path)
-    (found,) = distribution_sections(record, Names(record.paths), tmp_path)
-    return found
+    (made,) = distribution_sections(record, Names(record.paths), tmp_path, has_viewer=True)
+    return made
 
 
 def text(table):
@@ -36,9 +37,10 @@ def test_the_quantiles_are_numpys(section):
 
 
 def test_every_flip_is_drawn_and_counted(section):
-    assert len(section.scatter.flipped) == 3
-    assert all(each.href.startswith("#/image/") for each in section.scatter.flipped)
-    assert section.scatter.stayed.count("M") == 97
+    links = [each.get("href") for each in figure(section.scatter).iter("a")]
+    assert len(links) == 3
+    assert all(each.startswith("#/image/opencv%3Etorchpipe-gpu/") for each in links)
+    assert stayed(section.scatter) == 97
     flips = [int(row[3].split()[0]) for row in text(section.margins)]
     assert sum(flips) == 3
     assert [int(row[2]) for row in text(section.margins)] == [25] * 4
@@ -49,37 +51,44 @@ def test_a_quarter_without_flips_says_so(section):
     assert notes == {"no image of it flipped"}
 
 
+def stayed(plot):
+    return found(plot, "cloud")[0].get("d").count("M")
+
+
 def test_the_distribution_rises_from_nothing_to_all():
-    made = steps(np.array([0, 1, 4], np.float32), id="a", title="b", most=4.0)
-    points = [tuple(map(float, each.split(","))) for each in made.lines[0].points.split()]
-    assert points[0] == (made.frame.left, made.frame.bottom)
-    assert points[-1][1] == made.frame.top
-    assert points == sorted(points)
+    made = ecdf(np.array([0, 1, 4], np.float32), "b", 4.0)
+    points = values(made, found(made, "line")[0].get("d"))
+    for at, spot in ((0, (0.0, 0.0)), (1, (2 / 3, 1 / 3)), (-1, (4.0, 1.0))):
+        assert points[at] == pytest.approx(spot, abs=0.01)
 
 
 def test_many_images_are_thinned_and_the_chart_says_so():
     n = 10 * MOST
     flipped = np.arange(n) % 2 == 0
-    made = scatter(
-        np.ones(n, np.float32), np.ones(n, np.float32), flipped, id="a", title="b",
-        images=[(f"p/{place}", "x") for place in range(n)], most=1.0,
-    )  # fmt: skip
-    assert made.stayed.count("M") == len(made.flipped) == MOST
-    assert all(int(each.href.split("/")[-1]) % 2 == 0 for each in made.flipped)
-    for words, did in ((made.stayed_words, "kept their class"), (made.flipped_words, "flipped")):
-        assert words == f"10\u00a0000 {did}, 2\u00a0000 of them drawn"
+    ones = np.ones(n, np.float32)
+    names = [str(place) for place in range(n)]
+    made = scatter(ones, ones, flipped, title="b", names=names, most=1.0, opens="p")
+    links = [each.get("href") for each in figure(made).iter("a")]
+    assert stayed(made) == len(links) == MOST
+    assert all(int(each.split("/")[-1]) % 2 == 0 for each in links)
+    drawn = "2\u00a0000 of them drawn"
+    assert keys(made) == [
+        f"10\u00a0000 kept their class, {drawn}",
+        f"10\u00a0000 flipped, {drawn}: a cross opens its image",
+    ]
 
 
-def test_images_without_a_number_are_not_drawn():
-    values = np.array([1, np.nan, 2], np.float32)
-    made = scatter(values, values, np.array([False, False, True]), id="a", title="b",
-                   images=[(f"p%3Eq/{n}", f"{n}.png") for n in range(3)], most=2.0)  # fmt: skip
-    (flipped,) = made.flipped
-    assert made.stayed.count("M") == 1
-    assert "nan" not in made.stayed
-    assert (flipped.href, flipped.title) == (
-        "#/image/p%3Eq/2", "2.png: mean |Δpixel| 2.00, margin 2.00",
-    )  # fmt: skip
+@pytest.mark.parametrize("opens", ["", "p>q"])
+def test_images_without_a_number_are_not_drawn(opens):
+    drift = np.array([1, np.nan, 2], np.float32)
+    lost = np.array([False, False, True])
+    names = [f"{n}.png" for n in range(3)]
+    made = scatter(drift, drift, lost, title="b", names=names, most=2.0, opens=opens)
+    (cross,) = found(made, "t1")
+    assert stayed(made) == 1
+    assert "nan" not in made.__html__()
+    assert cross.get("href") == ("#/image/p%3Eq/2.png" if opens else None)
+    assert cross[0].text == "2.png: mean |Δpixel| 2.00, margin 2.00"
 
 
 def test_the_page_has_the_charts_with_their_tables(tmp_path):
@@ -87,7 +96,7 @@ def test_the_page_has_the_charts_with_their_tables(tmp_path):
     page = render(tmp_path).read_text()
     html5lib.HTMLParser(strict=True).parse(page)
     part = page[page.index('id="distributions"') : page.index('id="images"')]
-    assert part.count("<svg") == 2
+    assert part.count('<svg class="chart ') == 2
     assert len(re.findall("<table", part)) == 2
 
 
@@ -109,5 +118,5 @@ def test_a_model_of_one_output_has_no_margins_to_draw(tmp_path):
     stored = artifact(tmp_path, "single.parquet", single)
     cells = tuple(each.model_copy(update={"predictions": stored}) for each in record.cells)
     record = record.model_copy(update={"cells": cells})
-    (found,) = distribution_sections(record, Names(record.paths), tmp_path)
-    assert (found.scatter, found.margins) == (None, None)
+    (made,) = distribution_sections(record, Names(record.paths), tmp_path)
+    assert (made.scatter, made.margins) == (None, None)

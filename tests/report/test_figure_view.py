@@ -1,5 +1,6 @@
-"""Figures of a task: coordinates from known values, words, and the table of the same numbers."""
+"""Figures of a task: lines, words, and the table of the same numbers."""
 
+import math
 import re
 from dataclasses import replace
 
@@ -25,10 +26,11 @@ from alignkit.report.figures.figure_sections import (
     answers_section,
     entries_with_facts,
     fact_table,
+    figure_plot,
+    figure_table,
     leading_remarks,
     near_cards,
 )
-from alignkit.report.figures.figure_view import figure_view
 from alignkit.report.page import (
     Beside,
     Details,
@@ -40,11 +42,13 @@ from alignkit.report.page import (
     Text,
     page_html,
 )
+from alignkit.report.plot import Plot
 from alignkit.report.terminal_view import summary
 from alignkit.report.write_report import ReportOptions, write_report
 from alignkit.text.markdown import markdown_text
 from alignkit.text.names import Names
 from alignkit.text.numbers import MINUS, NBSP
+from tests.report.drawn_chart import axis, classes, figure, found, keys, values
 from tests.report.embedding_records import embedding
 from tests.report.gold import compare_gold, structure
 from tests.report.records import quickstart
@@ -68,116 +72,56 @@ ROC = replace(
 
 
 def drawn(figure=PLAIN):
-    return figure_view(figure, id="x", sides=SIDES)
-
-
-def spots(path):
-    numbers = [float(each) for each in re.findall(r"-?[\d.]+", path)]
-    return [*zip(numbers[::2], numbers[1::2], strict=True)]
+    return figure_plot(figure, SIDES)
 
 
 def test_values_lie_where_the_axes_say():
-    view = drawn()
-    frame = view.frame
-    # x from 0 to 1 between 52 and 446, y from 0 to 4 between the bottom and the top
-    assert (frame.x_marks[0], frame.x_marks[-1], frame.y_marks[0], frame.y_marks[-1]) == (
-        0,
-        1,
-        0,
-        4,
+    (_, candidate) = found(drawn(), "line")
+    spots = values(drawn(), candidate.get("d"))
+    assert spots == [pytest.approx(each, abs=0.01) for each in ((0, 0), (0.5, 1), (1, 0))]
+    log = (math.log10, lambda power: 10**power)
+    (line,) = found(drawn(ROC), "line")
+    assert [x for x, _ in values(drawn(ROC), line.get("d"), x=log)] == pytest.approx(
+        [0.001, 0.01, 0.1, 1.0], rel=0.01
     )
-    assert spots(view.lines[1].path) == [
-        (52.0, frame.bottom),
-        (249.0, round(frame.bottom - (frame.bottom - frame.top) / 4, 1)),
-        (446.0, frame.bottom),
-    ]
-
-
-def test_points_on_a_straight_line_are_left_out():
-    assert spots(drawn().lines[0].path) == [
-        (52.0, drawn().frame.bottom),
-        (446.0, drawn().frame.top),
-    ]
-    level = Series("same", tuple(range(100)), (1.0,) * 99 + (2.0,))
-    assert len(spots(drawn(replace(PLAIN, series=(level,))).lines[0].path)) == 3
-
-
-def test_a_line_that_turns_back_keeps_its_turn():
-    there_and_back = Series("same", (0.0, 0.0, 0.0, 1.0), (0.0, 4.0, 2.0, 2.0))
-    assert len(spots(drawn(replace(PLAIN, series=(there_and_back,))).lines[0].path)) == 4
-
-
-def test_decades_of_a_logarithmic_axis_are_equally_wide():
-    view = drawn(ROC)
-    xs = [x for x, _ in spots(view.lines[0].path)]
-    third = (446 - 52) / 3
-    assert xs == pytest.approx([52, 52 + third, 52 + 2 * third, 446], abs=0.06)
-    assert [tick.text for tick in view.frame.x_ticks] == ["0.001", "0.01", "0.1", "1"]
-
-
-def test_many_decades_have_no_more_texts_than_there_is_room_for():
-    wide = Series("", (1e-12, 1.0), (0.0, 1.0))
-    texts = [tick.text for tick in drawn(replace(ROC, series=(wide,))).frame.x_ticks]
-    assert len(texts) == 13
-    assert texts[0] == "1e-12"
-    assert sum(map(bool, texts)) == 7
 
 
 def test_a_single_place_can_be_drawn():
     point = Series("same", (0.01,), (0.5,))
-    for figure in (PLAIN, ROC):
-        assert spots(drawn(replace(figure, series=(point,))).lines[0].path)
+    for each in (PLAIN, ROC):
+        assert found(drawn(replace(each, series=(point,))), "line")
 
 
 def test_values_far_from_zero_do_not_start_there():
     high = Series("same", (0.0, 1.0), (0.95, 0.99))
-    assert drawn(replace(PLAIN, series=(high,))).frame.y_marks[0] == 0.95
+    assert axis(drawn(replace(PLAIN, series=(high,))), "end", "y")[0][1] == 0.95
 
 
-def test_sides_have_the_colours_of_the_page_and_their_names():
+def test_sides_have_the_colours_of_the_page_and_kinds_their_names():
     series = (
         *PLAIN.series,
         replace(PLAIN.series[0], name="different"),
         Series("chance", (0, 1), (1, 1)),
     )
-    view = drawn(replace(PLAIN, series=series))
-    assert [(each.tone, each.label) for each in view.lines] == [
-        ("l0", "same, opencv"),
-        ("l1", "same, pillow"),
-        ("l0 thin", "different, opencv"),
-        ("l2 thin", "chance"),
+    view = drawn(replace(PLAIN, series=series, marks=(Mark(0.5, "kept"),)))
+    assert keys(view) == ["same, opencv", "same, pillow", "different, opencv", "chance"]
+    assert [classes(each)[1:] for each in found(view, "line", figure(view))][:4] == [
+        ["t0"],
+        ["t1"],
+        ["t0", "thin"],
+        ["t2", "thin"],
     ]
-
-
-def test_kinds_of_lines_have_their_names_at_their_peaks():
-    other = Series("different", (0.0, 0.5, 1.0), (3.0, 0.0, 0.0), "reference")
-    view = drawn(replace(PLAIN, series=(*PLAIN.series, other)))
-    same, different = view.labels
-    assert (same.text, different.text) == ("same", "different")
-    assert same.y < different.y < view.frame.bottom
-    # inside the chart, although the peaks are at its ends
-    assert all(
-        view.frame.left - 0.1 <= end <= view.frame.right + 0.1
-        for label in view.labels
-        for end in label.ends
-    )
-    assert not drawn().labels  # of one kind the legend says enough
-
-
-def test_labels_of_marks_keep_apart():
-    marks = tuple(Mark(x, f"threshold {x} that was kept") for x in (0.5, 0.51, 0.52, 0.98))
-    view = drawn(replace(PLAIN, marks=marks))
-    labels = [mark.label for mark in view.marks]
-    assert [mark.x for mark in view.marks] == [249.0, 252.9, 256.9, 438.1]
-    assert not any(a.meets(b) for a in labels for b in labels if a is not b)
-    assert all(label.y < view.frame.top for label in labels)
-    assert all(0 <= end <= view.frame.width for label in labels for end in label.ends)
-    # more room above makes the chart higher, not its lines flatter
-    assert view.frame.bottom - view.frame.top == drawn().frame.bottom - drawn().frame.top
+    assert [each.text for each in found(view, "label")] == [
+        "kept: 0.5",
+        "same",
+        "different",
+        "chance",
+    ]
+    assert not found(drawn(), "label")  # of one kind the legend says enough
 
 
 def test_readers_who_do_not_see_it_are_told_of_axes_lines_and_marks():
-    words = drawn(replace(ROC, marks=(Mark(0.01, "kept"), Mark(0.1, "tuned again")))).description
+    words = drawn(replace(ROC, marks=(Mark(0.01, "kept"), Mark(0.1, "tuned again")))).words
     assert words == (
         "density over cosine, logarithmic, from 0.001 to 1. "
         f"1{NBSP}line: opencv. marked: kept at 0.01 and tuned again at 0.1. "
@@ -186,8 +130,8 @@ def test_readers_who_do_not_see_it_are_told_of_axes_lines_and_marks():
 
 
 def test_the_table_has_the_numbers_of_the_lines_and_none_between():
-    figure = replace(PLAIN, series=(*PLAIN.series, Series("other", (0.25,), (7.0,))))
-    table = drawn(figure).table
+    more = replace(PLAIN, series=(*PLAIN.series, Series("other", (0.25,), (7.0,))))
+    table = figure_table(more, SIDES)
     assert [each.text for each in table.columns] == [
         "cosine",
         "same, opencv",
@@ -205,7 +149,7 @@ def test_the_table_has_the_numbers_of_the_lines_and_none_between():
 
 def test_a_long_line_has_a_short_table_with_both_ends():
     xs = tuple(each / 500 for each in range(501))
-    table = drawn(replace(PLAIN, series=(Series("same", xs, xs),))).table
+    table = figure_table(replace(PLAIN, series=(Series("same", xs, xs),)), SIDES)
     assert len(table.rows) == 21
     assert [table.rows[at].cells[0].text for at in (0, 10, 20)] == ["0", "0.5", "1"]
     assert table.caption.endswith("21 of 501 places")
@@ -244,13 +188,12 @@ def test_section_of_the_page():
     cards = near_cards(
         (near,), SIDES, {"b.jpg": Thumbnail(path="o", id="b.jpg", label="bee", picture=picture)}
     )
-    figures = (drawn(), figure_view(marked, id="y", sides=SIDES))
-    parts = [
-        *(Drawn("figure", each) for each in figures),
-        table,
-        Drawn("near_cards", cards),
+    figures = [
+        part
+        for each, of in ((PLAIN, ""), (marked, "marked"))
+        for part in (figure_plot(each, SIDES, of), figure_table(each, SIDES, of))
     ]
-    section = Section("answers", "Answers", parts)
+    section = Section("answers", "Answers", [*figures, table, Drawn("near_cards", cards)])
     page = Page("t", "k", "1", Headline(("h",)), [section], "f")
     compare_gold("figures.txt", structure(page_html(page)))
 
@@ -273,7 +216,7 @@ def test_every_comparison_with_figures_is_on_the_page_the_headline_s_first(run):
     own = [each for each in record.matrix if each.drift and each.drift.figures]
     assert len(shown) == len(own)
     assert shown[0] == ("opencv → pillow, torch fp32", "")
-    assert part.count('<svg class="chart"') == 2 * len(own)
+    assert part.count('<svg class="chart ') == 2 * len(own)
 
 
 def test_ids_of_the_page_are_unique(run):
@@ -322,10 +265,10 @@ def test_a_page_leaves_out_comparisons_beyond_its_limit_and_says_so(run, monkeyp
 
 def test_a_comparison_in_another_runtime_is_named_by_it(run):
     labels = {
-        fold.summary: [line.label for line in part.columns[1][0].view.lines]
+        fold.summary: keys(part.columns[1][0])
         for fold in answers(run[0])[1]
         for part in fold.parts
-        if isinstance(part, Beside) and isinstance(part.columns[0][0], Drawn)
+        if isinstance(part, Beside) and isinstance(part.columns[0][0], Plot)
     }
     assert labels["opencv → pillow, torch bf16"] == ["opencv, torch fp32", "pillow, torch bf16"]
     assert labels["pillow → pillow, onnxruntime fp32"] == ["torch fp32", "onnxruntime fp32"]

@@ -1,6 +1,7 @@
 """The page of `alignkit tolerance`: whole, the same each time, and every number in a table."""
 
 import re
+from itertools import pairwise
 
 import html5lib
 import pytest
@@ -22,6 +23,8 @@ from alignkit.report.tolerance_page import (
 )
 from alignkit.studies.tolerance import tolerance
 from alignkit.text.names import Names
+from tests.report.drawn_chart import found as found_in
+from tests.report.drawn_chart import values
 from tests.report.gold import compare_gold, structure
 from tests.run_pair import write_small_run
 
@@ -65,15 +68,25 @@ def test_every_point_of_a_curve_stands_in_a_table_too(found):
 
 def test_a_band_holds_its_curve_and_the_budget_lies_at_its_height(found):
     (pair,) = found.pixels
-    plot = share_plot(pair.seeds[:1], "id", "title", 0.05, limit=0.5)
-    spots = [[float(e) for e in spot.split(",")] for spot in plot.lines[0].points.split()]
-    band = [[float(e) for e in spot.split(",")] for spot in plot.bands[0].split()]
-    low, high = band[: len(spots)], band[len(spots) :][::-1]
-    for (x, y), below, above in zip(spots, low, high, strict=True):
-        assert below[0] == above[0] == x
-        assert above[1] <= y <= below[1]  # upwards in SVG is less
-    assert plot.limit == plot.frame.x(0.5) == spots[2][0]
-    assert plot.level == plot.frame.y(5.0)
+    plot = share_plot(pair.seeds[:1], "a to b", 0.05, limit=0.5)
+    (line,), (band,) = found_in(plot, "line"), found_in(plot, "band")
+    for each in pair.seeds[0].points:
+        at = each.factor, 100 * each.changed / each.images
+        assert lies_on(values(plot, line.get("d")), at)
+        for end in (each.low, each.high):
+            assert lies_on(values(plot, band.get("d")), (each.factor, 100 * end))
+    budget, limit = (values(plot, each.get("d")) for each in found_in(plot, "rule"))
+    assert [y for _, y in budget] == pytest.approx([5.0, 5.0], abs=0.1)
+    assert [x for x, _ in limit] == pytest.approx([0.5, 0.5], abs=0.01)
+
+
+def lies_on(corners, at):
+    """Tell whether a point lies on a line of some corners."""
+    return any(
+        min(a[0], b[0]) - 0.01 <= at[0] <= max(a[0], b[0]) + 0.01
+        and abs(a[1] + (at[0] - a[0]) / (b[0] - a[0] or 1) * (b[1] - a[1]) - at[1]) < 0.1
+        for a, b in pairwise(corners)
+    )
 
 
 def test_it_is_written_as_one_file_or_beside_its_document(found, tmp_path):

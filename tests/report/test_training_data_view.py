@@ -1,13 +1,15 @@
 """The chart, table and sentences of drift against training-set size."""
 
+import math
+
 import html5lib
 import pytest
 
 from alignkit.record import Estimate, SizeCurve, SizePoint
-from alignkit.report.charts import spread_plot
 from alignkit.report.summary_view import summary_view
 from alignkit.report.training_data_view import size_sections
 from alignkit.text.names import Names
+from tests.report.drawn_chart import found, keys, values
 
 
 def around(value, half):
@@ -57,21 +59,20 @@ def test_a_change_of_recall_is_amplified_by_its_size_not_by_its_sign(record):
 
 def test_the_chart_shows_other_paths_in_the_reference_runtime_and_the_table_everything(record):
     section = told(record, curve(), curve(precision="bf16"))
-    assert len(section.chart.lines) == len(section.sentences) == 1
+    assert len(keys(section.chart)) == len(section.sentences) == 1
     assert (len(section.table.rows), len(section.every.rows)) == (3, 6)
     assert told(record, curve(precision="bf16")).chart is None
 
 
-def test_the_axis_of_images_is_logarithmic_and_zero_in_view():
-    plot = spread_plot(
-        [("a", [(10.0, 1.0, 0.5, 2.0), (100.0, 2.0, 1.0, 3.0), (1000.0, 3.0, 3.0, 3.0)])],
-        id="a", title="b", names=("x", "y"),
-    )  # fmt: skip
-    first, second, third = plot.lines[0].whiskers
-    assert second.x - first.x == pytest.approx(third.x - second.x, abs=0.2)
-    assert first.low > first.y > first.high  # downwards in SVG
-    assert third.low == third.y == third.high
-    assert plot.zero == plot.frame.bottom
+def test_the_axis_of_images_is_logarithmic_and_zero_in_view(record):
+    chart = told(record, curve(), curve("churn", few=0.5, full=0.4)).chart
+    log = (math.log10, lambda power: 10**power)
+    for line, drifts in zip(found(chart, "line"), ((3.1, 0.8), (50, 40)), strict=True):
+        spots = values(chart, line.get("d"), x=log)
+        assert [x for x, _ in spots] == pytest.approx([60, 1200], rel=0.1)  # a little aside
+        assert [y for _, y in spots] == pytest.approx(drifts, abs=0.2)
+    (zero,) = found(chart, "rule")
+    assert [y for _, y in values(chart, zero.get("d"))] == pytest.approx([0, 0], abs=0.1)
 
 
 def test_the_page_and_the_summary_have_it_where_a_run_has_it(record, rendered):

@@ -32,10 +32,10 @@ def with_trainings(record, trainings):
 def test_held_out_images_get_a_curve_columns_and_words(record):
     held = with_trainings(record, map(scored, record.trainings))
     section = training_sections(held, Names(record.paths))[0]
-    assert [chart.frame.title.partition(": ")[2] for chart in section.charts] == [
-        "training loss by epoch",
-        "training accuracy in % by epoch",
-        "held-out macro recall in % by epoch",
+    assert [chart.caption for chart in section.charts] == [
+        "Training loss by epoch",
+        "Training accuracy in % by epoch",
+        "Held-out macro recall in % by epoch",
     ]
     assert (
         "2 processes, 300 more held out to score them; kept epoch 3 of 8 (seed 0)" in section.words

@@ -1,14 +1,14 @@
 """Maps and spectra as inline SVG."""
 
-import re
-
 import numpy as np
 import pytest
 
 from alignkit.record import SpatialFacts
 from alignkit.record.spatial_facts import LevelMap
-from alignkit.report.where_view import SHADES, where_views
+from alignkit.report.marks import SHADES
+from alignkit.report.where_view import where_views
 from alignkit.text.names import Names
+from tests.report.drawn_chart import found, keys, values
 
 DRAW = np.random.default_rng(0)
 
@@ -35,14 +35,9 @@ def views(*stages):
 def test_every_cell_of_a_map_is_drawn_once_in_its_shade():
     steps = np.repeat(DRAW.integers(0, 256, (6, 4), np.uint8), 2, axis=1)
     ((heat,),) = [each.maps for each in views(facts(steps=steps))]
-    drawn = np.full(steps.shape, -1)
-    for shade, path in heat.paths:
-        for x, y, width in re.findall(r"M(\d+) (\d+)h(\d+)v1h-\d+z", path):
-            cells = drawn[int(y), int(x) : int(x) + int(width)]
-            assert (cells == -1).all()
-            cells[:] = shade
-    assert np.array_equal(drawn, steps.astype(int) * SHADES // 256)
-    assert heat.greatest == "8"
+    (cells,) = heat.marks
+    assert np.array_equal(cells.shades, steps.astype(int) * SHADES // 256)
+    assert keys(heat) == ["0  8"]
 
 
 def test_the_stage_that_differs_most_is_unfolded():
@@ -56,11 +51,11 @@ def test_the_stage_that_differs_most_is_unfolded():
 def test_a_spectrum_has_the_difference_beside_the_image():
     power = tuple(float(10**each) for each in range(4))
     (view,) = views(facts(power=power, image_power=(100.0,) * 4))
-    image, gap = view.spectrum.lines
-    assert (image.label, gap.label) == ("reference image", "Δ")
-    heights = [float(point.split(",")[1]) for point in gap.points.split()]
-    assert np.diff(heights) == pytest.approx([heights[1] - heights[0]] * 3, abs=0.2)
-    assert heights[0] > heights[-1]  # louder is higher
+    assert keys(view.spectrum) == ["reference image", "Δ"]
+    _, gap = found(view.spectrum, "line")
+    spots = values(view.spectrum, gap.get("d"))
+    assert [x for x, _ in spots] == pytest.approx([0.0625, 0.1875, 0.3125, 0.4375], abs=0.001)
+    assert [y for _, y in spots] == pytest.approx([0, 10, 20, 30], abs=0.1)
 
 
 def test_no_power_has_no_spectrum():

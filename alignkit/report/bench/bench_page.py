@@ -21,7 +21,6 @@ from alignkit.report.bench.timed import (
     timed_headline,
 )
 from alignkit.report.page import (
-    Drawn,
     Link,
     Page,
     Part,
@@ -31,6 +30,7 @@ from alignkit.report.page import (
     written_by,
 )
 from alignkit.report.page_text import page_text
+from alignkit.report.plot import Plot
 from alignkit.report.table import Group, Notes, RowCells, Shown, Table, numbers
 from alignkit.serve.serving import STAGES_SERVED
 from alignkit.text.bench_words import (
@@ -64,6 +64,12 @@ _FRONTIER = (
     "worse in either value and is shown to be better in the one named; not separable if this "
     "sample does not show it. The price is the throughput, in percent of that of the frontier's "
     "option with the next less churn, that one point of churn buys."
+)
+_FRONTIER_KEY = (
+    "The line is the greatest throughput for each churn; a dashed one leads from an option that is "
+    "not separable to the one that is better by its values. Lines through a dot are its intervals "
+    "of 95\N{NO-BREAK SPACE}% or more; churn of 0 of n images reaches to 3.7\N{NO-BREAK SPACE}/"
+    "\N{NO-BREAK SPACE}n. Numbers lead to the tables."
 )
 _SERVICE = (
     "Gain: throughput over that of the reference in the same round. Resize: everything from the "
@@ -161,18 +167,18 @@ def _loop(record: BenchRecord) -> dict[str, str]:
 def _frontier_section(models: Sequence[Sequence[ServingOption]], words: BenchWords) -> Section:
     """Return for each model a chart under the most clients, and a table for each number of them."""
     shown: list[Part] = []
-    for at, options in enumerate(models):
+    for options in models:
         # an option keeps its number in the chart and all tables
         numbered = {str(each.place): number for number, each in enumerate(options, 1)}
         every = loads_by_clients(options)
-        plot = frontier_plot(every[max(every)], words, numbered, id=f"frontier-{at}")
+        plot = frontier_plot(every[max(every)], words, numbered)
         if plot is None:
             row = f" of {words.names.short(options[0].trained_with)}" * (len(models) > 1)
             shown.append(Text(f"No frontier{row}: no two options have both speed and drift."))
             continue
-        if not any(isinstance(each, Drawn) for each in shown):
-            shown[:0] = [Text(_FRONTIER, "lead"), Drawn("frontier_key", None)]
-        shown.append(Drawn("frontier", plot))
+        if not any(isinstance(each, Plot) for each in shown):
+            shown[:0] = [Text(_FRONTIER, "lead"), Text(_FRONTIER_KEY, "legend")]
+        shown.append(plot)
         shown += [frontier_table(loads, words, numbered) for loads in every.values()]
     return Section("frontier", "Which options are worth their drift", shown, nav="Frontier")
 

@@ -6,13 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from alignkit.judge.headline import headline_index
-from alignkit.record import FactTable, MatrixEntry, Neighbour, Neighbours, RunRecord, Thumbnail
-from alignkit.report.figures.figure_view import figure_view
+from alignkit.record import (
+    FactTable,
+    Figure,
+    MatrixEntry,
+    Neighbour,
+    Neighbours,
+    RunRecord,
+    Thumbnail,
+)
+from alignkit.report.axis import Axis
+from alignkit.report.marks import Line, Mark, Rule
 from alignkit.report.page import Beside, Details, Drawn, Heading, Part, Section, Strong, Text
+from alignkit.report.plot import Plot
 from alignkit.report.shown_view import leading_entry
 from alignkit.report.table import Header, Notes, RowCells, Table, numbers
 from alignkit.text.names import Names
-from alignkit.text.numbers import count, written
+from alignkit.text.numbers import count, listed, significant, written
 from alignkit.text.task_words import fact_words
 
 
@@ -81,6 +91,10 @@ _MOST = 12
 """Comparisons that the page shows; record.json has all."""
 _SEEN = 4
 """Queries of a comparison in sight; the others are folded."""
+_ROWS = 21
+"""Most rows of a figure's table."""
+_TONES = {"reference": "t0", "candidate": "t1", "": "t2"}
+"""Side → the colour and dashes of its lines."""
 
 
 def answers_section(
@@ -115,13 +129,16 @@ def _facts(index: int, record: RunRecord, names: Names, seen: bool, folded: bool
     pictures = {each.id: each for each in record.thumbnails if each.path == path}
     if drift.remarks:
         yield Text((Strong("Advice."), f" {' '.join(drift.remarks)}"))
-    figures = [
-        figure_view(each, id=f"figure-{index}-{each.name}", sides=sides, of=title)
+    figures: list[list[Part]] = [
+        [
+            figure_plot(each, sides, title),
+            Details("In numbers", [figure_table(each, sides, title)]),
+        ]
         for each in drift.figures
         if any(series.x for series in each.series)
     ]
     if figures:
-        yield Beside([[Drawn("figure", each)] for each in figures])
+        yield Beside(figures)
     tables: list[list[Part]] = [
         [fact_table(each, title), *([Text(each.note, "notes")] if each.note else [])]
         for each in drift.tables
@@ -199,3 +216,68 @@ def fact_table(table: FactTable, of: str = "") -> Table:
     ]
     caption = ", ".join(filter(None, (table.title, of)))
     return Table.of(caption, (Header(""), *numbers(*table.columns)), rows, notes=notes)
+
+
+def figure_plot(figure: Figure, sides: tuple[str, str], of: str = "") -> Plot:
+    """Draw a figure; ``sides`` name the reference and the candidate, ``of`` what is compared."""
+    labels = _labels(figure, sides)
+    names = [each.name for each in figure.series]
+    kinds = {*names}
+    marks: list[Mark] = [
+        Rule(x=each.x, dashed=True, label=f"{each.label}: {significant(each.x)}")
+        for each in figure.marks
+    ]
+    for each, key in zip(figure.series, labels, strict=True):
+        # of several kinds the first line has its name; of one the legend says enough
+        name = each.name if each.name in kinds and len({*names}) > 1 else ""
+        kinds.discard(each.name)
+        tone = _TONES[each.side] + " thin" * (each.name != names[0])
+        marks.append(Line([*zip(each.x, each.y, strict=True)], tone, key, name))
+    return Plot(
+        title=f"{figure.title}{', ' * bool(of)}{of}",
+        caption=figure.title,
+        x=Axis(name=figure.x_label, kind=figure.x_scale),
+        y=Axis(name=figure.y_label),
+        marks=marks,
+        words=_description(figure, labels),
+        note=figure.note,
+    )
+
+
+def _labels(figure: Figure, sides: tuple[str, str]) -> list[str]:
+    names = {"reference": sides[0], "candidate": sides[1], "": ""}
+    return [", ".join(filter(None, (each.name, names[each.side]))) for each in figure.series]
+
+
+def _description(figure: Figure, labels: Sequence[str]) -> str:
+    xs = [x for each in figure.series for x in each.x]
+    scale = ", logarithmic" if figure.x_scale == "log" else ""
+    ends = f"from {significant(min(xs))} to {significant(max(xs))}"
+    words = [
+        f"{figure.y_label} over {figure.x_label}{scale}, {ends}",
+        f"{count(len(labels), 'line')}: {'; '.join(labels)}",
+    ]
+    if figure.marks:
+        marks = [f"{each.label} at {significant(each.x)}" for each in figure.marks]
+        words.append(f"marked: {listed(marks)}")
+    return ". ".join(words) + ". The table below contains numbers of the lines."
+
+
+def figure_table(figure: Figure, sides: tuple[str, str], of: str = "") -> Table:
+    """Return values of all lines at some of their places, from the first to the last."""
+    every = sorted({x for each in figure.series for x in each.x})
+    steps = min(_ROWS, len(every)) - 1
+    chosen = [every[round(at * (len(every) - 1) / max(steps, 1))] for at in range(steps + 1)]
+    values = [dict(zip(each.x, each.y, strict=True)) for each in figure.series]
+    notes = Notes()
+    rows: list[RowCells] = [
+        (
+            significant(x, 4),
+            *(notes.number(at.get(x), significant, "the line has no point here") for at in values),
+        )
+        for x in chosen
+    ]
+    some = f", {len(chosen)} of {len(every)} places" if len(chosen) < len(every) else ""
+    caption = f"{figure.title}{', ' * bool(of)}{of}: {figure.y_label}{some}"
+    columns = numbers(figure.x_label, *_labels(figure, sides))
+    return Table.of(caption, columns, rows, notes=notes)
