@@ -263,13 +263,15 @@ class Cells:
                 corners = on.x(start), on.y(top), "H", on.x(at), "V", on.y(top - 1)
                 paths.setdefault(shade, []).append(strokes("M", *corners, "H", on.x(start), "z"))
         for shade, cells in sorted(paths.items()):
-            yield element("path", class_=f"h{shade}", d="".join(cells))
+            yield _cell("".join(cells), shade)
 
     def sample(self) -> Markup:
-        steps = (
-            element("path", class_=f"h{at}", d=f"M{8 * at} 1h8v10h-8z") for at in range(SHADES)
-        )
+        steps = (_cell(f"M{8 * at} 1h8v10h-8z", at) for at in range(SHADES))
         return Markup("0 ") + _sample(*steps, width=8 * SHADES)
+
+
+def _cell(d: str, shade: int) -> Markup:
+    return element("path", class_="cell", fill_opacity=f"{(shade + 0.4) / (SHADES - 0.6):.2f}", d=d)
 
 
 Mark: TypeAlias = Line | Dot | Rule | Cells

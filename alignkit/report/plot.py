@@ -46,7 +46,7 @@ class Plot:
     caption: str = ""
     """Above it; empty where a heading says what it is."""
     words: str = "The table beside it contains the numbers."
-    """What the chart shows, for readers who do not see it."""
+    """What else a reader who does not see it should know."""
     note: str = ""
     size: Literal["middle", "small", "wide", "map"] = "middle"
     """Its width; a map has no axes."""
@@ -94,7 +94,7 @@ class Plot:
         linked = any(isinstance(each, Dot) and each.href for each in self.marks)
         drawn = [
             element("title", self.title, id=f"{self.id}-title"),
-            element("desc", self.words, id=f"{self.id}-words"),
+            element("desc", self._said(on), id=f"{self.id}-words"),
             *(self._axes(on, height) if self.size != "map" else ()),
             *marks,
             *(each.svg() for each in on.labels),
@@ -118,6 +118,18 @@ class Plot:
         parts += [element("p", *keys, class_="series")] if keys else []
         parts += [element("p", self.note, class_="notes")] if self.note else []
         return element("figure", *parts, class_="plot")
+
+    def _said(self, on: Canvas) -> str:
+        """Say its axes and what is drawn, for readers who do not see it."""
+        axes = ((self.y, on.y.marks), (self.x, on.x.marks))
+        said = [
+            f"{axis.name}, from {axis.texts(marks)[0]} to {axis.texts(marks)[-1]}"
+            for axis, marks in axes
+            if axis.name
+        ]
+        said += dict.fromkeys(each.key for each in self.marks if not isinstance(each, Rule))
+        said += [each.label for each in self.marks if isinstance(each, Rule)]
+        return ". ".join(filter(None, ("; ".join(filter(None, said)), self.words)))
 
     def _row(self, text: str) -> str:
         return shorten(text, int(self.width / 16))

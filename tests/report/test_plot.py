@@ -153,8 +153,10 @@ def test_every_cell_of_a_map_is_drawn_once_in_its_shade():
     shades = [[0, 0, 3, 9], [3, 3, 3, 0], [9, 1, 1, 9]]
     made = plot(Cells(shades, "8"), x=Axis(ticks=(0, 4)), y=Axis(ticks=(0, 3)), size="map", height=144.0)  # fmt: skip
     drawn = [[None] * 4 for _ in range(3)]
-    for shade in (0, 1, 3, 9):
-        (path,) = found(made, f"h{shade}")
+    cells = found(made, "cell")
+    depth = [float(each.get("fill-opacity")) for each in cells]
+    assert depth == sorted({*depth})  # a darker shade for each, from the palest
+    for shade, path in zip((0, 1, 3, 9), cells, strict=True):
         for part in path.get("d").split("z")[:-1]:
             (left, top), (right, _), (_, bottom), _ = spots(part)
             for row in range(int(top / 48), int(bottom / 48)):
