@@ -15,7 +15,7 @@ from alignkit.report.cause_view import advice_sections, attribution_sections
 from alignkit.report.drawn_view import legend
 from alignkit.report.engine_view import engines_table
 from alignkit.report.entries_view import entries_table, entry_view, failures, per_seed_table
-from alignkit.report.figures.figure_sections import figure_sections, leading_remarks
+from alignkit.report.figure_sections import figure_sections, leading_remarks
 from alignkit.report.flipped_view import class_sections, flipped_sections
 from alignkit.report.logits_view import (
     logits_legend,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from markupsafe import Markup
 
-from alignkit.report.axis import Axis, Interval, Scale, ends
+from alignkit.report.axis import Axis, Interval, LaidAxis, ends
 from alignkit.report.marks import (
     LETTER,
     LINE,
@@ -20,8 +20,8 @@ from alignkit.report.marks import (
     Dot,
     Label,
     Line,
-    Mark,
-    Rule,
+    PlotMark,
+    RuleLine,
     element,
     number,
     strokes,
@@ -42,7 +42,7 @@ class Plot:
     """Its name for readers who do not see it: no other chart of a page has it."""
     x: Axis
     y: Axis
-    marks: Sequence[Mark]
+    marks: Sequence[PlotMark]
     caption: str = ""
     """Above it; empty where a heading says what it is."""
     words: str = "The table beside it contains the numbers."
@@ -81,11 +81,11 @@ class Plot:
             right -= max((16, *(8 + LETTER * len(each) for each in self.y.beside)))
             top, below = 8 + LINE * bool(self.y.name), 22 + LINE * bool(self.x.name)
         head = top + LINE - 8
-        top += LINE * sum(isinstance(each, Rule) and bool(each.label) for each in self.marks)
+        top += LINE * sum(isinstance(each, RuleLine) and bool(each.label) for each in self.marks)
         top += LINE * any(isinstance(each, Line) and bool(each.label) for each in self.marks)
         bottom = top + (_ROW * rows or self.height)
-        y = Scale(self.y, y_marks, *((top, bottom) if rows else (bottom, top)))
-        return Canvas(Scale(self.x, x_marks, left, right, self.inset), y, head), bottom + below
+        y = LaidAxis(self.y, y_marks, *((top, bottom) if rows else (bottom, top)))
+        return Canvas(LaidAxis(self.x, x_marks, left, right, self.inset), y, head), bottom + below
 
     def __html__(self) -> str:
         """Write the figure."""
@@ -112,7 +112,7 @@ class Plot:
         parts = [element("div", svg, tabindex="0", role="region", aria_label=name)]
         if self.caption:
             parts.insert(0, element("figcaption", self.caption))
-        keyed = [each for each in self.marks if not isinstance(each, Rule) and each.key]
+        keyed = [each for each in self.marks if not isinstance(each, RuleLine) and each.key]
         first = {each.key: each for each in reversed(keyed)}  # a legend names each once
         keys = [element("span", first[key].sample(), " ", key) for key in reversed(first)]
         parts += [element("p", *keys, class_="series")] if keys else []
@@ -127,8 +127,8 @@ class Plot:
             for axis, marks in axes
             if axis.name
         ]
-        said += dict.fromkeys(each.key for each in self.marks if not isinstance(each, Rule))
-        said += [each.label for each in self.marks if isinstance(each, Rule)]
+        said += dict.fromkeys(each.key for each in self.marks if not isinstance(each, RuleLine))
+        said += [each.label for each in self.marks if isinstance(each, RuleLine)]
         return ". ".join(filter(None, ("; ".join(filter(None, said)), self.words)))
 
     def _row(self, text: str) -> str:
@@ -170,7 +170,7 @@ def dot_rows(
     **options: Any,
 ) -> Plot:
     """Describe two values a row, and zero in view; those of a row may be ``joined`` by a line."""
-    marks: list[Mark] = [Rule(x=0)]
+    marks: list[PlotMark] = [RuleLine(x=0)]
     for row, (_, first, second) in enumerate(rows):
         upper, lower = row - 0.16, row + 0.18
         if joined and first and second:

@@ -15,7 +15,7 @@ from alignkit.report.entries_view import (
     endings_table,
     entry_view,
 )
-from alignkit.report.figures.figure_sections import (
+from alignkit.report.figure_sections import (
     entries_with_facts,
     fact_table,
     leading_remarks,

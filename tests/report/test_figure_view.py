@@ -22,7 +22,7 @@ from alignkit.record import (
     Thumbnail,
 )
 from alignkit.record.document import write_record
-from alignkit.report.figures.figure_sections import (
+from alignkit.report.figure_sections import (
     FigureSection,
     FigureSections,
     entries_with_facts,
@@ -244,7 +244,7 @@ def test_the_summary_has_the_tables_of_the_headline_with_reasons(run):
 
 
 def test_a_page_leaves_out_comparisons_beyond_its_limit_and_says_so(run, monkeypatch):
-    monkeypatch.setattr("alignkit.report.figures.figure_sections._MOST", 2)
+    monkeypatch.setattr("alignkit.report.figure_sections._MOST", 2)
     found = figure_sections(run[0], Names(run[0].paths))
     assert len(found.sections) == 2
     number = len(entries_with_facts(run[0])) - 2

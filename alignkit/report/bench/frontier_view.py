@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from alignkit.record.bench_facts import FrontierPlace, ServedLoad, ServingOption
 from alignkit.report.axis import Axis, Interval, drawn, root_ticks
-from alignkit.report.marks import Dot, Line, Mark
+from alignkit.report.marks import Dot, Line, PlotMark
 from alignkit.report.plot import Plot
 from alignkit.text.bench_words import (
     BenchWords,
@@ -48,7 +48,7 @@ def frontier_plot(loads: TimedLoads, words: BenchWords, numbers: Mapping[str, in
         return None
     ticks = root_ticks(max(each.churn.high for each in spots))
     at = {str(each.option.place): each.at for each in spots}
-    marks: list[Mark] = [Line(_steps(spots, ticks[-1]))]
+    marks: list[PlotMark] = [Line(_steps(spots, ticks[-1]))]
     marks += [
         Line((each.at, at[each.place.by]), "t2 thin")
         for each in spots

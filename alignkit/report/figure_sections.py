@@ -16,7 +16,7 @@ from alignkit.record import (
     Thumbnail,
 )
 from alignkit.report.axis import Axis
-from alignkit.report.marks import Line, Mark, Rule
+from alignkit.report.marks import Line, PlotMark, RuleLine
 from alignkit.report.plot import Plot
 from alignkit.report.shown_view import leading_entry
 from alignkit.report.table import Header, Notes, RowCells, Table, numbers
@@ -230,8 +230,8 @@ def figure_plot(figure: Figure, sides: tuple[str, str], of: str = "") -> Plot:
     labels = _labels(figure, sides)
     names = [each.name for each in figure.series]
     kinds = {*names}
-    marks: list[Mark] = [
-        Rule(x=each.x, dashed=True, label=f"{each.label}: {significant(each.x)}")
+    marks: list[PlotMark] = [
+        RuleLine(x=each.x, dashed=True, label=f"{each.label}: {significant(each.x)}")
         for each in figure.marks
     ]
     for each, key in zip(figure.series, labels, strict=True):
