@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 from alignkit.record import Estimate
 from alignkit.text.numbers import written
 
-Kind: TypeAlias = Literal["linear", "log", "root"]
-_BENT: dict[Kind, Callable[[float], float]] = {
+AxisKind: TypeAlias = Literal["linear", "log", "root"]
+_BENT: dict[AxisKind, Callable[[float], float]] = {
     "linear": float,
     "log": math.log10,
     "root": math.sqrt,  # zero has its place, and small shares stand apart
@@ -31,15 +31,15 @@ class Interval:
     high: float
 
 
-Value: TypeAlias = float | Interval
+Ranged: TypeAlias = float | Interval
 
 
-def spread(value: Value) -> Interval:
+def spread(value: Ranged) -> Interval:
     """Return a value with its interval, of no width where none is known."""
     return value if isinstance(value, Interval) else Interval(value, value, value)
 
 
-def ends(values: Iterable[Value | None]) -> list[float]:
+def ends(values: Iterable[Ranged | None]) -> list[float]:
     """Return both ends of each value that is given."""
     known = [spread(each) for each in values if each is not None]
     return [end for each in known for end in (each.low, each.high)]
@@ -59,7 +59,7 @@ class Axis:
     """One direction of a chart, before it is known what lies on it."""
 
     name: str = ""
-    kind: Kind = "linear"
+    kind: AxisKind = "linear"
     rows: tuple[str, ...] = ()
     """Names of categories, which lie at 0, 1, 2 … from the top, instead of numbers."""
     beside: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class LaidAxis:
     """An axis with its marks, laid from one position to another."""
 
     axis: Axis

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from markupsafe import Markup, escape
 
-from alignkit.report.axis import Scale, Value, spread
+from alignkit.report.axis import LaidAxis, Ranged, spread
 from alignkit.text import printable
 from alignkit.text.numbers import shorten
 
@@ -29,8 +29,8 @@ _LETTERS = 60
 """Most letters of a label within a chart."""
 
 Spot: TypeAlias = tuple[float, float]
-Shape: TypeAlias = Literal["circle", "square", "diamond", "cross", "level", "tick", "point"]
-_SHAPES: dict[Shape, str] = {
+DotShape: TypeAlias = Literal["circle", "square", "diamond", "cross", "level", "tick", "point"]
+_SHAPES: dict[DotShape, str] = {
     "circle": "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
     "square": "m-4.5-4.5h9v9h-9z",
     "diamond": "m0-4.5l4.5 4.5-4.5 4.5-4.5-4.5z",
@@ -111,13 +111,13 @@ class Label:
 class Canvas:
     """The scales of a chart, and the labels that have their place."""
 
-    x: Scale
-    y: Scale
+    x: LaidAxis
+    y: LaidAxis
     head: float
     """Where the highest label of a rule stands."""
     labels: list[Label] = field(default_factory=list)
 
-    def at(self, x: Value, y: Value) -> Spot:
+    def at(self, x: Ranged, y: Ranged) -> Spot:
         """Place a value of both axes."""
         return self.x(spread(x).value), self.y(spread(y).value)
 
@@ -130,7 +130,7 @@ def _sample(*inside: str, width: float = 14) -> Markup:
 class Line:
     """A line through points in the order given, on a band where they have intervals."""
 
-    points: Sequence[tuple[float, Value]]
+    points: Sequence[tuple[float, Ranged]]
     tone: str = "t0"
     key: str = ""
     """Words of the legend."""
@@ -139,7 +139,7 @@ class Line:
     loose: bool = False
     """Whether it is only dots: thousands of elements would make a page large and slow."""
 
-    def values(self) -> Sequence[tuple[Value | None, Value | None]]:
+    def values(self) -> Sequence[tuple[Ranged | None, Ranged | None]]:
         return self.points
 
     def draw(self, on: Canvas) -> Iterator[Markup]:
@@ -179,10 +179,10 @@ def _line(spots: Sequence[Spot]) -> str:
 class Dot:
     """A value of both axes, with an interval on each that has one."""
 
-    x: Value
-    y: Value
+    x: Ranged
+    y: Ranged
     tone: str = "t0"
-    shape: Shape = "circle"
+    shape: DotShape = "circle"
     key: str = ""
     title: str = ""
     """All of it in words, for the pointer."""
@@ -190,7 +190,7 @@ class Dot:
     label: str = ""
     """Beside it, where there is room."""
 
-    def values(self) -> Sequence[tuple[Value | None, Value | None]]:
+    def values(self) -> Sequence[tuple[Ranged | None, Ranged | None]]:
         return ((self.x, self.y),)
 
     def draw(self, on: Canvas) -> Iterator[Markup]:
@@ -215,7 +215,7 @@ class Dot:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RuleLine:
     """A line across the chart at a value of one axis."""
 
     x: float | None = None
@@ -224,7 +224,7 @@ class Rule:
     label: str = ""
     """Above the chart, of a rule of the horizontal axis."""
 
-    def values(self) -> Sequence[tuple[Value | None, Value | None]]:
+    def values(self) -> Sequence[tuple[Ranged | None, Ranged | None]]:
         return ((self.x, self.y),)
 
     def draw(self, on: Canvas) -> Iterator[Markup]:
@@ -244,14 +244,14 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class HeatMap:
     """A map: a shade for each cell, from 0 to `SHADES`; a path for each shade."""
 
     shades: Sequence[Sequence[int]]
     key: str = ""
     """The greatest value."""
 
-    def values(self) -> Sequence[tuple[Value | None, Value | None]]:
+    def values(self) -> Sequence[tuple[Ranged | None, Ranged | None]]:
         return (0, 0), (len(self.shades[0]), len(self.shades))
 
     def draw(self, on: Canvas) -> Iterator[Markup]:
@@ -263,13 +263,15 @@ class Cells:
                 corners = on.x(start), on.y(top), "H", on.x(at), "V", on.y(top - 1)
                 paths.setdefault(shade, []).append(strokes("M", *corners, "H", on.x(start), "z"))
         for shade, cells in sorted(paths.items()):
-            yield element("path", class_=f"h{shade}", d="".join(cells))
+            yield _cell("".join(cells), shade)
 
     def sample(self) -> Markup:
-        steps = (
-            element("path", class_=f"h{at}", d=f"M{8 * at} 1h8v10h-8z") for at in range(SHADES)
-        )
+        steps = (_cell(f"M{8 * at} 1h8v10h-8z", at) for at in range(SHADES))
         return Markup("0 ") + _sample(*steps, width=8 * SHADES)
 
 
-Mark: TypeAlias = Line | Dot | Rule | Cells
+def _cell(d: str, shade: int) -> Markup:
+    return element("path", class_="cell", fill_opacity=f"{(shade + 0.4) / (SHADES - 0.6):.2f}", d=d)
+
+
+PlotMark: TypeAlias = Line | Dot | RuleLine | HeatMap

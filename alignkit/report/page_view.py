@@ -13,7 +13,7 @@ from alignkit.record import MatrixEntry, RunRecord
 from alignkit.report.cause_view import advice_section, cause_parts
 from alignkit.report.distribution_view import distribution_parts
 from alignkit.report.entries_view import churn_words, flips_words
-from alignkit.report.figures.figure_sections import answers_section, leading_remarks
+from alignkit.report.figure_sections import answers_section, leading_remarks
 from alignkit.report.flipped_view import classes_section, kinds_section
 from alignkit.report.matrix_section import matrix_section
 from alignkit.report.matrix_view import entry_id, interval_words, noise_floors

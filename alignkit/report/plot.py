@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from markupsafe import Markup
 
-from alignkit.report.axis import Axis, Interval, Scale, ends
+from alignkit.report.axis import Axis, Interval, LaidAxis, ends
 from alignkit.report.marks import (
     LETTER,
     LINE,
@@ -20,8 +20,8 @@ from alignkit.report.marks import (
     Dot,
     Label,
     Line,
-    Mark,
-    Rule,
+    PlotMark,
+    RuleLine,
     element,
     number,
     strokes,
@@ -42,11 +42,11 @@ class Plot:
     """Its name for readers who do not see it: no other chart of a page has it."""
     x: Axis
     y: Axis
-    marks: Sequence[Mark]
+    marks: Sequence[PlotMark]
     caption: str = ""
     """Above it; empty where a heading says what it is."""
     words: str = "The table beside it contains the numbers."
-    """What the chart shows, for readers who do not see it."""
+    """What else a reader who does not see it should know."""
     note: str = ""
     size: Literal["middle", "small", "wide", "map"] = "middle"
     """Its width; a map has no axes."""
@@ -81,11 +81,11 @@ class Plot:
             right -= max((16, *(8 + LETTER * len(each) for each in self.y.beside)))
             top, below = 8 + LINE * bool(self.y.name), 22 + LINE * bool(self.x.name)
         head = top + LINE - 8
-        top += LINE * sum(isinstance(each, Rule) and bool(each.label) for each in self.marks)
+        top += LINE * sum(isinstance(each, RuleLine) and bool(each.label) for each in self.marks)
         top += LINE * any(isinstance(each, Line) and bool(each.label) for each in self.marks)
         bottom = top + (_ROW * rows or self.height)
-        y = Scale(self.y, y_marks, *((top, bottom) if rows else (bottom, top)))
-        return Canvas(Scale(self.x, x_marks, left, right, self.inset), y, head), bottom + below
+        y = LaidAxis(self.y, y_marks, *((top, bottom) if rows else (bottom, top)))
+        return Canvas(LaidAxis(self.x, x_marks, left, right, self.inset), y, head), bottom + below
 
     def __html__(self) -> str:
         """Write the figure."""
@@ -94,7 +94,7 @@ class Plot:
         linked = any(isinstance(each, Dot) and each.href for each in self.marks)
         drawn = [
             element("title", self.title, id=f"{self.id}-title"),
-            element("desc", self.words, id=f"{self.id}-words"),
+            element("desc", self._said(on), id=f"{self.id}-words"),
             *(self._axes(on, height) if self.size != "map" else ()),
             *marks,
             *(each.svg() for each in on.labels),
@@ -112,12 +112,24 @@ class Plot:
         parts = [element("div", svg, tabindex="0", role="region", aria_label=name)]
         if self.caption:
             parts.insert(0, element("figcaption", self.caption))
-        keyed = [each for each in self.marks if not isinstance(each, Rule) and each.key]
+        keyed = [each for each in self.marks if not isinstance(each, RuleLine) and each.key]
         first = {each.key: each for each in reversed(keyed)}  # a legend names each once
         keys = [element("span", first[key].sample(), " ", key) for key in reversed(first)]
         parts += [element("p", *keys, class_="series")] if keys else []
         parts += [element("p", self.note, class_="notes")] if self.note else []
         return element("figure", *parts, class_="plot")
+
+    def _said(self, on: Canvas) -> str:
+        """Say its axes and what is drawn, for readers who do not see it."""
+        axes = ((self.y, on.y.marks), (self.x, on.x.marks))
+        said = [
+            f"{axis.name}, from {axis.texts(marks)[0]} to {axis.texts(marks)[-1]}"
+            for axis, marks in axes
+            if axis.name
+        ]
+        said += dict.fromkeys(each.key for each in self.marks if not isinstance(each, RuleLine))
+        said += [each.label for each in self.marks if isinstance(each, RuleLine)]
+        return ". ".join(filter(None, ("; ".join(filter(None, said)), self.words)))
 
     def _row(self, text: str) -> str:
         return shorten(text, int(self.width / 16))
@@ -158,7 +170,7 @@ def dot_rows(
     **options: Any,
 ) -> Plot:
     """Describe two values a row, and zero in view; those of a row may be ``joined`` by a line."""
-    marks: list[Mark] = [Rule(x=0)]
+    marks: list[PlotMark] = [RuleLine(x=0)]
     for row, (_, first, second) in enumerate(rows):
         upper, lower = row - 0.16, row + 0.18
         if joined and first and second:

@@ -15,7 +15,7 @@ from alignkit.report.entries_view import (
     measures_tables,
     short_columns,
 )
-from alignkit.report.figures.figure_sections import (
+from alignkit.report.figure_sections import (
     entries_with_facts,
     fact_table,
     leading_remarks,

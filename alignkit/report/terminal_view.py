@@ -10,7 +10,7 @@ from alignkit.judge.verdict_words import first_undecided
 from alignkit.record import Drift, MatrixEntry, RunRecord
 from alignkit.report.cause_view import advice_sentence
 from alignkit.report.entries_view import change_words, churn_words, endings, flips_words
-from alignkit.report.figures.figure_sections import leading_remarks
+from alignkit.report.figure_sections import leading_remarks
 from alignkit.report.logits_view import unlabelled_columns
 from alignkit.report.matrix_view import (
     interval_words,

@@ -19,7 +19,7 @@ from alignkit.record.tolerance_facts import (
     ToleranceDocument,
 )
 from alignkit.report.axis import Axis, Interval
-from alignkit.report.marks import TONES, Dot, Line, Mark, Rule
+from alignkit.report.marks import TONES, Dot, Line, PlotMark, RuleLine
 from alignkit.report.page import (
     Beside,
     Code,
@@ -299,8 +299,8 @@ def share_plot(
 
     The network's own points are circles with whiskers in the colour of their seed.
     """
-    lines: list[Mark] = []
-    checks: list[Mark] = []
+    lines: list[PlotMark] = []
+    checks: list[PlotMark] = []
     for seed, tone in zip(seeds, cycle(TONES), strict=False):
         curve = [
             (e.factor, Interval(100 * e.changed / e.images, 100 * e.low, 100 * e.high))
@@ -309,8 +309,8 @@ def share_plot(
         nothing = (0.0, Interval(0.0, 0.0, 0.0))
         lines.append(Line([nothing, *curve], tone, f"seed {seed.seed}"))
         checks += [Dot(e.factor, _measured(e), f"{tone} hollow") for e in seed.checks]
-    rules = [Rule(y=100 * budget, dashed=True)]
-    rules += [] if limit is None else [Rule(x=limit, dashed=True)]
+    rules = [RuleLine(y=100 * budget, dashed=True)]
+    rules += [] if limit is None else [RuleLine(x=limit, dashed=True)]
     return _plot(f"Answers that change, %: {named}", [*rules, *lines, *checks])
 
 
@@ -320,7 +320,7 @@ def _measured(check: LineCheck) -> Interval:
 
 
 def _metric_plot(seeds: Sequence[SeedCurve], name: str, title: str) -> Plot:
-    lines: list[Mark] = [
+    lines: list[PlotMark] = [
         Line(
             [(0.0, 0.0), *((e.factor, 100 * e.metrics[name]) for e in seed.points)],
             tone,
@@ -328,10 +328,10 @@ def _metric_plot(seeds: Sequence[SeedCurve], name: str, title: str) -> Plot:
         )
         for seed, tone in zip(seeds, cycle(TONES), strict=False)
     ]
-    return _plot(title, [Rule(y=0.0, dashed=True), *lines])
+    return _plot(title, [RuleLine(y=0.0, dashed=True), *lines])
 
 
-def _plot(title: str, marks: list[Mark]) -> Plot:
+def _plot(title: str, marks: list[PlotMark]) -> Plot:
     words = "The table below contains the numbers."
     return Plot(title=title, caption=title, x=_MULTIPLES, y=Axis(), marks=marks, words=words)
 

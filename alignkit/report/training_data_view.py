@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from alignkit.record import Estimate, MixFacts, RunRecord, SizeCurve, SizePoint
 from alignkit.report.axis import Axis, drawn
 from alignkit.report.entries_view import served_elsewhere
-from alignkit.report.marks import TONES, Dot, Line, Mark, Rule
+from alignkit.report.marks import TONES, Dot, Line, PlotMark, RuleLine
 from alignkit.report.page import Beside, Details, Heading, Part, Section, Text
 from alignkit.report.plot import Plot
 from alignkit.report.table import Table
@@ -123,7 +123,7 @@ def _size_section(record: RunRecord, metric: str, names: Names) -> SizeSection:
     unit = "%" if metric == CHURN else units[words.unit(metric)]
     scale = 100 if words.is_share(metric) else 1
     counts = {float(each.images) for curve in shown for each in curve.points}
-    lines: list[Mark] = [Rule(y=0)]
+    lines: list[PlotMark] = [RuleLine(y=0)]
     for index, (each, tone) in enumerate(zip(shown, TONES, strict=False)):
         # intervals of one count lie beside each other
         aside = (max(counts) / min(counts)) ** (0.012 * (index - (len(shown) - 1) / 2))

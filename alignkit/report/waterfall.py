@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from alignkit.record import AttributionFacts, RunRecord
 from alignkit.report.axis import Axis, Interval, drawn
-from alignkit.report.marks import Dot, Line, Mark, Shape
+from alignkit.report.marks import Dot, DotShape, Line, PlotMark
 from alignkit.report.plot import Plot
 from alignkit.text.numbers import plain, signed
 from alignkit.text.task_words import TaskWords
@@ -36,7 +36,7 @@ def waterfall(
     ends = [start + end for end in (total.value, total.low, total.high)]
     served = Interval(*ends)
     write = plain if distance else signed
-    marks: list[Mark] = []
+    marks: list[PlotMark] = []
     for row, at in enumerate(starts):  # a thin line leads from each row to the next
         marks.append(Line(((at, row), (at, row + 1)), "ink next"))
     marks += [Dot(start, 0, "t2", "level"), Dot(served, len(starts), "t2", "level")]
@@ -45,7 +45,7 @@ def waterfall(
         worse = (each.value > 0) == (distance or rise_is_worse)
         if each.value:
             marks.append(Line(((at, row), (end.value, row)), f"t{int(worse)} bar"))
-        shape: Shape = "tick" if each.value else "point"  # a small change is seen too
+        shape: DotShape = "tick" if each.value else "point"  # a small change is seen too
         words = f"{name}: {_sized(each, write)}"
         marks.append(Dot(end, row, "ink" if each.value else "t2", shape, title=words))
     sizes = [(served, plain), *((each, write) for _, each in steps)]

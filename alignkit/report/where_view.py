@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from alignkit.record import SpatialFacts
 from alignkit.record.spatial_facts import LevelMap
 from alignkit.report.axis import Axis
-from alignkit.report.marks import SHADES, Cells, Line
+from alignkit.report.marks import SHADES, HeatMap, Line
 from alignkit.report.plot import Plot
 from alignkit.text.names import Names
 from alignkit.text.numbers import significant
@@ -85,7 +85,7 @@ def _heat_map(levels: LevelMap, title: str, caption: str) -> Plot:
         caption=caption,
         x=Axis(ticks=(0, columns)),
         y=Axis(ticks=(0, levels.rows)),
-        marks=[Cells(rows, greatest)],
+        marks=[HeatMap(rows, greatest)],
         words="The darker a cell, the greater is the difference.",
         size="map",
         height=192.0 * levels.rows / columns,

@@ -22,7 +22,7 @@ from alignkit.record import (
     Thumbnail,
 )
 from alignkit.record.document import write_record
-from alignkit.report.figures.figure_sections import (
+from alignkit.report.figure_sections import (
     answers_section,
     entries_with_facts,
     fact_table,
@@ -121,10 +121,9 @@ def test_sides_have_the_colours_of_the_page_and_kinds_their_names():
 
 
 def test_readers_who_do_not_see_it_are_told_of_axes_lines_and_marks():
-    words = drawn(replace(ROC, marks=(Mark(0.01, "kept"), Mark(0.1, "tuned again")))).words
-    assert words == (
-        "density over cosine, logarithmic, from 0.001 to 1. "
-        f"1{NBSP}line: opencv. marked: kept at 0.01 and tuned again at 0.1. "
+    made = drawn(replace(ROC, marks=(Mark(0.01, "kept"), Mark(0.1, "tuned again"))))
+    assert figure(made).find(".//desc").text == (
+        "density, from 0 to 1; cosine, from 0.001 to 1; opencv; kept: 0.01; tuned again: 0.1. "
         "The table below contains numbers of the lines."
     )
 
@@ -256,7 +255,7 @@ def answers(record):
 
 
 def test_a_page_leaves_out_comparisons_beyond_its_limit_and_says_so(run, monkeypatch):
-    monkeypatch.setattr("alignkit.report.figures.figure_sections._MOST", 2)
+    monkeypatch.setattr("alignkit.report.figure_sections._MOST", 2)
     said, folds = answers(run[0])
     assert len([each for each in folds if "→" in each.summary]) == 1  # the other one is open
     number = len(entries_with_facts(run[0])) - 2

@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 import pytest
 
 from alignkit.report.axis import Axis, Interval, nice_ticks, root_ticks
-from alignkit.report.marks import Cells, Dot, Line, Rule
+from alignkit.report.marks import Dot, HeatMap, Line, RuleLine
 from alignkit.report.plot import Plot, dot_rows, facets
 from tests.report.drawn_chart import axis, classes, figure, found, keys, same, spots, values
 
@@ -151,10 +151,12 @@ def test_plots_of_one_caption_share_an_axis_and_others_do_not():
 
 def test_every_cell_of_a_map_is_drawn_once_in_its_shade():
     shades = [[0, 0, 3, 9], [3, 3, 3, 0], [9, 1, 1, 9]]
-    made = plot(Cells(shades, "8"), x=Axis(ticks=(0, 4)), y=Axis(ticks=(0, 3)), size="map", height=144.0)  # fmt: skip
+    made = plot(HeatMap(shades, "8"), x=Axis(ticks=(0, 4)), y=Axis(ticks=(0, 3)), size="map", height=144.0)  # fmt: skip
     drawn = [[None] * 4 for _ in range(3)]
-    for shade in (0, 1, 3, 9):
-        (path,) = found(made, f"h{shade}")
+    cells = found(made, "cell")
+    depth = [float(each.get("fill-opacity")) for each in cells]
+    assert depth == sorted({*depth})  # a darker shade for each, from the palest
+    for shade, path in zip((0, 1, 3, 9), cells, strict=True):
         for part in path.get("d").split("z")[:-1]:
             (left, top), (right, _), (_, bottom), _ = spots(part)
             for row in range(int(top / 48), int(bottom / 48)):
@@ -181,7 +183,7 @@ def boxes(made):
 
 @pytest.mark.parametrize("at", [(0.5, 0.51, 0.52, 0.98), (0.0,), (0.3, 0.3001, 0.7)])
 def test_labels_of_rules_keep_apart_above_the_chart(at):
-    rules = [Rule(x=x, dashed=True, label=f"threshold {x} that was kept") for x in at]
+    rules = [RuleLine(x=x, dashed=True, label=f"threshold {x} that was kept") for x in at]
     made = plot(Line([(0, 0), (1, 1)]), *rules)
     assert [
         round(values_x(made, spots(each.get("d"))[0][0]), 2) for each in found(made, "rule")
@@ -208,7 +210,7 @@ def test_names_are_escaped_and_said_once_in_the_legend():
     evil = "<img src=x onerror=alert(1)>\u202e"
     made = plot(
         Line([(0, 0), (1, 1)], "t0", evil), Dot(0, 0, key=evil + "!", href="#/image/a", title=evil),
-        Dot(1, 1, "t1", key=evil + "!"), Line([(0, 1)], key="others", loose=True), Rule(x=0.5, label=evil),
+        Dot(1, 1, "t1", key=evil + "!"), Line([(0, 1)], key="others", loose=True), RuleLine(x=0.5, label=evil),
         caption=evil, note=evil,
     )  # fmt: skip
     text = made.__html__()

@@ -10,7 +10,7 @@ STYLE = files("alignkit.report").joinpath("assets", "report.css").read_text()
 LIGHT, DARK, PAPER = re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)
 SCHEMES = {"light": LIGHT, "dark": DARK, "print": LIGHT + PAPER}
 ASSETS = files("alignkit.report").joinpath("assets")
-GENERATED = re.compile(r"[np][1-5]|h[0-9]|t[0-3]|panel-\w+|of-differing")
+GENERATED = re.compile(r"[np][1-5]|t[0-3]|panel-\w+|of-differing")
 TONES = [f"{side}{depth}" for side in "np" for depth in range(1, 6)]
 
 

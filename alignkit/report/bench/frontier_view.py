@@ -7,11 +7,11 @@ wherever it lies.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from alignkit.record.bench_facts import ServedLoad, ServingOption
+from alignkit.record.bench_facts import FrontierPlace, ServedLoad, ServingOption
 from alignkit.report.axis import Axis, Interval, drawn, root_ticks
-from alignkit.report.marks import Dot, Line, Mark
+from alignkit.report.marks import Dot, Line, PlotMark
 from alignkit.report.plot import Plot
 from alignkit.text.bench_words import (
     BenchWords,
@@ -26,18 +26,12 @@ _TONES = {"frontier": "t0", "not separable": "t2", "dominated": "t2 faded"}
 """Standings in the order in which their labels take room, and the classes of their dots."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Spot:
-    number: int
+class _Spot(NamedTuple):
     option: ServingOption
     load: ServedLoad
+    place: FrontierPlace
     churn: Interval
     speed: Interval
-
-    @property
-    def standing(self) -> str:
-        assert self.load.frontier is not None, "only what has a standing is drawn"
-        return self.load.frontier.standing
 
     @property
     def at(self) -> tuple[float, float]:
@@ -49,20 +43,20 @@ def frontier_plot(loads: TimedLoads, words: BenchWords, numbers: Mapping[str, in
 
     ``None`` where no two have both speed and drift.
     """
-    spots = list(_spots(loads, numbers))
+    spots = list(_spots(loads))
     if len(spots) < 2:
         return None
     ticks = root_ticks(max(each.churn.high for each in spots))
     at = {str(each.option.place): each.at for each in spots}
-    marks: list[Mark] = [Line(_steps(spots, ticks[-1]))]
+    marks: list[PlotMark] = [Line(_steps(spots, ticks[-1]))]
     marks += [
-        Line((each.at, at[each.load.frontier.by]), "t2 thin")
+        Line((each.at, at[each.place.by]), "t2 thin")
         for each in spots
-        if each.standing == "not separable" and each.load.frontier and each.load.frontier.by in at
+        if each.place.standing == "not separable" and each.place.by in at
     ]
     order = [*_TONES]
-    ordered = sorted(spots, key=lambda each: order.index(each.standing))
-    marks += [_dot(each, words) for each in ordered]
+    spots.sort(key=lambda each: order.index(each.place.standing))
+    marks += [_dot(each, str(numbers[str(each.option.place)]), words) for each in spots]
     of = words.model_under(spots[0].option, spots[0].load)
     return Plot(
         title=f"Speed and drift: {of}",
@@ -77,21 +71,17 @@ def frontier_plot(loads: TimedLoads, words: BenchWords, numbers: Mapping[str, in
     )
 
 
-def _spots(loads: TimedLoads, numbers: Mapping[str, int]) -> Iterator[_Spot]:
+def _spots(loads: TimedLoads) -> Iterator[_Spot]:
     for option, load in loads:
-        speed = drawn(load.throughput, 1)
-        if load.frontier is None or speed is None:
-            continue
-        churn: Interval | None = Interval(0, 0, 0)
-        if option.drift is not None:
-            churn = drawn(option.drift.churn)
-        if churn is not None:
-            yield _Spot(numbers[str(option.place)], option, load, churn, speed)
+        speed, drift = drawn(load.throughput, 1), option.drift
+        churn = drawn(drift.churn) if drift is not None else Interval(0, 0, 0)
+        if load.frontier is not None and speed is not None and churn is not None:
+            yield _Spot(option, load, load.frontier, churn, speed)
 
 
 def _steps(spots: Sequence[_Spot], end: float) -> list[tuple[float, float]]:
     """Lead from each option of the frontier to the right, and up where a faster one begins."""
-    places = sorted((each.at for each in spots if each.standing == "frontier"),
+    places = sorted((each.at for each in spots if each.place.standing == "frontier"),
                     key=lambda at: (at[0], -at[1]))  # fmt: skip
     points = [places[0]]
     for churn, speed in places[1:]:
@@ -99,30 +89,34 @@ def _steps(spots: Sequence[_Spot], end: float) -> list[tuple[float, float]]:
     return [*points, (end, points[-1][1])]
 
 
-def _dot(spot: _Spot, words: BenchWords) -> Dot:
+def _dot(spot: _Spot, number: str, words: BenchWords) -> Dot:
     parts = [
         words.title(spot.option),
         f"{bounded(spot.load.throughput)} requests/s",
         f"churn {churn_words(spot.option)}",
-        words.standing(spot.load.frontier),
+        words.standing(spot.place),
         machine_words(spot.load),
     ]
     busy, reference = bool(spot.load.contended), spot.option.reference
-    kinds = (spot.standing, "the reference" * reference, "a busy machine, not to be used" * busy)
+    kinds = (
+        spot.place.standing,
+        "the reference" * reference,
+        "a busy machine, not to be used" * busy,
+    )
     return Dot(
         spot.churn,
         spot.speed,
-        _TONES[spot.standing] + " hollow" * busy,
+        _TONES[spot.place.standing] + " hollow" * busy,
         "square" if reference else "circle",
         key=", ".join(filter(None, kinds)),
         title="; ".join(filter(None, parts)),
-        label=str(spot.number),
+        label=number,
     )
 
 
 def _description(spots: Sequence[_Spot], words: BenchWords) -> str:
     best = sorted(
-        (each for each in spots if each.standing == "frontier"), key=lambda each: each.churn.value
+        (each for each in spots if each.place.standing == "frontier"), key=lambda each: each.at
     )
     named = "; ".join(
         f"{words.served(each.option)}, churn {written(each.churn.value, '.3g')} %, "
@@ -130,6 +124,6 @@ def _description(spots: Sequence[_Spot], words: BenchWords) -> str:
         for each in best
     )
     return (
-        f"{count(len(spots), 'option')} by churn, to the right, and requests a second, upwards. "
-        f"Frontier, from the least churn: {named}. The table below contains the numbers of all."
+        f"{count(len(spots), 'option')}. Frontier, from the least churn: {named}. "
+        "The table below contains the numbers of all."
     )

@@ -16,13 +16,13 @@ from alignkit.record import (
     Thumbnail,
 )
 from alignkit.report.axis import Axis
-from alignkit.report.marks import Line, Mark, Rule
+from alignkit.report.marks import Line, PlotMark, RuleLine
 from alignkit.report.page import Beside, Details, Drawn, Heading, Part, Section, Strong, Text
 from alignkit.report.plot import Plot
 from alignkit.report.shown_view import leading_entry
 from alignkit.report.table import Header, Notes, RowCells, Table, numbers
 from alignkit.text.names import Names
-from alignkit.text.numbers import count, listed, significant, written
+from alignkit.text.numbers import count, significant, written
 from alignkit.text.task_words import fact_words
 
 
@@ -223,8 +223,8 @@ def figure_plot(figure: Figure, sides: tuple[str, str], of: str = "") -> Plot:
     labels = _labels(figure, sides)
     names = [each.name for each in figure.series]
     kinds = {*names}
-    marks: list[Mark] = [
-        Rule(x=each.x, dashed=True, label=f"{each.label}: {significant(each.x)}")
+    marks: list[PlotMark] = [
+        RuleLine(x=each.x, dashed=True, label=f"{each.label}: {significant(each.x)}")
         for each in figure.marks
     ]
     for each, key in zip(figure.series, labels, strict=True):
@@ -239,7 +239,7 @@ def figure_plot(figure: Figure, sides: tuple[str, str], of: str = "") -> Plot:
         x=Axis(name=figure.x_label, kind=figure.x_scale),
         y=Axis(name=figure.y_label),
         marks=marks,
-        words=_description(figure, labels),
+        words="The table below contains numbers of the lines.",
         note=figure.note,
     )
 
@@ -247,20 +247,6 @@ def figure_plot(figure: Figure, sides: tuple[str, str], of: str = "") -> Plot:
 def _labels(figure: Figure, sides: tuple[str, str]) -> list[str]:
     names = {"reference": sides[0], "candidate": sides[1], "": ""}
     return [", ".join(filter(None, (each.name, names[each.side]))) for each in figure.series]
-
-
-def _description(figure: Figure, labels: Sequence[str]) -> str:
-    xs = [x for each in figure.series for x in each.x]
-    scale = ", logarithmic" if figure.x_scale == "log" else ""
-    ends = f"from {significant(min(xs))} to {significant(max(xs))}"
-    words = [
-        f"{figure.y_label} over {figure.x_label}{scale}, {ends}",
-        f"{count(len(labels), 'line')}: {'; '.join(labels)}",
-    ]
-    if figure.marks:
-        marks = [f"{each.label} at {significant(each.x)}" for each in figure.marks]
-        words.append(f"marked: {listed(marks)}")
-    return ". ".join(words) + ". The table below contains numbers of the lines."
 
 
 def figure_table(figure: Figure, sides: tuple[str, str], of: str = "") -> Table:

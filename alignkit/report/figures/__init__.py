@@ -1,1 +1,0 @@
-"""Figures, tables, remarks and neighbours that a task gives, on the page."""
