@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from alignkit.record.stored import Estimate
@@ -110,6 +111,11 @@ def of_part(
 ) -> tuple[Column[Whole], ...]:
     """Return columns of a part as those of the whole; see `Column.of`."""
     return tuple(each.of(part, why, **own) for each in columns)
+
+
+def named(unit: Quantity, *fields: str) -> tuple[Column[Any], ...]:
+    """Return columns for programs alone, each named after the field of the row that has it."""
+    return tuple(Column("", attrgetter(field), unit, name=field) for field in fields)
 
 
 def named_values(columns: Iterable[Column[Row]], row: Row) -> dict[str, Any]:
