@@ -17,7 +17,7 @@ from alignkit.report.templates import html
 from alignkit.text import columns as aligned
 from alignkit.text.column import Column
 from alignkit.text.markdown import Written, markdown_text
-from alignkit.text.numbers import DASH, count, estimated, grouped, interval, points
+from alignkit.text.numbers import DASH, count, estimated, interval, points
 from alignkit.text.task_words import in_sentence
 
 Made = TypeVar("Made")
@@ -111,19 +111,19 @@ class Notes:
 
     def cell(self, column: Column[Made], row: Made) -> Shown:
         """Return the cell of a column and a row's object."""
-        found = column.value(row)
+        found = column.found(row)
         known = found.value if isinstance(found, Estimate) else found
         if known is None:
             own = found.reason if isinstance(found, Estimate) else ""
             return self.missing(own or column.reason(row))
-        shown = found if isinstance(found, Shown) else Shown(column.text(found, row))
+        shown = found if isinstance(found, Shown) else Shown(column.text(row, found))
         if isinstance(found, Estimate):
             shown = self.worded(found, shown.text)
         elif column.alarm:
             shown = replace(shown, tone="bad" if known else "")
-        elif shown.text == ZERO.text and column.unit in ("levels", "change", "share"):
+        elif known == 0 and column.unit in ("levels", "change"):
             shown = ZERO
-        remark = column.remark and column.remark(row)
+        remark = column.remark and column.remark(column.part(row))
         return replace(shown, mark=self.mark(remark)) if remark else shown
 
     def all(self) -> tuple[Note, ...]:
@@ -237,11 +237,6 @@ class Table:
         # a shifted row would show true numbers below false headers
         if not widths <= {len(self.columns), 0}:
             raise ValueError(f"{self.caption}: {len(self.columns)} columns, rows of {widths}")
-
-
-def alarm(number: int) -> Shown:
-    """Return a count that stands out unless it is zero."""
-    return Shown(grouped(number), tone="bad" if number else "")
 
 
 def numbers(*names: str) -> tuple[Header | str, ...]:

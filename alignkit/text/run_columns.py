@@ -89,15 +89,13 @@ def class_columns(task: TaskFacts) -> tuple[Column[tuple[Cell, int]], ...]:
         Column("", lambda each: _ratio(each.true_positive, each.false_positive), "value",
                name="class_precision"),
     )  # fmt: skip
-    further = [each.name for each in task.class_metrics if each.name not in ("recall", "precision")]
-    return (
-        *of_part((*place_columns(_NO_NAMES), *named("count", "seed")), itemgetter(0)),
-        *of_part(counts, lambda row: row[0].counts[row[1]]),
-        *(
-            Column("", partial(_class_value, name), "value", name=f"class_{name}")
-            for name in further
-        ),
-    )
+    further: list[Column[tuple[Cell, int]]] = [
+        Column("", partial(_class_value, each.name), "value", name=f"class_{each.name}")
+        for each in task.class_metrics
+        if each.name not in ("recall", "precision")
+    ]
+    of_cell = (*place_columns(_NO_NAMES), *named("count", "seed"))
+    return (*of_part(of_cell, itemgetter(0)), *of_part(counts, _class_counts), *further)
 
 
 def cell_table(cells: Sequence[Cell], task: TaskFacts) -> pa.Table:
@@ -230,6 +228,11 @@ def _what_ran(cell: Cell) -> str:
 
 def _ratio(part: int, rest: int) -> float | None:
     return part / (part + rest) if part + rest else None
+
+
+def _class_counts(row: tuple[Cell, int]) -> ClassCounts:
+    cell, index = row
+    return cell.counts[index]
 
 
 def _class_value(name: str, row: tuple[Cell, int]) -> float | None:
