@@ -17,7 +17,7 @@ from alignkit.report.templates import html
 from alignkit.text import columns as aligned
 from alignkit.text.column import Column
 from alignkit.text.markdown import Written, markdown_text
-from alignkit.text.numbers import DASH, count, estimated, interval, points
+from alignkit.text.numbers import DASH, count, estimated
 from alignkit.text.task_words import in_sentence
 
 Made = TypeVar("Made")
@@ -100,14 +100,6 @@ class Notes:
         unknown = estimate.low is None and estimate.reason
         # the value stays: only its interval is missing
         return Shown(text, mark=self.mark(estimate.reason) if unknown else "")
-
-    def apart(self, estimate: Estimate, decimals: int = 2) -> tuple[Shown, Shown]:
-        """Return a difference in percentage points and its interval as two cells."""
-        ends = interval(estimate, decimals)
-        return (
-            self.number(estimate.value, lambda value: points(value, decimals), estimate.reason),
-            self.missing(estimate.reason or "no interval") if estimate.low is None else Shown(ends),
-        )
 
     def cell(self, column: Column[Made], row: Made) -> Shown:
         """Return the cell of a column and a row's object."""
@@ -226,11 +218,12 @@ class Table:
         notes = [markdown_text(f"{each.mark}: {each.text}") for each in self.notes]
         return Written("\n".join([*lines, *([""] * bool(notes)), "; ".join(notes)]).rstrip())
 
-    def text(self, most: int | None = None) -> list[str]:
-        """Return the lines of a terminal: heads as in a sentence, then the rows."""
+    def text(self) -> list[str]:
+        """Return the lines of a terminal: heads as in a sentence, rows, all footnotes in one."""
         heads = [in_sentence(each.text) for each in self.columns]
-        body = [[cell.text for cell in row.cells] for row in self.rows[:most]]
-        return aligned([heads, *body]).splitlines() if body else []
+        body = [[cell.said for cell in row.cells] for row in self.rows]
+        notes = "; ".join(f"{each.mark}: {each.text}" for each in self.notes)
+        return [*aligned([heads, *body]).splitlines(), *filter(None, [notes])] if body else []
 
     def __post_init__(self) -> None:
         widths = {len(row.cells) for row in self.rows} | {sum(g.span for g in self.groups)}
