@@ -132,11 +132,11 @@ class Ending:
     entries: int
 
 
-def endings(record: RunRecord, names: Names) -> tuple[Ending, ...]:
+def endings(matrix: Sequence[MatrixEntry], names: Names) -> tuple[Ending, ...]:
     """List each distinct reason once, failures first."""
     found: dict[tuple[State, str], list[str]] = {}
     for state in ("failed", "skipped", "built"):
-        for entry in record.matrix:
+        for entry in matrix:
             if entry.state == state:
                 reason = entry.reason.removeprefix(REFERENCE_ENDED)
                 row = entry.row.model or names.short(entry.trained_with)
@@ -147,7 +147,7 @@ def endings(record: RunRecord, names: Names) -> tuple[Ending, ...]:
     )
 
 
-def endings_table(record: RunRecord, names: Names) -> Table | None:
+def endings_table(matrix: Sequence[MatrixEntry], names: Names) -> Table | None:
     """Return each distinct reason with the models that it hit; ``None`` if every entry ran."""
     columns: tuple[Column[Ending], ...] = (
         Column("State", lambda each: state_words(each.state)),
@@ -155,7 +155,7 @@ def endings_table(record: RunRecord, names: Names) -> Table | None:
         Column("Models", lambda each: listed(each.rows)),
         Column("Entries", lambda each: each.entries, "count"),
     )
-    found = endings(record, names)
+    found = endings(matrix, names)
     return Table.made("Entries that did not run", columns, found) if found else None
 
 

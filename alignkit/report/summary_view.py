@@ -111,7 +111,7 @@ def _sections(record: RunRecord, names: Names) -> Iterator[Section]:
 
 def _entries(record: RunRecord, names: Names) -> Iterator[Section]:
     words = TaskWords(record.task)
-    if (ended := endings_table(record, names)) is not None:
+    if (ended := endings_table(record.matrix, names)) is not None:
         yield Section(ended.caption, "Each reason once, and the models it hit.", ended)
     if record.matrix:
         yield matrix_section(record, names)

@@ -92,7 +92,7 @@ def _advice(record: RunRecord) -> list[str]:
 
 def _endings(record: RunRecord, names: Names) -> list[str]:
     """Return a line for each distinct reason why entries did not run, and the models it hit."""
-    ended, rows = endings(record, names), {entry.row for entry in record.matrix}
+    ended, rows = endings(record.matrix, names), {entry.row for entry in record.matrix}
     lines = []
     for each in ended[:_MOST_REASONS]:
         # a reason that hits every model is one of the machine or of a path
