@@ -1,8 +1,9 @@
 """Reports: a record as an HTML page of views, tables, charts and a viewer, a summary, results.json.
 
-``record.json`` → views (plain text and coordinates, computed first) → templates (which see views
-only). The page is whole without a script and opens from ``file://`` without a network; the script
-beside it adds the list of all images, the viewer and copy buttons.
+``record.json`` → a `Page`: a verdict and a list of sections, each declared by one function →
+one layout of HTML, Markdown or terminal text. The page is whole without a script and opens from
+``file://`` without a network; the script beside it adds the list of all images, the viewer and copy
+buttons.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from alignkit.progress import duration
+from alignkit.record import Estimate
 from alignkit.record.diff_document import (
     DiffRecord,
     DistanceFacts,
@@ -16,8 +17,8 @@ from alignkit.record.diff_document import (
     PredictionDrift,
     read_diff_record,
 )
-from alignkit.record.numeric_facts import MovedImage
 from alignkit.report.axis import Axis, Interval
+from alignkit.report.logits_view import moved_columns
 from alignkit.report.page import (
     Code,
     Details,
@@ -48,10 +49,10 @@ from alignkit.report.stage_view import (
     stage_parts,
     stage_sections,
 )
-from alignkit.report.table import ZERO, Group, Notes, RowCells, Shown, Table, facts, numbers
+from alignkit.report.table import ZERO, Group, Notes, RowCells, Table, facts, numbers
 from alignkit.report.viewer_data import viewer_script
 from alignkit.task_facts import TaskFacts
-from alignkit.text.class_words import NOT_FINITE, unknown_margin
+from alignkit.text.column import Column
 from alignkit.text.diff_words import (
     NO_MODEL,
     ending,
@@ -61,7 +62,7 @@ from alignkit.text.diff_words import (
     prediction_lines,
 )
 from alignkit.text.names import Names
-from alignkit.text.numbers import grouped, listed, percent, plain, significant
+from alignkit.text.numbers import estimated, grouped, listed, percent, plain
 
 _TITLES = {
     "subsampling": "Chroma subsampling",
@@ -351,51 +352,25 @@ def _prediction_tables(drift: PredictionDrift, task: TaskFacts) -> Iterator[Tabl
         ]
         caption = "Flips by class, the most frequent first"
         yield Table.of(caption, ("Reference", "Candidate", *numbers("Images")), flips)
-    if drift.moved and task.class_scores:
-        yield _moved(drift.moved, task)
-    elif drift.moved:
-        said = [(each.id, each.before, each.after) for each in drift.moved]
+    if drift.moved:
         caption = "Images whose prediction changes, then those whose prediction moves most"
-        yield Table.of(caption, ("Image", "Reference", "Candidate"), said)
+        if task.class_scores:
+            caption = "Images whose class changes, then those that lose most of their margin"
+        yield Table.made(caption, moved_columns(task), drift.moved)
 
 
 def _alone(drift: PredictionDrift, task: TaskFacts) -> Table:
     """Return the parts of the candidate, one at a time; of class scores their distance."""
-    notes = Notes()
+    whole = ("the whole path", drift.flips, drift.churn, drift.logits.mean_abs)
     parts = [(each.factor, each.flips, each.churn, each.mean_abs) for each in drift.stages]
-    parts.append(("the whole path", drift.flips, drift.churn, drift.logits.mean_abs))
-    rows: list[RowCells] = [
-        (
-            name,
-            grouped(flips),
-            notes.estimated(churn, 1, share=True),
-            *(
-                [notes.distance(mean, significant, drift.logits.reason)]
-                if task.class_scores
-                else []
-            ),
-        )
-        for name, flips, churn, mean in parts
-    ]
-    distance = [f"Mean |Δ {task.output}|"] if task.class_scores else []
+    columns: list[Column[tuple[str, int, Estimate, float | None]]] = [
+        Column("Stage", lambda part: part[0]),
+        Column("Predictions that change", lambda part: part[1], "count"),
+        Column("Share", lambda part: part[2], "share",
+               format=lambda churn, _: estimated(churn, 1, share=True)),
+    ]  # fmt: skip
+    if task.class_scores:
+        head, why = f"Mean |Δ {task.output}|", drift.logits.reason
+        columns.append(Column(head, lambda part: part[3], "value", note=why))
     caption = "The reference path with one stage alone as in the candidate"
-    columns = ("Stage", *numbers("Predictions that change", "Share", *distance))
-    return Table.of(caption, columns, rows, notes=notes)
-
-
-def _moved(moved: Sequence[MovedImage], task: TaskFacts) -> Table:
-    notes = Notes()
-    rows: list[RowCells] = [
-        (
-            each.id,
-            each.before,
-            Shown(each.after, tone="" if each.before == each.after else "bad"),
-            notes.number(each.max_abs, significant, NOT_FINITE),
-            notes.number(each.margin, significant, NOT_FINITE),
-            notes.number(each.lost, percent, unknown_margin(each)),
-        )
-        for each in moved
-    ]
-    numeric = numbers(f"Max |Δ {task.output}|", f"Margin before, {task.outputs}", "Margin lost")
-    caption = "Images whose class changes, then those that lose most of their margin"
-    return Table.of(caption, ("Image", "Reference", "Candidate", *numeric), rows, notes=notes)
+    return Table.made(caption, columns, [*parts, whole])

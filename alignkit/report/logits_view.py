@@ -122,17 +122,27 @@ def moved_tables(record: RunRecord, names: Names) -> tuple[Table, ...]:
         return ()
     compared = [entry for entry in record.matrix if entry.drift and entry.drift.moved]
     compared.sort(key=lambda entry: -entry.churn)  # stable: equal ones stay in the record's order
-    columns: tuple[Column[MovedImage], ...] = (
-        Column("Image", lambda each: each.id),
-        Column("Change", _turn),
-        Column(f"Max |Δ{record.task.output}|", lambda each: each.max_abs, "value", note=NOT_FINITE),
-        Column("Margin", lambda each: each.margin, "value", note=NOT_FINITE),
-        Column("Margin lost", lambda each: each.lost, "share", note=unknown_margin),
-    )
+    columns = moved_columns(record.task)
     return tuple(
         Table.made(f"Images that moved most: {names.title(entry)}", columns, entry.drift.moved)
         for entry in compared[:_COMPARISONS]
         if entry.drift
+    )
+
+
+def moved_columns(task: TaskFacts) -> tuple[Column[MovedImage], ...]:
+    """Return what is said of an image that moved; its margin where a task has class scores."""
+    said: tuple[Column[MovedImage], ...] = (
+        Column("Image", lambda each: each.id),
+        Column("Change", _turn),
+    )
+    if not task.class_scores:
+        return said
+    return (
+        *said,
+        Column(f"Max |Δ {task.output}|", lambda each: each.max_abs, "value", note=NOT_FINITE),
+        Column("Margin before", lambda each: each.margin, "value", note=NOT_FINITE),
+        Column("Margin lost", lambda each: each.lost, "share", note=unknown_margin),
     )
 
 

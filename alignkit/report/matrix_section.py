@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from alignkit.record import RunRecord
 from alignkit.report.entries_view import (
+    endings_table,
     entries_table,
     failures,
     meanings,
     measures_tables,
     per_seed_table,
+    short_columns,
 )
 from alignkit.report.logits_view import (
     engines_table,
@@ -21,10 +23,19 @@ from alignkit.report.logits_view import (
     numeric_table,
     quantised_table,
     sessions_table,
+    unlabelled_columns,
 )
 from alignkit.report.matrix_cells import EDGES
 from alignkit.report.matrix_fold import AGREE
-from alignkit.report.matrix_view import MatrixView, matrix_views
+from alignkit.report.matrix_view import (
+    MatrixView,
+    interval_words,
+    matrix_views,
+    noise_floors,
+    significance,
+    simulations,
+    warnings,
+)
 from alignkit.report.page import (
     Alert,
     Code,
@@ -37,9 +48,11 @@ from alignkit.report.page import (
     Strong,
     Text,
 )
+from alignkit.report.table import Table
 from alignkit.task_facts import TaskFacts
 from alignkit.text.names import Names
 from alignkit.text.numbers import listed, percent, unsigned
+from alignkit.text.run_columns import place_columns
 from alignkit.text.task_words import TaskWords, capital, unlabelled
 
 
@@ -71,7 +84,7 @@ def matrix_section(record: RunRecord, names: Names, intervals: str) -> Section:
     if record.labelled:
         lead += " Baseline: served as trained."
     else:
-        lead = f"{capital(unlabelled(words))}. {lead} {_legend(words)}"
+        lead = f"{capital(unlabelled(words))}. {lead} {_changes(words)}"
     engines = engines_table(record.cells, names)
     others = [words.phrase(each) for each in task.matrices if not words.is_share(each)]
     view = Matrices(
@@ -83,7 +96,11 @@ def matrix_section(record: RunRecord, names: Names, intervals: str) -> Section:
         engines is not None,
     )
     said = Text(f"{lead} {intervals}".rstrip(), "lead")
-    parts: list[Part] = [said, Drawn("matrices", view), *_below(record, names)]
+    parts: list[Part] = [
+        said,
+        Drawn("matrices", view, _tables(record, names)),
+        *_below(record, names),
+    ]
     return Section("matrix", "Drift matrix", parts, nav="Matrix")
 
 
@@ -127,8 +144,44 @@ def _summary(anchor: str, task: TaskFacts) -> str:
     }[anchor]
 
 
-def _legend(words: TaskWords) -> str:
+def _changes(words: TaskWords) -> str:
     if words.task.class_scores:
         return logits_legend(words.task)
     changes = words.answer_changed
     return f"Churn is the share of images whose {changes} against the baseline of the row."
+
+
+def _tables(record: RunRecord, names: Names) -> list[Table]:
+    ended = endings_table(record.matrix, names)
+    return [*([ended] if ended else []), entries_in_short(record, names)]
+
+
+def entries_in_short(record: RunRecord, names: Names) -> Table:
+    """Return a row for each entry of the drift matrix, under its legend."""
+    words, scores = TaskWords(record.task), record.task.class_scores
+    if record.labelled:
+        said, columns = list(_legend(record, names)), short_columns(words, names)
+    else:
+        said = [f"{capital(unlabelled(words))}.", *([logits_legend(record.task)] if scores else [])]
+        columns = (*place_columns(names), *unlabelled_columns(words))
+    said += [f"{each}." for each in (*simulations(record.matrix), *warnings(record.matrix))]
+    return Table.made(" ".join(said), columns, record.matrix)
+
+
+def _legend(record: RunRecord, names: Names) -> Iterator[str]:
+    words = TaskWords(record.task)
+    metric = words.phrase(words.headline)
+    yield (
+        f"Change of {metric} against the baseline of the row (served as trained), "
+        f"{'in percentage points, ' if words.is_share(words.headline) else ''}with its 95 % "
+        f"interval; {words.sides}."
+    )
+    yield interval_words(record)
+    floors = [
+        f"{names.short(row)} {words.size(words.headline, floor)}"
+        for row, floor in noise_floors(record).items()
+    ]
+    if floors:
+        yield f"Retraining with another seed changes {metric} by up to: {', '.join(floors)}."
+    if tested := significance(record.matrix, words, words.headline):
+        yield tested

@@ -7,13 +7,14 @@ notebook, so that it is legible on light and on dark ones. All text in it is esc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 
 from alignkit.record import RunRecord, Verdict
 from alignkit.record.diff_document import DiffRecord
 from alignkit.report.entries_view import meanings, measures_tables
+from alignkit.report.matrix_section import entries_in_short
 from alignkit.report.stage_view import stage_sections
-from alignkit.report.summary_view import matrix_section
 from alignkit.report.table import Table
 from alignkit.report.verdict_view import ICONS, gate_view, groups_table, verdict_view
 from alignkit.search.configurations import Configuration
@@ -63,8 +64,8 @@ def run_html(record: RunRecord) -> str:
     names = Names(record.paths)
     parts = [_heading(record.name, record.question), *_verdict(record.verdict, names)]
     if record.matrix:
-        section = matrix_section(record, names)
-        parts += [_table(section.table) if section.table else "", _words(section.words)]
+        table = entries_in_short(record, names)
+        parts += [_table(replace(table, caption="")), _words(table.caption)]
         if measured := measures_tables(record.matrix, names, TaskWords(record.task)):
             parts += [*map(_table, measured), *map(_words, meanings(record.task))]
     else:

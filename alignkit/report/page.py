@@ -105,6 +105,8 @@ class Drawn:
 
     macro: str
     view: Any
+    tables: Sequence[Table] = ()
+    """What a text shows instead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ from alignkit.report.page import (
     Part,
     Section,
     Strong,
+    Term,
+    Terms,
     Text,
     Words,
 )
@@ -32,6 +34,9 @@ from alignkit.report.table import Table
 from alignkit.report.verdict_view import Icon
 from alignkit.text import columns, printable
 from alignkit.text.markdown import fenced, markdown_text
+
+MOST_ROWS = 100
+"""Rows of one table in Markdown: a comment on a pull request holds 65,536 characters."""
 
 
 def page_text(page: Page, *sections: str) -> str:
@@ -52,15 +57,20 @@ def headline_lines(verdict: Headline) -> list[str]:
 
 def page_markdown(page: Page, *sections: str) -> str:
     """Return the verdict and the named sections as Markdown, in which any text stays text."""
-    verdict = page.verdict
-    blocks = [f"# {markdown_text(page.title.partition(' · ')[0])}"]
-    blocks += [f"**{markdown_text(' '.join(map(plain_words, verdict.words)))}**"]
+    verdict, title = page.verdict, page.title.partition(" · ")[0]
+    words = " ".join(map(plain_words, verdict.words))
+    blocks = [f"# {markdown_text(title)}"]
+    blocks += [] if title.startswith(words) else [f"**{markdown_text(words)}**"]
     blocks += chain.from_iterable(map(_markdown, verdict.parts))
-    blocks += [markdown_text(said)] if (said := plain_words(verdict.meta)) else []
+    facts = [verdict.question, plain_words(verdict.meta)]
+    facts += [f"{each.name} is a {each.evidence}." for each in verdict.paths if each.note]
+    blocks += [markdown_text(each) for each in facts if each]
     for section in _chosen(page, sections):
         blocks += [f"## {markdown_text(section.title)}"]
-        blocks += chain.from_iterable(map(_markdown, section.parts))
-    return "\n\n".join(blocks) + "\n"
+        # what failed stands in a table of the section
+        shown = [each for each in section.parts if not isinstance(each, Alert)]
+        blocks += chain.from_iterable(map(_markdown, shown))
+    return "\n\n".join([*blocks, markdown_text(plain_words(page.footer))]) + "\n"
 
 
 def _chosen(page: Page, names: Sequence[str]) -> list[Section]:
@@ -117,7 +127,10 @@ def _table(table: Table) -> Iterator[str]:
 def _markdown(part: Part) -> Iterator[str]:
     match part:
         case Text():
-            yield markdown_text(plain_words(part.words))
+            said = markdown_text(plain_words(part.words))
+            yield f"**{said}**" if part.style == "sentence" else said
+        case Terms():
+            yield from chain.from_iterable(map(_term, part.terms))
         case Heading():
             yield f"### {markdown_text(plain_words(part.words))}"
         case Lines():
@@ -127,5 +140,17 @@ def _markdown(part: Part) -> Iterator[str]:
         case Alert():
             yield markdown_text(part.label)
             yield from chain.from_iterable(map(_markdown, part.parts))
+        case Beside():
+            yield from chain.from_iterable(map(_markdown, chain.from_iterable(part.columns)))
+        case Drawn():
+            yield from chain.from_iterable(map(_markdown, part.tables))
         case Table():
-            yield from (markdown_text(part.caption), part.markdown())
+            shown, left = part.first(MOST_ROWS, " in index.html")
+            yield from filter(None, (markdown_text(part.caption), shown.markdown(), left))
+
+
+def _term(term: Term) -> Iterator[str]:
+    mark = f" ({term.mark})" if term.mark else ""
+    yield f"**{markdown_text(term.name)}:** {markdown_text(term.words + mark)}"
+    if term.given:
+        yield fenced(term.given, "sh" if term.given.startswith("alignkit ") else "yaml")

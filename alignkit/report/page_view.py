@@ -48,7 +48,7 @@ from alignkit.report.stage_view import (
 )
 from alignkit.report.training_data_view import mix_section, sizes_section
 from alignkit.report.training_view import training_section
-from alignkit.report.verdict_view import VerdictView, gate_view, verdict_view
+from alignkit.report.verdict_view import VerdictView, gate_view, groups_table, verdict_view
 from alignkit.report.viewer_data import has_list
 from alignkit.text.names import Names, quick_mark, quick_words, state_words
 from alignkit.text.numbers import (
@@ -60,6 +60,12 @@ from alignkit.text.numbers import (
     significant,
 )
 from alignkit.text.task_words import TaskWords, size_in
+
+SUMMARY = (
+    "matrix", "answers", "gate", "stages", "advice", "kinds", "mix", "sizes", "controls",
+    "provenance",
+)  # fmt: skip
+"""Sections of ``summary.md``."""
 
 
 def run_page(
@@ -167,7 +173,10 @@ def _gate(record: RunRecord, names: Names, verdict: VerdictView) -> Section:
     view = gate_view(record.verdict, names, record.matrix, pictures)
     parts: list[Part] = [Text(verdict.tally, "lead")]
     if view.open:
-        parts.append(Drawn("rules", ("Rules that did not pass", view.open, view.heads)))
+        title = "Rules that did not pass"
+        table = groups_table(title, view.open, view.heads)
+        shown = (title, view.open, view.heads)
+        parts.append(Drawn("rules", shown, [table] if table else []))
     if view.passed:
         passed = Drawn("rules", ("Rules that passed", view.passed, view.heads))
         parts.append(Details(f"Rules that passed ({len(view.passed)})", [passed]))

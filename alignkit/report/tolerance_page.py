@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import cycle
+from operator import attrgetter
 from pathlib import Path
+from typing import TypeAlias
 
 from alignkit.compare.statistics import exact_interval
 from alignkit.record.artifacts import write_inside
 from alignkit.record.tolerance_facts import (
     CellReach,
+    CurvePoint,
     Limit,
     LineCheck,
     LogitTolerance,
     PixelTolerance,
     SeedCurve,
+    SeedLimit,
     ToleranceDocument,
 )
 from alignkit.report.axis import Axis, Interval
@@ -37,6 +41,7 @@ from alignkit.report.page_text import page_text
 from alignkit.report.plot import Plot
 from alignkit.report.table import Notes, RowCells, Table, facts, numbers
 from alignkit.stored_file import write_output
+from alignkit.text.column import Column
 from alignkit.text.names import Names, quick_words
 from alignkit.text.numbers import (
     DASH,
@@ -46,8 +51,6 @@ from alignkit.text.numbers import (
     grouped,
     listed,
     percent,
-    points,
-    significant,
 )
 
 _SHOWN = (0.25, 0.5, 1.0, 2.0)
@@ -125,7 +128,9 @@ def _outputs(row: LogitTolerance, names: Names) -> Iterator[Part]:
         yield Code(f"polygraphy run … --atol {row.atol:g} --rtol 0")
         yield Text(sentence(limits_words([each.limit for each in row.seeds])), "lead")
     else:
-        yield Text(sentence(_why_no_atol(row)), "lead")
+        tie = "more images than the budget bears stand at a limit already (a tie)"
+        missing = (each.limit.reason for each in row.seeds if each.limit.value is None)
+        yield Text(f"No atol: {tie if row.atol is not None else next(missing)}.", "lead")
     if lost := sum(each.non_finite for each in row.seeds):
         said = f"{count(lost, 'answer')} with an output that is not finite; NaN bears no change."
         yield Text(said, "lead")
@@ -135,50 +140,32 @@ def _outputs(row: LogitTolerance, names: Names) -> Iterator[Part]:
 
 
 def _cells(cells: Sequence[CellReach], names: Names) -> Table:
-    notes = Notes()
-    rows: list[RowCells] = [
-        (
-            *names.cells(each)[1:],
-            notes.number(each.max_abs, significant, each.reason),
-            *(
-                notes.number(share, lambda share: percent(share, 2), each.reason)
-                for share in _shares(each)
-            ),
-        )
-        for each in cells
-    ]
-    heads = numbers("Max |Δ|", "Beyond atol", "Could change", "Changed")
-    columns = ("Served with", "Runtime", *heads)
-    return Table.of("Other cells of the row", columns, rows, notes=notes)
+    def share(number: int | None, each: CellReach) -> float | None:
+        return number / each.images if each.images and number is not None else None
 
-
-def _shares(cell: CellReach) -> list[float | None]:
-    counts = (cell.beyond, cell.could_change, cell.changed)
-    return [each / cell.images if cell.images and each is not None else None for each in counts]
+    why = attrgetter("reason")
+    columns: tuple[Column[CellReach], ...] = (
+        Column("Served with", lambda each: names.cells(each)[1]),
+        Column("Runtime", lambda each: names.cells(each)[2]),
+        Column("Max |Δ|", lambda each: each.max_abs, "value", note=why),
+        Column("Beyond atol", lambda each: share(each.beyond, each), "share", 2, note=why),
+        Column("Could change", lambda each: share(each.could_change, each), "share", 2, note=why),
+        Column("Changed", lambda each: share(each.changed, each), "share", 2, note=why),
+    )
+    return Table.made("Other cells of the row", columns, cells)
 
 
 def _seeds(row: LogitTolerance) -> Table:
-    notes = Notes()
-    rows = [
-        (
-            str(each.seed),
-            grouped(each.images),
-            grouped(each.non_finite),
-            notes.number(each.limit.value, significant, each.limit.reason),
-            notes.number(each.limit.changed, grouped, each.limit.reason),
-            notes.number(each.limit.bound, lambda share: percent(share, 2), each.limit.reason),
-        )
-        for each in row.seeds
-    ]
-    heads = numbers("Images", "Not finite", "Limit", "May change", "Share, at most")
-    return Table.of("Limits of the seeds", ("Seed", *heads), rows, notes=notes)
-
-
-def _why_no_atol(row: LogitTolerance) -> str:
-    if row.atol is None:
-        reason = next(each.limit.reason for each in row.seeds if each.limit.value is None)
-        return f"no atol: {reason}"
-    return "no atol: more images than the budget bears stand at a limit already (a tie)"
+    why = attrgetter("limit.reason")
+    columns: tuple[Column[SeedLimit], ...] = (
+        Column("Seed", lambda each: str(each.seed)),
+        Column("Images", lambda each: each.images, "count"),
+        Column("Not finite", lambda each: each.non_finite, "count"),
+        Column("Limit", lambda each: each.limit.value, "value", note=why),
+        Column("May change", lambda each: each.limit.changed, "count", note=why),
+        Column("Share, at most", lambda each: each.limit.bound, "share", 2, note=why),
+    )
+    return Table.made("Limits of the seeds", columns, row.seeds)
 
 
 def limits_words(limits: Sequence[Limit]) -> str:
@@ -235,8 +222,9 @@ def _row(pairs: Sequence[PixelTolerance], found: ToleranceDocument, names: Names
         if each.seeds:
             yield Heading(names.of(each.candidate), 4)
             yield Beside([[plot] for plot in _plots(each, found)])
-            tables = [_points_table(each, found), _checks_table(each)]
-            yield Details("In numbers", [table for table in tables if table])
+            checks = [(seed, check) for seed in each.seeds for check in seed.checks]
+            beside = [Table.made("The line beside the network", _CHECKS, checks)] * bool(checks)
+            yield Details("In numbers", [_points_table(each, found), *beside])
 
 
 def curve_table(pairs: Sequence[PixelTolerance], names: Names) -> Table:
@@ -320,14 +308,10 @@ def _measured(check: LineCheck) -> Interval:
 
 
 def _metric_plot(seeds: Sequence[SeedCurve], name: str, title: str) -> Plot:
-    lines: list[PlotMark] = [
-        Line(
-            [(0.0, 0.0), *((e.factor, 100 * e.metrics[name]) for e in seed.points)],
-            tone,
-            f"seed {seed.seed}",
-        )
-        for seed, tone in zip(seeds, cycle(TONES), strict=False)
-    ]
+    lines: list[PlotMark] = []
+    for seed, tone in zip(seeds, cycle(TONES), strict=False):
+        known = [(e.factor, 100 * e.metrics[name]) for e in seed.points if name in e.metrics]
+        lines.append(Line([(0.0, 0.0), *known], tone, f"seed {seed.seed}"))
     return _plot(title, [RuleLine(y=0.0, dashed=True), *lines])
 
 
@@ -336,56 +320,41 @@ def _plot(title: str, marks: list[PlotMark]) -> Plot:
     return Plot(title=title, caption=title, x=_MULTIPLES, y=Axis(), marks=marks, words=words)
 
 
-def _points_table(pair: PixelTolerance, found: ToleranceDocument) -> Table:
-    names = [name for name in found.task.matrices if _has(pair.seeds, name)]
-    labels = {each.name: each.label for each in found.task.metrics}
-    heads = ("Images", "Changed", "Share", "95 % interval", "Worse", "Better")
-    return Table.of(
-        "Points of the curve",
-        ("Seed", *numbers("Multiple", *heads, *(f"Δ {labels.get(e, e)}" for e in names))),
-        list(_point_rows(pair.seeds, names)),
-    )
-
-
 def _has(seeds: Sequence[SeedCurve], name: str) -> bool:
     return any(name in each.metrics for seed in seeds for each in seed.points)
 
 
-def _point_rows(seeds: Sequence[SeedCurve], names: Sequence[str]) -> Iterator[RowCells]:
-    for seed in seeds:
-        for each in seed.points:
-            yield (
-                str(seed.seed),
-                f"{each.factor:g}{TIMES}",
-                grouped(each.images),
-                grouped(each.changed),
-                percent(each.changed / each.images, 2),
-                f"{percent(each.low, 2)} to {percent(each.high, 2)}",
-                DASH if each.worse is None else grouped(each.worse),
-                DASH if each.better is None else grouped(each.better),
-                *(f"{points(each.metrics[e], 2)} pp" if e in each.metrics else DASH for e in names),
-            )
+def _points_table(pair: PixelTolerance, found: ToleranceDocument) -> Table:
+    labels = {each.name: each.label for each in found.task.metrics}
+
+    def change(name: str) -> Column[_Point]:
+        head, why = f"Δ {labels.get(name, name)}, pp", "one side does not define it"
+        return Column(head, lambda row: row[1].metrics.get(name), "points", note=why)
+
+    columns = (*_POINT, *(change(e) for e in found.task.matrices if _has(pair.seeds, e)))
+    rows = [(seed, point) for seed in pair.seeds for point in seed.points]
+    return Table.made("Points of the curve", columns, rows)
 
 
-def _checks_table(pair: PixelTolerance) -> Table | None:
-    rows = [
-        (
-            str(seed.seed),
-            f"{each.factor:g}{TIMES}",
-            count(each.images, "image"),
-            grouped(each.predicted),
-            grouped(each.measured),
-            grouped(each.only_predicted),
-            grouped(each.only_measured),
-            significant(each.p),
-        )
-        for seed in pair.seeds
-        for each in seed.checks
-    ]
-    if not rows:
-        return None
-    heads = (
-        "Multiple", "Images", "Changed by the curve", "By the network", "By the curve alone",
-        "By the network alone", "p, adjusted",
-    )  # fmt: skip
-    return Table.of("The line beside the network", ("Seed", *numbers(*heads)), rows)
+_Point: TypeAlias = tuple[SeedCurve, CurvePoint]
+_POINT: tuple[Column[_Point], ...] = (
+    Column("Seed", lambda row: str(row[0].seed)),
+    Column("Multiple", lambda row: f"{row[1].factor:g}{TIMES}", "ordinal"),
+    Column("Images", lambda row: row[1].images, "count"),
+    Column("Changed", lambda row: row[1].changed, "count"),
+    Column("Share", lambda row: row[1].changed / row[1].images, "share", 2),
+    Column("95 % interval", lambda row: f"{percent(row[1].low, 2)} to {percent(row[1].high, 2)}",
+           "share"),
+    Column("Worse", lambda row: row[1].worse, "count", note="no labels"),
+    Column("Better", lambda row: row[1].better, "count", note="no labels"),
+)  # fmt: skip
+_CHECKS: tuple[Column[tuple[SeedCurve, LineCheck]], ...] = (
+    Column("Seed", lambda row: str(row[0].seed)),
+    Column("Multiple", lambda row: f"{row[1].factor:g}{TIMES}", "ordinal"),
+    Column("Images", lambda row: row[1].images, "count"),
+    Column("Changed by the curve", lambda row: row[1].predicted, "count"),
+    Column("By the network", lambda row: row[1].measured, "count"),
+    Column("By the curve alone", lambda row: row[1].only_predicted, "count"),
+    Column("By the network alone", lambda row: row[1].only_measured, "count"),
+    Column("p, adjusted", lambda row: row[1].p, "value"),
+)

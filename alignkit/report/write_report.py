@@ -218,10 +218,10 @@ def _files(
 ) -> dict[str, bytes]:
     """Make everything that is made here, by its path; the page comes last."""
     from alignkit.report.page import page_html
-    from alignkit.report.page_view import run_page
+    from alignkit.report.page_text import page_markdown
+    from alignkit.report.page_view import SUMMARY, run_page
     from alignkit.report.results import results_from_record, results_text
-    from alignkit.report.summary_view import summary_view
-    from alignkit.report.templates import PAGE_ASSETS, asset, markdown
+    from alignkit.report.templates import PAGE_ASSETS, asset
     from alignkit.report.viewer_data import viewer_script
 
     shown = record.model_copy(update={"shown": tuple(wanted), "thumbnails": tuple(thumbnails)})
@@ -234,9 +234,9 @@ def _files(
     if data:  # without it the page links no viewer
         files["data/run.js"] = data.encode()
     files["results.json"] = results_text(results_from_record(record)).encode()
-    files["summary.md"] = markdown("summary.md.j2", summary=summary_view(record)).encode()
-    html = page_html(page(viewer=bool(data), away=away, single_file=False))
-    files["index.html"] = html.encode()
+    whole = page(viewer=bool(data), away=away, single_file=False)
+    files["summary.md"] = page_markdown(whole, *SUMMARY).encode()
+    files["index.html"] = page_html(whole).encode()
     return files
 
 

@@ -18,7 +18,6 @@ from alignkit.text.numbers import (
     NBSP,
     count,
     estimated,
-    grouped,
     interval,
     listed,
     signed,
@@ -137,25 +136,6 @@ def machine_words(load: ServedLoad | TimedLoader) -> str:
 def clients_words(clients: int) -> str:
     """``5 clients``."""
     return count(clients, "client")
-
-
-def bench_conditions(record: BenchRecord) -> str:
-    """Say how the options were timed: loop, processors, images, threads, limits, load."""
-    cpus = ", ".join(map(str, record.cpus))
-    held = f"on CPU {cpus}" if len(record.cpus) == 1 else f"on CPUs {cpus}"
-    threads = sorted({each.effective.get("threads", "") for each in record.options} - {""})
-    parts = [
-        "closed loop, each option in its own process",
-        held if record.cpus else "not held to CPUs",
-        f"{grouped(record.images)} images in turn, {record.batch} a request",
-    ]
-    if threads:
-        parts.append(f"threads of a session {', '.join(threads)}")
-    if record.cpu_quota is not None:
-        parts.append(f"the control group allows {record.cpu_quota:g} CPUs")
-    if record.load_before:
-        parts.append(f"load before {record.load_before[0]:.2f}")
-    return "; ".join(parts)
 
 
 def loads_by_clients(options: Sequence[ServingOption]) -> dict[int, TimedLoads]:

@@ -86,6 +86,6 @@ def test_the_printed_page_has_every_chart_and_table(page):
             "return [...document.querySelectorAll('#frontier svg.chart,"
             " #frontier table, #service table, #published table')].map(e => e.getClientRects().length)"
         )
-        assert drawn == [1] * (1 + 3 + 7 + 2)
+        assert drawn == [1] * (1 + 3 + 4 + 1)
     finally:
         page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

@@ -145,7 +145,7 @@ def test_its_run_has_a_folder_and_a_key_of_its_own(runs):
 def test_the_page_and_the_summary_say_so_at_their_head(runs):
     page, text = ((runs["quick"] / name).read_text() for name in ("index.html", "summary.md"))
     change = "--quick changed train.seeds: [0, 1] → [0]."
-    head = page[: page.index('class="about"')]
+    head = page[: page.index("</section>")]
     assert "(quick look): small" in head[head.index("<title>") :].splitlines()[0]
     assert change in head
     assert "(quick look): small" in text.splitlines()[0]

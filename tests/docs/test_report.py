@@ -4,7 +4,7 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from alignkit.report.summary_view import MOST_ROWS
+from alignkit.report.page_text import MOST_ROWS
 from alignkit.report.write_report import SINGLE_FILE_BYTES, SINGLE_FILE_IMAGES
 from tests.browser.test_page import JENKINS
 

@@ -77,10 +77,10 @@ def cells(lines, begin, count=1):
 
 def test_speed_drift_and_price_stand_beside_one_another():
     lines = text(REFERENCE, INT8, ABSENT, cpu_quota=1.5, load_before=(0.25, 0.5, 0.5))
-    assert [each for each in lines if each.endswith(
-        "closed loop, each option in its own process; on CPUs 0, 1; 64 images in turn, 1 a "
-        "request; threads of a session 2; the control group allows 1.5 CPUs; load before 0.25"
-    )]  # fmt: skip
+    facts = {row[0]: row[1:] for row in cells(lines, "", 99) if len(row) == 2}
+    assert (facts["CPUs held"], facts["Threads of a session"]) == (["0, 1"], ["2"])
+    assert facts["Limit of the control group"] == ["1.5 CPUs"]
+    assert facts["Load before, over 1, 5 and 15 minutes"] == ["0.25 0.50 0.50"]
     assert "Service, 5 clients: 90 requests in 0 rounds; milliseconds of a request" in lines
     ((drift,), (first,)) = cells(lines, "2 opencv ▸ onnxruntime int8"), cells(lines, "1 opencv")
     assert drift[1:] == [
@@ -138,7 +138,7 @@ def test_without_drift_there_is_no_table_of_it():
 def test_nothing_timed_leaves_the_reasons():
     lines = text(ABSENT)
     assert cells(lines, "opencv ▸ tensorrt")[0][1:] == ["skipped", "no NVIDIA GPU"]
-    assert not [line for line in lines if "clients" in line]
+    assert not [line for line in lines if "Service" in line]
 
 
 def test_a_change_is_written_in_the_tasks_unit():

@@ -37,7 +37,6 @@ from alignkit.text.bench_words import (
     CONTENDED,
     BenchWords,
     TimedLoads,
-    bench_conditions,
     bounded,
     churn_words,
     clients_words,
@@ -105,7 +104,7 @@ PUBLISHED_ROWS = (
 
 def bench_text(record: BenchRecord, folder: Path) -> str:
     """Show a bench that is stored in ``folder`` in a terminal."""
-    shown = page_text(bench_page(record), "frontier", "service", "absent")
+    shown = page_text(bench_page(record), "frontier", "service", "absent", "machine")
     requests = f"requests   {folder / record.requests.path}"
     return f"{shown}\n{requests}\nrecord     {folder / 'bench.json'}"
 
@@ -137,7 +136,6 @@ def bench_page(record: BenchRecord, *, away: bool = False) -> Page:
         timed_headline(
             record,
             f"{record.name}: speed and drift of serving options",
-            bench_conditions(record),
             cautions(loads),
             findings,
             [f"Drift: {each}" for each in unknown_drift(timed)],

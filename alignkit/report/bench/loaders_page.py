@@ -23,7 +23,7 @@ _UNKNOWN = "the system does not tell it, or it was not searched"
 
 def loader_text(record: LoaderRecord, folder: Path) -> str:
     """Show a bench of loaders that is stored in ``folder`` in a terminal."""
-    shown = page_text(loaders_page(record), "loaders", "absent")
+    shown = page_text(loaders_page(record), "loaders", "absent", "machine")
     return f"{shown}\nrecord     {folder / 'loaders.json'}"
 
 
@@ -32,9 +32,11 @@ def loaders_page(record: LoaderRecord, *, away: bool = False) -> Page:  # noqa: 
     titled = _titled(record)
     timed = [(title, each) for title, each in titled if each.rounds]
     conditions = {
-        "Images of an epoch": str(record.images),
+        "Work": "file → normalised batch, each loader in its own process",
+        "Images of an epoch": f"{grouped(record.images)}, in the system's cache",
         "Images of a batch": str(record.batch),
-        "Workers": str(record.workers),
+        "Workers": f"{record.workers} processes or threads",
+        "Epochs": f"{record.epochs} in turn, after {WARM_UP} of warm-up",
     }
     found = ["Images a second, and memory of the process with its workers."] if timed else []
     sections = (
@@ -49,24 +51,11 @@ def loaders_page(record: LoaderRecord, *, away: bool = False) -> Page:  # noqa: 
         timed_headline(
             record,
             f"{record.name}: speed and memory of loaders",
-            loader_conditions(record),
             cautions(timed),
             found,
         ),
         [each for each in sections if each],
         written_by(record.alignkit, "loaders.json"),
-    )
-
-
-def loader_conditions(record: LoaderRecord) -> str:
-    """Say how the loaders were timed."""
-    held = f"held to CPUs {', '.join(map(str, record.cpus))}"
-    return (
-        "file → normalised batch, each loader in its own process; "
-        f"{held if record.cpus else 'not held to CPUs'}; "
-        f"{record.workers} worker processes or threads; "
-        f"{grouped(record.images)} images in the system's cache, {record.batch} a batch; "
-        f"{record.epochs} epochs in turn after {WARM_UP} of warm-up"
     )
 
 

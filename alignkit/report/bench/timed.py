@@ -53,7 +53,6 @@ def cautions(timed: Sequence[tuple[str, ServedLoad | TimedLoader]]) -> list[str]
 def timed_headline(
     record: TimedStudy,
     title: str,
-    conditions: str,
     warned: Sequence[str],
     findings: Sequence[str],
     remarks: Sequence[str] = (),
@@ -68,7 +67,7 @@ def timed_headline(
             *(Text(each, "sentence") for each in findings or none),
             *(Text(each, "remark") for each in remarks),
         ],
-        f"{day(record.started)} UTC · {duration(record.seconds)} · {conditions}",
+        f"{day(record.started)} UTC · {duration(record.seconds)}",
         [*map(Names(record.paths).of, (each.name for each in record.paths))],
     )
 

@@ -1,4 +1,4 @@
-"""Templates → text of a report. All that a view holds is escaped for the language of the page."""
+"""Templates → HTML of a page. All that a view holds is escaped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from alignkit.text import printable
-from alignkit.text.markdown import fenced, markdown_text
 from alignkit.text.numbers import shorten_middle
 
 PAGE_ASSETS = ("report.css", "viewer.css", "report.js", "report.js.LICENSES")
@@ -21,16 +20,7 @@ PAGE_ASSETS = ("report.css", "viewer.css", "report.js", "report.js.LICENSES")
 
 def html(template: str, **views: Any) -> str:
     """Render an HTML template; every value is escaped, and shows characters that are not seen."""
-    environment = _environment(autoescape=True, finalize=_visible)
-    environment.filters |= {"middle": shorten_middle, "kind": _kind, "pieces": _pieces}
-    return environment.get_template(template).render(**views)
-
-
-def markdown(template: str, **views: Any) -> str:
-    """Render a Markdown template; every value stays text on one line, inside a table too."""
-    environment = _environment(autoescape=False, finalize=markdown_text)
-    environment.filters["fenced"] = fenced
-    return environment.get_template(template).render(**views)
+    return _environment().get_template(template).render(**views)
 
 
 def asset(name: str) -> bytes:
@@ -63,15 +53,17 @@ def _visible(value: Any) -> Any:
     return printable(value) if type(value) is str else value
 
 
-# made once: a page renders dozens of parts of two languages
+# made once: a page renders dozens of parts
 @cache
-def _environment(*, autoescape: bool, **options: Any) -> Environment:
-    return Environment(
-        autoescape=autoescape,  # noqa: S701 - off for Markdown alone, where `finalize` escapes
+def _environment() -> Environment:
+    environment = Environment(
+        autoescape=True,
+        finalize=_visible,
         loader=PackageLoader("alignkit.report"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        **options,
     )
+    environment.filters |= {"middle": shorten_middle, "kind": _kind, "pieces": _pieces}
+    return environment
