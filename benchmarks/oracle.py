@@ -6,7 +6,7 @@ Both run in this environment, beside each other, on images and models that are m
 number of a command's JSON is compared by its place in it, bit by bit, but those of clocks and of
 memory; the place of a list's part is by the names in it, as a metric that was removed moves no
 other. A place that one side alone has is counted: it is what was added or removed. Exits with 1 if
-a number or an exit code differs. ``--store FILE`` adds the commit's numbers to a file.
+a number or an exit code differs. ``--store FILE`` writes the commit's numbers into a file.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -295,7 +296,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("commit")
     parser.add_argument("names", nargs="*", choices=[[], *CASES])
+    parser.add_argument("--store", type=Path, metavar="FILE")
     given = parser.parse_args()
+    versions = {name: version(name) for name in ("numpy", "opencv-python", "pillow")}
+    stored = {"commit": given.commit, "versions": versions, "codes": {}, "numbers": {}}
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         base = folder / "base"
@@ -310,10 +314,14 @@ def main() -> None:
             with ThreadPoolExecutor() as beside:
                 for name in given.names or CASES:
                     words = CASES[name]
-                    both = beside.map(answers, (base, ROOT), (words, words), sides)
-                    same.append(compared(name, *both))
+                    before, now = beside.map(answers, (base, ROOT), (words, words), sides)
+                    same.append(compared(name, before, now))
+                    stored["codes"][name] = before[0]
+                    stored["numbers"][name] = dict(numbers(before[1]))
         finally:
             subprocess.run([*git, "remove", "--force", str(base)], check=True)
+    if given.store:
+        given.store.write_text(json.dumps(stored, indent=1) + "\n")
     sys.exit(not all(same))
 
 

@@ -18,8 +18,13 @@ import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Image, Pixels
 from alignkit.compare.displacement import LumaPlane, Normal, displacement_terms
-from alignkit.compare.mechanism_terms import GRIDS, decode_terms, expected, resize_terms
-from alignkit.compare.radial_spectrum import radial_power
+from alignkit.compare.mechanism_terms import (
+    GRIDS,
+    decode_terms,
+    expected,
+    radial_power,
+    resize_terms,
+)
 from alignkit.compare.stored_fields import BITS, PAIRS
 from alignkit.compare.ycbcr import FROM_RGB
 from alignkit.preprocess import StageName
