@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from alignkit.errors import WorkspaceError
 from alignkit.progress import Progress
@@ -50,16 +50,6 @@ def content_key(parts: Any) -> str:
     """Compute the SHA-256 of the canonical JSON of ``parts``, in hex."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-class WorkEngine(Protocol):
-    """An `alignkit.lots.LotEngine`, whose work and lots the ground does not know."""
-
-    def parts(
-        self, work: Any, lots: Iterator[Any], advance: Callable[[int], None]
-    ) -> Iterator[Any]:
-        """See `LotEngine.parts`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,8 +284,9 @@ class Context:
     workspace: Workspace
     progress: Progress
     rank: Rank = ALONE
-    engine: WorkEngine | None = None
-    """The workers of a cluster; ``None`` for the processes of this machine."""
+    engine: Any = None
+    """An `alignkit.lots.LotEngine`, which the ground does not know: the workers of a cluster;
+    ``None`` for the processes of this machine."""
 
 
 def _files(folder: Path) -> list[str]:

@@ -22,12 +22,11 @@ import numpy as np
 from figures import Cost, Figure, alternate, cost, ratios, show
 
 from alignkit.compare import drift
-from alignkit.compare.weighted_estimates import weighted_estimates
 from alignkit.tasks.embedding import Embedding
 from alignkit.tasks.embedding.embedding_answers import EmbeddingAnswers
 from alignkit.tasks.embedding.queries import IndexedImages, Queries, nearest
 from alignkit.tasks.embedding.retrieval import own_search, retrieval
-from alignkit.tasks.embedding.retrieval_facts import numbers, retrieval_table
+from alignkit.tasks.embedding.retrieval_facts import numbers, retrieval_table, weighted_estimates
 from alignkit.tasks.embedding.verification import KeptThresholds, Verification
 from alignkit.tasks.embedding.verified_pairs import drawn_pairs
 

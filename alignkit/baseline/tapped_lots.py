@@ -11,10 +11,12 @@ import hashlib
 import platform
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib import metadata
 from itertools import product
 from typing import Any, Literal, Self
+
+from pydantic import TypeAdapter
 
 from alignkit.arrays import Batch, Pixels
 from alignkit.baseline import Baseline, FirstChanged, LineKey, StageLine, baseline_environment
@@ -26,7 +28,6 @@ from alignkit.lots import EachImageOnce, Lot, unseen_folder
 from alignkit.machine import cpu_name, vector_extensions
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
 from alignkit.preprocess.image_taps import Started, each_taps, warm_up
-from alignkit.record import Stored
 from alignkit.resizers import RESIZERS
 from alignkit.version import ALL_LAYERS, code_version
 from alignkit.workspace import content_key
@@ -183,28 +184,18 @@ class TapLots(EachImageOnce):
 
     def text(self, part: list[TappedStage]) -> str:
         """See `LotWork.text`."""
-        return _StoredStages(stages=tuple(map(_StoredStage.of, part))).model_dump_json()
+        stages = [(each.stage, each.line, each.distance) for each in part]
+        return _stored().dump_json(stages).decode()
 
     def parsed(self, text: str) -> list[TappedStage]:
         """See `LotWork.parsed`."""
-        return [each.stage_again() for each in _StoredStages.model_validate_json(text).stages]
+        stages = _stored().validate_json(text)
+        return [TappedStage(stage, line, distance=found) for stage, line, found in stages]
 
 
-class _StoredStage(Stored):
-    stage: StageName
-    line: StageLine
-    distance: StoredSums | None
-
-    @classmethod
-    def of(cls, tapped: TappedStage) -> _StoredStage:
-        return cls(stage=tapped.stage, line=tapped.line, distance=tapped.distance)
-
-    def stage_again(self) -> TappedStage:
-        return TappedStage(self.stage, self.line, distance=self.distance)
-
-
-class _StoredStages(Stored):
-    stages: tuple[_StoredStage, ...]
+@cache
+def _stored() -> TypeAdapter[list[tuple[StageName, StageLine, StoredSums | None]]]:
+    return TypeAdapter(list[tuple[StageName, StageLine, StoredSums | None]])
 
 
 def _stage_lines(

@@ -1,10 +1,10 @@
-"""`alignkit data stats FILE|DIR` and `data split DIR NEW`."""
+"""`alignkit data stats FILE|DIR`."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -18,7 +18,7 @@ _SHOWN = 3
 
 @app.callback()
 def data() -> None:
-    """Describe a data set (`stats`), or split it (`split`)."""
+    """Describe a data set (`stats`)."""
 
 
 @app.command()
@@ -52,34 +52,6 @@ def stats(
     print(json.dumps(found, indent=1) if as_json else _as_text(found))
 
 
-@app.command()
-def split(
-    root: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder with one subfolder per class.")
-    ],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="Folder to write; must not exist.")],
-    share: Annotated[
-        float, typer.Option("--eval", help="Fraction of every class for eval.")
-    ] = 0.25,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the draw; the same files give the same split.")
-    ] = 0,
-    by: Annotated[
-        Literal["copy", "hardlink", "symlink"], typer.Option(help="How each image is placed.")
-    ] = "copy",
-    as_json: Json = False,
-) -> None:
-    """Split images into train/ and eval/ in a new folder, class by class; DIR is unchanged."""
-    from alignkit.studies.data import write_division
-
-    made = write_division(root, new, share=share, seed=seed, by=by)
-    rows: list[tuple[str, ...]] = [("class", "train", "eval")]
-    rows += [(each, f"{count}", f"{made['eval'][each]}") for each, count in made["train"].items()]
-    rows.append(("all", *(f"{sum(made[part].values())}" for part in ("train", "eval"))))
-    told = "\n".join([columns(rows), *made["notes"], made["folder"]])
-    print(json.dumps(made, indent=1) if as_json else told)
-
-
 def _as_text(found: dict[str, Any]) -> str:
     facts = [_facts(**each) for each in found["sets"]]
     if found["normalise"]:
@@ -96,13 +68,13 @@ def _as_text(found: dict[str, Any]) -> str:
 
 def _facts(**each: Any) -> dict[str, str]:
     counts = each["classes"].values()
-    formats = (f"{count} {name}" for name, count in each["formats"].items())
+    classes = {"least": min(counts, default=0), "greatest": max(counts, default=0)}
     return {
         "": each["name"],
         "images": f"{each['images']}, {each['bytes'] / 1e6:.1f} MB",
         "measured": f"{each['measured']}",
-        "formats": ", ".join(formats),
-        "classes": f"{len(counts)} of {_ends(min(counts), max(counts))}" if counts else "no labels",
+        "formats": ", ".join(f"{count} {name}" for name, count in each["formats"].items()),
+        "classes": f"{len(counts)} of {_ends(**classes)}" if counts else "no labels",
         "width": _ends(**each["width"]),
         "height": _ends(**each["height"]),
         "sizes": f"{each['sizes']}",

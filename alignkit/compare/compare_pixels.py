@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import metadata
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import cv2
 import numpy as np
+from pydantic import TypeAdapter
 
 from alignkit.arrays import FloatArray
 from alignkit.compare.coverage_tally import CoverageTally
@@ -28,7 +29,6 @@ from alignkit.compare.spatial_sums import (
     SpatialSums,
     joined_spatial,
 )
-from alignkit.compare.stored_sums import StoredSpatial
 from alignkit.errors import NothingCompared
 from alignkit.isolation.worker import Begin, Encoded
 from alignkit.lots import EachImageOnce, Lot, LotEngine, LotStore, lot_parts
@@ -40,7 +40,7 @@ from alignkit.preprocess.image_taps import (
     taps_of,
     warm_up,
 )
-from alignkit.record import CoverageDiff, PixelStage, Stored
+from alignkit.record import CoverageDiff, PixelStage
 from alignkit.record.spatial_facts import DisplacementFacts, LevelMap, SpatialFacts
 from alignkit.samples import Samples, choose
 from alignkit.version import DIFFERENCE_LAYERS, code_version
@@ -138,29 +138,16 @@ class CompareLots(EachImageOnce):
 
     def text(self, part: ComparedLot) -> str:
         """See `LotWork.text`."""
-        diffs, rows, spatial = part
-        return _StoredComparison(
-            diffs=diffs,
-            rows=tuple(rows),
-            spatial={stage: StoredSpatial.of(each) for stage, each in spatial.items()},
-        ).model_dump_json()
+        return _stored().dump_json(part).decode()
 
     def parsed(self, text: str) -> ComparedLot:
         """See `LotWork.parsed`."""
-        stored = _StoredComparison.model_validate_json(text)
-        return (
-            stored.diffs,
-            list(stored.rows),
-            {stage: each.sums_again() for stage, each in stored.spatial.items()},
-        )
+        return _stored().validate_json(text)
 
 
-class _StoredComparison(Stored):
-    format: Literal[1] = 1
-    # 1: 2026-11, first format.
-    diffs: tuple[PixelDiff, ...]
-    rows: tuple[ImageRow, ...]
-    spatial: dict[StageName, StoredSpatial]
+@cache
+def _stored() -> TypeAdapter[ComparedLot]:
+    return TypeAdapter(ComparedLot)
 
 
 def compare_lots(

@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 
-from alignkit.record import CoverageDiff
+from alignkit.record import Count, CoverageDiff
 from alignkit.record.path_facts import COVERAGE_EXAMPLES
+from alignkit.record.stored import STRICT
 
 
 @dataclass(slots=True)
 class CoverageTally:
-    """Counts of images by the side that decodes them, with the first ids of each side."""
+    """Counts of images by the side that decodes them, with the first ids of each side.
 
-    images: int = 0
-    only_reference: int = 0
-    only_candidate: int = 0
+    It is stored as it is.
+    """
+
+    __pydantic_config__ = STRICT
+
+    images: Count = 0
+    only_reference: Count = 0
+    only_candidate: Count = 0
     reference_examples: list[str] = field(default_factory=list)
     candidate_examples: list[str] = field(default_factory=list)
-    neither: int = 0
+    neither: Count = 0
     neither_examples: list[str] = field(default_factory=list)
-    gone: int = 0
+    gone: Count = 0
     gone_examples: list[str] = field(default_factory=list)
 
     @classmethod
@@ -47,7 +53,7 @@ class CoverageTally:
             if len(examples) < COVERAGE_EXAMPLES:
                 examples.append(image)
 
-    def join(self, later: CoverageTally | CoverageDiff) -> None:
+    def join(self, later: CoverageTally) -> None:
         """Add the counts of images that come later."""
         for each in fields(self):
             so_far, more = getattr(self, each.name), getattr(later, each.name)
@@ -59,16 +65,5 @@ class CoverageTally:
 
     def diff(self, reference: str, candidate: str) -> CoverageDiff:
         """Return the counts with the names of the two sides."""
-        return CoverageDiff(
-            reference=reference,
-            candidate=candidate,
-            images=self.images,
-            only_reference=self.only_reference,
-            only_candidate=self.only_candidate,
-            reference_examples=tuple(self.reference_examples),
-            candidate_examples=tuple(self.candidate_examples),
-            neither=self.neither,
-            neither_examples=tuple(self.neither_examples),
-            gone=self.gone,
-            gone_examples=tuple(self.gone_examples),
-        )
+        counts = {each.name: getattr(self, each.name) for each in fields(self)}
+        return CoverageDiff(reference=reference, candidate=candidate, **counts)

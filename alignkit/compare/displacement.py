@@ -16,13 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
+from alignkit.compare.stored_fields import BITS
+from alignkit.record.stored import STRICT, Count, Real
 
 FEWEST = 5
 """Images below which no uncertainty is worth its name."""
@@ -44,13 +46,15 @@ LumaPlane: TypeAlias = npt.NDArray[np.float32]
 class Normal:
     """The normal equations of a least-squares fit to one image's difference."""
 
-    matrix: FloatArray
+    __pydantic_config__ = STRICT
+
+    matrix: Annotated[FloatArray, BITS]
     """(k, k): products of the terms."""
-    vector: FloatArray
+    vector: Annotated[FloatArray, BITS]
     """(k,): products of the terms with the difference."""
-    power: float
+    power: Real
     """The sum of the squared difference."""
-    values: int
+    values: Count
 
     @classmethod
     def of(cls, terms: TermValues, difference: TermValues) -> Normal:

@@ -11,8 +11,7 @@ import numpy as np
 
 from alignkit.arrays import FloatArray
 from alignkit.compare.displacement import FEWEST, Displacement, LeastSquares, Normal, fit
-from alignkit.compare.mechanism_terms import DECODE_TERMS, GRIDS, RESIZE_TERMS
-from alignkit.compare.radial_spectrum import BANDS
+from alignkit.compare.mechanism_terms import BANDS, DECODE_TERMS, GRIDS, RESIZE_TERMS
 from alignkit.compare.spatial_sums import DrawnImage
 from alignkit.compare.statistics import student_quantile
 from alignkit.preprocess import StageName

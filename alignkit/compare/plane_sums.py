@@ -11,38 +11,41 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import cv2
 import numpy as np
+from pydantic import AfterValidator
 
 from alignkit.arrays import FloatArray, Pixels
-from alignkit.compare.histogram import Histogram, added, histogram_of, percentile_of
+from alignkit.compare.histogram import Bins, added, histogram_of, percentile_of
 from alignkit.compare.image_diff import ImageDiff, with_decode
 from alignkit.compare.pixel_sums import STRIP_VALUES
+from alignkit.compare.stored_fields import BITS
 from alignkit.compare.ycbcr import FROM_RGB
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
-from alignkit.record import PlaneStage
+from alignkit.record import Count, PlaneStage
+from alignkit.record.stored import STRICT
 
 PLANES = ("Y'", "Cb", "Cr")
-Planes: TypeAlias = "dict[StageName, PlaneSums]"
-"""Sums by stage; without stages where no pair of images had equal shapes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlaneSums:
     """Sums over pairs of images by plane; candidate minus reference, in grey levels."""
 
-    histograms: tuple[Histogram, ...]
+    __pydantic_config__ = STRICT
+
+    histograms: tuple[Bins, ...]
     """Absolute differences."""
-    images: int
-    pixels: int
+    images: Count
+    pixels: Count
     """Without those with a value that is not finite; no number has them."""
-    sums: FloatArray
+    sums: Annotated[FloatArray, BITS]
     """Signed; (3,) as the next three."""
-    sum_abs: FloatArray
-    sum_squares: FloatArray
-    max_abs: FloatArray
+    sum_abs: Annotated[FloatArray, BITS]
+    sum_squares: Annotated[FloatArray, BITS]
+    max_abs: Annotated[FloatArray, BITS]
 
     def __add__(self, other: PlaneSums) -> PlaneSums:
         """Join the sums of two sets of images."""
@@ -77,6 +80,16 @@ class PlaneSums:
         """Compute the PSNR in dB of 255; ``None`` also if nothing differs."""
         squares = float(self.sum_squares[plane])
         return 10 * math.log10(255**2 * self.pixels / squares) if squares else None
+
+
+def _consistent(sums: PlaneSums) -> PlaneSums:
+    if [int(each.sum()) for each in sums.histograms] != [sums.pixels] * len(PLANES):
+        raise ValueError("its counts contradict each other")
+    return sums
+
+
+Planes: TypeAlias = dict[StageName, Annotated[PlaneSums, AfterValidator(_consistent)]]
+"""Sums by stage; without stages where no pair of images had equal shapes."""
 
 
 def plane_sums(reference: Pixels, candidate: Pixels) -> PlaneSums:

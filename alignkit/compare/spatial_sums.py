@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 import cv2
 import numpy as np
@@ -18,10 +18,17 @@ import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Image, Pixels
 from alignkit.compare.displacement import LumaPlane, Normal, displacement_terms
-from alignkit.compare.mechanism_terms import GRIDS, decode_terms, expected, resize_terms
-from alignkit.compare.radial_spectrum import radial_power
+from alignkit.compare.mechanism_terms import (
+    GRIDS,
+    decode_terms,
+    expected,
+    radial_power,
+    resize_terms,
+)
+from alignkit.compare.stored_fields import BITS, PAIRS
 from alignkit.compare.ycbcr import FROM_RGB
 from alignkit.preprocess import StageName
+from alignkit.record.stored import STRICT
 
 MAP_SIDE = 32
 """Most rows and columns of a map."""
@@ -39,8 +46,6 @@ _REMAP = 32767
 _PLANES = FROM_RGB.astype(np.float32)
 _MEAN = np.full((1, 3), 1 / 3, np.float32)
 
-Spatial: TypeAlias = dict[StageName, "SpatialSums"]
-"""Sums by stage, each on the same input; without stages that do not differ."""
 Map: TypeAlias = tuple[int, int]
 """Rows and columns of a map."""
 
@@ -49,16 +54,18 @@ Map: TypeAlias = tuple[int, int]
 class DrawnImage:
     """The part of one drawn image."""
 
-    power: FloatArray | None
+    __pydantic_config__ = STRICT
+
+    power: Annotated[FloatArray, BITS] | None
     """See `radial_power`."""
     displacement: Normal | None
     """``None`` for an image of fewer than 8 rows or columns."""
     terms: Normal | None
     """Of `RESIZE_TERMS` or `DECODE_TERMS`; ``None`` at another stage, and for an image with a side
     too short or too long to compute them."""
-    expected: FloatArray | None = None
+    expected: Annotated[FloatArray, BITS] | None = None
     """(grids, 4): the scales along x and y, then the shifts, that each of `GRIDS` would give."""
-    folds: dict[int, FloatArray] | None = None
+    folds: dict[int, Annotated[FloatArray, BITS]] | None = None
     """Period → (2, period, period): mean |Δ Y'|, and mean of |Δ Cb| and |Δ Cr|, by position in
     squares of so many pixels; of decodes."""
 
@@ -67,7 +74,9 @@ class DrawnImage:
 class SpatialSums:
     """Sums over the images of one stage that differ on the same input."""
 
-    maps: dict[Map, FloatArray]
+    __pydantic_config__ = STRICT
+
+    maps: Annotated[dict[Map, Annotated[FloatArray, BITS]], PAIRS]
     """Size → (rows, columns): the sum over images of mean |Δ| by position, in levels."""
     drawn: tuple[DrawnImage, ...] = ()
 
@@ -78,6 +87,10 @@ class SpatialSums:
             for size in self.maps.keys() & other.maps.keys()
         }
         return SpatialSums({**self.maps, **other.maps, **both}, self.drawn + other.drawn)
+
+
+Spatial: TypeAlias = dict[StageName, SpatialSums]
+"""Sums by stage, each on the same input; without stages that do not differ."""
 
 
 def spatial_sums(

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 from pydantic import BaseModel, FiniteFloat, ValidationError
 
 from alignkit.datasets.annotated import Annotated, Part, require_files
-from alignkit.datasets.read_boxes import FileBoxes, boxes_part
+from alignkit.datasets.read_boxes import FileBoxes, ShownSize, boxes_part, shown_size
 from alignkit.datasets.regular_file import escaped_name
-from alignkit.datasets.shown_sizes import ShownSize, shown_size
 from alignkit.errors import DataError
 from alignkit.stored_file import read_regular, stamp_of
 

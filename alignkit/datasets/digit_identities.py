@@ -25,8 +25,7 @@ from alignkit.datasets.digits_on_photos import (
     sources,
 )
 from alignkit.datasets.image_files import cache_root
-from alignkit.datasets.made_files import MadeReads, made_files
-from alignkit.datasets.made_images import MOST_MADE, MadeImages
+from alignkit.datasets.made_files import MOST_MADE, MadeImages, MadeReads, made_files
 from alignkit.errors import ConfigError
 from alignkit.workspace import content_key
 

@@ -19,8 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from alignkit.datasets.image_files import cache_root
-from alignkit.datasets.made_files import MadeReads, made_files
-from alignkit.datasets.made_images import MadeImages
+from alignkit.datasets.made_files import MadeImages, MadeReads, made_files
 from alignkit.extras import require_libraries
 
 if TYPE_CHECKING:

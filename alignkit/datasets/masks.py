@@ -19,8 +19,8 @@ from alignkit.annotations import IGNORED
 from alignkit.datasets.annotated import TRAIN_SET, Annotated, Part, by_stem, sets_of
 from alignkit.datasets.labelled import listed
 from alignkit.datasets.listed_images import ImageFile, list_files, read_image
+from alignkit.datasets.read_boxes import shown_size
 from alignkit.datasets.regular_file import escaped_name
-from alignkit.datasets.shown_sizes import shown_size
 from alignkit.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

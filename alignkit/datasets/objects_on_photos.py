@@ -29,8 +29,7 @@ from alignkit.datasets.digits_on_photos import (
     stroke,
 )
 from alignkit.datasets.image_files import cache_root
-from alignkit.datasets.made_files import MadeReads, made_files, read_made
-from alignkit.datasets.made_images import MadeImages
+from alignkit.datasets.made_files import MadeImages, MadeReads, made_files, read_made
 from alignkit.workspace import content_key
 
 if TYPE_CHECKING:

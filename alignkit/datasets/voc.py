@@ -20,9 +20,8 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from alignkit.datasets.annotated import EVAL_SETS, TRAIN_SET, Annotated, Part, by_stem
-from alignkit.datasets.read_boxes import FileBoxes, boxes_part
+from alignkit.datasets.read_boxes import FileBoxes, boxes_part, shown_size
 from alignkit.datasets.regular_file import escaped_name, read_text
-from alignkit.datasets.shown_sizes import shown_size
 from alignkit.errors import DataError
 from alignkit.limits import ANNOTATION_BYTES, TABLE_BYTES
 from alignkit.stored_file import read_regular, stamp_of

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from alignkit.datasets.annotated import TRAIN_SET, Annotated, Part, sets_of
 from alignkit.datasets.image_files import image_files, is_image
-from alignkit.datasets.read_boxes import FileBoxes, boxes_part
+from alignkit.datasets.read_boxes import FileBoxes, boxes_part, required_size
 from alignkit.datasets.regular_file import read_text
-from alignkit.datasets.shown_sizes import required_size
 from alignkit.errors import DataError
 from alignkit.limits import TABLE_BYTES
 from alignkit.stored_file import stamp_of

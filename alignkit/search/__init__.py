@@ -83,7 +83,7 @@ def match(
     groups = search.groups(alive, searched)
     finalists, checked = search.checked(groups[:_FINALISTS], unseen)
     kept = [row for row in searched if row not in search.left_out]
-    copies, checked = search.copies([group[0] for group in finalists], kept, checked)
+    checked = search.without_copies([group[0] for group in finalists], kept, checked)
     ranking = tuple(search.ranked(group, kept, checked) for group in finalists)
     plain = min(chain(*groups), key=search.place.__getitem__)
     preprocess = partial(_preprocess, target)
@@ -97,7 +97,7 @@ def match(
         rungs=tuple(rungs),
         images=len(kept),
         unseen=len(checked),
-        copies=len(copies),
+        copies=len(search.copied),
         left_out=tuple(
             (samples.ids[row], reason) for row, reason in sorted(search.left_out.items())
         ),
@@ -141,7 +141,7 @@ class Search:
         self.known: dict[int, dict[Configuration, PixelDistance]] = {}
         self.left_out: dict[int, str] = {}
         self.copied: dict[str, str] = {}
-        """See `copies`."""
+        """Images → an earlier one that every finalist gives the same pixels."""
         self.place = {each: place for place, each in enumerate(configurations)}
         """Configuration → its place in the order given, the plainest first."""
 
@@ -261,23 +261,22 @@ class Search:
             raise NothingCompared(_NONE_PREPARES)
         return left, rows
 
-    def copies(
+    def without_copies(
         self, firsts: Sequence[Configuration], rows: Sequence[int], unseen: Sequence[int]
-    ) -> tuple[dict[str, str], list[int]]:
-        """Map images to an earlier one that every configuration gives the same pixels.
+    ) -> list[int]:
+        """Note images to which every configuration gives the pixels of an earlier one.
 
-        Leave such images of ``rows`` out of the unseen ones; return those that are left, too.
+        Leave such images of ``rows`` out of the unseen ones; return the others.
         """
         both = [*rows, *unseen]
         ids = [self.samples.ids[row] for row in both]
         pixels = [" ".join(str(self.known[row][each].pixels) for each in firsts) for row in both]
-        found, seen = copies_among(ids, pixels), set(ids[: len(rows)])
+        self.copied, seen = copies_among(ids, pixels), set(ids[: len(rows)])
         for row, name in zip(unseen, ids[len(rows) :], strict=True):
-            if (first := found.get(name)) in seen:
-                del found[name]
+            if (first := self.copied.get(name)) in seen:
+                del self.copied[name]
                 self.left_out[row] = f"it has the pixels of {first}, which the search has seen"
-        self.copied = found
-        return found, [row for row in unseen if row not in self.left_out]
+        return [row for row in unseen if row not in self.left_out]
 
     def told(
         self, finalists: Sequence[list[Configuration]], rows: Sequence[int]

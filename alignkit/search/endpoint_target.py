@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.backends import BACKENDS
-from alignkit.backends.endpoint.address import Address
+from alignkit.backends.endpoint import Address
 from alignkit.errors import BackendError, ConfigError, MissingDependency, UnreadableImage
 from alignkit.search.recorded_target import recorded_target
 

@@ -72,7 +72,7 @@ class Ranked:
     unseen_identical: int = 0
     churn: Estimate | None = None
     """Share of a model's predictions that differ from those on the target's pixels; ``None``
-    without a model. See `alignkit.search.match_drift`."""
+    without a model. See `alignkit.search.match_request`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`alignkit data`: contents of a data set, and its division into train and eval.
+"""`alignkit data stats`: contents of a data set.
 
 Mean and deviation are those of the whole set, where every pixel has equal weight, as `normalise`
 needs them; the average of images' deviations leaves out differences between images.
@@ -6,11 +6,8 @@ needs them; the average of images' deviations leaves out differences between ima
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
-from errno import EXDEV
 from pathlib import Path
 from typing import Any
 
@@ -18,30 +15,15 @@ import numpy as np
 
 from alignkit.arrays import FloatArray, Pixels
 from alignkit.datasets.folder import Folder
-from alignkit.datasets.labelled import divide, has_classes, images_by_class, names_of, split_dirs
-from alignkit.datasets.listed_images import list_files
-from alignkit.datasets.regular_file import escaped_name
+from alignkit.datasets.labelled import has_classes, split_dirs
 from alignkit.decoders import DECODERS, Decoded
-from alignkit.errors import (
-    ConfigError,
-    DataError,
-    MissingDependency,
-    UnreadableImage,
-    WorkspaceError,
-)  # fmt: skip
+from alignkit.errors import ConfigError, DataError, MissingDependency, UnreadableImage
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import Taps
 from alignkit.preprocess.image_header import decode, image_format
 from alignkit.progress import Progress, ProgressStage
 from alignkit.samples import Samples, copies_among
 from alignkit.text.numbers import copies_words
-
-_PLACING: dict[str, Callable[[Path, Path], object]] = {
-    "copy": shutil.copy2,
-    # resolved: a relative link would point elsewhere from the new folder
-    "hardlink": lambda source, target: target.hardlink_to(source.resolve()),
-    "symlink": lambda source, target: target.symlink_to(source.resolve()),
-}
 
 
 def described(
@@ -64,16 +46,17 @@ def described(
     else:
         experiment = load_experiment(source, overrides)
         paths = {path.name: path for path in experiment.paths}
-        path = paths.get(preprocess or experiment.reference.name)
-        if path is None:
+        preprocess = preprocess or experiment.reference.name
+        if preprocess not in paths:
             suggested = did_you_mean(preprocess, paths)
             raise ConfigError(f"no path {preprocess!r} in {source}{suggested}")
+        path, data = paths[preprocess], experiment.data
         if missing := path.missing():
             raise MissingDependency(missing)
         normalise = {"mean": path.normalise.mean, "std": path.normalise.std}
-        how = f"{experiment.data_name} as path {path.name} gives it to be normalised"
-        preprocess, taps, data = path.name, path.taps, experiment.data
-        sets, notes = {"eval" if experiment.labelled else "all": data.evaluation()}, [*data.notes()]
+        how = f"{experiment.data_name} as path {preprocess} gives it to be normalised"
+        taps, notes = path.taps, [*data.notes()]
+        sets = {"eval" if experiment.labelled else "all": data.evaluation()}
         if experiment.labelled and len(training := data.training()):
             sets = {"train": training, **sets}
     found = []
@@ -114,17 +97,16 @@ def _folder(root: Path) -> tuple[dict[str, Samples], list[str]]:
         return {"train": folder.training(), "eval": folder.evaluation()}, [*folder.notes()]
     else:
         labelled = has_classes(root)
-    if labelled:
-        data = Folder(root).undivided()
-        return {"all": data.evaluation()}, [*data.notes()]
-    return {"all": Images(root).evaluation()}, []
+    data = Folder(root).undivided() if labelled else Images(root)
+    return {"all": data.evaluation()}, [*data.notes()]
 
 
 def describe(
     name: str, samples: Samples, taps: Callable[[bytes], Taps], stage: ProgressStage
 ) -> dict[str, Any]:
     """Read every image once, holding one at a time; `DataError` if none could be decoded."""
-    moments, sizes, remarked, digests = [], [], [], []
+    sizes, remarked, digests = [], [], []
+    moments = np.zeros(7)
     formats: Counter[str] = Counter()
     encoded_bytes = 0
     for index, sample in enumerate(samples.ids):
@@ -143,9 +125,9 @@ def describe(
         # an image may decode, and a later stage refuse it
         if decoded.image is not None and pixels is not None:
             sizes.append(decoded.image.shape[:2])
-            moments.append(moments_of(pixels))
+            moments += moments_of(pixels)
         stage.advance()
-    if not moments:
+    if not sizes:
         first = f"; the first, {remarked[0]['id']}: {remarked[0]['reason']}" if remarked else ""
         raise DataError(f"{name}: none of {len(samples)} images could be decoded{first}")
     of_class = Counter(samples.labels)
@@ -156,66 +138,31 @@ def describe(
         for sides in np.percentile(sizes, (0, 50, 100), axis=0, method="lower").T.tolist()
     )
     return {
-        "images": len(samples), "measured": len(moments), "bytes": encoded_bytes,
+        "images": len(samples), "measured": len(sizes), "bytes": encoded_bytes,
         "copies": len(copies_among(samples.ids, digests)),
         "formats": dict(formats.most_common()),
         "classes": {each: of_class[index] for index, each in enumerate(samples.classes)},
         "sizes": len({*sizes}), "width": width, "height": height,
-        "whole_set": joined(moments), "remarked": remarked,
+        "whole_set": mean_and_std(moments), "remarked": remarked,
     }  # fmt: skip
 
 
-def moments_of(pixels: Pixels) -> tuple[int, FloatArray, FloatArray]:
-    """Return pixels, and mean and deviation of each channel of (h, w, 3) in 0..255; 1 is 255."""
+def moments_of(pixels: Pixels) -> FloatArray:
+    """Count the pixels, and sum each channel and its squares, (7,), where 1 is the value 255.
+
+    Those of images are added up.
+    """
     import cv2
 
     # OpenCV takes no array that is turned or has its channels reversed
     mean, std = (each[:, 0] / 255 for each in cv2.meanStdDev(np.ascontiguousarray(pixels)))
-    return pixels.shape[0] * pixels.shape[1], mean, std
+    count = pixels.shape[0] * pixels.shape[1]
+    found: FloatArray = count * np.concatenate([[1], mean, mean**2 + std**2])
+    return found
 
 
-def joined(moments: Sequence[tuple[int, FloatArray, FloatArray]]) -> dict[str, list[float]]:
+def mean_and_std(moments: FloatArray) -> dict[str, list[float]]:
     """Return mean and deviation of all pixels together, each of equal weight."""
-    pixels, means, stds = map(np.array, zip(*moments, strict=True))
-    mean = np.average(means, axis=0, weights=pixels)
-    std = np.sqrt(np.average(stds**2 + (means - mean) ** 2, axis=0, weights=pixels))
-    return {"mean": mean.tolist(), "std": std.tolist()}
-
-
-def write_division(root: Path, out: Path, *, share: float, seed: int, by: str) -> dict[str, Any]:
-    """Write ``share`` of every class below ``out/eval``, the rest below ``out/train``.
-
-    The division is the one that ``data: {name: folder, root: ROOT, eval_share:, seed:}`` makes.
-    ``out`` appears whole or not at all.
-    """
-    if not 0 < share < 1:
-        raise ConfigError(f"--eval {share}: a share of every class, between 0 and 1, e.g. 0.25")
-    if out.exists() or out.is_symlink():
-        raise ConfigError(f"{out} exists, and nothing is overwritten; name a folder that does not")
-    if out.resolve().is_relative_to(root.resolve()):
-        raise ConfigError(f"{out} lies in {root}, where it would be a class; name one outside")
-    if dirs := split_dirs(root, "train", ""):
-        both = f"{dirs['train']}/ and {dirs['eval']}/"
-        raise DataError(f"{root} is divided already, into {both}; use it as it is")
-    divided = divide(images_by_class(root), share, seed)
-    places = {name: Path(split, name) for split in divided for name in names_of(divided[split])}
-    for name, file in zip(places, list_files(root, [*places]), strict=True):
-        if file.fault:
-            raise DataError(f"cannot read {root / escaped_name(name)}: {file.fault}; remove it")
-    notes = [*Folder(root, eval_share=share, seed=seed).notes()]
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        # beside its place, as a rename does not cross file systems
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as part:
-            for name, place in places.items():
-                target = Path(part, "whole", place)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                _PLACING[by](root / name, target)
-            Path(part, "whole").rename(out)
-    except OSError as error:
-        copied = "hard links need one file system; use --by copy"
-        reason = copied if error.errno == EXDEV else error.strerror or str(error)
-        advice = "see to it and run the same command again"
-        raise WorkspaceError(f"{out} was not written: {reason}; {advice}") from error
-    counts = [{name: len(files) for name, files in part.items()} for part in divided.values()]
-    return {"folder": str(out), **dict(zip(divided, counts, strict=True)), "notes": notes}
+    mean, square = np.split(moments[1:] / moments[0], 2)
+    # of plain images rounding leaves a little less than the square of the mean
+    return {"mean": mean.tolist(), "std": np.sqrt(np.maximum(square - mean**2, 0)).tolist()}

@@ -175,7 +175,7 @@ def train(
     def fill(folder: Path) -> None:
         # torch is imported only where a training is run
         from alignkit.train.fit import fit
-        from alignkit.train.split_images import split_images
+        from alignkit.train.training_images import split_images
 
         images = _images(training, [prepared, *others], samples, indices)
         chosen = split_images(training, recipe, images, samples.classes)

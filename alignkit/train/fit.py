@@ -48,7 +48,7 @@ from alignkit.train.training_step import (
 if TYPE_CHECKING:
     from alignkit.experiment.train_option import Recipe
     from alignkit.plan.work import Training
-    from alignkit.train.split_images import SplitImages
+    from alignkit.train.training_images import SplitImages
 
 
 @dataclass(frozen=True, slots=True)

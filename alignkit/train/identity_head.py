@@ -7,17 +7,16 @@ embedding.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from alignkit.rank import Rank
-from alignkit.train.rank_tensors import add_up, gather_rows, greatest
 from alignkit.train.training_step import seed_of
 
 if TYPE_CHECKING:
-    from alignkit.experiment.identity_option import IdentityLoss
+    from alignkit.experiment.train_option import IdentityLoss
     from alignkit.train.objective import Step
 
 _BLOCK = 8192
@@ -26,6 +25,73 @@ _SPREAD = 0.01
 """Standard deviation of the initial weights, as in An et al., *Partial FC*, 2021."""
 _NEAR_ONE = 1e-6
 """Distance from 1 within which a cosine's angle has no usable gradient in float32."""
+
+
+# Tensors that ranks share inside a forward pass. Their gradients are the pair g and f of Shoeybi et
+# al., Megatron-LM, 2019: every rank computes the same loss from its own part of a layer.
+def gather_rows(rows: torch.Tensor, count: int, rank: Rank, *, times: int = 1) -> torch.Tensor:
+    """Return the (count, …) rows of all ranks in the order from which `Rank.share` dealt them.
+
+    The gradient of this rank's rows is the sum of those of all ranks, multiplied by ``times``: DDP
+    divides by the number of ranks.
+    """
+    if rank.world == 1:
+        return rows
+    gathered: torch.Tensor = _GatheredRows.apply(rows, count, rank, times)  # type: ignore[no-untyped-call]
+    return gathered
+
+
+def add_up(values: torch.Tensor, rank: Rank) -> torch.Tensor:
+    """Return the sum over ranks; its gradient is handed on unchanged.
+
+    It is for a loss that every rank computes alike from the sum.
+    """
+    if rank.world == 1:
+        return values
+    added: torch.Tensor = _AddedUp.apply(values, rank)  # type: ignore[no-untyped-call]
+    return added
+
+
+def greatest(values: torch.Tensor, rank: Rank) -> torch.Tensor:
+    """Return the elementwise greatest of all ranks' values, without a gradient."""
+    found = values.detach().clone()
+    if rank.world > 1:
+        from torch import distributed
+
+        with rank.raise_rank_errors():
+            distributed.all_reduce(found, op=distributed.ReduceOp.MAX)
+    return found
+
+
+class _GatheredRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: torch.Tensor, count: int, rank: Rank, times: int) -> torch.Tensor:
+        from torch import distributed
+
+        ctx.rank, ctx.times = rank, times
+        # ranks send as many rows; a share has one row less at most
+        sent = rows.new_zeros(-(-count // rank.world), *rows.shape[1:])
+        sent[: len(rows)] = rows
+        parts = [torch.empty_like(sent) for _ in range(rank.world)]
+        with rank.raise_rank_errors():
+            distributed.all_gather(parts, sent)
+        # row i is row i // world of rank i % world, so that the zeros come last
+        return torch.stack(parts, dim=1).flatten(0, 1)[:count]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
+        whole = ctx.rank.all_reduce(gradients[0].contiguous().clone())
+        return whole[ctx.rank.share] * ctx.times, None, None, None
+
+
+class _AddedUp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: torch.Tensor, rank: Rank) -> torch.Tensor:  # noqa: ARG004
+        return rank.all_reduce(values.clone())
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:  # noqa: ARG004
+        return gradients[0], None
 
 
 def with_margin(cosines: torch.Tensor, name: str, margin: float) -> torch.Tensor:

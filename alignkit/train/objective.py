@@ -10,12 +10,10 @@ import torch
 from torch import nn
 
 from alignkit.extras import require_libraries
-from alignkit.train.identity_head import IdentityHead
-from alignkit.train.rank_tensors import gather_rows
+from alignkit.train.identity_head import IdentityHead, gather_rows
 
 if TYPE_CHECKING:
-    from alignkit.experiment.identity_option import IdentityLoss
-    from alignkit.experiment.train_option import Recipe
+    from alignkit.experiment.train_option import IdentityLoss, Recipe
     from alignkit.rank import Rank
 
 

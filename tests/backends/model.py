@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from alignkit.engines import build_engine
 from alignkit.engines.export import export_onnx
-from alignkit.models.checkpoint import Calibration, Checkpoint, EngineSource
+from alignkit.testing.backend_contract import OpenableModel
 from alignkit.workspace import Workspace
 from tests.training_case import digits_case
 
@@ -19,31 +18,10 @@ FOLDER = tempfile.TemporaryDirectory(prefix="alignkit-tests-")
 
 
 @dataclass(frozen=True)
-class TrainedModel:
-    checkpoint: Checkpoint
-    onnx: Path
-    batch: np.ndarray
-    """(90, 3, 32, 32), never trained on."""
+class TrainedModel(OpenableModel):
+    """Images of ``batch``, (90, 3, 32, 32), are not among those it was trained on, ``seen``."""
+
     labels: np.ndarray
-    seen: np.ndarray
-    """(100, 3, 32, 32), of the images it was trained on."""
-
-    def open(self, backend, precision):
-        return backend.open(self.checkpoint, self.file(backend, precision), precision)
-
-    def file(self, backend, precision) -> Path:
-        """What it opens: the export, or for int8 the engine, built once a test run."""
-        source = EngineSource(
-            self.checkpoint, self.onnx, Calibration("seen", lambda: self.seen, "100")
-        )
-        return build_engine(backend, source, precision, Workspace(Path(FOLDER.name)))
-
-    def predict(self, backend, precision, batch=None) -> np.ndarray:
-        session = self.open(backend, precision)
-        try:
-            return session.predict(self.batch if batch is None else batch)[0]
-        finally:
-            session.close()
 
 
 @cache
@@ -55,4 +33,4 @@ def trained_model() -> TrainedModel:
     batch = held_out.prepared.batch(held_out.indices, held_out.training.preprocess.normalise)
     onnx = export_onnx(checkpoint, Workspace(root), batch[:16])
     seen = case.prepared.batch(case.indices[:100], case.training.preprocess.normalise)
-    return TrainedModel(checkpoint, onnx, batch, np.array(held_out.samples.labels), seen)
+    return TrainedModel(checkpoint, onnx, batch, seen, root, np.array(held_out.samples.labels))

@@ -1,4 +1,4 @@
-"""`alignkit data stats` and `alignkit data split`."""
+"""`alignkit data stats`."""
 
 import json
 
@@ -60,23 +60,3 @@ def test_a_wrong_option_is_told(alignkit, root, words, said):
     told = alignkit("data", "stats", root, *words)
     assert told.code == 2
     assert said in told.err
-
-
-def test_a_division_is_told_class_by_class_and_as_json(alignkit, root, tmp_path):
-    told = alignkit("data", "split", root, tmp_path / "one", "--eval", 0.5)
-    assert told.out.splitlines()[:4] == [
-        "class  train  eval",
-        "dark   2      2",
-        "light  2      2",
-        "all    4      4",
-    ]
-    document = json.loads(alignkit("data", "split", root, tmp_path / "two", "--json").out)
-    assert document["train"] == {"dark": 3, "light": 3}
-    assert alignkit("data", "stats", tmp_path / "two").code == 0
-
-
-def test_a_second_division_into_the_same_folder_is_refused(alignkit, root, tmp_path):
-    alignkit("data", "split", root, tmp_path / "new")
-    told = alignkit("data", "split", root, tmp_path / "new")
-    assert told.code == 2
-    assert "exists, and nothing is overwritten" in told.err

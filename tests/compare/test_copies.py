@@ -9,11 +9,11 @@ from PIL import Image
 
 from alignkit.compare import drift, drift_change
 from alignkit.compare.bootstrap import SharedDraws, joined_groups
-from alignkit.compare.weighted_estimates import weighted_estimates
 from alignkit.decoders import digest_of
 from alignkit.decoders.pillow import PillowDecoder
 from alignkit.samples import copies_among
 from alignkit.tasks.embedding.retrieval import CELLS
+from alignkit.tasks.embedding.retrieval_facts import weighted_estimates
 from tests.compare.test_few_images_a_class import answers, sides
 from tests.photos import encoded, exif, photo
 from tests.tasks.boxes_at_random import random_answers

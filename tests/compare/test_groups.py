@@ -10,7 +10,7 @@ from alignkit.compare import drift
 from alignkit.compare.answers import RatioOfSums
 from alignkit.compare.bootstrap import SharedDraws, image_weights, resample_weights
 from alignkit.compare.statistics import FEW_DEFINE
-from alignkit.compare.weighted_estimates import weighted_estimates
+from alignkit.tasks.embedding.retrieval_facts import weighted_estimates
 from tests.compare.test_quality import Rated, rated
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import get_window
 
-from alignkit.compare.radial_spectrum import BANDS, radial_power
+from alignkit.compare.mechanism_terms import BANDS, radial_power
 
 
 def naive(reference, candidate, tiles):

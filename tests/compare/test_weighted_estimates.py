@@ -8,7 +8,7 @@ from scipy.stats import norm, t
 
 from alignkit.compare.answers import RatioOfSums
 from alignkit.compare.bootstrap import image_weights
-from alignkit.compare.weighted_estimates import weighted_estimates
+from alignkit.tasks.embedding.retrieval_facts import weighted_estimates
 
 IMAGES = 90
 GROUPS = np.arange(IMAGES) // 3

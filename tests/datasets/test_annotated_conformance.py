@@ -93,11 +93,11 @@ def of_pixels(shape, value):
     [
         (Given(boxes((0, 0, 41, 30))), "a: a box leaves the image"),
         (Given(boxes((5, 5, 5, 30))), "a: a box has no area"),
-        (Given(boxes((0, 0, 1, 1), label=2)), "a: classes {2} of 2"),
-        (Given(LabelSet((0, 2)), "labels"), "a: classes {2} of 2"),
-        (Given(LabelSet((0,)), "boxes"), "truth is boxes, the samples' labels"),
-        (Given(of_pixels((40, 30), 0), "mask"), "a: its mask is (40, 30), the image (30, 40)"),
-        (Given(of_pixels((30, 40), 7), "mask"), "a: classes {7} of 2"),
+        (Given(boxes((0, 0, 1, 1), label=2)), "a: its classes"),
+        (Given(LabelSet((0, 2)), "labels"), "a: its classes"),
+        (Given(LabelSet((0,)), "boxes"), "its truth is another"),
+        (Given(of_pixels((40, 30), 0), "mask"), "a: its mask"),
+        (Given(of_pixels((30, 40), 7), "mask"), "a: its classes"),
     ],
 )
 def test_wrong_annotations_fail_a_check(data, finding):

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from alignkit.datasets.coco import Coco, turned
-from alignkit.datasets.shown_sizes import ShownSize
+from alignkit.datasets.read_boxes import ShownSize
 from alignkit.decoders.exif import turn
 from alignkit.errors import ConfigError, DataError, NothingCompared
 from tests.datasets.annotated_case import SIZES, coco, jpeg

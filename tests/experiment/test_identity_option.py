@@ -7,8 +7,7 @@ import pytest
 from alignkit.cli.plan_command import _identities
 from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
-from alignkit.experiment.identity_option import IdentityLoss
-from alignkit.experiment.train_option import Recipe
+from alignkit.experiment.train_option import IdentityLoss, Recipe
 from alignkit.plan import make_plan
 from alignkit.plan.outlooks import IdentityMemory, Memory, memory
 

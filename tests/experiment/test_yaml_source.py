@@ -5,8 +5,7 @@ import textwrap
 import pytest
 import yaml
 
-from alignkit.experiment.yaml_loader import CoreLoader
-from alignkit.experiment.yaml_source import TextPlace, dotted, parse
+from alignkit.experiment.yaml_source import CoreLoader, TextPlace, dotted, parse
 
 
 def problems(text: str) -> list[str]:

@@ -19,7 +19,7 @@ from alignkit.plan import Plan, make_plan, preparations
 from alignkit.plan.planned_attribution import planned_attributions
 from alignkit.plan.work import PixelComparison
 from alignkit.predict import cell_parts
-from alignkit.predict.build_spread import spread_stored
+from alignkit.predict.predict_cells import spread_stored
 from alignkit.preprocess import Preprocess, Resize
 from alignkit.progress import NoProgress
 from alignkit.resizers.torch import TorchResizer

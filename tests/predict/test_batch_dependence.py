@@ -14,8 +14,7 @@ from alignkit.predict.given_model import given_model, open_given
 from alignkit.progress import NoProgress
 from alignkit.record import BatchCheck
 from alignkit.search.configurations import Framing
-from alignkit.search.match_drift import own_pixels
-from alignkit.search.match_request import MatchRequest, answer
+from alignkit.search.match_request import MatchRequest, answer, own_pixels
 from alignkit.search.target import Target
 from alignkit.studies.diff import DiffRequest, diff
 from tests.predict.test_given_answers import FLOAT, SCORES, SIDE, node, written

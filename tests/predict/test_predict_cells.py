@@ -18,8 +18,8 @@ from alignkit.outcome import Failed, Measured
 from alignkit.plan import make_plan
 from alignkit.plugins import gpu_present
 from alignkit.predict import Answer, predict_cells
-from alignkit.predict.build_spread import measure_spread, spread_of, spread_stored
 from alignkit.predict.decoder import AnswerDecoder
+from alignkit.predict.predict_cells import measure_spread, spread_of, spread_stored
 from alignkit.predict.session_inputs import Tensors, records_of
 from alignkit.progress import NoProgress, PlainProgress
 from alignkit.record import BatchCheck, BuildSpread

@@ -11,7 +11,7 @@ from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
 from alignkit.search import match
 from alignkit.search.configurations import Configuration
-from alignkit.search.match_drift import with_churn
+from alignkit.search.match_request import with_churn
 from alignkit.search.match_result import Match
 from alignkit.search.match_text import fewer_changes, headline
 from alignkit.search.target import preprocess_of, preprocess_target

@@ -19,7 +19,7 @@ from alignkit.compare.bootstrap import SharedDraws
 from alignkit.errors import BackendError, ConfigError, DataError
 from alignkit.tasks import ClassMap, OutputShape
 from alignkit.tasks.multi_label import MultiLabel
-from alignkit.tasks.multi_label.average_precision import average_precision
+from alignkit.tasks.multi_label.multi_label_answers import average_precision
 from tests.task_case import CLASSES, NAMES, ids, labels_of, ones, resamples, samples_of, squash
 
 PLACE = squash(8, 8, 8, 8)

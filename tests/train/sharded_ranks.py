@@ -10,8 +10,7 @@ from pathlib import Path
 
 import torch
 
-from alignkit.experiment.identity_option import IdentityLoss
-from alignkit.experiment.train_option import Recipe
+from alignkit.experiment.train_option import IdentityLoss, Recipe
 from alignkit.rank import Rank, this_rank
 from alignkit.train.identity_head import IdentityHead
 from alignkit.train.objective import Step, head_of, objective_of

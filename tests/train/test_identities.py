@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from alignkit.engines.export import export_onnx
 from alignkit.errors import TrainingError
-from alignkit.experiment.identity_option import IdentityLoss
+from alignkit.experiment.train_option import IdentityLoss
 from alignkit.models.architectures import build_embedder, load_model
 from alignkit.rank import ALONE, Rank
 from alignkit.train import read_log

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from alignkit.record.bench_facts import FrontierPlace
     from alignkit.serve.rounds import Load, TimedOption, TimedRound
     from alignkit.serve.serving_options import ReadyOption
-    from alignkit.studies.bench.bench_drift import KnownDrift
+    from alignkit.studies.bench.begun_bench import KnownDrift
     from alignkit.workspace import Context
 
 _REFERENCE_CHURN = Estimate(0.0, 0.0, 0.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +24,11 @@ from alignkit.compare.margins import RankedChange, changes, drift_of_lost, margi
 from alignkit.compare.metrics import by_class, predicted_classes
 from alignkit.compare.predictions import Predictions
 from alignkit.compare.score_rows import ScoreRows, added_rows
-from alignkit.compare.stored_sums import StoredArray
+from alignkit.compare.stored_fields import BITS
 from alignkit.predict.given_model import Opened
-from alignkit.record import Estimate, Stored
+from alignkit.record import Estimate
 from alignkit.record.diff_document import ClassFlips, PredictionDrift, StageFlips
-from alignkit.record.numeric_facts import MovedImage
-from alignkit.record.stored import Real
+from alignkit.record.stored import STRICT
 from alignkit.samples import Samples
 from alignkit.studies.diff.diff_predictions import MixedPair, nothing_drifts
 from alignkit.task_facts import OutputScale
@@ -45,9 +44,11 @@ _RANKED = 20
 class _Alone:
     """The reference with one part of the candidate."""
 
-    flipped: npt.NDArray[np.bool_]
+    __pydantic_config__ = STRICT
+
+    flipped: Annotated[npt.NDArray[np.bool_], BITS]
     """Of each image."""
-    judged: npt.NDArray[np.bool_]
+    judged: Annotated[npt.NDArray[np.bool_], BITS]
     """Those with finite outputs in both; no other one flips."""
     sums: LogitSums
 
@@ -56,11 +57,13 @@ class _Alone:
 class _Rows:
     """Of each image what stays of its logits along one path."""
 
-    predicted: npt.NDArray[np.int32]
+    __pydantic_config__ = STRICT
+
+    predicted: Annotated[npt.NDArray[np.int32], BITS]
     """(n,), see `alignkit.compare.metrics.predicted_classes`."""
-    greatest: npt.NDArray[np.float32]
+    greatest: Annotated[npt.NDArray[np.float32], BITS]
     """(n, 5, or all if there are fewer), in rising order."""
-    finite: npt.NDArray[np.bool_]
+    finite: Annotated[npt.NDArray[np.bool_], BITS]
     """(n,), whether all logits of an image are finite, also those that are not kept."""
 
     @classmethod
@@ -81,15 +84,17 @@ class _Rows:
 
 @dataclass(slots=True, eq=False)
 class ClassifierTally:
-    """Predictions of images, in their order."""
+    """Predictions of images, in their order. It is stored as it is."""
+
+    __pydantic_config__ = STRICT
 
     ids: tuple[str, ...]
     before: _Rows
     after: _Rows
-    lost: FloatArray
+    lost: Annotated[FloatArray, BITS]
     """(n,), see `alignkit.compare.margins`; NaN of an image that is not judged."""
     sums: LogitSums
-    histogram: npt.NDArray[np.int64]
+    histogram: Bins
     """Of |Δ logit|, see `alignkit.compare.histogram`."""
     alone: tuple[_Alone, ...]
     moved: list[RankedChange]
@@ -226,81 +231,6 @@ class ClassifierTally:
             return ()
         greatest = self.sums.max_abs
         return tuple(min(quantile_of(self.histogram, each), greatest) for each in QUANTILES)
-
-
-class _StoredRows(Stored):
-    predicted: StoredArray
-    greatest: StoredArray
-    finite: StoredArray
-
-    @classmethod
-    def of(cls, rows: _Rows) -> _StoredRows:
-        return cls(**{each.name: StoredArray.of(getattr(rows, each.name)) for each in fields(rows)})
-
-    def rows_again(self) -> _Rows:
-        return _Rows(*(getattr(self, each.name).array_again() for each in fields(_Rows)))
-
-
-class _StoredAlone(Stored):
-    flipped: StoredArray
-    judged: StoredArray
-    sums: LogitSums
-
-
-class StoredClassifier(Stored):
-    """The stored form of a `ClassifierTally`."""
-
-    ids: tuple[str, ...]
-    before: _StoredRows
-    after: _StoredRows
-    lost: StoredArray
-    sums: LogitSums
-    histogram: Bins
-    alone: tuple[_StoredAlone, ...]
-    moved: tuple[tuple[bool, Real, MovedImage], ...]
-    declared: OutputScale | Literal[""]
-    rows: tuple[ScoreRows, ScoreRows]
-
-    @classmethod
-    def of(cls, tally: ClassifierTally) -> StoredClassifier:
-        """Return the stored form."""
-        return cls(
-            ids=tally.ids,
-            before=_StoredRows.of(tally.before),
-            after=_StoredRows.of(tally.after),
-            lost=StoredArray.of(tally.lost),
-            sums=tally.sums,
-            histogram=tally.histogram,
-            alone=tuple(
-                _StoredAlone(
-                    flipped=StoredArray.of(each.flipped),
-                    judged=StoredArray.of(each.judged),
-                    sums=each.sums,
-                )
-                for each in tally.alone
-            ),
-            moved=tuple((*rank, image) for rank, image in tally.moved),
-            declared=tally.declared,
-            rows=tally.rows,
-        )
-
-    def tally_again(self) -> ClassifierTally:
-        """Return the tally that was stored."""
-        return ClassifierTally(
-            self.ids,
-            self.before.rows_again(),
-            self.after.rows_again(),
-            self.lost.array_again(),
-            self.sums,
-            self.histogram,
-            tuple(
-                _Alone(each.flipped.array_again(), each.judged.array_again(), each.sums)
-                for each in self.alone
-            ),
-            [((changed, share), image) for changed, share, image in self.moved],
-            self.declared,
-            self.rows,
-        )
 
 
 def _finite(before: Logits, after: Logits) -> npt.NDArray[np.bool_]:

@@ -6,13 +6,13 @@ travel and are stored as the task's own Parquet files.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Base64Bytes
 
 from alignkit.compare import drift
 from alignkit.compare.answers import Answers
@@ -22,9 +22,10 @@ from alignkit.compare.idle_answers import changed_share, nothing_answered
 from alignkit.compare.margins import MOST_MOVED
 from alignkit.predict.decoder import joined
 from alignkit.predict.given_model import Opened
-from alignkit.record import Estimate, Stored
+from alignkit.record import Estimate
 from alignkit.record.diff_document import PredictionDrift, StageFlips
 from alignkit.record.numeric_facts import MovedImage
+from alignkit.record.stored import STRICT
 from alignkit.samples import Samples
 from alignkit.studies.diff.diff_predictions import MixedPair, nothing_drifts
 
@@ -34,10 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class AnswersTally:
-    """Answers to images, in their order."""
+    """Answers to images, in their order. It is stored as it is."""
+
+    __pydantic_config__ = STRICT
 
     ids: tuple[str, ...]
-    files: list[bytes]
+    files: list[Base64Bytes]
     """Of each mixture, see `AnswerDecoder.packed`."""
 
     @classmethod
@@ -86,26 +89,6 @@ class AnswersTally:
             ),
             classes=(),
             moved=_moved(judged, other),
-        )
-
-
-class StoredFiles(Stored):
-    """The stored form of an `AnswersTally`."""
-
-    ids: tuple[str, ...]
-    files: tuple[str, ...]
-    """Of each mixture, Base64."""
-
-    @classmethod
-    def of(cls, tally: AnswersTally) -> StoredFiles:
-        """Return the stored form."""
-        files = tuple(base64.b64encode(each).decode() for each in tally.files)
-        return cls(ids=tally.ids, files=files)
-
-    def tally_again(self) -> AnswersTally:
-        """Return the tally that was stored."""
-        return AnswersTally(
-            self.ids, [base64.b64decode(each, validate=True) for each in self.files]
         )
 
 

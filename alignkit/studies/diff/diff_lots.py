@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
-from typing import Any, Literal
+from typing import Any
 
-from alignkit.compare.coverage_tally import CoverageTally
-from alignkit.compare.pixel_diff import PixelDiff
-from alignkit.compare.stored_sums import StoredPlanes, StoredSpatial
+from pydantic import TypeAdapter
+
 from alignkit.isolation import Limits
 from alignkit.lots import EachImageOnce, Lot
-from alignkit.preprocess import Preprocess, StageName
-from alignkit.preprocess.image_kinds import ImageKinds
-from alignkit.record import Count, CoverageDiff, NotDecoded, Stored
-from alignkit.studies.diff.diff_images import DiffImages, DiffPart, PixelTotals
-from alignkit.studies.diff.diff_tally import DiffTally, PairTally, WorstImage
+from alignkit.preprocess import Preprocess
+from alignkit.studies.diff.diff_images import DiffImages, DiffPart
+from alignkit.studies.diff.diff_tally import DiffTally, StoredTally
 from alignkit.version import DIFFERENCE_LAYERS, code_version
 
 
@@ -64,91 +61,17 @@ class DiffLots(EachImageOnce):
 
     def text(self, part: DiffTally) -> str:
         """See `LotWork.text`."""
-        return _StoredTally.of(part).model_dump_json()
+        stored = part.begin, part.images, part.kinds, part.digests, part.of_path, part.of_pair
+        return _stored().dump_json(stored).decode()
 
     def parsed(self, text: str) -> DiffTally:
         """See `LotWork.parsed`."""
-        return _StoredTally.model_validate_json(text).tally_again(self.work.paths)
-
-
-class _StoredPath(Stored):
-    outcomes: dict[str, Count]
-    examples: tuple[NotDecoded, ...]
-
-
-class _StoredPair(Stored):
-    diffs: tuple[PixelDiff, ...]
-    planes: dict[StageName, StoredPlanes]
-    spatial: dict[StageName, StoredSpatial]
-    compared: Count
-    coverage: CoverageDiff
-    kinds: tuple[tuple[ImageKinds, PixelTotals, PixelTotals], ...]
-    begun: dict[StageName, Count]
-    means: tuple[tuple[float, Count], ...]
-    ranked: tuple[tuple[float, int, WorstImage], ...]
-
-    @classmethod
-    def of(cls, pair: PairTally) -> _StoredPair:
-        return cls(
-            diffs=pair.diffs,
-            planes={stage: StoredPlanes.of(each) for stage, each in pair.planes.items()},
-            spatial={stage: StoredSpatial.of(each) for stage, each in pair.spatial.items()},
-            compared=pair.compared,
-            # the names are those of the paths, which the key holds
-            coverage=pair.coverage.diff("", ""),
-            kinds=tuple((kinds, *totals) for kinds, totals in pair.kinds.items()),
-            begun=pair.begun,
-            means=tuple(pair.means.items()),
-            ranked=tuple(sorted(pair.ranked)),
-        )
-
-    def tally_again(self) -> PairTally:
-        pair = PairTally(
-            diffs=self.diffs,
-            planes={stage: each.sums_again() for stage, each in self.planes.items()},
-            spatial={stage: each.sums_again() for stage, each in self.spatial.items()},
-            compared=self.compared,
-            coverage=CoverageTally(),
-            begun=Counter(self.begun),
-            means=Counter(dict(self.means)),
-            ranked=list(self.ranked),
-        )
-        pair.coverage.join(self.coverage)
-        pair.kinds.update({kinds: (decode, last) for kinds, decode, last in self.kinds})
-        return pair
-
-
-class _StoredTally(Stored):
-    format: Literal[1] = 1
-    # 1: 2026-11, first format.
-    begin: Count
-    images: Count
-    kinds: tuple[tuple[ImageKinds, Count], ...]
-    digests: tuple[str, ...]
-    paths: tuple[_StoredPath, ...]
-    pairs: tuple[_StoredPair, ...]
-
-    @classmethod
-    def of(cls, tally: DiffTally) -> _StoredTally:
-        return cls(
-            begin=tally.begin,
-            images=tally.images,
-            kinds=tuple(tally.kinds.items()),
-            digests=tuple(tally.digests),
-            paths=tuple(
-                _StoredPath(outcomes=each.outcomes, examples=tuple(each.examples))
-                for each in tally.of_path
-            ),
-            pairs=tuple(map(_StoredPair.of, tally.of_pair)),
-        )
-
-    def tally_again(self, paths: tuple[Preprocess, ...]) -> DiffTally:
-        counted = Counter(dict(self.kinds))
-        tally = DiffTally(paths, self.begin, self.images, counted, list(self.digests))
-        if len(self.paths) != len(paths) or len(self.pairs) != len(paths) - 1:
+        begin, images, kinds, digests, of_path, of_pair = _stored().validate_json(text)
+        if len(of_path) != len(self.paths) or len(of_pair) != len(self.paths) - 1:
             raise ValueError("it is of other paths")
-        for path, stored in zip(tally.of_path, self.paths, strict=True):
-            path.outcomes.update(stored.outcomes)
-            path.examples += stored.examples
-        tally.of_pair = [each.tally_again() for each in self.pairs]
-        return tally
+        return DiffTally(self.paths, begin, images, kinds, digests, of_path, of_pair)
+
+
+@cache
+def _stored() -> TypeAdapter[StoredTally]:
+    return TypeAdapter(StoredTally)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias, get_args
+from typing import Annotated, Any, NamedTuple, TypeAlias, get_args
 
 from alignkit.compare.compare_pixels import pixel_stages, spatial_stages
 from alignkit.compare.coverage_tally import CoverageTally
@@ -15,12 +15,14 @@ from alignkit.compare.image_groups import image_groups
 from alignkit.compare.pixel_diff import PixelDiff, StageDiffs, joined
 from alignkit.compare.plane_sums import Planes, added_planes, plane_stages
 from alignkit.compare.spatial_sums import Spatial, joined_spatial
+from alignkit.compare.stored_fields import PAIRS
 from alignkit.decoders import DecodeOutcome
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_kinds import DIMENSIONS, ImageKinds, kinds_order
 from alignkit.preprocess.stage_mixtures import differing_stages
-from alignkit.record import Coverage, CoverageDiff, NotDecoded
+from alignkit.record import Count, Coverage, CoverageDiff, NotDecoded
 from alignkit.record.diff_document import DistanceFacts, ImageDrift, KindCount, KindDrift, PairDiff
+from alignkit.record.stored import STRICT
 from alignkit.studies.diff.diff_images import DiffPart, ImageDistance, ImageFacts, PixelTotals
 from alignkit.text.diff_words import other_shape
 from alignkit.text.numbers import count, percent, plain
@@ -33,6 +35,9 @@ _RANKED = 20
 
 KindKey: TypeAlias = tuple[str, str]
 """Dimension and kind."""
+TwoTotals: TypeAlias = tuple[PixelTotals, PixelTotals]
+"""Sums at decode, and at the input of ``normalise``."""
+_NONE: TwoTotals = (PixelTotals(), PixelTotals())
 
 
 class WorstImage(NamedTuple):
@@ -45,7 +50,9 @@ class WorstImage(NamedTuple):
 
 @dataclass(slots=True)
 class PathTally:
-    """Outcomes of one path's decodes."""
+    """Outcomes of one path's decodes. They are stored as they are."""
+
+    __pydantic_config__ = STRICT
 
     outcomes: Counter[str] = field(default_factory=Counter)
     examples: list[NotDecoded] = field(default_factory=list)
@@ -53,32 +60,30 @@ class PathTally:
 
 @dataclass(slots=True)
 class PairTally:
-    """Sums of one candidate against the reference."""
+    """Sums of one candidate against the reference. They are stored as they are."""
+
+    __pydantic_config__ = STRICT
 
     diffs: tuple[PixelDiff, ...] = field(default_factory=lambda: joined(()))
     planes: Planes = field(default_factory=dict)
     spatial: Spatial = field(default_factory=dict)
-    compared: int = 0
+    compared: Count = 0
     coverage: CoverageTally = field(default_factory=CoverageTally)
     # by all dimensions at once: one addition an image, whatever the number of dimensions
-    kinds: dict[ImageKinds, tuple[PixelTotals, PixelTotals]] = field(
-        default_factory=lambda: defaultdict(lambda: (PixelTotals(), PixelTotals()))
-    )
-    """Sums at decode, and at the input of ``normalise``."""
+    kinds: Annotated[dict[ImageKinds, TwoTotals], PAIRS] = field(default_factory=dict)
     begun: Counter[str] = field(default_factory=Counter)
     """Stage → images that it is the first to change."""
-    means: Counter[float] = field(default_factory=Counter)
+    means: Annotated[Counter[float], PAIRS] = field(default_factory=Counter)
     """Mean difference at the input of ``normalise``, in three digits → images."""
     ranked: list[tuple[float, int, WorstImage]] = field(default_factory=list)
     """A heap: (mean difference, minus the image's place, …)."""
 
-    def totals(self) -> dict[KindKey, tuple[PixelTotals, PixelTotals]]:
+    def totals(self) -> dict[KindKey, TwoTotals]:
         """Return the sums of ``kinds`` by dimension and kind."""
-        found: dict[KindKey, tuple[PixelTotals, PixelTotals]] = {}
-        for kinds, (decode, last) in self.kinds.items():
+        found: dict[KindKey, TwoTotals] = {}
+        for kinds, totals in self.kinds.items():
             for key in zip(DIMENSIONS, kinds, strict=True):
-                before = found.get(key, (PixelTotals(), PixelTotals()))
-                found[key] = before[0].plus(decode), before[1].plus(last)
+                _add(found, key, totals)
         return found
 
     def grouped(self) -> str:
@@ -97,9 +102,8 @@ class PairTally:
         self.spatial = joined_spatial((self.spatial, later.spatial))
         self.compared += later.compared
         self.coverage.join(later.coverage)
-        for kinds, (decode, last) in later.kinds.items():
-            before = self.kinds[kinds]
-            self.kinds[kinds] = before[0].plus(decode), before[1].plus(last)
+        for kinds, totals in later.kinds.items():
+            _add(self.kinds, kinds, totals)
         self.begun.update(later.begun)
         self.means.update(later.means)
         for entry in later.ranked:
@@ -114,6 +118,12 @@ class PairTally:
             heapq.heappushpop(self.ranked, (mean, place, image))
 
 
+StoredTally: TypeAlias = tuple[
+    Count, Count, Annotated[Counter[ImageKinds], PAIRS], list[str], list[PathTally], list[PairTally]
+]
+"""The fields of a `DiffTally` after its paths."""
+
+
 @dataclass(slots=True)
 class DiffTally:
     """Sums and counts of some paths on some images."""
@@ -126,13 +136,13 @@ class DiffTally:
     kinds: Counter[ImageKinds] = field(default_factory=Counter)
     digests: list[str] = field(default_factory=list)
     """Of each image; see `ImageFacts.digest`."""
-    of_path: list[PathTally] = field(init=False)
-    of_pair: list[PairTally] = field(init=False)
+    of_path: list[PathTally] = field(default_factory=list)
+    of_pair: list[PairTally] = field(default_factory=list)
     """In the order of the candidates."""
 
     def __post_init__(self) -> None:
-        self.of_path = [PathTally() for _ in self.paths]
-        self.of_pair = [PairTally() for _ in self.paths[1:]]
+        self.of_path = self.of_path or [PathTally() for _ in self.paths]
+        self.of_pair = self.of_pair or [PairTally() for _ in self.paths[1:]]
 
     def add(self, part: DiffPart) -> None:
         """Add some more images; parts must come in the order of the images."""
@@ -183,11 +193,15 @@ class DiffTally:
                 _add_distance(pair, facts, distance, place=self.begin + self.images)
 
 
+def _add(sums: dict[Any, TwoTotals], key: Hashable, more: TwoTotals) -> None:
+    decode, last = sums.get(key, _NONE)
+    sums[key] = decode.plus(more[0]), last.plus(more[1])
+
+
 def _add_distance(
     pair: PairTally, facts: ImageFacts, distance: ImageDistance, *, place: int
 ) -> None:
-    decode, last = pair.kinds[facts.kinds]
-    pair.kinds[facts.kinds] = decode.plus(distance.decode), last.plus(distance.last)
+    _add(pair.kinds, facts.kinds, (distance.decode, distance.last))
     if distance.begun:
         pair.begun[distance.begun] += 1
     mean = distance.last.mean_abs
@@ -265,14 +279,13 @@ def pair_diffs(tally: DiffTally) -> Iterator[PairDiff]:
 
 def _kinds(tally: DiffTally, pair: PairTally) -> tuple[KindDrift, ...]:
     totals = pair.totals()
-    none = PixelTotals(), PixelTotals()
     return tuple(
         KindDrift(
             dimension=key[0],
             kind=key[1],
             images=images,
-            decode=_distance(totals.get(key, none)[0]),
-            last=_distance(totals.get(key, none)[1]),
+            decode=_distance(totals.get(key, _NONE)[0]),
+            last=_distance(totals.get(key, _NONE)[1]),
         )
         for key, images in tally.census()
     )

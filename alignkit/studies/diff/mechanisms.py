@@ -20,7 +20,6 @@ from alignkit.preprocess.image_header import declared_size, image_format
 from alignkit.record import KnownEffect
 from alignkit.record.spatial_facts import MechanismName
 from alignkit.resizers import RESIZERS, Resizer
-from alignkit.resizers.resampling import KERNEL_OPTIONS, aligns_corners, filters, kernel
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image, Pixels
@@ -324,3 +323,41 @@ KNOWN = (
     ),
 )
 """The mechanisms that are known; their order is that of the sentence where several are named."""
+
+
+# a resizer's options in common words
+KERNEL_OPTIONS = {"pillow": "filter", "opencv": "interpolation", "torch": "mode",
+                  "torchvision": "interpolation", "torchvision-cuda": "interpolation",
+                  "dali": "interpolation", "dali-gpu": "interpolation",
+                  "ResizeInFloat": "kernel"}  # fmt: skip
+"""Resizer → its option that names the kernel."""
+_KERNELS = {"bilinear": "linear", "linear-exact": "linear", "bicubic": "cubic", "nn": "nearest",
+            "lanczos4": "lanczos", "lanczos3": "lanczos"}  # fmt: skip
+"""A library's name of a kernel → the common one, where they differ."""
+_TORCHPIPE = ("torchpipe", "torchpipe-cuda")
+
+
+def kernel(resizer: Resizer) -> str:
+    """Name the kernel: ``linear``, ``cubic``, …; empty if it is not known."""
+    name = name_of(resizer, RESIZERS)
+    if name in _TORCHPIPE:
+        return "linear"
+    own = getattr(resizer, KERNEL_OPTIONS.get(name, ""), "")
+    return _KERNELS.get(own, own)
+
+
+def filters(resizer: Resizer) -> bool | None:
+    """Tell whether it averages when it shrinks; ``None`` of a resizer that is not known."""
+    name = name_of(resizer, RESIZERS)
+    if name == "pillow":
+        return bool(resizer.filter != "nearest")  # type: ignore[attr-defined]
+    if name == "opencv":
+        return bool(resizer.interpolation == "area")  # type: ignore[attr-defined]
+    return False if name in _TORCHPIPE else getattr(resizer, "antialias", None)
+
+
+def aligns_corners(resizer: Resizer) -> bool:
+    """Tell whether its grid lies through the centres of the corner pixels."""
+    tensor = name_of(resizer, RESIZERS) == "torchpipe-cuda"
+    tensor = tensor or getattr(resizer, "op", "") == "tensor"
+    return tensor or bool(getattr(resizer, "align_corners", False))

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import metadata
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from alignkit.attribute.attributed_mixtures import Mixed, MixStages
 from alignkit.attribute.mixture_records import TaskSession
@@ -23,11 +26,12 @@ from alignkit.predict.given_model import Opened
 from alignkit.predict.kept_session import GivenSession
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.stage_mixtures import LeftOut
-from alignkit.record import Count, Stored
+from alignkit.record import Count
 from alignkit.record.diff_document import PredictionDrift
+from alignkit.record.stored import STRICT
 from alignkit.samples import Samples
-from alignkit.studies.diff.classifier_tally import ClassifierTally, StoredClassifier
-from alignkit.studies.diff.diff_answers import AnswersTally, StoredFiles
+from alignkit.studies.diff.classifier_tally import ClassifierTally
+from alignkit.studies.diff.diff_answers import AnswersTally
 from alignkit.studies.diff.diff_predictions import KnownRecords, MixedPair, predicted_batch
 from alignkit.version import SHARE_LAYERS, code_version
 
@@ -36,14 +40,16 @@ PREDICTED_TOGETHER = 32
 
 @dataclass(slots=True, eq=False)
 class PredictedPair:
-    """Predictions along two paths and their mixtures."""
+    """Predictions along two paths and their mixtures. It is stored as it is."""
 
-    left_out: int = 0
+    __pydantic_config__ = STRICT
+
+    left_out: Count = 0
     """Images that some mixture cannot prepare."""
     reason: str = ""
     """The first of them, and why."""
-    parts: list[Any] = field(default_factory=list)
-    """Of the others, in their order: `ClassifierTally`, or `AnswersTally`."""
+    parts: list[ClassifierTally | AnswersTally] = field(default_factory=list)
+    """Of the others, in their order."""
 
     def leave_out(self, sample: str, reason: str) -> None:
         """Count an image that some mixture cannot prepare."""
@@ -59,7 +65,8 @@ class PredictedPair:
     def summed(self) -> None:
         """Add up the parts."""
         if self.parts:
-            self.parts = [type(self.parts[0]).joined(self.parts)]
+            kind: Any = type(self.parts[0])  # that of all
+            self.parts = [kind.joined(self.parts)]
 
     def drift(
         self, pair: MixedPair, opened: Opened, samples: Samples, copies: Mapping[str, str]
@@ -200,43 +207,20 @@ class PredictLots:
 
     def text(self, part: PredictedLot) -> str:
         """See `LotWork.text`."""
-        return _StoredLot(pairs=tuple(map(_StoredPair.of, part.of_pair))).model_dump_json()
+        return _stored().dump_json(part.of_pair).decode()
 
     def parsed(self, text: str) -> PredictedLot:
         """See `LotWork.parsed`."""
-        stored = _StoredLot.model_validate_json(text)
-        if len(stored.pairs) != len(self.pairs):
+        pairs = _stored().validate_json(text)
+        if len(pairs) != len(self.pairs):
             raise ValueError("it is of other paths")
-        return PredictedLot([each.tally_again() for each in stored.pairs])
+        return PredictedLot(pairs)
 
 
 def _tally(opened: Opened) -> type[ClassifierTally | AnswersTally]:
     return ClassifierTally if opened.decoder.task.facts().class_scores else AnswersTally
 
 
-class _StoredPair(Stored):
-    left_out: Count
-    reason: str
-    predicted: StoredClassifier | StoredFiles | None
-    """``None`` if no image could be prepared."""
-
-    @classmethod
-    def of(cls, tally: PredictedPair) -> _StoredPair:
-        stored: StoredClassifier | StoredFiles | None = None
-        if tally.parts:
-            (part,) = tally.parts
-            kind = StoredClassifier if isinstance(part, ClassifierTally) else StoredFiles
-            stored = kind.of(part)
-        return cls(left_out=tally.left_out, reason=tally.reason, predicted=stored)
-
-    def tally_again(self) -> PredictedPair:
-        parts: Any = [self.predicted.tally_again()] if self.predicted else []
-        return PredictedPair(self.left_out, self.reason, parts)
-
-
-class _StoredLot(Stored):
-    format: Literal[3] = 3
-    # 1: 2026-11, first format.
-    # 2: 2026-11, the images by name, and which of them one stage alone leaves finite.
-    # 3: 2026-11, what the scores of a classifier are.
-    pairs: tuple[_StoredPair, ...]
+@cache
+def _stored() -> TypeAdapter[list[PredictedPair]]:
+    return TypeAdapter(list[PredictedPair])

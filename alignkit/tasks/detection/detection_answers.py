@@ -23,7 +23,6 @@ from alignkit.tasks.detection.box_pairs import BoxPairs, match_boxes
 from alignkit.tasks.detection.box_precision import ClassCurve, average_precisions, class_curves
 from alignkit.tasks.detection.box_tables import FoundBoxes, TrueBoxes
 from alignkit.tasks.detection.detection_file import read_detections, write_detections
-from alignkit.tasks.detection.drawn_boxes import drawn_found, drawn_truth
 from alignkit.tasks.detection.truth_matches import TruthMatches, match_truth
 
 BOX_METRICS = (
@@ -347,3 +346,40 @@ class DetectionAnswers(Answers):
     def from_parquet(cls, path: Path) -> DetectionAnswers:
         """Read a file of `to_parquet`, bit for bit; raise `DataError` for any other file."""
         return cls(*read_detections(path))
+
+
+def drawn_found(
+    found: FoundBoxes, names: Sequence[str], score: float, beside: FoundBoxes | None
+) -> list[dict[str, Any]]:
+    """List the boxes of an image whose score is at least ``score``.
+
+    With those of another answer ``beside`` them each has its ``kind``, and a match its ``shift``.
+    """
+    counted = np.flatnonzero(found.scores >= score).tolist()
+    drawn = {
+        box: {
+            "corners": found.corners[box].tolist(),
+            "class": names[found.classes[box]],
+            "score": float(found.scores[box]),
+        }
+        for box in counted
+    }
+    if beside is None:
+        return list(drawn.values())
+    pairs = match_boxes(found, beside, score)
+    for box in pairs.lost.tolist():
+        drawn[box]["kind"] = "alone"
+    matches = zip(pairs.first.tolist(), pairs.second.tolist(), pairs.shifts.tolist(), strict=True)
+    for box, other, shift in matches:
+        same = found.classes[box] == beside.classes[other]
+        drawn[box] |= {"kind": "matched" if same else "class changed", "shift": shift}
+    return list(drawn.values())
+
+
+def drawn_truth(truth: TrueBoxes, names: Sequence[str]) -> list[dict[str, Any]]:
+    """List the objects of an image."""
+    each = zip(truth.corners.tolist(), truth.classes.tolist(), truth.crowd.tolist(), strict=True)
+    return [
+        {"corners": corners, "class": names[of_class], **({"kind": "crowd"} if crowd else {})}
+        for corners, of_class, crowd in each
+    ]

@@ -19,13 +19,12 @@ from alignkit.errors import DataError
 from alignkit.record import Estimate
 from alignkit.samples import Samples
 from alignkit.tasks.embedding import Embedding
-from alignkit.tasks.embedding.cosines import QuantileOf, cosine_measures, cosines
 from alignkit.tasks.embedding.embedding_facts import at_far
 from alignkit.tasks.embedding.fold_accuracy import FoldAccuracy
 from alignkit.tasks.embedding.pair_weights import OfDraws
 from alignkit.tasks.embedding.queries import Queries, SearchResults
 from alignkit.tasks.embedding.retrieval import Retrieval, own_search, retrieval
-from alignkit.tasks.embedding.unit_vectors import Vectors
+from alignkit.tasks.embedding.unit_vectors import QuantileOf, Vectors, cosine_measures, cosines
 from alignkit.tasks.embedding.verification import (
     KeptRate,
     KeptThresholds,

@@ -11,8 +11,8 @@ import numpy as np
 
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Weighted
+from alignkit.compare.bootstrap import RESAMPLES, drawn_units, image_weights, mean_over_seeds
 from alignkit.compare.statistics import NORMAL, required_sample, rule_of_three
-from alignkit.compare.weighted_estimates import weighted_estimates
 from alignkit.record import Estimate, FactRow, FactTable, Neighbour, Neighbours
 from alignkit.record.figure_facts import CellUnit
 from alignkit.tasks.embedding.queries import Queries, SearchResults
@@ -359,3 +359,30 @@ def moved_identities(
         note=f"The first {len(moved)} of {count(int((images > 0).sum()), 'identity', 'identities')}"
         ", by the mean over their images.",
     )
+
+
+def weighted_estimates(
+    seeds: Sequence[Mapping[str, Weighted]],
+    images: int,
+    groups: Labels | None,
+    *,
+    resamples: int = RESAMPLES,
+) -> dict[str, Estimate]:
+    """Estimate the mean over seeds of each number, by name; each seed has the same names.
+
+    Intervals are those of `alignkit.compare.drift`: over ``images``, or over their ``groups``,
+    (images,), and seeds. A number that a seed does not define has neither value nor reason.
+    """
+    whole = np.ones((images, 1), np.float32)
+    draws: dict[str, list[FloatArray]] = {name: [] for name in seeds[0]}
+    # one pass: all draws of many images are not kept
+    for weights in image_weights(images, groups, resamples, seed=0):
+        for name, found in draws.items():
+            found.append(np.stack([each[name].of(weights) for each in seeds]))
+    units = drawn_units(images, groups)
+    estimates = {}
+    for name, found in draws.items():
+        observed = np.stack([each[name].of(whole)[0] for each in seeds])
+        mean = mean_over_seeds(observed, np.concatenate(found, axis=-1), images=units)
+        estimates[name] = mean.estimate("")
+    return estimates

@@ -7,12 +7,14 @@ two equal images could differ in the last bit: here each pair is summed alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels
+from alignkit.compare.answers import RatioOfSums, Weights
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 """(images, dimensions), a model's raw outputs."""
@@ -95,3 +97,53 @@ def _parts(count: int, width: int) -> Iterator[slice]:
     rows = max(1, _BLOCK // max(1, width))
     for start in range(0, count, rows):
         yield slice(start, min(start + rows, count))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuantileOf:
+    """The least value that a share of the images does not exceed; NaN values do not count."""
+
+    values: FloatArray
+    """(images,)"""
+    share: float
+
+    def of(self, weights: Weights) -> FloatArray:
+        """Compute it, (draws,): the inverse of the weighted distribution function."""
+        known = np.flatnonzero(~np.isnan(self.values))
+        if not len(known):
+            return np.full(weights.shape[1], np.nan)
+        order = known[np.argsort(self.values[known], kind="stable")]
+        sums = np.cumsum(weights[order], axis=0, dtype=np.float64)
+        at = (sums < self.share * sums[-1]).sum(axis=0)
+        found: FloatArray = np.where(sums[-1] > 0, self.values[order][at], np.nan)
+        return found
+
+
+def cosines(one: Vectors, other: Vectors) -> FloatArray:
+    """Compute the cosine of the two vectors of each image, (images,).
+
+    It is exactly 1 where both are equal, and NaN where one of them is zero or not finite.
+    """
+    mine, theirs = (each.astype(np.float64) for each in (one, other))
+    norms = np.sqrt(np.vecdot(mine, mine)) * np.sqrt(np.vecdot(theirs, theirs))
+    known = np.isfinite(norms) & (norms > 0)
+    found: FloatArray = np.full(len(one), np.nan)
+    with np.errstate(invalid="ignore"):  # of vectors that are not finite
+        np.divide(np.vecdot(mine, theirs), norms, out=found, where=known)
+    found[known & (one == other).all(axis=1)] = 1.0
+    return np.clip(found, -1.0, 1.0)
+
+
+def cosine_measures(one: Vectors, other: Vectors) -> dict[str, RatioOfSums | QuantileOf]:
+    """Compute ``cosine``, ``cosine.p01`` and ``norm``, over the images with both directions."""
+    cosine = cosines(one, other)
+    known = ~np.isnan(cosine)
+    norms = [np.linalg.norm(each[known].astype(np.float64), axis=1) for each in (one, other)]
+    change = np.zeros(len(one))
+    change[known] = norms[1] / norms[0] - 1
+    below = known.astype(np.float64)
+    return {
+        "cosine": RatioOfSums(np.where(known, cosine, 0.0), below),
+        "cosine.p01": QuantileOf(cosine, 0.01),
+        "norm": RatioOfSums(change, below),
+    }

@@ -8,7 +8,7 @@ from alignkit.errors import NothingCompared
 from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
 from alignkit.serve.serving_options import chosen_evaluations
-from alignkit.studies.bench.bench_drift import KnownDrift
+from alignkit.studies.bench.begun_bench import KnownDrift
 from tests.cli.test_given_models import folder  # noqa: F401 - a fixture
 from tests.report.records import quickstart
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from alignkit.errors import ConfigError, DataError
 from alignkit.progress import NoProgress
-from alignkit.studies.data import described, joined, moments_of
+from alignkit.studies.data import described, mean_and_std, moments_of
 
 
 def fill(root: Path, folder: str, count: int, size=(24, 16)) -> None:
@@ -120,7 +120,7 @@ def images(dtype):
 
 
 def moments(all_):
-    found = joined([moments_of(each) for each in all_])
+    found = mean_and_std(sum(map(moments_of, all_)))
     return found["mean"], found["std"]
 
 
