@@ -11,7 +11,7 @@ from alignkit.compare.predictions import Predictions
 from alignkit.record.document import read_record
 from alignkit.report import render
 from alignkit.stored_file import file_sha256
-from tests.browser.conftest import Browser
+from tests.browser.conftest import TURNED, Browser
 from tests.report.run_folder import write_long_run
 from tests.sealed import rewrite
 
@@ -53,9 +53,11 @@ def truth(run_folder):
 
 def shown(browser, query):
     """How many images a query leaves."""
-    browser.open(
-        f"#/images?cell={ENTRY}&q={query}", "return !!document.querySelector('.list output')"
-    )
+    link = f"#/images?cell={ENTRY}&q={query}"
+    if browser.driver.current_url.startswith(f"{browser.page}#/images?cell={ENTRY}&"):
+        browser.driver.execute_async_script(TURNED, link)  # its rows are there already
+    else:
+        browser.open(link, "return !!document.querySelector('.list output')")
     browser.until(
         "return / of 1000 images/.test(document.querySelector('.list output').textContent)"
     )
@@ -285,10 +287,10 @@ def test_three_clicks_lead_from_the_worst_cell_to_a_pixel_of_a_flipped_image(bro
 
 
 def test_every_flipped_image_opens(browser):
-    browser.open(f"#/images?cell={ENTRY}&q=flip%3Ayes")
+    browser.open(f"#/images?cell={ENTRY}&q=flip%3Ayes+class%3A3")
     known = "return +document.querySelector('.list output').textContent.split(' ')[0]"
     number = browser.run(known)
-    assert number > 20
+    assert number > 5
     opened = []
     browser.run("document.querySelector('.rows tbody tr a').click()")
     for _ in range(number):

@@ -19,6 +19,7 @@ from alignkit.isolation import (
     WarmUpDied,
     WorkFailed,
     _Crew,
+    process_wide,
 )
 from alignkit.isolation.task import ImageTask, ImageWorker, next_images
 from alignkit.isolation.worker import Encoded
@@ -54,9 +55,9 @@ def served(decoder):
 def facts(*candidates, given, processes=2, reference=TRAINED, seconds=3.0):
     work = DiffImages((reference, *map(served, candidates)), ssim=())
     limits = Limits(seconds, memory=256 << 20)
-    with Isolation() as isolation:
-        parts = isolation.run(work, given, processes=processes, limits=limits, modules=MODULES)
-        return [fact for part in parts for fact in part.facts]
+    # one zygote for all tests: to import the libraries takes longer than to lose an image
+    parts = process_wide().run(work, given, processes=processes, limits=limits, modules=MODULES)
+    return [fact for part in parts for fact in part.facts]
 
 
 @pytest.mark.parametrize(
@@ -159,8 +160,7 @@ def test_an_image_is_not_lost_for_one_before_it_that_returned_at_the_last_moment
         return float("inf")
 
     monkeypatch.setattr(WorkerProcess, "seconds", too_many_just_before_it_returns)
-    with Isolation() as isolation:
-        parts = list(isolation.run(LostPaths(), images(2 * IMAGES_A_TASK), processes=1))
+    parts = list(process_wide().run(LostPaths(), images(2 * IMAGES_A_TASK), processes=1))
     assert raced == [True]
     assert [lost for part in parts for lost in part] == [()] * 2 * IMAGES_A_TASK
 
@@ -196,11 +196,11 @@ def test_a_library_whose_import_fails_is_told(tmp_path, monkeypatch):
 
 
 def test_what_is_no_image_s_fault_is_raised():
-    with Isolation() as isolation:
-        with pytest.raises(ConfigError, match="as it was"):
-            list(isolation.run(Raising(ConfigError("as it was")), images(1), processes=1))
-        with pytest.raises(WorkFailed, match=r"(?s)Traceback.*a defect"):
-            list(isolation.run(Raising(KeyError("a defect")), images(1), processes=1))
+    isolation = process_wide()
+    with pytest.raises(ConfigError, match="as it was"):
+        list(isolation.run(Raising(ConfigError("as it was")), images(1), processes=1))
+    with pytest.raises(WorkFailed, match=r"(?s)Traceback.*a defect"):
+        list(isolation.run(Raising(KeyError("a defect")), images(1), processes=1))
 
 
 def state_of(pid: int) -> str:
@@ -268,8 +268,7 @@ def test_images_are_read_a_few_ahead_only():
             read.append(image.id)
             yield image
 
-    with Isolation() as isolation:
-        next(isolation.run(Pids(), reading(), processes=1))
+    next(process_wide().run(Pids(), reading(), processes=1))
     assert len(read) <= 5 * IMAGES_A_TASK
 
 
@@ -278,8 +277,11 @@ import multiprocessing, time
 from alignkit.isolation.worker import Encoded
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_taps import take_pixels
+from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.preprocess import Resize
+from alignkit.resizers.opencv import OpenCVResizer
 from tests.photos import make_jpegs
-from tests.stacks import REFERENCE
+REFERENCE = Preprocess("train", OpenCVDecoder(), Resize(OpenCVResizer(), (16, 16)))
 image = Encoded("a", make_jpegs()["420"])
 assert [each[0].outcome for each in take_pixels([REFERENCE], [image])] == ["ok"]
 child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(300,), daemon=True)
@@ -302,7 +304,6 @@ def test_a_class_of_the_running_script_is_refused_with_the_next_step():
         FORKING.partition("image =")[0]
         + """
 from dataclasses import dataclass, replace
-from alignkit.decoders.opencv import OpenCVDecoder
 @dataclass(frozen=True)
 class Mine(OpenCVDecoder):
     pass
@@ -351,12 +352,12 @@ assert [each[0].outcome for each in found] == ["ok"] * 40, found
     assert run.returncode == 0, errors
 
 
-@pytest.mark.parametrize(("together", "most"), [(15, 1), (20, 2), (5, 1), (100, 3)])
+@pytest.mark.parametrize(("together", "most"), [(15, 1), (20, 2)])
 def test_images_whose_memory_does_not_suffice_together_wait_for_each_other(together, most):
     given = [replace(image, need=10) for image in images(8)]
     limits = Limits(together=together)
-    with Isolation() as isolation:
-        spans = list(isolation.run(Spans(), given, processes=3, limits=limits, images_a_task=1))
+    spans = process_wide().run(Spans(), given, processes=3, limits=limits, images_a_task=1)
+    spans = list(spans)
     assert len(spans) == 8
     at_once = [sum(begin <= start < end for begin, end in spans) for start, _ in spans]
     assert max(at_once) <= most
