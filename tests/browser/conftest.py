@@ -3,6 +3,7 @@
 import base64
 import shutil
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from alignkit.report import render
 from tests.report.run_folder import write_run
 
+AXE = Path(__file__).parents[2] / "alignkit/report/assets/src/node_modules/axe-core/axe.min.js"
 ARGUMENTS = (
     "--headless=new",
     "--no-sandbox",
@@ -123,6 +125,23 @@ class Browser:
         )
         pixels = np.frombuffer(base64.b64decode(data), np.uint8)
         return pixels.reshape(height, width, 4)[..., :3]
+
+    def violations(self, of="document"):
+        """What axe-core finds against the page, or a part of it, in the light and in the dark."""
+        if not AXE.exists():
+            pytest.skip("axe-core is not installed: npm ci in alignkit/report/assets/src")
+        self.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+        found = []
+        for scheme in ("light", "dark"):
+            self.scheme(scheme)
+            dark = self.run("return matchMedia('(prefers-color-scheme: dark)').matches")
+            assert dark == (scheme == "dark")
+            found += self.driver.execute_async_script(
+                f"{AXE.read_text()}; const done = arguments[0]; axe.run({of}, {{runOnly: ['wcag2a',"
+                " 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice']}).then(r =>"
+                " done(r.violations.map(v => [v.id, v.nodes[0].html])))"
+            )
+        return found
 
     def problems(self):
         return [entry["message"] for entry in self.driver.get_log("browser")]

@@ -99,7 +99,7 @@ def test_mask_counts_the_pixels_above_the_level(browser, pair, name, level):
 @pytest.mark.parametrize("name", ["rgb", "b", "cr"])
 def test_statistics_are_numpy_s(browser, pair, name):
     a, b = (channel(values, name) for values in pair)
-    browser.view(f"{IMAGE}?ch={name}")
+    browser.turn(f"{IMAGE}?ch={name}")
     largest, mean, differing, _ = browser.run(
         "return [...document.querySelectorAll('.viewer aside dd')].map(d => d.textContent)"
     )
@@ -110,7 +110,7 @@ def test_statistics_are_numpy_s(browser, pair, name):
 
 
 def test_readout_names_the_values_of_the_pixel_at_the_centre(browser, pair):
-    browser.view(f"{IMAGE}?c=30.5,7.5&z=20")
+    browser.turn(f"{IMAGE}?c=30.5,7.5&z=20")
     found = browser.text(".readout").replace("−", "-")
     assert found.startswith("x 30, y 7")
     numbers = [float(n) for n in re.findall(r"[+-]?\d+(?:\.\d+)?", found.split("RGB")[1])]

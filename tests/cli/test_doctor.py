@@ -74,6 +74,7 @@ def test_an_extra_is_told_with_its_version_or_the_command_that_installs_it(align
     assert extras["numbers"] == f"numpy {metadata.version('numpy')}"
 
 
+@pytest.mark.slow  # tests/cli/test_main.py has a library that prints, which loads faster
 def test_the_json_is_json_although_torchpipe_prints_to_stdout():
     pytest.importorskip("torchpipe")
     done = subprocess.run(

@@ -40,15 +40,6 @@ def test_what_is_missing_is_listed_with_the_fix(alignkit, monkeypatch):
     assert lines[lines.index(reason) + 1].split() == ["other", "reads", "nothing"]
 
 
-def test_a_reason_that_several_names_share_is_said_once_after_those_that_run(alignkit, monkeypatch):
-    for name in ("one", "two"):
-        monkeypatch.setitem(DECODERS, name, Plugin("x:Y", module="no_such_library"))
-    lines = alignkit("list", "decoders").out.splitlines()
-    assert lines[:2] == ["decoders", "  run here"]
-    at = lines.index("  no_such_library is not installed: pip install 'no_such_library'")
-    assert [line.strip() for line in lines[at + 1 : at + 3]] == ["one", "two"]
-
-
 def test_each_device_of_a_runtime_is_listed_with_its_precisions(alignkit):
     lines = alignkit("list", "backends").out.splitlines()
     (here,) = [line for line in lines if line.startswith("    onnxruntime provider=cpu ")][:1]

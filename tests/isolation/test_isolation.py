@@ -21,9 +21,9 @@ from alignkit.isolation import (
     _Crew,
     process_wide,
 )
-from alignkit.isolation.task import ImageTask, ImageWorker, next_images
+from alignkit.isolation.task import ImageTask, next_images
 from alignkit.isolation.worker import Encoded
-from alignkit.isolation.worker_process import AHEAD, WorkerProcess
+from alignkit.isolation.worker_process import WorkerProcess
 from alignkit.preprocess import Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.studies.diff.diff_images import DiffImages
@@ -142,12 +142,6 @@ def test_a_used_worker_makes_room_for_the_fresh_one_that_an_image_waits_for(crew
     assert None not in (first, second)
     assert len({used, first, second}) == 3
     assert len(crew.workers) == 1
-
-
-def test_a_fresh_worker_first_takes_the_image_that_needs_it(crew):
-    crew._retire(crew.workers[0])
-    ordinary, unspoilt = worked_on(crew, False, True)
-    assert ordinary == unspoilt is not None
 
 
 def test_an_image_is_not_lost_for_one_before_it_that_returned_at_the_last_moment(monkeypatch):
@@ -361,29 +355,6 @@ def test_images_whose_memory_does_not_suffice_together_wait_for_each_other(toget
     assert len(spans) == 8
     at_once = [sum(begin <= start < end for begin, end in spans) for start, _ in spans]
     assert max(at_once) <= most
-
-
-def test_tasks_are_handed_out_without_weighing_their_images_again():
-    weighed = []
-
-    class Weighed(Encoded):
-        @property
-        def need(self):
-            weighed.append(self.id)
-            return 1
-
-        need = need.setter(lambda *_: None)
-
-    class Process:
-        give = staticmethod(lambda images: None)
-
-    crew = _Crew(Pids(), 16, Limits(), None, (), 1, 1 << 30)
-    crew.workers = [ImageWorker(Process(), ready=True) for _ in range(16)]
-    tasks = [ImageTask((Weighed(f"{n}", b""),), [None]) for n in range(64)]
-    crew.waiting.extend(tasks)
-    crew._hand_out()
-    assert sum(len(worker.tasks) for worker in crew.workers) == 16 * AHEAD
-    assert len(weighed) == 64
 
 
 def test_a_task_holds_few_images_of_many_bytes(monkeypatch):

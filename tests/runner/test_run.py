@@ -490,18 +490,3 @@ def test_a_damaged_record_or_file_is_named_and_made_again(finished, tmp_path, ca
     assert "\n" not in said
     assert differences(settled(again), settled(record)) == []
     assert finished_record(keyed_plan(load_experiment(file), Workspace(folder.parents[1])), folder)
-
-
-def test_a_record_of_a_newer_format_asks_for_an_update(finished, tmp_path):
-    _, folder = finished
-    copy = tmp_path / "copy"
-    shutil.copytree(folder, copy)
-    rewrite(copy / "record.json", lambda stored: stored.update(format=99))
-    done = subprocess.run(
-        [sys.executable, "-m", "alignkit", "report", str(copy)],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2
-    assert "update alignkit" in done.stderr
