@@ -5,13 +5,10 @@ import json
 import pytest
 
 from alignkit import machine as processor
-from alignkit.backends import BACKENDS
-from alignkit.backends.usable import usable_backends
 from alignkit.cli.list_command import FAMILIES
 from alignkit.decoders import DECODERS
 from alignkit.models.architectures import MODELS
 from alignkit.plugins import NO_GPU, UNPROVEN, Plugin, gpu_present
-from alignkit.preprocess.presets import PRESETS
 
 
 def test_every_family_is_listed(alignkit):
@@ -80,18 +77,6 @@ def test_models_are_listed_by_name_only_when_asked_for(alignkit):
 def test_an_unknown_family_suggests_the_nearest(alignkit):
     told = alignkit("list", "decodrs")
     assert (told.code, told.err) == (2, "unknown family 'decodrs'; did you mean 'decoders'?\n")
-
-
-def test_presets_are_listed_alone_with_where_their_settings_come_from(alignkit):
-    told = alignkit("list", "presets").out
-    assert all(f"\n      from {preset.source}\n" in f"{told}\n" for preset in PRESETS.values())
-    assert "      from " not in alignkit("list").out
-
-
-def test_list_tells_all_of_what_backends_can_run(alignkit):
-    document = json.loads(alignkit("list", "backends", "--json").out)["backends"]
-    told = [(each["name"], each["why"]) for each in document if each["name"] not in BACKENDS]
-    assert told == [(each.name, each.reason) for each in usable_backends()]
 
 
 def test_an_emulated_precision_is_marked(alignkit, tmp_path, monkeypatch):
