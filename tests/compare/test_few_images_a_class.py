@@ -100,7 +100,7 @@ def test_macro_recall_of_equal_classes_has_the_interval_and_p_of_top1(classes, i
     assert found.p_values["recall.macro"] == pytest.approx(found.p_values["top1"])
 
 
-@pytest.mark.parametrize(("classes", "images"), [(60, 1), (20, 3), (4, 20)])
+@pytest.mark.parametrize(("classes", "images"), [(60, 1), (4, 20)])
 def test_standard_errors_are_those_of_new_sets(classes, images):
     # resamples that drop classes gave 0.77 of it with one image a class
     rng, names = np.random.default_rng(1), ("top1", *SCORES, "precision.weighted", "f1.weighted")
