@@ -13,6 +13,7 @@ CMYK = ("cmyk",)
 TURNED = tuple(f"exif-{orientation}" for orientation in range(2, 9))
 
 
+@cache
 def whole_photo(name: str) -> np.ndarray:
     """(427, 640, 3) RGB uint8: ``china`` or ``flower``."""
     if missing_library("sklearn"):

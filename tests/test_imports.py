@@ -69,14 +69,3 @@ def test_a_circle_is_found(tmp_path, later):
     (package / "two.py").write_text(f"{later}\n")
     with pytest.raises(graphlib.CycleError):
         graphlib.TopologicalSorter(graph_of(package)).prepare()
-
-
-def test_a_circle_through_a_package_is_found(tmp_path):
-    package = tmp_path / "case"
-    (package / "inner").mkdir(parents=True)
-    (package / "__init__.py").touch()
-    (package / "inner" / "__init__.py").write_text("from case.one import x\n")
-    (package / "inner" / "two.py").touch()
-    (package / "one.py").write_text("from case.inner import two\nx = 1\n")
-    with pytest.raises(graphlib.CycleError):
-        graphlib.TopologicalSorter(graph_of(package)).prepare()

@@ -26,7 +26,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from alignkit import limits
 from alignkit.backends import EncodedFiles
 from alignkit.backends.http_json import HTTPJSONBackend
 from alignkit.backends.kserve import KServeBackend
@@ -37,7 +36,6 @@ from alignkit.datasets.yolo import read_yolo_yaml
 from alignkit.errors import BackendError, ConfigError, DataError, UnreadableImage
 from alignkit.limits import INPUT_LIMITS, InputLimit, OverLimit, parsed_json, read_member
 from alignkit.models.checkpoint import Checkpoint
-from alignkit.models.named_outputs import doubtful_names, in_other_order
 from alignkit.models.weights_header import read_weights_header
 from alignkit.preprocess.normalise import Normalise
 from alignkit.search.stored_tensors import stored_tensors
@@ -500,13 +498,6 @@ def test_any_text_that_is_no_json_is_a_value_error(text, said):
         parsed_json(text)
 
 
-def test_the_limit_of_an_answer_of_aiohttp_tells_its_file_system_apart():
-    """fsspec keeps one file system for options of the same text."""
-    pytest.importorskip("aiohttp")
-    texts = {str(limits.bounded_response(each)) for each in INPUT_LIMITS}
-    assert len(texts) == len(INPUT_LIMITS)
-
-
 @pytest.mark.parametrize("key", ["path", "train", "val", "nc"])
 def test_aliases_of_a_yaml_are_not_written_out(key, tmp_path):
     """A kilobyte whose lists hold each other, ten times each: 10**12 values in a message."""
@@ -516,19 +507,6 @@ def test_aliases_of_a_yaml_are_not_written_out(key, tmp_path):
     file.write_text("\n".join([*levels, "names: [a]", f"{key}: *a11"]))
     with pytest.raises(DataError, match=f"{key} is a list"):
         read_yolo_yaml(file)
-
-
-def test_names_in_a_file_are_looked_up_once(tmp_path):
-    """A hundred thousand names: a list that is searched for each would take hours."""
-    names = [f"n{number}" for number in range(100_000)]
-    began = time.monotonic()
-    moved = in_other_order(names, names[::-1])
-    assert moved == "0 is n99999, 1 is n99998, 2 is n99997"
-    text = json.dumps({"names": [*names, "n5"]})
-    with zipfile.ZipFile(tmp_path / "m.torchscript", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("m/extra/config.txt", text)
-    assert "names two outputs 'n5'" in doubtful_names(tmp_path / "m.torchscript", "torchscript")
-    assert time.monotonic() - began < 5
 
 
 def test_an_object_of_any_store_that_tells_no_size_is_bounded(monkeypatch):

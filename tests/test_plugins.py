@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from alignkit.plugins import Plugin, did_you_mean, gpu_present, nearest
-from alignkit.preprocess.presets import PRESETS
 
 HERE, ABSENT = Plugin("x:Y"), Plugin("x:Y", module="no_such_library")
 
@@ -24,20 +23,8 @@ def test_of_several_names_those_that_run_here_come_first_and_at_most_three():
     )
 
 
-@pytest.mark.parametrize("names", [["decoda", "decodb"], ["decodb", "decoda"]])
-def test_of_two_similar_names_the_one_that_runs_here_is_meant(names):
-    known = {name: HERE if name == "decodb" else ABSENT for name in names}
-    assert nearest("decodx", known) == ["decodb"]
-
-
 def test_a_typo_names_the_nearest_spelling_even_if_it_does_not_run_here():
     assert nearest("dali-gppu", {"dali-gpu": ABSENT, "dali-resnet-surrogate": HERE}) == ["dali-gpu"]
-
-
-def test_torchpipe_suggests_its_presets_that_run_without_a_gpu_first():
-    near = nearest("torchpipe", PRESETS)
-    assert near[-1] == "torchpipe-gpu" or not PRESETS["torchpipe-gpu"].missing()
-    assert set(near) == {"torchpipe-cpu", "torchpipe-gpu-surrogate", "torchpipe-gpu"}
 
 
 def test_names_far_from_all_are_answered_with_the_list():

@@ -148,11 +148,6 @@ def test_code_version_follows_the_source_of_files_and_folders():
     assert len(code_version(("decoders", "errors.py"))) == 64
 
 
-def test_sha256_of_a_file(tmp_path):
-    (tmp_path / "x").write_bytes(b"abc")
-    assert file_sha256(tmp_path / "x").startswith("ba7816bf8f01cfea")
-
-
 def _replace_often(path: Path, content: bytes) -> None:
     for _ in range(200):
         write_atomically(path, content)
@@ -282,11 +277,6 @@ def test_a_second_process_is_refused_until_the_first_ends_even_by_a_kill(workspa
         holder.kill()
     with workspace.lock(folder):
         pass
-
-
-def test_key_files_are_readable_by_people(workspace):
-    stored = json.loads((fill(workspace) / "key.json").read_text())
-    assert stored["label"] == "train a"
 
 
 def read_weights(folder: Path) -> bytes:

@@ -60,16 +60,6 @@ def test_pixels_of_a_diff_are_those_of_opencv(found, images):
     assert len(found.images.query("candidate == 'mine'")) == 5
 
 
-def test_a_diff_is_shown_in_a_terminal_a_notebook_and_a_page(found):
-    assert repr(found).startswith("<Diff opencv-area → mine: first diverges at resize")
-    assert "first diverges" in str(found)
-    shown = found._repr_html_()
-    assert "mine" in shown
-    assert "<script" not in shown
-    assert found.page is not None
-    assert found.page.read_text().startswith("<!DOCTYPE html>")
-
-
 def test_bytes_files_and_built_paths_give_the_same_numbers(found, images):
     files = sorted(images.iterdir())
     built = path_of(AREA, "built"), path_of(LINEAR, "mine")

@@ -130,19 +130,6 @@ def test_a_folder_without_a_run_is_refused_with_the_newest_run_in_it(folder, tmp
         alignkit.load_run(folder.parent)
 
 
-def test_a_run_is_shown_in_a_line_and_in_a_notebook(folder):
-    run = alignkit.load_run(folder)
-    said = ", report only" * run.verdict.informational
-    assert repr(run) == f"<Run {run.name}: {run.verdict.state}{said}, 5 cells, {folder}>"
-    shown = run._repr_html_()
-    assert run.verdict.state in shown.lower()
-    assert "Δ macro recall" in shown
-    assert "<script" not in shown
-    assert len(shown) < 20_000
-    assert repr(run.verdict).startswith(f"<Verdict {run.verdict.state}: ")
-    assert "<div" in run.verdict._repr_html_()
-
-
 def test_text_of_a_foreign_record_is_escaped(folder, tmp_path):
     evil = "<img src=x onerror=alert(1)>"
     record = read_record(folder)

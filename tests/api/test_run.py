@@ -8,7 +8,7 @@ import pytest
 
 import alignkit
 from alignkit.cli import app
-from alignkit.errors import ConfigError
+from alignkit.errors import AlignkitError, ConfigError
 from tests.photos import encoded, photo
 
 PATHS = {
@@ -47,14 +47,14 @@ def test_a_mapping_runs_as_the_file_that_is_written_for_it(images, tmp_path, cap
     assert str(file) in run.record.command
 
 
-def test_workers_of_an_engine_give_the_record_of_this_machine(images, tmp_path):
+def test_the_engine_that_is_asked_for_is_the_one_that_must_answer(images, tmp_path, monkeypatch):
+    """What its workers give is compared in tests/lots and tests/cli."""
     pytest.importorskip("distributed")
+    monkeypatch.setattr("alignkit.lots.dask.ANSWER_SECONDS", 0.2)
     mapping = {"name": "mine", "data": {"name": "images", "root": images}, "preprocess": PATHS}
-    here, there = (
-        alignkit.run(mapping, reports=tmp_path / name, page=False, progress="none", **options)
-        for name, options in (("here", {}), ("there", {"engine": "dask", "workers": 2}))
-    )
-    assert there.record.pixels == here.record.pixels
+    nowhere = {"engine": "dask", "address": "tcp://127.0.0.1:9"}
+    with pytest.raises(AlignkitError, match="no scheduler answers at tcp://127"):
+        alignkit.run(mapping, reports=tmp_path, page=False, progress="none", **nowhere)
 
 
 def test_mistakes_of_a_mapping_have_a_line(images, tmp_path):

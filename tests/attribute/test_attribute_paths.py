@@ -12,7 +12,6 @@ from alignkit.backends.kserve import KServeBackend
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.simulated import SimulatedBackend
 from alignkit.backends.torch import TorchBackend
-from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.plan.planned_attribution import PlannedAttribution
 from alignkit.plan.planned_runtime import Runtime
 from alignkit.workspace import Workspace
@@ -179,10 +178,3 @@ def test_pixels_are_attributed_with_and_without_a_model(models):
     rows = attribute_runs(REFERENCE, changed("resize"), turned_photos(), models, resamples=200)
     assert rows[0].metric == "pixels"
     assert rows[0].shares[0].factor == "resize"
-
-
-def test_why_decode_is_one_factor_stands_beside_the_pixels():
-    candidate = replace(changed("resize"), decode=OpenCVDecoder())
-    rows = attribute_runs(REFERENCE, candidate, turned_photos(), [], resamples=20)
-    (note,) = rows[0].notes
-    assert note.startswith("inside decode: the two decoders are libjpeg-turbo with the same switch")

@@ -156,22 +156,6 @@ def test_a_budget_in_seconds_becomes_images_by_the_stored_times_of_the_cells(tmp
     assert found.images(100, Workspace(tmp_path / "empty")) == (100, True)
 
 
-def test_why_so_few_images_were_mixed_stands_with_the_stored_rows(tmp_path):
-    work = planned(TORCH, seconds=3.0)
-    rows = stored(work, tmp_path, 6)
-    (note,) = rows[0].notes[-1:]
-    assert note.startswith("6 images are as many as 3.0 s allow")
-    # a faster machine reads what was stored, and does not mix more
-    assert stored(work, tmp_path, 12) == rows
-
-
-def test_a_row_says_that_a_budget_in_seconds_limited_nothing(tmp_path):
-    rows = stored(planned(TORCH, seconds=3.0), tmp_path, 12, untimed=True)
-    assert {(row.images, row.drawn_from) for row in rows} == {(12, 0)}
-    (note,) = rows[0].notes[-1:]
-    assert note.startswith("attribute.seconds chose no number of images: the time of a cell is not")
-
-
 def test_images_are_drawn_from_those_that_both_paths_decoded(tmp_path):
     samples = samples_of([b"no image"] * 30 + [turned_photos().read(index) for index in (0, 1)])
 

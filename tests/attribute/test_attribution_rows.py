@@ -15,7 +15,6 @@ from alignkit.attribute import (
 from alignkit.attribute.shares import attributed
 from alignkit.record import AttributionFacts, Estimate, FactorShare
 from alignkit.task_facts import CLASSIFICATION
-from alignkit.text.numbers import MINUS
 from tests.attribute.test_attribute import ONE_RUNTIME
 from tests.stacks import REFERENCE, changed, turned_photos
 
@@ -33,16 +32,6 @@ def example(metric: str = "recall.macro", **changes: object) -> Attribution:
     facts = attributed(CLASSIFICATION)[metric]
     whole = Attribution(facts, "one-at-a-time", shares, estimate(-0.001), estimate(-0.021))
     return replace(whole, **changes)
-
-
-def test_the_sentence_names_the_greatest_cause_first():
-    assert sentence(example()).replace(MINUS, "-") == (
-        "Macro recall -2.1 pp: resize -1.9 pp, decode -0.1 pp, precision 0 pp, interaction -0.1 pp"
-    )
-
-
-def test_an_interaction_that_is_divided_is_not_named_beside_the_shares():
-    assert "interaction" not in breakdown(example(method="shapley"))
 
 
 def test_what_the_digits_cannot_show_is_not_called_zero():

@@ -155,15 +155,6 @@ def test_the_paths_own_mixtures_are_not_predicted_and_nothing_is_opened_for_them
     assert found.metrics["logits"].total.value > 0
 
 
-def test_a_mixture_is_predicted_once_for_each_of_its_distinct_tensors():
-    samples, candidate = turned_photos(), changed("decode", "resize")
-    cells = with_cells(Convolution(), candidate, samples, any_size=True)
-    attribute(REFERENCE, candidate, samples, [{frozenset(): cells}], resamples=50)
-    # two mixtures of 12 images, six in a batch, and one other image verifies each batch
-    assert cells.predicted == 2 * 12 + 4
-    assert cells.exact
-
-
 def test_where_other_images_of_a_batch_change_bits_every_mixture_is_predicted_in_full():
     samples, candidate = turned_photos(), changed("resize")
     cells = with_cells(Centred(), candidate, samples)
@@ -191,12 +182,3 @@ def test_a_candidate_without_a_cell_is_predicted():
     found = attribute(REFERENCE, candidate, samples, [{frozenset(): cells}], resamples=50)
     alone = attribute(REFERENCE, candidate, samples, [{frozenset(): Projection()}], resamples=50)
     assert found.metrics == alone.metrics
-
-
-def test_a_group_of_images_fills_one_batch_where_the_candidate_has_no_cell():
-    samples, candidate = turned_photos(), changed("decode", "resize")
-    cells = with_cells(Convolution(), candidate, samples, any_size=True).without_candidate()
-    attribute(REFERENCE, candidate, samples, [{frozenset(): cells}], resamples=50)
-    # three mixtures of two images, and one other image, in each of six batches
-    assert cells.predicted == 6 * (3 * 2 + 1)
-    assert cells.exact

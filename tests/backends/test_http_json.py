@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from alignkit.backends import EncodedFiles
 from alignkit.backends.endpoint import requests
 from alignkit.backends.endpoint.logits_of import AnswerReader
 from alignkit.backends.http_json import HTTPJSONBackend
-from alignkit.errors import BackendError, ConfigError, MissingDependency
+from alignkit.errors import BackendError, ConfigError
 from alignkit.models.checkpoint import Checkpoint
 from alignkit.preprocess.normalise import Normalise
 from tests.endpoint.faulty import CLASSES, faulty
@@ -86,11 +85,6 @@ def test_tensors_travel_exactly_as_every_other_backend_gets_them(service):
         images_per_request=2,
     )  # fmt: skip
     assert np.array_equal(numbers, batch.reshape(5, -1)[:, :CLASSES])
-
-
-def test_as_many_requests_as_asked_for_are_under_way_at_once(service):
-    service.meet = threading.Barrier(3)
-    assert np.array_equal(ask(service, concurrency=3)[0], EXPECTED)
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])
@@ -189,14 +183,6 @@ def test_few_answers_do_not_decide_what_they_are(case):
             [reader.logits_of(each) for each in answers]
         return
     assert all((reader.logits_of(each) == each).all() for each in answers)
-
-
-def test_a_variable_that_is_not_set_makes_the_cell_impossible(monkeypatch):
-    monkeypatch.delenv("NO_SERVICE", raising=False)
-    backend = HTTPJSONBackend("$NO_SERVICE", PLSC)
-    assert "NO_SERVICE names no endpoint" in backend.impossible("served")
-    with pytest.raises(MissingDependency, match="NO_SERVICE"):
-        backend.open(CHECKPOINT, None, "served")
 
 
 @pytest.mark.parametrize(

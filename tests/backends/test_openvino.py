@@ -86,7 +86,3 @@ def test_the_graph_is_named_for_the_quantiser_whose_graph_others_execute(tmp_pat
     facts = facts_of(OpenVINOBackend().open(model.checkpoint, tmp_path, "int8"))
     assert QUANTISED_GRAPH not in facts
     assert facts["calibration"] == "some images"
-
-
-def test_the_table_knows_the_extra_that_installs_it():
-    assert BACKENDS["openvino"].extra == "openvino"

@@ -227,13 +227,6 @@ def test_layers_that_are_stored_come_back_equal(rtx_layers, tmp_path):
     assert read_layers(tmp_path) == rtx_layers["int8"]
 
 
-def test_the_table_names_it_unproven_with_its_extra():
-    plugin = BACKENDS["tensorrt"]
-    assert plugin.unproven
-    assert plugin.gpu
-    assert plugin.extra == "tensorrt"
-
-
 @pytest.mark.parametrize("module", ["tensorrt", "tensorrt_rtx_bindings"])
 def test_the_typings_name_what_the_library_has_with_its_values(module):
     library = pytest.importorskip(module, reason=f"{module} is not installed")

@@ -164,6 +164,7 @@ def test_the_users_choice_of_deterministic_kernels_is_put_back(mode):
         torch.set_deterministic_debug_mode(before)
 
 
+@pytest.mark.slow  # its process imports torch again
 def test_predicting_does_not_import_the_compiler(tmp_path):
     """It takes seconds, and only torch.optim and torch.compile need it."""
     torch.save(pooled(32).state_dict(), tmp_path / "weights.pt")

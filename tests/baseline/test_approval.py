@@ -98,15 +98,15 @@ def _approve_one(folder, number):
 
 def test_two_processes_that_approve_at_once_lose_nothing(folder):
     context = multiprocessing.get_context("spawn")
-    jobs = [context.Process(target=_approve_one, args=(folder, number)) for number in range(3)]
+    jobs = [context.Process(target=_approve_one, args=(folder, number)) for number in range(2)]
     for job in jobs:
         job.start()
     for job in jobs:
         job.join(60)
-    assert [job.exitcode for job in jobs] == [0, 0, 0]
+    assert [job.exitcode for job in jobs] == [0, 0]
     images = {key[1] for key in find_baseline(folder, HERE).lines}
-    assert images == {"a.jpg", "b.jpg", "new-0.jpg", "new-1.jpg", "new-2.jpg"}
-    assert len(read_approvals(folder)) == 4
+    assert images == {"a.jpg", "b.jpg", "new-0.jpg", "new-1.jpg"}
+    assert len(read_approvals(folder)) == 3
 
 
 def test_a_damaged_approval_is_named(folder):

@@ -7,7 +7,6 @@ import pytest
 from alignkit.baseline import Baseline
 from alignkit.baseline.approval import changes, metric_changes
 from alignkit.baseline.pending import commands, grouped, headline, model_lines
-from alignkit.record import PathFacts
 from alignkit.text.names import Names
 from tests.baseline.test_baseline import baseline, line
 
@@ -30,11 +29,6 @@ def test_changes_that_begin_at_one_stage_are_one_group(groups):
         "serving resize: 1 image changed",
     ]
     assert len(groups[0].lines) == 4
-
-
-def test_a_surrogate_is_called_so_in_every_line(groups):
-    facts = PathFacts(name="serving", stages=(), surrogate_of="torchpipe-gpu")
-    assert headline(groups[0], Names([facts])) == "serving (surrogate) decode: 2 images changed"
 
 
 def test_the_commands_approve_each_group(groups):

@@ -44,21 +44,3 @@ def test_records_are_equal_in_every_digit_except_for_commands_and_times(
     records(tmp_path, "shards", 0.3)
     with pytest.raises(SystemExit, match=f"{prefix}shards: the record is another one: .*mean"):
         engines.check_equal(tmp_path, prefix, ["shards"])
-
-
-def test_the_driver_that_grows_has_a_figure_of_its_own(engines):
-    flat = [(each * IMAGES_A_LOT, 100.0) for each in range(1, 20)]
-    leaking = [(images, 100 + images / 100) for images, _ in flat]
-    found = [engines.grown(name, line, 20 * IMAGES_A_LOT) for name, line in (("a", flat), ("b", leaking))]  # fmt: skip
-    assert [each.met for each in found] == [True, False]
-    # 19 lots over 2: a tenth of 20
-    assert found[1].rounds == [pytest.approx((100 + 97.28) / (100 + 10.24))]
-
-
-def test_a_folder_without_images_and_too_few_files_are_refused(engines, tmp_path, monkeypatch):
-    (tmp_path / "one.png").write_bytes(b"")
-    with pytest.raises(SystemExit, match="no JPEG image"):
-        engines.files_in([str(tmp_path)], tmp_path)
-    monkeypatch.setattr("sys.argv", ["engines.py", "--number", "5119"])
-    with pytest.raises(SystemExit, match="2"):
-        engines.main()

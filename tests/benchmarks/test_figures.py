@@ -55,11 +55,6 @@ def test_a_busy_machine_is_never_called_quiet(figures, bench, monkeypatch, a_cor
     assert second == first.rpartition(" | ")[0] + " |  |"  # the processor of a benchmark once
 
 
-def test_extensions_that_are_hidden_from_torch_are_named(figures, monkeypatch):
-    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "avx2")
-    assert "ATEN_CPU_CAPABILITY=avx2" in figures.machine_in_words()
-
-
 def test_sides_take_turns_and_children_count(figures):
     turns = []
     burn = "import time\nwhile time.process_time() < 0.15: pass"
@@ -89,17 +84,6 @@ def test_rows_replace_those_of_their_benchmark_and_keep_the_others(bench, tmp_pa
     assert page.read_text() == (
         f"Before\n{bench.BEGIN}\n\n{bench.HEAD}\n{lines}\n\n{bench.END}\nafter\n"
     )
-
-
-def test_a_benchmark_that_gave_no_figures_says_why(bench, tmp_path, monkeypatch):
-    (tmp_path / "benchmarks").mkdir()
-    file = tmp_path / "benchmarks" / "case.py"
-    monkeypatch.setattr(bench, "ROOT", tmp_path)
-    for text, reason in {"raise ValueError('no photos')": "no photos", "print(1 + )": "SyntaxError",
-                         "print('words')": "not JSON"}.items():  # fmt: skip
-        file.write_text(text)
-        with pytest.raises(bench.NotMeasuredError, match=reason):
-            bench.measured("case")
 
 
 def test_every_benchmark_is_run_and_ends_with_its_figures(bench):

@@ -35,6 +35,7 @@ def test_only_equal_numbers_and_exit_codes_are_equal(oracle, capsys, before, now
     assert ("error" in capsys.readouterr().out) == ("error" in before[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STORED["numbers"])
 def test_numbers_are_those_of_the_stored_commit(oracle, tmp_path, name):
     here = {library: version(library) for library in STORED["versions"]}

@@ -41,6 +41,7 @@ def test_every_benchmark_documents_how_it_starts():
     assert {started(each) for each in BENCHMARKS} <= known
 
 
+@pytest.mark.slow  # it imports what all of them need
 def test_every_benchmark_starts_as_it_documents():
     """In one process, as most of the time goes by while libraries are imported."""
     pytest.importorskip("selenium")

@@ -3,6 +3,7 @@
 import base64
 import shutil
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from alignkit.report import render
 from tests.report.run_folder import write_run
 
+AXE = Path(__file__).parents[2] / "alignkit/report/assets/src/node_modules/axe-core/axe.min.js"
+PATIENCE = 120
+"""Seconds that an audit of the longest page may take beside other tests."""
 ARGUMENTS = (
     "--headless=new",
     "--no-sandbox",
@@ -43,11 +47,20 @@ def new_driver():
     for argument in ARGUMENTS:
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))
+    driver.set_script_timeout(PATIENCE)
+    return driver
 
 
 SHOWN = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
 """What a key changed is drawn by the second frame after it."""
+
+
+TURNED = """
+const [link, done] = arguments, frames = () => requestAnimationFrame(() => requestAnimationFrame(done));
+if (location.hash === link) frames();
+else { addEventListener("hashchange", frames, { once: true }); location.hash = link; }
+"""
 
 
 class Browser:
@@ -72,8 +85,27 @@ class Browser:
         self.until(ready)
 
     def view(self, link):
-        """Open a link to an image and wait for its pixels."""
-        self.open(link, "return !!document.querySelector('.viewer .readout')")
+        """Open a link to an image in a viewer of its own and wait for its pixels.
+
+        The page is loaded once: to load it for each view took most of the time of these tests.
+        """
+        shown = "return !!document.querySelector('.viewer .readout')"
+        if self.driver.current_url.startswith(self.page) and self.run("return !!self.viewed"):
+            self.driver.execute_async_script(TURNED, "#/images")
+            self.until("return !document.querySelector('.viewer')")
+            self.driver.execute_async_script(TURNED, link)
+            self.until(shown)
+        else:
+            self.open(link, shown)
+            self.run("self.viewed = true")
+
+    def turn(self, link):
+        """Follow a link to an image, within the viewer where it is there already."""
+        shown = "return !!document.querySelector('.viewer .readout')"
+        if self.driver.current_url.startswith(self.page + "#") and self.run(shown):
+            self.driver.execute_async_script(TURNED, link)
+        else:
+            self.view(link)
 
     def until(self, condition, seconds=10.0):
         end = time.monotonic() + seconds
@@ -105,6 +137,24 @@ class Browser:
         )
         pixels = np.frombuffer(base64.b64decode(data), np.uint8)
         return pixels.reshape(height, width, 4)[..., :3]
+
+    def violations(self, of="document"):
+        """What axe-core finds against the page, or a part of it, in the light and in the dark."""
+        if not AXE.exists():
+            pytest.skip("axe-core is not installed: npm ci in alignkit/report/assets/src")
+        self.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+        # of the rules, that of contrast alone depends on the colours
+        tags = "['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice']"
+        found = []
+        for scheme, rules in (("light", tags), ("dark", "['color-contrast']")):
+            self.scheme(scheme)
+            dark = self.run("return matchMedia('(prefers-color-scheme: dark)').matches")
+            assert dark == (scheme == "dark")
+            found += self.driver.execute_async_script(
+                f"{AXE.read_text()}; const done = arguments[0]; axe.run({of}, {{runOnly: {rules}}})"
+                ".then(r => done(r.violations.map(v => [v.id, v.nodes[0].html])))"
+            )
+        return found
 
     def problems(self):
         return [entry["message"] for entry in self.driver.get_log("browser")]

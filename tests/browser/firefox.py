@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.conftest import SHOWN, Browser
+from tests.browser.conftest import PATIENCE, SHOWN, Browser
 
 PREFERENCES = {
     "marionette.port": 0,
@@ -49,6 +49,7 @@ class Marionette:
             self.answers = self.socket.makefile("rb")
             self._read()  # its greeting
             self.ask("WebDriver:NewSession", capabilities={})
+            self.ask("WebDriver:SetTimeouts", script=1000 * PATIENCE)
         except BaseException:
             self.process.kill()
             raise

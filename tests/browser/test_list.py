@@ -11,7 +11,7 @@ from alignkit.compare.predictions import Predictions
 from alignkit.record.document import read_record
 from alignkit.report import render
 from alignkit.stored_file import file_sha256
-from tests.browser.conftest import Browser
+from tests.browser.conftest import TURNED, Browser
 from tests.report.run_folder import write_long_run
 from tests.sealed import rewrite
 
@@ -51,11 +51,18 @@ def truth(run_folder):
     }
 
 
+def ask(browser, cell, query):
+    """Follow a link to a query, within the page where the cell's rows are shown already."""
+    link = f"#/images?cell={cell}&q={query}"
+    if browser.driver.current_url.startswith(f"{browser.page}#/images?cell={cell}&"):
+        browser.driver.execute_async_script(TURNED, link)
+    else:
+        browser.open(link, "return !!document.querySelector('.list output')")
+
+
 def shown(browser, query):
     """How many images a query leaves."""
-    browser.open(
-        f"#/images?cell={ENTRY}&q={query}", "return !!document.querySelector('.list output')"
-    )
+    ask(browser, ENTRY, query)
     browser.until(
         "return / of 1.000 images/.test(document.querySelector('.list output').textContent)"
     )
@@ -166,7 +173,7 @@ def test_names_of_files_stay_text(tmp_path, driver):
 
 def counted(browser, query):
     """How many rows of all comparisons a query leaves, and what is said of them."""
-    browser.open(f"#/images?cell=all&q={query}", "return !!document.querySelector('.list output')")
+    ask(browser, "all", query)
     browser.until("return / rows in /.test(document.querySelector('.list output').textContent)")
     images, rows = browser.text(".list output").split(", ")
     assert images.endswith(" of 1\N{NO-BREAK SPACE}000 images")
@@ -206,7 +213,7 @@ def test_a_row_of_all_comparisons_opens_its_own(browser, run_folder):
     titles = "return [...document.querySelectorAll('.rows tbody tr:has(a)')].map(r => r.children[1].textContent)"
     browser.open("#/images?cell=all&q=pixels%3Ayes&sort=id")
     browser.until("return document.querySelectorAll('.rows tbody a').length > 1")
-    for place, title in enumerate(browser.run(titles)[:3]):
+    for place, title in enumerate(browser.run(titles)[:2]):
         browser.open("#/images?cell=all&q=pixels%3Ayes&sort=id")
         browser.until("return document.querySelectorAll('.rows tbody a').length > 1")
         browser.run(f"document.querySelectorAll('.rows tbody a')[{place}].click()")
@@ -285,10 +292,10 @@ def test_three_clicks_lead_from_the_worst_cell_to_a_pixel_of_a_flipped_image(bro
 
 
 def test_every_flipped_image_opens(browser):
-    browser.open(f"#/images?cell={ENTRY}&q=flip%3Ayes")
+    browser.open(f"#/images?cell={ENTRY}&q=flip%3Ayes+class%3A3")
     known = "return +document.querySelector('.list output').textContent.split(' ')[0]"
     number = browser.run(known)
-    assert number > 20
+    assert number > 5
     opened = []
     browser.run("document.querySelector('.rows tbody tr a').click()")
     for _ in range(number):

@@ -90,13 +90,14 @@ def test_a_link_that_is_no_address_opens_the_list(browser, link):
     assert browser.problems() == []
 
 
-@pytest.mark.parametrize("link", ["ch=zz", "m=zz", "x=3", "z=-4", "z=1e9", "g=zz", "m=toString"])
-def test_an_unknown_value_in_a_link_is_the_usual_one(browser, link):
-    browser.view(IMAGE)
+def test_an_unknown_value_in_a_link_is_the_usual_one(browser):
+    browser.turn(IMAGE)
     usual = browser.canvas()
-    browser.view(f"{IMAGE}?{link}")
-    assert (browser.canvas() == usual).all()
-    assert browser.problems() == []
+    for link in ("ch=zz", "m=zz", "x=3", "z=-4", "z=1e9", "g=zz", "m=toString"):
+        browser.turn(f"{IMAGE}?{link}")
+        assert (browser.canvas() == usual).all(), link
+    # Chromium advises how to read a canvas as often as this
+    assert [each for each in browser.problems() if "willReadFrequently" not in each] == []
 
 
 def test_a_page_without_its_data_says_which_file_is_missing(driver, run_folder, tmp_path):

@@ -18,19 +18,6 @@ def test_its_help_is_the_default_commands_and_names_the_others(alignkit):
     assert "default  " not in told.out[told.out.index("Commands:") :]
 
 
-def test_a_command_of_the_group_has_its_own_help(alignkit):
-    told = alignkit("gate", "thresholds", "--help")
-    assert told.code == 0
-    assert "gate thresholds [OPTIONS] {FILE}" in told.out
-
-
-@pytest.mark.parametrize("words", [("gate",), ("report",)])
-def test_usage_goes_by_the_groups_name(alignkit, words):
-    told = alignkit(*words)
-    assert told.code == 2
-    assert f"alignkit {words[0]} [OPTIONS]" in told.err
-
-
 @pytest.mark.parametrize(("words", "right"), [
     (("thresholds", "a.yaml"), "gate thresholds"),
     (("record", "a.yaml"), "baseline record"),

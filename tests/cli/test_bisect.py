@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import onnx
 import pytest
@@ -11,8 +10,6 @@ import torch
 from alignkit.studies.bisect.layer_graph import cut, layers_of, load_graph
 from tests.backends.model import trained_model
 from tests.photos import encoded, photo
-
-PAGE = Path(__file__).parents[2] / "docs" / "bisect.md"
 
 
 @pytest.fixture
@@ -108,12 +105,6 @@ def test_a_graph_of_open_size_asks_for_one(alignkit, images, tmp_path):
     assert (told.code, "give --size" in told.err) == (2, True)
     told = alignkit(*arguments, "--size", "32", "--candidate", "onnxruntime fp32", "-q")
     assert (told.code, "no layer differs" in told.out) == (0, True)
-
-
-def test_the_options_its_page_mentions_exist(alignkit):
-    told = alignkit("bisect", "--help").out
-    mentioned = set(re.findall(r"--[a-z]+", PAGE.read_text()))
-    assert {option for option in mentioned if option not in told} == set()
 
 
 def test_a_path_of_another_size_is_refused(alignkit, images, tmp_path):

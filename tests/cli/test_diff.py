@@ -54,14 +54,6 @@ def test_a_page_of_images_that_nothing_decodes_says_so(alignkit, tmp_path):
     assert "No pixels were compared." in (page / "index.html").read_text()
 
 
-def test_many_candidates_still_fit_a_screen(alignkit, folder):
-    told = alignkit("diff", folder, *PAIR, *(6 * ("--preprocess", "pillow-train")), "--quiet")
-    assert told.code == 0
-    assert len(told.out.splitlines()) <= 40
-    assert told.out.count("against opencv-train: ") == 7
-    assert told.err == ""
-
-
 def test_a_path_against_itself_is_equal_everywhere(alignkit, folder):
     told = alignkit("diff", folder, "--preprocess", "opencv-train", "--preprocess", "opencv-train")
     assert "opencv-train-2 against opencv-train: equal at every stage on all 3" in told.out
@@ -275,10 +267,6 @@ def test_names_that_cannot_be_used_lead_to_what_runs_here(alignkit, folder, word
     assert said in told.err
 
 
-def test_one_path_alone_is_told_where_the_names_are(alignkit, folder):
-    assert "`alignkit list presets`" in alignkit("diff", folder, "-p", "opencv-train").err
-
-
 def test_pixels_of_opencv_and_pillow_need_no_torch(folder, tmp_path):
     for name in ("torch", "torchvision", "onnxruntime", "scipy", "sklearn"):
         (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} was imported')")
@@ -305,9 +293,3 @@ def test_a_scheduler_that_does_not_answer_is_one_line_and_exit_4(alignkit, folde
     assert shown.out == ""
     assert len(shown.err.strip().splitlines()) == 1
     assert "--engine dask: no scheduler answers at tcp://127.0.0.1:9" in shown.err
-
-
-def test_an_option_that_other_tools_have_leads_to_ours(alignkit):
-    told = alignkit("diff", "--paths", "a,b")
-    assert told.code == 2
-    assert "--preprocess" in told.err

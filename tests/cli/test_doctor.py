@@ -7,9 +7,7 @@ from importlib import metadata
 
 import pytest
 
-from alignkit.cli.list_command import FAMILIES
 from alignkit.decoders import DECODERS
-from alignkit.machine import vector_extensions
 from alignkit.plugins import Plugin, PluginTable
 from alignkit.record import Environment
 
@@ -38,11 +36,6 @@ def test_a_machine_with_the_base_install_is_healthy(alignkit):
     for title in ("environment", "versions", "codecs", "flags", "extras", "decoder self-test"):
         assert f"\n{title}\n" in f"\n{told.out}"
     assert "equals opencv" in told.out
-
-
-def test_the_vector_extensions_are_told(alignkit):
-    (line,) = [x for x in alignkit("doctor").out.splitlines() if x.startswith("  extensions ")]
-    assert line.split(maxsplit=1)[1] == vector_extensions()
 
 
 def test_the_json_holds_an_environment_as_records_store_it(alignkit):
@@ -74,6 +67,7 @@ def test_an_extra_is_told_with_its_version_or_the_command_that_installs_it(align
     assert extras["numbers"] == f"numpy {metadata.version('numpy')}"
 
 
+@pytest.mark.slow  # tests/cli/test_main.py has a library that prints, which loads faster
 def test_the_json_is_json_although_torchpipe_prints_to_stdout():
     pytest.importorskip("torchpipe")
     done = subprocess.run(
@@ -82,8 +76,3 @@ def test_the_json_is_json_although_torchpipe_prints_to_stdout():
     tested = json.loads(done.stdout)["self_test"]
     assert {each["decoder"] for each in tested} == {"torchpipe", "opencv"}
     assert done.stderr == ""
-
-
-def test_doctor_and_list_repeat_nothing_of_each_other(alignkit):
-    assert "needs an NVIDIA GPU" not in alignkit("doctor").out
-    assert not set(json.loads(alignkit("doctor", "--json").out)) & set(FAMILIES)

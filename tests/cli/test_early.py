@@ -177,14 +177,3 @@ def test_files_that_are_right_are_counted_and_absent_ones_named(alignkit, root, 
         == f"{mine}: 1 given model, 2 cells; no mistake in what is here; {absent}"
     )
     assert told.out.splitlines()[1] == f"{file} is right: 4 trainings, 8 cells"
-
-
-def test_a_missing_file_is_looked_for_among_the_experiments(alignkit, root, file, monkeypatch):
-    monkeypatch.chdir(root)
-    (root / "action.yml").write_text("runs: {using: docker}\n")
-    (root / "experiments").mkdir()
-    (root / "experiments" / "quickstart.yaml").write_text(file.read_text())
-    near = "no such file; did you mean 'experiments/quickstart.yaml'?\n"
-    assert alignkit("run", "quickstrat.yaml").err == f"quickstrat.yaml: {near}"
-    other = alignkit("run", "nosuch.yaml").err
-    assert other == "nosuch.yaml: no such file; known: experiments/quickstart.yaml, small.yaml\n"

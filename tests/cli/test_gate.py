@@ -157,14 +157,6 @@ def test_no_baseline_ends_with_6_and_nothing_is_written(gate, case, monkeypatch)
     assert not case.baselines.exists()
 
 
-def test_an_interrupt_ends_with_130(gate, case, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(check_module, "compare_pixels", interrupt)
-    assert gate(case.write("{preset: strict}")).code == 130
-
-
 def test_exit_zero_pardons_drift(gate, case):
     told = gate(case.write("{preset: strict}"), "--set", CHROMA, "--exit-zero")
     assert told.code == 0

@@ -5,13 +5,10 @@ import json
 import pytest
 
 from alignkit import machine as processor
-from alignkit.backends import BACKENDS
-from alignkit.backends.usable import usable_backends
 from alignkit.cli.list_command import FAMILIES
 from alignkit.decoders import DECODERS
 from alignkit.models.architectures import MODELS
 from alignkit.plugins import NO_GPU, UNPROVEN, Plugin, gpu_present
-from alignkit.preprocess.presets import PRESETS
 
 
 def test_every_family_is_listed(alignkit):
@@ -38,15 +35,6 @@ def test_what_is_missing_is_listed_with_the_fix(alignkit, monkeypatch):
     reason = "  no_such_library is not installed: pip install 'alignkit[gpu]'"
     lines = told.splitlines()
     assert lines[lines.index(reason) + 1].split() == ["other", "reads", "nothing"]
-
-
-def test_a_reason_that_several_names_share_is_said_once_after_those_that_run(alignkit, monkeypatch):
-    for name in ("one", "two"):
-        monkeypatch.setitem(DECODERS, name, Plugin("x:Y", module="no_such_library"))
-    lines = alignkit("list", "decoders").out.splitlines()
-    assert lines[:2] == ["decoders", "  run here"]
-    at = lines.index("  no_such_library is not installed: pip install 'no_such_library'")
-    assert [line.strip() for line in lines[at + 1 : at + 3]] == ["one", "two"]
 
 
 def test_each_device_of_a_runtime_is_listed_with_its_precisions(alignkit):
@@ -89,18 +77,6 @@ def test_models_are_listed_by_name_only_when_asked_for(alignkit):
 def test_an_unknown_family_suggests_the_nearest(alignkit):
     told = alignkit("list", "decodrs")
     assert (told.code, told.err) == (2, "unknown family 'decodrs'; did you mean 'decoders'?\n")
-
-
-def test_presets_are_listed_alone_with_where_their_settings_come_from(alignkit):
-    told = alignkit("list", "presets").out
-    assert all(f"\n      from {preset.source}\n" in f"{told}\n" for preset in PRESETS.values())
-    assert "      from " not in alignkit("list").out
-
-
-def test_list_tells_all_of_what_backends_can_run(alignkit):
-    document = json.loads(alignkit("list", "backends", "--json").out)["backends"]
-    told = [(each["name"], each["why"]) for each in document if each["name"] not in BACKENDS]
-    assert told == [(each.name, each.reason) for each in usable_backends()]
 
 
 def test_an_emulated_precision_is_marked(alignkit, tmp_path, monkeypatch):

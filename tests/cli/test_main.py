@@ -1,7 +1,6 @@
 """What holds for every command."""
 
 import os
-import re
 import subprocess
 import sys
 
@@ -45,13 +44,6 @@ def test_the_help_loads_no_command_and_nothing_to_read_files_with():
     assert alone == {"alignkit.cli.check_command"}
 
 
-def test_the_summaries_are_the_first_sentences_of_the_commands():
-    group = typer.main.get_command(cli.app)
-    assert {name: each.get_short_help_str(1000) for name, each in group.commands.items()} == {
-        name: late.summary for name, late in COMMANDS.items()
-    }
-
-
 def test_checking_a_file_loads_no_record(file):
     assert imported_by(["check", file], of=(*HEAVY, "alignkit.record")) == set()
 
@@ -74,17 +66,6 @@ def test_python_m_alignkit_is_the_same_command():
 def test_without_arguments_it_shows_the_help(alignkit):
     told = alignkit()
     assert "→ alignkit run experiments/" in told.out + told.err
-
-
-def test_the_help_begins_with_what_one_has_and_groups_at_most_sixteen_commands(alignkit):
-    head, *groups = re.split(r"\n(Measure|Guard|This machine):\n", alignkit("--help").out)
-    lines = re.findall(r"→ alignkit (\S+)", head)
-    assert len(lines) == 4
-    named = [re.findall(r"^  ([a-z-]+)  ", text, re.MULTILINE) for text in groups[1::2]]
-    assert groups[::2] == ["Measure", "Guard", "This machine"]
-    assert sorted(name for group in named for name in group) == sorted(COMMANDS)
-    assert set(lines) <= {*COMMANDS}
-    assert len(COMMANDS) <= 16
 
 
 @pytest.mark.parametrize(

@@ -162,11 +162,6 @@ def test_surrogates_and_simulations_are_labelled(alignkit, tmp_path):
     assert "  gpu (surrogate)" in told[told.index("evaluated with") :]
 
 
-@pytest.mark.parametrize("option", ["--help", "-h"])
-def test_help_names_what_it_shows(alignkit, option):
-    assert "cached" in alignkit("plan", option).out
-
-
 def test_a_plan_says_whether_a_gate_taps_images_for_its_baseline(alignkit, tmp_path):
     case = make_case(tmp_path)
     file = case.write("{preset: strict, against: baseline}")
@@ -205,13 +200,3 @@ def test_the_time_that_a_file_states_is_said_and_summed(
     last = told.out.splitlines()[-1]
     assert last.startswith("2 files, by their comments: ") == bool(both)
     assert both in last
-
-
-def test_a_total_needs_a_time_of_every_file(alignkit, file, tmp_path):
-    other = file.with_name("other.yaml")
-    other.write_text(file.read_text())
-    file.write_text("# CPU time: 25 s with --quick.\n" + file.read_text())
-    told = alignkit("plan", file, other, "--quick", "--reports", tmp_path / "reports")
-    assert told.out.count("its comment says: 25 s of CPU time") == 1
-    assert "by their comments" not in told.out
-    assert "its comment says" not in alignkit("plan", file, "--reports", tmp_path / "r").out

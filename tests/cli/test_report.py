@@ -50,13 +50,6 @@ def test_a_single_file_is_named(alignkit, tmp_path):
     assert told.out == f"{tmp_path / 'report.html'}\n"
 
 
-def test_another_kind_of_file_is_refused(alignkit, tmp_path):
-    write_record(sample_record(), tmp_path)
-    assert alignkit("report", tmp_path, "--out", "pdf=x").err == (
-        "--out pdf=x: no kind 'pdf'; known: html\n"
-    )
-
-
 def test_a_bench_is_rendered_again_from_its_own_record(alignkit, tmp_path):
     (tmp_path / "bench.json").write_text(document_text(rich_bench(clients=(5,))))
     told = alignkit("report", tmp_path, "--no-open")

@@ -75,11 +75,3 @@ def test_comparisons_of_the_same_images_share_arrays_that_no_one_changes():
     # of as many images, but in other groups
     others = draws.of(30, None)
     assert np.array_equal(others[0], next(image_weights(30, None, 50, 3)))
-
-
-def test_draws_that_are_too_many_are_not_kept(monkeypatch):
-    monkeypatch.setattr(bootstrap, "KEPT_BYTES", 4 * 30 * 50 - 1)
-    draws = SharedDraws(50)
-    for _ in range(2):
-        (block,) = draws.of(30, None)
-        assert np.array_equal(block, next(image_weights(30, None, 50, 0)))

@@ -67,11 +67,6 @@ def photos() -> Samples:
     )
 
 
-@pytest.fixture(scope="module")
-def whole():
-    return compare_preprocess(REFERENCE, changed("decode", "resize"), PHOTOS, threads=2)
-
-
 def summary(diffs):
     return [
         (
@@ -306,12 +301,6 @@ def test_nothing_to_compare_is_an_error():
     for files in ((), (b"no image",)):
         with pytest.raises(NothingCompared, match=f"none of {len(files)} images"):
             compare_preprocess(TRAINED, TRAINED, samples_of(*files))
-
-
-def test_progress_is_told_up_to_the_end(photos):
-    told: list[tuple[int, int]] = []
-    compare_preprocess(TRAINED, TRAINED, photos, progress=lambda *seen: told.append(seen))
-    assert told == [(8, 11), (11, 11)]
 
 
 def test_an_error_in_a_thread_ends_the_comparison(photos):

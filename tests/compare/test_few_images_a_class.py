@@ -100,7 +100,7 @@ def test_macro_recall_of_equal_classes_has_the_interval_and_p_of_top1(classes, i
     assert found.p_values["recall.macro"] == pytest.approx(found.p_values["top1"])
 
 
-@pytest.mark.parametrize(("classes", "images"), [(60, 1), (20, 3), (4, 20)])
+@pytest.mark.parametrize(("classes", "images"), [(60, 1), (4, 20)])
 def test_standard_errors_are_those_of_new_sets(classes, images):
     # resamples that drop classes gave 0.77 of it with one image a class
     rng, names = np.random.default_rng(1), ("top1", *SCORES, "precision.weighted", "f1.weighted")
@@ -119,7 +119,7 @@ def test_standard_errors_are_those_of_new_sets(classes, images):
     assert ratio == pytest.approx(dict.fromkeys(names, ratio["top1"]), rel=0.12)
 
 
-@pytest.mark.parametrize("flips", [1, 2, 3, 5, 8, 20])
+@pytest.mark.parametrize("flips", [1, 3, 20])
 def test_the_far_end_of_flips_that_go_one_way_is_near_that_of_a_poisson_number(flips):
     # Garwood, Biometrika 28, 1936; percentiles at n - 1 degrees of freedom end at 3, 5, 7, 10, …
     labels = np.arange(400)

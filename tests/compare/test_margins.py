@@ -6,7 +6,6 @@ import pytest
 from alignkit.compare import drift, margins
 from alignkit.compare.predictions import Predictions
 from alignkit.studies.diff.diff_predictions import nothing_drifts
-from alignkit.text.class_words import unknown_margin
 
 
 @pytest.fixture
@@ -72,11 +71,3 @@ def test_a_model_that_answers_nothing_has_no_margins_and_no_reason_of_their_own(
         ).margins.reason
         == reason
     )
-
-
-def test_the_images_that_moved_most_say_why_a_margin_is_not_known():
-    ids = tuple(map(str, range(9)))
-    for logits, reason in ((TIES, TIED), (NAN, "not finite")):
-        for image in margins.moved_most([(answers(ids, logits), answers(ids, ROWS))]):
-            assert image.lost is None
-            assert reason in unknown_margin(image)

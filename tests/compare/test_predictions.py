@@ -80,11 +80,6 @@ def test_alignment_keeps_the_common_ids_in_the_order_of_the_first():
     assert two.labels.tolist() == [0, 1, 1]
 
 
-def test_predictions_of_equal_ids_are_not_copied():
-    left, right = make(), make(seed=1)
-    assert aligned(left, right) == (left, right)
-
-
 def test_what_cannot_be_aligned_is_refused():
     with pytest.raises(NothingCompared):
         aligned(make("abc"), make("xyz"))

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tarfile
 import time
-import urllib.request
 from pathlib import Path
 
 SERVER = '''
@@ -222,13 +221,3 @@ def write_folder(folder: Path, images: dict[str, bytes]):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
     return folder
-
-
-def reachable(url: str, seconds=20.0):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        with contextlib.suppress(OSError):
-            urllib.request.urlopen(url, timeout=1).read()
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"{url} does not answer")

@@ -138,13 +138,6 @@ def test_the_fingerprint_does_not_depend_on_the_place(split, tmp_path):
     assert fingerprints(Folder(tmp_path / "copy")) == fingerprints(Folder(split))
 
 
-def test_a_second_fingerprint_reads_no_file(split, monkeypatch):
-    monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 0.0)
-    first = fingerprints(Folder(split))
-    monkeypatch.setattr(listed_images, "open_regular", lambda path, _: pytest.fail(f"read {path}"))
-    assert fingerprints(Folder(split)) == first
-
-
 def test_a_file_changed_behind_its_old_size_and_time_is_noticed(split, monkeypatch):
     monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 0.0)
     first = fingerprints(Folder(split))
@@ -189,18 +182,6 @@ def test_the_time_that_hashing_takes_does_not_settle_a_file(split, cache, monkey
     Folder(split).fingerprint("eval")
     assert clock.age == 60.0
     assert not (cache / "hashes").exists()
-
-
-def test_kept_hashes_are_written_again_only_for_more_of_them(split, cache, monkeypatch):
-    monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 0.0)
-    fingerprints(Folder(split))
-    (kept,) = (cache / "hashes").iterdir()
-    before = kept.stat()
-    monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 60.0)
-    (split / "eval/a/0.jpg").write_bytes(jpeg("changed"))
-    fingerprints(Folder(split))
-    assert kept.stat().st_ino == before.st_ino
-    assert kept.stat().st_mtime_ns == before.st_mtime_ns
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "changed", "another folder's"])

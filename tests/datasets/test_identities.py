@@ -236,9 +236,6 @@ def test_lines_of_pairs_are_read_in_three_forms(tmp_path, separator):
     assert samples.pairs.fold.tolist() == [*folds_in_order(len(rows))]
 
 
-LFW = "1 1\nann 1 2\nann 1 bob 2\n"
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -345,26 +342,6 @@ def test_shards_that_lie_elsewhere_are_named_by_their_whole_path(tmp_path):
     samples = Identities(root=tmp_path / "near", eval_share=1).evaluation()
     assert samples.ids[0] == f"{far}:1"
     assert contents(samples) == Counter(case.pictures().values())
-
-
-def test_each_shard_is_read_once_until_it_changes_however_many_there_are(tmp_path, monkeypatch):
-    read = []
-    index = base64_shards._index
-    monkeypatch.setattr(
-        base64_shards, "_index", lambda file, *given: read.append(file.name) or index(file, *given)
-    )
-    people = {f"p{number}": 1 for number in range(100)}
-    root = case.shards(tmp_path, people, count=100)
-    data = Identities(root=root)
-    data.counts(), data.fingerprint("eval"), data.evaluation()
-    assert len(read) == 100
-    file = root / "dataset.part7"
-    file.write_bytes(file.read_bytes().replace(b"\tp7", b"\tq7"))
-    data.counts()
-    assert read[100:] == ["dataset.part7"]
-    monkeypatch.setattr(base64_shards, "_KEPT", 10)
-    data.counts()
-    assert len(base64_shards._known) == 10
 
 
 def test_a_file_that_changes_after_it_was_listed_is_noticed(tmp_path):

@@ -90,20 +90,3 @@ def test_a_rule_whose_decoder_is_missing_is_left_out(monkeypatch):
     checks = _tests("pillow", DECODERS["pillow"], "")
     assert all(each.passed for each in checks), checks
     assert all(each.sha256 for each in checks)
-
-
-def test_the_decoders_compared_with_decode_each_file_once(monkeypatch):
-    from alignkit.decoders import decoder_check
-    from alignkit.decoders.opencv import OpenCVDecoder
-
-    decoder_check._pixels.cache_clear()
-    decoded = []
-    monkeypatch.setattr(
-        OpenCVDecoder,
-        "decode",
-        lambda self, data, whole=OpenCVDecoder.decode: decoded.append(data) or whole(self, data),
-    )
-    for name in ("pillow", "torchvision"):
-        _tests(name, DECODERS[name], "")
-    assert len(decoded) == len(set(decoded)) == len(SELF_TEST_KINDS)
-    decoder_check._pixels.cache_clear()

@@ -170,18 +170,6 @@ def test_a_product_of_matrices_changes_no_sample_of_nvjpegs_order(step):
     assert np.array_equal(inverse_dct.samples_in_float(file), by_dct8x8(file))
 
 
-def test_most_blocks_are_left_to_the_product_of_matrices(jpegs, monkeypatch):
-    transformed = []
-    slow = inverse_dct.float_transform
-    monkeypatch.setattr(
-        inverse_dct, "float_transform",
-        lambda given, halves: transformed.append(given) or slow(given, halves),
-    )  # fmt: skip
-    file = read_coefficients(jpegs["420"])
-    inverse_dct.samples_in_float(file)
-    assert 0 < sum(each.shape[-1] for each in transformed) < 0.35 * len(file.blocks)
-
-
 def test_a_product_and_a_sum_are_rounded_once():
     rng = np.random.default_rng(0)
     for constant in np.float32([1.387039845322148, 0.3535533905932737]):

@@ -72,7 +72,3 @@ def test_the_experiments_of_a_model_of_ones_own_load(tmp_path, monkeypatch):
     assert model.classes == ("n01440764", "n01443537")
     (tmp_path / "fp16.yaml").write_text(one_path)
     assert [each.name for each in load_experiment(tmp_path / "fp16.yaml").paths] == ["training"]
-
-
-def test_the_readme_leads_here():
-    assert "(backends.md)" in (ROOT / "docs" / "index.md").read_text()

@@ -71,7 +71,3 @@ def test_the_letterboxes_it_shows_are_the_preset_and_its_stages(tmp_path, monkey
     assert paths["pt"].identity() == paths["spelt-out"].identity()
     assert paths["pt"].varies
     assert not paths["onnx"].varies
-
-
-def test_the_readme_leads_here():
-    assert "(preprocessing.md)" in (ROOT / "docs" / "index.md").read_text()

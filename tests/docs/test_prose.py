@@ -14,7 +14,6 @@ PLANTED = {
     "help.py": ('Option(\n    1,\n    help="Be told.",\n)\n', 3, "Be told."),
     "page.j2": ("<h1>{{ title }}</h1>\n<p>All but for one.</p>\n", 2, "All but for one."),
 }
-FINE = "What is it? `told` is a name.\n```\nanew\n```\n"
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -24,16 +23,6 @@ def test_a_planted_sentence_is_found_with_its_line(tmp_path, name):
     (found,) = findings(tmp_path, [name])
     assert found.startswith(f"{name}:{line}: ")
     assert found.removeprefix(f"{name}:{line}: ").strip(" |") == sentence
-
-
-def test_questions_and_code_are_no_finding(tmp_path):
-    (tmp_path / "fine.md").write_text(FINE)
-    assert list(findings(tmp_path, ["*.md"])) == []
-
-
-def test_a_pattern_without_a_file_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError, match="matches no file"):
-        list(findings(tmp_path, ["gone/*.md"]))
 
 
 def test_every_help_text_of_the_command_line_is_read():

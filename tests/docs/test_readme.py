@@ -55,26 +55,6 @@ def test_every_command_and_its_options_exist(command):
             assert re.search(rf"(?<![\w-]){word}(?![\w-])", told), word
 
 
-@pytest.mark.parametrize("option", sorted(set(re.findall(r"`(--[a-z-]+)", TEXT + COMMANDS))))
-def test_every_option_that_is_mentioned_exists(option):
-    helps = [
-        help_of(words)
-        for words in (
-            "run",
-            "check",
-            "diff",
-            "gate",
-            "gate thresholds",
-            "calibrate",
-            "report",
-            "match",
-            "tolerance",
-            "bench",
-        )
-    ]
-    assert any(option in told for told in helps)
-
-
 def test_every_subcommand_is_in_the_table():
     told = CliRunner().invoke(app, ["--help"]).output
     names = re.findall(r"^  ([a-z-]+)  ", told[told.index("Measure:") :], re.MULTILINE)

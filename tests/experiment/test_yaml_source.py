@@ -112,11 +112,6 @@ def test_an_empty_document_has_no_value_and_no_problem():
     assert not source.problems
 
 
-def test_tabs_before_a_caret_do_not_move_it():
-    place = parse("a: 'x\ty'", "x").values["a",]
-    assert place.underlined() == "    a: 'x y'\n       ^^^^^"
-
-
 def test_dotted_keys_read_as_set_takes_them():
     assert dotted(("a", 0, "b")) == "a.0.b"
 
@@ -159,13 +154,6 @@ def test_a_document_of_many_values_and_levels_is_no_mistake():
     source = parse(f"a: {deep}\nb: &b [{', '.join(map(str, range(9_000)))}]\nc: [*b, *b]\n", "x")
     assert not source.problems
     assert source.value["c"][1][-1] == 8_999
-
-
-def test_of_a_long_line_the_part_around_the_mistake_is_shown():
-    (problem,) = problems("a: [" + "x, " * 1_000 + "'y]")
-    *_, line, caret = problem.splitlines()
-    assert len(line) < 220
-    assert caret.index("^") == len(line)  # the list is not closed
 
 
 @pytest.mark.parametrize(

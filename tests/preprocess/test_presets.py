@@ -343,12 +343,6 @@ class OfAThirdParty:
         raise AssertionError("nothing has to construct it")
 
 
-def test_what_two_stages_were_compared_with_is_said_once():
-    assert calibration(path_of("tensorflow-surrogate")) == (
-        "decode equal; resize within 0.0052 levels (against tensorflow 2.21.0 on a CPU)"
-    )
-
-
 @pytest.mark.parametrize(
     ("stages", "surrogate_of", "told"),
     [

@@ -1,19 +1,17 @@
 """Mixtures agree with the paths they are made of, and share what they can."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from alignkit.decoders import Decoded
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.pillow import PillowDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.decoders.torchpipe import TorchpipeDecoder
 from alignkit.errors import ConfigError
-from alignkit.preprocess import Crop, Orient, Preprocess, Quantise, Resize
+from alignkit.preprocess import Crop, Orient, Preprocess, Resize
 from alignkit.preprocess.stage_mixtures import (
     LeftOut,
     StageMixtures,
@@ -139,41 +137,6 @@ def test_decoders_of_two_libraries_have_no_common_switches():
 
 def opencv_decoded() -> Preprocess:
     return replace(REFERENCE, decode=OpenCVDecoder())
-
-
-@dataclass(frozen=True)
-class Counting:
-    """Counts decodes by the name it was given."""
-
-    name: str
-    orients: ClassVar[bool] = False
-    counts: ClassVar[Counter[str]] = Counter()
-
-    def decode(self, encoded: bytes) -> Decoded:
-        Counting.counts[self.name] += 1
-        switch = "nearest" if self.name == "other" else "smooth"
-        return SimpleJPEGDecoder(chroma=switch).decode(encoded)
-
-
-@pytest.mark.parametrize(("names", "resizes"), [(("one", "other"), 4), (("one", "equal"), 2)])
-def test_work_hybrids_share_is_done_once(names, resizes, monkeypatch):
-    Counting.counts.clear()
-    done = Counter()
-    plain = OpenCVResizer.resize
-    monkeypatch.setattr(
-        OpenCVResizer, "resize", lambda *a: done.update([a[0].interpolation]) or plain(*a)
-    )
-    left, right = names
-    candidate = opencv(
-        decode=Counting(right),
-        resize=Resize(OpenCVResizer("area"), (32, 32)),
-        quantise=Quantise("round"),
-    )
-    mixed = make_stage_mixtures(opencv(decode=Counting(left)), candidate)
-    made = mixed.tensors(turned_photos().read(1), all_mixtures(mixed.factors))
-    assert len(made) == 8
-    assert Counting.counts == {left: 1, right: 1}
-    assert done.total() == resizes  # equal pixels are resized once for both decoders
 
 
 def test_the_whole_factorial_runs_each_stage_once_for_each_input_it_can_have(monkeypatch):

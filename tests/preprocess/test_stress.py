@@ -21,11 +21,6 @@ def test_encoding_at_full_quality_keeps_the_picture():
     assert np.abs(again.astype(int) - photo()).max() <= 4
 
 
-def test_what_is_written_is_parsed_once_each():
-    assert parse_stress("") == ()
-    assert parse_stress("420:q90, 444:q75,420:q90") == (Stress("420", 90), Stress("444", 75))
-
-
 @pytest.mark.parametrize("text", ["420", "420:90", "421:q90", "420:q0", "420:q101", "q90"])
 def test_anything_else_is_refused_with_an_example(text):
     with pytest.raises(ConfigError, match="420:q90"):

@@ -17,7 +17,6 @@ from alignkit.record.bench_facts import (
 )
 from alignkit.report.bench.bench_page import bench_text
 from alignkit.resizers.opencv import OpenCVResizer
-from alignkit.task_facts import MetricFacts, TaskFacts
 
 FEW = Estimate(None, None, None, "TP99 needs 1,000 requests; these are 90")
 FASTER = FrontierPlace(
@@ -104,51 +103,7 @@ def test_speed_drift_and_price_stand_beside_one_another():
     assert lines[-1].endswith("reports/small/k/bench-1/bench.json")
 
 
-def test_a_standing_of_contended_figures_is_marked():
-    lines = text(REFERENCE, INT8)
-    assert cells(lines, "2 opencv ▸ onnxruntime int8")[0][1] == "frontier (contended)"
-    # the other one is decided by its own figures alone
-    assert cells(lines, "1 opencv ▸ torch fp32")[0][1] == "frontier"
-    beaten = FrontierPlace(standing="dominated", by="opencv/opencv/onnxruntime/int8",
-                           shown=("speed",))  # fmt: skip
-    slow = option("torch", "fp32", reference=True, loads=(load(frontier=beaten),))
-    found = cells(text(slow, INT8), "1 opencv ▸ torch fp32")[0]
-    assert found[1] == "dominated by 2 (speed) (contended)"
-
-
-def test_a_traceback_is_named_where_there_is_one():
-    failed = option("torch", "fp32", state="failed", reason="failed to open: x", traceback="T")
-    assert "failed to open: x (traceback in bench.json)" in "\n".join(text(failed))
-
-
-def test_models_are_named_where_there_are_several():
-    other = option("torch", "fp32", row="pillow", reference=True, loads=(load(),))
-    lines = text(REFERENCE, other)
-    assert cells(lines, "pillow → opencv ▸ torch fp32")
-    assert cells(lines, "opencv → opencv ▸ torch fp32")
-
-
-def test_without_drift_there_is_no_table_of_it():
-    lines = text(REFERENCE, option("onnxruntime", "int8", loads=(load(Estimate(0.5, 0.4, 0.6)),),
-                                   drift_reason="not measured: alignkit run small.yaml"))  # fmt: skip
-    assert not [line for line in lines if "Standing" in line]
-    assert "Drift: not measured: alignkit run small.yaml" in lines
-
-
 def test_nothing_timed_leaves_the_reasons():
     lines = text(ABSENT)
     assert cells(lines, "opencv ▸ tensorrt")[0][1:] == ["skipped", "no NVIDIA GPU"]
     assert not [line for line in lines if "Service" in line]
-
-
-def test_a_change_is_written_in_the_tasks_unit():
-    task = TaskFacts(
-        name="ages", metrics=(MetricFacts(name="score.age", label="Age", unit="value"),),
-        matrices=("score.age", "churn"), class_metrics=(), changed="", quality="",
-    )  # fmt: skip
-    change = DRIFT.model_copy(
-        update={"metric": "score.age", "change": Estimate(-0.25, -0.5, 0.125)}
-    )
-    lines = text(REFERENCE, INT8.model_copy(update={"drift": change}), task=task)
-    assert [line for line in lines if line.endswith("Δ age") and "Standing" in line]
-    assert cells(lines, "2 opencv ▸ onnxruntime int8")[0][-1] == "−0.250 [−0.500, +0.125]"

@@ -80,26 +80,3 @@ def test_the_first_line_counts_the_models_and_nothing_is_called_aligned(ran):
         assert "Informational" not in text  # its exit code is an error's
     sentence = json.loads(shown[2])["verdict"]["sentence"]
     assert sentence.startswith("1 of 4 models could be measured. 3 of 4 checks could not")
-
-
-@pytest.mark.parametrize("surface", ["terminal", "summary.md", "index.html"])
-def test_each_distinct_reason_stands_once_with_the_models_it_hit(ran, surface):
-    record, run = ran
-    if surface == "terminal":
-        text = summary(record, run / "index.html")
-        assert "failed: 4\N{NO-BREAK SPACE}entries of broken and again; " in text
-        assert "failed: 2\N{NO-BREAK SPACE}entries of torn; " in text
-    else:
-        text = (run / surface).read_text()
-    if surface == "summary.md":
-        text, _, rest = text.partition("Change of ")
-        assert "own:Nope" not in rest.partition("## Gate")[0]
-        assert "| broken and again | 4 |" in text
-    if surface == "index.html":
-        text = "\n".join(each for each in text.splitlines() if "Failed:" in each)
-    if surface != "terminal":  # the verdict names the first reason, too
-        text = "\n".join(
-            each for each in text.splitlines() if " checks could not be measured" not in each
-        )
-    assert text.count("own:Nope") == 1
-    assert text.count("own:Nada") == 1

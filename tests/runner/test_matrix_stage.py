@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from alignkit.compare.predictions import Predictions
-from alignkit.outcome import Failed, Measured
+from alignkit.outcome import Measured
 from alignkit.place import Column, Row
 from alignkit.runner.matrix_stage import CellLines
 from alignkit.tasks.classification import Classification
@@ -41,17 +41,3 @@ def test_a_cell_without_an_image_of_its_reference_says_so_and_the_run_goes_on():
         "top-1 50.0 %, macro recall 50.0 %; no drift, as the two predictions share no image"
     )
     assert "churn" in third
-
-
-def test_a_reason_of_several_cells_is_printed_once():
-    lines = CellLines(Names([]))
-    said = []
-    for path, reason in (("a", "no such keypoint"), ("b", "no such keypoint"), ("c", "no memory")):
-        failed = cell(path, ["1"], aligned=path == "a")
-        failed.ended = Failed(reason, "")
-        said += lines.after(failed)
-    assert [each.partition(": ")[2] for each in said] == [
-        "failed: no such keypoint",
-        "failed for the same reason as a cell above",
-        "failed: no memory",
-    ]

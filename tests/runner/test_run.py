@@ -33,8 +33,6 @@ from alignkit.runner import carry_out, finished_record, forget, run_experiment
 from alignkit.runner.advise import advise, advised_plan
 from alignkit.runner.comparison_stage import compare_paths
 from alignkit.runner.matrix_stage import measure_matrix
-from alignkit.text.names import Names
-from alignkit.text.numbers import percent, points
 from alignkit.workspace import Context, Workspace
 from tests.photos import encoded, photo
 from tests.sealed import rewrite
@@ -152,24 +150,6 @@ def test_a_model_is_trained_and_its_cells_are_shown_before_the_next_is_trained(f
     for model, own in zip(models, cells, strict=True):
         expected += [f"train {model}", f"predict {model}", *own]
     assert [each for each in told if " in " not in each] == expected
-
-
-def test_a_cell_is_shown_with_the_numbers_of_its_record_and_names_its_seed(finished):
-    record, folder = finished
-    shown = {line.partition(": ")[0]: line.partition(": ")[2] for line in lines_shown(folder)}
-    names = Names(record.paths)
-    for cell in record.cells:
-        row, path, runtime = names.cells(cell)
-        result = shown[f"cell {row} → {path} · {runtime} · seed {cell.seed}"]
-        if cell.aligned:
-            share = percent(cell.metrics["recall.macro"])
-            assert f"macro recall {share}; the other cells" in result
-        else:
-            if (recall := cell.drift.metrics["recall.macro"].value) is None:  # one class for all
-                assert result == cell.drift.churn.reason
-                continue
-            churn = percent(cell.drift.churn.value)
-            assert result == f"churn {churn}, macro recall {points(recall)} pp"
 
 
 def test_what_flipped_images_have_in_common_is_asked_for_every_other_path(finished):
@@ -490,18 +470,3 @@ def test_a_damaged_record_or_file_is_named_and_made_again(finished, tmp_path, ca
     assert "\n" not in said
     assert differences(settled(again), settled(record)) == []
     assert finished_record(keyed_plan(load_experiment(file), Workspace(folder.parents[1])), folder)
-
-
-def test_a_record_of_a_newer_format_asks_for_an_update(finished, tmp_path):
-    _, folder = finished
-    copy = tmp_path / "copy"
-    shutil.copytree(folder, copy)
-    rewrite(copy / "record.json", lambda stored: stored.update(format=99))
-    done = subprocess.run(
-        [sys.executable, "-m", "alignkit", "report", str(copy)],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2
-    assert "update alignkit" in done.stderr

@@ -17,7 +17,7 @@ from alignkit.search.match_text import fewer_changes, headline
 from alignkit.search.target import preprocess_of, preprocess_target
 from alignkit.tasks import ClassMap, usual_task
 from tests.runner import test_detection_run as squares
-from tests.search.test_search import found_for, photographs
+from tests.search.test_search import photographs
 
 
 class Sensitive:
@@ -79,12 +79,6 @@ def test_the_nearest_stays_the_nearest_where_a_farther_one_changes_fewer_predict
     assert fewer.startswith("Of the model's predictions, number 2 changes fewer than the nearest: ")
     assert "opencv ▸ opencv interpolation=nearest 20.00\N{NO-BREAK SPACE}% [" in fewer
     assert ", the nearest 40.00\N{NO-BREAK SPACE}% [" in fewer
-
-
-def test_without_a_model_nothing_is_said_of_predictions():
-    assert (
-        fewer_changes(found_for(preprocess_of("opencv-train", 32), resizers=("pillow",)), {}) == ""
-    )
 
 
 def test_a_detector_s_finalists_change_as_many_images_as_a_diff_of_them_does(tmp_path):

@@ -25,7 +25,6 @@ from tests.stacks import samples_of
 
 SIDE = 60
 PILLOW = {"decoders": ("pillow",), "resizers": ("pillow",)}
-HALVES = {"even": round, "down": math.floor, "up": math.ceil}
 
 
 def photographs(least: int = 90, most: int = 200):

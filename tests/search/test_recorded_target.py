@@ -1,6 +1,5 @@
 """From tensors alone: what they are, and which configuration made them."""
 
-import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -25,9 +24,6 @@ from alignkit.search.match_result import Match
 from alignkit.search.recolouring import MISREADINGS, recoloured
 from alignkit.search.recorded_target import _read_recorded, recorded_target
 from alignkit.search.stored_tensors import stored_tensors
-from alignkit.search.target_facts import recorded_facts
-from alignkit.search.target_guess import colourings, guess
-from alignkit.text.numbers import plain
 from tests.photos import encoded
 from tests.search.test_search import BASE, RESIZERS, photographs
 from tests.stacks import samples_of
@@ -186,19 +182,6 @@ def test_one_archive_of_all_tensors_is_as_good_as_a_file_for_each(tmp_path):
     assert target.geometry.size == (96, 96)
 
 
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_the_list_of_an_archive_is_read_once(tmp_path, monkeypatch, save):
-    arrays = {str(n): np.full((3, 4, 4), n, np.float32) for n in range(20)}
-    save(tmp_path / "all.npz", **arrays)
-    opened, archive = [], zipfile.ZipFile
-    monkeypatch.setattr(zipfile, "ZipFile", lambda *a: opened.append(a) or archive(*a))
-    tensors = stored_tensors(tmp_path)
-    assert tensors.keys() == {f"{name}.npy" for name in arrays}
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(tensors[f"{name}.npy"].read(), array)
-    assert len(opened) == 1
-
-
 def test_an_entry_that_changed_is_refused(tmp_path):
     file = tmp_path / "all.npz"
     np.savez(file, a=np.ones((3, 4, 4)), b=np.ones((3, 4, 4)))
@@ -252,19 +235,6 @@ def test_a_decoder_that_turns_images_does_so_when_it_is_recoloured_too():
 
     assert recoloured(Turning(), MISREADINGS[0]).orients
     assert not recoloured(ReadAsBT709(), MISREADINGS[0]).orients
-
-
-def test_facts_compare_residuals_of_the_same_fits(tmp_path):
-    record(tmp_path, TORCHPIPE)
-    samples = photographs()
-    recorded = _read_recorded(tmp_path, samples)
-    first = first_images(recorded, samples)
-    found = replace(guess(recorded, samples, first), against={"geometry": 99.0})
-    # a fit on the nearest pixels is closer than any that the guess compared
-    fits = dict.fromkeys(colourings(found.colouring), (found.scale, found.offset, 0.0))
-    facts = recorded_facts(recorded, found, "", fits, first)
-    (line,) = [each for each in map(str, facts) if each.startswith("geometry: ")]
-    assert f"residual {plain(found.residual, 3)} levels" in line
 
 
 def test_tensors_of_other_images_are_counted_and_left_alone(tmp_path):

@@ -35,10 +35,9 @@ from alignkit.search.configurations import (
     Framing,
     configurations,
     serving_options,
-    variants,
 )
 from alignkit.search.match_result import Match
-from alignkit.search.match_text import as_json, headline, label, yaml_block
+from alignkit.search.match_text import as_json, headline, yaml_block
 from alignkit.search.recolouring import MISREADINGS, recoloured
 from alignkit.search.target import Target, preprocess_of, preprocess_target
 from tests.photos import encoded, exif, make_jpegs, whole_photo
@@ -262,12 +261,6 @@ def test_the_headline_says_what_remains_and_the_json_holds_it():
     assert stored["ranking"][0]["preprocess"]["resize"]["interpolation"] == "area"
 
 
-def test_an_exact_match_is_said_to_be_one():
-    words = headline(found_for(preprocess_of("pillow-train", 96)), {})
-    assert "gives pillow-train's pixels on all 12 images of the search" in words
-    assert "It also does on 3 images that the search did not see" in words
-
-
 def test_too_few_images_leave_nothing_to_check_on():
     samples = photographs().take(range(3))
     target = preprocess_target(preprocess_of("pillow-train", 96))
@@ -301,14 +294,6 @@ def test_images_the_target_does_not_decode_are_left_out_by_name():
     assert found.images + found.unseen == 4
     with pytest.raises(NothingCompared, match="gives no pixels for any image"):
         match(target, samples, [4], [Configuration(OpenCVDecoder(), PillowResizer())])
-
-
-def test_every_accepted_combination_of_options_is_a_variant():
-    assert len(list(variants(SimpleJPEGDecoder))) == 4
-    torch = list(variants(TorchResizer))
-    assert torch[0] == TorchResizer()
-    assert sum(each.mode == "nearest" for each in torch) == 1
-    assert len(torch) == 9
 
 
 def test_rounding_is_tried_only_where_there_is_something_to_round():
@@ -370,10 +355,6 @@ def test_a_target_that_cannot_be_found_is_refused_with_the_next_step(given, size
         preprocess_of(given, size)
 
 
-def test_a_preset_is_of_224_px_unless_told():
-    assert preprocess_of("opencv-train", None).size == (224, 224)
-
-
 def test_a_yaml_file_is_one_path_or_an_experiment(tmp_path):
     import yaml
 
@@ -390,11 +371,6 @@ def test_a_yaml_file_is_one_path_or_an_experiment(tmp_path):
     (tmp_path / "wrong.yaml").write_text("decode: opencv\nresize: {name: opencv, sze: 3}\n")
     with pytest.raises(ConfigError, match="sze"):
         preprocess_of(f"{tmp_path}/wrong.yaml", None)
-
-
-def test_labels_name_what_is_not_the_default():
-    configuration = Configuration(OpenCVDecoder(), TorchResizer(antialias=True), "round")
-    assert label(configuration) == "opencv ▸ torch antialias=True ▸ round"
 
 
 def test_no_stage_is_run_on_what_the_stage_before_it_refused(monkeypatch):

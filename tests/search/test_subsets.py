@@ -157,13 +157,3 @@ def test_a_stack_that_equals_no_image_is_not_found_and_names_no_decoder(tmp_path
 )
 def test_few_images_far_beyond_all_others_are_a_group(images, groups):
     assert image_groups(images) == groups
-
-
-def test_groups_are_worded_with_their_numbers_and_an_example():
-    words = ImageGroups(55, 0.061, 6, 8.04, 26.3).words("plow.jpg")
-    assert words == (
-        "of 61\xa0images, 55 are within 0.061, 6 differ by 8 to 26 levels (most: plow.jpg)"
-    )
-    assert ImageGroups(1, 0.0, 1, 8.0, 8.0).words("a.jpg", "units") == (
-        "of 2\xa0images, 1 is equal, 1 differs by 8 units (a.jpg)"
-    )

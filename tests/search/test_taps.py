@@ -19,15 +19,12 @@ from alignkit.preprocess import Colour, Crop, Orient, Preprocess, Quantise, Resi
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
 from alignkit.samples import HeldImages, Samples
-from alignkit.search import tap_blame
-from alignkit.search.configurations import Framing
 from alignkit.search.image_names import samples_named
 from alignkit.search.stored_taps import stored_taps
 from alignkit.search.tap_blame import blame, nearest_to_the_last
 from alignkit.search.tap_report import StageReport, TapReport
-from alignkit.search.tap_text import as_json, rows, verdict
+from alignkit.search.tap_text import rows, verdict
 from alignkit.search.target import preprocess_of
-from alignkit.search.target_guess import roundings
 from alignkit.tap_recorder import Tap
 from tests.photos import encoded, scene
 from tests.search.test_search import photographs
@@ -216,31 +213,11 @@ def test_another_half_of_an_odd_margin_is_named_by_its_option(tmp_path):
     assert [each.text for each in first.causes] == ["crop.half: even → down"]
 
 
-def test_the_roundings_of_a_crop_begin_with_its_own():
-    path = reference("timm-eval")
-    geometry = Framing.of(replace(path, crop=replace(path.crop, half="down")))
-    found = roundings(geometry)
-    assert found[0] == geometry
-    assert len(set(found)) == len(found) == 4 * 3
-
-
-def test_another_size_of_the_crop_is_named_by_its_option(tmp_path):
-    first = only_fault(record_crops(tmp_path, side=40), "crop")
-    assert [each.text for each in first.causes] == [f"crop.size: {SIDE}x{SIDE} → 40x40"]
-
-
 def test_sizes_without_a_cause_are_shown(tmp_path):
     report = record_crops(tmp_path, to_whole=lambda side: int(side) + 3)
     assert report.first.stage == "resize"
     assert "No cause found: no configuration that was tried gives these sizes" in verdict(report)
     assert "against the reference's" in verdict(report)
-
-
-def test_a_missing_antialias_is_said_in_words(tmp_path):
-    serving = Serving(decode=unturned)  # as Pillow does
-    first = only_fault(judged(tmp_path, serving, reference("pillow-train")), "resize")
-    assert "no antialias" in first.causes[0].meaning
-    assert first.isolated.mean > 1
 
 
 def test_another_geometry_is_named(tmp_path):
@@ -266,15 +243,6 @@ def test_another_normalisation_is_named(tmp_path):
     serving = Serving(normalise=halves)
     first = only_fault(judged(tmp_path, serving), "normalise")
     assert first.causes[0].text.startswith("normalisation: -1..1 (mean 0.5/0.5/0.5")
-
-
-def test_libraries_are_not_listed_for_stages_that_use_none(tmp_path, monkeypatch):
-    def listed(*_, **__):
-        raise AssertionError("configurations were listed")
-
-    monkeypatch.setattr(tap_blame, "configurations", listed)
-    serving = Serving(normalise=lambda image: normalised(image[..., ::-1] * 0.9))
-    assert judged(tmp_path, serving).first.stage == "normalise"
 
 
 def test_a_decoder_s_switch_is_named_on_full_images(tmp_path):
@@ -323,13 +291,6 @@ def test_values_of_0_to_1_are_read_as_levels(tmp_path):
     report = judged(tmp_path, serving)
     assert report.first is None
     assert "0..1" in report.stages[1].note
-
-
-def test_the_json_holds_everything(tmp_path):
-    report = judged(tmp_path, Serving(decode=lambda data: decoded(data)[..., ::-1]))
-    document = json.loads(json.dumps(as_json(report)))
-    assert document["first"] == "decode"
-    assert document["stages"][0]["causes"][0]["after"] == 0.0
 
 
 def record(folder: Path, *stages: str, image: str = "0.jpg", array=None) -> None:

@@ -34,15 +34,6 @@ def test_the_first_sentence_is_what_was_shown(kept, rebuilt, first):
     assert advised(kept, rebuilt)[0].startswith(first)
 
 
-def test_every_measured_way_is_said_with_its_interval_and_size():
-    said = "\n".join(advised(LOSES, HOLDS))
-    assert (
-        "recall@1 changes by −5.00 pp [−6.00, −4.00] (5\xa0000\xa0queries of 800\xa0identities)"
-        in said
-    )
-    assert "With the index built again, it changes by +0.10 pp [−0.05, +0.25]" in said
-
-
 def test_few_identities_without_a_change_prove_nothing():
     nothing = Estimate(0.0, 0.0, 0.0)
     least = next(n for n in range(1, 10_000) if rule_of_three(n) <= 0.01)
@@ -50,13 +41,6 @@ def test_few_identities_without_a_change_prove_nothing():
     first = advised(nothing, nothing, identities=least - 1)[0]
     assert first.startswith("It is not resolved")
     assert f"{least} identities would show that it does not" in first.replace("\xa0", " ")
-
-
-def test_an_open_question_names_the_identities_that_would_settle_it():
-    assert "identities would show that it does not, if the change stays" in advised(OPEN, OPEN)[0]
-    # no number of identities shows that a loss of two points is below one
-    worse = Estimate(-0.02, -0.05, 0.01)
-    assert "would show" not in advised(worse, worse)[0]
 
 
 def test_the_cost_is_that_of_the_rows_and_no_time_is_invented():

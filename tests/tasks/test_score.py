@@ -8,7 +8,6 @@ from itertools import combinations
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from pydantic import TypeAdapter
 
 from alignkit.annotations import LabelSet
 from alignkit.compare import drift
@@ -377,14 +376,6 @@ def test_a_score_whose_name_ends_like_a_measure_says_why_it_has_no_value():
     answers = replace(answers, scores=replace(answers.scores, names=("x.apart",)))
     assert "are not finite" in answers.undefined("score.x.apart")
     assert "are not finite" in answers.undefined("score.x.apart.apart")
-
-
-def test_facts_can_be_stored():
-    facts = OwnScore("own.py:several", ("first", "size")).facts()
-    stored = TypeAdapter(type(facts))
-    again = stored.validate_json(stored.dump_json(facts))
-    assert again == facts
-    assert facts.matrices == ("score.first", "score.size", "churn")
 
 
 UNREAD = """

@@ -133,24 +133,6 @@ def test_what_cannot_run_is_left_as_it_was_measured_elsewhere(found, images, tmp
         write_calibration("x", partly, tmp_path)
 
 
-def test_the_summary_names_the_worst_kind_and_what_was_measured():
-    def stage(**kinds):
-        full = {
-            k: {"images": 1, "not_compared": 0, "share_within_1": s, "max_levels": m}
-            for k, (s, m) in kinds.items()
-        }
-        return {"real": "lib 1.0, codec 2", "device": "NVIDIA X, driver 9", "kinds": full}
-
-    told = summary({"decode": stage(a=(0.9995, 3), b=(1.0, 0)), "resize": stage(a=(1.0, 0.0042))})
-    assert told == (
-        "decode within 1 level on 99.95\N{NO-BREAK SPACE}% of values, 3 at most; "
-        "resize within 0.0042 levels (against lib 1.0 on NVIDIA X, driver 9)"
-    )
-    # of a stage that was not measured nothing is said
-    only = summary({"resize": stage(a=(1.0, 0))})
-    assert only == "resize equal (against lib 1.0 on NVIDIA X, driver 9)"
-
-
 def test_residuals_are_real_minus_surrogate(images):
     found = residuals(case().pairs[0], images[:5])
     assert list(found) == [image.id for image in images[:5]]

@@ -226,20 +226,6 @@ def test_pixels_that_vanish_while_they_are_compared_are_named(tmp_path, monkeypa
     assert outcome.reason == "No such file or directory"
 
 
-def test_a_long_list_of_missing_pairs_is_cut_and_nothing_else(tmp_path):
-    name = "420-baseline-large-208x160.jpg"
-    write(tmp_path, OpenCVDecoder(), [name])
-    for number in range(20):
-        (tmp_path / f"alone-{number:02}.jpg").write_bytes(JPEGS[name])
-    lines = told(tmp_path, RULES[-1:], **{name.removesuffix(".jpg"): 100}).splitlines()
-    missing = [each for each in lines if each.startswith("not compared: ")]
-    assert missing[-2:] == [
-        "not compared: alone-11.jpg: no pixels beside it",
-        "not compared: 8 more; the record that --out writes names all",
-    ]
-    assert lines[-1].endswith("only the first 100 rows are compared")
-
-
 def test_pixels_that_end_at_a_row_are_suspected_and_compared_up_to_it_once_it_is_said(tmp_path):
     name = "420-baseline-large-208x160.jpg"
 

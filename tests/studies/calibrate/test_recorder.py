@@ -120,22 +120,13 @@ def test_without_a_gpu_and_over_an_earlier_folder_it_ends_with_a_reason(recorded
     assert (ran.returncode, "name another folder" in ran.stderr) == (1, True)
 
 
-def test_a_way_whose_process_dies_is_a_failure_among_the_facts(tmp_path):
-    import torch
-
+def test_a_way_whose_process_dies_is_a_failure_among_the_facts(tmp_path, monkeypatch):
     if torch.cuda.is_available():
         pytest.skip("of a machine without an NVIDIA GPU")
     # each of these ways needs a GPU, so that its process ends with an error here
-    arguments = ["record.py", "--out", str(tmp_path / "out")]
-    program = (
-        f"import sys; sys.argv = {arguments}\n"
-        "import alignkit.studies.calibrate.recorder as r\n"
-        "given = r.arguments()\n"
-        "print(r.in_process('nvjpeg-hardware', given))\n"
-    )
-    command = [sys.executable, "-c", program]
-    ran = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert ran.stdout.startswith("failed, the process ended with 1: no JPEG file"), ran.stdout
+    monkeypatch.setattr("sys.argv", ["record.py", "--out", str(tmp_path / "out")])
+    said = recorder.in_process("nvjpeg-hardware", recorder.arguments())
+    assert said.startswith("failed, the process ended with 1: no JPEG file")
     facts = json.loads((tmp_path / "out" / "nvjpeg-hardware" / "facts.json").read_text())
     assert (facts["decoder"], facts["engine"]) == (
         "nvJPEG, backend hardware",

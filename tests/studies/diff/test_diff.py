@@ -354,10 +354,3 @@ def test_images_of_another_size_are_no_zero_either():
     assert 0 < other < 6
     (line,) = [each for each in diff_summary(record).splitlines() if each.startswith("  resize")]
     assert f"{other} of 6 of another shape" in line
-
-
-def test_all_images_alike_are_no_groups():
-    files = {f"{at}.jpg": encoded(photo(height=60 + at, width=90)) for at in range(6)}
-    (pair,) = compared("pillow-train", REFERENCE, files=files).pairs
-    assert "are equal" not in pair.sentence
-    assert "within" not in pair.sentence

@@ -4,12 +4,11 @@ import numpy as np
 import onnxruntime
 import pytest
 
-import alignkit
 from alignkit.errors import ConfigError
 from alignkit.experiment.yaml_argument import named_paths
 from alignkit.predict.given_model import given_model, open_given, own_size
 from alignkit.progress import NoProgress
-from alignkit.studies.diff import DiffRequest, diff, diff_predictions
+from alignkit.studies.diff import DiffRequest, diff
 from alignkit.studies.diff.diff_summary import diff_summary
 from tests.cli.test_match import linear_model
 from tests.studies.diff.test_diff import FILES, samples_of
@@ -76,38 +75,12 @@ def test_each_stage_is_taken_alone_and_a_stage_of_equal_pixels_changes_nothing(r
     assert "may show in none of" in stages["decode"].churn.reason
 
 
-def test_the_last_word_counts_the_predictions_that_change(record, model):
-    (pair,) = record.pairs
-    (said,) = pair.matter
-    drift = pair.predictions
-    assert said.startswith(f"{drift.flips} of {drift.n}\N{NO-BREAK SPACE}predictions of model.onnx")
-    assert "[" in said
-    assert record.model.size == (SIZE, SIZE)
-    assert record.model.runtime.startswith("onnxruntime ")
-    assert pair.effects == ()
-
-
 def test_a_path_against_itself_changes_nothing_and_says_what_so_few_images_can_miss(model):
     (pair,) = compared(model, "opencv-train", "opencv-train").pairs
     drift = pair.predictions
     assert (drift.flips, drift.logits.max_abs, drift.stages, drift.moved) == (0, 0, (), ())
     assert pair.causes == ()
     assert "may show in none of 7" in pair.matter[0]
-
-
-def test_the_reference_is_predicted_once_for_all_candidates(model, record, monkeypatch):
-    def counted(session, samples, images, wanted):
-        asked.append([*wanted])
-        return mixture_records(session, samples, images, wanted)
-
-    asked: list[list[frozenset[str]]] = []
-    mixture_records = diff_predictions.mixture_records
-    monkeypatch.setattr(diff_predictions, "mixture_records", counted)
-    area = "{name: area, preset: opencv-train, resize: {interpolation: area}}"
-    pairs = compared(model, *PATHS, area).pairs
-    assert [frozenset() in each for each in asked] == [True, False]
-    assert pairs[0].predictions == record.pairs[0].predictions
-    assert pairs[1].predictions == compared(model, PATHS[0], area).pairs[0].predictions
 
 
 def test_images_that_a_path_cannot_prepare_are_counted(model):
@@ -171,15 +144,6 @@ def test_weights_need_an_architecture_and_run_with_it(tmp_path):
         assert len(opened.outputs) == 7
         assert opened.runtime.startswith("torch ")
         assert opened.session.predict(np.zeros((2, 3, SIZE, SIZE), np.float32))[0].shape == (2, 7)
-
-
-def test_the_function_takes_the_same_model(model, record, tmp_path):
-    for name, data in FILES.items():
-        (tmp_path / name).write_bytes(data)
-    nearest = {"name": "nearest", "preset": "opencv-train", "resize": {"interpolation": "nearest"}}
-    made = alignkit.diff(tmp_path, "pillow-train", nearest, model=model)
-    assert made.record.paths[0].stages[2].options["size"] == [SIZE, SIZE]
-    assert made.record.pairs[0].predictions.flips == record.pairs[0].predictions.flips
 
 
 def test_copies_of_a_file_are_one_file_of_an_interval(record, model):

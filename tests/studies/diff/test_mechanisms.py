@@ -1,8 +1,5 @@
 """Known mechanisms: named where removing them removes the difference, and nowhere else."""
 
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -10,7 +7,6 @@ from alignkit.experiment.yaml_argument import named_paths
 from alignkit.isolation import Limits
 from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.samples import Samples
-from alignkit.studies.diff.diff_cause import EFFECTS, nearest_effects
 from alignkit.studies.diff.mechanism_share import main_mechanism
 from alignkit.studies.diff.mechanisms import KNOWN
 from alignkit.text.diff_words import mechanism_words
@@ -157,23 +153,6 @@ def test_the_distances_are_those_of_numpy():
         for data in FILES.values()
     ]
     assert found("opencv-train", entry("bgr", colour="bgr")).before == pytest.approx(np.mean(gaps))
-
-
-def test_the_known_effects_next_in_size_are_shown():
-    sizes = [each.levels for each in EFFECTS]
-    assert sizes == sorted(sizes)
-    assert [each.levels for each in nearest_effects(sizes[1])] == sizes[1:3]
-    assert nearest_effects(sizes[0] / 2) == EFFECTS[:1]
-    assert nearest_effects(1000) == EFFECTS[-1:]
-    assert all(each.kind in ("measured", "published") and each.source for each in EFFECTS)
-
-
-def test_the_documentation_has_the_same_effects():
-    pages = [Path(__file__).parents[3] / "docs/evidence.md"]
-    page = "".join(each.read_text(encoding="utf-8") for each in pages)
-    for each in EFFECTS:
-        churn = each.effect.removesuffix(" of predictions change")
-        assert re.search(rf"\| {each.levels:.3g}0? \| {re.escape(churn)} \|", page), each.stacks
 
 
 def test_the_rounding_of_a_library_is_not_taken_for_its_filter():
