@@ -278,14 +278,20 @@ def compared(name: str, before: tuple[list[int], Any], now: tuple[list[int], Any
     (old_codes, old), (new_codes, new) = before, now
     one, other = dict(numbers(old)), dict(numbers(new))
     shared = one.keys() & other.keys()
-    differ = [place for place in sorted(shared) if one[place] != other[place]]
+    apart = {
+        place: abs(one[place] - other[place]) / max(abs(one[place]), abs(other[place]))
+        for place in sorted(shared)
+        if one[place] != other[place]
+    }
+    # the first of many would hide the one that moved
+    differ = sorted(apart, key=lambda place: -apart[place])
     print(
         f"{name:18} exit {old_codes} → {new_codes}; {len(shared)} numbers, {len(differ)} differ; "
         f"{len(one) - len(shared)} removed, {len(other) - len(shared)} added",
         flush=True,
     )
     for place in differ[:10]:
-        print(f"    {place}: {one[place]!r} → {other[place]!r}")
+        print(f"    {place}: {one[place]!r} → {other[place]!r}, {apart[place]:.1g} of it")
     for side in (old, new):  # where a command printed no JSON, what it said
         print(*(f"    {each}" for each in side if isinstance(each, str)), sep="", end="")
     # a case without a number would show nothing
