@@ -30,6 +30,9 @@ from alignkit.text.task_words import TaskWords, capital
 
 _SHOWN = 3
 """Rules of one place that the sentence names."""
+_TAPS_ALONE = (
+    "Of recorded stages the rules look at nothing else; `alignkit match --taps` compares pixels."
+)
 
 
 class VerdictLines(NamedTuple):
@@ -157,7 +160,10 @@ def _passed(found: Headline | None, outcomes: Sequence[RuleOutcome], evidence: E
         if not evidence.labelled and found.entry is not None and found.entry.drift:
             said += f" {capital(effect_words(found.entry, TaskWords(evidence.task)))}."
         return said
-    return f"{NOTHING_MOVED}all {len(held)} checks hold: {_places(held, evidence)}."
+    said = f"all {len(held)} checks hold: {_places(held, evidence)}."
+    if any(each.limit.startswith("tap ") for each in held):
+        return f"{capital(said)} {_TAPS_ALONE}"
+    return f"{NOTHING_MOVED}{said}"
 
 
 def _places(held: Sequence[RuleOutcome], evidence: Evidence) -> str:
