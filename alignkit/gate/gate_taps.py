@@ -11,7 +11,7 @@ from alignkit.errors import AlignkitError, ExitCode, NothingCompared
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.tap_option import TapRule, TapsOption
 from alignkit.gate.rule_lines import rule_lines
-from alignkit.judge.standing_rules import UNCHECKED, JudgedRule
+from alignkit.judge.standing_rules import RECORDED, JudgedRule
 from alignkit.preprocess import Preprocess
 from alignkit.record import RuleOutcome, VerdictState
 from alignkit.record.blame_facts import EXPLAINS_MOST
@@ -65,7 +65,7 @@ def judged_taps(experiment: Experiment) -> list[JudgedRule]:
 def _part(stage: TapStage, samples: Samples, reference: Preprocess) -> JudgedRule:
     """Warn that a tap was recorded for some of the images alone."""
     said = f"tap {stage.name!r} was recorded for {len(stage.tensors)} of {len(samples)} images"
-    judged = _judged(UNCHECKED, "every image is recorded", stage.name, reference, ("warn", said))
+    judged = _judged(RECORDED, "every image is recorded", stage.name, reference, ("warn", said))
     return replace(judged, compared=False)
 
 

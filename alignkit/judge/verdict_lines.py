@@ -19,7 +19,7 @@ from alignkit.judge.matrix_words import (
     nothing_changed,
 )
 from alignkit.judge.measured_models import measured_part
-from alignkit.judge.standing_rules import CALIBRATED, NO_PIXELS_RULE, UNCHECKED
+from alignkit.judge.standing_rules import CALIBRATED, NO_PIXELS_RULE, RECORDED, UNCHECKED
 from alignkit.judge.verdict_words import NOT_LOOKED_AT, NOTHING_CHANGED, replaced
 from alignkit.record import Action, Control, Drift, RuleOutcome, VerdictState
 from alignkit.text.class_words import far_stronger_class
@@ -195,7 +195,7 @@ def _beside(found: Headline | None, outcomes: Sequence[RuleOutcome]) -> Iterator
     """Say the warnings that hold for every number, unless the verdict itself is one of them."""
     first = found.first if found else None
     for each in outcomes:
-        standing = each.rule in (NO_PIXELS_RULE, UNCHECKED, CALIBRATED)
+        standing = each.rule in (NO_PIXELS_RULE, UNCHECKED, CALIBRATED, RECORDED)
         if standing and each.state == "warn" and each is not first:
             yield f"{capital(each.observed)}."
 
