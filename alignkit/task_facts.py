@@ -125,6 +125,11 @@ def _averages() -> tuple[MetricFacts, ...]:
     )
 
 
+def over_classes(metric: str) -> bool:
+    """Return whether a metric is a mean over classes, so that a class of few images decides it."""
+    return metric.endswith(".macro") or metric in ("map50", "map", "miou")
+
+
 CLASSIFICATION = TaskFacts(
     name="classification",
     metrics=(MetricFacts(name="top1", label="Top-1 accuracy", short="Top-1"), *_averages()),

@@ -5,8 +5,8 @@ A kind is a value of a dimension: of the file (subsampling, quality, size, …, 
 them (the class, the *margin*: softmax margin of the prediction), or the *edge energy*; numbers are
 taken in thirds of the images. Each kind is compared with all other images; p-values are Fisher's
 exact ones for "flipped in at least one seed", adjusted by Holm over all comparisons. Images that
-depend on each other (`Answers.groups`) are drawn as groups, and Student's test on their spread
-takes the place of Fisher's. Images that a task asks nothing about do not count.
+depend on each other (`Answers.groups`) are drawn as groups: of Student's test on their spread and
+Fisher's on groups the greater p counts. Images that a task asks nothing about do not count.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def _rates(
     drawn = _resampled(here, resamples, rng) - _resampled(there, resamples, rng)
     low, high = percentile_interval(drawn[None])[:, 0]
     before, after = float(here.mean()), float(there.mean())
-    p = _fisher(np.atleast_1d(flips.any(axis=1)), inside)
+    p = _fisher(np.atleast_1d(flips.any(axis=1)), inside, np.arange(len(inside)))
     return before, after, Estimate(before - after, float(low), float(high)), p
 
 
@@ -252,16 +252,18 @@ def _grouped_rates(
     blocks = [np.subtract(*rates(each)) for each in resample_weights(units, resamples, 0)]
     difference = np.array([before - after])
     mean = mean_over_seeds(difference, np.concatenate(blocks)[None], images=units)
-    p = 1.0
+    p, flipped = 1.0, np.atleast_1d(flips.any(axis=1))
     if mean.spread.known:
-        p = change_p(
+        student = change_p(
             float(mean.value),
             images_error=float(mean.spread.images),
             seeds_error=0.0,
             images=units,
             seeds=1,
-            flipped=Moved.alike(len(np.unique(place[flips.any(axis=1)]))),
+            flipped=Moved.alike(len(np.unique(place[flipped]))),
         )
+        # where no group of a kind flips, or all do, it has no spread, and Student's p is too small
+        p = max(student, _fisher(flipped, inside, place))
     return before, after, mean.estimate(""), p
 
 
@@ -280,13 +282,13 @@ def _resampled(
     return churn
 
 
-def _fisher(flipped: npt.NDArray[np.bool_], inside: npt.NDArray[np.bool_]) -> float:
+def _fisher(flipped: npt.NDArray[np.bool_], inside: npt.NDArray[np.bool_], groups: Labels) -> float:
+    """Test the groups, once on each side on which they have images; they flip if an image does."""
     from scipy.stats import fisher_exact
 
-    table = [
-        [int((flipped & group).sum()), int((~flipped & group).sum())] for group in (inside, ~inside)
-    ]
-    return float(fisher_exact(table).pvalue)
+    sides = [(len(np.unique(groups[side & flipped])), len(np.unique(groups[side])))
+             for side in (inside, ~inside)]  # fmt: skip
+    return float(fisher_exact([[some, all_ - some] for some, all_ in sides]).pvalue)
 
 
 def thirds(values: npt.ArrayLike) -> list[str | None]:

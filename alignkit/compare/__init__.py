@@ -15,7 +15,13 @@ import numpy as np
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.answers import Answers, AnyAnswers, Weights, aligned
 from alignkit.compare.bootstrap import MeanOverSeeds, SharedDraws, mean_over_seeds
-from alignkit.compare.class_changes import PairedSides, moved_in_one, resampled, supports_of
+from alignkit.compare.class_changes import (
+    PairedSides,
+    defined_by,
+    drawn_classes,
+    moved_in_one,
+    resampled,
+)
 from alignkit.compare.idle_answers import (
     finite_once,
     none_moved,
@@ -27,6 +33,7 @@ from alignkit.compare.statistics import Moved, change_p, detectable_effect, dete
 from alignkit.errors import DataError
 from alignkit.record import ClassDrift, Drift, DriftChange, Estimate, StandardError
 from alignkit.samples import NO_LABELS
+from alignkit.task_facts import over_classes
 
 ReferenceAndCandidate = tuple[Sequence[Answers], Sequence[Answers]]
 """Answers of the reference and of the candidate, one for each seed."""
@@ -54,7 +61,9 @@ def drift(
         name: compared.mean(name, values, draws.seed)
         for name, values in _differences(compared, draws).items()
     }
-    whole = _pair_fields(compared, means)
+    drawn, some = drawn_classes(first, groups)
+    defined = defined_by(compared.between, some, groups)
+    whole = {**_pair_fields(compared, means, drawn, defined), "defined_by": defined}
     if reason := nothing_answered(pairs):
         return nothing_compared(pairs, whole, reason)
     once, changed = finite_once(pairs)
@@ -65,7 +74,7 @@ def drift(
             for name in (*first.metric_names, "churn", *whole["measures"])
             if name in means and means[name].spread.known
         },
-        classes=_classes(first, means, groups),
+        classes=_classes(first, means, drawn),
         mcnemar_p=_mcnemar(pairs, groups) if first.labelled else None,
         logits=type(first).distance(pairs),
         non_finite=not_finite(pairs),
@@ -159,14 +168,21 @@ def pair_up(
     return pairs
 
 
-def _pair_fields(compared: PairedSides[Any], means: Mapping[str, MeanOverSeeds]) -> dict[str, Any]:
-    """Compute the first fields of `alignkit.record.Drift` from `_differences` joined over seeds."""
+def _pair_fields(
+    compared: PairedSides[Any],
+    means: Mapping[str, MeanOverSeeds],
+    drawn: Sequence[int],
+    defined: Mapping[str, int],
+) -> dict[str, Any]:
+    """Compute the first fields of `alignkit.record.Drift` from `_differences` joined over seeds.
+
+    ``drawn`` are the images, or groups, that show each class.
+    """
     pairs, groups, units = compared.pairs, compared.groups, compared.units
     first, seeds, moved = compared.first, len(pairs), compared.moved
-    supports = supports_of(first, groups)
 
     def unmoved(name: str) -> str:
-        return none_moved(units, supports if name.endswith(".macro") else ())
+        return none_moved(defined.get(name, units), drawn if over_classes(name) else ())
 
     names = first.metric_names
     answers = [each for pair in pairs for each in pair]
@@ -290,7 +306,7 @@ def _why_undefined(name: str, answers: Sequence[Answers], otherwise: str) -> str
 
 
 def _classes(
-    first: Answers, means: Mapping[str, MeanOverSeeds], groups: Labels | None
+    first: Answers, means: Mapping[str, MeanOverSeeds], drawn: Sequence[int]
 ) -> tuple[ClassDrift, ...]:
     reasons = {
         "recall": "no image is of this class",
@@ -300,7 +316,7 @@ def _classes(
     if not names:
         return ()
 
-    supports, drawn = first.counts().support, supports_of(first, groups)
+    supports = first.counts().support
 
     def estimate(name: str, index: int) -> Estimate:
         mean = means[name]
@@ -315,6 +331,7 @@ def _classes(
             estimate("recall", index),
             estimate("precision", index),
             {each: estimate(each, index) for each in names if each not in ("recall", "precision")},
+            None if drawn[index] == support else drawn[index],
         )
         for index, (name, support) in enumerate(zip(first.classes, supports, strict=True))
     )

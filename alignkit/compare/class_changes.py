@@ -12,7 +12,7 @@ as a draw takes its objects.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, Protocol, Self, TypeAlias, runtime_checkable
 
@@ -262,13 +262,46 @@ def of_different_images(answers: AnyAnswers, copies: Mapping[str, str]) -> AnyAn
     return answers if len(first) == len(seen) else answers.rows(first)
 
 
-def supports_of(first: Answers, groups: Labels | None) -> list[int]:
-    """Count what is drawn of each class, in their order: images, or groups that have one of it."""
-    supports = [int(each) for each in first.counts().support]
-    labels = getattr(first, "labels", None)
-    if groups is None or labels is None or np.ndim(labels) != 1 or len(labels) != len(groups):
-        return supports
-    return [len(np.unique(groups[labels == index])) for index in range(len(supports))]
+def drawn_classes(first: Answers, groups: Labels | None) -> tuple[list[int], npt.NDArray[np.bool_]]:
+    """Count the images, or groups, that show each class, and tell, (n,), which images show any.
+
+    A mask has thousands of pixels of a class, and is one image all the same.
+    """
+    drawn, some = [], np.zeros(len(first), np.bool_)
+    for shown in _shown_classes(first):
+        drawn.append(units_of(shown, groups))
+        some |= shown
+    return drawn, some
+
+
+def _shown_classes(first: Answers) -> Iterable[npt.NDArray[np.bool_]]:
+    """Tell of each class, (n,), which images show it; nothing without labels."""
+    classes = len(first.classes)
+    labels = np.asarray(getattr(first, "labels", ()), np.int64)
+    if len(labels):  # one class an image: no table of all of them is needed
+        return [labels == index for index in range(classes)]
+    tallies, images = first.tallies(), np.arange(len(first))
+    if not classes or not isinstance(tallies, CountedTallies):
+        return ()
+    parts = np.array_split(images, len(images) * classes // _BLOCK + 1)
+    return np.concatenate([tallies.sums.picked(part)[2] > 0 for part in parts], axis=1)
+
+
+def defined_by(
+    between: Sequence[Mapping[str, Weighted]], some: npt.NDArray[np.bool_], groups: Labels | None
+) -> dict[str, int]:
+    """Count the images, or groups, that a ratio of sums is made of, where they are not all.
+
+    Lost boxes are a share of boxes, and an image without any says nothing about them. ``some``
+    tells which images show a class.
+    """
+    marks: dict[str, npt.NDArray[np.bool_]] = {}
+    for name, each in (pair for own in between for pair in own.items()):
+        if isinstance(each, RatioOfSums) and each.below is not None:
+            marks[name] = marks.get(name, False) | (each.below > 0)
+    if some.any():
+        marks |= dict.fromkeys(("recall.micro", "pixel_accuracy"), some)
+    return {name: units_of(each, groups) for name, each in marks.items() if not each.all()}
 
 
 def units_of(images: npt.NDArray[np.bool_], groups: Labels | None) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import resources
 from typing import cast
@@ -12,7 +12,7 @@ import numpy as np
 
 from alignkit.arrays import Image, Pixels
 from alignkit.outcome import Measured, capture
-from alignkit.preprocess import Colour, Preprocess, StageName
+from alignkit.preprocess import Colour, Preprocess, Resize, StageName
 from alignkit.record import Control, PixelStage
 from alignkit.resizers import Resizer
 from alignkit.samples import HeldImages, JoinedReads, Samples
@@ -51,18 +51,30 @@ class HalfPixelShift:
 
     def resize(self, image: Image, height: int, width: int) -> Pixels:
         """Shift by half an output pixel (bilinear, edges repeated), then resize as ``inner``."""
-        import cv2
-
-        right, down = 0.5 * image.shape[1] / width, 0.5 * image.shape[0] / height
-        grid = np.array([[1, 0, right], [0, 1, down]], np.float32)
-        shifted = cv2.warpAffine(
-            image, grid, (image.shape[1], image.shape[0]), borderMode=cv2.BORDER_REPLICATE
-        )
-        return self.inner.resize(cast("Image", shifted), height, width)
+        shifted = _shifted(image, 0.5 * image.shape[1] / width, 0.5 * image.shape[0] / height)
+        return self.inner.resize(shifted, height, width)
 
     def version(self) -> str:
         """Return the version of the inner resizer."""
         return self.inner.version()
+
+
+@dataclass(frozen=True, slots=True)
+class HalfPixelOff(Resize):
+    """A resize that resamples nothing, with a planted fault: the image lies half a pixel off."""
+
+    def __call__(self, image: Image) -> Pixels:
+        """Shift by half a pixel, as `HalfPixelShift`, then pad."""
+        # not super(): it finds no class in a dataclass with slots
+        return Resize.__call__(self, _shifted(image, 0.5, 0.5))
+
+
+def _shifted(image: Image, right: float, down: float) -> Image:
+    import cv2
+
+    grid = np.array([[1, 0, right], [0, 1, down]], np.float32)
+    size = (image.shape[1], image.shape[0])
+    return cast("Image", cv2.warpAffine(image, grid, size, borderMode=cv2.BORDER_REPLICATE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +111,12 @@ def swap_channels(preprocess: Preprocess) -> Preprocess:
 
 def shift_half_pixel(preprocess: Preprocess) -> Preprocess:
     """Shift the resize by half an output pixel."""
-    shifted = replace(preprocess.resize, resizer=HalfPixelShift(preprocess.resize.resizer))
+    own = preprocess.resize
+    shifted: Resize
+    if own.fit == "none":  # it has no resizer whose grid could be off
+        shifted = HalfPixelOff(**{each.name: getattr(own, each.name) for each in fields(own)})
+    else:
+        shifted = replace(own, resizer=HalfPixelShift(own.resizer))
     return replace(preprocess, name=f"{preprocess.name} shifted by half a pixel", resize=shifted)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from alignkit.errors import AlignkitError, ExitCode, NothingCompared
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.tap_option import TapRule, TapsOption
 from alignkit.gate.rule_lines import rule_lines
-from alignkit.judge.standing_rules import JudgedRule
+from alignkit.judge.standing_rules import RECORDED, JudgedRule
 from alignkit.preprocess import Preprocess
 from alignkit.record import RuleOutcome, VerdictState
 from alignkit.record.blame_facts import EXPLAINS_MOST
@@ -23,6 +24,7 @@ from alignkit.text.numbers import plain, significant
 
 _EXIT: dict[VerdictState, ExitCode] = {
     "pass": ExitCode.PASS,
+    "warn": ExitCode.PASS,
     "fail": ExitCode.DRIFT,
     "error": ExitCode.NOTHING_COMPARED,
 }
@@ -45,12 +47,26 @@ def judged_taps(experiment: Experiment) -> list[JudgedRule]:
         return [
             _judged("taps", "recorded stages", "taps", experiment.reference, ("error", f"{error}"))
         ]
-    return [
+    judged = [
         _outcome(rule, name, experiment.reference, found, line)
         for rule, line in zip(option.rules, lines, strict=True)
         for name in rule.asserted
         for found in [_found(rule, name, option, taps, samples, experiment.reference)]
     ]
+    named = {rule.tap for rule in option.rules}
+    parts = [each for each in taps.stages if each.name in named]
+    return judged + [
+        _part(each, samples, experiment.reference)
+        for each in parts
+        if 0 < len(each.tensors) < len(samples)
+    ]
+
+
+def _part(stage: TapStage, samples: Samples, reference: Preprocess) -> JudgedRule:
+    """Warn that a tap was recorded for some of the images alone."""
+    said = f"tap {stage.name!r} was recorded for {len(stage.tensors)} of {len(samples)} images"
+    judged = _judged(RECORDED, "every image is recorded", stage.name, reference, ("warn", said))
+    return replace(judged, compared=False)
 
 
 def _found(

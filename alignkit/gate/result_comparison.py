@@ -7,7 +7,7 @@ A function has no stages. Its image is compared as the stage ``colour``, its ten
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -157,7 +157,7 @@ def compare_results(
     from alignkit.search.result_hypotheses import TRIED_IMAGES
 
     tensors = stage == "normalise"
-    total, greatest, worst = PixelDiff(stage, "isolated"), 0.0, ""
+    total, greatest, worst, reached = PixelDiff(stage, "isolated"), 0.0, "", list[float]()
     faults = _FAULTS | ({UNSCALED: _unscaled} if tensors else {})
     planted = dict.fromkeys(faults, PixelDiff(stage, "cumulative"))
     apart: dict[int, float] = {}
@@ -167,7 +167,7 @@ def compare_results(
     both = (_results(side, samples, tensor=tensors) for side in (a, b))
     for row, (name, left, right) in enumerate(zip(samples.ids, *both, strict=True)):
         if not tensors:
-            _refuse_normalised(left, right)
+            reached += _refuse_normalised(left, right)
         given.append((digest_of(left), digest_of(right)))
         if left.shape != right.shape:
             total += PixelDiff(stage, "isolated", None, 1)
@@ -189,6 +189,7 @@ def compare_results(
         if (sums.mean_abs or 0.0) > greatest:
             greatest = sums.mean_abs or 0.0
             worst = place_of_worst(name, left, right, tensors=tensors)
+    _refuse_scale(reached, of=2 * len(samples))
     facts = pixel_stage(total, reference="reference", candidate="candidate")
     repeated = ""
     if not facts.non_finite:  # which fails by itself, and says more
@@ -297,8 +298,26 @@ def array_of(result: Any) -> npt.NDArray[Any]:
     return array.astype(np.uint8 if array.dtype == np.uint8 else np.float32)
 
 
-def _refuse_normalised(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> None:
-    """Raise `ConfigError` for (h, w, 3) whose values are those of a tensor and not grey levels."""
+def _refuse_scale(greatest: Sequence[float], *, of: int) -> None:
+    """Raise `ConfigError` for images of two functions whose floats are on no scale of 0..255.
+
+    ``greatest`` has the greatest value of each float array; bicubic resizers overshoot 255.
+    """
+    most = max(greatest, default=0.0)
+    # one image may be almost black, but not all of both sides
+    small = len(greatest) == of and 0 < most <= _TENSOR
+    if small or most > 2 * 255:
+        raise ConfigError(
+            f"the functions' (h, w, 3) arrays reach {significant(most)} over all images, and grey "
+            "levels 0..255 are compared; scale them, or return (3, h, w) for a tensor"
+        )
+
+
+def _refuse_normalised(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> list[float]:
+    """Raise `ConfigError` for (h, w, 3) whose values are those of a tensor and not grey levels.
+
+    Return the greatest value of each array of floats.
+    """
     import numpy as np
 
     greatest = [float(np.abs(each).max(initial=0.0)) for each in (left, right)]
@@ -311,3 +330,5 @@ def _refuse_normalised(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> None:
                 f"the function's (h, w, 3) array looks normalised (values {significant(low)} to "
                 f"{significant(high)}); return (3, h, w), or grey levels 0..255"
             )
+    both = zip((left, right), greatest, strict=True)
+    return [own for array, own in both if array.dtype.kind == "f"]

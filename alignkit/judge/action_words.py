@@ -27,7 +27,7 @@ from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.headline import Headline
 from alignkit.judge.matrix_words import compared_entries
 from alignkit.judge.observe import differing, stage_to_blame
-from alignkit.judge.standing_rules import NO_PIXELS_RULE, UNCHECKED
+from alignkit.judge.standing_rules import NO_PIXELS_RULE, RECORDED, UNCHECKED
 from alignkit.judge.verdict_words import settled_by
 from alignkit.preprocess import STAGES
 from alignkit.record import Action, AttributionFacts, FactorShare, MatrixEntry, RuleOutcome
@@ -43,6 +43,8 @@ _REPAIRS = {
     "'git lfs pull'.",
     UNCHECKED: "Give each difference a rule: {preset: strict} is about every stage, and "
     "{metric: churn, fail: 0.02} about the answers of models.",
+    RECORDED: "Record the other images too: a recorder keeps ALIGNKIT_TAPS_IMAGES of them, 100 by "
+    "default.",
 }
 """Standing rule → the step against what it found."""
 _FINITE = "Repair the model first: find where its values stop being finite."

@@ -11,6 +11,7 @@ from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import Evidence, Observed
 from alignkit.place import Row
 from alignkit.record import BaselineFacts, Drift, MatrixEntry
+from alignkit.task_facts import over_classes
 from alignkit.text.numbers import count, plain
 
 _OF_FINITE = ("logits.", "cosine", "norm")
@@ -102,7 +103,7 @@ def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str
             reason = f"there is no class {metric.of_class!r}; there are {known}"
             return Observed(*at, reason=reason, missing=ExitCode.USAGE)
         own = {"recall": chosen[0].recall, "precision": chosen[0].precision}
-        estimate, n = {**own, **chosen[0].others}.get(metric.field), chosen[0].support
+        estimate, n = {**own, **chosen[0].others}.get(metric.field), chosen[0].drawn
     else:
         of_whole = {"churn": drift.churn, **drift.measures, **drift.metrics}
         estimate = of_whole.get(metric.field)
@@ -138,8 +139,9 @@ def _unseen(metric: RuleMetric, drift: Drift, images: int) -> float:
 
     if metric.continuous:
         return 0.0
-    of_classes = drift.classes if metric.field.endswith(".macro") else ()
-    return unseen_change(images, [each.support for each in of_classes])
+    of_classes = drift.classes if over_classes(metric.field) else ()
+    images = drift.defined_by.get(metric.field, images)
+    return unseen_change(images, [each.drawn for each in of_classes])
 
 
 def _relative(observed: Observed, rule: Rule, before: Mapping[str, float | None]) -> Observed:

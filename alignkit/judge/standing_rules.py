@@ -29,6 +29,8 @@ NO_PIXELS_RULE = "decoded"
 """The rule that images are decoded by some side."""
 UNCHECKED = "unchecked"
 """The rule that a rule looks at all that differs."""
+RECORDED = "recorded"
+"""The rule that a recorded stage has every image."""
 CALIBRATED = "calibration"
 """The rule that no image that calibrates an engine is evaluated."""
 

@@ -19,7 +19,7 @@ from alignkit.judge.matrix_words import (
     nothing_changed,
 )
 from alignkit.judge.measured_models import measured_part
-from alignkit.judge.standing_rules import CALIBRATED, NO_PIXELS_RULE, UNCHECKED
+from alignkit.judge.standing_rules import CALIBRATED, NO_PIXELS_RULE, RECORDED, UNCHECKED
 from alignkit.judge.verdict_words import NOT_LOOKED_AT, NOTHING_CHANGED, replaced
 from alignkit.record import Action, Control, Drift, RuleOutcome, VerdictState
 from alignkit.text.class_words import far_stronger_class
@@ -30,6 +30,9 @@ from alignkit.text.task_words import TaskWords, capital
 
 _SHOWN = 3
 """Rules of one place that the sentence names."""
+_TAPS_ALONE = (
+    "Of recorded stages the rules look at nothing else; `alignkit match --taps` compares pixels."
+)
 
 
 class VerdictLines(NamedTuple):
@@ -157,7 +160,10 @@ def _passed(found: Headline | None, outcomes: Sequence[RuleOutcome], evidence: E
         if not evidence.labelled and found.entry is not None and found.entry.drift:
             said += f" {capital(effect_words(found.entry, TaskWords(evidence.task)))}."
         return said
-    return f"{NOTHING_MOVED}all {len(held)} checks hold: {_places(held, evidence)}."
+    said = f"all {len(held)} checks hold: {_places(held, evidence)}."
+    if any(each.limit.startswith("tap ") for each in held):
+        return f"{capital(said)} {_TAPS_ALONE}"
+    return f"{NOTHING_MOVED}{said}"
 
 
 def _places(held: Sequence[RuleOutcome], evidence: Evidence) -> str:
@@ -189,7 +195,7 @@ def _beside(found: Headline | None, outcomes: Sequence[RuleOutcome]) -> Iterator
     """Say the warnings that hold for every number, unless the verdict itself is one of them."""
     first = found.first if found else None
     for each in outcomes:
-        standing = each.rule in (NO_PIXELS_RULE, UNCHECKED, CALIBRATED)
+        standing = each.rule in (NO_PIXELS_RULE, UNCHECKED, CALIBRATED, RECORDED)
         if standing and each.state == "warn" and each is not first:
             yield f"{capital(each.observed)}."
 

@@ -42,11 +42,19 @@ class ClassDrift:
 
     name: str
     support: Count
-    """Images of the class."""
+    """Images of the class; of other tasks the objects, labels or pixels."""
     recall: Estimate
     precision: Estimate
     others: dict[str, Estimate] = field(default_factory=dict)
     """The task's further metrics by class: ``iou``, ``ap50``."""
+    images: Count | None = None
+    """Images, or groups of those that depend on each other, that show the class, where they are not
+    as many as ``support``."""
+
+    @property
+    def drawn(self) -> int:
+        """These images or groups."""
+        return self.support if self.images is None else self.images
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,9 @@ class Drift:
     """The task's differences that are no change of a metric: ``boxes.lost``, ``pixel_churn``, …"""
     asked: Count | None = None
     """Images of ``n`` whose answers were compared, where they are not all."""
+    defined_by: dict[str, Count] = field(default_factory=dict)
+    """Metric or measure → images, or groups, that it is made of, where they are not all: those with
+    a box, of a share of boxes."""
     groups: Count | None = None
     """Groups of images that a resample draws whole, such as the images of an identity; ``None`` if
     it draws images."""

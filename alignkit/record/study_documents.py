@@ -188,6 +188,8 @@ class Bisection(Stored):
     layers: tuple[LayerDrift, ...]
     unmatched: tuple[str, ...] = ()
     """Layers that only one side has."""
+    outputs: tuple[str, ...] = ()
+    """Outputs of the candidate's graph that were not compared."""
     command: str = ""
     """Shell command that reproduces this."""
 

@@ -169,6 +169,32 @@ def test_a_kind_that_makes_persons_flip_is_found_from_persons_too():
     assert 0 < first.difference.low < first.churn == first.difference.value < first.difference.high
 
 
+@pytest.mark.parametrize(
+    ("kept", "copies", "p"),
+    [
+        # scipy.stats.fisher_exact, each image once: 0 of 20 against 22 of 220, without a copy 0 of
+        # 19, and 0 of 1; the same of images that keep their answer
+        ("no flip", {}, 0.22998),
+        ("no flip", {"1": "0"}, 0.23043),
+        ("all flip", {"1": "0"}, 0.23043),
+        ("no flip", {str(row): "0" for row in range(1, 20)}, 1.0),
+        ("all flip", {str(row): "0" for row in range(1, 20)}, 1.0),
+    ],
+)
+def test_a_copy_of_an_image_makes_no_kind_more_certain(kept, copies, p):
+    few = np.arange(N) < 20
+    flips = (np.arange(N) >= 20) & (np.arange(N) % 10 == 0)
+    flips = flips if kept == "no flip" else ~flips
+    before = np.arange(N) % 3
+    sides = predictions(before), predictions(np.where(flips, (before + 1) % 3, before))
+    kinds = {"quality": np.where(few, "few", "many").tolist()}
+    found = subgroups(sides[:1], sides[1:], kinds, copies=copies)
+    mine = next(each for each in found if each.kind == "few")
+    assert mine.churn == float(kept == "all flip")
+    assert mine.p == pytest.approx(p, abs=1e-5)
+    assert not mine.sentence
+
+
 def test_images_that_nobody_asked_about_are_in_no_kind():
     from alignkit.compare.answers import RatioOfSums
 

@@ -2,6 +2,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -64,6 +65,42 @@ def test_a_session_writes_no_telemetry_unless_the_user_turns_it_on(tmp_path):
     if not written:
         pytest.skip("this build of ONNX Runtime keeps no telemetry")
     assert any("onnxruntime" in each for each in written)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        [("Gather", ["table", "index"], ["found"])],
+        [("Unsqueeze", ["index", "zero"], ["k"]), ("TopK", ["table", "k"], ["found", "at"])],
+        [("Unsqueeze", ["index", "zero"], ["k"]), ("Reshape", ["table", "k"], ["found"])],
+    ],
+)
+def test_a_graph_that_runs_on_one_image_and_fails_on_the_next_is_one_line(tmp_path, model, last):
+    helper, shape = onnx.helper, ["n", 3, 32, 32]
+    nodes = [
+        # one number of the brightest value, which is 0 of a black image
+        helper.make_node("ReduceMax", ["images"], ["most"], keepdims=0),
+        helper.make_node("Cast", ["most"], ["index"], to=TensorProto.INT64),
+        *(helper.make_node(*each) for each in last),
+        helper.make_node("ReduceSum", ["found"], ["sum"], keepdims=0),
+        helper.make_node("ReduceMean", ["images"], ["flat"], axes=[2, 3], keepdims=0),
+        helper.make_node("Add", ["flat", "sum"], ["scores"]),
+    ]
+    given = helper.make_tensor_value_info("images", TensorProto.FLOAT, shape)
+    scores = helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", 3])
+    table = onnx.numpy_helper.from_array(np.ones(5, np.float32), "table")
+    zero = onnx.numpy_helper.from_array(np.array([0]), "zero")
+    graph = helper.make_graph(nodes, "g", [given], [scores], [table, zero])
+    opset = [helper.make_opsetid("", 13)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "g.onnx")
+    checkpoint = replace(model.checkpoint, classes=3, height=32, width=32)
+    session = ONNXRuntimeBackend().open(checkpoint, tmp_path / "g.onnx", "fp32")
+    dark = np.zeros((2, *shape[1:]), np.float32)
+    assert len(session.predict(dark)[0]) == 2
+    with pytest.raises(BackendError, match="the graph fails on a batch of 2: ") as caught:
+        session.predict(dark + 77)
+    assert "\n" not in str(caught.value)
+    session.close()
 
 
 def test_the_graph_is_needed(model):

@@ -103,7 +103,9 @@ def test_a_graph_of_open_size_asks_for_one(alignkit, images, tmp_path):
     arguments = "bisect", "--model", tmp_path / "open.onnx", "--images", images
     told = alignkit(*arguments)
     assert (told.code, "give --size" in told.err) == (2, True)
-    told = alignkit(*arguments, "--size", "32", "--candidate", "onnxruntime fp32", "-q")
+    told = alignkit(
+        *arguments, "--size", "32", "--candidate", "onnxruntime optimisation=basic", "-q"
+    )
     assert (told.code, "no layer differs" in told.out) == (0, True)
 
 

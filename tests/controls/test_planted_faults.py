@@ -35,6 +35,27 @@ def test_a_swap_exchanges_red_and_blue_of_what_the_colour_stage_gives(space):
     assert (swapped == np.stack([blue, green, red], axis=-1)).all()
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"size": (32, 32)},  # below every image: nothing is padded
+        {"size": (4000, 4000)},  # a border around each
+        {"size": (4000, 32)},
+        {"size": (200, 200), "at": (0, 3)},
+        {"size": (1, 1), "pad": 0},
+    ],
+)
+def test_a_path_that_resamples_nothing_shows_its_faults_too(options):
+    path = replace(opencv_path(), resize=replace(opencv_path().resize, fit="none", **options))
+    controls = check_pixels(path, photographs())
+    assert [control.passed for control in controls] == [True] * 3, controls
+    ramp = np.repeat(np.arange(64, dtype=np.uint8)[None, :, None] * 2, 64, axis=0).repeat(3, axis=2)
+    within = replace(path.resize, size=(64, 64), at=None)
+    shifted = shift_half_pixel(replace(path, resize=within)).resize(ramp)
+    # half of a step of two levels from column to column
+    assert (ramp.astype(int) - shifted)[2:-2, 2:-2].mean() == pytest.approx(1.0, abs=1e-6)
+
+
 def test_a_shift_moves_a_ramp_by_half_an_output_pixel():
     path = opencv_path()
     ramp = np.repeat(np.arange(128, dtype=np.uint8)[None, :, None], 64, axis=0).repeat(3, axis=2)

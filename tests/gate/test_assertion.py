@@ -292,6 +292,26 @@ def test_a_difference_of_rounding_is_called_so(images):
     assert assert_preprocess_aligned(OPENCV, doubled, images, rules=rules).state == "pass"
 
 
+@pytest.mark.parametrize(
+    "scale",
+    [
+        lambda image: image / np.float32(255),
+        lambda image: image.astype(np.float64) / 255,
+        lambda image: image / np.float32(127.5) - 1,
+        lambda image: image.astype(np.uint16) * 257,
+        lambda image: (image / 255).astype(np.float16),
+    ],
+)
+def test_two_functions_of_another_scale_than_grey_levels_are_refused(images, scale):
+    rules = [{"metric": "colour.mean_abs", "fail": 0.05}]
+    sides = (lambda data: scale(serve(data)), lambda data: scale(serve(data)[::-1].copy()))
+    with pytest.raises(ConfigError, match=r"grey levels 0\.\.255"):
+        assert_preprocess_aligned(*sides, images, rules=rules)
+    dark = [lambda data, top=top: serve(data).astype(np.float32) - top for top in (0, 40)]
+    with pytest.raises(PreprocessDriftError):  # floats that are grey levels
+        assert_preprocess_aligned(*dark, images, rules=rules)
+
+
 def test_an_image_that_is_a_normalised_tensor_is_refused(images):
     for given in (lambda e: tensor_of(serve(e)).transpose(1, 2, 0), lambda e: serve(e) / 255):
         with pytest.raises(ConfigError, match=r"looks normalised .*return \(3, h, w\)"):

@@ -79,6 +79,31 @@ def test_each_assertion_passes_fails_or_cannot_be_judged(folder, rule, code, obs
     assert outcome.line == 9
 
 
+@pytest.mark.parametrize(
+    "rule",
+    ["size: [32, 32]", "dtype: uint8", "range: [0, 255]", "size: [32, 32], dtype: uint8"],
+)
+def test_assertions_that_noise_keeps_call_nothing_aligned(folder, rule):
+    """The recorded images are no photographs at all."""
+    tap, noise = Tap(), np.random.default_rng(0).integers(0, 255, (2, 32, 32, 3), np.uint8)
+    tap.to(folder / "taps")
+    for number in range(2):
+        tap("noise", noise[number], f"{number}.jpg")
+    verdict = gate(folder, f"{{tap: noise, {rule}}}").record.verdict
+    assert verdict.state == "pass"
+    assert "Aligned" not in verdict.sentence
+    assert "the rules look at nothing else" in verdict.sentence
+
+
+def test_a_tap_of_some_images_says_of_how_many(folder):
+    for number in range(2, 5):
+        (folder / "photos" / f"{number}.jpg").write_bytes(encoded(photo(width=90 + number)))
+    for rule in ("size: [32, 32]", "dtype: float32", "range: [0, 255]", "channels: rgb"):
+        result = gate(folder, f"{{tap: resized, {rule}}}")
+        assert (result.exit_code, result.record.verdict.state) == (0, "warn")
+        assert "tap 'resized' was recorded for 2 of 5 images" in result.record.verdict.sentence
+
+
 def test_an_order_that_pixels_do_not_show_is_no_pass(folder):
     result = gate(folder, "{tap: feed, channels: rgb}", "gate.taps.stages={feed: normalise}")
     assert result.exit_code == 5

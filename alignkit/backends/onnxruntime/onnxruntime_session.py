@@ -188,7 +188,14 @@ class ONNXRuntimeSession:
         fixed = given.shape[0] if given.shape and isinstance(given.shape[0], int) else None
 
         def run(part: Batch) -> Outputs:
-            return as_outputs(bounded_run(self.session, self.outputs, {given.name: part}))
+            try:
+                found = bounded_run(self.session, self.outputs, {given.name: part})
+            except BackendError:
+                raise
+            except Exception as error:  # a graph may run on one image and fail on the next
+                message = f"the graph fails on a batch of {len(part)}: {refusal(error)}"
+                raise BackendError(message) from error
+            return as_outputs(found)
 
         return in_pieces(batch, fixed, run, self._declared())
 

@@ -19,7 +19,13 @@ import numpy as np
 
 from alignkit.errors import BackendError, NothingCompared
 from alignkit.record.study_documents import Bisection, LayerDrift
-from alignkit.studies.bisect.layer_graph import Activations, Layer, Values
+from alignkit.studies.bisect.layer_graph import (
+    Activations,
+    Layer,
+    Values,
+    layers_of,
+    outputs_of,
+)
 from alignkit.studies.bisect.layer_sides import ONNXSide, TorchSide
 from alignkit.text import columns
 from alignkit.text.numbers import DASH, count, significant
@@ -53,6 +59,9 @@ def bisect(
             compared.append(drift)
         if progress:
             progress(number, len(layers))
+    known = {each.tensor for each in layers}
+    unmatched += [each.name for each in layers_of(candidate.graph) if each.tensor not in known]
+    given = {each.tensor for each in compared if each.max_abs is not None}
     # outputs of two shapes have a reason too, but they are a finding
     if all(each.reason and not each.exceeds_tolerance for each in compared):
         why = f": {compared[0].reason}" if compared else ""
@@ -68,6 +77,7 @@ def bisect(
         first=next((each.name for each in compared if each.exceeds_tolerance), None),
         layers=tuple(compared),
         unmatched=tuple(unmatched),
+        outputs=tuple(each for each in outputs_of(candidate.graph) if each not in given),
         command=command,
     )
 
@@ -186,7 +196,16 @@ def _row(each: LayerDrift) -> tuple[str, ...]:
 
 def _sentence(found: Bisection) -> str:
     if found.first is None:
-        return f"no layer differs by more than {found.tolerance:g} of its greatest value"
+        compared = sum(each.max_abs is not None for each in found.layers)
+        left = len(found.layers) - compared + len(found.unmatched)
+        some = f"none of {compared} compared layers differs" if left else "no layer differs"
+        said = f"{some} by more than {found.tolerance:g} of its greatest value"
+        if not found.outputs:
+            return said
+        return (
+            f"{said}; not compared, so that the answers may differ: the output "
+            f"{', '.join(found.outputs)}. Name its tensor alike in both graphs"
+        )
     first = next(each for each in found.layers if each.name == found.first)
     start = f"it starts at {first.name} ({first.operator}): {_difference(first)}"
     return f"{start} (tolerance {found.tolerance:g})\n{_blamed(first, found)}"

@@ -48,6 +48,19 @@ class BisectInputs:
     model: str
     images: int
 
+    def __post_init__(self) -> None:
+        """Raise `NothingCompared` if one runtime runs one graph on both sides, or a copy of it."""
+        one, other = self.reference, self.candidate
+        if isinstance(one, ONNXSide) and _runs(one) == _runs(other):
+            raise NothingCompared(
+                f"both sides run the same graph in {other.runtime.name} "
+                f"{other.runtime.precision}; name another runtime or another graph"
+            )
+
+
+def _runs(side: ONNXSide) -> tuple[str, str, str]:
+    return side.runtime.name, side.runtime.precision, file_sha256(side.file)
+
 
 def inputs_from_cell(
     experiment: Experiment,

@@ -83,6 +83,20 @@ def layers_of(model: Any) -> tuple[Layer, ...]:
     return tuple(layers)
 
 
+def outputs_of(model: Any) -> list[str]:
+    """Name the model's outputs, or the tensor of which one is only another name."""
+    same = {
+        each.output[0]: each.input[0] for each in model.graph.node if each.op_type == "Identity"
+    }
+    names = []
+    for each in model.graph.output:
+        name = each.name
+        while name in same:
+            name = same[name]
+        names.append(name)
+    return names
+
+
 def cut(model: Any, tensor: str) -> Any:
     """Return the model with ``tensor`` as its only output, without nodes it does not need."""
     nodes, _ = leading_to(model, tensor)

@@ -55,12 +55,13 @@ class ONNXSide:
         return " ".join(filter(None, (self.runtime.name, self.runtime.precision, self.label)))
 
     @cached_property
-    def _graph(self) -> Any:
+    def graph(self) -> Any:
+        """The file, read."""
         return load_graph(self.file)
 
     @cached_property
     def _tensors(self) -> frozenset[str]:
-        return frozenset(tensors_of(self._graph))
+        return frozenset(tensors_of(self.graph))
 
     def values(self, layer: Layer) -> Values | None:
         """Return the layer's output for the batch; ``None`` if this side has no such layer.
@@ -69,7 +70,7 @@ class ONNXSide:
         """
         if layer.tensor not in self._tensors:
             return None
-        return self._run(cut(self._graph, layer.tensor), self.batch, layer.tensor)
+        return self._run(cut(self.graph, layer.tensor), self.batch, layer.tensor)
 
     def isolated(self, layer: Layer, held: Activations) -> Values:
         """Return the layer's output for the reference's activations ``held``.
@@ -82,10 +83,10 @@ class ONNXSide:
                 f"{precision} takes its scales from images; alone, the layer would have others"
             )
         images = len(self.batch)
-        [own_input] = inputs_of(self._graph)
+        [own_input] = inputs_of(self.graph)
         if own_input.name not in held.shapes:
             held.keep(own_input.name, self.batch)
-        graph, fed = isolated_graph(self._graph, layer.tensor, held.shapes, images)
+        graph, fed = isolated_graph(self.graph, layer.tensor, held.shapes, images)
         return self._run(graph, packed(held, fed, images), f"{layer.tensor} alone")
 
     def _run(self, graph: Any, batch: Batch, what: str) -> Values:

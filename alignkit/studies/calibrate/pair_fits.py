@@ -53,6 +53,16 @@ class RuleFit:
         return tuple(rule.name for rule in self.rules if rule.name != self.title)
 
     @property
+    def untold(self) -> str:
+        """Return libjpeg-turbo's name if these are nvJPEG's rule too; empty if they are not both.
+
+        Files of one even colour have the same pixels by every rule.
+        """
+        libjpeg = next(filter(None, map(_libjpeg, self.rules)), "")
+        plain = any(rule.plugin == NVJPEG and rule.plain for rule in self.rules)
+        return libjpeg if plain else ""
+
+    @property
     def reproduces(self) -> bool:
         """Whether every image was compared, and reproduced up to ties of rounding."""
         return not self.refused and self.gap.reproduced

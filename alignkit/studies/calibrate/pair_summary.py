@@ -56,9 +56,14 @@ def answer(fits: Sequence[Fits]) -> str:
     """Say which rule reproduces a source, or for each kind, or which comes nearest."""
     if not fits:
         return "nothing compared"
-    found = [each for each in fits if each.best.reproduces]
+    found = [each for each in fits if each.best.reproduces and not each.best.untold]
+    same = [each for each in fits if each.best.reproduces and each.best.untold]
     missed = [each for each in fits if not each.best.reproduces]
-    lines = []
+    lines = [
+        f"These files cannot tell {each.best.title} from {each.best.untold}: both give "
+        f"{each.name} the same pixels. Give files with edges and colours."
+        for each in same
+    ]
     for title in dict.fromkeys(each.best.title for each in found):
         own = [each for each in found if each.best.title == title]
         kinds = listed([each.name for each in own])

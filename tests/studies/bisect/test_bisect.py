@@ -14,7 +14,7 @@ from alignkit.errors import ConfigError, DataError, NothingCompared
 from alignkit.models.architectures import build_model
 from alignkit.models.checkpoint import Calibration, Checkpoint
 from alignkit.studies.bisect import as_text, bisect, drift_of, isolated_error
-from alignkit.studies.bisect.bisect_inputs import runtime_named
+from alignkit.studies.bisect.bisect_inputs import BisectInputs, runtime_named
 from alignkit.studies.bisect.layer_graph import (
     Activations,
     Layer,
@@ -287,6 +287,59 @@ def test_graphs_without_a_common_layer_have_nothing_to_compare(model, tmp_path):
     onnx.save(graph, tmp_path / "renamed.onnx")
     with pytest.raises(NothingCompared, match="no layer to compare"):
         run(side(model), side(model, file=tmp_path / "renamed.onnx"), model)
+
+
+def renamed_last(graph):
+    """Negate the last layer's weights, and name its output otherwise."""
+    node = graph.graph.node[-1]
+    for weights in graph.graph.initializer:
+        if weights.name in node.input[1:]:
+            values = -numpy_helper.to_array(weights)
+            weights.CopyFrom(numpy_helper.from_array(values, weights.name))
+    node.output[0] = graph.graph.output[0].name = "other"
+
+
+def added_last(operator):
+    def change(graph):
+        value = graph.graph.output[0].name
+        graph.graph.node.append(onnx.helper.make_node(operator, [value], ["other"], name="added"))
+        graph.graph.output[0].name = "other"
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "unmatched", "outputs"),
+    [
+        (renamed_last, 2, ("other",)),
+        (added_last("Neg"), 1, ("other",)),
+        (added_last("Sigmoid"), 1, ("other",)),
+        (added_last("Identity"), 0, ()),  # another name of what was compared
+        (lambda graph: None, 0, ()),
+    ],
+)
+def test_an_output_that_was_not_compared_is_no_agreement(
+    model, tmp_path, change, unmatched, outputs
+):
+    graph = onnx.load(model.onnx)
+    change(graph)
+    onnx.save(graph, tmp_path / "other.onnx")
+    found = run(side(model), side(model, file=tmp_path / "other.onnx"), model)
+    assert found.first is None
+    assert (len(found.unmatched), found.outputs) == (unmatched, outputs)
+    assert ("so that the answers may differ" in as_text(found)) == bool(outputs)
+    assert ("no layer differs by more than 0.001" in as_text(found)) == (not unmatched)
+
+
+def test_one_graph_in_one_runtime_has_nothing_to_compare(model, tmp_path):
+    copy = tmp_path / "copy.onnx"
+    copy.write_bytes(model.onnx.read_bytes())
+    layers = layers_of(load_graph(model.onnx))
+    for file in (model.onnx, copy):
+        with pytest.raises(NothingCompared, match="the same graph in onnxruntime fp32"):
+            BisectInputs(side(model), side(model, file=file), layers, "small", 4)
+    other = side(model, "onnxruntime optimisation=disabled")
+    BisectInputs(side(model), other, layers, "small", 4)
 
 
 @pytest.mark.parametrize(

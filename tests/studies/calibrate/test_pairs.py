@@ -80,6 +80,18 @@ def test_nvjpegs_rule_and_libjpegs_are_each_found_on_every_kind_of_jpeg(tmp_path
     assert alike == {"4:4:4", "4:1:1", "grey"}
 
 
+@pytest.mark.parametrize("colour", ["black", "white", "grey", (90, 90, 90), (128, 128, 128)])
+def test_files_of_one_even_grey_name_no_rule(tmp_path, colour):
+    """Every decoder gives them the same pixels, whichever made those."""
+    data = io.BytesIO()
+    Image.new("RGB", (64, 64), colour).save(data, "JPEG", quality=90, subsampling=2)
+    (tmp_path / "even.jpg").write_bytes(data.getvalue())
+    np.save(tmp_path / "even.npy", np.asarray(Image.open(data)))
+    text = told(tmp_path)
+    assert "reproduces" not in text
+    assert f"cannot tell nvjpeg-model (repeat, float, truncate) from {ORDINARY}" in text
+
+
 def test_an_unknown_rule_is_called_unknown_and_the_nearest_is_named(tmp_path):
     rng = np.random.default_rng(0)
 
