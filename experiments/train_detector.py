@@ -178,7 +178,7 @@ def main() -> None:
     parser.add_argument("file", type=Path, help="ONNX file to write")
     parser.add_argument("--quick", action="store_true", help="a worse model, sooner")
     chosen = parser.parse_args()
-    images, epochs = (500, 10) if chosen.quick else (1000, 20)
+    images, epochs = (500, 10) if chosen.quick else (1000, 40)
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True)
     model = Detector()
