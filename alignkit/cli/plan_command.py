@@ -66,11 +66,25 @@ def plan(
         print(json.dumps([_as_json(*each) for each in planned_files], indent=1))
     elif planned_files:
         print("\n\n".join(_as_text(*each) for each in planned_files))
-        said = [_stated_seconds(planned.experiment) for planned, *_ in planned_files]
-        if len(said) > 1 and None not in said:
-            total = sum(filter(None, said))
-            print(f"\n{len(said)} files, by their comments: {total:,} s of CPU time from the start")
+        if len(planned_files) > 1:
+            print(f"\n{_total(planned_files)}")
     raise typer.Exit(worst(codes))
+
+
+def _total(planned_files: Sequence[tuple[Plan, Outlooks, list[str]]]) -> str:
+    """Count the work of all files, and sum the seconds that they state if all state some."""
+    from alignkit.plan.required_models import to_make
+
+    made = sum(len(to_make(planned.experiment)) for planned, *_ in planned_files)
+    counts = [f"models made by a script {made}"]
+    for kind in ("trainings", "cells", "attributions", "comparisons"):
+        works = [each for _, expected, _ in planned_files for each in getattr(expected, kind)]
+        # files share work: whichever comes first does it
+        to_run = {each.work.key for each in works if each.state == "to run"}
+        counts.append(f"{kind} {len(to_run):,}")
+    said = [_stated_seconds(planned.experiment) for planned, *_ in planned_files]
+    time = "" if None in said else f"\nby their comments: {sum(filter(None, said)):,} s of CPU time"
+    return f"{len(planned_files)} files, to run: {', '.join(counts)}{time}"
 
 
 def _stated_seconds(experiment: Experiment) -> int | None:

@@ -249,16 +249,16 @@ class Answers(ABC):
     def kinds_of(cls, seeds: Sequence[Self]) -> dict[str, Sequence[str] | FloatArray]:  # noqa: ARG003
         """Describe each image by its truth and the answers of all seeds, to group the changed.
 
-        Return dimension → (n,) words, such as its class, or numbers, which are grouped in thirds:
-        how sure the answer is, how many objects there are. It may be empty.
+        Return dimension → (n,) words, such as its class, or numbers, which are grouped in thirds.
         """
         return {}
 
     def commonest(self) -> int | None:
-        """Count the images for which the best constant answer is right; ``None`` if there is none.
+        """Count the images that the best constant answer gets right; ``None`` if there is none."""
+        return None
 
-        Of classes, the images of the commonest one: a model that learned is right more often.
-        """
+    def above_constant(self) -> FloatArray | None:
+        """Compute how much better each answer is than a constant one, (n,), if that is known."""
         return None
 
     def truth_said(self, index: int) -> str:  # noqa: ARG002 - all alike

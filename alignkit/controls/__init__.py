@@ -4,9 +4,10 @@ A/A evaluates one model twice along the same path, with no stored work, and must
 Planted faults (channels swapped, the image shifted by half an output pixel) must be found at the
 right stage: a comparison that misses them would call anything aligned. And the reference models
 must have learned: a model that gives every image the same answer never drifts. Images without
-labels cannot show that, nor can tasks without a constant answer that is often right; instead,
-another planted fault must change predictions. And a model must answer each image by itself: an
-answer that depends on the others of its batch depends on the size of that, too.
+labels cannot show that, nor can tasks without a constant answer that is often right; there, and
+where a constant answer is right in part, another planted fault must change predictions. And a model
+must answer each image by itself: an answer that depends on the others of its batch depends on the
+size of that, too.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from alignkit.text.numbers import p_value, percent
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
+    from alignkit.arrays import FloatArray
     from alignkit.compare.answers import Answers
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Plan
@@ -158,7 +160,9 @@ def _check_row_learned(
     if own and not next(iter(own.values())).labelled:
         return (Control(name=LEARNED, expected=_LEARNED_WORDS, observed=NO_LABELS, passed=None),)
     if any(each.commonest() is None for each in own.values()):
-        return ()
+        above = {name: each.above_constant() for name, each in own.items()}
+        known = {name: each for name, each in above.items() if each is not None}
+        return (check_above_constant(known),) if known else ()
     given = predicted and _first_aligned(predicted).evaluation.training.given
     return (check_learned(own, given=bool(given)),) if own else ()
 
@@ -196,6 +200,33 @@ def check_learned(models: Mapping[str, Answers], *, given: bool = False) -> Cont
         name=LEARNED,
         expected=f"{_LEARNED_WORDS}, {commonest} of {images} "
         f"(exact binomial test, p below {CHANCE:g})",
+        observed=observed,
+        passed=p < CHANCE,
+        failing="inconclusive",
+    )
+
+
+def check_above_constant(models: Mapping[str, FloatArray]) -> Control:
+    """Check that the worst model is better than a constant answer on more images than it is worse.
+
+    Exact one-sided sign test, at the level `CHANCE`.
+    """
+    from scipy.stats import binomtest
+
+    counts = {name: (int((each > 0).sum()), int((each < 0).sum())) for name, each in models.items()}
+    name = min(counts, key=lambda each: counts[each][0] - counts[each][1])
+    better, worse = counts[name]
+    # equal on every image: no test can tell them apart
+    p = float(binomtest(better, better + worse, 0.5, "greater").pvalue) if better + worse else 1.0
+    observed = (
+        f"{name} is better than a constant answer on {better} of {len(models[name])} images and "
+        f"worse on {worse} (p {p_value(p, '= ')})"
+    )
+    if p >= CHANCE:
+        observed += ", so that a change of its answers says little; train longer or on more images"
+    return Control(
+        name=LEARNED,
+        expected=f"better than a constant answer more often than worse (sign test, p < {CHANCE:g})",
         observed=observed,
         passed=p < CHANCE,
         failing="inconclusive",

@@ -17,9 +17,12 @@ from alignkit.outcome import Skipped
 
 _IMAGES = 300
 """Images of each split, drawn class by class; one of each class if there are more classes."""
+_IDENTITIES = 150
+"""Evaluated ones; each has several images, and every pair of these is compared."""
 _EPOCHS = 3
 _EPOCHS_OF_SMALL_CNN = 10
 """It begins without pretrained weights, and trains in seconds."""
+_RESAMPLES = 200
 _ATTRIBUTED = 100
 _SEARCHED = 50
 
@@ -65,6 +68,7 @@ def _smaller_values(experiment: Experiment) -> Iterator[SmallerValue]:
             made = f"{model.made_by} --quick"
             yield SmallerValue(f"models.{index}.made_by", model.made_by, made)
     if experiment.predicts:
+        yield from _smaller("evaluate.resamples", content.evaluate.resamples, _RESAMPLES)
         if not content.models:
             recipe = content.train
             most = _EPOCHS_OF_SMALL_CNN if recipe.model == "small-cnn" else _EPOCHS
@@ -83,9 +87,10 @@ def _smaller_values(experiment: Experiment) -> Iterator[SmallerValue]:
 def _of_data(experiment: Experiment) -> Iterator[SmallerValue]:
     data = experiment.content.data
     most = max(_IMAGES, len(data.class_names()))
-    for field in ("train", "eval"):
+    evaluated = _IDENTITIES if getattr(data, "held_out", False) else most
+    for field, few in (("train", most), ("eval", evaluated)):
         if isinstance(value := getattr(data, field, None), int):
-            yield from _smaller(f"data.{field}", value, most)
+            yield from _smaller(f"data.{field}", value, few)
     if hasattr(data, "limit") and max(experiment.data.counts()) > most:
         yield SmallerValue("data.limit", data.limit, most)
 

@@ -21,7 +21,7 @@ from alignkit.text.numbers import DASH, percent, shorten
 from alignkit.version import __version__
 from alignkit.workspace import Workspace
 
-_WIDEST = 80
+_WIDEST = 100
 """Characters of a headline in the terminal."""
 
 
@@ -56,14 +56,15 @@ class FileRun:
         if (record := self.record) is None:
             return next(iter(self.message.splitlines()), "")
         chosen = headline_of(record.verdict.rules, Evidence.of_record(record))
-        if chosen is not None:
-            return chosen.first.brief or f"{chosen.first.metric} {chosen.first.observed}"
-        moved = [entry for entry in record.matrix if entry.drift]
-        most = max(moved, key=lambda entry: entry.churn, default=None)
-        if most is None:
-            return DASH
-        place = " → ".join(Names(record.paths).cells(most)[:2])
-        return f"churn {percent(most.churn)}, {place}"
+        if chosen is None:
+            moved = [entry for entry in record.matrix if entry.drift]
+            entry = max(moved, key=lambda entry: entry.churn, default=None)
+            said = f"churn {percent(entry.churn)}" if entry else DASH
+        else:
+            entry = chosen.entry
+            said = chosen.first.brief or f"{chosen.first.metric} {chosen.first.observed}"
+        # a value alone does not say of which model, served how
+        return f"{said}: {' → '.join(Names(record.paths).cells(entry)[:2])}" if entry else said
 
     @property
     def time(self) -> str:

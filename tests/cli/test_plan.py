@@ -197,6 +197,26 @@ def test_the_time_that_a_file_states_is_said_and_summed(
     file.write_text("# Is it so?\n\n# CPU time: 120 s; 25 s with --quick.\n" + file.read_text())
     told = alignkit("plan", file, file, *options, "--reports", tmp_path / "reports")
     assert told.out.count(f"its comment says: {each} of CPU time") == (2 if each else 0)
-    last = told.out.splitlines()[-1]
-    assert last.startswith("2 files, by their comments: ") == bool(both)
-    assert both in last
+    assert (f"\nby their comments: {both} of CPU time" in told.out) == bool(both)
+
+
+def test_work_that_files_share_is_counted_once(alignkit, file, tmp_path):
+    other = file.with_name("other.yaml")
+    other.write_text(file.read_text())
+    reports = ["--reports", tmp_path / "reports"]
+    (one,) = json.loads(alignkit("plan", file, "--json", *reports).out)
+    last = alignkit("plan", file, other, *reports).out.splitlines()[-1]
+    kinds = ("trainings", "cells", "attributions", "comparisons")
+    numbers = ", ".join(f"{kind} {len(one[kind])}" for kind in kinds)
+    assert last == f"2 files, to run: models made by a script 0, {numbers}"
+    assert "files, to run" not in alignkit("plan", file, *reports).out
+
+
+def test_a_total_needs_a_time_of_every_file(alignkit, file, tmp_path):
+    other = file.with_name("other.yaml")
+    other.write_text(file.read_text())
+    file.write_text("# CPU time: 25 s with --quick.\n" + file.read_text())
+    told = alignkit("plan", file, other, "--quick", "--reports", tmp_path / "reports")
+    assert told.out.count("its comment says: 25 s of CPU time") == 1
+    assert "by their comments" not in told.out
+    assert "its comment says" not in alignkit("plan", file, "--reports", tmp_path / "r").out

@@ -26,7 +26,8 @@ attribute: {images: all, runtimes: all}
 advise: {images: 200}
 """
 CHANGES = (
-    "data.train: 500 → 300", "data.eval: 320 → 300", "train.epochs: 40 → 10",
+    "data.train: 500 → 300", "data.eval: 320 → 300", "evaluate.resamples: 2000 → 200",
+    "train.epochs: 40 → 10",
     "train.seeds: [4, 0, 1] → [4]", "train.fractions: [0.1, 1.0] → [1.0]",
     "evaluate.backends.1.builds: 3 → 1", "attribute.images: all → 100",
     "attribute.runtimes: all → worst",

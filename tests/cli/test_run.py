@@ -184,7 +184,9 @@ def test_several_files_end_with_a_table_and_a_page_that_leads_to_theirs(
     assert rows[0][3] == "–"  # never begun
     assert all(re.fullmatch(r"\d+\.\d s", row[3]) for row in rows[1:])
     (decides,) = {row[2] for row in (rows[1], rows[3])}
-    assert record.verdict.sentence.lower().startswith(decides.lower())
+    value, trained, served = re.split(": | → ", decides)
+    assert record.verdict.sentence.lower().startswith(value.lower())
+    assert f": trained with {trained}, served with {served}" in record.verdict.sentence
     text = page.read_text()
     assert re.findall(r'<a href="([^"#]+)">(\w+)', text) == [
         ("../index.html", "first"),
@@ -210,4 +212,4 @@ def test_the_headline_without_rules_is_the_greatest_churn(record):
     most = max((each for each in record.matrix if each.drift), key=lambda each: each.churn)
     headline = FileRun(Path("a.yaml"), 0, 1.0, moved).headline
     place = f"{most.trained_with} → {most.evaluated_with}"
-    assert headline.startswith(f"churn {100 * most.churn:.1f}\N{NO-BREAK SPACE}%, {place}")
+    assert headline.startswith(f"churn {100 * most.churn:.1f}\N{NO-BREAK SPACE}%: {place}")

@@ -9,7 +9,13 @@ import pytest
 
 from alignkit.compare.class_changes import of_different_images
 from alignkit.compare.predictions import Predictions
-from alignkit.controls import check_identity, check_learned, check_same_inputs, verify
+from alignkit.controls import (
+    check_above_constant,
+    check_identity,
+    check_learned,
+    check_same_inputs,
+    verify,
+)
 from alignkit.outcome import Measured
 from alignkit.predict.predict_cells import Predicted
 from alignkit.progress import NoProgress
@@ -93,6 +99,19 @@ def test_copies_of_a_few_images_show_no_skill(times):
     assert not control.passed
     assert "(2; p = 0.087)" in control.observed
     assert of_different_images(once, {}) is once
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "passed"),
+    [(0, 0, False), (7, 0, True), (6, 0, False), (60, 40, False), (63, 37, True), (0, 50, False)],
+)
+def test_a_model_is_better_than_a_constant_answer_by_a_sign_test(better, worse, passed):
+    """7 of 7 is p = 1/128; 63 of 100 is 0.006 and 60 of 100 is 0.028."""
+    above = np.array([0.2] * better + [-0.1] * worse + [0.0] * 20)
+    control = check_above_constant({"one": above, "other": np.ones(100)})
+    assert (control.passed, control.failing) == (passed, "inconclusive")
+    assert control.observed.startswith(f"one is better than a constant answer on {better} of ")
+    assert ("train longer" in control.observed) == (not passed)
 
 
 def cell_with(path_name: str, inputs: str) -> Predicted:

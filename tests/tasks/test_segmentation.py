@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import cdist
-from sklearn.metrics import accuracy_score, jaccard_score, precision_score, recall_score
+from sklearn.metrics import (
+    accuracy_score,
+    balanced_accuracy_score,
+    jaccard_score,
+    precision_score,
+    recall_score,
+)
 
 from alignkit.annotations import IGNORED, Mask
 from alignkit.compare import drift
@@ -100,6 +106,23 @@ def test_weights_of_a_resample_give_the_metrics_of_the_images_it_drew():
         true, predicted = pixels(answers, truth, which)
         assert found["miou"][draw] == jaccard_score(true, predicted, average="macro")
         assert found["recall.macro"][draw] == recall_score(true, predicted, average="macro")
+
+
+def test_an_answer_is_above_a_constant_one_by_the_balanced_accuracy_of_its_image():
+    truth = masks(1, 6)
+    truth[0], truth[1] = 2, IGNORED
+    answers = answered(logits(0, 6), truth)
+    wanted = [balanced_accuracy_score(*pixels(answers, truth, [at])) for at in (2, 3, 4, 5)]
+    above = answers.above_constant()
+    # three classes in each mask
+    np.testing.assert_allclose(above[2:], np.array(wanted) - 1 / 3)
+    assert above[0] == (maps(answers)[0] == 2).mean() - 1
+    assert above[1] == 0
+    constant = answered(
+        np.eye(3, dtype=np.float32)[[1] * 6][:, :, None, None].repeat(7, 2).repeat(11, 3), truth
+    )
+    assert not constant.above_constant()[2:].any()
+    assert answered(logits(0, 6)).above_constant() is None
 
 
 def test_a_class_that_neither_masks_nor_predictions_have_is_left_out_of_the_mean():

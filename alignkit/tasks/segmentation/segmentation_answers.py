@@ -267,6 +267,21 @@ class SegmentationAnswers(Answers):
         )
         return ratio(right, all_known)
 
+    def above_constant(self) -> FloatArray | None:
+        """See `Answers.above_constant`: by the mean recall of the classes in the mask.
+
+        The share of right pixels shows no skill: most are background, and a model that looks for
+        objects loses some of them.
+        """
+        if not self.labelled:
+            return None
+        present = self.sums.support > 0
+        recalls = self.sums.true_positive / np.maximum(self.sums.support, 1)
+        # one class of those in the mask is right everywhere, the others nowhere
+        above: FloatArray = (recalls.sum(axis=1) - 1) / np.maximum(present.sum(axis=1), 1)
+        above[~present.any(axis=1)] = 0.0
+        return above
+
     def counts(self) -> ClassCountArrays:
         """Count pixels per class; empty without masks."""
         return self.sums.counts()
