@@ -221,7 +221,6 @@ def _engines_text(engines: Sequence[BuiltEngine], facts: Sequence[PathFacts]) ->
     from alignkit.text.names import Names, surrogate_lines
     from alignkit.text.numbers import megabytes
 
-    names = Names(facts)
     rows: list[tuple[str, ...]] = [("model", "runtime", "layers that compute", "size", "SHA-256")]
     for each in engines:
         found = (
@@ -229,7 +228,7 @@ def _engines_text(engines: Sequence[BuiltEngine], facts: Sequence[PathFacts]) ->
             if each.engine
             else (f"{'CANNOT BE BUILT HERE' if each.missing else 'FAILED'}: {each.reason}", "", "")
         )
-        model = f"{names.short(each.trained_with)} seed {each.seed}"
+        model = f"{Names(facts).short(each.trained_with)} seed {each.seed}"
         rows.append((model, f"{each.backend} {each.precision}", *found))
     lines = [*surrogate_lines(facts), columns(rows)]
     if any(each.engine for each in engines):

@@ -177,7 +177,8 @@ def counted(browser, query):
     browser.until("return / rows in /.test(document.querySelector('.list output').textContent)")
     images, rows = browser.text(".list output").split(", ")
     assert images.endswith(" of 1\N{NO-BREAK SPACE}000 images")
-    return int(rows.split()[0]), rows.split(" of ", 1)[1]
+    number, rest = rows.replace("\N{NO-BREAK SPACE}", "").split(" of ", 1)
+    return int(number), rest
 
 
 def test_all_comparisons_are_one_list_that_path_backend_and_precision_filter(browser, run_folder):
