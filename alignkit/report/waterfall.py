@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
 
 from alignkit.record import AttributionFacts, RunRecord
 from alignkit.report.axis import Axis, Interval, drawn
-from alignkit.report.marks import Dot, DotShape, Line, PlotMark
+from alignkit.report.marks import Dot, Line, PlotMark
 from alignkit.report.plot import Plot
 from alignkit.text.numbers import plain, signed
 from alignkit.text.task_words import TaskWords
@@ -32,33 +31,37 @@ def waterfall(
 
     A ``distance`` has no sign, and a rise of it is for the worse, as with churn.
     """
-    starts = list(accumulate((each.value for _, each in steps), initial=start))
-    ends = [start + end for end in (total.value, total.low, total.high)]
-    served = Interval(*ends)
     write = plain if distance else signed
-    marks: list[PlotMark] = []
-    for row, at in enumerate(starts):  # a thin line leads from each row to the next
-        marks.append(Line(((at, row), (at, row + 1)), "ink next"))
-    marks += [Dot(start, 0, "t2", "level"), Dot(served, len(starts), "t2", "level")]
-    for row, (at, (name, each)) in enumerate(zip(starts, steps, strict=False), 1):
-        end = Interval(*(at + end for end in (each.value, each.low, each.high)))
-        worse = (each.value > 0) == (distance or rise_is_worse)
+    marks: list[PlotMark] = [Dot(start, 0, "t2", "level")]
+    sizes, at = [plain(start, 2)], start
+    for row, (name, each) in enumerate(steps, 1):
+        marks.append(Line(((at, row - 1), (at, row)), "ink next"))  # from the row before
+        end, size = _moved(each, at), _sized(each, write)
         if each.value:
-            marks.append(Line(((at, row), (end.value, row)), f"t{int(worse)} bar"))
-        shape: DotShape = "tick" if each.value else "point"  # a small change is seen too
-        words = f"{name}: {_sized(each, write)}"
-        marks.append(Dot(end, row, "ink" if each.value else "t2", shape, title=words))
-    sizes = [(served, plain), *((each, write) for _, each in steps)]
+            worse = (each.value > 0) == (distance or rise_is_worse)
+            marks.append(Line(((at, row), (end.value, row)), "t1 bar" if worse else "t0 bar"))
+            # the end is drawn, too, so that a small change is seen
+            marks.append(Dot(end, row, "ink", "tick", title=f"{name}: {size}"))
+        else:
+            marks.append(Dot(end, row, "t2", "point", title=f"{name}: {size}"))
+        sizes.append(size)
+        at = end.value
+    served, last = _moved(total, start), len(steps) + 1
+    marks += [Line(((at, last - 1), (at, last)), "ink next"), Dot(served, last, "t2", "level")]
     return Plot(
         title=f"{caption}{of}, from the baseline to the value as served, with 95 % intervals",
         caption=caption,
         x=Axis(),
         y=Axis(
             rows=("baseline", *(name for name, _ in steps), "served"),
-            beside=(plain(start, 2), *(_sized(*each) for each in (*sizes[1:], sizes[0]))),
+            beside=(*sizes, _sized(served, plain)),
         ),
         marks=marks,
     )
+
+
+def _moved(size: Interval, by: float) -> Interval:
+    return Interval(by + size.value, by + size.low, by + size.high)
 
 
 def _sized(size: Interval, write: Callable[[float, int], str]) -> str:
