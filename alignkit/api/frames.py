@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from alignkit.extras import require_libraries
-from alignkit.record import Drift, ImageTableFacts, MatrixEntry, PixelStage
+from alignkit.record import ImageTableFacts, MatrixEntry, PixelStage
 from alignkit.record.artifacts import artifact_file
-from alignkit.record.diff_document import DiffRecord, ImageDrift
+from alignkit.record.diff_document import DiffRecord, ImageDrift, PredictionDrift
+from alignkit.text.column import Column, arrow, named, of_part
+from alignkit.text.run_columns import LOGITS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,15 +22,8 @@ if TYPE_CHECKING:
 
 _PIXELS = tuple(name for name in PixelStage.model_fields if name not in ("bias", "share_above"))
 _DRIFTS = tuple(name for name in ImageDrift.model_fields if name != "kinds")
-_BIAS = ("bias_r", "bias_g", "bias_b")
-_PREDICTED = (
-    "reference", "candidate", "images", "left_out", "flips", "churn", "churn_low", "churn_high",
-    "logit_mean_abs", "logit_max_abs", "logit_cosine",
-)  # fmt: skip
-
+_PIXELS_OF, _DRIFTS_OF = attrgetter(*_PIXELS), attrgetter(*_DRIFTS)
 _PLACE = ("trained_with", "evaluated_with", "backend", "precision")
-_POINTS = (*_PLACE, "figure", "series", "side", "x", "y")
-_FACTS = (*_PLACE, "table", "row", "column", "value", "low", "high", "unit", "reason")
 
 
 def pandas_module() -> ModuleType:
@@ -47,24 +43,18 @@ def frame_of(table: pa.Table) -> pd.DataFrame:
 
 def pixel_frame(stages: Iterable[PixelStage], **besides: str) -> pd.DataFrame:
     """Return a row for each pair of paths, stage and mode; ``besides`` are more columns."""
-    rows: list[dict[str, Any]] = []
-    for each in stages:
-        bias = each.bias or (None, None, None)
-        row = {name: getattr(each, name) for name in _PIXELS}
-        rows.append({**besides, **row, **dict(zip(_BIAS, bias, strict=True))})
-    return _frame(rows, (*besides, *_PIXELS, *_BIAS))
+    rows = [
+        (*besides.values(), *_PIXELS_OF(stage), *(stage.bias or (None, None, None)))
+        for stage in stages
+    ]
+    return _frame(rows, (*besides, *_PIXELS, "bias_r", "bias_g", "bias_b"))
 
 
 def drift_frame(record: DiffRecord) -> pd.DataFrame:
     """Return a row for each of the worst images of each pair, with the kinds of its file."""
     kinds = tuple(dict.fromkeys(each.dimension for each in record.census))
     rows = [
-        {
-            "reference": pair.reference,
-            "candidate": pair.candidate,
-            **{name: getattr(image, name) for name in _DRIFTS},
-            **{kind: image.kinds.get(kind) for kind in kinds},
-        }
+        (pair.reference, pair.candidate, *_DRIFTS_OF(image), *map(image.kinds.get, kinds))
         for pair in record.pairs
         for image in pair.worst
     ]
@@ -74,45 +64,41 @@ def drift_frame(record: DiffRecord) -> pd.DataFrame:
 def figure_frame(matrix: Iterable[MatrixEntry]) -> pd.DataFrame:
     """Return a row for each point of each line of the figures that the task gives."""
     rows = [
-        (*place, figure.name, line.name, line.side, x, y)
-        for place, drift in _compared(matrix)
-        for figure in drift.figures
+        (*entry.place.names, figure.name, line.name, line.side, x, y)
+        for entry in matrix
+        for figure in (entry.drift.figures if entry.drift else ())
         for line in figure.series
         for x, y in zip(line.x, line.y, strict=True)
     ]
-    return _frame([dict(zip(_POINTS, row, strict=True)) for row in rows], _POINTS)
+    return _frame(rows, (*_PLACE, "figure", "series", "side", "x", "y"))
 
 
 def fact_frame(matrix: Iterable[MatrixEntry]) -> pd.DataFrame:
     """Return a row for each cell of the tables that the task gives, with its interval."""
     rows = [
-        (*place, table.name, row.label, column, each.value, each.low, each.high, row.unit,
-         each.reason)
-        for place, drift in _compared(matrix)
-        for table in drift.tables
+        (*entry.place.names, table.name, row.label, column, cell.value, cell.low, cell.high,
+         row.unit, cell.reason)
+        for entry in matrix
+        for table in (entry.drift.tables if entry.drift else ())
         for row in table.rows
-        for column, each in zip(table.columns, row.cells, strict=True)
+        for column, cell in zip(table.columns, row.cells, strict=True)
     ]  # fmt: skip
-    return _frame([dict(zip(_FACTS, row, strict=True)) for row in rows], _FACTS)
-
-
-def _compared(matrix: Iterable[MatrixEntry]) -> Iterator[tuple[tuple[str, ...], Drift]]:
-    for each in matrix:
-        if each.drift:
-            yield each.place.names, each.drift
+    return _frame(
+        rows, (*_PLACE, "table", "row", "column", "value", "low", "high", "unit", "reason")
+    )
 
 
 def prediction_frame(record: DiffRecord) -> pd.DataFrame:
     """Return a row for each candidate that a model was served with."""
-    rows = []
-    for pair in record.pairs:
-        if (found := pair.predictions) is None:
-            continue
-        place = pair.reference, pair.candidate, found.n, found.left_out, found.flips
-        churn = found.churn.value, found.churn.low, found.churn.high
-        logits = found.logits.mean_abs, found.logits.max_abs, found.logits.cosine
-        rows.append(dict(zip(_PREDICTED, (*place, *churn, *logits), strict=True)))
-    return _frame(rows, _PREDICTED)
+    drift: tuple[Column[PredictionDrift], ...] = (
+        Column("", lambda found: found.n, "count", name="images"),
+        *named("count", "left_out", "flips"),
+        Column("", lambda found: found.churn, "share", name="churn", interval=True),
+        *of_part(map(LOGITS.__getitem__, ("mean_abs", "max_abs", "cosine")), attrgetter("logits")),
+    )
+    pair = named("text", "reference", "candidate")
+    compared = [each for each in record.pairs if each.predictions]
+    return frame_of(arrow((*pair, *of_part(drift, attrgetter("predictions"))), compared))
 
 
 def image_frame(tables: Sequence[ImageTableFacts], folder: Path) -> pd.DataFrame:
@@ -135,6 +121,6 @@ def image_frame(tables: Sequence[ImageTableFacts], folder: Path) -> pd.DataFrame
     return joined
 
 
-def _frame(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    frame: pd.DataFrame = pandas_module().DataFrame(list(rows), columns=list(columns))
+def _frame(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> pd.DataFrame:
+    frame: pd.DataFrame = pandas_module().DataFrame(rows, columns=list(columns))
     return frame

@@ -217,14 +217,15 @@ def _build(experiment: Experiment, job: _Job) -> ExitCode:
 
 def _engines_text(engines: Sequence[BuiltEngine], facts: Sequence[PathFacts]) -> str:
     from alignkit.text import columns
-    from alignkit.text.engine_words import layer_words, size_words
+    from alignkit.text.engine_words import layer_words
     from alignkit.text.names import Names, surrogate_lines
+    from alignkit.text.numbers import megabytes
 
     names = Names(facts)
     rows: list[tuple[str, ...]] = [("model", "runtime", "layers that compute", "size", "SHA-256")]
     for each in engines:
         found = (
-            (layer_words(each.engine), size_words(each.engine), each.engine.sha256)
+            (layer_words(each.engine), megabytes(each.engine.size), each.engine.sha256)
             if each.engine
             else (f"{'CANNOT BE BUILT HERE' if each.missing else 'FAILED'}: {each.reason}", "", "")
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,6 +16,7 @@ from alignkit.judge.measured_models import of_first_models
 from alignkit.place import Place, Row
 from alignkit.record import Cell, ClassDrift, Estimate, FlippedFacts, MatrixEntry, RunRecord
 from alignkit.record.artifacts import artifact_file
+from alignkit.record.blame_facts import Subgroup
 from alignkit.report.charts import dot_plot, drawn
 from alignkit.report.entries_view import served_elsewhere
 from alignkit.report.page import (
@@ -29,17 +31,15 @@ from alignkit.report.page import (
     Strong,
     Text,
 )
-from alignkit.report.table import Notes, RowCells, Shown, Table, numbers
+from alignkit.report.table import Shown, Table
 from alignkit.text.class_words import strongest_class
+from alignkit.text.column import Column, of_part
 from alignkit.text.kind_words import kind_words, said_kinds
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import (
     MOST_NAME,
     count,
-    estimated,
-    grouped,
-    p_value,
-    percent,
+    interval,
     shorten_middle,
 )
 from alignkit.text.run_columns import UNMEASURED
@@ -82,22 +82,19 @@ def _flipped_section(
 ) -> FlippedSection:
     significant = [kind for kind in each.subgroups if kind.sentence]  # all are shown
     others = [kind for kind in each.subgroups if not kind.sentence]
-    rows: list[RowCells] = [
-        (
-            kind.dimension,
-            Shown(kind.kind, tag="significant" if kind.sentence else ""),
-            str(kind.images),
-            percent(kind.churn),
-            percent(kind.elsewhere),
-            estimated(kind.difference, 1),
-            p_value(kind.p_adjusted),
-        )
-        for kind in (*significant, *others[:_KINDS])
-    ]
+    rows = (*significant, *others[:_KINDS])
+    columns: tuple[Column[Subgroup], ...] = (
+        Column("Property", lambda kind: kind.dimension),
+        Column("Value", lambda kind: Shown(kind.kind, tag="significant" * bool(kind.sentence))),
+        Column("Images", lambda kind: kind.images, "count"),
+        Column("Churn", lambda kind: kind.churn, "share"),
+        Column("Elsewhere", lambda kind: kind.elsewhere, "share"),
+        Column("Difference, pp", lambda kind: kind.difference, "points", 1),
+        Column("p", lambda kind: kind.p_adjusted, "p"),
+    )
     caption = (
         "Churn of the images of each kind, and of all others; p: Fisher’s exact test, after Holm"
     )
-    columns = ("Property", "Value", *numbers("Images", "Churn", "Elsewhere", "Difference, pp", "p"))
     left = len(each.subgroups) - len(rows)
     seeds = " with at least one seed" if each.seeds > 1 else ""
     outcome = f"; {count(len(each.subgroups), 'property', 'properties')} compared"
@@ -110,7 +107,7 @@ def _flipped_section(
         words=f"The prediction of {each.flipped} of {count(each.images, 'image')} changes"
         f"{seeds}{outcome}.",
         sentences=flipped_sentences(each, words),
-        table=Table.of(caption, columns, rows) if rows else None,
+        table=Table.made(caption, columns, rows) if rows else None,
         omitted=f"{count(left, 'more kind')}, not significant, in record.json." if left else "",
     )
 
@@ -226,26 +223,31 @@ def _class_fold(
 
 
 def _class_table(kept: list[ClassDrift], title: str, words: TaskWords) -> Table:
-    notes = Notes()
     others = [e for e in words.task.class_metrics if any(e.name in each.others for each in kept)]
-    rows: list[RowCells] = [
-        (
-            each.name,
-            grouped(each.support),
-            *notes.apart(each.recall, 1),
-            *notes.apart(each.precision, 1),
-            *(
-                cell
-                for other in others
-                for cell in notes.apart(each.others.get(other.name, UNMEASURED), 1)
-            ),
-        )
-        for each in kept
+    ratios: dict[str, Callable[[ClassDrift], Estimate]] = {
+        "recall": lambda each: each.recall,
+        "precision": lambda each: each.precision,
+        **{in_sentence(each.label): partial(_other, each.name) for each in others},
+    }
+    columns: list[Column[ClassDrift]] = [
+        Column("Class", lambda each: each.name),
+        Column(words.task.counted.capitalize(), lambda each: each.support, "count"),
     ]
-    names = ("recall", "precision", *(in_sentence(each.label) for each in others))
-    changes = [head for name in names for head in (f"Δ {name}, pp", "95 % interval")]
-    columns = ("Class", *numbers(words.task.counted.capitalize(), *changes))
-    return Table.of(f"Drift by class, {title}", columns, rows, notes=notes)
+    for name, ratio in ratios.items():
+        change: Column[Estimate] = Column(
+            f"Δ {name}, pp", lambda found: found.value, "points", 1,
+            note=lambda found: found.reason,
+        )  # fmt: skip
+        ends: Column[Estimate] = Column(
+            "95 % interval", lambda found: None if found.low is None else interval(found, 1),
+            "points", note=lambda found: found.reason or "no interval",
+        )  # fmt: skip
+        columns += of_part((change, ends), ratio)
+    return Table.made(f"Drift by class, {title}", columns, kept)
+
+
+def _other(name: str, each: ClassDrift) -> Estimate:
+    return each.others.get(name, UNMEASURED)
 
 
 def flows(record: RunRecord, folder: Path, shown: Sequence[int]) -> dict[int, tuple[Link, ...]]:

@@ -25,7 +25,7 @@ from alignkit.report.table import Table
 from alignkit.task_facts import TaskFacts
 from alignkit.text.class_words import NOT_FINITE, unknown_margin
 from alignkit.text.column import Column, of_part
-from alignkit.text.engine_words import layer_words, size_words
+from alignkit.text.engine_words import layer_words
 from alignkit.text.names import Names
 from alignkit.text.numbers import grouped
 from alignkit.text.run_columns import (
@@ -283,7 +283,7 @@ def engines_table(cells: Sequence[Cell], names: Names) -> Table | None:
             rows.setdefault((cell.trained_with, cell.column.runtime, cell.seed), cell)
     engine: tuple[Column[EngineFacts], ...] = (
         Column("Layers that compute on each type", layer_words),
-        Column("Size", size_words, "bytes"),
+        Column("Size", lambda each: each.size, "bytes"),
         Column("SHA-256 of the engine to run", lambda each: each.sha256),
         Column("Built by", lambda each: each.library),
     )

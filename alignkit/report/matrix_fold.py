@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeAlias
 
-from alignkit.place import Column, Place, Row
-from alignkit.record import Drift, Estimate, MatrixEntry, RunRecord
+from alignkit.place import Column, Place
+from alignkit.record import Drift, Estimate, MatrixEntry, RuleOutcome
 from alignkit.text.task_words import CHURN, TaskWords
 
 AGREE = 0.001
 """Most by which a runtime differs from the one shown for it: the first edge of the colours. Of a
 metric that is no share, a part of its value."""
+_Judged: TypeAlias = dict[tuple[str, str], tuple[str, bool]]
+"""Metric and limit of a rule → its state, and whether it is waived."""
 _NO_CHANGE = Estimate(0.0, 0.0, 0.0)
 
 
@@ -27,92 +31,82 @@ class Agreement:
 
 # Columns are folded and never cells, so that a reader never asks which rows a column speaks for.
 # All are in the page's table: CSS hides some, and a copied table has them all.
-def agreements(record: RunRecord) -> dict[Column, Agreement]:
+def agreements(
+    matrix: Sequence[MatrixEntry], rules: Sequence[RuleOutcome], words: TaskWords, *, labelled: bool
+) -> dict[Column, Agreement]:
     """Return, by the shown column, the runtimes of each path that agree with it in every row.
 
     They were all measured, are within `AGREE` in every metric, are as clear of zero, and pass or
     fail the same rules, or are waived alike. A runtime that differs, did not run, was simulated,
     has a remark or holds the reference of a row is never among the folded ones.
     """
-    known = _Known(record)
-    columns = dict.fromkeys(entry.column for entry in record.matrix)
+    metrics = words.task.matrices if labelled else (CHURN,)
+    rows = dict.fromkeys(entry.row for entry in matrix)
+    entries = {entry.place: entry for entry in matrix}
+    columns = {
+        column: [entries.get(Place(row, column)) for row in rows]
+        for column in dict.fromkeys(entry.column for entry in matrix)
+    }
+    judged: dict[Place, _Judged] = {}
+    for rule in rules:
+        judged.setdefault(rule.place, {})[rule.metric, rule.limit] = rule.state, bool(rule.waived)
     found = {}
     for _, path in groupby(columns, lambda column: column.preprocess):
-        whole = [column for column in path if known.is_whole(column)]
+        whole = {each: known for each in path if (known := _whole(columns[each]))}
         # the reference of a row is shown in any case
-        whole.sort(key=lambda column: not known.has_reference(column))
-        agreement = known.agreement(whole)
-        if agreement.folded:
-            found[agreement.shown] = agreement
+        ordered = sorted(whole, key=lambda each: not _has_reference(whole[each]))
+        spread, folded = dict.fromkeys(metrics, 0.0), []
+        for column in ordered[1:]:
+            apart = {
+                metric: _apart(whole[ordered[0]], whole[column], metric, judged, words)
+                for metric in metrics
+            }
+            sizes = {metric: size for metric, size in apart.items() if size is not None}
+            if len(sizes) == len(metrics) and not _has_reference(whole[column]):
+                folded.append(column)
+                spread = {metric: max(spread[metric], size) for metric, size in sizes.items()}
+        if folded:
+            found[ordered[0]] = Agreement(ordered[0], tuple(folded), spread)
     return found
 
 
-class _Known:
-    """The entries, rows and rules of a record by their place."""
+def _whole(entries: Sequence[MatrixEntry | None]) -> list[MatrixEntry]:
+    """Return the entries of a column if each row was measured, without a remark; else none."""
+    clean = [
+        each
+        for each in entries
+        if each and each.state == "measured" and not (each.warning or each.non_finite)
+    ]
+    return clean if len(clean) == len(entries) else []
 
-    def __init__(self, record: RunRecord) -> None:
-        self.entries = {entry.place: entry for entry in record.matrix}
-        self.rows = list(dict.fromkeys(entry.row for entry in record.matrix))
-        self.words = TaskWords(record.task)
-        self.metrics = record.task.matrices if record.labelled else (CHURN,)
-        self.rules: dict[Place, dict[tuple[str, str], tuple[str, bool]]] = {}
-        for rule in record.verdict.rules:
-            outcome = rule.state, bool(rule.waived)
-            self.rules.setdefault(rule.place, {})[rule.metric, rule.limit] = outcome
 
-    def at(self, row: Row, column: Column) -> MatrixEntry | None:
-        return self.entries.get(Place(row, column))
+def _has_reference(entries: Sequence[MatrixEntry]) -> bool:
+    return any(each.drift is None for each in entries)
 
-    def is_whole(self, column: Column) -> bool:
-        """Return whether each row was measured there, without a remark."""
-        found = [self.at(row, column) for row in self.rows]
-        return all(
-            entry and entry.state == "measured" and not (entry.warning or entry.non_finite)
-            for entry in found
-        )
 
-    def has_reference(self, column: Column) -> bool:
-        return any(entry and entry.drift is None for entry in self._of(column))
-
-    def agreement(self, columns: list[Column]) -> Agreement:
-        shown, *others = columns or [Column("", "", "")]
-        spread = dict.fromkeys(self.metrics, 0.0)
-        folded = []
-        for column in others:
-            apart = None if self.has_reference(column) else self._apart(shown, column)
-            if apart is not None:
-                folded.append(column)
-                spread = {metric: max(spread[metric], apart[metric]) for metric in spread}
-        return Agreement(shown, tuple(folded), spread)
-
-    def _of(self, column: Column) -> list[MatrixEntry | None]:
-        return [self.at(row, column) for row in self.rows]
-
-    def _apart(self, shown: Column, column: Column) -> dict[str, float] | None:
-        """Return how far two columns are apart in each metric; ``None`` if they do not agree."""
-        apart = dict.fromkeys(self.metrics, 0.0)
-        for row in self.rows:
-            own, other = self.at(row, shown), self.at(row, column)
-            if not own or not other or not self._same_outcomes(own, other):
-                return None
-            for metric in self.metrics:
-                # one changed prediction makes churn clear of zero
-                size = _difference(own.drift, other.drift, metric, tested=metric != CHURN)
-                if size is None or size > AGREE * self._whole(own, metric) + 1e-9:
-                    return None
-                apart[metric] = max(apart[metric], size)
-        return apart
-
-    def _whole(self, own: MatrixEntry, metric: str) -> float:
-        if self.words.is_share(metric) or self.words.is_size(metric):
-            return 1.0
-        return abs(own.metrics.get(metric) or 0.0)
-
-    def _same_outcomes(self, own: MatrixEntry, other: MatrixEntry) -> bool:
-        judged = self.rules.get(other.place, {})
-        if own.drift is None:  # no rule applies to a reference
-            return set(judged.values()) <= {("pass", False)}
-        return self.rules.get(own.place, {}) == judged
+def _apart(
+    shown: Sequence[MatrixEntry],
+    others: Sequence[MatrixEntry],
+    metric: str,
+    judged: Mapping[Place, _Judged],
+    words: TaskWords,
+) -> float | None:
+    """Return how far two columns are apart in a metric; ``None`` if they do not agree."""
+    greatest = 0.0
+    for own, other in zip(shown, others, strict=True):
+        rules = judged.get(other.place, {})
+        # no rule applies to a reference
+        same = set(rules.values()) <= {("pass", False)}
+        if not (same if own.drift is None else judged.get(own.place, {}) == rules):
+            return None
+        # one changed prediction makes churn clear of zero
+        size = _difference(own.drift, other.drift, metric, tested=metric != CHURN)
+        of = words.is_share(metric) or words.is_size(metric)
+        whole = 1.0 if of else abs(own.metrics.get(metric) or 0.0)
+        if size is None or size > AGREE * whole + 1e-9:
+            return None
+        greatest = max(greatest, size)
+    return greatest
 
 
 def _difference(

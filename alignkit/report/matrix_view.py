@@ -92,8 +92,9 @@ def matrix_views(record: RunRecord, names: Names) -> tuple[MatrixView, ...]:
     if not record.matrix:
         return ()
     # images without labels have no other; the tables beside it are of logits
-    known = agreements(record)
-    found = panels(TaskWords(record.task), labelled=record.labelled)
+    words, labelled = TaskWords(record.task), record.labelled
+    known = agreements(record.matrix, record.verdict.rules, words, labelled=labelled)
+    found = panels(words, labelled=labelled)
     return tuple(
         _Builder(record, names, panel, known, first=panel is found[0]).view() for panel in found
     )

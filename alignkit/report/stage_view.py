@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeAlias
+from operator import attrgetter
 
 from alignkit.compare.image_table import LAST
 from alignkit.record import (
@@ -19,25 +19,20 @@ from alignkit.record import (
 from alignkit.report.page import Details, Drawn, Heading, Part, Text, against
 from alignkit.report.table import Shown, Table
 from alignkit.report.where_view import WhereView, where_views
-from alignkit.text.column import Column
+from alignkit.text.column import Column, of_part
 from alignkit.text.diff_words import other_shape
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import (
     DASH,
-    Quantity,
     count,
     grouped,
     listed,
     plain,
-    quantity,
     signed,
     significant,
 )
 
 NO_PIXELS = "no pixels were compared"
-_Mode: TypeAlias = Literal["isolated", "cumulative"]
-_MODES: tuple[_Mode, ...] = ("isolated", "cumulative")
-_Modes: TypeAlias = dict[_Mode, PixelStage]
 IDENTICAL = "nothing differs: PSNR is infinite"
 
 
@@ -134,24 +129,20 @@ def _words(measured: bool, first: PixelStage | None, largest: PixelStage | None)
 def _stage_table(
     stages: list[PixelStage], tags: dict[str, str], reference: str, candidate: str
 ) -> Table:
-    rows: dict[str, _Modes] = {}
+    rows: dict[str, dict[str, PixelStage]] = {}
     for stage in stages:
         rows.setdefault(stage.stage, {})[stage.mode] = stage
-    columns: list[Column[tuple[str, _Modes]]] = [
+    columns: list[Column[tuple[str, dict[str, PixelStage]]]] = [
         Column("Stage", lambda row: Shown(row[0], tag=tags.get(row[0], "")))
     ]
-    for mode in _MODES:
-        of_mode = [stage for stage in stages if stage.mode == mode]
+    for mode in ("isolated", "cumulative"):
+        of_mode = [each for each in stages if each.mode == mode]
         # SSIM may be of the last pixels alone
-        ssim = any(stage.ssim is not None for stage in of_mode)
-        columns += [
-            each.of(
-                partial(_of_mode, mode), "not compared in this mode",
-                group=mode.capitalize(),
-            )
-            for each in stage_columns()
-            if of_mode and (ssim or each.head != "SSIM")
-        ]  # fmt: skip
+        measures = stage_columns()[: None if any(each.ssim is not None for each in of_mode) else -1]
+        columns += of_part(
+            measures if of_mode else (), partial(_of_mode, mode), partial(_not_compared, mode),
+            group=mode.capitalize(),
+        )  # fmt: skip
     caption = (
         f"{candidate} against {reference}, stage by stage, in grey levels 0{DASH}255 (normalise: "
         "in normalised units). Isolated: both implementations on the reference's input. "
@@ -160,48 +151,38 @@ def _stage_table(
     return Table.made(caption, columns, rows.items())
 
 
-def _of_mode(mode: _Mode, row: tuple[str, _Modes]) -> PixelStage | None:
-    return row[1].get(mode)
+def _of_mode(mode: str, row: tuple[str, dict[str, PixelStage]]) -> PixelStage | None:
+    stage = row[1].get(mode)
+    # zeros of the images that happen to have one shape would mislead
+    return None if stage is None or stage.shapes_alone else stage
+
+
+def _not_compared(mode: str, row: tuple[str, dict[str, PixelStage]]) -> str:
+    return _shapes(row[1][mode]) if mode in row[1] else "not compared in this mode"
 
 
 def stage_columns() -> tuple[Column[PixelStage], ...]:
     """Return how far two paths are apart after a stage."""
-
-    def numbers(
-        head: str, field: str, digits: int, unit: Quantity = "levels", missing: str = "not measured"
-    ) -> Column[PixelStage]:
-        def value(stage: PixelStage) -> float | None:
-            # zeros of the images that happen to have one shape would mislead
-            return None if stage.shapes_alone else getattr(stage, field)
-
-        def why(stage: PixelStage) -> str:
-            return _shapes(stage) if stage.shapes_alone else stage.reason or missing
-
-        def text(value: float, stage: PixelStage) -> str:
-            # normalised units are small: of the order of one
-            finer = 2 * (stage.stage == "normalise" and field.endswith("_abs"))
-            return quantity(value, unit, digits + finer) if value else "0"
-
-        return Column(head, value, unit, format=text, note=why)
-
-    largest = numbers("Max Δ", "max_abs", 1)
-
-    def greatest(stage: PixelStage) -> Shown | float | None:
-        if not stage.shapes_alone:
-            return stage.max_abs
-        return Shown(f"{stage.shape_mismatches} {other_shape(stage.stage)}", tone="bad")
-
+    unknown, last = (
+        attrgetter("reason"),
+        "SSIM is taken of the last pixels before normalisation only",
+    )
     return (
-        replace(largest, value=greatest, remark=_shapes),
-        numbers("Mean Δ", "mean_abs", 3),
-        replace(numbers("Bias R, G, B", "bias", 2), value=_bias),
-        numbers("Pixels differing", "share_differing", 1, "share"),
-        replace(numbers("PSNR, dB", "psnr", 1), note=_no_psnr),
-        numbers(
-            "SSIM", "ssim", 4,
-            missing="SSIM is taken of the last pixels before normalisation only",
-        ),
+        Column("Max Δ", lambda stage: stage.max_abs, "levels", format=partial(_fine, 1),
+               note=unknown, remark=_shapes),
+        Column("Mean Δ", lambda stage: stage.mean_abs, "levels", format=partial(_fine, 3),
+               note=unknown),
+        Column("Bias R, G, B", _bias, "change", note=unknown),
+        Column("Pixels differing", lambda stage: stage.share_differing, "share", note=unknown),
+        Column("PSNR, dB", lambda stage: stage.psnr, "levels", 1, note=_no_psnr),
+        Column("SSIM", lambda stage: stage.ssim, "levels", 4,
+               note=lambda stage: stage.reason or last),
     )  # fmt: skip
+
+
+def _fine(decimals: int, value: float, stage: PixelStage) -> str:
+    """Write a number of a stage; normalised units are small, of the order of one."""
+    return plain(value, decimals + 2 * (stage.stage == "normalise"))
 
 
 def _shapes(stage: PixelStage) -> str:
@@ -210,18 +191,14 @@ def _shapes(stage: PixelStage) -> str:
     return few_compared(stage.images, others) if others else ""
 
 
-def _bias(stage: PixelStage) -> str | None:
-    if stage.shapes_alone or stage.bias is None:
-        return None
-    if stage.max_abs == 0:  # one zero says more than three
-        return "0"
+def _bias(stage: PixelStage) -> str | float | None:
+    if stage.bias is None or stage.max_abs == 0:  # one zero says more than three
+        return stage.bias and 0.0
     decimals = 4 if stage.stage == "normalise" else 2
     return " ".join(signed(each, decimals) for each in stage.bias)
 
 
 def _no_psnr(stage: PixelStage) -> str:
-    if stage.shapes_alone:
-        return _shapes(stage)
     identical = "the images are identical: PSNR is infinite"
     unlike = "normalised units have no peak to relate the error to"
     return stage.reason or (identical if stage.max_abs == 0 else unlike)

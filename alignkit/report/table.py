@@ -17,7 +17,7 @@ from alignkit.report.templates import html
 from alignkit.text import columns as aligned
 from alignkit.text.column import Column
 from alignkit.text.markdown import Written, markdown_text
-from alignkit.text.numbers import DASH, count, estimated, grouped, interval, points
+from alignkit.text.numbers import DASH, count, estimated
 from alignkit.text.task_words import in_sentence
 
 Made = TypeVar("Made")
@@ -103,29 +103,21 @@ class Notes:
         # the value stays: only its interval is missing
         return Shown(text, mark=self.mark(estimate.reason) if unknown else "")
 
-    def apart(self, estimate: Estimate, decimals: int = 2) -> tuple[Shown, Shown]:
-        """Return a difference in percentage points and its interval as two cells."""
-        ends = interval(estimate, decimals)
-        return (
-            self.number(estimate.value, lambda value: points(value, decimals), estimate.reason),
-            self.missing(estimate.reason or "no interval") if estimate.low is None else Shown(ends),
-        )
-
     def cell(self, column: Column[Made], row: Made) -> Shown:
         """Return the cell of a column and a row's object."""
-        found = column.value(row)
+        found = column.found(row)
         known = found.value if isinstance(found, Estimate) else found
         if known is None:
             own = found.reason if isinstance(found, Estimate) else ""
             return self.missing(own or column.reason(row))
-        shown = found if isinstance(found, Shown) else Shown(column.text(found, row))
+        shown = found if isinstance(found, Shown) else Shown(column.text(row, found))
         if isinstance(found, Estimate):
             shown = self.worded(found, shown.text)
         elif column.alarm:
             shown = replace(shown, tone="bad" if known else "")
-        elif shown.text == ZERO.text and column.unit in ("levels", "change", "share"):
+        elif known == 0 and column.unit in ("levels", "change"):
             shown = ZERO
-        remark = column.remark and column.remark(row)
+        remark = column.remark and column.remark(column.part(row))
         return replace(shown, mark=self.mark(remark)) if remark else shown
 
     def all(self) -> tuple[Note, ...]:
@@ -236,21 +228,17 @@ class Table:
         return Written("\n".join([*lines, *([""] * bool(notes)), "; ".join(notes)]).rstrip())
 
     def text(self, most: int | None = None) -> list[str]:
-        """Return the lines of a terminal: heads as in a sentence, then the rows."""
+        """Return the lines of a terminal: heads as in a sentence, rows, all footnotes in one."""
         heads = map(in_sentence, self.heads)
-        body = [[cell.text for cell in row.cells] for row in self.rows[:most]]
-        return aligned([[*heads], *body]).splitlines() if body else []
+        body = [[cell.said for cell in row.cells] for row in self.rows[:most]]
+        notes = "; ".join(f"{each.mark}: {each.text}" for each in self.notes)
+        return [*aligned([[*heads], *body]).splitlines(), *filter(None, [notes])] if body else []
 
     def __post_init__(self) -> None:
         widths = {len(row.cells) for row in self.rows} | {sum(g.span for g in self.groups)}
         # a shifted row would show true numbers below false headers
         if not widths <= {len(self.columns), 0}:
             raise ValueError(f"{self.caption}: {len(self.columns)} columns, rows of {widths}")
-
-
-def alarm(number: int) -> Shown:
-    """Return a count that stands out unless it is zero."""
-    return Shown(grouped(number), tone="bad" if number else "")
 
 
 def numbers(*names: str) -> tuple[Header | str, ...]:

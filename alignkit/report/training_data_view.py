@@ -1,7 +1,7 @@
 """Views of drift against the training data: the size of the set, and a mix of paths.
 
-The charts and the tables beside them show where another path served than trained, in the reference
-runtime; a further table shows every entry.
+The charts show where another path served than trained, in the reference runtime; the table below
+shows every entry.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from alignkit.record import Estimate, MixFacts, RunRecord, SizeCurve, SizePoint
 from alignkit.report.charts import LinePlot, drawn, spread_plot
 from alignkit.report.entries_view import served_elsewhere
-from alignkit.report.page import Beside, Details, Drawn, Heading, Part, Section, Text
+from alignkit.report.page import Details, Drawn, Heading, Part, Section, Text
 from alignkit.report.table import Table
 from alignkit.text.column import Column
 from alignkit.text.names import Names
@@ -33,9 +33,7 @@ class SizeSection:
     """``None`` where no other path was measured."""
     omitted: str
     """How many lines the chart leaves to the table, in words."""
-    table: Table | None
-    """Of the curves that the chart may show; ``None`` as the chart."""
-    every: Table
+    table: Table
     """Of every entry and runtime."""
 
 
@@ -54,11 +52,13 @@ def sizes_section(record: RunRecord, names: Names, intervals: str) -> Section | 
     parts: list[Part] = [Text(lead, "lead")]
     for each in size_sections(record, names):
         parts += [Heading(each.title), *map(Text, each.sentences)]
-        if each.chart and each.table:
-            omitted = [Text(each.omitted)] if each.omitted else []
-            parts.append(Beside([[Drawn("spread_plot", each.chart), *omitted], [each.table]]))
+        if each.chart:
+            parts += [
+                Drawn("spread_plot", each.chart),
+                *([Text(each.omitted)] if each.omitted else []),
+            ]
         summary = f"{each.title} of every entry and runtime, in numbers"
-        parts.append(Details(summary, [each.every]))
+        parts.append(Details(summary, [each.table]))
     if len(parts) == 1:
         return None
     return Section("sizes", "Drift and training set size", parts, nav="Training set")
@@ -131,8 +131,7 @@ def _size_section(record: RunRecord, metric: str, names: Names) -> SizeSection:
         sentences=tuple(size_sentence(each, names, words) for each in across),
         chart=chart if shown else None,
         omitted=f"{count(left, 'more line')} in the table only." if left else "",
-        table=_size_table((title, unit), across, names, words, every=False) if across else None,
-        every=_size_table((title, unit), curves, names, words, every=True),
+        table=_size_table(f"{title}, {unit}", curves, names, words),
     )
 
 
@@ -142,40 +141,28 @@ def _points(curve: SizeCurve, scale: float) -> list[tuple[float, float, float, f
     return [(float(n), end.value, end.low, end.high) for n, end in known if end is not None]
 
 
-def _size_table(
-    heading: tuple[str, str],
-    curves: Sequence[SizeCurve],
-    names: Names,
-    words: TaskWords,
-    *,
-    every: bool,
-) -> Table:
-    """Tabulate curves; without ``every``, all are of one runtime and their seeds are left out."""
-    title, unit = heading
+def _size_table(heading: str, curves: Sequence[SizeCurve], names: Names, words: TaskWords) -> Table:
     change = "fewest less most"
     rows = [(curve, point) for curve in curves for point in (*curve.points, None)]
 
     def drift(row: tuple[SizeCurve, SizePoint | None]) -> Estimate:
         return row[1].drift if row[1] else row[0].change
 
-    def text(_: Estimate, row: tuple[SizeCurve, SizePoint | None]) -> str:
-        curve, point = row
-        if point:
-            return words.estimated(curve.metric, point.drift)
-        return words.changed(curve.metric, curve.change)
+    def text(found: Estimate, row: tuple[SizeCurve, SizePoint | None]) -> str:
+        write = words.estimated if row[1] else words.changed
+        return write(row[0].metric, found)
 
-    columns: list[Column[tuple[SizeCurve, SizePoint | None]]] = [
+    columns: tuple[Column[tuple[SizeCurve, SizePoint | None]], ...] = (
         Column("Trained with", lambda row: names.short(row[0].trained_with)),
         Column("Served with", lambda row: names.short(row[0].evaluated_with)),
         Column("Runtime", lambda row: names.cells(row[0])[2]),
         Column("Images", lambda row: grouped(row[1].images) if row[1] else change, "count"),
         Column("Seeds", lambda row: str(row[1].seeds) if row[1] else "", "count"),
-        Column(f"{title}, {unit}", drift, "points", format=text),
-    ]
-    pairing = f"; {change} is paired by seed and image" if every else ""
-    caption = f"{title} by number of training images{pairing}"
-    kept = [each for each in columns if every or each.head not in ("Runtime", "Seeds")]
-    return Table.made(caption, kept, rows)
+        Column(heading, drift, "points", format=text),
+    )
+    title = heading.rpartition(", ")[0]
+    caption = f"{title} by number of training images; {change} is paired by seed and image"
+    return Table.made(caption, columns, rows)
 
 
 def mix_section(record: RunRecord, names: Names, intervals: str) -> Section | None:

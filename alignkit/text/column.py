@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from alignkit.record.stored import Estimate
@@ -47,6 +48,10 @@ class Column(Generic[Row]):
     """Over it and its neighbours of the same group."""
     alarm: bool = False
     """Whether a number that is not zero stands out."""
+    part: Callable[[Any], Any] = lambda row: row
+    """The part of a row that all above take; ``None`` where the row has none."""
+    absent: str | Callable[[Any], str] = ""
+    """Why a row has no such part."""
 
     @property
     def numeric(self) -> bool:
@@ -56,60 +61,53 @@ class Column(Generic[Row]):
     def of(
         self,
         part: Callable[[Whole], Row | None],
-        why: str | Callable[[Whole], str] = "",
+        absent: str | Callable[[Whole], str] = "",
         **own: Any,
     ) -> Column[Whole]:
-        """Return the column of rows of which it describes a part, with ``own`` fields changed.
+        """Return the column of rows of which it describes a part, with ``own`` fields changed."""
 
-        ``why`` a row has no such part stands in its footnote.
-        """
+        def whole(row: Whole) -> Any:
+            found = part(row)
+            return None if found is None else self.part(found)
 
-        def value(whole: Whole) -> Any:
-            found = part(whole)
-            return None if found is None else self.value(found)
+        made: Column[Any] = replace(self, part=whole, absent=absent, **own)
+        return made
 
-        def note(whole: Whole) -> str:
-            found = part(whole)
-            if found is not None:
-                return self.reason(found)
-            return why(whole) if callable(why) else why
+    def found(self, row: Row) -> Any:
+        """Return the value of a row."""
+        part = self.part(row)
+        return None if part is None else self.value(part)
 
-        def within(own: Callable[..., str]) -> Callable[..., str]:
-            # the row comes last; asked only where there is a value, and so the part
-            return lambda *values: own(*values[:-1], part(values[-1]))
-
-        return replace(  # type: ignore[return-value]  # of the whole from here on
-            self,
-            value=value,  # type: ignore[arg-type]
-            note=note,  # type: ignore[arg-type]
-            format=self.format and within(self.format),
-            remark=self.remark and within(self.remark),
-            **own,
-        )
-
-    def text(self, value: Any, row: Row) -> str:
-        """Write a value that is there."""
+    def text(self, row: Row, value: Any) -> str:
+        """Write the value of a row, where there is one."""
         if isinstance(value, str):  # also in a column of numbers: ``3 of 200``
             return value
         if self.format:
-            return self.format(value, row)
+            return self.format(value, self.part(row))
         if isinstance(value, Estimate):
             return estimated(value, self.digits or 2, share=self.unit == "share")
         return quantity(value, self.unit, self.digits)
 
     def reason(self, row: Row) -> str:
         """Return why a row has no value."""
-        return self.note(row) if callable(self.note) else self.note
+        part = self.part(row)
+        why, of = (self.absent, row) if part is None else (self.note, part)
+        return why(of) if callable(why) else why
 
 
 def of_part(
     columns: Iterable[Column[Row]],
     part: Callable[[Whole], Row | None],
-    why: str | Callable[[Whole], str] = "",
+    absent: str | Callable[[Whole], str] = "",
     **own: Any,
 ) -> tuple[Column[Whole], ...]:
     """Return columns of a part as those of the whole; see `Column.of`."""
-    return tuple(each.of(part, why, **own) for each in columns)
+    return tuple(each.of(part, absent, **own) for each in columns)
+
+
+def named(unit: Quantity, *fields: str) -> tuple[Column[Any], ...]:
+    """Return columns for programs alone, each named after the field of the row that has it."""
+    return tuple(Column("", attrgetter(field), unit, name=field) for field in fields)
 
 
 def named_values(columns: Iterable[Column[Row]], row: Row) -> dict[str, Any]:
@@ -118,7 +116,7 @@ def named_values(columns: Iterable[Column[Row]], row: Row) -> dict[str, Any]:
     for each in columns:
         if not each.name:
             continue
-        value = each.value(row)
+        value = each.found(row)
         if each.interval:
             ends = value or Estimate(None, None, None)
             found |= dict(zip(_ends(each.name), (ends.value, ends.low, ends.high), strict=True))

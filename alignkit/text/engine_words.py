@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from alignkit.record.cell_facts import EngineFacts
-from alignkit.text.numbers import count
+from alignkit.text.numbers import count, megabytes
 
 BUILT_WORDS = (
     "Built, not run: this machine built the engine and cannot run it. The types of its layers are "
@@ -28,11 +28,6 @@ def layer_words(engine: EngineFacts) -> str:
     return "; ".join([*kinds, f"{engine.moving} only copy or convert"])
 
 
-def size_words(engine: EngineFacts) -> str:
-    """Return the size of the file in megabytes."""
-    return f"{engine.size / 1e6:,.2f} MB"
-
-
 def engine_words(engines: Sequence[EngineFacts]) -> str:
     """Describe the first engine of an entry's seeds, and name all by their hashes."""
     if not engines:
@@ -40,4 +35,4 @@ def engine_words(engines: Sequence[EngineFacts]) -> str:
     hashes = ", ".join(each.sha256[:12] for each in engines)
     first = engines[0]
     several = f"{count(len(engines), 'engine')}, first: " if len(engines) > 1 else ""
-    return f"{several}{layer_words(first)}; {size_words(first)}; SHA-256 {hashes}"
+    return f"{several}{layer_words(first)}; {megabytes(first.size)}; SHA-256 {hashes}"

@@ -49,6 +49,15 @@ class TaskWords:
         return tuple(each for each in self.task.matrices if not self.is_size(each))
 
     @property
+    def own_metrics(self) -> tuple[str, ...]:
+        """Return the metrics that have columns: the `cell_metrics`, then a task's others.
+
+        Of classes there are many averages, which the record has.
+        """
+        others = () if self.task.class_scores else (each.name for each in self.task.metrics)
+        return tuple(dict.fromkeys((*self.cell_metrics, *others)))
+
+    @property
     def drawn(self) -> tuple[str, ...]:
         """Return the metrics that charts and comparisons show: of averages the macro ones."""
         return (*(each for each in self.cell_metrics if self._leads(each)), CHURN)

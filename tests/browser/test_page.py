@@ -104,7 +104,9 @@ def test_a_cell_leads_to_the_images_that_flipped_in_it(browser):
     )
     browser.run(f"{link}.click()")
     browser.until("return document.querySelector('#query').value === 'flip:yes'")
-    browser.until("return /^\\d+ of 1000/.test(document.querySelector('.list output').textContent)")
+    browser.until(
+        "return /^\\d+ of 1.000/.test(document.querySelector('.list output').textContent)"
+    )
     assert browser.run("return document.querySelector('.list select').selectedOptions[0].text") == (
         "opencv → torchpipe-gpu (surrogate), torch fp32"
     )
@@ -131,6 +133,31 @@ def test_tables_are_copied_as_csv_and_markdown(browser):
     assert rows[0][:3] == ["Stage", "Isolated Max Δ", "Isolated Mean Δ"]
     assert {len(row) for row in rows} == {13}
     assert markdown.splitlines()[1].startswith("| --- | --- |")
+
+
+def test_a_table_is_sorted_by_a_head_and_a_long_one_is_filtered(browser):
+    browser.open()
+    at = "const t = document.querySelector('#entry-0').closest('table'); const b = t.tBodies[0];"
+    column = (
+        f"{at} const h = [...t.tHead.rows].at(-1).cells;"
+        "const k = [...h].findIndex(c => c.textContent === 'Churn');"
+    )
+    values = f"{column} return [...b.rows].map(r => r.cells[k].textContent)"
+    before = browser.run(values)
+    for state in ("descending", "ascending"):
+        assert browser.run(f"{column} h[k].firstChild.click(); return h[k].ariaSort") == state
+        shown = [float(each[:-2]) for each in browser.run(values) if not each.startswith("–")]
+        assert shown == sorted(shown, reverse=state == "descending")
+    # what has no number comes last, and nothing is lost
+    assert sorted(browser.run(values)) == sorted(before)
+    assert browser.run(values)[-1].startswith("–")
+    browser.run(
+        f"{at} const f = t.closest('.scroll').previousElementSibling.firstChild;"
+        "f.value = 'onnxruntime fp16'; f.dispatchEvent(new Event('input'))"
+    )
+    rows = browser.run(f"{at} return [...b.rows].filter(r => !r.hidden).map(r => r.textContent)")
+    assert 0 < len(rows) < len(before)
+    assert all("onnxruntime fp16" in each for each in rows)
 
 
 def test_copied_cells_keep_the_marks_of_their_notes(browser):

@@ -58,7 +58,7 @@ def shown(page, query):
     """How many images a query leaves."""
     page.open(
         f"#/images?cell={ENTRY}&q={quote(query)}",
-        "return / of 1000 images/.test(document.querySelector('.list output')?.textContent)",
+        "return / of 1.000 images/.test(document.querySelector('.list output')?.textContent)",
     )
     return int(page.text(".list output").split()[0])
 
@@ -115,7 +115,7 @@ def test_a_cell_of_the_matrix_leads_to_the_images_that_changed_in_it(page, truth
     page.open("#matrix", "return !!document.querySelector('#matrix a[href*=\"images?\"]')")
     link = page.run(f"return document.querySelector('#matrix a[href*=\"cell={ENTRY}&\"]').hash")
     page.open(
-        link, "return / of 1000 images/.test(document.querySelector('.list output')?.textContent)"
+        link, "return / of 1.000 images/.test(document.querySelector('.list output')?.textContent)"
     )
     assert int(page.text(".list output").split()[0]) == truth[1].any(axis=0).sum()
 

@@ -8,7 +8,7 @@ from importlib.resources import as_file, files
 
 import pytest
 
-from alignkit.text.numbers import signed
+from alignkit.text.numbers import NBSP, grouped, percent, plain, signed
 
 ASSETS = files("alignkit.report").joinpath("assets")
 MADE = json.loads(ASSETS.joinpath("report.js.json").read_text())
@@ -44,16 +44,44 @@ def test_script_loads_nothing_from_a_network():
     assert "eval(" not in text
 
 
+VALUES = (
+    0, 1, 0.5, 0.25, 0.0625, 0.15, 0.004, 0.0004, -0.004, -1.5, -2.345, 2.5, 3000.126, 0.99999, 63.5,
+)  # fmt: skip
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
-def test_a_number_that_rounds_to_zero_reads_as_in_python():
-    values = [-0.004, 0.004, -0.006, 0.25, 0]
+def test_numbers_read_as_in_python():
+    calls = {
+        "plain(v, 3)": [plain(each, 3) for each in VALUES],
+        "plain(v, 1)": [plain(each, 1) for each in VALUES],
+        "percent(v)": [percent(each) for each in VALUES],
+        "grouped(Math.abs(Math.trunc(1000 * v)))": [grouped(abs(int(1000 * v))) for v in VALUES],
+        # the script writes whole numbers without decimals
+        "written(v, true)": [signed(each, 0 if each == int(each) else 2) for each in VALUES],
+    }
+    rows = _ran(f"{json.dumps(VALUES)}.map((v) => [{', '.join(calls)}])")
+    assert rows == [list(row) for row in zip(*calls.values(), strict=True)]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
+def test_a_column_is_sorted_by_the_number_that_a_cell_begins_with():
+    texts = [f"3{NBSP}000", f"2{NBSP}324{NBSP}232", "−0.4 [−0.6, −0.2]", "<0.01", f"12.5{NBSP}%",
+             "+1.00", "1e−05", "0", "12 of 3000", "–", "", "torch fp32"]  # fmt: skip
+    # JSON has no NaN: null
+    assert _ran(f"{json.dumps(texts)}.map(read)") == [
+        3000, 2324232, -0.4, 0.01, 12.5, 1, 1e-05, 0, 12, None, None, None,
+    ]  # fmt: skip
+
+
+def _ran(expression):
+    """Evaluate an expression of numbers.js in Node."""
     with as_file(ASSETS / "src") as folder:
-        source = f"""import {{ written }} from {json.dumps((folder / "canvas.js").as_uri())};
-            console.log(JSON.stringify({values}.map((value) => written(value, true))))"""
+        source = f"""import * as all from {json.dumps((folder / "numbers.js").as_uri())};
+            const {{ plain, percent, grouped, written, read }} = all;
+            console.log(JSON.stringify({expression}));"""
         command = ["node", "--input-type=module", "--eval", source]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-    # the script writes whole numbers without decimals
-    assert json.loads(done.stdout) == [*(signed(value, 2) for value in values[:-1]), "0"]
+    return json.loads(done.stdout)
 
 
 def test_licences_of_what_is_bundled_go_with_it():

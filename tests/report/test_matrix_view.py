@@ -11,6 +11,7 @@ from alignkit.report.matrix_fold import agreements
 from alignkit.report.matrix_view import matrix_views
 from alignkit.report.table import Notes
 from alignkit.text.names import Names
+from alignkit.text.task_words import TaskWords
 from tests.report.records import RUNTIMES
 from tests.report.wide_matrix import known, wide
 
@@ -214,7 +215,9 @@ def test_a_runtime_whose_outcome_is_waived_keeps_its_column():
 
 def test_the_reference_of_a_row_is_never_folded():
     record = wide(paths=2, spread=0.0)
-    for shown_column in agreements(record):
+    for shown_column in agreements(
+        record.matrix, record.verdict.rules, TaskWords(record.task), labelled=record.labelled
+    ):
         assert shown_column.runtime == "torch fp32"
     own = ("path-1", "path-1", "onnxruntime", "fp32")
     other = changed(record, own, drift=None, aligned=True)

@@ -7,7 +7,7 @@ import html5lib
 import pytest
 
 from alignkit.errors import RecordError
-from alignkit.record import Estimate, MatrixEntry
+from alignkit.record import Estimate
 from alignkit.report import render
 from alignkit.report.verdict_view import ICONS
 from alignkit.text.numbers import DASH
@@ -170,20 +170,6 @@ def test_skipped_and_failed_cells_show_their_reason(page):
         in text_of(matrix)
     )
     assert "Traceback (most recent call last)" in text_of(matrix)
-
-
-def test_a_number_that_could_not_be_computed_is_a_dash_with_its_reason(record, rendered):
-    def blank(entry: MatrixEntry):
-        if entry.drift is None:
-            return entry
-        gap = Estimate(value=None, low=None, high=None, reason="class 7 has no image")
-        metrics = {**entry.drift.metrics, "recall.macro": gap}
-        return entry.model_copy(update={"drift": replace(entry.drift, metrics=metrics)})
-
-    changed = record.model_copy(update={"matrix": tuple(map(blank, record.matrix))})
-    folder = rendered(changed)
-    assert (folder / "index.html").read_text().count("class 7 has no image") >= 2
-    assert f"{DASH} (class 7 has no image)" in (folder / "summary.md").read_text()
 
 
 def test_a_run_that_measured_nothing_still_has_a_page(record, rendered):

@@ -69,8 +69,9 @@ def test_the_picture_stage_is_neutral_grey_in_every_scheme():
 
 def test_style_sheets_are_small_and_have_no_rule_for_what_no_page_has():
     sheets = [ASSETS.joinpath(name).read_text() for name in ("report.css", "viewer.css")]
-    # of them 2,200 for answers drawn on pictures, 1,100 for a task's figures and neighbours
-    assert sum(len(sheet.encode()) for sheet in sheets) <= 27_000
+    # of them 2,200 for answers drawn on pictures, 1,100 for a task's figures and neighbours,
+    # 200 for heads that sort a table
+    assert sum(len(sheet.encode()) for sheet in sheets) <= 27_150
     named = {name for sheet in sheets for name in re.findall(r"\.([a-z][\w-]*)(?![^{]*\})", sheet)}
     folder = Path(str(files("alignkit.report")))
     written = [

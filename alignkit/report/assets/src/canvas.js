@@ -2,6 +2,7 @@
 
 import { drawAnswers } from "./answers.js";
 import { painted } from "./element.js";
+import { written } from "./numbers.js";
 import { absolute, between, clamp, difference, mask, picture, probe, signed, values } from "./pixels.js";
 
 export const MOST_ZOOM = 96;
@@ -184,12 +185,4 @@ function numbers(context, pair, view, { left, top, zoom, pane }) {
       });
     }
   }
-}
-
-// A value as the viewer writes it: whole numbers whole, others with their decimals. One that rounds
-// to zero has no sign, as in alignkit/text/numbers.py.
-export function written(value, change = false, decimals = 2) {
-  const text = Number.isInteger(value) ? String(Math.abs(value)) : Math.abs(value).toFixed(decimals);
-  const sign = value < 0 ? "−" : change ? "+" : "";
-  return `${Number(text) ? sign : ""}${text}`;
 }

@@ -16,7 +16,8 @@ const text = (cell) => {
 // Every cell in its place; a cell that spans is repeated.
 export function grid(table) {
   const rows = [];
-  [...table.rows].forEach((row, y) => {
+  // rows that a filter hides stay out
+  [...table.rows].filter((row) => !row.hidden).forEach((row, y) => {
     rows[y] ??= [];
     let x = 0;
     for (const cell of row.cells) {

@@ -1,8 +1,9 @@
 // Numbers of an image in the viewer: statistics, predictions, stages, worst blocks, one pixel.
 
 import { useEffect, useState } from "preact/hooks";
-import { cached, delta, masked, written } from "./canvas.js";
+import { cached, delta, masked } from "./canvas.js";
 import { html } from "./html.js";
+import { grouped, percent, plain, written } from "./numbers.js";
 import { probe, statistics } from "./pixels.js";
 import { chances, ladder } from "./rows.js";
 import { absence, nameOf, ofLadder } from "./stages.js";
@@ -35,17 +36,17 @@ export function Facts({ run, view, pair, row, stored, blocks, block, act }) {
   return html`<aside aria-label="Numbers">
     ${found && html`<dl>
       <dt>Max |Δ|</dt><dd>${written(found.max)}</dd>
-      <dt>Mean |Δ|</dt><dd>${found.mean.toFixed(3)}</dd>
-      <dt>Differing</dt><dd>${(100 * found.differing).toFixed(1)} %</dd>
+      <dt>Mean |Δ|</dt><dd>${plain(found.mean, 3)}</dd>
+      <dt>Differing</dt><dd>${percent(found.differing)}</dd>
       <dt>Channels</dt><dd>${LABELS[view.ch]}</dd>
       ${view.m === "mask" && html`<${Count} pair=${pair} view=${view}/>`}</dl>`}
     ${row && seeds.length > 0 && html`<h3>Predictions</h3><p>${row.title}</p><${Predictions} seeds=${seeds}/>`}
     ${stored?.drawn && html`<p>Drawn: ${stored.drawn.of}</p>`}
     ${!row && stored?.flipped && html`<p>Flipped: ${stored.flipped}</p>`}
     ${stages.length > 0 && html`<h3>Stage by stage</h3><table class="ladder"><thead><tr><th scope="col">After</th><th scope="col" class="n">Max |Δ|</th><th scope="col" class="n">Mean |Δ|</th></tr></thead>
-      <tbody>${stages.map((each) => html`<tr><th scope="row"><${Step} name=${each.stage} stored=${stored} view=${view} act=${act}/></th><td class="n">${each.max === null ? "–" : written(each.max)}</td><td class="n">${each.mean === null ? "–" : each.mean.toFixed(3)}</td></tr>`)}</tbody></table>`}
+      <tbody>${stages.map((each) => html`<tr><th scope="row"><${Step} name=${each.stage} stored=${stored} view=${view} act=${act}/></th><td class="n">${each.max === null ? "–" : written(each.max)}</td><td class="n">${each.mean === null ? "–" : plain(each.mean, 3)}</td></tr>`)}</tbody></table>`}
     ${blocks.length > 0 && html`<h3>Worst blocks</h3><ol class="blocks">${blocks.slice(0, 5).map((each, index) =>
-      html`<li><button type="button" aria-pressed=${index === block} onClick=${() => act.block(index - block)}>x ${pair.x + each.x}, y ${pair.y + each.y}: mean ${each.mean.toFixed(2)}</button></li>`)}</ol>`}
+      html`<li><button type="button" aria-pressed=${index === block} onClick=${() => act.block(index - block)}>x ${pair.x + each.x}, y ${pair.y + each.y}: mean ${plain(each.mean, 2)}</button></li>`)}</ol>`}
   </aside>`;
 }
 
@@ -59,13 +60,13 @@ function Step({ name, stored, view, act }) {
 
 function Count({ pair, view }) {
   const { count, share } = masked(pair, view.ch, view.t);
-  return html`<dt>Above ${written(view.t)}</dt><dd><output class="count">${count} of ${pair.width * pair.height} (${(100 * share).toFixed(1)}\u00a0%)</output></dd>`;
+  return html`<dt>Above ${written(view.t)}</dt><dd><output class="count">${grouped(count)} of ${grouped(pair.width * pair.height)} (${percent(share)})</output></dd>`;
 }
 
-const gap = (value) => (value === null ? "–" : value.toFixed(2));
+const gap = (value) => (value === null ? "–" : plain(value, 2));
 
 function Predictions({ seeds }) {
-  const answer = (name, { chance, margin }) => html`<td><b title=${name}>${middle(name, 30)}</b>${chance != null && ` ${(100 * chance).toFixed(1)}\u00a0%`}${margin !== undefined && html`<br/>margin ${gap(margin)}`}</td>`;
+  const answer = (name, { chance, margin }) => html`<td><b title=${name}>${middle(name, 30)}</b>${chance != null && ` ${percent(chance)}`}${margin !== undefined && html`<br/>margin ${gap(margin)}`}</td>`;
   return html`<table class="chances"><thead><tr><th scope="col">Seed</th><th scope="col">Baseline</th><th scope="col">Here</th></tr></thead>
     <tbody>${seeds.map((each) => html`<tr class=${each.changed ? "changed" : ""}><th scope="row">${each.seed}</th>
       ${answer(each.was, each.before)}${answer(each.is, each.after)}</tr>`)}</tbody></table>`;

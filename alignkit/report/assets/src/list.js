@@ -3,6 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { CopyCommand } from "./copying.js";
 import { html } from "./html.js";
+import { grouped, plain } from "./numbers.js";
 import { rowsOf } from "./rows.js";
 
 const ROW = 40; // px, as the style sheet has it
@@ -22,7 +23,7 @@ export function List({ run, view, chosen, rows, shown, images, faults, go, open 
   const set = (change) => go({ ...view, ...change });
   const only = chosen.length === 1 ? chosen[0] : null;
   const all = run.comparisons.length;
-  const rest = only ? "" : `, ${shown.length} of ${rows.length} rows in ${chosen.length} comparisons`;
+  const rest = only ? "" : `, ${grouped(shown.length)} of ${grouped(rows.length)} rows in ${chosen.length} comparisons`;
   return html`<div class="list">
     <div class="tools">
       <label>Comparison <select value=${only ? only.entry : "all"} onChange=${(e) => set({ cell: e.target.value })}>
@@ -33,7 +34,7 @@ export function List({ run, view, chosen, rows, shown, images, faults, go, open 
       <label class="query">Filter <input id="query" type="search" spellcheck=${false} placeholder=${`flip:${run.kinds[1]} path:pillow max>8`}
         value=${view.q} onInput=${(e) => set({ q: e.target.value })} aria-describedby="query-help query-faults" aria-invalid=${faults.length > 0}/></label>
       ${only?.command && html`<${CopyCommand} text=${only.command}/>`}
-      <output>${rows.length > 0 && `${images.length} of ${run.ids.length} images${rest}`}</output>
+      <output>${rows.length > 0 && `${grouped(images.length)} of ${grouped(run.ids.length)} images${rest}`}</output>
     </div>
     ${run.choice && html`<p class="lead">${run.choice}</p>`}
     <div id="query-faults" class="faults" role="alert">${faults.map((each) => html`<p>${each}</p>`)}</div>
@@ -129,7 +130,7 @@ function drawn(row, key, open, fold, cell) {
   if (key === "id") return html`<th scope="row"><${Name} row=${row} href=${open(row)} fold=${fold} cell=${cell}/></th>`;
   if (key === "before") return html`<td title=${predictions(row)}>${predictions(row)}</td>`;
   if (key === "seeds") return html`<td>${row.flip && html`<span class=${`flip ${row.flip}`}>${FLIPS[row.flip] ?? row.flip}</span>`}</td>`;
-  if (NUMERIC.has(key)) return html`<td class="n">${row[key] === null ? "–" : row[key].toFixed(DECIMALS[key])}</td>`;
+  if (NUMERIC.has(key)) return html`<td class="n">${row[key] === null ? "–" : plain(row[key], DECIMALS[key])}</td>`;
   return html`<td>${row[key]}</td>`;
 }
 

@@ -11,6 +11,7 @@ import { List } from "./list.js";
 import { addMetrics, firstCell } from "./matrix.js";
 import { parse } from "./query.js";
 import { Rows, open, pictureOf, rowOf, rowsOf } from "./rows.js";
+import { addOrder } from "./tables.js";
 import { Unkept } from "./unkept.js";
 import { Viewer } from "./viewer.js";
 
@@ -136,6 +137,7 @@ async function start() {
   const run = self.alignkitRun && (await open(self.alignkitRun));
   addMetrics((panel) => linkCells(run, panel));
   addCopyButtons(document);
+  addOrder(document);
   addEventListener("keydown", pageKey);
   showKeysButton();
   const list = document.getElementById("image-list");

@@ -2,7 +2,7 @@
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ANSWERS } from "./answers.js";
-import { BLOCK_ZOOM, cached, centreOf, delta, draw, within, written, zoomOf } from "./canvas.js";
+import { BLOCK_ZOOM, cached, centreOf, delta, draw, within, zoomOf } from "./canvas.js";
 import { quoted } from "./copying.js";
 import { element } from "./element.js";
 import { Facts, LABELS, Legend, Readout, middle } from "./facts.js";
@@ -10,6 +10,7 @@ import { Help } from "./help.js";
 import { html } from "./html.js";
 import { GRIDS, MODES, command } from "./keys.js";
 import { write } from "./link.js";
+import { plain, written } from "./numbers.js";
 import { CHANNELS, GAINS, clamp, ninetieth, suitableGain, worstBlocks } from "./pixels.js";
 import { pointing, zoomBy } from "./pointing.js";
 import { pictureOf } from "./rows.js";
@@ -166,7 +167,7 @@ const labelled = ({ stage, state }) => nameOf(stage) + ({ identical: ": identica
 
 function pictureText(view, stored) {
   const mode = MODES.find(([mode]) => mode === view.m)?.[1] ?? view.m;
-  return `${mode} of ${view.id}${stored?.mean == null ? "" : `, mean difference of the final pixels ${stored.mean.toFixed(2)}`}; arrow keys move, ? lists the keys`;
+  return `${mode} of ${view.id}${stored?.mean == null ? "" : `, mean difference of the final pixels ${plain(stored.mean, 2)}`}; arrow keys move, ? lists the keys`;
 }
 
 // The pixels of a stage, or why there are none; of another image's, neither.
