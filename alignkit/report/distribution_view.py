@@ -20,7 +20,7 @@ from alignkit.place import Column, Place
 from alignkit.record import Cell, RunRecord
 from alignkit.record.artifacts import artifact_file
 from alignkit.report.charts import Frame, Line, LinePlot, nice_ticks
-from alignkit.report.page import Beside, Details, Drawn, Part, Text, against
+from alignkit.report.page import Beside, Details, Graphic, PagePart, Paragraph, against
 from alignkit.report.table import Notes, Shown, Table, numbers
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import grouped, percent, plain, significant
@@ -102,18 +102,18 @@ def distribution_sections(
     return tuple(sections)
 
 
-def distribution_parts(record: RunRecord, names: Names, folder: Path) -> list[Part]:
+def distribution_parts(record: RunRecord, names: Names, folder: Path) -> list[PagePart]:
     """Return how far images differ and beside it their margins, folded; empty without any image.
 
     Raises `RecordError` if a file that the record names is missing.
     """
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     for each in distribution_sections(record, names, folder):
-        charts: list[list[Part]] = [[Drawn("ecdf", each.ecdf)]]
+        charts: list[list[PagePart]] = [[Graphic("ecdf", each.ecdf)]]
         parts.append(against(each.candidate, each.reference))
         if each.scatter:
-            parts.append(Text(each.words, "lead"))
-            charts.append([Drawn("scatter", each.scatter)])
+            parts.append(Paragraph(each.words, "lead"))
+            charts.append([Graphic("scatter", each.scatter)])
         tables = [each.quantiles, *([each.margins] if each.margins else [])]
         parts += [Beside(charts), Details("In numbers", tables)]
     beside = ", and their size against the margin" if record.task.class_scores else ""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from alignkit.record import Estimate, MixFacts, RunRecord, SizeCurve, SizePoint
 from alignkit.report.charts import LinePlot, drawn, spread_plot
 from alignkit.report.entries_view import served_elsewhere
-from alignkit.report.page import Details, Drawn, Heading, Part, Section, Text
+from alignkit.report.page import Details, Graphic, Heading, PagePart, Paragraph, Section
 from alignkit.report.table import Table
 from alignkit.text.column import Column
 from alignkit.text.names import Names
@@ -49,13 +49,13 @@ def sizes_section(record: RunRecord, names: Names, intervals: str) -> Section | 
         "The same models trained on fractions of the images; the charts show the drift on other "
         f"paths than the training path, in the reference runtime. {intervals}"
     )
-    parts: list[Part] = [Text(lead, "lead")]
+    parts: list[PagePart] = [Paragraph(lead, "lead")]
     for each in size_sections(record, names):
-        parts += [Heading(each.title), *map(Text, each.sentences)]
+        parts += [Heading(each.title), *map(Paragraph, each.sentences)]
         if each.chart:
             parts += [
-                Drawn("spread_plot", each.chart),
-                *([Text(each.omitted)] if each.omitted else []),
+                Graphic("spread_plot", each.chart),
+                *([Paragraph(each.omitted)] if each.omitted else []),
             ]
         summary = f"{each.title} of every entry and runtime, in numbers"
         parts.append(Details(summary, [each.table]))
@@ -185,7 +185,7 @@ def mix_section(record: RunRecord, names: Names, intervals: str) -> Section | No
         "Drift from the cell served with the first path, in the reference runtime, with 95 % "
         "intervals; mix less alone is paired by seed and image"
     )
-    said = map(Text, (*mix_sentences(record, names), intervals))
+    said = map(Paragraph, (*mix_sentences(record, names), intervals))
     table = Table.made(caption, columns, record.mixes)
     return Section("mix", "Training on a mix of paths", [*said, table], nav="Mix")
 

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from alignkit.record import Epoch, RunRecord, TrainingFacts
 from alignkit.report.charts import LinePlot, line_plot
-from alignkit.report.page import Beside, Details, Drawn, Heading, Part, Section, Text
+from alignkit.report.page import Beside, Details, Graphic, Heading, PagePart, Paragraph, Section
 from alignkit.report.table import Table
 from alignkit.text.column import Column, of_part
 from alignkit.text.names import Names, PathName
@@ -37,9 +37,9 @@ def training_sections(record: RunRecord, names: Names) -> tuple[TrainingSection,
 def training_section(record: RunRecord, names: Names) -> Section:
     """Return how the models of each path were trained."""
     sections = training_sections(record, names)
-    parts: list[Part] = [Text((each.path, f": {each.words}")) for each in sections]
-    charts: list[list[Part]] = [
-        [Heading(each.path), *(Drawn("line_plot", chart) for chart in each.charts)]
+    parts: list[PagePart] = [Paragraph((each.path, f": {each.words}")) for each in sections]
+    charts: list[list[PagePart]] = [
+        [Heading(each.path), *(Graphic("line_plot", chart) for chart in each.charts)]
         for each in sections
         if each.charts
     ]
@@ -47,7 +47,7 @@ def training_section(record: RunRecord, names: Names) -> Section:
         parts.append(Details("Loss and accuracy by epoch", [Beside(charts, "columns")]))
     if table := training_table(record, names):
         parts.append(Details("Every epoch in numbers", [table]))
-    return Section("training", "Training", parts or [Text("This run trained no model.")])
+    return Section("training", "Training", parts or [Paragraph("This run trained no model.")])
 
 
 def _section(index: int, path: PathName, trainings: list[TrainingFacts]) -> TrainingSection:

@@ -32,12 +32,12 @@ from alignkit.report.figures.figure_view import figure_view
 from alignkit.report.page import (
     Beside,
     Details,
-    Drawn,
+    Graphic,
     Heading,
-    Headline,
     Page,
+    PageVerdict,
+    Paragraph,
     Section,
-    Text,
     page_html,
 )
 from alignkit.report.terminal_view import summary
@@ -246,12 +246,12 @@ def test_section_of_the_page():
     )
     figures = (drawn(), figure_view(marked, id="y", sides=SIDES))
     parts = [
-        *(Drawn("figure", each) for each in figures),
+        *(Graphic("figure", each) for each in figures),
         table,
-        Drawn("near_cards", cards),
+        Graphic("near_cards", cards),
     ]
     section = Section("answers", "Answers", parts)
-    page = Page("t", "k", "1", Headline(("h",)), [section], "f")
+    page = Page("t", "k", "1", PageVerdict(("h",)), [section], "f")
     compare_gold("figures.txt", structure(page_html(page)))
 
 
@@ -309,7 +309,7 @@ def answers(record):
     """The folds of the page's section, of which the first one is open."""
     section = answers_section(record, Names(record.paths))
     folds = [each for each in section.parts if isinstance(each, Details)]
-    return [each.words for each in section.parts if isinstance(each, Heading | Text)], folds
+    return [each.words for each in section.parts if isinstance(each, Heading | Paragraph)], folds
 
 
 def test_a_page_leaves_out_comparisons_beyond_its_limit_and_says_so(run, monkeypatch):
@@ -325,7 +325,7 @@ def test_a_comparison_in_another_runtime_is_named_by_it(run):
         fold.summary: [line.label for line in part.columns[1][0].view.lines]
         for fold in answers(run[0])[1]
         for part in fold.parts
-        if isinstance(part, Beside) and isinstance(part.columns[0][0], Drawn)
+        if isinstance(part, Beside) and isinstance(part.columns[0][0], Graphic)
     }
     assert labels["opencv → pillow, torch bf16"] == ["opencv, torch fp32", "pillow, torch bf16"]
     assert labels["pillow → pillow, onnxruntime fp32"] == ["torch fp32", "onnxruntime fp32"]

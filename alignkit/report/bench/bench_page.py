@@ -21,13 +21,13 @@ from alignkit.report.bench.timed import (
     timed_headline,
 )
 from alignkit.report.page import (
-    Drawn,
+    Graphic,
     Link,
     Page,
-    Part,
+    PagePart,
+    Paragraph,
     Section,
     Strong,
-    Text,
     written_by,
 )
 from alignkit.report.page_text import page_text
@@ -158,7 +158,7 @@ def _loop(record: BenchRecord) -> dict[str, str]:
 
 def _frontier_section(models: Sequence[Sequence[ServingOption]], words: BenchWords) -> Section:
     """Return for each model a chart under the most clients, and a table for each number of them."""
-    shown: list[Part] = []
+    shown: list[PagePart] = []
     for at, options in enumerate(models):
         # an option keeps its number in the chart and all tables
         numbered = {str(each.place): number for number, each in enumerate(options, 1)}
@@ -166,11 +166,11 @@ def _frontier_section(models: Sequence[Sequence[ServingOption]], words: BenchWor
         plot = frontier_plot(every[max(every)], words, numbered, id=f"frontier-{at}")
         if plot is None:
             row = f" of {words.names.short(options[0].trained_with)}" * (len(models) > 1)
-            shown.append(Text(f"No frontier{row}: no two options have both speed and drift."))
+            shown.append(Paragraph(f"No frontier{row}: no two options have both speed and drift."))
             continue
-        if not any(isinstance(each, Drawn) for each in shown):
-            shown[:0] = [Text(_FRONTIER, "lead"), Drawn("frontier_key", None)]
-        shown.append(Drawn("frontier", plot))
+        if not any(isinstance(each, Graphic) for each in shown):
+            shown[:0] = [Paragraph(_FRONTIER, "lead"), Graphic("frontier_key", None)]
+        shown.append(Graphic("frontier", plot))
         shown += [frontier_table(loads, words, numbered) for loads in every.values()]
     return Section("frontier", "Which options are worth their drift", shown, nav="Frontier")
 
@@ -202,7 +202,7 @@ def frontier_table(loads: TimedLoads, words: BenchWords, placed: Mapping[str, in
 
 def _service_section(timed: Sequence[ServingOption], words: BenchWords) -> Section:
     tables = [service_table(loads, words) for loads in loads_by_clients(timed).values()]
-    parts: list[Part] = [Text(_SERVICE, "lead"), *tables, stage_table(timed, words)]
+    parts: list[PagePart] = [Paragraph(_SERVICE, "lead"), *tables, stage_table(timed, words)]
     return Section("service", "Service table", parts)
 
 
@@ -250,8 +250,8 @@ def stage_table(timed: Sequence[ServingOption], words: BenchWords) -> Table:
 
 
 def _published() -> Section:
-    lead = Text((Strong(LABEL), f". {_CONDITIONS}"), "lead")
-    parts: list[Part] = [lead, published_service()]
+    lead = Paragraph((Strong(LABEL), f". {_CONDITIONS}"), "lead")
+    parts: list[PagePart] = [lead, published_service()]
     return Section("published", "Published beside it", parts, nav="Published")
 
 
