@@ -22,9 +22,9 @@ from alignkit.report.page import (
     Details,
     Heading,
     Mono,
-    Part,
+    PagePart,
+    Paragraph,
     Section,
-    Text,
     against,
 )
 from alignkit.report.plot import Plot, facets
@@ -87,14 +87,14 @@ def attribution_sections(record: RunRecord, names: Names) -> tuple[AttributionSe
     return tuple(sections)
 
 
-def cause_parts(record: RunRecord, names: Names) -> Iterator[Part]:
+def cause_parts(record: RunRecord, names: Names) -> Iterator[PagePart]:
     """Yield the causes of each pair of paths; a second runtime of a pair is folded."""
     for each in attribution_sections(record, names):
-        parts: list[Part] = [Text(sentence) for sentence in each.sentences]
+        parts: list[PagePart] = [Paragraph(sentence) for sentence in each.sentences]
         if each.waterfalls:
             parts.append(Beside([[one] for one in each.waterfalls], "columns"))
         if each.table:
-            remarks = [Text(remark, "notes") for remark in each.remarks]
+            remarks = [Paragraph(remark, "notes") for remark in each.remarks]
             summary = "Shares in numbers: each metric, each stage alone, inside decode"
             parts.append(Details(summary, [each.table, *remarks]))
         if each.again:
@@ -283,12 +283,12 @@ def advice_section(record: RunRecord, names: Names) -> Section | None:
         "The search used only training images; the evaluation images confirm its result, in the "
         "reference runtime."
     )
-    parts: list[Part] = [Text(lead, "lead")]
+    parts: list[PagePart] = [Paragraph(lead, "lead")]
     for each in record.advice:
         parts.append(Heading(("For models served with ", names.of(each.served))))
-        parts.append(Text(advice_sentence(each)))
+        parts.append(Paragraph(advice_sentence(each)))
         if searched := _searched(each):
-            parts.append(Text(searched, "notes"))
+            parts.append(Paragraph(searched, "notes"))
         if table := _before_and_after(each, TaskWords(record.task)):
             parts.append(table)
         if each.yaml:

@@ -23,12 +23,12 @@ from alignkit.report.page import (
     Code,
     Details,
     Heading,
-    Headline,
     Lines,
     Page,
-    Part,
+    PagePart,
+    PageVerdict,
+    Paragraph,
     Section,
-    Text,
     Words,
     against,
     day,
@@ -163,7 +163,7 @@ def diff_page(record: DiffRecord, *, viewer: bool = False) -> Page:
         f"{title} · alignkit diff",
         "diff",
         record.alignkit,
-        Headline(
+        PageVerdict(
             (title,),
             list(_findings(record, names)),
             _meta(record, names),
@@ -189,19 +189,19 @@ def _meta(record: DiffRecord, names: Names) -> Words:
     return f"{said} · {coverage} · reference ", names.of(record.paths[0].name)
 
 
-def _findings(record: DiffRecord, names: Names) -> Iterator[Part]:
+def _findings(record: DiffRecord, names: Names) -> Iterator[PagePart]:
     """Yield the sentence of each candidate, its causes, and whether it matters."""
     effects: list[str] = []
     for pair in record.pairs:
         said = pair.sentence or f"skipped: {pair.reason}"
-        yield Text((names.of(pair.candidate), f": {said}."), "sentence")
+        yield Paragraph((names.of(pair.candidate), f": {said}."), "sentence")
         # effects known of other stacks are said once for all candidates
         known = [] if pair.predictions else [each for each in pair.matter if each != NO_MODEL]
         if lines := [sentence(each) for each in ending(pair) if each not in known]:
             yield Lines(lines)
         effects += known
     if any(NO_MODEL in pair.matter for pair in record.pairs):
-        yield Text(f"Does it matter? {sentence(NO_MODEL)}")
+        yield Paragraph(f"Does it matter? {sentence(NO_MODEL)}")
     if effects:
         yield Lines([sentence(each) for each in dict.fromkeys(effects)])
 
@@ -210,13 +210,15 @@ def _model(record: DiffRecord, names: Names) -> Section | None:
     predicted = [pair for pair in record.pairs if pair.predictions]
     if record.model is None or not predicted:
         return None
-    parts: list[Part] = [Text(sentence(input_words(record.model, record.paths[0])), "lead")]
+    parts: list[PagePart] = [
+        Paragraph(sentence(input_words(record.model, record.paths[0])), "lead")
+    ]
     for pair in predicted:
         assert pair.predictions is not None
         said = prediction_lines(pair.predictions, record.model, record.task, classes=0)
         parts += [
             against(names.of(pair.candidate), names.of(pair.reference)),
-            Text(sentence(pair.matter[0]), "lead"),
+            Paragraph(sentence(pair.matter[0]), "lead"),
             Lines([sentence(each) for each in said]),
             *_prediction_tables(pair.predictions, record.task),
         ]
@@ -228,24 +230,24 @@ def _coverage(record: DiffRecord, names: Names) -> Section | None:
     if not tables:  # the facts of the verdict say that everything was decoded
         return None
     said = coverage_words(record.coverage, record.coverage_diffs, names)
-    return Section("coverage", "Coverage", [Text(said, "lead"), *tables])
+    return Section("coverage", "Coverage", [Paragraph(said, "lead"), *tables])
 
 
 def _stages_section(measured: Sequence[PairDiff], names: Names) -> Section:
     levels = _levels(measured, names)
     stages = _stages(measured, names)
-    parts: list[Part] = [levels] if levels else []
+    parts: list[PagePart] = [levels] if levels else []
     parts += [part for each in stages for part in stage_parts(each, open=True)]
-    return Section("stages", "Which stage", parts or [Text(sentence(NO_PIXELS))], nav="Stages")
+    return Section("stages", "Which stage", parts or [Paragraph(sentence(NO_PIXELS))], nav="Stages")
 
 
 def _kinds(record: DiffRecord, measured: Sequence[PairDiff], names: Names) -> Section:
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     for pair in measured:
         if tables := kind_tables(pair):
             said = kinds_words(pair)
             parts.append(against(names.of(pair.candidate), names.of(pair.reference)))
-            parts += [Text(sentence(said), "lead")] if said else []
+            parts += [Paragraph(sentence(said), "lead")] if said else []
             parts += [
                 Details(each.caption, [each], open=not place) for place, each in enumerate(tables)
             ]
@@ -260,7 +262,7 @@ def _stress(record: DiffRecord, names: Names) -> Section | None:
         "The same comparison after re-encoding the images as decoded by the reference; it shows "
         "differences that the original encoding hides."
     )
-    parts: list[Part] = [Text(lead, "lead")]
+    parts: list[PagePart] = [Paragraph(lead, "lead")]
     for each in record.stress:
         parts.append(Heading(f"{each.name}, by {each.encoder}"))
         for section in _stages(each.pairs, names):
@@ -283,7 +285,7 @@ def _provenance(record: DiffRecord, names: Names) -> Section:
         "Started (UTC)": record.started,
         "Duration": duration(record.seconds),
     }
-    parts: list[Part] = [
+    parts: list[PagePart] = [
         Heading("Reproduce"),
         Code(record.command),
         paths_table(record.paths, names),

@@ -20,7 +20,7 @@ from alignkit.record import Cell, RunRecord
 from alignkit.record.artifacts import artifact_file
 from alignkit.report.axis import Axis
 from alignkit.report.marks import Dot, Line
-from alignkit.report.page import Beside, Details, Part, Text, against
+from alignkit.report.page import Beside, Details, PagePart, Paragraph, against
 from alignkit.report.plot import Plot
 from alignkit.report.table import Notes, Shown, Table, numbers
 from alignkit.text.names import Names, PathName
@@ -93,17 +93,17 @@ def distribution_sections(
 
 def distribution_parts(
     record: RunRecord, names: Names, folder: Path, *, has_viewer: bool
-) -> list[Part]:
+) -> list[PagePart]:
     """Return how far images differ and beside it their margins, folded; empty without any image.
 
     Raises `RecordError` if a file that the record names is missing.
     """
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     for each in distribution_sections(record, names, folder, has_viewer=has_viewer):
-        charts: list[list[Part]] = [[each.ecdf]]
+        charts: list[list[PagePart]] = [[each.ecdf]]
         parts.append(against(each.candidate, each.reference))
         if each.scatter:
-            parts.append(Text(each.words, "lead"))
+            parts.append(Paragraph(each.words, "lead"))
             charts.append([each.scatter])
         tables = [each.quantiles, *([each.margins] if each.margins else [])]
         parts += [Beside(charts), Details("In numbers", tables)]

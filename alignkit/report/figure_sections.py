@@ -17,7 +17,16 @@ from alignkit.record import (
 )
 from alignkit.report.axis import Axis
 from alignkit.report.marks import Line, PlotMark, RuleLine
-from alignkit.report.page import Beside, Details, Drawn, Heading, Part, Section, Strong, Text
+from alignkit.report.page import (
+    Beside,
+    Details,
+    Graphic,
+    Heading,
+    PagePart,
+    Paragraph,
+    Section,
+    Strong,
+)
 from alignkit.report.plot import Plot
 from alignkit.report.shown_view import leading_entry
 from alignkit.report.table import Header, Notes, RowCells, Table, numbers
@@ -112,15 +121,17 @@ def answers_section(
         for place, index in enumerate(chosen[:_MOST])
         for seen, folded in [(not (single_file and place), not single_file)]
     ]
-    parts: list[Part] = [Text("Each cell against the baseline of its row.", "lead")]
+    parts: list[PagePart] = [Paragraph("Each cell against the baseline of its row.", "lead")]
     parts += [Heading(folds[0].summary), *folds[0].parts, *folds[1:]]
     if len(chosen) > _MOST:
         left = count(len(chosen) - _MOST, "more comparison")
-        parts.append(Text(f"{left}, with smaller changes: in record.json only."))
+        parts.append(Paragraph(f"{left}, with smaller changes: in record.json only."))
     return Section("answers", "Answers in figures", parts, nav="Figures")
 
 
-def _facts(index: int, record: RunRecord, names: Names, seen: bool, folded: bool) -> Iterator[Part]:
+def _facts(
+    index: int, record: RunRecord, names: Names, seen: bool, folded: bool
+) -> Iterator[PagePart]:
     """Yield what a task gives of a cell; neighbours ``seen`` or ``folded`` may have pictures."""
     entry, drift = record.matrix[index], record.matrix[index].drift
     assert drift is not None
@@ -128,8 +139,8 @@ def _facts(index: int, record: RunRecord, names: Names, seen: bool, folded: bool
     path = _baseline(entry, record.matrix).evaluated_with
     pictures = {each.id: each for each in record.thumbnails if each.path == path}
     if drift.remarks:
-        yield Text((Strong("Advice."), f" {' '.join(drift.remarks)}"))
-    figures: list[list[Part]] = [
+        yield Paragraph((Strong("Advice."), f" {' '.join(drift.remarks)}"))
+    figures: list[list[PagePart]] = [
         [
             figure_plot(each, sides, title),
             Details("In numbers", [figure_table(each, sides, title)]),
@@ -139,8 +150,8 @@ def _facts(index: int, record: RunRecord, names: Names, seen: bool, folded: bool
     ]
     if figures:
         yield Beside(figures)
-    tables: list[list[Part]] = [
-        [fact_table(each, title), *([Text(each.note, "notes")] if each.note else [])]
+    tables: list[list[PagePart]] = [
+        [fact_table(each, title), *([Paragraph(each.note, "notes")] if each.note else [])]
         for each in drift.tables
     ]
     if tables:
@@ -155,10 +166,10 @@ def _facts(index: int, record: RunRecord, names: Names, seen: bool, folded: bool
             f"✕ and a dashed one: it does not.{of}"
         )
         yield Heading("Nearest images before and after", 4)
-        yield Text(lead, "lead")
-        yield Drawn("near_cards", near)
+        yield Paragraph(lead, "lead")
+        yield Graphic("near_cards", near)
         if more:
-            yield Details(f"{len(more)} more", [Drawn("near_cards", more)])
+            yield Details(f"{len(more)} more", [Graphic("near_cards", more)])
 
 
 def entries_with_facts(record: RunRecord) -> list[int]:

@@ -11,7 +11,7 @@ from alignkit.errors import ExitCode
 from alignkit.judge.evidence import Evidence
 from alignkit.judge.headline import headline_of
 from alignkit.record import RunRecord, VerdictState
-from alignkit.report.page import Headline, Page, page_html, reproduce
+from alignkit.report.page import Page, PageVerdict, page_html, reproduce
 from alignkit.report.table import RowCells, Shown, Table, numbers
 from alignkit.report.terminal_view import record_word
 from alignkit.stored_file import explained, write_atomically
@@ -113,7 +113,7 @@ def write_files_page(runs: Sequence[FileRun], workspace: Workspace, command: str
         f"{title} · alignkit run",
         "run of several files",
         __version__,
-        Headline((title,), [Table.of(caption, heads, rows)]),
+        PageVerdict((title,), [Table.of(caption, heads, rows)]),
         [reproduce(command)],
         f"Written by alignkit {__version__}; each page has its record beside it.",
     )

@@ -25,10 +25,10 @@ from alignkit.report.page import (
     Heading,
     Lines,
     Link,
-    Part,
+    PagePart,
+    Paragraph,
     Section,
     Strong,
-    Text,
 )
 from alignkit.report.plot import dot_rows
 from alignkit.report.table import Shown, Table
@@ -112,23 +112,25 @@ def _flipped_section(
     )
 
 
-def kinds_section(record: RunRecord, names: Names, distributions: Sequence[Part]) -> Section | None:
+def kinds_section(
+    record: RunRecord, names: Names, distributions: Sequence[PagePart]
+) -> Section | None:
     """Return what images share whose predictions change, and how far images differ."""
     found, classes = flipped_sections(record, names), record.task.class_scores
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     if found:
         lead = (
             "Common properties of the images whose predictions change with another path. A "
             "sentence appears only if the property is significant after correction for all "
             "comparisons in the table."
         )
-        parts.append(Text(lead, "lead"))
+        parts.append(Paragraph(lead, "lead"))
     for each in found:
         sides = ("Trained with ", each.reference, ", served with ", each.candidate)
-        parts += [Heading((*sides, f", {each.runtime}")), Text(each.words)]
+        parts += [Heading((*sides, f", {each.runtime}")), Paragraph(each.words)]
         parts += [Lines(each.sentences)] if each.sentences else []
         if each.table:
-            omitted = [Text(each.omitted)] if each.omitted else []
+            omitted = [Paragraph(each.omitted)] if each.omitted else []
             parts.append(Details("All properties compared", [each.table, *omitted]))
     parts += distributions
     if not parts:
@@ -173,7 +175,7 @@ def classes_section(
         for index, entry in shown.items()
     ]
     first = replace(folds[0], open=True)
-    return Section("classes", "Classes", [Text(lead, "lead"), first, *folds[1:]])
+    return Section("classes", "Classes", [Paragraph(lead, "lead"), first, *folds[1:]])
 
 
 def _unlinked(found: Sequence[Link]) -> list[str]:
@@ -206,16 +208,16 @@ def _class_fold(
         title=f"Change of recall and precision by class, {title}, {entry.column.runtime}",
         x=Axis(name="percentage points, with 95 % intervals", text=signed_mark),
     )
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     if strongest := strongest_class(entry.drift, words):
-        parts.append(Text(Strong(f"{strongest.words}.")))
+        parts.append(Paragraph(Strong(f"{strongest.words}.")))
     if flowing:
         pieces = [piece for each in flowing for piece in (each, ", ")][:-1]
-        parts.append(Text(["Now called another class, summed over the seeds: ", *pieces, "."]))
+        parts.append(Paragraph(["Now called another class, summed over the seeds: ", *pieces, "."]))
     parts.append(Beside([[chart], [_class_table(kept, title, words)]]))
     if left:
         omitted = count(left, "class", "classes")
-        parts.append(Text(f"{omitted} with smaller changes: in record.json only."))
+        parts.append(Paragraph(f"{omitted} with smaller changes: in record.json only."))
     trained, served = names.of(entry.trained_with), names.of(entry.evaluated_with)
     runtime = entry.column.runtime
     return Details(("Trained with ", trained, ", served with ", served, f", {runtime}"), parts)

@@ -40,13 +40,13 @@ from alignkit.report.page import (
     Alert,
     Code,
     Details,
-    Drawn,
+    Graphic,
     Heading,
     Lines,
-    Part,
+    PagePart,
+    Paragraph,
     Section,
     Strong,
-    Text,
 )
 from alignkit.report.table import Table
 from alignkit.task_facts import TaskFacts
@@ -95,16 +95,16 @@ def matrix_section(record: RunRecord, names: Names, intervals: str) -> Section:
         listed([words.in_cell(each) for each in task.matrices]),
         engines is not None,
     )
-    said = Text(f"{lead} {intervals}".rstrip(), "lead")
-    parts: list[Part] = [
+    said = Paragraph(f"{lead} {intervals}".rstrip(), "lead")
+    parts: list[PagePart] = [
         said,
-        Drawn("matrices", view, _tables(record, names)),
+        Graphic("matrices", view, _tables(record, names)),
         *_below(record, names),
     ]
     return Section("matrix", "Drift matrix", parts, nav="Matrix")
 
 
-def _below(record: RunRecord, names: Names) -> Iterator[Part]:
+def _below(record: RunRecord, names: Names) -> Iterator[PagePart]:
     task, words = record.task, TaskWords(record.task)
     if measures := measures_tables(record.matrix, names, words):
         yield Heading("Differences of the answers", id="measures")
@@ -119,7 +119,7 @@ def _below(record: RunRecord, names: Names) -> Iterator[Part]:
         yield quantised
     for each in failures(record, names):
         trace = [Details("Traceback", [Code(each.traceback, command=False)])]
-        said = Text((Strong("Failed:"), f" {each.title}. {each.reason}"))
+        said = Paragraph((Strong("Failed:"), f" {each.title}. {each.reason}"))
         yield Alert("Failure", [said, *(trace if each.traceback else [])])
     folded = {
         "engines": engines_table(record.cells, names),

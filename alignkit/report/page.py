@@ -47,7 +47,7 @@ Words: TypeAlias = Piece | Sequence[Piece]
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Paragraph:
     """A paragraph."""
 
     words: Words
@@ -100,7 +100,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class Graphic:
     """A matrix or pictures: a macro of the templates and the view that it draws."""
 
     macro: str
@@ -114,7 +114,7 @@ class Details:
     """Parts that are shown when asked for."""
 
     summary: Words
-    parts: Sequence[Part]
+    parts: Sequence[PagePart]
     open: bool = False
     id: str = ""
 
@@ -123,7 +123,7 @@ class Details:
 class Beside:
     """Parts in columns."""
 
-    columns: Sequence[Sequence[Part]]
+    columns: Sequence[Sequence[PagePart]]
     style: str = "beside"
 
 
@@ -132,11 +132,11 @@ class Alert:
     """Parts that must not be missed."""
 
     label: str
-    parts: Sequence[Part]
+    parts: Sequence[PagePart]
 
 
-Part: TypeAlias = (
-    Text | Heading | Lines | Code | Terms | Table | Plot | Drawn | Details | Beside | Alert
+PagePart: TypeAlias = (
+    Paragraph | Heading | Lines | Code | Terms | Table | Plot | Graphic | Details | Beside | Alert
 )
 
 
@@ -146,13 +146,13 @@ class Section:
 
     id: str
     title: str
-    parts: Sequence[Part]
+    parts: Sequence[PagePart]
     nav: str = ""
     """Its name in the navigation where that is another one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class KeyFigure:
     """One number of the verdict, with what it is of."""
 
     name: str
@@ -163,18 +163,18 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Headline:
+class PageVerdict:
     """The verdict of a page: what was found, in which state, and the facts of how."""
 
     words: Sequence[str | Icon]
-    parts: Sequence[Part] = ()
+    parts: Sequence[PagePart] = ()
     meta: Words = ""
     """When, how long, of what."""
     paths: Sequence[PathName] = ()
     """Those whose surrogates have a footnote here, to which every badge leads."""
     state: str = ""
     question: str = ""
-    figures: Sequence[Figure] = ()
+    figures: Sequence[KeyFigure] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class Page:
     """Beside the name of alignkit, at the top."""
     alignkit: str
     """The version that wrote the record."""
-    verdict: Headline
+    verdict: PageVerdict
     sections: Sequence[Section]
     footer: Words
     icon: str = "data:,"

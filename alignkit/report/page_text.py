@@ -14,19 +14,19 @@ from alignkit.report.page import (
     Beside,
     Code,
     Details,
-    Drawn,
+    Graphic,
     Heading,
-    Headline,
     Lines,
     Link,
     Mono,
     Page,
-    Part,
+    PagePart,
+    PageVerdict,
+    Paragraph,
     Section,
     Strong,
     Term,
     Terms,
-    Text,
     Words,
 )
 from alignkit.report.plot import Plot
@@ -47,7 +47,7 @@ def page_text(page: Page, *sections: str) -> str:
     return "\n".join(lines)
 
 
-def headline_lines(verdict: Headline) -> list[str]:
+def headline_lines(verdict: PageVerdict) -> list[str]:
     """Return the verdict in lines, with a note on each surrogate."""
     words = " ".join(map(plain_words, verdict.words))
     lines = [words, *_lines(verdict.parts), plain_words(verdict.meta)]
@@ -91,20 +91,20 @@ def _piece(piece: object) -> str:
     return piece if isinstance(piece, str) else getattr(piece, "short", "")
 
 
-def _lines(parts: Sequence[Part]) -> Iterator[str]:
+def _lines(parts: Sequence[PagePart]) -> Iterator[str]:
     heading = ""
     for part in parts:
         match part:
             case Heading():
                 heading = plain_words(part.words)
                 continue
-            case Beside() | Details() | Drawn() | Plot():
+            case Beside() | Details() | Graphic() | Plot():
                 continue  # on the page alone
         if heading:  # of what is printed, not of what is drawn
             yield from ("", heading)
             heading = ""
         match part:
-            case Text():
+            case Paragraph():
                 yield plain_words(part.words)
             case Code():
                 yield from (f"  {each}" for each in part.text.splitlines())
@@ -124,9 +124,9 @@ def _table(table: Table) -> Iterator[str]:
     yield from (f"  ({note.mark}) {note.text}" for note in table.notes)
 
 
-def _markdown(part: Part) -> Iterator[str]:
+def _markdown(part: PagePart) -> Iterator[str]:
     match part:
-        case Text():
+        case Paragraph():
             said = markdown_text(plain_words(part.words))
             yield f"**{said}**" if part.style == "sentence" else said
         case Terms():
@@ -142,7 +142,7 @@ def _markdown(part: Part) -> Iterator[str]:
             yield from chain.from_iterable(map(_markdown, part.parts))
         case Beside():
             yield from chain.from_iterable(map(_markdown, chain.from_iterable(part.columns)))
-        case Drawn():
+        case Graphic():
             yield from chain.from_iterable(map(_markdown, part.tables))
         case Table():
             shown, left = part.first(MOST_ROWS, " in index.html")

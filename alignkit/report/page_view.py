@@ -19,18 +19,18 @@ from alignkit.report.matrix_section import matrix_section
 from alignkit.report.matrix_view import entry_id, interval_words, noise_floors
 from alignkit.report.page import (
     Details,
-    Drawn,
-    Figure,
-    Headline,
+    Graphic,
+    KeyFigure,
     Link,
     Page,
-    Part,
+    PagePart,
+    PageVerdict,
+    Paragraph,
     Piece,
     Section,
     Strong,
     Term,
     Terms,
-    Text,
     Words,
     day,
     sentence,
@@ -109,7 +109,7 @@ def run_page(
         f"{icon.word}{quick_mark(record.quick)}: {record.name} · alignkit",
         record.name,
         record.alignkit,
-        Headline(
+        PageVerdict(
             (icon, quick_mark(record.quick)) if record.quick else (icon,),
             [*_verdict_parts(record, verdict)],
             _meta(record, names),
@@ -125,19 +125,19 @@ def run_page(
     )
 
 
-def _verdict_parts(record: RunRecord, verdict: VerdictView) -> list[Part]:
+def _verdict_parts(record: RunRecord, verdict: VerdictView) -> list[PagePart]:
     terms = [Term("Cause", verdict.cause)] if verdict.cause else []
     terms += [Term(each.lead, each.words, each.mark, each.given) for each in verdict.actions]
     if remarks := leading_remarks(record):
         terms.append(Term("Advice", " ".join(remarks)))
-    parts: list[Part] = [Text(verdict.sentence, "sentence")]
+    parts: list[PagePart] = [Paragraph(verdict.sentence, "sentence")]
     parts += [Terms(terms)] if terms else []
-    parts.append(Text(f"{verdict.tally} {verdict.remark}".rstrip(), "remark"))
+    parts.append(Paragraph(f"{verdict.tally} {verdict.remark}".rstrip(), "remark"))
     if quick := quick_words(record.quick):
-        parts.append(Text(quick, "alert"))
+        parts.append(Paragraph(quick, "alert"))
     if record.partial:
         again = " Some cells did not run; run the same command again to continue."
-        parts.append(Text((Strong("Interrupted."), again), "alert"))
+        parts.append(Paragraph((Strong("Interrupted."), again), "alert"))
     return parts
 
 
@@ -171,24 +171,24 @@ def _gate(record: RunRecord, names: Names, verdict: VerdictView) -> Section:
     largest = other_groups(record, names, "pixels")
     pictures = {(each.reference.name, each.candidate.name): each.anchor for each in largest}
     view = gate_view(record.verdict, names, record.matrix, pictures)
-    parts: list[Part] = [Text(verdict.tally, "lead")]
+    parts: list[PagePart] = [Paragraph(verdict.tally, "lead")]
     if view.open:
         title = "Rules that did not pass"
         table = groups_table(title, view.open, view.heads)
         shown = (title, view.open, view.heads)
-        parts.append(Drawn("rules", shown, [table] if table else []))
+        parts.append(Graphic("rules", shown, [table] if table else []))
     if view.passed:
-        passed = Drawn("rules", ("Rules that passed", view.passed, view.heads))
+        passed = Graphic("rules", ("Rules that passed", view.passed, view.heads))
         parts.append(Details(f"Rules that passed ({len(view.passed)})", [passed]))
     return Section("gate", "Gate", parts)
 
 
 def _stages(record: RunRecord, names: Names, stages: Sequence[StageSection]) -> Section:
-    parts: list[Part] = [*coverage_parts(record, names), *cause_parts(record, names)]
+    parts: list[PagePart] = [*coverage_parts(record, names), *cause_parts(record, names)]
     parts += baseline_parts(record, names)
     # beside a matrix the numbers of the stages are folded
     parts += [part for each in stages for part in stage_parts(each, open=not record.matrix)]
-    parts += [] if stages else [Text(sentence(no_pixels(record)))]
+    parts += [] if stages else [Paragraph(sentence(no_pixels(record)))]
     return Section("stages", "Which stage", parts, nav="Stages")
 
 
@@ -200,12 +200,12 @@ def _listed(record: RunRecord, *, away: bool) -> Section:
         f"the matrix links to the images that {moved} in it."
     )
     where = "in the run’s folder" if away else "next to this page"
-    return Section("images", "Images", [Text(lead, "lead"), Drawn("image_list", where)])
+    return Section("images", "Images", [Paragraph(lead, "lead"), Graphic("image_list", where)])
 
 
 def key_figures(
     record: RunRecord, names: Names, stages: tuple[StageSection, ...]
-) -> tuple[Figure, ...]:
+) -> tuple[KeyFigure, ...]:
     """Return the figures of the page's head; those of pixels alone for a run without a model."""
     if not record.matrix:
         return _images(record), _start(record, names, stages), _largest_difference(record, names)
@@ -218,7 +218,7 @@ def key_figures(
     )
 
 
-def _change_of_headline(record: RunRecord, names: Names) -> Figure:
+def _change_of_headline(record: RunRecord, names: Names) -> KeyFigure:
     words = TaskWords(record.task)
     metric = words.headline
 
@@ -234,7 +234,7 @@ def _change_of_headline(record: RunRecord, names: Names) -> Figure:
     return _figure(f"Change of {words.phrase(metric)}", record, names, value, shown)
 
 
-def _limits(record: RunRecord, names: Names) -> list[Figure]:
+def _limits(record: RunRecord, names: Names) -> list[KeyFigure]:
     if record.labelled:
         return [_resolution(record)]
     if not record.task.class_scores:
@@ -242,7 +242,7 @@ def _limits(record: RunRecord, names: Names) -> list[Figure]:
     return [_largest_logit(record, names)]
 
 
-def _churn(record: RunRecord, names: Names) -> Figure:
+def _churn(record: RunRecord, names: Names) -> KeyFigure:
     def value(entry: MatrixEntry) -> float | None:
         return entry.drift.churn.value if entry.drift else None
 
@@ -261,11 +261,11 @@ def _figure(
     names: Names,
     value: Callable[[MatrixEntry], float | None],
     shown: Callable[[MatrixEntry, float], tuple[str, str]],
-) -> Figure:
+) -> KeyFigure:
     """Return a value of the entry that the verdict speaks of, and the largest if it is another."""
     known = {i: size for i, e in enumerate(record.matrix) if (size := value(e)) is not None}
     if not known:
-        return Figure(name, DASH, "nothing was compared")
+        return KeyFigure(name, DASH, "nothing was compared")
     largest = max(known, key=lambda index: abs(known[index]))  # of equal ones the first
     own = headline_index(record)
     index = own if own in known else largest
@@ -275,10 +275,10 @@ def _figure(
     greatest = shown(record.matrix[largest], known[largest])[0]
     if greatest != text:
         parts.append(f"largest: {greatest}, {names.title(record.matrix[largest])}")
-    return Figure(name, text, " · ".join(parts), link=entry_id(index))
+    return KeyFigure(name, text, " · ".join(parts), link=entry_id(index))
 
 
-def _largest_logit(record: RunRecord, names: Names) -> Figure:
+def _largest_logit(record: RunRecord, names: Names) -> KeyFigure:
     name = f"Greatest change of a {record.task.output}"
     found = [
         (entry.drift.logits.max_abs, -index)
@@ -286,17 +286,17 @@ def _largest_logit(record: RunRecord, names: Names) -> Figure:
         if entry.drift and entry.drift.logits.max_abs is not None
     ]
     if not found:
-        return Figure(name, DASH, "nothing was compared")
+        return KeyFigure(name, DASH, "nothing was compared")
     most, index = max(found)
     entry = record.matrix[-index]
     margins = entry.drift.margins if entry.drift else None
     known = margins is not None and margins.p50 is not None  # else nothing is counted
     halved = count(margins.halved, "image") if margins and known else f"{DASH} images"
     detail = f"{halved} lost half of the margin · {names.title(entry)}"
-    return Figure(name, significant(most), detail, link=entry_id(-index))
+    return KeyFigure(name, significant(most), detail, link=entry_id(-index))
 
 
-def _resolution(record: RunRecord) -> Figure:
+def _resolution(record: RunRecord) -> KeyFigure:
     name = "Smallest change this run could have seen"
     drifts = [entry.drift for entry in record.matrix if entry.drift]
     limits = [drift.detectable for drift in drifts if drift.detectable is not None]
@@ -308,25 +308,25 @@ def _resolution(record: RunRecord) -> Figure:
         else "one seed: the effect of retraining is unknown"
     )
     if not limits:
-        return Figure(name, DASH, noise)
+        return KeyFigure(name, DASH, noise)
     # in the entry that needs most: any other one sees as much
     task = record.task
     rated = f"quality ({task.quality})" if task.rated == "quality" else task.rated
     detail = f"of {rated}, with 80 % power in every cell · {noise}"
-    return Figure(name, size_in(record.task.rated_unit, max(limits)), detail, link="matrix")
+    return KeyFigure(name, size_in(record.task.rated_unit, max(limits)), detail, link="matrix")
 
 
-def _start(record: RunRecord, names: Names, stages: tuple[StageSection, ...]) -> Figure:
+def _start(record: RunRecord, names: Names, stages: tuple[StageSection, ...]) -> KeyFigure:
     """Name the stage in which the pixels of the verdict's pair begin to differ, and of each."""
     name = "Where drift starts"
     if not stages:
-        return Figure(name, DASH, NO_PIXELS)
+        return KeyFigure(name, DASH, NO_PIXELS)
     decided = headline_of(record.verdict.rules, Evidence.of_record(record))
     served = names.of(decided.first.evaluated_with) if decided else None
     own = [each for each in stages if each.candidate == served] or stages
     firsts = list(dict.fromkeys(each.first for each in own if each.first)) or ["nowhere"]
     details = [f"{section.candidate.short}: {_course(section)}" for section in stages]
-    return Figure(name, listed(firsts), " · ".join(details), link="stages")
+    return KeyFigure(name, listed(firsts), " · ".join(details), link="stages")
 
 
 def _course(section: StageSection) -> str:
@@ -337,13 +337,13 @@ def _course(section: StageSection) -> str:
     return f"{section.first}, largest at {section.largest}"
 
 
-def _images(record: RunRecord) -> Figure:
+def _images(record: RunRecord) -> KeyFigure:
     compared = max((stage.images for stage in record.pixels), default=0)
     detail = f"of {count(record.data.eval, 'image')}"
-    return Figure("Images compared", grouped(compared), detail, link="stages")
+    return KeyFigure("Images compared", grouped(compared), detail, link="stages")
 
 
-def _largest_difference(record: RunRecord, names: Names) -> Figure:
+def _largest_difference(record: RunRecord, names: Names) -> KeyFigure:
     name = "Largest mean difference of pixels"
     found = [
         (stage.mean_abs, names.short(stage.candidate))
@@ -351,13 +351,13 @@ def _largest_difference(record: RunRecord, names: Names) -> Figure:
         if stage.mode == "cumulative" and stage.stage == LAST and stage.mean_abs is not None
     ]
     if not found:
-        return Figure(name, DASH, NO_PIXELS)
+        return KeyFigure(name, DASH, NO_PIXELS)
     # the last pixels: those that a model would see
     mean, candidate = max(found)
-    return Figure(name, plain(mean, 2), f"grey levels of 255 · {candidate}", link="stages")
+    return KeyFigure(name, plain(mean, 2), f"grey levels of 255 · {candidate}", link="stages")
 
 
-def _cells(record: RunRecord) -> Figure:
+def _cells(record: RunRecord) -> KeyFigure:
     states = [entry.state for entry in record.matrix]
     states_beside = ("simulated", "built", "skipped", "failed")
     others = [f"{states.count(s)} {state_words(s)}" for s in states_beside if s in states]
@@ -365,4 +365,4 @@ def _cells(record: RunRecord) -> Figure:
     sample = f"{count(record.data.eval, 'image')}, {count(seeds, 'seed')}"
     detail = f"{', '.join(others) or 'all measured'} · {sample}"
     value = f"{states.count('measured')} of {len(states)}"
-    return Figure("Matrix cells measured", value, detail, link="matrix")
+    return KeyFigure("Matrix cells measured", value, detail, link="matrix")

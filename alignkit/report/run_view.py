@@ -16,7 +16,17 @@ from alignkit.record import (
     StageFacts,
 )
 from alignkit.record.path_facts import NotDecoded
-from alignkit.report.page import Code, Details, Heading, Lines, Mono, Part, Section, Text, machine
+from alignkit.report.page import (
+    Code,
+    Details,
+    Heading,
+    Lines,
+    Mono,
+    PagePart,
+    Paragraph,
+    Section,
+    machine,
+)
 from alignkit.report.table import Shown, Table, facts
 from alignkit.text.column import Column
 from alignkit.text.names import Names, controls_words
@@ -32,30 +42,33 @@ def controls_section(record: RunRecord) -> Section:
     table = controls_table(record)
     if table is None:
         none = "This run has no controls: nothing shows that its measurement can detect a fault."
-        return Section("controls", "Controls", [Text(none)])
+        return Section("controls", "Controls", [Paragraph(none)])
     lead = (
         f"{controls_words(record.controls)}. Identical paths must give exactly zero, and a planted "
         "fault must be detected; otherwise the results above cannot be trusted."
     )
     failed = not all(each.passed for each in record.controls)
     fold = Details("Each control", [table], open=failed)
-    return Section("controls", "Controls", [Text(lead, "lead"), fold])
+    return Section("controls", "Controls", [Paragraph(lead, "lead"), fold])
 
 
 def provenance_section(record: RunRecord, names: Names, *, viewer: bool) -> Section:
     """Return how to run it again, whole or in part, and what ran on what."""
-    parts: list[Part] = [Heading("Reproduce"), Code(record.command)]
+    parts: list[PagePart] = [Heading("Reproduce"), Code(record.command)]
     if record.matrix:
         last = " from the last column of “All comparisons in numbers”."
-        parts.append(Text(("For one cell, add its ", Mono("--cell"), last)))
+        parts.append(Paragraph(("For one cell, add its ", Mono("--cell"), last)))
     pairs = [(each.reference, each.candidate) for each in record.pixels]
     if line := image_command(record.command, *pairs[0]).strip() if pairs else "":
         key = ", or with r in the viewer" if viewer else ""
-        parts += [Text(f"For one image, by its name{key}:"), Code(f"{line} IMAGE")]
+        parts += [Paragraph(f"For one image, by its name{key}:"), Code(f"{line} IMAGE")]
     overridden = ", overridden on the command line" if record.overrides else ""
-    file: list[Part] = [Code(record.yaml, command=False)]
+    file: list[PagePart] = [Code(record.yaml, command=False)]
     if record.overrides:
-        file += [Text("Overridden on the command line:"), Lines([*map(Mono, record.overrides)], "")]
+        file += [
+            Paragraph("Overridden on the command line:"),
+            Lines([*map(Mono, record.overrides)], ""),
+        ]
     parts += [
         Details(
             "Paths and stages: options, and the library that ran",
@@ -210,11 +223,11 @@ def coverage_tables(
     return tuple(tables)
 
 
-def coverage_parts(record: RunRecord, names: Names) -> list[Part]:
+def coverage_parts(record: RunRecord, names: Names) -> list[PagePart]:
     """Return whether every path decoded everything, and the tables of what did not."""
     said = coverage_words(record.coverage, record.coverage_diffs, names)
     return [
-        Text(said, "lead", id="coverage"),
+        Paragraph(said, "lead", id="coverage"),
         *coverage_tables(record.coverage, record.coverage_diffs, names),
     ]
 

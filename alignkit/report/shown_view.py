@@ -11,7 +11,7 @@ from alignkit.judge.headline import headline_index
 from alignkit.record import MatrixEntry, RunRecord, ServedPredictions, ShownImage
 from alignkit.record.diff_document import DiffRecord
 from alignkit.report.drawn_view import Drawing, drawing, legend, row_place
-from alignkit.report.page import Details, Drawn, Mono, Part, Section, Text
+from alignkit.report.page import Details, Graphic, Mono, PagePart, Paragraph, Section
 from alignkit.task_facts import CLASSIFICATION, TaskFacts
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import (
@@ -187,9 +187,9 @@ def changed_section(
     option = Mono("report: {changed: …}")
     shown = groups if listed else tuple(replace(each, title="") for each in groups)
     parts = (
-        Text((lead, option, f"). {omitted}".rstrip()), "lead"),
-        Drawn("switch", legend(record.shown)),
-        Drawn("groups", shown),
+        Paragraph((lead, option, f"). {omitted}".rstrip()), "lead"),
+        Graphic("switch", legend(record.shown)),
+        Graphic("groups", shown),
     )
     return Section("changed", "Images that changed prediction", parts, nav="Changed images")
 
@@ -216,13 +216,13 @@ def pixels_section(
         )
     if largest or random:
         lead += " Difference pictures are amplified as stated; numbers are not."
-    parts: list[Part] = [Text(f"{lead} {omitted}".strip(), "lead")]
+    parts: list[PagePart] = [Paragraph(f"{lead} {omitted}".strip(), "lead")]
     if (largest or random) and not changed:  # one switch serves the whole page
-        parts.append(Drawn("switch", legend(record.shown)))
-    parts.append(Drawn("groups", largest))
+        parts.append(Graphic("switch", legend(record.shown)))
+    parts.append(Graphic("groups", largest))
     if random:
         summary = "Drawn at random from the images that kept their prediction, by the run’s key"
-        parts.append(Details(summary, [Drawn("groups", random)]))
+        parts.append(Details(summary, [Graphic("groups", random)]))
     if random and not largest:
         return Section("largest", "Images drawn at random", parts, nav="Random images")
     return Section("largest", "Largest pixel differences", parts, nav="Pixel differences")

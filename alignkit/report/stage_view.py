@@ -16,7 +16,7 @@ from alignkit.record import (
     RunRecord,
     SpatialFacts,
 )
-from alignkit.report.page import Details, Drawn, Heading, Part, Text, against
+from alignkit.report.page import Details, Graphic, Heading, PagePart, Paragraph, against
 from alignkit.report.table import Shown, Table
 from alignkit.report.where_view import WhereView, where_views
 from alignkit.text.column import Column, of_part
@@ -93,12 +93,12 @@ def stage_sections(
     return tuple(sections)
 
 
-def stage_parts(section: StageSection, *, open: bool, level: int = 3) -> Iterator[Part]:  # noqa: A002
+def stage_parts(section: StageSection, *, open: bool, level: int = 3) -> Iterator[PagePart]:  # noqa: A002
     """Yield what a page shows of a pair: its sentence, where it differs, and the numbers."""
     yield against(section.candidate, section.reference, level=level)
-    yield Text(f"{section.words} {section.identical}".rstrip(), "lead")
+    yield Paragraph(f"{section.words} {section.identical}".rstrip(), "lead")
     for each in section.places:
-        yield Details(f"Where {each.stage} differs", [Drawn("where", each)], open=each.open)
+        yield Details(f"Where {each.stage} differs", [Graphic("where", each)], open=each.open)
     if section.table:
         tables = [section.table, *([section.planes] if section.planes else [])]
         yield Details("Stages in numbers", tables, open=open)
@@ -240,11 +240,11 @@ def planes_table(planes: Sequence[PlaneStage]) -> Table:
     return Table.made(caption, columns, planes)
 
 
-def baseline_parts(record: RunRecord, names: Names) -> Iterator[Part]:
+def baseline_parts(record: RunRecord, names: Names) -> Iterator[PagePart]:
     """Yield the run against its baseline; nothing for a run that was compared with none."""
     if record.baseline is not None:
         yield Heading("Comparison with the baseline", id="baseline")
-        yield Text(_changes(record.baseline), "lead")
+        yield Paragraph(_changes(record.baseline), "lead")
         if table := _baseline_table(record.baseline, names):
             yield table
 

@@ -29,11 +29,11 @@ from alignkit.report.page import (
     Code,
     Details,
     Heading,
-    Headline,
     Page,
-    Part,
+    PagePart,
+    PageVerdict,
+    Paragraph,
     Section,
-    Text,
     page_html,
     sentence,
 )
@@ -106,13 +106,13 @@ def tolerance_page(found: ToleranceDocument) -> Page:
         f"{title} · alignkit tolerance",
         "tolerance",
         found.alignkit,
-        Headline(
+        PageVerdict(
             (title,),
             meta=" · ".join(filter(None, notes)),
             paths=[names.of(each.name) for each in found.paths],
         ),
         [
-            Section("outputs", "Outputs", [Text(_OUTPUTS, "lead"), *outputs]),
+            Section("outputs", "Outputs", [Paragraph(_OUTPUTS, "lead"), *outputs]),
             _pixels(found, names),
             Section("provenance", "Provenance", [Code(found.command), facts("Run", run)]),
         ],
@@ -120,20 +120,20 @@ def tolerance_page(found: ToleranceDocument) -> Page:
     )
 
 
-def _outputs(row: LogitTolerance, names: Names) -> Iterator[Part]:
+def _outputs(row: LogitTolerance, names: Names) -> Iterator[PagePart]:
     trained, _, runtime = names.cells(row)
     images = count(max(each.images for each in row.seeds), "image")
     yield Heading(f"Trained with {trained}, {runtime}: {images}, {count(len(row.seeds), 'seed')}")
     if row.atol:
         yield Code(f"polygraphy run … --atol {row.atol:g} --rtol 0")
-        yield Text(sentence(limits_words([each.limit for each in row.seeds])), "lead")
+        yield Paragraph(sentence(limits_words([each.limit for each in row.seeds])), "lead")
     else:
         tie = "more images than the budget bears stand at a limit already (a tie)"
         missing = (each.limit.reason for each in row.seeds if each.limit.value is None)
-        yield Text(f"No atol: {tie if row.atol is not None else next(missing)}.", "lead")
+        yield Paragraph(f"No atol: {tie if row.atol is not None else next(missing)}.", "lead")
     if lost := sum(each.non_finite for each in row.seeds):
         said = f"{count(lost, 'answer')} with an output that is not finite; NaN bears no change."
-        yield Text(said, "lead")
+        yield Paragraph(said, "lead")
     if row.cells:
         yield _cells(row.cells, names)
     yield Details("Limits of the seeds", [_seeds(row)])
@@ -200,16 +200,18 @@ def _pixels(found: ToleranceDocument, names: Names) -> Section:
         "continued."
     )
     rows = dict.fromkeys(each.trained_with for each in found.pixels)
-    parts: list[Part] = [Text(lead, "lead")]
+    parts: list[PagePart] = [Paragraph(lead, "lead")]
     for row in rows:
         pairs = [each for each in found.pixels if each.trained_with == row]
         parts += _row(pairs, found, names)
     if not rows:
-        parts = [Text("No model was evaluated on a second path in its own runtime.")]
+        parts = [Paragraph("No model was evaluated on a second path in its own runtime.")]
     return Section("pixels", "Pixels between two paths", parts, nav="Pixels")
 
 
-def _row(pairs: Sequence[PixelTolerance], found: ToleranceDocument, names: Names) -> Iterator[Part]:
+def _row(
+    pairs: Sequence[PixelTolerance], found: ToleranceDocument, names: Names
+) -> Iterator[PagePart]:
     first = pairs[0]
     runtime = f"{first.backend} {first.precision}"
     yield Heading(f"Trained with {names.short(first.trained_with)}, {runtime}")
@@ -218,7 +220,7 @@ def _row(pairs: Sequence[PixelTolerance], found: ToleranceDocument, names: Names
         # why parts are missing, each once
         reasons = [each.reason, *(e.reason or e.limit.reason for e in each.seeds)]
         for reason in dict.fromkeys(filter(None, reasons)):
-            yield Text(f"{names.short(each.candidate)}: {reason}.", "remark")
+            yield Paragraph(f"{names.short(each.candidate)}: {reason}.", "remark")
         if each.seeds:
             yield Heading(names.of(each.candidate), 4)
             yield Beside([[plot] for plot in _plots(each, found)])

@@ -13,7 +13,7 @@ from alignkit.record import Estimate, MixFacts, RunRecord, SizeCurve, SizePoint
 from alignkit.report.axis import Axis, drawn
 from alignkit.report.entries_view import served_elsewhere
 from alignkit.report.marks import TONES, Dot, Line, PlotMark, RuleLine
-from alignkit.report.page import Details, Heading, Part, Section, Text
+from alignkit.report.page import Details, Heading, PagePart, Paragraph, Section
 from alignkit.report.plot import Plot
 from alignkit.report.table import Table
 from alignkit.text.column import Column
@@ -51,11 +51,11 @@ def sizes_section(record: RunRecord, names: Names, intervals: str) -> Section | 
         "The same models trained on fractions of the images; the charts show the drift on other "
         f"paths than the training path, in the reference runtime. {intervals}"
     )
-    parts: list[Part] = [Text(lead, "lead")]
+    parts: list[PagePart] = [Paragraph(lead, "lead")]
     for each in size_sections(record, names):
-        parts += [Heading(each.title), *map(Text, each.sentences)]
+        parts += [Heading(each.title), *map(Paragraph, each.sentences)]
         parts += [each.chart] if each.chart else []
-        parts += [Text(each.omitted)] if each.omitted else []
+        parts += [Paragraph(each.omitted)] if each.omitted else []
         parts.append(Details(f"{each.title} of every entry and runtime, in numbers", [each.table]))
     if len(parts) == 1:
         return None
@@ -196,7 +196,7 @@ def mix_section(record: RunRecord, names: Names, intervals: str) -> Section | No
         "Drift from the cell served with the first path, in the reference runtime, with 95 % "
         "intervals; mix less alone is paired by seed and image"
     )
-    said = map(Text, (*mix_sentences(record, names), intervals))
+    said = map(Paragraph, (*mix_sentences(record, names), intervals))
     table = Table.made(caption, columns, record.mixes)
     return Section("mix", "Training on a mix of paths", [*said, table], nav="Mix")
 

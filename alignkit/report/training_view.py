@@ -10,7 +10,7 @@ from operator import itemgetter
 from alignkit.record import Epoch, RunRecord, TrainingFacts
 from alignkit.report.axis import Axis
 from alignkit.report.marks import TONES, Line
-from alignkit.report.page import Beside, Details, Heading, Part, Section, Text
+from alignkit.report.page import Beside, Details, Heading, PagePart, Paragraph, Section
 from alignkit.report.plot import Plot
 from alignkit.report.table import Table
 from alignkit.text.column import Column, of_part
@@ -40,15 +40,15 @@ def training_sections(record: RunRecord, names: Names) -> tuple[TrainingSection,
 def training_section(record: RunRecord, names: Names) -> Section:
     """Return how the models of each path were trained."""
     sections = training_sections(record, names)
-    parts: list[Part] = [Text((each.path, f": {each.words}")) for each in sections]
-    charts: list[list[Part]] = [
+    parts: list[PagePart] = [Paragraph((each.path, f": {each.words}")) for each in sections]
+    charts: list[list[PagePart]] = [
         [Heading(each.path), *each.charts] for each in sections if each.charts
     ]
     if charts:
         parts.append(Details("Loss and accuracy by epoch", [Beside(charts, "columns")]))
     if table := training_table(record, names):
         parts.append(Details("Every epoch in numbers", [table]))
-    return Section("training", "Training", parts or [Text("This run trained no model.")])
+    return Section("training", "Training", parts or [Paragraph("This run trained no model.")])
 
 
 def _section(path: PathName, trainings: list[TrainingFacts]) -> TrainingSection:

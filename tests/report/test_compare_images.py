@@ -6,7 +6,7 @@ from alignkit.record.study_documents import ImageChange
 from alignkit.report.comparison.compare_images import Pictures, images_section
 from alignkit.report.comparison.compare_tables import changes_table
 from alignkit.report.comparison.compare_words import names_of, remarks
-from alignkit.report.page import Details, Text
+from alignkit.report.page import Details, Paragraph
 from alignkit.studies.compare_runs import compare_runs
 from alignkit.task_facts import MetricFacts
 from alignkit.text.numbers import NBSP
@@ -30,7 +30,7 @@ def test_a_pair_is_shown_in_a_runtime_that_has_images(tmp_path):
     other = equal.model_copy(update={"backend": "onnxruntime", "images": (image,)})
     made = made.model_copy(update={"entries": (equal, other)})
     section = images_section(made, names_of(made), Pictures([], tmp_path))
-    assert [type(each) for each in section.parts] == [Text, Details]
+    assert [type(each) for each in section.parts] == [Paragraph, Details]
 
 
 def test_cells_that_could_not_be_compared_are_said_and_nothing_else(tmp_path):

@@ -34,12 +34,12 @@ from alignkit.report.figure_sections import (
 from alignkit.report.page import (
     Beside,
     Details,
-    Drawn,
+    Graphic,
     Heading,
-    Headline,
     Page,
+    PageVerdict,
+    Paragraph,
     Section,
-    Text,
     page_html,
 )
 from alignkit.report.plot import Plot
@@ -192,8 +192,8 @@ def test_section_of_the_page():
         for each, of in ((PLAIN, ""), (marked, "marked"))
         for part in (figure_plot(each, SIDES, of), figure_table(each, SIDES, of))
     ]
-    section = Section("answers", "Answers", [*figures, table, Drawn("near_cards", cards)])
-    page = Page("t", "k", "1", Headline(("h",)), [section], "f")
+    section = Section("answers", "Answers", [*figures, table, Graphic("near_cards", cards)])
+    page = Page("t", "k", "1", PageVerdict(("h",)), [section], "f")
     compare_gold("figures.txt", structure(page_html(page)))
 
 
@@ -251,7 +251,7 @@ def answers(record):
     """The folds of the page's section, of which the first one is open."""
     section = answers_section(record, Names(record.paths))
     folds = [each for each in section.parts if isinstance(each, Details)]
-    return [each.words for each in section.parts if isinstance(each, Heading | Text)], folds
+    return [each.words for each in section.parts if isinstance(each, Heading | Paragraph)], folds
 
 
 def test_a_page_leaves_out_comparisons_beyond_its_limit_and_says_so(run, monkeypatch):

@@ -23,10 +23,10 @@ from alignkit.report.bench.timed import (
 from alignkit.report.page import (
     Link,
     Page,
-    Part,
+    PagePart,
+    Paragraph,
     Section,
     Strong,
-    Text,
     written_by,
 )
 from alignkit.report.page_text import page_text
@@ -164,7 +164,7 @@ def _loop(record: BenchRecord) -> dict[str, str]:
 
 def _frontier_section(models: Sequence[Sequence[ServingOption]], words: BenchWords) -> Section:
     """Return for each model a chart under the most clients, and a table for each number of them."""
-    shown: list[Part] = []
+    shown: list[PagePart] = []
     for options in models:
         # an option keeps its number in the chart and all tables
         numbered = {str(each.place): number for number, each in enumerate(options, 1)}
@@ -172,10 +172,10 @@ def _frontier_section(models: Sequence[Sequence[ServingOption]], words: BenchWor
         plot = frontier_plot(every[max(every)], words, numbered)
         if plot is None:
             row = f" of {words.names.short(options[0].trained_with)}" * (len(models) > 1)
-            shown.append(Text(f"No frontier{row}: no two options have both speed and drift."))
+            shown.append(Paragraph(f"No frontier{row}: no two options have both speed and drift."))
             continue
         if not any(isinstance(each, Plot) for each in shown):
-            shown[:0] = [Text(_FRONTIER, "lead"), Text(_FRONTIER_KEY, "legend")]
+            shown[:0] = [Paragraph(_FRONTIER, "lead"), Paragraph(_FRONTIER_KEY, "legend")]
         shown.append(plot)
         shown += [frontier_table(loads, words, numbered) for loads in every.values()]
     return Section("frontier", "Which options are worth their drift", shown, nav="Frontier")
@@ -208,7 +208,7 @@ def frontier_table(loads: TimedLoads, words: BenchWords, placed: Mapping[str, in
 
 def _service_section(timed: Sequence[ServingOption], words: BenchWords) -> Section:
     tables = [service_table(loads, words) for loads in loads_by_clients(timed).values()]
-    parts: list[Part] = [Text(_SERVICE, "lead"), *tables, stage_table(timed, words)]
+    parts: list[PagePart] = [Paragraph(_SERVICE, "lead"), *tables, stage_table(timed, words)]
     return Section("service", "Service table", parts)
 
 
@@ -256,8 +256,8 @@ def stage_table(timed: Sequence[ServingOption], words: BenchWords) -> Table:
 
 
 def _published() -> Section:
-    lead = Text((Strong(LABEL), f". {_CONDITIONS}"), "lead")
-    parts: list[Part] = [lead, published_service()]
+    lead = Paragraph((Strong(LABEL), f". {_CONDITIONS}"), "lead")
+    parts: list[PagePart] = [lead, published_service()]
     return Section("published", "Published beside it", parts, nav="Published")
 
 

@@ -11,7 +11,7 @@ from alignkit.report.bench.timed import (
     machine_section,
     timed_headline,
 )
-from alignkit.report.page import Lines, Page, Part, Section, written_by
+from alignkit.report.page import Lines, Page, PagePart, Section, written_by
 from alignkit.report.page_text import page_text
 from alignkit.report.table import Notes, RowCells, Table, numbers
 from alignkit.text.bench_words import bounded, gain_words, machine_words, stated_gain
@@ -72,7 +72,7 @@ def _loaders(record: LoaderRecord) -> Section:
         if each.rounds
     ]
     reasons = [f"Largest batch: {each}." for each in dict.fromkeys(filter(None, ends))]
-    parts: list[Part] = [loader_table(record), *([Lines(reasons, "notes")] if reasons else [])]
+    parts: list[PagePart] = [loader_table(record), *([Lines(reasons, "notes")] if reasons else [])]
     return Section("loaders", "Loaders", parts)
 
 

@@ -10,11 +10,11 @@ from alignkit.record.loader_facts import TimedLoader
 from alignkit.report.page import (
     Code,
     Details,
-    Headline,
     Link,
-    Part,
+    PagePart,
+    PageVerdict,
+    Paragraph,
     Section,
-    Text,
     Words,
     day,
     machine,
@@ -56,16 +56,16 @@ def timed_headline(
     warned: Sequence[str],
     findings: Sequence[str],
     remarks: Sequence[str] = (),
-) -> Headline:
+) -> PageVerdict:
     """Return the verdict of what was timed: which figures are doubtful, then what they say."""
     none: list[Words] = [("Nothing was timed; ", Link("each has its reason", "#absent"), ".")]
     alerts = [*filter(None, [quick_words(record.quick)]), *warned]
-    return Headline(
+    return PageVerdict(
         (title,),
         [
-            *(Text(each, "alert") for each in alerts),
-            *(Text(each, "sentence") for each in findings or none),
-            *(Text(each, "remark") for each in remarks),
+            *(Paragraph(each, "alert") for each in alerts),
+            *(Paragraph(each, "sentence") for each in findings or none),
+            *(Paragraph(each, "remark") for each in remarks),
         ],
         f"{day(record.started)} UTC · {duration(record.seconds)}",
         [*map(Names(record.paths).of, (each.name for each in record.paths))],
@@ -115,7 +115,7 @@ def machine_section(record: TimedStudy, names: Names, conditions: dict[str, str]
         "Plan (content hash)": record.key,
     }
     paths = "Paths and stages: options, and the library that ran"
-    parts: list[Part] = [
+    parts: list[PagePart] = [
         Code(record.command),
         facts("How it was timed", of_machine | conditions),
         Details(paths, [paths_table(record.paths, names)]),

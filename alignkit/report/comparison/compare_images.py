@@ -17,7 +17,7 @@ from alignkit.record.study_documents import (
 )
 from alignkit.report.comparison.compare_tables import CHANGES, leading, pair_words
 from alignkit.report.comparison.compare_words import ORDER
-from alignkit.report.page import Details, Drawn, Part, Section, Text
+from alignkit.report.page import Details, Graphic, PagePart, Paragraph, Section
 from alignkit.report.shown_view import ImageCard, RowOutcome, image_card
 from alignkit.report.table import RowCells, Table, numbers
 from alignkit.text.names import Names
@@ -79,15 +79,15 @@ def images_section(made: RunComparison, names: Names, pictures: Pictures) -> Sec
         key=lambda each: (ORDER.index(each.change), -each.appeared - each.gone),
     )
     flips = [_images(each, names, pictures) for each in moved[:_CELLS]]
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     if flips:
         first = replace(flips[0], open=True)
-        drawn = any(isinstance(part, Drawn) for each in flips for part in each.parts)
-        parts = [Text(_LEAD, "lead"), *[Drawn("switch", "")] * drawn, first, *flips[1:]]
+        drawn = any(isinstance(part, Graphic) for each in flips for part in each.parts)
+        parts = [Paragraph(_LEAD, "lead"), *[Graphic("switch", "")] * drawn, first, *flips[1:]]
     if (left := len(moved) - _CELLS) > 0:
         more = count(left, "more pair")
         parts.append(
-            Text(f"{more} of paths changed; comparison.json lists the images of all.", "notes")
+            Paragraph(f"{more} of paths changed; comparison.json lists the images of all.", "notes")
         )
     parts += [_pixel_images(each, names) for each in made.pixels if each.greatest]
     return Section("images", "Images that changed", parts, nav="Images") if parts else None
@@ -113,7 +113,7 @@ def _images(each: EntryChange, names: Names, pictures: Pictures) -> Details:
     columns = ("Image", "Label", "Change", "Earlier run", "Later run", *numbers("Seeds"))
     table = Table.of(f"Images of {title}", columns, rows)
     cards = tuple(_cards(each, names, pictures))
-    drawn = [Drawn("pair_cards", cards)] if cards else []
+    drawn = [Graphic("pair_cards", cards)] if cards else []
     return Details(f"{title}: {words}", [*drawn, table])
 
 

@@ -18,12 +18,12 @@ from alignkit.report.comparison.compare_words import (
 )
 from alignkit.report.page import (
     Alert,
-    Headline,
     Lines,
     Page,
-    Part,
+    PagePart,
+    PageVerdict,
+    Paragraph,
     Section,
-    Text,
     reproduce,
     write_page,
     written_by,
@@ -73,25 +73,25 @@ def render_comparison(made: RunComparison, runs: tuple[Path, Path], folder: Path
     return write_page(page, folder, data)
 
 
-def comparison_headline(made: RunComparison, icons: list[Icon] | None = None) -> Headline:
+def comparison_headline(made: RunComparison, icons: list[Icon] | None = None) -> PageVerdict:
     """Return what happened to the verdict, the drift, the models, images and pixels.
 
     ``icons`` are those of the two verdicts, by default of their states.
     """
     before, after = icons or [ICONS[each.verdict] for each in (made.before, made.after)]
     both = (before, "→", after) if before != after else (after, "in both runs")
-    unchanged, parts = unchanged_words(made), list[Part]()
+    unchanged, parts = unchanged_words(made), list[PagePart]()
     if unchanged:
-        parts.append(Text(f"{after.word} in both runs.", "remark"))
+        parts.append(Paragraph(f"{after.word} in both runs.", "remark"))
     if largest := largest_words(made, names_of(made)):
-        parts.append(Text(largest, "sentence"))
-    parts += [Text(each, "remark") for each in remarks(made)]
+        parts.append(Paragraph(largest, "sentence"))
+    parts += [Paragraph(each, "remark") for each in remarks(made)]
     if noted := labels(made):
         parts.append(Lines(noted, "notes"))
     if made.forced:
         said = "Compared with --force. These differences alone may explain the change"
         parts.append(Alert(said, [Lines(made.forced)]))
-    return Headline(
+    return PageVerdict(
         (unchanged,) if unchanged else both,
         parts,
         _title(made),
@@ -111,7 +111,7 @@ def _matrix(made: RunComparison, names: Names) -> Section | None:
     table = changes_table(made, names)
     if table is None:
         return None
-    lead = Text(_MATRIX, "lead")
+    lead = Paragraph(_MATRIX, "lead")
     return Section("matrix", "Drift before and after", [lead, table], nav="Matrix")
 
 
@@ -121,5 +121,5 @@ def _differing(made: RunComparison, names: Names) -> Section:
         "The two records do not differ: pixels, machine, versions, settings, paths, data and models"
         " are equal."
     )
-    parts: list[Part] = [Text(_DIFFERING, "lead"), table] if table else [Text(equal)]
+    parts: list[PagePart] = [Paragraph(_DIFFERING, "lead"), table] if table else [Paragraph(equal)]
     return Section("differing", "What differs", parts)
