@@ -21,9 +21,8 @@ from alignkit.gate.result_comparison import (
     stage_of,
 )
 from alignkit.judge import judge, left_to_gate
-from alignkit.judge.evidence import Evidence
 from alignkit.preprocess import Preprocess, same_as
-from alignkit.record import Verdict
+from alignkit.record import Measurements, Verdict
 from alignkit.report.notebook import ShownVerdict
 from alignkit.samples import Samples, copies_among
 from alignkit.text.numbers import copies_sentence
@@ -121,7 +120,7 @@ def _gate(rules: Sequence[RuleArgument]) -> Gate:
         place = ".".join(str(part) for part in line["loc"])
         raise ConfigError(f"rules: {place}: {line['msg']}") from None
     # nothing would be measured for it, and an undecided rule raises no AssertionError
-    for reason in filter(None, (left_to_gate(rule, Evidence()) for rule in gate.expanded)):
+    for reason in filter(None, (left_to_gate(rule, Measurements()) for rule in gate.expanded)):
         raise ConfigError(f"rules: {reason}; an assertion compares these images alone")
     return gate
 
@@ -153,7 +152,7 @@ def _of_paths(
     diffs = compare_preprocess(a, b, samples)
     verdict = judge(
         gate,
-        Evidence(
+        Measurements(
             pixels=pixel_stages(diffs),
             coverage_diffs=(coverage_diff(diffs),),
             paths=(path_facts(a), path_facts(b).model_copy(update={"same": same})),
@@ -181,7 +180,7 @@ def _of_results(
     gate = _gate([changed if each in strict else each for each in listed])
     refuse_others(gate, stage)
     compared = compare_results(a, b, samples, stage)
-    verdict = judge(gate, compared.evidence, controls=compared.controls)
+    verdict = judge(gate, compared.record, controls=compared.controls)
     if not verdict.exit_code:  # a mean that a rule allows hides images that differ far more
         return _said(verdict, f"{compared.checked} {compared.grouped(samples)}".strip())
     return _said(verdict, compared.checked, compared.worst, compared.explained(a, b, samples))
@@ -225,7 +224,7 @@ def compare_or_approve(
     facts = compare_with_baseline(approved, now)
     verdict = judge(
         Gate(rules=(Rule(preset="strict", against="baseline"),)),
-        Evidence(baseline=facts),
+        Measurements(baseline=facts),
         controls=(),
     )
     return verdict.sentence if verdict.exit_code else ""

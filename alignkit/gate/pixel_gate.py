@@ -19,7 +19,6 @@ from alignkit.experiment.rule_option import Rule
 from alignkit.findings.environment import environment
 from alignkit.findings.provenance import paths_facts
 from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
 from alignkit.judge.standing_rules import JudgedRule
 from alignkit.plan import CHANGED, data_fingerprint, images_of
 from alignkit.plugins import name_of
@@ -177,9 +176,7 @@ def _ended(
     workspace: Workspace,
 ) -> tuple[RunRecord, Path]:
     """Judge a part of an experiment whose ``left`` other rules are not looked at."""
-    verdict = judge(
-        part.gate, Evidence.of_record(record), controls=record.controls, lines=lines, asserted=taps
-    )
+    verdict = judge(part.gate, record, controls=record.controls, lines=lines, asserted=taps)
     left_out = _left_out(experiment, part.paths[-1].name, left)
     judged = verdict.model_copy(update={"sentence": f"{verdict.sentence} {left_out}"})
     folder = workspace.run_folder(experiment.name, record.key)

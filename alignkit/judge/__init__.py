@@ -1,4 +1,4 @@
-"""Observe what the rules of a gate name in the evidence of a run, and judge it: the `Verdict`.
+"""Observe what the rules of a gate name in the record of a run, and judge it: the `Verdict`.
 
 A ``warn`` or ``fail`` limit is compared with the measured value; a ``margin`` with the whole 95 %
 interval, so that too small a sample is *inconclusive* and never a pass. A missing measurement is an
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from alignkit.errors import ExitCode, worst
 from alignkit.experiment.gate_option import Gate, Waiver
 from alignkit.experiment.rule_option import Rule
-from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.judge.loose_limits import Faults, loose_limit
 from alignkit.judge.observe import observe
+from alignkit.judge.observe_model import Observed
 from alignkit.judge.standing_rules import JudgedRule, standing_outcomes
 from alignkit.judge.verdict_lines import verdict_lines
 from alignkit.judge.verdict_words import (
@@ -28,7 +28,8 @@ from alignkit.judge.verdict_words import (
     limits,
     replaced,
 )
-from alignkit.record import Control, RuleOutcome, Verdict, VerdictState
+from alignkit.record import Control, Measurements, RuleOutcome, Verdict, VerdictState
+from alignkit.record.verdict_facts import BASELINE
 from alignkit.task_facts import CLASSIFICATION
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _NOT_YET = Observed("", "any")
 
 def judge(
     gate: Gate,
-    evidence: Evidence,
+    record: Measurements,
     *,
     controls: Sequence[Control],
     lines: Sequence[int] = (),
@@ -54,19 +55,20 @@ def judge(
 
     ``lines`` are those of the rules in the file, from 1. ``today`` decides which waivers hold.
     """
+    record = record.own_part
     faults = {each.name: each.differences for each in controls if each.differences}
     judged = [
         each
         for rule, line in gate.placed(
             lines,
-            with_model=bool(evidence.matrix),
-            labelled=evidence.labelled,
-            task=evidence.task,
+            with_model=bool(record.matrix),
+            labelled=record.labelled,
+            task=record.task,
         )
-        for each in _judged(rule, line, gate, evidence, faults, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
+        for each in _judged(rule, line, gate, record, faults, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
     ]
     judged += _left(gate) if asserted is None else asserted
-    judged += standing_outcomes(gate, evidence, judged)
+    judged += standing_outcomes(gate, record, judged)
     state = _worst(each.outcome.state for each in judged)
     # the measurement itself is wrong, whatever the rules say
     broken = [each for each in controls if each.passed is False and each.failing == "error"]
@@ -78,7 +80,7 @@ def judge(
         codes += [ExitCode.CRASHED] * (state == "inconclusive")
     code = worst(codes)
     outcomes = tuple(each.outcome for each in judged)
-    said = verdict_lines(outcomes, broken, doubts, evidence)
+    said = verdict_lines(outcomes, broken, doubts, record)
     return Verdict(
         state="error" if broken else state,
         sentence=said.sentence,
@@ -87,7 +89,7 @@ def judge(
         informational=gate.informational,
         exit_code=informational_exit_code(code) if gate.informational else int(code),
         rules=outcomes,
-        overrides=replaced(evidence.overrides),
+        overrides=replaced(record.overrides),
     )
 
 
@@ -111,14 +113,14 @@ def _left(gate: Gate) -> list[JudgedRule]:
 
 
 def _judged(
-    rule: Rule, line: int, gate: Gate, evidence: Evidence, faults: Faults, today: date
+    rule: Rule, line: int, gate: Gate, record: Measurements, faults: Faults, today: date
 ) -> list[JudgedRule]:
-    unread = left_to_gate(rule, evidence)  # a run cannot know, so its verdict stays open
+    unread = left_to_gate(rule, record)  # a run cannot know, so its verdict stays open
     judged = []
-    flips = "flips" if evidence.task.class_scores else "changed answers"
-    labels = evidence.task.labels
+    flips = "flips" if record.task.class_scores else "changed answers"
+    labels = record.task.labels
     groups = "groups of images" if labels == CLASSIFICATION.labels else labels
-    for seen in [_NOT_YET] if unread else observe(rule, evidence):
+    for seen in [_NOT_YET] if unread else observe(rule, record):
         state, needed = ("inconclusive", None) if unread else _state(rule, seen)
         code = ExitCode.PASS if unread else _code(state, seen, gate)
         settled = needed is not None and (needed.images or needed.seeds) is not None
@@ -164,11 +166,11 @@ def _judged(
     return judged
 
 
-def left_to_gate(rule: Rule, evidence: Evidence) -> str:
+def left_to_gate(rule: Rule, record: Measurements) -> str:
     """Say what `alignkit run` leaves to the gate for a rule; empty if nothing."""
-    if rule.against == BASELINE and evidence.baseline is None:
+    if rule.against == BASELINE and record.baseline is None:
         return "`alignkit gate` reads the baseline"
-    if rule.where is not None and evidence.groups is None:
+    if rule.where is not None and record.groups is None:
         return "`alignkit gate` measures subgroups"
     return ""
 

@@ -23,14 +23,21 @@ from alignkit.judge.cause_words import (
     share_words,
     shown_size,
 )
-from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.headline import Headline
 from alignkit.judge.matrix_words import compared_entries
 from alignkit.judge.observe import differing, stage_to_blame
 from alignkit.judge.standing_rules import NO_PIXELS_RULE, UNCHECKED
 from alignkit.judge.verdict_words import settled_by
 from alignkit.preprocess import STAGES
-from alignkit.record import Action, AttributionFacts, FactorShare, MatrixEntry, RuleOutcome
+from alignkit.record import (
+    Action,
+    AttributionFacts,
+    FactorShare,
+    MatrixEntry,
+    Measurements,
+    RuleOutcome,
+)
+from alignkit.record.verdict_facts import BASELINE
 from alignkit.text.names import Names
 from alignkit.text.numbers import estimated, listed
 from alignkit.text.part_commands import of_the_whole
@@ -52,22 +59,22 @@ _FRESH = {"run": ("--fresh",)}
 
 def next_steps(
     found: Headline | None,
-    evidence: Evidence,
+    record: Measurements,
     outcomes: Sequence[RuleOutcome],
     *,
     broken: bool,
     doubts: bool,
 ) -> tuple[Action, ...]:
     """Return the steps, the recommended first; ``broken`` and ``doubts`` are controls that fail."""
-    entries = [found.entry] if found and found.entry else compared_entries(evidence)
-    if not (broken or evidence.partial) and any(mostly_lost(e, evidence) for e in entries):
+    entries = [found.entry] if found and found.entry else compared_entries(record)
+    if not (broken or record.partial) and any(mostly_lost(e, record) for e in entries):
         return (Action(words=_FINITE),)
-    return tuple(_steps(found, evidence, outcomes, broken=broken, doubts=doubts))[:_MOST]
+    return tuple(_steps(found, record, outcomes, broken=broken, doubts=doubts))[:_MOST]
 
 
 def _steps(
     found: Headline | None,
-    evidence: Evidence,
+    record: Measurements,
     outcomes: Sequence[RuleOutcome],
     *,
     broken: bool,
@@ -76,57 +83,57 @@ def _steps(
     if broken:
         yield Action(
             words="Use no number of it: repair that control, then measure all of it again.",
-            command=_with(evidence, *_FRESH.get(_verb(evidence), ())),
+            command=_with(record, *_FRESH.get(_verb(record), ())),
         )
         return
-    if evidence.partial:
-        yield Action(words="Continue: finished work is kept.", command=evidence.command)
+    if record.partial:
+        yield Action(words="Continue: finished work is kept.", command=record.command)
         return
-    if evidence.quick:
-        whole = [word for word in shlex.split(evidence.command) if word != "--quick"]
+    if record.quick:
+        whole = [word for word in shlex.split(record.command) if word != "--quick"]
         yield Action(
             words="Measure the whole experiment: a quick look decides nothing.",
             command=shlex.join(whole),
         )
     if doubts:
-        yield Action(words="Remove that doubt, then run it again.", command=evidence.command)
+        yield Action(words="Remove that doubt, then run it again.", command=record.command)
     elif found is None or found.state == "pass":
-        yield from _keep(evidence, outcomes)
+        yield from _keep(record, outcomes)
     elif found.first.not_run:
         yield Action(words="Install what is named above to measure it too.")
     elif words := _repair(found):
-        command = evidence.command if found.state == "error" else ""
+        command = record.command if found.state == "error" else ""
         yield Action(words=words, command=command)
     elif found.state == "inconclusive":
-        yield from _more(found, evidence, outcomes)
+        yield from _more(found, record, outcomes)
     elif found.entry is not None:
-        yield from _of_models(found.entry, found.first, evidence)
+        yield from _of_models(found.entry, found.first, record)
     else:
-        yield from _of_pixels(found.first, evidence)
+        yield from _of_pixels(found.first, record)
 
 
-def _with(evidence: Evidence, *words: str) -> str:
-    return shlex.join([*shlex.split(evidence.command), *words]) if evidence.command else ""
+def _with(record: Measurements, *words: str) -> str:
+    return shlex.join([*shlex.split(record.command), *words]) if record.command else ""
 
 
-def _verb(evidence: Evidence) -> str:
-    return next(iter(shlex.split(evidence.command)[1:2]), "")
+def _verb(record: Measurements) -> str:
+    return next(iter(shlex.split(record.command)[1:2]), "")
 
 
-def _gate(evidence: Evidence) -> str:
-    return shlex.join(["alignkit", "gate", *of_the_whole(shlex.split(evidence.command)[2:])])
+def _gate(record: Measurements) -> str:
+    return shlex.join(["alignkit", "gate", *of_the_whole(shlex.split(record.command)[2:])])
 
 
-def _keep(evidence: Evidence, outcomes: Sequence[RuleOutcome]) -> Iterator[Action]:
+def _keep(record: Measurements, outcomes: Sequence[RuleOutcome]) -> Iterator[Action]:
     if any(each.loose for each in outcomes):
         yield Action(words="Set that limit between what was measured and what those faults give.")
-    elif evidence.quick:
+    elif record.quick:
         return
-    elif _verb(evidence) != "run":
+    elif _verb(record) != "run":
         yield Action(words="Nothing: run this gate again after each change.")
     else:
         words = "Nothing to change; let CI check it after each change."
-        yield Action(words=words, command=_gate(evidence))
+        yield Action(words=words, command=_gate(record))
 
 
 def _repair(found: Headline) -> str:
@@ -140,11 +147,13 @@ def _repair(found: Headline) -> str:
     return "Remove the reason named above, then run it again: finished work is kept."
 
 
-def _more(found: Headline, evidence: Evidence, outcomes: Sequence[RuleOutcome]) -> Iterator[Action]:
+def _more(
+    found: Headline, record: Measurements, outcomes: Sequence[RuleOutcome]
+) -> Iterator[Action]:
     """Say how large a sample settles all undecided rules, where a number of images does."""
     undecided = [e for e in outcomes if e.state == "inconclusive" and not e.left_to_gate]
     if not undecided:
-        yield Action(words="Let the gate judge it.", command=_gate(evidence))
+        yield Action(words="Let the gate judge it.", command=_gate(record))
         return
     most = max(undecided, key=lambda each: each.needed or 0)
     images = most.needed
@@ -159,22 +168,22 @@ def _more(found: Headline, evidence: Evidence, outcomes: Sequence[RuleOutcome]) 
     if images and settled_rules > 1:
         settled += f" all {settled_rules} undecided rules"
     rest = f" {few} of {len(undecided)} undecided rules need other limits." if few else ""
-    own = evidence.data.options.get("eval") if evidence.data else None
+    own = record.data.options.get("eval") if record.data else None
     yield Action(
         words=f"Measure more: it {settled}.{rest}",
-        command=_with(evidence, "--set", f"data.eval={images}")
+        command=_with(record, "--set", f"data.eval={images}")
         if images and isinstance(own, int)
         else "",
     )
-    trained = any(each.seeds and not each.row.model for each in evidence.matrix)
+    trained = any(each.seeds and not each.row.model for each in record.matrix)
     if seeds and trained:
         listed = ",".join(map(str, range(seeds)))
-        command = _with(evidence, "--set", f"train.seeds=[{listed}]")
+        command = _with(record, "--set", f"train.seeds=[{listed}]")
         yield Action(words=f"Train {seeds} seeds.", command=command)
 
 
-def _of_models(entry: MatrixEntry, first: RuleOutcome, evidence: Evidence) -> Iterator[Action]:
-    aligned = next((e for e in evidence.matrix if e.aligned and e.row == entry.row), None)
+def _of_models(entry: MatrixEntry, first: RuleOutcome, record: Measurements) -> Iterator[Action]:
+    aligned = next((e for e in record.matrix if e.aligned and e.row == entry.row), None)
     if fails_by_itself(entry):
         yield Action(words=_FINITE)
     if of_runtime(entry):
@@ -184,26 +193,26 @@ def _of_models(entry: MatrixEntry, first: RuleOutcome, evidence: Evidence) -> It
                 measured=aligned.ran,
             )
         return
-    if entry.row == evidence.own_row:  # whose models the advice was checked with
-        yield from _advised(entry, aligned, evidence)
-    if found := attribution(entry, first.metric, evidence):
-        yield from _swapped(entry, found, evidence)
-    yield from _trained(entry, evidence)
+    if entry.row == record.own_row:  # whose models the advice was checked with
+        yield from _advised(entry, aligned, record)
+    if found := attribution(entry, first.metric, record):
+        yield from _swapped(entry, found, record)
+    yield from _trained(entry, record)
 
 
 def _advised(
-    entry: MatrixEntry, aligned: MatrixEntry | None, evidence: Evidence
+    entry: MatrixEntry, aligned: MatrixEntry | None, record: Measurements
 ) -> Iterator[Action]:
     runtime = aligned.column.runtime if aligned else ""
     where = "" if runtime == entry.column.runtime else f" in {runtime}"
-    for each in evidence.advice:
+    for each in record.advice:
         if each.kept and each.served == entry.evaluated_with and each.drift:
             done = "Train" if each.change == "training" else "Serve"
             before, after = (
                 "an unknown share" if churn.value is None else estimated(churn, 1, share=True)
                 for churn in (each.drift[0].before, each.drift[0].confirmed)
             )
-            changed = TaskWords(evidence.task).changed_share(after)
+            changed = TaskWords(record.task).changed_share(after)
             yield Action(
                 words=f"{done} with {each.label}: {changed} change instead of {before}{where}.",
                 measured=True,
@@ -211,7 +220,7 @@ def _advised(
             )
 
 
-def _swapped(entry: MatrixEntry, found: AttributionFacts, evidence: Evidence) -> Iterator[Action]:
+def _swapped(entry: MatrixEntry, found: AttributionFacts, record: Measurements) -> Iterator[Action]:
     """Serve with the reference's stage that leaves least, if that is clearly less than there was.
 
     Where that is not known, with the stage of the largest share; where no stage repairs anything
@@ -221,8 +230,8 @@ def _swapped(entry: MatrixEntry, found: AttributionFacts, evidence: Evidence) ->
     stages = [stage for each in chosen for stage in each.factor.split("+")]
     if not stages or not {*stages} <= {*STAGES}:
         return
-    metric = TaskWords(evidence.task).phrase(found.metric)
-    short = Names(evidence.paths).short
+    metric = TaskWords(record.task).phrase(found.metric)
+    short = Names(record.paths).short
     served, own = short(entry.evaluated_with), short(found.reference)
     words = f"Serve {served} with the {listed(stages)} of {own}" + " together" * (len(chosen) > 1)
     if remains is not None:
@@ -235,7 +244,7 @@ def _swapped(entry: MatrixEntry, found: AttributionFacts, evidence: Evidence) ->
     yield Action(
         words=f"{words}.",
         measured=remains is not None,
-        command=_swap(entry.evaluated_with, found.reference, stages, evidence),
+        command=_swap(entry.evaluated_with, found.reference, stages, record),
     )
 
 
@@ -262,10 +271,10 @@ def _is_stage(share: FactorShare) -> bool:
     return {*share.factor.split("+")} <= {*STAGES}
 
 
-def _swap(served: str, reference: str, stages: Sequence[str], evidence: Evidence) -> str:
+def _swap(served: str, reference: str, stages: Sequence[str], record: Measurements) -> str:
     """Return the command that serves a path with stages of the reference."""
-    known = {each.name: each for each in evidence.paths}
-    if not evidence.command or not known.keys() >= {reference, served}:
+    known = {each.name: each for each in record.paths}
+    if not record.command or not known.keys() >= {reference, served}:
         return ""
     lines = {each.stage: each.yaml for each in known[reference].stages}
     if not all(lines.get(stage) for stage in stages):
@@ -275,14 +284,14 @@ def _swap(served: str, reference: str, stages: Sequence[str], evidence: Evidence
     if {*differing(known[reference], known[served])} <= {*stages}:
         values.append("same=true")
     sets = [("--set", f"preprocess.{served}.{value}") for value in values]
-    return _with(evidence, *(word for pair in sets for word in pair))
+    return _with(record, *(word for pair in sets for word in pair))
 
 
-def _trained(entry: MatrixEntry, evidence: Evidence) -> Iterator[Action]:
+def _trained(entry: MatrixEntry, record: Measurements) -> Iterator[Action]:
     """Name the models that were trained with the path that serves."""
-    words = TaskWords(evidence.task)
+    words = TaskWords(record.task)
     metric = words.headline
-    for each in evidence.matrix:
+    for each in record.matrix:
         trained = each.row.is_only(entry.evaluated_with) and each.column == entry.column
         if trained and each.ran:
             then, now = each.metrics.get(metric), entry.metrics.get(metric)
@@ -292,7 +301,7 @@ def _trained(entry: MatrixEntry, evidence: Evidence) -> Iterator[Action]:
                     return  # the models would be worse than these are as served
                 then_words, now_words = words.value(metric, then), words.value(metric, now)
                 values = f": {words.phrase(metric)} {then_words} instead of {now_words}"
-            short = Names(evidence.paths).short
+            short = Names(record.paths).short
             yield Action(
                 words=f"Train with {short(entry.evaluated_with)}, as it serves{values}.",
                 measured=True,
@@ -300,7 +309,7 @@ def _trained(entry: MatrixEntry, evidence: Evidence) -> Iterator[Action]:
             return
 
 
-def _of_pixels(first: RuleOutcome, evidence: Evidence) -> Iterator[Action]:
+def _of_pixels(first: RuleOutcome, record: Measurements) -> Iterator[Action]:
     if first.trained_with == BASELINE:
         # the gate alone knows whether this machine may approve, and then names the command
         yield Action(words="Undo the change, or look at it and approve it if it is meant.")
@@ -308,13 +317,13 @@ def _of_pixels(first: RuleOutcome, evidence: Evidence) -> Iterator[Action]:
     stage, _, _ = first.metric.partition(".")
     stage = "decode" if stage == "coverage" else stage
     if first.cumulative:
-        stage = stage_to_blame(evidence, first.evaluated_with, stage)
-    short = Names(evidence.paths).short
-    known = {each.name for each in evidence.paths}
+        stage = stage_to_blame(record, first.evaluated_with, stage)
+    short = Names(record.paths).short
+    known = {each.name for each in record.paths}
     if stage in STAGES and {first.trained_with, first.evaluated_with} <= known:
         served, own = short(first.evaluated_with), short(first.trained_with)
         yield Action(
             words=f"Run {served} with the {stage} of {own}.",
             measured=False,
-            command=_swap(first.evaluated_with, first.trained_with, [stage], evidence),
+            command=_swap(first.evaluated_with, first.trained_with, [stage], record),
         )

@@ -8,9 +8,7 @@ only if the pixels of that stage show it (`alignkit.compare.compare_pixels`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from alignkit.judge.evidence import Evidence
 from alignkit.judge.observe import differing
 from alignkit.place import Column
 from alignkit.record import (
@@ -18,6 +16,7 @@ from alignkit.record import (
     Estimate,
     FactorShare,
     MatrixEntry,
+    Measurements,
     RuleOutcome,
 )
 from alignkit.record.blame_facts import EXPLAINS_MOST
@@ -32,19 +31,19 @@ _LESS = 0.75
 RUNTIME_FACTORS = {"backend", "precision", "backend+precision", "runtime", "quantisation", "kernel"}
 
 
-def cause_words(entry: MatrixEntry, metric: str, evidence: Evidence) -> str:
+def cause_words(entry: MatrixEntry, metric: str, record: Measurements) -> str:
     """Say what causes an entry's change of a metric; empty if nothing was measured of it."""
-    if mostly_lost(entry, evidence):
+    if mostly_lost(entry, record):
         return ""  # the first line says how many have no answer
-    if lost := _of_lost(entry, evidence):
+    if lost := _of_lost(entry, record):
         # a mechanism of the pixels would not explain why a model has no answer
-        evidence = replace(evidence, spatial=())
+        record = record.model_copy(update={"spatial": ()})
     if of_runtime(entry):
-        own = [each.effective for each in evidence.cells if each.place == entry.place]
+        own = [each.effective for each in record.cells if each.place == entry.place]
         file = " or the ONNX file" if any(OWN_GRAPH in each for each in own) else ""
         return f"{lost}The pixels are the same, so the runtime{file} is the cause."
-    found = attribution(entry, metric, evidence)
-    return lost + (_of_shares(found, evidence) if found else _of_pixels(entry, evidence))
+    found = attribution(entry, metric, record)
+    return lost + (_of_shares(found, record) if found else _of_pixels(entry, record))
 
 
 def fails_by_itself(entry: MatrixEntry) -> bool:
@@ -55,7 +54,7 @@ def fails_by_itself(entry: MatrixEntry) -> bool:
     return drift.non_finite_changed >= EXPLAINS_MOST * drift.changed
 
 
-def mostly_lost(entry: MatrixEntry, evidence: Evidence) -> bool:
+def mostly_lost(entry: MatrixEntry, record: Measurements) -> bool:
     """Return whether most answers of an entry are not finite, and not by its runtime alone.
 
     No cause and no step follows from the few others. Where the same models are finite in their
@@ -64,16 +63,16 @@ def mostly_lost(entry: MatrixEntry, evidence: Evidence) -> bool:
     drift = entry.drift
     if drift is None or not drift.n or drift.non_finite < EXPLAINS_MOST * drift.n:
         return False
-    own = next((e for e in evidence.matrix if e.aligned and e.row == entry.row), None)
+    own = next((e for e in record.matrix if e.aligned and e.row == entry.row), None)
     by_runtime = of_runtime(entry) and own is not None and 2 * own.non_finite < entry.non_finite
     return not by_runtime
 
 
-def _of_lost(entry: MatrixEntry, evidence: Evidence) -> str:
+def _of_lost(entry: MatrixEntry, record: Measurements) -> str:
     if not fails_by_itself(entry) or entry.drift is None:
         return ""
     lost, changed = entry.drift.non_finite_changed, entry.drift.changed
-    kind = "changed predictions" if evidence.task.class_scores else "changed images"
+    kind = "changed predictions" if record.task.class_scores else "changed images"
     return (
         f"{grouped(lost)} of {grouped(changed or 0)} {kind} have an output that is NaN or infinite "
         "on one side alone. "
@@ -93,18 +92,18 @@ def of_runtime(entry: MatrixEntry) -> bool:
     return entry.row.preprocesses == (entry.evaluated_with,)
 
 
-def attribution(entry: MatrixEntry, metric: str, evidence: Evidence) -> AttributionFacts | None:
+def attribution(entry: MatrixEntry, metric: str, record: Measurements) -> AttributionFacts | None:
     """Find the shares of an entry's change of a metric, else of the task's first one or churn."""
-    if entry.row != evidence.own_row:  # of the first of several models alone
+    if entry.row != record.own_row:  # of the first of several models alone
         return None
     found = {
         each.metric: each
-        for each in evidence.attributions
+        for each in record.attributions
         if entry.column == Column(each.candidate, each.backend, each.precision)
         and entry.row.is_only(each.reference)
         and each.shares
     }
-    main = evidence.task.matrices[0] if evidence.labelled else "churn"
+    main = record.task.matrices[0] if record.labelled else "churn"
     return next((found[name] for name in (metric, main, "churn") if name in found), None)
 
 
@@ -186,9 +185,9 @@ def drawn_words(found: AttributionFacts) -> str:
     return drawn if found.drawn_from else ""
 
 
-def _of_shares(found: AttributionFacts, evidence: Evidence) -> str:
+def _of_shares(found: AttributionFacts, record: Measurements) -> str:
     first, others = main_shares(found)
-    metric = TaskWords(evidence.task).phrase(found.metric)
+    metric = TaskWords(record.task).phrase(found.metric)
     drawn = drawn_words(found)
     if first is None:
         if unknown := [_factor_words(e, found) for e in others if e.effect.value is None]:
@@ -198,7 +197,7 @@ def _of_shares(found: AttributionFacts, evidence: Evidence) -> str:
         least = " by a tenth of a point" if found.unit == "fraction" else ""
         return f"No stage changes {metric}{least}{drawn}."
     factor = _factor_words(first, found)
-    mechanism = _mechanism_words((found.reference, found.candidate), first.factor, evidence)
+    mechanism = _mechanism_words((found.reference, found.candidate), first.factor, record)
     rest = [_factor_words(each, found) for each in found.shares if each.factor != first.factor]
     if others:
         total = found.total.value
@@ -275,12 +274,12 @@ def _share(share: FactorShare, found: AttributionFacts) -> str:
     )
 
 
-def _of_pixels(entry: MatrixEntry, evidence: Evidence) -> str:
+def _of_pixels(entry: MatrixEntry, record: Measurements) -> str:
     names = *entry.row.preprocesses, entry.evaluated_with
     pair = {*names}
     of_pair = [
         stage
-        for stage in evidence.pixels
+        for stage in record.pixels
         if stage.mode == "isolated" and {stage.reference, stage.candidate} == pair
     ]
     means = {
@@ -294,32 +293,32 @@ def _of_pixels(entry: MatrixEntry, evidence: Evidence) -> str:
         if any(each.stage == "normalise" and each.mean_abs for each in of_pair):
             rest.append("normalise differs too, in other units")
         others = f"; {', '.join(rest)}" if rest else ""
-        mechanism = _mechanism_words(names, first, evidence)
+        mechanism = _mechanism_words(names, first, record)
         return (
             f"The pixels differ most in {first} (mean {plain(means[first], 2)} of 255{others})"
             f"{mechanism}."
         )
-    return _of_options(names, evidence)
+    return _of_options(names, record)
 
 
-def _of_options(names: tuple[str, ...], evidence: Evidence) -> str:
-    known = {each.name: each for each in evidence.paths}
+def _of_options(names: tuple[str, ...], record: Measurements) -> str:
+    known = {each.name: each for each in record.paths}
     if len(names) != 2 or not known.keys() >= set(names):
         return ""
     stages = differing(known[names[0]], known[names[1]])
-    measured = {path for each in evidence.pixels for path in (each.reference, each.candidate)}
+    measured = {path for each in record.pixels for path in (each.reference, each.candidate)}
     if not stages or len(measured) < 2:
         return ""
-    short = Names(evidence.paths).short
+    short = Names(record.paths).short
     return (
         f"{short(names[0])} and {short(names[1])} differ in {listed(stages)}; the share of each is "
-        f"measured against {short(evidence.reference)} alone."
+        f"measured against {short(record.reference)} alone."
     )
 
 
-def _mechanism_words(pair: tuple[str, ...], factor: str, evidence: Evidence) -> str:
-    short = Names(evidence.paths).short
-    for each in evidence.spatial:
+def _mechanism_words(pair: tuple[str, ...], factor: str, record: Measurements) -> str:
+    short = Names(record.paths).short
+    for each in record.spatial:
         of_pair = {each.reference, each.candidate} == set(pair)
         if of_pair and each.mechanisms and each.stage in factor.split("+"):
             return f": {mechanism_names(each, short)}"  # the remainder is beside its map

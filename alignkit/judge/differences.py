@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from alignkit.experiment.rule_option import Rule
-from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.matrix_words import compared_entries
 from alignkit.judge.observe import stage_amount
 from alignkit.judge.observe_model import applies
 from alignkit.place import Column, Place, Row
 from alignkit.preprocess import STAGES
-from alignkit.record import MatrixEntry, PixelStage
+from alignkit.record import MatrixEntry, Measurements, PixelStage
+from alignkit.record.verdict_facts import BASELINE
 from alignkit.text.numbers import listed, percent
 
 _ANSWERS = Rule(metric="churn", fail=0.0)
@@ -36,34 +36,34 @@ class Differing(NamedTuple):
     """Whether they look at all of it."""
 
 
-def differences(rules: Sequence[Rule], evidence: Evidence) -> list[Differing]:
+def differences(rules: Sequence[Rule], record: Measurements) -> list[Differing]:
     """List all that differs.
 
     Paths are compared with the reference only if some rule is against it.
     """
     paired = [rule for rule in rules if rule.against != BASELINE]
     since = [rule for rule in rules if rule.against == BASELINE]
-    return [*_stages(paired, evidence), *_entries(paired, evidence), *_changes(since, evidence)]
+    return [*_stages(paired, record), *_entries(paired, record), *_changes(since, record)]
 
 
-def stages_that_differ(evidence: Evidence) -> list[PixelStage]:
+def stages_that_differ(record: Measurements) -> list[PixelStage]:
     """List the stages in which a candidate differs from the reference on the same input."""
-    candidates = evidence.candidates
+    candidates = record.candidates
     return [
         each
-        for each in evidence.pixels
-        if each.mode == "isolated" and each.reference == evidence.reference
+        for each in record.pixels
+        if each.mode == "isolated" and each.reference == record.reference
         if each.candidate in candidates and each.differs
     ]
 
 
-def stages_unshown(evidence: Evidence) -> dict[str, list[str]]:
+def stages_unshown(record: Measurements) -> dict[str, list[str]]:
     """Map each path whose pixels equal the reference's at every stage to those of other options."""
-    options = {each.name: {e.stage: e.options for e in each.stages} for each in evidence.paths}
-    differing = {each.candidate for each in stages_that_differ(evidence)}
-    own, compared = evidence.reference, {e.candidate for e in evidence.pixels if e.images}
+    options = {each.name: {e.stage: e.options for e in each.stages} for each in record.paths}
+    differing = {each.candidate for each in stages_that_differ(record)}
+    own, compared = record.reference, {e.candidate for e in record.pixels if e.images}
     found = {}
-    for name in evidence.candidates:
+    for name in record.candidates:
         if name in compared - differing and {own, name} <= options.keys():
             other = options[name]
             if stages := [stage for stage, each in options[own].items() if each != other[stage]]:
@@ -71,29 +71,29 @@ def stages_unshown(evidence: Evidence) -> dict[str, list[str]]:
     return found
 
 
-def _stages(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
-    for stage in stages_that_differ(evidence) if rules else ():
-        served = [each for each in evidence.matrix if each.evaluated_with == stage.candidate]
+def _stages(rules: Sequence[Rule], record: Measurements) -> Iterator[Differing]:
+    for stage in stages_that_differ(record) if rules else ():
+        served = [each for each in record.matrix if each.evaluated_with == stage.candidate]
         looking = [
             rule
             for rule in rules
             if rule.path in (None, stage.candidate)
             and (
                 _looks_at(rule, stage.stage)
-                or (_of_answers(rule) and any(applies(rule, each, evidence) for each in served))
+                or (_of_answers(rule) and any(applies(rule, each, record) for each in served))
             )
         ]
         place = Place(Row.parse(stage.reference), Column(stage.candidate, "", ""))
         images = stage.images + stage.shape_mismatches
         words = f"{stage.stage}, which differs on {images - stage.identical} of {images} images"
         words += f" ({amount})" if (amount := stage_amount(stage)) else ""
-        of_pair = [e for e in evidence.pixels if e.candidate == stage.candidate
+        of_pair = [e for e in record.pixels if e.candidate == stage.candidate
                    and e.reference == stage.reference]  # fmt: skip
         seeing = [rule for rule in looking if not _is_blind(rule, of_pair, stage)]
         if looking and not seeing:
             yield _unseen(place, words, looking)
         else:
-            yield _seen(place, words, seeing, evidence)
+            yield _seen(place, words, seeing, record)
 
 
 def _unseen(place: Place, words: str, blind: Sequence[Rule]) -> Differing:
@@ -144,28 +144,31 @@ def _of_answers(rule: Rule) -> bool:
     return rule.measured.kind in ("model", "class")
 
 
-def _seen(place: Place, words: str, looking: Sequence[Rule], evidence: Evidence) -> Differing:
+def _seen(place: Place, words: str, looking: Sequence[Rule], record: Measurements) -> Differing:
     """Decide whether rules look at all images; a run leaves those about some to the gate."""
     groups = {tuple(rule.group.items()): rule.group for rule in looking}
-    whole = () in groups or (bool(looking) and evidence.groups is None)
-    if not whole and len({tuple(each) for each in groups.values()}) == 1 and evidence.data:
+    whole = () in groups or (bool(looking) and record.groups is None)
+    if not whole and len({tuple(each) for each in groups.values()}) == 1 and record.data:
         # groups of one kind have no image in common
-        whole = sum(map(evidence.images, groups.values())) >= evidence.data.eval
+        whole = (
+            sum(e.images for e in record.groups or () if e.where in groups.values())
+            >= record.data.eval
+        )
     return Differing(place, words if not looking else f"all of {words}", looking, whole)
 
 
-def _entries(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
+def _entries(rules: Sequence[Rule], record: Measurements) -> Iterator[Differing]:
     """List each column whose answers differ, once.
 
     If all its rules are about classes, name the changed classes without a rule.
     """
     worst: dict[Column, tuple[MatrixEntry, Differing]] = {}
-    for entry in compared_entries(evidence) if rules else ():
-        if not entry.changes or not applies(_ANSWERS, entry, evidence):
+    for entry in compared_entries(record) if rules else ():
+        if not entry.changes or not applies(_ANSWERS, entry, record):
             continue
-        looking = [each for each in rules if _of_answers(each) and applies(each, entry, evidence)]
+        looking = [each for each in rules if _of_answers(each) and applies(each, entry, record)]
         words = f"the answers, of which {percent(entry.churn, 2)} change"
-        seen = _seen(entry.place, words, looking, evidence)
+        seen = _seen(entry.place, words, looking, record)
         if looking and all(each.measured.kind == "class" for each in looking):
             seen = _of_classes(entry, seen)
         before = worst.get(entry.column)
@@ -195,9 +198,9 @@ def _of_classes(entry: MatrixEntry, seen: Differing) -> Differing:
     return Differing(seen.place, words, own, whole=False)
 
 
-def _changes(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
+def _changes(rules: Sequence[Rule], record: Measurements) -> Iterator[Differing]:
     """List the stages that changed since they were approved."""
-    baseline = evidence.baseline
+    baseline = record.baseline
     for stage in baseline.stages if rules and baseline else ():
         looking = [
             rule
@@ -208,4 +211,4 @@ def _changes(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
         if stage.begun:
             place = Place(Row.parse(BASELINE), Column(stage.path, "", ""))
             words = f"{stage.stage}, which changed on {stage.begun} of {stage.images} images"
-            yield _seen(place, f"{words} since it was approved", looking, evidence)
+            yield _seen(place, f"{words} since it was approved", looking, record)

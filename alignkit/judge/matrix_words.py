@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from alignkit.judge.evidence import Evidence
-from alignkit.record import MatrixEntry
+from alignkit.record import MatrixEntry, Measurements
 from alignkit.task_facts import TaskFacts
 from alignkit.text.numbers import count, grouped, percent, significant
 from alignkit.text.task_words import TaskWords
@@ -14,23 +13,23 @@ NOTHING_MOVED = "Aligned: "
 """Beginning of the sentence if nothing changed and every rule holds."""
 
 
-def compared_entries(evidence: Evidence) -> list[MatrixEntry]:
+def compared_entries(record: Measurements) -> list[MatrixEntry]:
     """List the entries whose predictions were compared with their row's aligned ones."""
     return [
         entry
-        for entry in evidence.matrix
+        for entry in record.matrix
         if not entry.aligned and entry.drift and entry.drift.changed is not None
     ]
 
 
-def nothing_changed(evidence: Evidence) -> str:
+def nothing_changed(record: Measurements) -> str:
     """Say that no prediction of any entry changed; empty if one did, or none was compared."""
-    measured = compared_entries(evidence)
+    measured = compared_entries(record)
     if not measured or any(entry.churn for entry in measured):
         return ""
     many = f"any of {len(measured)} comparisons" if len(measured) > 1 else "the comparison"
     none = f"no prediction changed in {many}"
-    moved = "" if evidence.labelled else logits_moved(measured, evidence.task)
+    moved = "" if record.labelled else logits_moved(measured, record.task)
     return f"{none}; {moved}" if moved else none
 
 
@@ -50,11 +49,11 @@ def effect_words(entry: MatrixEntry, words: TaskWords) -> str:
     return f"{said}; {moved}" if moved else said
 
 
-def lost_words(entry: MatrixEntry, evidence: Evidence) -> str:
+def lost_words(entry: MatrixEntry, record: Measurements) -> str:
     """Say how many images of an entry have an output that is not finite; empty if none has."""
     if entry.drift is None or not entry.drift.non_finite:
         return ""
-    own = next((e for e in evidence.matrix if e.aligned and e.row == entry.row), None)
+    own = next((e for e in record.matrix if e.aligned and e.row == entry.row), None)
     before = f", {grouped(own.non_finite)} as trained" if own else ""
     return (
         f"{grouped(entry.drift.non_finite)} of {count(entry.drift.n, 'image')} have an output that "

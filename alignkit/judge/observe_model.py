@@ -3,38 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from alignkit.errors import ExitCode
 from alignkit.experiment.metric_option import RuleMetric
 from alignkit.experiment.rule_option import Rule
-from alignkit.judge.evidence import Evidence, Observed
 from alignkit.place import Row
-from alignkit.record import BaselineFacts, Drift, MatrixEntry
+from alignkit.record import BaselineFacts, Drift, MatrixEntry, Measurements
 from alignkit.text.numbers import count, plain
 
 _OF_FINITE = ("logits.", "cosine", "norm")
 """Beginnings of the metrics that leave out images whose outputs are not finite."""
 
 
-def applies(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> bool:
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One value that a rule is compared with, or the reason why there is none."""
+
+    trained_with: str
+    """The reference path of a pixel metric, ``baseline``, or the row of the matrix."""
+    evaluated_with: str
+    backend: str = ""
+    precision: str = ""
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    """Images, each counted once, or the groups of those that depend on each other."""
+    grouped: bool = False
+    """Whether ``n`` counts groups."""
+    seeds: int = 1
+    images_error: float | None = None
+    """Standard error of the value over the choice of images; ``None`` if not known."""
+    seeds_error: float = 0.0
+    """Standard error over the choice of seeds."""
+    unseen: float = 0.0
+    """Change on either side by flips too rare to show in so few images; see
+    `alignkit.compare.statistics.rule_of_three`."""
+    at_least: float | None = None
+    """A lower bound, if the value itself is not known."""
+    different: str = ""
+    """Reason why it fails whatever the limit is: other shapes, or values that are not finite."""
+    amount: str = ""
+    """How far the pixels of a share of images differ, in words."""
+    perfect: bool = False
+    """Whether nothing differs: PSNR is infinite and passes any limit."""
+    cause: str = ""
+    unchanged: bool = False
+    """Whether it was not compared, since nothing can have changed it."""
+    idle: bool = False
+    """Whether both sides run the same stages with the same options, so that nothing can differ."""
+    reason: str = ""
+    """Reason why there is no value, or no interval."""
+    missing: ExitCode = ExitCode.CRASHED
+    """Exit code if there is no value."""
+
+
+def applies(rule: Rule, entry: MatrixEntry, record: Measurements) -> bool:
     """Return whether a rule applies to an entry of the matrix; no rule does to an unsuited one."""
-    if entry.unsuited or (rule.against == "reference" and _is_aligned(entry, evidence)):
+    if entry.unsuited or (rule.against == "reference" and _is_aligned(entry, record)):
         return False
     return rule.covers(entry.place)
 
 
-def _is_aligned(entry: MatrixEntry, evidence: Evidence) -> bool:
+def _is_aligned(entry: MatrixEntry, record: Measurements) -> bool:
     """Return whether it is its row's aligned cell, perhaps under another name of the path.
 
     That cell has no drift from itself.
     """
     if entry.aligned:
         return True
-    aligned = next((e for e in evidence.matrix if e.aligned and e.row == entry.row), None)
+    aligned = next((e for e in record.matrix if e.aligned and e.row == entry.row), None)
     if aligned is None:
         return False
-    of_path = evidence.alike(aligned.evaluated_with, entry.evaluated_with)
+    of_path = record.alike(aligned.evaluated_with, entry.evaluated_with)
     return of_path and entry.column.runtime == aligned.column.runtime
 
 
@@ -53,18 +95,18 @@ def since(rule: Rule, entry: MatrixEntry, baseline: BaselineFacts) -> Observed:
     return _relative(observed, rule, baseline.metrics[key])
 
 
-def of_entry(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> Observed:
+def of_entry(rule: Rule, entry: MatrixEntry, record: Measurements) -> Observed:
     """Compare an entry with the aligned one of its row."""
     if entry.drift is None:
         return _unmeasured(entry)
     observed = _of_drift(rule, entry.drift, max(1, len(entry.seeds)), entry.place.names)
-    aligned = (each.metrics for each in evidence.matrix if each.aligned and each.row == entry.row)
+    aligned = (each.metrics for each in record.matrix if each.aligned and each.row == entry.row)
     return replace(
-        _relative(observed, rule, next(aligned, {})), cause=_below_floor(rule, entry, evidence)
+        _relative(observed, rule, next(aligned, {})), cause=_below_floor(rule, entry, record)
     )
 
 
-def _below_floor(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> str:
+def _below_floor(rule: Rule, entry: MatrixEntry, record: Measurements) -> str:
     """Say that a limit of churn is less than two seeds of these models differ; empty if it is not.
 
     Such a rule fails even for a path that changes no more than training again does.
@@ -72,7 +114,7 @@ def _below_floor(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> str:
     limit = rule.margin if rule.fail is None else rule.fail
     if rule.measured.field != "churn" or limit is None or entry.drift is None:
         return ""
-    churn, known = entry.drift.churn.value, evidence.noise_floor
+    churn, known = entry.drift.churn.value, record.noise_floor
     floors = (e.churn for e in known if len(e.seeds) > 1 and Row.parse(e.preprocess) == entry.row)
     floor = next(floors, 0.0)
     if churn is None or churn <= limit or limit >= floor:

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from alignkit.errors import ExitCode
 from alignkit.experiment.gate_option import Gate
 from alignkit.judge.differences import differences
-from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.observe import differing
 from alignkit.place import Place
-from alignkit.record import Cell, RuleOutcome, State, VerdictState
+from alignkit.record import Cell, Measurements, RuleOutcome, State, VerdictState
+from alignkit.record.verdict_facts import BASELINE
 from alignkit.text.names import why_not
 from alignkit.text.numbers import significant
 
@@ -44,22 +44,22 @@ class JudgedRule:
 
 
 def standing_outcomes(
-    gate: Gate, evidence: Evidence, judged: Sequence[JudgedRule]
+    gate: Gate, record: Measurements, judged: Sequence[JudgedRule]
 ) -> list[JudgedRule]:
     """Judge a run by these rules, after ``judged``, the outcomes of the file's own."""
-    found = [*_of_baseline(gate, evidence), *_of_repeated_paths(gate, evidence)]
-    found += _of_cells(gate, evidence, {each.code for each in (*judged, *found)})
-    found += _of_undecoded(gate, evidence, judged)
-    found += _of_calibration(evidence)
-    found += _of_all([*judged, *found], evidence)
-    return found + list(_of_unchecked(gate, evidence, [*judged, *found]))
+    found = [*_of_baseline(gate, record), *_of_repeated_paths(gate, record)]
+    found += _of_cells(gate, record, {each.code for each in (*judged, *found)})
+    found += _of_undecoded(gate, record, judged)
+    found += _of_calibration(record)
+    found += _of_all([*judged, *found], record)
+    return found + list(_of_unchecked(gate, record, [*judged, *found]))
 
 
 # A line is approved if any approval gave it its value, also an older one: approvals are written
 # first, so that after a crash the newest may not be the one in effect.
-def _of_baseline(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
+def _of_baseline(gate: Gate, record: Measurements) -> Iterator[JudgedRule]:
     """Judge images without an approved line, and approved paths that the file no longer has."""
-    baseline = evidence.baseline
+    baseline = record.baseline
     if baseline is None or not any(rule.against == BASELINE for rule in gate.rules or ()):
         return
     place = (BASELINE, "every path")
@@ -69,7 +69,7 @@ def _of_baseline(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
         )
         limit = "every image must have an approved line"
         yield _judged("images", limit, observed, place, ExitCode.BASELINE)
-    names = [path.name for path in evidence.paths]
+    names = [path.name for path in record.paths]
     if dropped := [path for path in baseline.untapped if path not in names]:
         observed = f"{', '.join(dropped)} not in the file any more; their lines are kept"
         yield _judged("paths", "every approved path is looked at", observed, place, ExitCode.PASS)
@@ -77,50 +77,50 @@ def _of_baseline(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
 
 # Two paths are the same if their stages and options are, and not if their pixels are: equal
 # pixels of two implementations are the result that a gate is for.
-def _of_repeated_paths(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
+def _of_repeated_paths(gate: Gate, record: Measurements) -> Iterator[JudgedRule]:
     """Judge the paths that repeat the reference, if any rule compares with it."""
-    rules = gate.placed(
-        with_model=bool(evidence.matrix), labelled=evidence.labelled, task=evidence.task
-    )
+    rules = gate.placed(with_model=bool(record.matrix), labelled=record.labelled, task=record.task)
     if all(rule.against == BASELINE for rule, _ in rules):
         return
     limit = "a candidate is another path than the reference"
-    for name in evidence.repeats:
+    for name in record.repeats:
         observed = (
-            f"nothing was compared: {name} has the stages and options of {evidence.reference}; "
+            f"nothing was compared: {name} has the stages and options of {record.reference}; "
             f"change one, or write 'same: true' in preprocess.{name} if that is meant"
         )
-        place = (evidence.reference, name)
+        place = (record.reference, name)
         yield _judged("comparison", limit, observed, place, ExitCode.NOTHING_COMPARED)
 
 
-def _of_cells(gate: Gate, evidence: Evidence, known: Collection[ExitCode]) -> Iterator[JudgedRule]:
+def _of_cells(
+    gate: Gate, record: Measurements, known: Collection[ExitCode]
+) -> Iterator[JudgedRule]:
     """Judge cells that failed or are missing, unless an outcome has their exit code already."""
-    failed = [cell for cell in evidence.cells if cell.state == "failed"]
+    failed = [cell for cell in record.cells if cell.state == "failed"]
     # an unsuited cell lacks nothing; an engine that was built and not run lacks its predictions
     skipped = [
-        cell for cell in evidence.cells if cell.state in ("built", "skipped") and not cell.unsuited
+        cell for cell in record.cells if cell.state in ("built", "skipped") and not cell.unsuited
     ]
     missing = [cell for cell in skipped if not gate.allows(cell.reason)]
-    compared = [entry for entry in evidence.matrix if not entry.aligned]
+    compared = [entry for entry in record.matrix if not entry.aligned]
     ends = []
     for code, cells in ((ExitCode.CRASHED, failed), (ExitCode.MISSING, missing)):
         by_state: dict[State, list[Cell]] = {}
         for cell in cells:
             by_state.setdefault(cell.state, []).append(cell)
         told = [
-            f"{len(same)} of {len(evidence.cells)} cells {why_not(same[0])}"
+            f"{len(same)} of {len(record.cells)} cells {why_not(same[0])}"
             for same in by_state.values()
         ]
         if told:
             ends.append((code, "; ".join(told)))
     ran = [entry for entry in compared if entry.ran]
     idle = [e.drift.churn.reason for e in ran if e.drift and e.drift.churn.value is None]
-    if evidence.matrix and not ran:
+    if record.matrix and not ran:
         ends.append((ExitCode.NOTHING_COMPARED, "no cell besides the references could run"))
     elif ran and len(idle) == len(ran):
         ends.append((ExitCode.NOTHING_COMPARED, idle[0] or "no change of an answer could show"))
-    place = (evidence.reference, "any")
+    place = (record.reference, "any")
     for code, observed in ends:
         if code not in known:
             yield _judged("cells", "every cell ran", observed, place, code)
@@ -137,7 +137,7 @@ class _Lost(NamedTuple):
 
 
 def _of_undecoded(
-    gate: Gate, evidence: Evidence, judged: Sequence[JudgedRule]
+    gate: Gate, record: Measurements, judged: Sequence[JudgedRule]
 ) -> Iterator[JudgedRule]:
     """Judge the images that were not compared: every other rule leaves them out.
 
@@ -148,7 +148,7 @@ def _of_undecoded(
         for each in judged
         if each.outcome.metric == "coverage"
     }
-    for each in _undecoded(evidence, covered):
+    for each in _undecoded(record, covered):
         allowed, share = _allowed(gate, *each.place), each.images / each.of
         observed = (
             f"{each.images} of {each.of} images {'is' if each.images == 1 else 'are'} "
@@ -164,10 +164,10 @@ def _of_undecoded(
         yield _judged("coverage", limit, observed, each.place, code, rule=NO_PIXELS_RULE)
 
 
-def _undecoded(evidence: Evidence, covered: Collection[tuple[str, str]]) -> Iterator[_Lost]:
+def _undecoded(record: Measurements, covered: Collection[tuple[str, str]]) -> Iterator[_Lost]:
     """List each comparison that lost images, and each path that was compared with no other."""
-    baseline = evidence.baseline.coverage if evidence.baseline else ()
-    for each in (*evidence.coverage_diffs, *baseline):
+    baseline = record.baseline.coverage if record.baseline else ()
+    for each in (*record.coverage_diffs, *baseline):
         place = (each.reference, each.candidate)
         lost, by = each.neither, f"decoded by neither {each.reference} nor {each.candidate}"
         names = each.neither_examples
@@ -179,8 +179,8 @@ def _undecoded(evidence: Evidence, covered: Collection[tuple[str, str]]) -> Iter
             names += tuple(name for side in each.one_sided for name in side.examples)
         if 0 < lost < each.images:  # of all of them, nothing was compared
             yield _Lost(place, lost, each.images, by, names)
-    pairs = {name for each in evidence.coverage_diffs for name in (each.reference, each.candidate)}
-    for path in evidence.coverage:
+    pairs = {name for each in record.coverage_diffs for name in (each.reference, each.candidate)}
+    for path in record.coverage:
         lost = path.failed + path.unsupported
         if path.split == "eval" and lost and path.preprocess not in pairs:
             names = tuple(each.id for each in path.examples if each.outcome != "corrupt")
@@ -201,9 +201,9 @@ def _allowed(gate: Gate, reference: str, path: str) -> float:
     return min(own, default=_MOST_UNDECODED)
 
 
-def _of_calibration(evidence: Evidence) -> Iterator[JudgedRule]:
+def _of_calibration(record: Measurements) -> Iterator[JudgedRule]:
     """Judge whether engines took their scales from the images that they are judged on."""
-    data = evidence.data
+    data = record.data
     if data is not None and data.calibration_evaluated:
         observed = (
             f"the scales of int8 come from {data.calibration} images, {data.calibration_evaluated} "
@@ -211,19 +211,19 @@ def _of_calibration(evidence: Evidence) -> Iterator[JudgedRule]:
             "others: 'calibration: {root: DIR}', which need no labels"
         )
         limit = "no image that calibrates is evaluated"
-        yield _judged(CALIBRATED, limit, observed, (evidence.reference, "any"), ExitCode.PASS)
+        yield _judged(CALIBRATED, limit, observed, (record.reference, "any"), ExitCode.PASS)
 
 
 def _of_unchecked(
-    gate: Gate, evidence: Evidence, judged: Sequence[JudgedRule]
+    gate: Gate, record: Measurements, judged: Sequence[JudgedRule]
 ) -> Iterator[JudgedRule]:
     """Judge what differs where no rule looks: an error if they look only at what is equal."""
     if any(each.outcome.state == "error" for each in judged):
         return
     rules = [rule for rule, _ in gate.placed(
-        with_model=bool(evidence.matrix), labelled=evidence.labelled, task=evidence.task
+        with_model=bool(record.matrix), labelled=record.labelled, task=record.task
     )]  # fmt: skip
-    found = differences(rules, evidence)
+    found = differences(rules, record)
     left: dict[Place, list[str]] = {}
     for each in found:
         if not each.whole:
@@ -242,23 +242,23 @@ def _of_unchecked(
         yield _judged(UNCHECKED, limit, observed, place.names, code, rule=UNCHECKED)
 
 
-def _of_all(judged: Sequence[JudgedRule], evidence: Evidence) -> Iterator[JudgedRule]:
+def _of_all(judged: Sequence[JudgedRule], record: Measurements) -> Iterator[JudgedRule]:
     """Judge whether any outcome rests on a comparison, unless the gate does not pass anyway."""
     if any(each.compared or each.code not in _NO_FAULT for each in judged):
         return
     observed = "no candidate can run here, and all may be missing; nothing was compared"
     passed = [each.outcome.evaluated_with for each in judged if each.outcome.state == "pass"]
-    place = (evidence.reference, passed[0] if passed else "any")
+    place = (record.reference, passed[0] if passed else "any")
     if passed:
         observed = (
             "no rule looks at a stage in which the paths differ, so that nothing was compared"
         )
-        paths = {each.name: each for each in evidence.paths}
-        reference = paths.get(evidence.reference)
+        paths = {each.name: each for each in record.paths}
+        reference = paths.get(record.reference)
         for name in passed:
             # a rule may be about no path, or about the reference alone
             if reference and name in paths and (stages := differing(reference, paths[name])):
-                place = (evidence.reference, name)
+                place = (record.reference, name)
                 observed += f"; {name} differs in {', '.join(stages)}"
                 break
     limit = "something is compared with something else"

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from alignkit.judge.action_words import next_steps
 from alignkit.judge.cause_words import cause_words, of_runtime, stage_words
 from alignkit.judge.differences import stages_that_differ, stages_unshown
-from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.headline import Headline, headline, headline_of
 from alignkit.judge.matrix_words import (
     NOTHING_MOVED,
@@ -21,7 +20,8 @@ from alignkit.judge.matrix_words import (
 from alignkit.judge.measured_models import measured_part
 from alignkit.judge.standing_rules import CALIBRATED, NO_PIXELS_RULE, UNCHECKED
 from alignkit.judge.verdict_words import NOT_LOOKED_AT, NOTHING_CHANGED, replaced
-from alignkit.record import Action, Control, Drift, RuleOutcome, VerdictState
+from alignkit.record import Action, Control, Drift, Measurements, RuleOutcome, VerdictState
+from alignkit.record.verdict_facts import BASELINE
 from alignkit.text.class_words import far_stronger_class
 from alignkit.text.names import QUICK_LOOK, Names, place_in_words
 from alignkit.text.numbers import copies_words, estimated, listed, shorten
@@ -44,40 +44,38 @@ def verdict_lines(
     outcomes: Sequence[RuleOutcome],
     broken: Sequence[Control],
     doubts: Sequence[Control],
-    evidence: Evidence,
+    record: Measurements,
 ) -> VerdictLines:
     """Say which rule decided, why, and what to do; ``broken`` and ``doubts`` are of controls."""
-    found = headline_of(outcomes, evidence)
-    steps = next_steps(found, evidence, outcomes, broken=bool(broken), doubts=bool(doubts))
+    found = headline_of(outcomes, record)
+    steps = next_steps(found, record, outcomes, broken=bool(broken), doubts=bool(doubts))
     if broken:
         return VerdictLines(_distrust(broken[0]), "", steps)
-    said = _rules(found, outcomes, evidence)
+    said = _rules(found, outcomes, record)
     if doubts:
         rest = said.removeprefix(NOTHING_MOVED)
         said = f"No conclusion can be drawn: {doubts[0].observed}. {capital(rest)}"
-    first = [lost] if (lost := _lost(found, evidence)) else []
-    first += [QUICK_LOOK] * bool(evidence.quick)
-    first += [part] if (part := measured_part(evidence.cells)) else []
+    first = [lost] if (lost := _lost(found, record)) else []
+    first += [QUICK_LOOK] * bool(record.quick)
+    first += [part] if (part := measured_part(record.cells)) else []
     loose = dict.fromkeys(each.loose for each in outcomes if each.loose)
     first += [f"A limit that holds nothing: {'; '.join(loose)}"] * bool(loose)
     if first:  # and nothing is called aligned then
         said = f"{'. '.join(first)}. {capital(said.removeprefix(NOTHING_MOVED))}"
-    besides = _beside(found, outcomes), _left_out(evidence, outcomes)
+    besides = _beside(found, outcomes), _left_out(record, outcomes)
     sentence = " ".join((said, *chain(*besides)))
-    return VerdictLines(sentence, _cause(found, evidence), steps)
+    return VerdictLines(sentence, _cause(found, record), steps)
 
 
-def _lost(found: Headline | None, evidence: Evidence) -> str:
+def _lost(found: Headline | None, record: Measurements) -> str:
     """Name the outputs that are not finite: at the place that decides, else where most are."""
     own = found.entry if found else None
     if own is None or own.drift is None or not own.drift.non_finite:
-        compared = compared_entries(evidence)
+        compared = compared_entries(record)
         own = max(compared, key=lambda e: e.drift.non_finite if e.drift else 0, default=None)
-    if own is None or not (lost := lost_words(own, evidence)):
+    if own is None or not (lost := lost_words(own, record)):
         return ""
-    place = (
-        "" if found and own is found.entry else f": {place_in_words(own, Names(evidence.paths))}"
-    )
+    place = "" if found and own is found.entry else f": {place_in_words(own, Names(record.paths))}"
     return lost + place
 
 
@@ -88,17 +86,17 @@ def _distrust(control: Control) -> str:
     )
 
 
-def _rules(found: Headline | None, outcomes: Sequence[RuleOutcome], evidence: Evidence) -> str:
+def _rules(found: Headline | None, outcomes: Sequence[RuleOutcome], record: Measurements) -> str:
     if found is None or found.state == "pass":
-        return _passed(found, outcomes, evidence)
-    said = _failed(found, outcomes, evidence)
-    if found.state == "error" and (ran := headline(outcomes, "fail", evidence)):
-        said += f" Of all that was measured: {_failed(ran, outcomes, evidence)}"
+        return _passed(found, outcomes, record)
+    said = _failed(found, outcomes, record)
+    if found.state == "error" and (ran := headline(outcomes, "fail", record)):
+        said += f" Of all that was measured: {_failed(ran, outcomes, record)}"
     return said
 
 
-def _failed(found: Headline, outcomes: Sequence[RuleOutcome], evidence: Evidence) -> str:
-    names, tally = Names(evidence.paths), _tally(found.state, outcomes)
+def _failed(found: Headline, outcomes: Sequence[RuleOutcome], record: Measurements) -> str:
+    names, tally = Names(record.paths), _tally(found.state, outcomes)
     if found.state == "error":
         first = found.first
         return f"{tally}: {first.metric}, {_place(found, names)}: {first.observed}."
@@ -108,8 +106,8 @@ def _failed(found: Headline, outcomes: Sequence[RuleOutcome], evidence: Evidence
     # a rule that is left to the gate has no place yet
     place = "" if found.first.left_to_gate else f": {_place(found, names)}"
     said = capital(f"{start}{'; '.join(briefs[:_SHOWN])}{more}{place}.")
-    words = TaskWords(evidence.task)
-    if found.entry is not None and not evidence.labelled and found.entry.drift:
+    words = TaskWords(record.task)
+    if found.entry is not None and not record.labelled and found.entry.drift:
         said += f" {capital(effect_words(found.entry, words))}."
     if found.entry is not None and found.entry.drift:
         said += _hardest_hit(found.entry.drift, words)
@@ -142,29 +140,29 @@ def _tally(state: VerdictState, outcomes: Sequence[RuleOutcome]) -> str:
     return f"{number} of {len(outcomes)} checks could not be measured"
 
 
-def _passed(found: Headline | None, outcomes: Sequence[RuleOutcome], evidence: Evidence) -> str:
-    if evidence.matrix and not compared_entries(evidence):
+def _passed(found: Headline | None, outcomes: Sequence[RuleOutcome], record: Measurements) -> str:
+    if record.matrix and not compared_entries(record):
         return "Nothing was compared: no cell besides the references could run."
-    if none := nothing_changed(evidence):
+    if none := nothing_changed(record):
         return f"{NOTHING_MOVED}{none}."
     held = [each for each in outcomes if each.observed != NOT_LOOKED_AT]
     if not held:
         return f"Nothing was looked at: all {len(outcomes)} checks stand as they were approved."
-    if evidence.matrix and found is not None and found.first.brief:
-        place = _place(found, Names(evidence.paths))
+    if record.matrix and found is not None and found.first.brief:
+        place = _place(found, Names(record.paths))
         near = f"nearest to its limit: {found.first.brief}: {place}"
         said = f"All {len(held)} checks hold; {near}."
-        if not evidence.labelled and found.entry is not None and found.entry.drift:
-            said += f" {capital(effect_words(found.entry, TaskWords(evidence.task)))}."
+        if not record.labelled and found.entry is not None and found.entry.drift:
+            said += f" {capital(effect_words(found.entry, TaskWords(record.task)))}."
         return said
-    return f"{NOTHING_MOVED}all {len(held)} checks hold: {_places(held, evidence)}."
+    return f"{NOTHING_MOVED}all {len(held)} checks hold: {_places(held, record)}."
 
 
-def _places(held: Sequence[RuleOutcome], evidence: Evidence) -> str:
-    names = Names(evidence.paths)
+def _places(held: Sequence[RuleOutcome], record: Measurements) -> str:
+    names = Names(record.paths)
     # each place once, though it has many rules
     compared = list({each.place: each for each in held}.values())
-    repeated = {path.name for path in evidence.paths if path.same}
+    repeated = {path.name for path in record.paths if path.same}
     # a place in a runtime has a comma of its own
     pairs = ("; " if any(each.backend for each in compared[:4]) else ", ").join(
         f"{place_in_words(each, names)}"
@@ -174,7 +172,7 @@ def _places(held: Sequence[RuleOutcome], evidence: Evidence) -> str:
     return pairs + (f" and {len(compared) - 4} more" if len(compared) > 4 else "")
 
 
-def _cause(found: Headline | None, evidence: Evidence) -> str:
+def _cause(found: Headline | None, record: Measurements) -> str:
     if found is None or found.state == "error":
         return ""
     if found.entry is None:
@@ -182,7 +180,7 @@ def _cause(found: Headline | None, evidence: Evidence) -> str:
     if not found.entry.churn:
         return ""
     metrics = [each.metric for each in found.outcomes if each.metric]
-    return cause_words(found.entry, metrics[0] if metrics else "churn", evidence)
+    return cause_words(found.entry, metrics[0] if metrics else "churn", record)
 
 
 def _beside(found: Headline | None, outcomes: Sequence[RuleOutcome]) -> Iterator[str]:
@@ -194,28 +192,28 @@ def _beside(found: Headline | None, outcomes: Sequence[RuleOutcome]) -> Iterator
             yield f"{capital(each.observed)}."
 
 
-def _left_out(evidence: Evidence, outcomes: Sequence[RuleOutcome]) -> Iterator[str]:
+def _left_out(record: Measurements, outcomes: Sequence[RuleOutcome]) -> Iterator[str]:
     """Say which paths did not run, which images are copies, and which values are others."""
     if outcomes and all(each.trained_with == BASELINE for each in outcomes):
         others: dict[str, list[str]] = {}
-        for each in stages_that_differ(evidence):
+        for each in stages_that_differ(record):
             others.setdefault(each.candidate, []).append(each.stage)
         for path, stages in others.items():
             yield (
-                f"Compared with the baseline alone: {path} differs from {evidence.reference} in "
+                f"Compared with the baseline alone: {path} differs from {record.reference} in "
                 f"{listed(stages)}, and no rule looks at that."
             )
-    for path, stages in stages_unshown(evidence).items():
-        yield f"{capital(unshown(stages))}: {path} against {evidence.reference}."
-    left_out = dict(evidence.skipped)
-    if evidence.baseline is not None:
-        left_out |= dict.fromkeys(evidence.baseline.unchanged, NOTHING_CHANGED)
-        for path, begin in evidence.baseline.begins.items():
+    for path, stages in stages_unshown(record).items():
+        yield f"{capital(unshown(stages))}: {path} against {record.reference}."
+    left_out = dict(record.skipped)
+    if record.baseline is not None:
+        left_out |= dict.fromkeys(record.baseline.unchanged, NOTHING_CHANGED)
+        for path, begin in record.baseline.begins.items():
             left_out[f"{path} before {begin}"] = NOTHING_CHANGED
-    if evidence.data is not None and (copies := len(evidence.data.copies)):
-        said = copies_words(copies, evidence.data.eval)
+    if record.data is not None and (copies := len(record.data.copies)):
+        said = copies_words(copies, record.data.eval)
         yield f"{said}; intervals and p-values draw the copies of an image together."
     if left_out:
         yield f"Not run: {'; '.join(f'{path}: {reason}' for path, reason in left_out.items())}."
-    if sets := replaced(evidence.overrides):
+    if sets := replaced(record.overrides):
         yield f"Not as in the file: {', '.join(f'--set {shorten(each, 120)}' for each in sets)}."

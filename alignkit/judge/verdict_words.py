@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from alignkit.experiment.rule_option import Rule
-from alignkit.judge.evidence import BASELINE, Observed
+from alignkit.judge.observe_model import Observed
 from alignkit.record import Estimate, RuleOutcome, VerdictState
+from alignkit.record.verdict_facts import BASELINE
 from alignkit.text.names import Names, place_in_words
 from alignkit.text.numbers import (
     MINUS,

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alignkit.errors import ExitCode
-from alignkit.judge.evidence import Evidence
 from alignkit.judge.headline import headline_of
 from alignkit.record import RunRecord
 from alignkit.report.terminal_view import record_word
@@ -55,7 +54,7 @@ class FileRun:
         """The value that decides beside its limit, or the greatest churn where no rule is."""
         if (record := self.record) is None:
             return next(iter(self.message.splitlines()), "")
-        chosen = headline_of(record.verdict.rules, Evidence.of_record(record))
+        chosen = headline_of(record.verdict.rules, record.own_part)
         if chosen is not None:
             return chosen.first.brief or f"{chosen.first.metric} {chosen.first.observed}"
         moved = [entry for entry in record.matrix if entry.drift]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from alignkit.compare.image_table import LAST
-from alignkit.judge.evidence import Evidence
 from alignkit.judge.headline import headline_index, headline_of
 from alignkit.progress import duration
 from alignkit.record import MatrixEntry, RunRecord
@@ -298,7 +297,7 @@ def _start(record: RunRecord, names: Names, stages: tuple[StageSection, ...]) ->
     name = "Where drift starts"
     if not stages:
         return KeyFigure(name, DASH, NO_PIXELS)
-    decided = headline_of(record.verdict.rules, Evidence.of_record(record))
+    decided = headline_of(record.verdict.rules, record.own_part)
     served = names.of(decided.first.evaluated_with) if decided else None
     own = [each for each in stages if each.candidate == served] or stages
     firsts = list(dict.fromkeys(each.first for each in own if each.first)) or ["nowhere"]

@@ -11,9 +11,9 @@ from alignkit.compare.statistics import required_sample
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
 from alignkit.judge.verdict_words import settled_by
 from alignkit.record import (
+    AdviceFacts,
     Cell,
     Control,
     CoverageDiff,
@@ -21,6 +21,7 @@ from alignkit.record import (
     Estimate,
     LogitDistance,
     MatrixEntry,
+    Measurements,
     PathFacts,
     PixelStage,
     StageFacts,
@@ -64,7 +65,7 @@ def matrix(*found: Drift) -> tuple[MatrixEntry, ...]:
 
 
 def judged(gate: Gate, *, controls=(), today=None, **facts):
-    return judge(gate, Evidence(**facts), controls=controls, today=today)
+    return judge(gate, Measurements(**facts), controls=controls, today=today)
 
 
 def pixel_verdict(*rules: Rule, pixels=None, coverage=(COVERED,), controls=(HELD,), **gate):
@@ -368,10 +369,12 @@ def test_a_path_that_was_advised_is_not_judged():
         trained_with="advised-b", evaluated_with="b", backend="torch", precision="fp32",
         seed=0, aligned=False, key="k", state="failed", reason="died",
     )  # fmt: skip
-    evidence = Evidence(matrix=[*own, advised], cells=[crashed])
+    found = Measurements(matrix=[*own, advised], cells=[crashed])
     gate = Gate(rules=(Rule(metric="churn", fail=0.1),))
-    assert judge(gate, evidence, controls=()).exit_code == 3
-    assert judge(gate, evidence.without(["advised-b"]), controls=()).exit_code == 0
+    advice = AdviceFacts(served="b", change="serving", advised="advised-b")
+    assert judge(gate, found, controls=()).exit_code == 3
+    found = found.model_copy(update={"advice": (advice,)})
+    assert judge(gate, found, controls=()).exit_code == 0
 
 
 def rows_of(*paths: PathFacts) -> list[MatrixEntry]:

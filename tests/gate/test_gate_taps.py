@@ -10,8 +10,8 @@ from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
 from alignkit.gate.gate_run import GateRun, run_gate
 from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
 from alignkit.progress import progress_for
+from alignkit.record import Measurements
 from alignkit.tap_recorder import Tap
 from alignkit.workspace import Workspace
 from tests.photos import encoded, photo
@@ -185,7 +185,7 @@ def test_a_run_leaves_rules_about_taps_to_the_gate(folder):
     file = folder / "gate.yaml"
     file.write_text(FILE.format(root=folder, rule="{tap: resized, size: [9, 9]}"))
     gate = load_experiment(file).gate
-    verdict = judge(gate, Evidence(), controls=())
+    verdict = judge(gate, Measurements(), controls=())
     (left,) = [each for each in verdict.rules if each.rule == "taps"]
     assert left.state == "inconclusive"
     assert left.observed == "`alignkit gate` judges rules about taps"

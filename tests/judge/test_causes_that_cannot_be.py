@@ -11,13 +11,13 @@ from alignkit.compare.predictions import Predictions
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
 from alignkit.record import (
     AttributionFacts,
     CoverageDiff,
     Estimate,
     FactorShare,
     MatrixEntry,
+    Measurements,
     PathFacts,
     PixelStage,
     StageFacts,
@@ -111,7 +111,7 @@ def flipped(number, value=1, images=IMAGES):
 
 def judged(*entries, gate=CHURN, **more):
     own = entry("a", flipped(0), "fp32")
-    evidence = Evidence(
+    evidence = Measurements(
         matrix=(own, *entries), paths=paths("a", "b"), command="alignkit run x.yaml", **more
     )
     return judge(gate, evidence, controls=())
@@ -239,7 +239,7 @@ def test_a_runtime_whose_share_is_zero_is_not_innocent_where_it_takes_back_what_
     own = entry("a", flipped(0), "fp32")
     alone = entry("b", flipped(58), "fp32")
     both = entry("b", flipped(29))
-    evidence = Evidence(matrix=(own, alone, both), paths=paths("a", "b"), attributions=(found,))
+    evidence = Measurements(matrix=(own, alone, both), paths=paths("a", "b"), attributions=(found,))
     only = Gate(rules=(Rule(metric="churn", fail=0.001, precision="int8"),))
     assert "served with b in torch int8" in judge(only, evidence, controls=()).sentence
 
@@ -257,7 +257,7 @@ def test_shares_of_one_model_are_no_cause_of_anothers_drift(name):
             entry("b", flipped(40 if each == name else 0), name=each),
         )
     ]
-    evidence = Evidence(
+    evidence = Measurements(
         matrix=rows, paths=paths("opencv", "b"), attributions=(found,), command="alignkit run x"
     )
     verdict = judge(CHURN, evidence, controls=())
@@ -366,7 +366,7 @@ def test_whole_paths_that_differ_are_repaired_at_the_stage_that_differs(
     coverage = CoverageDiff(
         reference="a", candidate="b", images=10, only_reference=0, only_candidate=0
     )
-    evidence = Evidence(
+    evidence = Measurements(
         pixels=measured, coverage_diffs=(coverage,), paths=paths("a", "b"),
         command="alignkit gate x.yaml",
     )  # fmt: skip

@@ -4,9 +4,8 @@ import pytest
 
 from alignkit.errors import ExitCode
 from alignkit.experiment.gate_option import Gate
-from alignkit.judge.evidence import Evidence
 from alignkit.judge.standing_rules import JudgedRule, standing_outcomes
-from alignkit.record import Cell, PathFacts, RuleOutcome, StageFacts
+from alignkit.record import Cell, Measurements, PathFacts, RuleOutcome, StageFacts
 
 
 def path(name: str, decoder: str) -> PathFacts:
@@ -31,7 +30,7 @@ def passed(evaluated_with: str) -> JudgedRule:
     ],
 )
 def test_an_outcome_about_no_candidate_rests_on_no_comparison(names, place, end):
-    evidence = Evidence(paths=(path("a", "pillow"), path("b", "opencv")))
+    evidence = Measurements(paths=(path("a", "pillow"), path("b", "opencv")))
     judged = [passed(name) for name in names]
     (found,) = standing_outcomes(
         Gate(rules=({"metric": "decode.max_abs", "fail": 9},)), evidence, judged
@@ -51,7 +50,7 @@ def cell(state: str, reason: str = "") -> Cell:
 def test_missing_cells_are_counted_state_by_state():
     cells = [cell("built", "it needs a GPU"), *[cell("skipped", "x is not installed")] * 4]
     cells += [cell("measured"), cell("simulated")]
-    (found,) = standing_outcomes(Gate(), Evidence(cells=cells), [])
+    (found,) = standing_outcomes(Gate(), Measurements(cells=cells), [])
     assert found.code is ExitCode.MISSING
     assert found.outcome.limit == "every cell ran"
     assert found.outcome.observed == (

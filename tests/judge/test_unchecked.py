@@ -4,7 +4,6 @@ import pytest
 
 from alignkit.experiment.gate_option import Gate
 from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
 from alignkit.record import (
     BaselineFacts,
     BaselineStage,
@@ -17,6 +16,7 @@ from alignkit.record import (
     GroupFacts,
     LogitDistance,
     MatrixEntry,
+    Measurements,
     PixelStage,
 )
 
@@ -176,7 +176,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_difference_that_no_rule_looks_at_is_named(name):
     facts, rules, code, said = CASES[name]
-    evidence = Evidence(coverage_diffs=(covered(), covered("c")), **facts)
+    evidence = Measurements(coverage_diffs=(covered(), covered("c")), **facts)
     verdict = judge(Gate.model_validate({"rules": rules}), evidence, controls=())
     found = [each for each in verdict.rules if each.rule == "unchecked"]
     assert [each.state for each in found] == ([] if not said else ["error" if code else "warn"])
@@ -205,7 +205,7 @@ OTHERS = {
 def test_a_baseline_alone_says_in_which_stages_the_paths_were_not_compared(name):
     pixels, said = OTHERS[name]
     rule = approved({"metric": "resize.changed", "fail": 0})
-    evidence = Evidence(pixels=pixels, baseline=since(decode=0, resize=0))
+    evidence = Measurements(pixels=pixels, baseline=since(decode=0, resize=0))
     verdict = judge(Gate.model_validate({"rules": [rule]}), evidence, controls=())
     assert (verdict.state, verdict.exit_code) == ("pass", 0)
     lead, end = "Compared with the baseline alone: ", ", and no rule looks at that."
@@ -229,7 +229,7 @@ def test_images_that_are_in_no_comparison_are_counted_where_no_rule_does(rules, 
     names = {"reference_examples": ("x",), "neither_examples": ("y",)} if lost else {}
     coverage = covered(images=10).model_copy(update={**lost, **names})
     facts = {"matrix": (ALIGNED, entry()), "coverage_diffs": (coverage,), "pixels": stages()}
-    verdict = judge(Gate.model_validate({"rules": rules}), Evidence(**facts), controls=())
+    verdict = judge(Gate.model_validate({"rules": rules}), Measurements(**facts), controls=())
     assert [e.state for e in verdict.rules if e.rule == "decoded"] == [state] * bool(state)
     assert verdict.exit_code == (state == "fail")
 
@@ -244,6 +244,6 @@ def test_a_path_that_is_compared_with_no_other_counts_its_own(counts, state):
     """One path in two runtimes: images that were decoded with a warning have pixels."""
     known = {"ok": 40 - sum(counts.values()), "corrupt": 0, "failed": 0, "unsupported": 0}
     own = Coverage(preprocess="a", split="eval", **{**known, **counts})
-    evidence = Evidence(matrix=(ALIGNED, entry("int8", "a")), coverage=(own,))
+    evidence = Measurements(matrix=(ALIGNED, entry("int8", "a")), coverage=(own,))
     verdict = judge(Gate.model_validate({"rules": [CHURN]}), evidence, controls=())
     assert [e.state for e in verdict.rules if e.rule == "decoded"] == [state] * bool(state)

@@ -12,9 +12,15 @@ from alignkit.compare.statistics import rule_of_three
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
 from alignkit.judge.verdict_words import explained
-from alignkit.record import CoverageDiff, MatrixEntry, PathFacts, PixelStage, RuleOutcome
+from alignkit.record import (
+    CoverageDiff,
+    MatrixEntry,
+    Measurements,
+    PathFacts,
+    PixelStage,
+    RuleOutcome,
+)
 from alignkit.text.numbers import grouped
 from tests.tasks.embedding_case import answers, people
 
@@ -35,7 +41,7 @@ def outcome(rule: Rule, images: int, share: float, seed: int = 0) -> RuleOutcome
         trained_with="a", evaluated_with="b", backend="torch", precision="fp32", state="measured",
         aligned=False, drift=drift([sides[0]], [sides[1]], draws=SharedDraws(300)), seeds=(0,),
     )  # fmt: skip
-    return judge(Gate(rules=(rule,)), Evidence(matrix=[entry]), controls=()).rules[0]
+    return judge(Gate(rules=(rule,)), Measurements(matrix=[entry]), controls=()).rules[0]
 
 
 @pytest.mark.parametrize("metric", ["churn", "recall.macro", "top1", "recall[cat]"])
@@ -84,7 +90,7 @@ def test_a_sentence_says_aligned_only_of_what_passes():
             trained_with="a", evaluated_with="b", backend="torch", precision="fp32",
             state="measured", aligned=False, drift=drift([same], [same], draws=SharedDraws(300)), seeds=(0,),
         )  # fmt: skip
-        return judge(Gate(rules=rules, **gate), Evidence(matrix=[entry]), controls=())
+        return judge(Gate(rules=rules, **gate), Measurements(matrix=[entry]), controls=())
 
     passed = verdict(Rule(metric="churn", fail=0.2))
     assert passed.sentence == "Aligned: no prediction changed in the comparison."
@@ -111,18 +117,18 @@ def test_the_sentence_calls_a_surrogate_so(change):
     )  # fmt: skip
     paths = (PathFacts(name="a", stages=()), PathFacts(name="gpu", stages=(), surrogate_of="x"))
     gate = Gate(rules=(Rule(metric="decode.mean_abs", fail=0.1),))
-    pixels = judge(gate, Evidence(pixels=[stage], paths=paths), controls=())
+    pixels = judge(gate, Measurements(pixels=[stage], paths=paths), controls=())
     assert "gpu (surrogate) against a" in pixels.sentence
     if change:
         gate = Gate(rules=(Rule(metric="churn", fail=0.1),))
-        whole = judge(gate, Evidence(matrix=[entry], paths=paths), controls=())
+        whole = judge(gate, Measurements(matrix=[entry], paths=paths), controls=())
         words = "trained with a, served with gpu (surrogate) in simulated int8."
         assert whole.sentence == f"Churn 100 %, 10 % allowed: {words}"
         # the models come first where pixels fail too
         gate = Gate(rules=(Rule(metric="churn", fail=0.1), Rule(metric="decode.mean_abs", fail=0)))
         same = CoverageDiff(reference="a", candidate="gpu", images=30, only_reference=0,
                             only_candidate=0)  # fmt: skip
-        evidence = Evidence(matrix=[entry], pixels=[stage], coverage_diffs=[same], paths=paths)
+        evidence = Measurements(matrix=[entry], pixels=[stage], coverage_diffs=[same], paths=paths)
         both = judge(gate, evidence, controls=())
         assert both.sentence == whole.sentence
 
@@ -152,7 +158,7 @@ def of_embeddings(rule: Rule, one, other) -> RuleOutcome:
         trained_with="a", evaluated_with="b", backend="torch", precision="fp32", state="measured",
         aligned=False, drift=drift([one], [other], draws=SharedDraws(300)), seeds=(0,),
     )  # fmt: skip
-    evidence = Evidence(matrix=[entry], task=one.task.facts())
+    evidence = Measurements(matrix=[entry], task=one.task.facts())
     return judge(Gate(rules=(rule,)), evidence, controls=()).rules[0]
 
 

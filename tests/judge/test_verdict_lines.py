@@ -7,7 +7,6 @@ import pytest
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
 from alignkit.judge.matrix_words import effect_words
 from alignkit.judge.verdict_words import explained
 from alignkit.record import (
@@ -20,6 +19,7 @@ from alignkit.record import (
     FactorShare,
     LogitDistance,
     MatrixEntry,
+    Measurements,
     MovedImage,
     NoiseFloor,
     NumericDrift,
@@ -81,7 +81,7 @@ def paths(*names):
 
 
 def judged(*entries, gate=CHURN, **more):
-    evidence = Evidence(
+    evidence = Measurements(
         matrix=entries, paths=paths("a", "b", "c"), command="alignkit run x.yaml", **more
     )
     return judge(gate, evidence, controls=())
@@ -195,7 +195,7 @@ def test_the_path_that_serves_is_advised_for_training_where_that_was_measured():
 def test_a_swap_that_makes_two_paths_one_says_that_this_is_meant():
     a, b, _ = paths("a", "b", "c")
     b = b.model_copy(update={"stages": (a.stages[0], b.stages[1])})
-    evidence = Evidence(
+    evidence = Measurements(
         matrix=(entry("a", "fp32", 0), entry("b", "fp32", 12)), paths=(a, b),
         command="alignkit gate x.yaml", attributions=(attributed(("resize", 0.12)),),
     )  # fmt: skip
@@ -243,7 +243,7 @@ def test_a_rule_that_only_the_gate_can_judge_is_left_to_it():
 def test_the_gate_of_a_narrowed_run_is_that_of_its_file():
     verdict = judge(
         Gate(rules=(Rule(metric="churn", fail=0.2),)),
-        Evidence(
+        Measurements(
             matrix=(entry("a", "fp32", 0), entry("b", "fp32", 12)), paths=paths("a", "b"),
             command="alignkit run x.yaml --cell a/b/torch/fp32 --set train.epochs=2",
         ),
@@ -265,7 +265,7 @@ def test_a_pass_names_the_value_nearest_to_its_limit_and_the_gate_that_keeps_it(
 def test_a_quick_look_is_to_be_measured_whole():
     verdict = judge(
         CHURN,
-        Evidence(
+        Measurements(
             matrix=(entry("a", "fp32", 0), entry("b", "fp32", 12)), paths=paths("a", "b"),
             command="alignkit run x.yaml --quick", quick=("train.epochs: 30 → 3",),
         ),
@@ -283,7 +283,7 @@ def test_pixels_alone_name_the_stage_and_the_option_that_differ():
     coverage = CoverageDiff(
         reference="a", candidate="b", images=10, only_reference=0, only_candidate=0
     )
-    evidence = Evidence(
+    evidence = Measurements(
         pixels=(stage,),
         coverage_diffs=(coverage,),
         paths=paths("a", "b"),
@@ -320,7 +320,7 @@ def test_a_rule_about_a_stage_with_those_before_it_advises_the_one_that_differs_
     coverage = CoverageDiff(
         reference="a", candidate="b", images=10, only_reference=0, only_candidate=0
     )
-    evidence = Evidence(
+    evidence = Measurements(
         pixels=pixels,
         coverage_diffs=(coverage,),
         paths=paths("a", "b"),
@@ -394,7 +394,7 @@ def test_the_verdict_says_how_many_images_are_copies(copies):
         name="folder", options={}, train=0, eval=600, classes=(), fingerprint="0" * 64, version="",
         copies={str(each): "first" for each in range(copies)},
     )  # fmt: skip
-    evidence = Evidence(matrix=(entry("a", "fp32", 0), entry("b", "fp32", 3)), data=data)
+    evidence = Measurements(matrix=(entry("a", "fp32", 0), entry("b", "fp32", 3)), data=data)
     said = judge(Gate(), evidence, controls=()).sentence.replace("\N{NO-BREAK SPACE}", " ")
     words = {
         0: "",

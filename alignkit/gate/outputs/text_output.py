@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from alignkit.gate.outputs import GateResult
-from alignkit.judge.evidence import EARLIER_STAGE
+from alignkit.judge.observe import EARLIER_STAGE
 from alignkit.judge.verdict_words import explained, remark, worst_first
 from alignkit.record import RuleOutcome, RunRecord, Verdict
 from alignkit.report.matrix_view import simulations, warnings
