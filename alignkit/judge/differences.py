@@ -7,17 +7,16 @@ models that are served along its path; answers by rules about models alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from alignkit.experiment.rule_option import Rule
-from alignkit.judge.matrix_words import compared_entries
 from alignkit.judge.observe import stage_amount
 from alignkit.judge.observe_model import applies
 from alignkit.place import Column, Place, Row
 from alignkit.preprocess import STAGES
 from alignkit.record import MatrixEntry, Measurements, PixelStage
-from alignkit.record.verdict_facts import BASELINE
-from alignkit.text.numbers import listed, percent
+from alignkit.record.verdict_facts import BASELINE, Statement, Value, stated
 
 _ANSWERS = Rule(metric="churn", fail=0.0)
 """A rule about the answers of every place."""
@@ -29,7 +28,7 @@ class Differing(NamedTuple):
     """Something that was measured, and differs."""
 
     place: Place
-    words: str
+    what: Statement
     rules: Sequence[Rule]
     """Those that look at it."""
     whole: bool
@@ -85,22 +84,22 @@ def _stages(rules: Sequence[Rule], record: Measurements) -> Iterator[Differing]:
         ]
         place = Place(Row.parse(stage.reference), Column(stage.candidate, "", ""))
         images = stage.images + stage.shape_mismatches
-        words = f"{stage.stage}, which differs on {images - stage.identical} of {images} images"
-        words += f" ({amount})" if (amount := stage_amount(stage)) else ""
+        moved = stage_amount(stage)
+        values: dict[str, Value] = {
+            "part": "", "stage": stage.stage, "images": images - stage.identical, "of": images,
+        }  # fmt: skip
+        if moved:
+            values |= moved.values
+        words = Statement("differs by" if moved else "differs", values)
         of_pair = [e for e in record.pixels if e.candidate == stage.candidate
                    and e.reference == stage.reference]  # fmt: skip
         seeing = [rule for rule in looking if not _is_blind(rule, of_pair, stage)]
         if looking and not seeing:
-            yield _unseen(place, words, looking)
+            names = dict.fromkeys(rule.measured.name for rule in looking)
+            blind = stated("blind", **words.values, rules=tuple(names))
+            yield Differing(place, blind, looking, whole=False)
         else:
             yield _seen(place, words, seeing, record)
-
-
-def _unseen(place: Place, words: str, blind: Sequence[Rule]) -> Differing:
-    """Say that rules look at a difference and cannot show it."""
-    names = listed(list(dict.fromkeys(rule.measured.name for rule in blind)))
-    limits = "limits" if len(blind) == 1 else "limit"
-    return Differing(place, f"{words}, in a way that {names} {limits}", blind, whole=False)
 
 
 def _is_blind(rule: Rule, stages: Sequence[PixelStage], differing: PixelStage) -> bool:
@@ -144,7 +143,9 @@ def _of_answers(rule: Rule) -> bool:
     return rule.measured.kind in ("model", "class")
 
 
-def _seen(place: Place, words: str, looking: Sequence[Rule], record: Measurements) -> Differing:
+def _seen(
+    place: Place, what: Statement, looking: Sequence[Rule], record: Measurements
+) -> Differing:
     """Decide whether rules look at all images; a run leaves those about some to the gate."""
     groups = {tuple(rule.group.items()): rule.group for rule in looking}
     whole = () in groups or (bool(looking) and record.groups is None)
@@ -154,7 +155,9 @@ def _seen(place: Place, words: str, looking: Sequence[Rule], record: Measurement
             sum(e.images for e in record.groups or () if e.where in groups.values())
             >= record.data.eval
         )
-    return Differing(place, words if not looking else f"all of {words}", looking, whole)
+    if looking:
+        what = replace(what, values={**what.values, "part": "all of "})
+    return Differing(place, what, looking, whole)
 
 
 def _entries(rules: Sequence[Rule], record: Measurements) -> Iterator[Differing]:
@@ -163,11 +166,11 @@ def _entries(rules: Sequence[Rule], record: Measurements) -> Iterator[Differing]
     If all its rules are about classes, name the changed classes without a rule.
     """
     worst: dict[Column, tuple[MatrixEntry, Differing]] = {}
-    for entry in compared_entries(record) if rules else ():
+    for entry in record.compared if rules else ():
         if not entry.changes or not applies(_ANSWERS, entry, record):
             continue
         looking = [each for each in rules if _of_answers(each) and applies(each, entry, record)]
-        words = f"the answers, of which {percent(entry.churn, 2)} change"
+        words = stated("answers", part="", share=entry.churn)
         seen = _seen(entry.place, words, looking, record)
         if looking and all(each.measured.kind == "class" for each in looking):
             seen = _of_classes(entry, seen)
@@ -192,8 +195,8 @@ def _of_classes(entry: MatrixEntry, seen: Differing) -> Differing:
     if not others:
         return seen
     size, name = others[0]
-    more = f", and {len(others) - 1} more change" * (len(others) > 1)
-    words = f"the other classes, of which {name} changes by {percent(-size)}{more}"
+    more = len(others) - 1
+    words = stated("classes" if more else "class", name=name, share=-size, more=more)
     own = [rule for rule in seen.rules if changed.get(rule.measured.of_class or "")]
     return Differing(seen.place, words, own, whole=False)
 
@@ -210,5 +213,7 @@ def _changes(rules: Sequence[Rule], record: Measurements) -> Iterator[Differing]
         ]
         if stage.begun:
             place = Place(Row.parse(BASELINE), Column(stage.path, "", ""))
-            words = f"{stage.stage}, which changed on {stage.begun} of {stage.images} images"
-            yield _seen(place, f"{words} since it was approved", looking, record)
+            words = stated(
+                "since approval", part="", stage=stage.stage, images=stage.begun, of=stage.images
+            )
+            yield _seen(place, words, looking, record)

@@ -19,12 +19,9 @@ from alignkit.record import (
     PathFacts,
     PixelStage,
 )
-from alignkit.record.verdict_facts import BASELINE
-from alignkit.text.numbers import significant
+from alignkit.record.verdict_facts import BASELINE, Kind, Statement, stated
 from alignkit.text.stage_changes import stage_change
 
-EARLIER_STAGE = "all of it comes from an earlier stage"
-"""Cause of a stage that changed no image by itself."""
 _DECODING = ("decode", "max_pixels")
 """The options by which a path decodes an image or not."""
 
@@ -73,7 +70,7 @@ def _pixel(rule: Rule, record: Measurements, path: str) -> Observed:
     for stage in record.pixels:
         if (stage.candidate, stage.stage, stage.mode) == (path, metric.stage, mode):
             # options that differ and change no pixel are not a cause
-            cause = _cause(record, path, stage.stage, mode) if stage.differs else ""
+            cause = _cause(record, path, stage.stage, mode) if stage.differs else ()
             seen = _of_stage(metric.field, stage, record.reference, path)
             begin = 0 if mode == "cumulative" else STAGES.index(metric.stage or STAGES[0])
             ran = STAGES[begin : STAGES.index(metric.stage or STAGES[0]) + 1]
@@ -81,14 +78,16 @@ def _pixel(rule: Rule, record: Measurements, path: str) -> Observed:
     return _unmeasured(record, path)
 
 
-def _cause(record: Measurements, path: str, stage: str, mode: str) -> str:
+def _cause(record: Measurements, path: str, stage: str, mode: str) -> tuple[Statement, ...]:
     known = {each.name: each for each in record.paths}
     pair = [known[name] for name in (record.reference, path) if name in known]
     if len(pair) < 2:
-        return ""
+        return ()
     begun = stage_to_blame(record, path, stage) if mode == "cumulative" else stage
-    change = stage_change(pair[0], pair[1], begun)
-    return change if begun == stage or not change else f"it comes from {begun}, {change}"
+    if not (change := stage_change(pair[0], pair[1], begun)):
+        return ()
+    kind: Kind = "change" if begun == stage else "earlier change"
+    return (stated(kind, stage=begun, change=change),)
 
 
 def stage_to_blame(record: Measurements, path: str, stage: str) -> str:
@@ -136,11 +135,11 @@ def _unmeasured(record: Measurements, path: str) -> Observed:
 
 
 def _of_stage(field: str, stage: PixelStage, reference: str, candidate: str) -> Observed:
-    different = ""
+    different = None
     if stage.shape_mismatches:
-        different = f"{stage.shape_mismatches} images have another shape"
+        different = stated("shapes", images=stage.shape_mismatches)
     elif stage.non_finite:
-        different = f"{stage.non_finite} values are NaN or infinite"
+        different = stated("not finite", values=stage.non_finite)
     compared = stage.images + stage.shape_mismatches
     value = _pixel_value(field, stage, compared)
     return Observed(
@@ -149,19 +148,19 @@ def _of_stage(field: str, stage: PixelStage, reference: str, candidate: str) -> 
         value=value,
         n=compared,
         different=different,
-        amount=stage_amount(stage) if field == "changed" and value else "",
+        amount=stage_amount(stage) if field == "changed" and value else None,
         perfect=field == "psnr" and stage.identical == compared > 0,
         reason=stage.reason or ("" if value is not None else "has no value"),
         missing=ExitCode.CRASHED if compared else ExitCode.NOTHING_COMPARED,
     )
 
 
-def stage_amount(stage: PixelStage) -> str:
-    """Word the differences of a stage; a share of images does not say how far they differ."""
+def stage_amount(stage: PixelStage) -> Statement | None:
+    """State the differences of a stage; a share of images does not say how far they differ."""
     if stage.mean_abs is None or stage.max_abs is None:
-        return ""
+        return None
     unit = "normalised units" if stage.stage == "normalise" else "grey levels"
-    return f"mean {significant(stage.mean_abs)}, max {significant(stage.max_abs)} {unit}"
+    return stated("amount", mean=stage.mean_abs, max=stage.max_abs, unit=unit)
 
 
 def _pixel_value(field: str, stage: PixelStage, compared: int) -> float | None:
@@ -184,12 +183,12 @@ def _coverage(record: Measurements, path: str) -> Observed:
 
 def _of_coverage(diff: CoverageDiff) -> Observed:
     parts = [
-        f"{side.images} of {diff.images} only {side.by} decodes: {', '.join(side.examples[:3])}"
+        stated("one-sided", images=side.images, of=diff.images, by=side.by, names=side.examples[:3])
         for side in diff.one_sided
     ]
     if diff.gone:
-        names = ", ".join(diff.gone_examples[:3])
-        parts.insert(0, f"{diff.gone} of {diff.images} approved images are gone: {names}")
+        names = diff.gone_examples[:3]
+        parts.insert(0, stated("gone", images=diff.gone, of=diff.images, names=names))
     value, reason = None, "there are no images"
     if diff.images:
         value, reason = (diff.gone + diff.only_reference + diff.only_candidate) / diff.images, ""
@@ -200,7 +199,7 @@ def _of_coverage(diff: CoverageDiff) -> Observed:
         diff.candidate,
         value=value,
         n=diff.images,
-        cause="; ".join(parts),
+        cause=tuple(parts),
         reason=reason,
         missing=ExitCode.NOTHING_COMPARED,
     )
@@ -243,9 +242,11 @@ def _approved(metric: RuleMetric, baseline: BaselineFacts) -> list[str]:
 
 
 def _of_baseline_stage(field: str, stage: BaselineStage) -> Observed:
-    begun = f"{stage.begun} images change here first: {stage.cause}" if stage.begun else ""
-    if stage.changed and not stage.begun:
-        begun = EARLIER_STAGE
+    begun: tuple[Statement, ...] = ()
+    if stage.begun:
+        begun = (stated("here first", images=stage.begun, cause=stage.cause),)
+    elif stage.changed:
+        begun = (stated("earlier stage"),)
     where = (BASELINE, stage.path)
     if not stage.images:
         reason = "no image of the baseline was compared"

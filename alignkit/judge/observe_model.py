@@ -10,7 +10,7 @@ from alignkit.experiment.metric_option import RuleMetric
 from alignkit.experiment.rule_option import Rule
 from alignkit.place import Row
 from alignkit.record import BaselineFacts, Drift, MatrixEntry, Measurements
-from alignkit.text.numbers import count, plain
+from alignkit.record.verdict_facts import Statement, stated
 
 _OF_FINITE = ("logits.", "cosine", "norm")
 """Beginnings of the metrics that leave out images whose outputs are not finite."""
@@ -42,13 +42,13 @@ class Observed:
     `alignkit.compare.statistics.rule_of_three`."""
     at_least: float | None = None
     """A lower bound, if the value itself is not known."""
-    different: str = ""
-    """Reason why it fails whatever the limit is: other shapes, or values that are not finite."""
-    amount: str = ""
-    """How far the pixels of a share of images differ, in words."""
+    different: Statement | None = None
+    """A finding that fails whatever the limit is: other shapes, or values that are not finite."""
+    amount: Statement | None = None
+    """How far the pixels of a share of images differ."""
     perfect: bool = False
     """Whether nothing differs: PSNR is infinite and passes any limit."""
-    cause: str = ""
+    cause: tuple[Statement, ...] = ()
     unchanged: bool = False
     """Whether it was not compared, since nothing can have changed it."""
     idle: bool = False
@@ -73,7 +73,7 @@ def _is_aligned(entry: MatrixEntry, record: Measurements) -> bool:
     """
     if entry.aligned:
         return True
-    aligned = next((e for e in record.matrix if e.aligned and e.row == entry.row), None)
+    aligned = record.aligned(entry.row)
     if aligned is None:
         return False
     of_path = record.alike(aligned.evaluated_with, entry.evaluated_with)
@@ -100,26 +100,27 @@ def of_entry(rule: Rule, entry: MatrixEntry, record: Measurements) -> Observed:
     if entry.drift is None:
         return _unmeasured(entry)
     observed = _of_drift(rule, entry.drift, max(1, len(entry.seeds)), entry.place.names)
-    aligned = (each.metrics for each in record.matrix if each.aligned and each.row == entry.row)
+    aligned = record.aligned(entry.row)
     return replace(
-        _relative(observed, rule, next(aligned, {})), cause=_below_floor(rule, entry, record)
+        _relative(observed, rule, aligned.metrics if aligned else {}),
+        cause=_below_floor(rule, entry, record),
     )
 
 
-def _below_floor(rule: Rule, entry: MatrixEntry, record: Measurements) -> str:
-    """Say that a limit of churn is less than two seeds of these models differ; empty if it is not.
+def _below_floor(rule: Rule, entry: MatrixEntry, record: Measurements) -> tuple[Statement, ...]:
+    """State that a limit of churn is less than two seeds of these models differ, if it is.
 
     Such a rule fails even for a path that changes no more than training again does.
     """
     limit = rule.margin if rule.fail is None else rule.fail
     if rule.measured.field != "churn" or limit is None or entry.drift is None:
-        return ""
+        return ()
     churn, known = entry.drift.churn.value, record.noise_floor
     floors = (e.churn for e in known if len(e.seeds) > 1 and Row.parse(e.preprocess) == entry.row)
     floor = next(floors, 0.0)
     if churn is None or churn <= limit or limit >= floor:
-        return ""
-    return f"the limit is less than retraining changes ({plain(100 * floor, 1)} %)"
+        return ()
+    return (stated("below floor", share=floor),)
 
 
 def _unmeasured(entry: MatrixEntry) -> Observed:
@@ -130,9 +131,9 @@ def _unmeasured(entry: MatrixEntry) -> Observed:
 def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str]) -> Observed:
     """Return a metric's value from paired predictions."""
     metric, n = rule.measured, drift.n // seeds  # each image once, not once a seed
-    lost = ""
+    lost = None
     if drift.non_finite_once and metric.field.startswith(_OF_FINITE):
-        lost = f"{count(drift.non_finite_once, 'image')} without a value: NaN or infinite"
+        lost = stated("no answer", images=drift.non_finite_once)
     if metric.field.startswith("logits."):
         value = getattr(drift.logits, metric.field.removeprefix("logits."))
         return Observed(*at, value=value, n=n, different=lost, reason=drift.logits.reason)

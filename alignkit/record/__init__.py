@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from alignkit.place import Place, Row, first_of
+from alignkit.place import Column, Place, Row, first_of
 from alignkit.record.bench_facts import ServingOption
 from alignkit.record.blame_facts import (
     AdviceFacts,
@@ -89,7 +89,7 @@ from alignkit.record.stored import (
     Stored,
     VerdictState,
 )
-from alignkit.record.verdict_facts import Action, Control, Finding, RuleOutcome, Verdict
+from alignkit.record.verdict_facts import Control, Finding, RuleOutcome, Step, Verdict
 from alignkit.task_facts import CLASSIFICATION, MetricFacts, TaskFacts
 
 
@@ -252,6 +252,20 @@ class Measurements(Stored):
         """Find the entry of a place; ``None`` without one."""
         return next((each for each in self.matrix if each.place == place), None)
 
+    def attribution(self, place: Place, metric: str) -> AttributionFacts | None:
+        """Find the shares of a metric's change at a place; ``None`` if none were measured."""
+        return next(
+            (
+                each
+                for each in self.attributions
+                if place.column == Column(each.candidate, each.backend, each.precision)
+                and place.row.is_only(each.reference)
+                and each.metric == metric
+                and each.shares
+            ),
+            None,
+        )
+
     @property
     def compared(self) -> list[MatrixEntry]:
         """The entries whose predictions were compared with their row's aligned ones."""
@@ -265,8 +279,8 @@ class Measurements(Stored):
 class RunRecord(Measurements):
     """Everything a report or a gate needs of a run."""
 
-    format: Literal[1] = 1
-    # 1: 2026-11, first format.
+    format: Literal[2] = 2
+    # 1: 2026-11, first format. 2: 2026-11, a verdict holds data instead of sentences.
     alignkit: str
     """Version that wrote it."""
     name: str
@@ -300,3 +314,11 @@ class RunRecord(Measurements):
     """Lines of a baseline, which a later gate compares with; see `alignkit.baseline`."""
     cell_table: Artifact | None = None
     """``cells`` as Parquet; see `alignkit.record.cell_table`."""
+
+    @property
+    def headline(self) -> int | None:
+        """Index of the entry that the verdict speaks of; ``None`` if it has no drift."""
+        if (first := self.verdict.first) is None:
+            return None
+        same = (i for i, each in enumerate(self.matrix) if each.place == first.place and each.drift)
+        return next(same, None)

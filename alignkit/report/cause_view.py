@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from alignkit.judge.cause_words import opposing
-from alignkit.judge.measured_models import of_first_models
 from alignkit.record import (
     AdviceFacts,
     AttributionFacts,
@@ -23,8 +21,10 @@ from alignkit.report.waterfall import (
     steps_of,
     waterfalls,
 )
+from alignkit.text.measured import of_first_models
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import count, listed, no_interval, plain, signed
+from alignkit.text.shares import opposing
 from alignkit.text.task_words import CHURN, TaskWords, digits
 
 _INSIDE = ".decode"

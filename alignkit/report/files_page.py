@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alignkit.errors import ExitCode
-from alignkit.judge.headline import headline_of
 from alignkit.record import RunRecord
 from alignkit.report.terminal_view import record_word
 from alignkit.report.verdict_view import ICONS, Icon
@@ -16,6 +15,7 @@ from alignkit.stored_file import explained, write_atomically
 from alignkit.text import columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, percent, shorten
+from alignkit.text.outcome import said
 from alignkit.version import __version__
 from alignkit.workspace import Workspace
 
@@ -54,9 +54,8 @@ class FileRun:
         """The value that decides beside its limit, or the greatest churn where no rule is."""
         if (record := self.record) is None:
             return next(iter(self.message.splitlines()), "")
-        chosen = headline_of(record.verdict.rules, record.own_part)
-        if chosen is not None:
-            return chosen.first.brief or f"{chosen.first.metric} {chosen.first.observed}"
+        if first := record.verdict.first:
+            return said(first, "brief") or f"{first.metric} {said(first, 'value')}"
         moved = [entry for entry in record.matrix if entry.drift]
         most = max(moved, key=lambda entry: entry.churn, default=None)
         if most is None:

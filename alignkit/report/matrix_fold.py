@@ -7,6 +7,7 @@ from itertools import groupby
 
 from alignkit.place import Column, Place, Row
 from alignkit.record import Drift, Estimate, MatrixEntry, RunRecord
+from alignkit.text.outcome import said
 from alignkit.text.task_words import CHURN, TaskWords
 
 AGREE = 0.001
@@ -58,7 +59,7 @@ class _Known:
         self.rules: dict[Place, dict[tuple[str, str], tuple[str, bool]]] = {}
         for rule in record.verdict.rules:
             outcome = rule.state, bool(rule.waived)
-            self.rules.setdefault(rule.place, {})[rule.metric, rule.limit] = outcome
+            self.rules.setdefault(rule.place, {})[rule.metric, said(rule, "rule")] = outcome
 
     def at(self, row: Row, column: Column) -> MatrixEntry | None:
         return self.entries.get(Place(row, column))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from alignkit.compare.image_table import LAST
-from alignkit.judge.headline import headline_index, headline_of
 from alignkit.progress import duration
 from alignkit.record import MatrixEntry, RunRecord
 from alignkit.report.cause_view import advice_sections, attribution_sections
@@ -84,7 +83,7 @@ def page_view(record: RunRecord, *, single_file: bool = False) -> dict[str, Any]
     is a ``single_file`` repeats a picture wherever it shows it, so that it shows fewer.
     """
     names, words = Names(record.paths), TaskWords(record.task)
-    verdict = verdict_view(record.verdict)
+    verdict = verdict_view(record)
     stages = stage_sections(record.pixels, names, record.spatial)
     largest = other_groups(record, names, "pixels")
     pictures = {(each.reference.name, each.candidate.name): each.anchor for each in largest}
@@ -243,7 +242,7 @@ def _figure(
     if not known:
         return KeyFigure(name, DASH, "nothing was compared")
     largest = max(known, key=lambda index: abs(known[index]))  # of equal ones the first
-    own = headline_index(record)
+    own = record.headline
     index = own if own in known else largest
     assert index is not None
     text, more = shown(record.matrix[index], known[index])
@@ -297,8 +296,8 @@ def _start(record: RunRecord, names: Names, stages: tuple[StageSection, ...]) ->
     name = "Where drift starts"
     if not stages:
         return KeyFigure(name, DASH, NO_PIXELS)
-    decided = headline_of(record.verdict.rules, record.own_part)
-    served = names.of(decided.first.evaluated_with) if decided else None
+    first = record.verdict.first
+    served = names.of(first.evaluated_with) if first else None
     own = [each for each in stages if each.candidate == served] or stages
     firsts = list(dict.fromkeys(each.first for each in own if each.first)) or ["nowhere"]
     details = [f"{section.candidate.short}: {_course(section)}" for section in stages]

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from alignkit.judge.measured_models import of_first_models
 from alignkit.record import MatrixEntry, RunRecord
 from alignkit.report.cause_view import advice_sentence
 from alignkit.report.engine_view import BUILT_WORDS, engines_table
@@ -41,6 +40,7 @@ from alignkit.report.stage_view import no_pixels, stage_sections
 from alignkit.report.table import PLACE, Columns, Table, numbers
 from alignkit.report.training_data_view import across_paths, mix_sentences, size_sentence
 from alignkit.report.verdict_view import gate_view, groups_table, verdict_view
+from alignkit.text.measured import of_first_models
 from alignkit.text.names import (
     Names,
     quick_mark,
@@ -73,7 +73,7 @@ class Section:
 def summary_view(record: RunRecord) -> dict[str, Any]:
     """Return everything that the template of the Markdown summary reads."""
     names = Names(record.paths)
-    verdict = verdict_view(record.verdict)
+    verdict = verdict_view(record)
     seeds = len({training.seed for training in record.trainings})
     sample = count(record.data.eval, "evaluation image")
     if seeds:

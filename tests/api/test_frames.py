@@ -10,6 +10,7 @@ from alignkit import extras
 from alignkit.errors import MissingDependency, RecordError
 from alignkit.record.cell_table import class_table, with_cell_table
 from alignkit.record.document import read_record, write_record
+from alignkit.record.verdict_facts import stated
 from alignkit.report.results import results_from_record, results_text
 from alignkit.tasks.detection import Detection
 from tests.report.records import quickstart
@@ -144,7 +145,7 @@ def test_a_run_is_shown_in_a_line_and_in_a_notebook(folder):
 def test_text_of_a_foreign_record_is_escaped(folder, tmp_path):
     evil = "<img src=x onerror=alert(1)>"
     record = read_record(folder)
-    verdict = record.verdict.model_copy(update={"sentence": evil})
+    verdict = record.verdict.model_copy(update={"sentence": (stated("message", text=evil),)})
     update = {"question": evil, "name": evil, "verdict": verdict}
     write_record(record.model_copy(update=update), tmp_path)
     shown = alignkit.load_run(tmp_path)._repr_html_()

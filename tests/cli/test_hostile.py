@@ -17,6 +17,7 @@ from tests.run_pair import write_small_run
 from tests.sealed import rewrite
 
 TEXT = "<script>alert(1)</script>\"'|`\x1b]0;x\x07\u202e[a](http://host/) @bob\n# no"
+MESSAGE = [{"kind": "message", "values": {"text": TEXT}}]
 PASSWD = "root:x:0:0"
 
 
@@ -289,7 +290,7 @@ def test_compare_shows_text_and_writes_only_beside_the_later_run(
 ):
     rewrite(
         foreign / "record.json",
-        lambda stored: (stored.update(name=TEXT), stored["verdict"].update(sentence=TEXT)),
+        lambda stored: (stored.update(name=TEXT), stored["verdict"].update(sentence=MESSAGE)),
     )
     told = alignkit("compare-runs", whole, foreign, "--no-open", "--out", f"html={tmp_path / 'c'}")
     assert told.code == 0

@@ -11,6 +11,7 @@ from alignkit.errors import DataError, WorkspaceError
 from alignkit.record import RunRecord
 from alignkit.report.files_page import FileRun
 from alignkit.report.write_report import WrittenReport
+from tests.judge.said import verdict_of
 from tests.report.records import quickstart as sample_record
 
 
@@ -184,7 +185,7 @@ def test_several_files_end_with_a_table_and_a_page_that_leads_to_theirs(
     assert rows[0][3] == "–"  # never begun
     assert all(re.fullmatch(r"\d+\.\d s", row[3]) for row in rows[1:])
     (decides,) = {row[2] for row in (rows[1], rows[3])}
-    assert record.verdict.sentence.lower().startswith(decides.lower())
+    assert verdict_of(record).sentence.lower().startswith(decides.lower())
     text = page.read_text()
     assert re.findall(r'<a href="([^"#]+)">(\w+)', text) == [
         ("../index.html", "first"),
@@ -206,7 +207,8 @@ def test_several_files_open_one_page(alignkit, runs, files, tmp_path, monkeypatc
 
 
 def test_the_headline_without_rules_is_the_greatest_churn(record):
-    moved = record.model_copy(update={"verdict": record.verdict.model_copy(update={"rules": ()})})
+    verdict = record.verdict.model_copy(update={"rules": (), "headline": None})
+    moved = record.model_copy(update={"verdict": verdict})
     most = max((each for each in record.matrix if each.drift), key=lambda each: each.churn)
     headline = FileRun(Path("a.yaml"), 0, 1.0, moved).headline
     place = f"{most.trained_with} → {most.evaluated_with}"

@@ -628,7 +628,7 @@ def quickstart(folder=None):
             ShownPair(reference="opencv", candidate=each, images=N, changed=173, limit=2_000_000)
             for each in ("torchpipe-gpu", "pillow")
         ),
-        verdict=Verdict(state="error", sentence="not judged", informational=True, exit_code=0),
+        verdict=Verdict(state="error", informational=True, exit_code=0),
         attributions=attributions(),
         flipped=flipped(),
         advice=advice(),

@@ -55,7 +55,7 @@ def _page(made: RunComparison, runs: tuple[Path, Path], folder: Path) -> dict[st
     sections, left = image_sections(made, names, pictures)
     commands = [each.command for each in records]
     viewer = shown_script([*zip(commands, pictures.shown, strict=True)], names)
-    verdicts = [verdict_view(each.verdict) for each in records]
+    verdicts = [verdict_view(each) for each in records]
     icons = [each.icon for each in verdicts]
     return {
         "alignkit": made.alignkit,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from alignkit.judge.headline import headline_index
 from alignkit.record import FactTable, MatrixEntry, Neighbour, Neighbours, RunRecord, Thumbnail
 from alignkit.report.figures.figure_view import FigureView, figure_view
 from alignkit.report.shown_view import leading_entry
@@ -163,7 +162,7 @@ def entries_with_facts(record: RunRecord) -> list[int]:
     ]
     if not found:
         return []
-    first = leading_entry(record.matrix, headline_index(record))
+    first = leading_entry(record.matrix, record.headline)
     return sorted(found, key=lambda index: (index != first, -record.matrix[index].churn))
 
 
