@@ -18,7 +18,7 @@ from alignkit.record import RunRecord
 from alignkit.record.document import read_record
 from alignkit.stored_file import write_atomically
 from alignkit.text.run_columns import cell_table, class_table, matrix_table
-from alignkit.text.verdict_text import REPORT_ONLY, report_only
+from alignkit.text.verdict import REPORT_ONLY, report_only
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class RunResult:
         """Judgement of the gate's rules: ``state``, ``sentence``, ``exit_code`` and ``rules``."""
         from alignkit.report.notebook import ShownVerdict
 
-        return ShownVerdict.of(self.record.verdict)
+        return ShownVerdict.of(self.record.verdict, self.record)
 
     @property
     def page(self) -> Path:

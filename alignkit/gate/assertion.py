@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,12 +22,13 @@ from alignkit.gate.result_comparison import (
     stage_of,
 )
 from alignkit.judge import judge, left_to_gate
-from alignkit.judge.evidence import Evidence
 from alignkit.preprocess import Preprocess, same_as
-from alignkit.record import Verdict
+from alignkit.record import Measurements, Verdict
 from alignkit.report.notebook import ShownVerdict
 from alignkit.samples import Samples, copies_among
 from alignkit.text.numbers import copies_sentence
+from alignkit.text.outcome import WORDS, said
+from alignkit.text.verdict import verdict_words
 
 RuleArgument: TypeAlias = str | Mapping[str, Any] | Rule
 """A rule of a gate: the name of a preset, a mapping as in an experiment file, or a `Rule`."""
@@ -37,11 +39,11 @@ class PreprocessDriftError(AssertionError):
 
     def __init__(self, verdict: ShownVerdict) -> None:
         failed = [each for each in verdict.rules if each.state in ("fail", "error", "inconclusive")]
-        lines = [f"  {each.state} {each.metric}: {each.observed} ({each.limit})" for each in failed]
+        lines = [f"  {e.state} {e.metric}: {said(e, 'value')} ({said(e, 'rule')})" for e in failed]
         # the sentence has the first one word for word
         lines = lines if len(lines) > 1 else []
-        said = verdict.sentence, *filter(None, [verdict.cause]), *lines, *verdict.notes
-        super().__init__("\n".join(said))
+        told = verdict.sentence, *filter(None, [verdict.cause]), *lines, *verdict.notes
+        super().__init__("\n".join(told))
         self.verdict = verdict
 
 
@@ -121,8 +123,9 @@ def _gate(rules: Sequence[RuleArgument]) -> Gate:
         place = ".".join(str(part) for part in line["loc"])
         raise ConfigError(f"rules: {place}: {line['msg']}") from None
     # nothing would be measured for it, and an undecided rule raises no AssertionError
-    for reason in filter(None, (left_to_gate(rule, Evidence()) for rule in gate.expanded)):
-        raise ConfigError(f"rules: {reason}; an assertion compares these images alone")
+    for rule in gate.expanded:
+        if left := left_to_gate(rule, Measurements()):
+            raise ConfigError(f"rules: {WORDS[left]}; an assertion compares these images alone")
     return gate
 
 
@@ -133,10 +136,12 @@ def _require_libraries(*sides: Preprocess | Function) -> None:
             raise MissingDependency(f"{side.name}: {reason}")
 
 
-def _said(verdict: Verdict, checked: str, *notes: str) -> ShownVerdict:
-    """Add to the verdict which stages were checked, and notes."""
-    whole = " ".join(filter(None, (verdict.sentence, checked)))
-    return ShownVerdict.of(verdict.model_copy(update={"sentence": whole}), *notes)
+def _said(verdict: Verdict, record: Measurements, checked: str, *notes: str) -> ShownVerdict:
+    """Say the verdict, which stages were checked, and notes."""
+    shown = ShownVerdict.of(verdict, record)
+    sentence = " ".join(filter(None, (shown.sentence, checked)))
+    told = tuple(filter(None, notes))
+    return replace(shown, said=replace(shown.said, sentence=sentence), notes=told)
 
 
 def _of_paths(
@@ -151,19 +156,16 @@ def _of_paths(
             raise ConfigError(f"rules: {reason}")
     _require_libraries(a, b)
     diffs = compare_preprocess(a, b, samples)
-    verdict = judge(
-        gate,
-        Evidence(
-            pixels=pixel_stages(diffs),
-            coverage_diffs=(coverage_diff(diffs),),
-            paths=(path_facts(a), path_facts(b).model_copy(update={"same": same})),
-        ),
-        controls=check_pixels(a, samples),
+    record = Measurements(
+        pixels=pixel_stages(diffs),
+        coverage_diffs=(coverage_diff(diffs),),
+        paths=(path_facts(a), path_facts(b).model_copy(update={"same": same})),
     )
+    verdict = judge(gate, record, controls=check_pixels(a, samples))
     worst = worst_image(a, b, samples, diffs) if verdict.exit_code else ""
     copied = copies_sentence(len(copies_among(samples.ids, diffs.digests)), len(samples))
-    said = named_checks(gate, verdict, a, b), grouped_images(diffs), copied
-    return _said(verdict, " ".join(filter(None, said)), worst)
+    checked = named_checks(gate, verdict, a, b), grouped_images(diffs), copied
+    return _said(verdict, record, " ".join(filter(None, checked)), worst)
 
 
 def _of_results(
@@ -181,10 +183,17 @@ def _of_results(
     gate = _gate([changed if each in strict else each for each in listed])
     refuse_others(gate, stage)
     compared = compare_results(a, b, samples, stage)
-    verdict = judge(gate, compared.evidence, controls=compared.controls)
+    verdict = judge(gate, compared.record, controls=compared.controls)
     if not verdict.exit_code:  # a mean that a rule allows hides images that differ far more
-        return _said(verdict, f"{compared.checked} {compared.grouped(samples)}".strip())
-    return _said(verdict, compared.checked, compared.worst, compared.explained(a, b, samples))
+        checked = f"{compared.checked} {compared.grouped(samples)}"
+        return _said(verdict, compared.record, checked.strip())
+    return _said(
+        verdict,
+        compared.record,
+        compared.checked,
+        compared.worst,
+        compared.explained(a, b, samples),
+    )
 
 
 def compare_or_approve(
@@ -223,9 +232,6 @@ def compare_or_approve(
         return str(error)
     now = take_snapshot(name, [preprocess], samples, approved=approved)
     facts = compare_with_baseline(approved, now)
-    verdict = judge(
-        Gate(rules=(Rule(preset="strict", against="baseline"),)),
-        Evidence(baseline=facts),
-        controls=(),
-    )
-    return verdict.sentence if verdict.exit_code else ""
+    strict, record = Rule(preset="strict", against="baseline"), Measurements(baseline=facts)
+    verdict = judge(Gate(rules=(strict,)), record, controls=())
+    return verdict_words(verdict, record).sentence if verdict.exit_code else ""

@@ -48,7 +48,6 @@ from alignkit.gate.pixel_gate import (
 )
 from alignkit.gate.rule_lines import rule_lines
 from alignkit.judge import judge
-from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.standing_rules import JudgedRule
 from alignkit.lots import LotWork, Shard, lot_count, lot_parts
 from alignkit.lots.kept_lots import KeptLots
@@ -56,6 +55,7 @@ from alignkit.lots.local import LocalEngine
 from alignkit.preprocess import STAGES
 from alignkit.record import Artifact, BaselineFacts, RunRecord
 from alignkit.record.document import read_record, write_record
+from alignkit.record.verdict_facts import BASELINE
 from alignkit.runner import run_experiment, with_cell_table
 from alignkit.samples import Samples
 from alignkit.stored_file import file_sha256, write_atomically
@@ -334,7 +334,7 @@ def _concluded(
     compared = record.model_copy(update={"baseline": baseline})
     verdict = judge(
         experiment.gate,
-        Evidence.of_record(compared),
+        compared,
         controls=record.controls,
         lines=rule_lines(experiment),
         asserted=asserted,

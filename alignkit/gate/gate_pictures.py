@@ -17,6 +17,7 @@ from alignkit.preprocess import Preprocess
 from alignkit.record import RuleOutcome, RunRecord, ShownImage
 from alignkit.runner.comparison_stage import compare_stored
 from alignkit.samples import Samples
+from alignkit.text.outcome import said
 from alignkit.workspace import Workspace
 
 WORST = 6
@@ -43,7 +44,7 @@ def with_pictures(
         worst: dict[str, list[str]] = {}
         for each in outcomes:
             for name in _worst(each, table, experiment, samples):
-                worst.setdefault(name, []).append(each.limit)
+                worst.setdefault(name, []).append(said(each, "rule"))
         taken = ImageTaker(reference, candidate, samples, folder).show(list(worst))
         shown += [each.model_copy(update={"rules": tuple(worst[each.id])}) for each in taken]
     return record.model_copy(update={"shown": tuple(shown)})

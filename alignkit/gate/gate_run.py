@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import traceback
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from alignkit.errors import (
     without_credentials,
     without_secrets,
 )
-from alignkit.experiment import load_experiment
+from alignkit.experiment import Mistakes, load_experiment
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.yaml_source import parse
 from alignkit.gate.gate_check import Checked, check, store_shard
@@ -30,10 +29,8 @@ from alignkit.lots import Shard
 from alignkit.lots.engines import LOCAL, EngineOption
 from alignkit.progress import Progress
 from alignkit.record import Finding, Verdict
+from alignkit.record.verdict_facts import stated
 from alignkit.workspace import Context, Workspace
-
-_PROBLEM = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.+)$")
-"""The format of `alignkit.experiment.yaml_source.Problem` as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +98,7 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
             )
         return _result(run, experiment, checked)
     except ConfigError as error:
-        return _failed(run, str(error), error.exit_code, _mistakes(run.file, str(error)))
+        return _failed(run, str(error), error.exit_code, _mistakes(run.file, error))
     except AlignkitError as error:
         return _failed(run, str(error), error.exit_code)
     except KeyboardInterrupt as error:
@@ -159,20 +156,22 @@ def _result(run: GateRun, experiment: Experiment, checked: Checked) -> GateResul
 def _failed(
     run: GateRun, sentence: str, code: ExitCode, findings: tuple[Finding, ...] = ()
 ) -> GateResult:
-    verdict = Verdict(state="error", sentence=sentence, informational=False, exit_code=int(code))
+    told = (stated("message", text=sentence),)
+    verdict = Verdict(state="error", sentence=told, informational=False, exit_code=int(code))
     return GateResult(run.file.stem, run.file, run.command, verdict, int(code), findings=findings)
 
 
-def _mistakes(file: Path, text: str) -> tuple[Finding, ...]:
-    """Return each mistake of a `ConfigError` with its line; the whole text if it names no line."""
-    lines = [found for line in text.splitlines() if (found := _PROBLEM.match(line))]
+def _mistakes(file: Path, error: ConfigError) -> tuple[Finding, ...]:
+    """Return each mistake in the file with its line; the whole text if it names no line."""
+    problems = error.problems if isinstance(error, Mistakes) else ()
     return tuple(
         Finding(
-            found["file"], int(found["line"]), int(found["column"]), "error", "config",
-            found["message"],
+            str(file), each.place.line + 1, each.place.column + 1, "error", "config",
+            f"{each.key}: {each.message}" if each.key else each.message,
         )
-        for found in lines
-    ) or (Finding(str(file), 0, 0, "error", "config", text),)  # fmt: skip
+        for each in problems
+        if each.place.in_the_file
+    ) or (Finding(str(file), 0, 0, "error", "config", str(error)),)  # fmt: skip
 
 
 def _overridden(experiment: Experiment, verdict: Verdict) -> tuple[Finding, ...]:

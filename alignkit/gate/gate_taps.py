@@ -15,6 +15,7 @@ from alignkit.judge.standing_rules import RECORDED, JudgedRule
 from alignkit.preprocess import Preprocess
 from alignkit.record import RuleOutcome, VerdictState
 from alignkit.record.blame_facts import EXPLAINS_MOST
+from alignkit.record.verdict_facts import Statement, Value, stated
 from alignkit.samples import Samples
 from alignkit.search.match_result import explained_share
 from alignkit.search.recorded_input import part
@@ -44,9 +45,7 @@ def judged_taps(experiment: Experiment) -> list[JudgedRule]:
     try:
         taps = stored_taps(option.folder, samples, option.stages, strict=False)
     except AlignkitError as error:
-        return [
-            _judged("taps", "recorded stages", "taps", experiment.reference, ("error", f"{error}"))
-        ]
+        return [_judged("taps", "taps", experiment.reference, ("error", _refused(error)))]
     judged = [
         _outcome(rule, name, experiment.reference, found, line)
         for rule, line in zip(option.rules, lines, strict=True)
@@ -64,8 +63,8 @@ def judged_taps(experiment: Experiment) -> list[JudgedRule]:
 
 def _part(stage: TapStage, samples: Samples, reference: Preprocess) -> JudgedRule:
     """Warn that a tap was recorded for some of the images alone."""
-    said = f"tap {stage.name!r} was recorded for {len(stage.tensors)} of {len(samples)} images"
-    judged = _judged(RECORDED, "every image is recorded", stage.name, reference, ("warn", said))
+    said = stated("tap part", tap=stage.name, images=len(stage.tensors), of=len(samples))
+    judged = _judged(RECORDED, stage.name, reference, ("warn", said))
     return replace(judged, compared=False)
 
 
@@ -76,26 +75,32 @@ def _found(
     taps: RecordedTaps,
     samples: Samples,
     reference: Preprocess,
-) -> tuple[VerdictState, str]:
+) -> tuple[VerdictState, Statement]:
     """Return the state of one assertion, and what was observed."""
     named = {each.name: each for each in taps.stages}
     if rule.tap not in named:
-        return "error", f"no tap {rule.tap!r} in {option.folder}: {', '.join(named)}"
+        return "error", stated(
+            "tap unknown", tap=rule.tap, folder=str(option.folder), known=tuple(named)
+        )
     stage = named[rule.tap]
     if not stage.tensors:
-        return "error", f"tap {rule.tap!r} was recorded for none of the {len(samples)} images"
+        return "error", stated("tap empty", tap=rule.tap, images=len(samples))
     try:
         if name == "channels":
             assert rule.channels is not None
             return _channels(rule.channels, stage, samples, reference)
-        judge: Callable[[TapRule, TapStage, Samples], tuple[VerdictState, str]]
+        judge: Callable[[TapRule, TapStage, Samples], tuple[VerdictState, Statement]]
         judge = {"size": _size, "range": _range, "dtype": _dtype}[name]
         return judge(rule, stage, samples)
     except AlignkitError as error:
-        return "error", str(error)
+        return "error", _refused(error)
 
 
-def _size(rule: TapRule, stage: TapStage, samples: Samples) -> tuple[VerdictState, str]:
+def _refused(error: AlignkitError) -> Statement:
+    return stated("tap refused", reason=str(error))
+
+
+def _size(rule: TapRule, stage: TapStage, samples: Samples) -> tuple[VerdictState, Statement]:
     sizes: dict[str, list[str]] = {}
     for row, shape in stage.shapes.items():
         image = image_of(np.broadcast_to(np.uint8(0), shape))
@@ -106,7 +111,7 @@ def _size(rule: TapRule, stage: TapStage, samples: Samples) -> tuple[VerdictStat
     return _counted(sizes, wanted)
 
 
-def _dtype(rule: TapRule, stage: TapStage, samples: Samples) -> tuple[VerdictState, str]:
+def _dtype(rule: TapRule, stage: TapStage, samples: Samples) -> tuple[VerdictState, Statement]:
     assert rule.dtype is not None
     found: dict[str, list[str]] = {}
     for row, dtype in stage.dtypes.items():
@@ -114,39 +119,39 @@ def _dtype(rule: TapRule, stage: TapStage, samples: Samples) -> tuple[VerdictSta
     return _counted(found, rule.dtype)
 
 
-def _counted(found: dict[str, list[str]], wanted: str) -> tuple[VerdictState, str]:
+def _counted(found: dict[str, list[str]], wanted: str) -> tuple[VerdictState, Statement]:
     """Pass if all images have the wanted value; else count the others and name the first."""
     others = {value: names for value, names in found.items() if value != wanted}
     images = sum(map(len, found.values()))
     if not others:
-        return "pass", f"{wanted} on {images} images"
+        return "pass", stated("tap values", value=wanted, images=images)
     counts = [f"{value} on {len(names)} (first {names[0]})" for value, names in others.items()]
-    return "fail", f"{', '.join(counts[:3])} of {images} images"
+    return "fail", stated("tap others", found=tuple(counts[:3]), images=images)
 
 
-def _range(rule: TapRule, stage: TapStage, samples: Samples) -> tuple[VerdictState, str]:
+def _range(rule: TapRule, stage: TapStage, samples: Samples) -> tuple[VerdictState, Statement]:
     assert rule.range is not None
     least, greatest = rule.range
     low, high, outside, first = np.inf, -np.inf, 0, ""
     for row, tensor in stage.tensors.items():
         array = tensor.read()
         if not array.size:
-            return "fail", f"an empty array for {samples.ids[row]}"
+            return "fail", stated("tap no value", what="an empty array", image=samples.ids[row])
         if not np.isfinite(array).all():
-            return "fail", f"NaN or infinity in {samples.ids[row]}"
+            return "fail", stated("tap no value", what="NaN or infinity", image=samples.ids[row])
         ends = float(array.min()), float(array.max())
         low, high = min(low, ends[0]), max(high, ends[1])
         if ends[0] < least or ends[1] > greatest:
             outside, first = outside + 1, first or samples.ids[row]
-    said = f"{significant(low, 6)} to {significant(high, 6)} over {len(stage.tensors)} images"
+    found: dict[str, Value] = {"low": low, "high": high, "images": len(stage.tensors)}
     if outside:
-        return "fail", f"{said}; outside on {outside} (first {first})"
-    return "pass", said
+        return "fail", stated("tap outside", **found, outside=outside, first=first)
+    return "pass", stated("tap range", **found)
 
 
 def _channels(
     wanted: str, stage: TapStage, samples: Samples, reference: Preprocess
-) -> tuple[VerdictState, str]:
+) -> tuple[VerdictState, Statement]:
     """Decide the order by the distance from the reference's pixels in both orders."""
     if stage.stage is None:
         raise NothingCompared(
@@ -173,37 +178,41 @@ def _channels(
     if share < EXPLAINS_MOST:
         raise NothingCompared(f"no order is clearly nearer: {distance}")
     order = orders[0] if same < swapped else orders[1]
-    return ("pass" if order == wanted else "fail"), f"{order.upper()}: {distance}"
+    said = stated("tap order", order=order.upper(), distance=distance)
+    return ("pass" if order == wanted else "fail"), said
 
 
 def _outcome(
-    rule: TapRule, name: str, reference: Preprocess, found: tuple[VerdictState, str], line: int
+    rule: TapRule,
+    name: str,
+    reference: Preprocess,
+    found: tuple[VerdictState, Statement],
+    line: int,
 ) -> JudgedRule:
     asserted = getattr(rule, name)
     value = " to ".join(significant(each, 6) for each in asserted) if name == "range" else asserted
     value = f"{asserted[0]}x{asserted[1]}" if name == "size" else value
-    limit = f"tap {rule.tap}: {name} {value}"
-    return _judged(f"{rule.tap}.{name}", limit, rule.tap, reference, found, line)
+    return _judged(f"{rule.tap}.{name}", rule.tap, reference, found, line, f"{name} {value}")
 
 
 def _judged(
     metric: str,
-    limit: str,
     tap: str,
     reference: Preprocess,
-    found: tuple[VerdictState, str],
+    found: tuple[VerdictState, Statement],
     line: int = 0,
+    asserted: str = "",
 ) -> JudgedRule:
     state, observed = found
     outcome = RuleOutcome(
         metric=metric,
-        limit=limit,
+        label=asserted,
         trained_with=reference.name,
         evaluated_with=tap,
         backend="",
         precision="",
         state=state,
-        observed=observed,
+        observed=(observed,),
         rule=metric,
         line=line,
     )

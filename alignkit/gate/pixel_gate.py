@@ -19,13 +19,13 @@ from alignkit.experiment.rule_option import Rule
 from alignkit.findings.environment import environment
 from alignkit.findings.provenance import paths_facts
 from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
 from alignkit.judge.standing_rules import JudgedRule
 from alignkit.plan import CHANGED, data_fingerprint, images_of
 from alignkit.plugins import name_of
 from alignkit.preprocess import Preprocess
 from alignkit.progress import advancing
 from alignkit.record import DataFacts, RunRecord, Verdict
+from alignkit.record.verdict_facts import Statement, stated
 from alignkit.runner.comparison_stage import Comparison, compare_stored
 from alignkit.samples import Samples, copies_among
 from alignkit.version import ALL_LAYERS, __version__, code_version
@@ -100,7 +100,7 @@ def pixel_record(
         controls=controls,
         pixels=tuple(stage for each in compared for stage in each.stages),
         shown=(),
-        verdict=Verdict(state="error", sentence="not judged", informational=False, exit_code=3),
+        verdict=Verdict(state="error", informational=False, exit_code=3),
         coverage_diffs=tuple(each.coverage for each in compared),
     )
 
@@ -177,11 +177,9 @@ def _ended(
     workspace: Workspace,
 ) -> tuple[RunRecord, Path]:
     """Judge a part of an experiment whose ``left`` other rules are not looked at."""
-    verdict = judge(
-        part.gate, Evidence.of_record(record), controls=record.controls, lines=lines, asserted=taps
-    )
+    verdict = judge(part.gate, record, controls=record.controls, lines=lines, asserted=taps)
     left_out = _left_out(experiment, part.paths[-1].name, left)
-    judged = verdict.model_copy(update={"sentence": f"{verdict.sentence} {left_out}"})
+    judged = verdict.model_copy(update={"sentence": (*verdict.sentence, left_out)})
     folder = workspace.run_folder(experiment.name, record.key)
     return record.model_copy(update={"verdict": judged}), folder
 
@@ -193,11 +191,6 @@ def _decided(rule: Rule, candidate: str) -> bool:
     return of_pixels and own and rule.where is None
 
 
-def _left_out(experiment: Experiment, failed: str, rules: int) -> str:
+def _left_out(experiment: Experiment, failed: str, rules: int) -> Statement:
     names = [path.name for path in experiment.paths]
-    later = names[names.index(failed) + 1 :]
-    left = [f"path{'s' * (len(later) > 1)} {', '.join(later)}"] if later else []
-    left += [f"{rules} other rule{'s' * (rules > 1)}"] if rules else []
-    if not left:
-        return "Nothing was left out (--fail-fast)."
-    return f"Stopped there (--fail-fast): {' and '.join(left)} not looked at."
+    return stated("stopped", paths=tuple(names[names.index(failed) + 1 :]), rules=rules)

@@ -16,10 +16,9 @@ from alignkit.controls.planted_faults import differences
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.experiment.gate_option import Gate
 from alignkit.gate.named_checks import groups_sentence, place_of_worst
-from alignkit.judge.evidence import Evidence
 from alignkit.judge.loose_limits import BLANK, UNSCALED
 from alignkit.preprocess import Preprocess
-from alignkit.record import Control, CoverageDiff
+from alignkit.record import Control, CoverageDiff, Measurements
 from alignkit.samples import Samples, copies_among
 from alignkit.text.numbers import copies_sentence, count, significant
 
@@ -51,7 +50,7 @@ class ResultComparison:
     """Two stacks' results compared, at least one of them a function's."""
 
     stage: ResultStage
-    evidence: Evidence
+    record: Measurements
     worst: str
     """The image that differs most, and where; empty if none does."""
     unit: str
@@ -86,7 +85,7 @@ class ResultComparison:
         from alignkit.search.result_hypotheses import TRIED_IMAGES, explain
 
         stack = a if isinstance(a, Preprocess) else b
-        of_one_shape = not self.evidence.pixels[0].shape_mismatches
+        of_one_shape = not self.record.pixels[0].shape_mismatches
         if not isinstance(stack, Preprocess) or not of_one_shape:
             return ""
         if lost := [row for row in range(len(samples)) if row not in self.apart]:
@@ -199,7 +198,7 @@ def compare_results(
         repeated = repeated or copies_sentence(len(copies_among(samples.ids, alike)), len(samples))
     covered = CoverageDiff(reference="reference", candidate="candidate", images=len(samples),
                            only_reference=0, only_candidate=0)  # fmt: skip
-    evidence = Evidence(pixels=(facts,), coverage_diffs=(covered,))
+    record = Measurements(pixels=(facts,), coverage_diffs=(covered,))
     groups = image_groups(Counter(apart.values()), seen=seen)
     controls = tuple(
         Control(
@@ -208,7 +207,7 @@ def compare_results(
         )
         for fault, each in planted.items()
     )  # fmt: skip
-    return ResultComparison(stage, evidence, worst, unit, apart, kept, controls, groups, repeated)
+    return ResultComparison(stage, record, worst, unit, apart, kept, controls, groups, repeated)
 
 
 def _unscaled(image: npt.NDArray[Any]) -> npt.NDArray[Any]:

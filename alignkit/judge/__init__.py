@@ -1,4 +1,4 @@
-"""Observe what the rules of a gate name in the evidence of a run, and judge it: the `Verdict`.
+"""Observe what the rules of a gate name in the record of a run, and judge it: the `Verdict`.
 
 A ``warn`` or ``fail`` limit is compared with the measured value; a ``margin`` with the whole 95 %
 interval, so that too small a sample is *inconclusive* and never a pass. A missing measurement is an
@@ -8,27 +8,38 @@ interval, so that too small a sample is *inconclusive* and never a pass. A missi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
 from alignkit.errors import ExitCode, worst
 from alignkit.experiment.gate_option import Gate, Waiver
 from alignkit.experiment.rule_option import Rule
-from alignkit.judge.evidence import BASELINE, Evidence, Observed
+from alignkit.judge.causes import causes
+from alignkit.judge.headline import Headline, headline_of, replaced, sentence
 from alignkit.judge.loose_limits import Faults, loose_limit
 from alignkit.judge.observe import observe
+from alignkit.judge.observe_model import Observed
 from alignkit.judge.standing_rules import JudgedRule, standing_outcomes
-from alignkit.judge.verdict_lines import verdict_lines
-from alignkit.judge.verdict_words import (
-    SEVERITY,
-    badness,
-    beside_limit,
-    in_words,
-    limits,
-    replaced,
+from alignkit.judge.steps import next_steps
+from alignkit.record import (
+    Control,
+    Estimate,
+    Measurements,
+    RuleOutcome,
+    Verdict,
+    VerdictState,
 )
-from alignkit.record import Control, RuleOutcome, Verdict, VerdictState
+from alignkit.record.verdict_facts import (
+    BASELINE,
+    SEVERITY,
+    Kind,
+    Limits,
+    Needed,
+    Statement,
+    Waived,
+    stated,
+)
 from alignkit.task_facts import CLASSIFICATION
 
 if TYPE_CHECKING:
@@ -40,7 +51,7 @@ _NOT_YET = Observed("", "any")
 
 def judge(
     gate: Gate,
-    evidence: Evidence,
+    record: Measurements,
     *,
     controls: Sequence[Control],
     lines: Sequence[int] = (),
@@ -54,19 +65,20 @@ def judge(
 
     ``lines`` are those of the rules in the file, from 1. ``today`` decides which waivers hold.
     """
+    record = record.own_part
     faults = {each.name: each.differences for each in controls if each.differences}
     judged = [
         each
         for rule, line in gate.placed(
             lines,
-            with_model=bool(evidence.matrix),
-            labelled=evidence.labelled,
-            task=evidence.task,
+            with_model=bool(record.matrix),
+            labelled=record.labelled,
+            task=record.task,
         )
-        for each in _judged(rule, line, gate, evidence, faults, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
+        for each in _judged(rule, line, gate, record, faults, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
     ]
     judged += _left(gate) if asserted is None else asserted
-    judged += standing_outcomes(gate, evidence, judged)
+    judged += standing_outcomes(gate, record, judged)
     state = _worst(each.outcome.state for each in judged)
     # the measurement itself is wrong, whatever the rules say
     broken = [each for each in controls if each.passed is False and each.failing == "error"]
@@ -78,17 +90,22 @@ def judge(
         codes += [ExitCode.CRASHED] * (state == "inconclusive")
     code = worst(codes)
     outcomes = tuple(each.outcome for each in judged)
-    said = verdict_lines(outcomes, broken, doubts, evidence)
+    found = headline_of(outcomes, record)
     return Verdict(
         state="error" if broken else state,
-        sentence=said.sentence,
-        cause=said.cause,
-        actions=said.actions,
+        sentence=tuple(sentence(found, outcomes, broken, doubts, record)),
+        cause=() if broken or not found else _causes(found, record),
+        steps=next_steps(found, record, outcomes, broken=bool(broken), doubts=bool(doubts)),
+        headline=next((i for i, e in enumerate(outcomes) if found and e is found.first), None),
         informational=gate.informational,
         exit_code=informational_exit_code(code) if gate.informational else int(code),
         rules=outcomes,
-        overrides=replaced(evidence.overrides),
+        overrides=replaced(record.overrides),
     )
+
+
+def _causes(found: Headline, record: Measurements) -> tuple[Statement, ...]:
+    return () if found.state == "error" else causes(found.entry, found.first, record)
 
 
 def _left(gate: Gate) -> list[JudgedRule]:
@@ -97,13 +114,12 @@ def _left(gate: Gate) -> list[JudgedRule]:
         return []
     outcome = RuleOutcome(
         metric="taps",
-        limit="recorded stages",
         trained_with="",
         evaluated_with="taps",
         backend="",
         precision="",
         state="inconclusive",
-        observed="`alignkit gate` judges rules about taps",
+        observed=(stated("left taps"),),
         left_to_gate=True,
         rule="taps",
     )
@@ -111,48 +127,47 @@ def _left(gate: Gate) -> list[JudgedRule]:
 
 
 def _judged(
-    rule: Rule, line: int, gate: Gate, evidence: Evidence, faults: Faults, today: date
+    rule: Rule, line: int, gate: Gate, record: Measurements, faults: Faults, today: date
 ) -> list[JudgedRule]:
-    unread = left_to_gate(rule, evidence)  # a run cannot know, so its verdict stays open
+    unread = left_to_gate(rule, record)  # a run cannot know, so its verdict stays open
     judged = []
-    flips = "flips" if evidence.task.class_scores else "changed answers"
-    labels = evidence.task.labels
+    labels = record.task.labels
     groups = "groups of images" if labels == CLASSIFICATION.labels else labels
-    for seen in [_NOT_YET] if unread else observe(rule, evidence):
+    for seen in [_NOT_YET] if unread else observe(rule, record):
         state, needed = ("inconclusive", None) if unread else _state(rule, seen)
         code = ExitCode.PASS if unread else _code(state, seen, gate)
-        settled = needed is not None and (needed.images or needed.seeds) is not None
+        limits = _limits(rule, seen, state)
         drawn = groups if seen.grouped else "images"
-        observed = unread or in_words(rule, seen, state, settled=settled, flips=flips, drawn=drawn)
-        brief, excess = ("", None) if unread else beside_limit(rule, seen, state)
+        settled = needed is not None and (needed.images or needed.seeds) is not None
+        unseen = () if settled else _unseen(rule, seen, state, drawn)
         not_run = seen.missing == ExitCode.MISSING and state == "error" and gate.allows(seen.reason)
         if not_run:
-            state, code, observed = "warn", ExitCode.PASS, f"not run: {seen.reason}"
+            state, code = "warn", ExitCode.PASS
         # a waiver accepts a result, so that it cannot excuse an error, which has none
         waiver = _waiver(gate, rule, seen, today) if state in ("fail", "inconclusive") else None
         if waiver:
             state, code = "warn", ExitCode.PASS
         outcome = RuleOutcome(
             metric=rule.metric or "",
-            limit=limits(rule),
+            label=rule.measured.words,
+            limits=limits,
+            where=dict(rule.where or {}),
             trained_with=seen.trained_with,
             evaluated_with=seen.evaluated_with,
             backend=seen.backend,
             precision=seen.precision,
             state=state,
-            observed=observed,
-            brief=brief,
-            excess=excess,
+            value=None if unread else Estimate(seen.value, seen.low, seen.high, seen.reason),
+            observed=(stated(unread),) if unread else (*_beside(seen), *unseen),
+            excess=_excess(rule, seen, limits.decides),
             not_run=not_run,
             left_to_gate=bool(unread),
             rule=rule.id,
             cumulative=rule.measured.kind == "pixel" and rule.measured_mode == "cumulative",
             cause=seen.cause,
-            needed=needed.images if needed else None,
-            needed_of=drawn,
-            needed_seeds=needed.seeds if needed else None,
-            waived=f"until {waiver.until}: {waiver.reason}" if waiver else "",
-            loose=loose_limit(rule, faults) if state == "pass" else "",
+            needed=needed and Needed(needed.images, needed.seeds, drawn),
+            waived=waiver and Waived(str(waiver.until), waiver.reason),
+            loose=loose_limit(rule, faults) if state == "pass" else {},
             line=line,
         )
         # a coverage rule that the file does not name is no comparison that its author asked for
@@ -164,13 +179,82 @@ def _judged(
     return judged
 
 
-def left_to_gate(rule: Rule, evidence: Evidence) -> str:
-    """Say what `alignkit run` leaves to the gate for a rule; empty if nothing."""
-    if rule.against == BASELINE and evidence.baseline is None:
-        return "`alignkit gate` reads the baseline"
-    if rule.where is not None and evidence.groups is None:
-        return "`alignkit gate` measures subgroups"
-    return ""
+def left_to_gate(rule: Rule, record: Measurements) -> Kind | None:
+    """Return what `alignkit run` leaves to the gate for a rule, if anything."""
+    if rule.against == BASELINE and record.baseline is None:
+        return "left baseline"
+    return "left groups" if rule.where is not None and record.groups is None else None
+
+
+def _limits(rule: Rule, seen: Observed, state: VerdictState) -> Limits:
+    metric = rule.measured
+    return Limits(
+        unit="share" if rule.relative else metric.unit,
+        worse=metric.worse,
+        warn=rule.warn,
+        fail=rule.fail,
+        margin=rule.margin,
+        direction=rule.direction,
+        signed=metric.signed,
+        relative=rule.relative,
+        since_approval=rule.against == BASELINE,
+        decides=None if seen.value is None else _deciding(rule, seen.value, state),
+    )
+
+
+def _deciding(rule: Rule, value: float, state: VerdictState) -> float | None:
+    """Return the limit that a value crossed, else the one that it must not."""
+    if state == "warn" and rule.warn is not None:
+        return rule.warn
+    crossed = rule.fail is not None and badness(rule, value) > rule.fail
+    if rule.margin is None or crossed:
+        return rule.warn if rule.fail is None else rule.fail
+    return rule.margin
+
+
+def _excess(rule: Rule, seen: Observed, limit: float | None) -> float | None:
+    """Return the value as a multiple of the limit that decides."""
+    if limit is None or seen.value is None or seen.different:
+        return None
+    if rule.measured.worse == "below":
+        return limit / seen.value if seen.value > 0 else None
+    return badness(rule, seen.value) / limit if limit else None
+
+
+def _beside(seen: Observed) -> Iterator[Statement]:
+    """State what stands instead of a value, or beside it."""
+    if seen.different:
+        yield seen.different
+    elif seen.perfect:
+        yield stated("identical")
+    elif seen.unchanged:
+        yield stated("unchanged")
+    elif seen.value is None and seen.at_least is not None:
+        yield stated("at least", value=seen.at_least)
+    elif seen.amount:
+        yield seen.amount
+
+
+def _unseen(rule: Rule, seen: Observed, state: VerdictState, drawn: str) -> Iterator[Statement]:
+    """State the flips that so few images may not show, unless they decide nothing."""
+    if seen.value is None or seen.different or seen.perfect or seen.unchanged:
+        return
+    undecided = state == "inconclusive"
+    # an estimate without a width says itself what may be unseen
+    told = seen.reason and seen.low == seen.high == 0 and not undecided
+    # smaller than a tenth of the margin decides nothing, nor smaller than a limit
+    decides = undecided and seen.unseen > (rule.fail or math.inf)
+    if not told and (seen.unseen >= (rule.margin or math.inf) / 10 or decides):
+        unit = "%" if rule.relative else "pp"
+        kind: Kind = "too few" if undecided else "unseen"
+        yield stated(kind, share=seen.unseen, unit=unit, few=drawn)
+
+
+def badness(rule: Rule, value: float) -> float:
+    """Return a value so that a larger one is worse, by the rule's direction."""
+    if not rule.measured.signed:
+        return value
+    return {"both": abs(value), "drop": -value, "rise": value}[rule.direction]
 
 
 def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, RequiredSample | None]:

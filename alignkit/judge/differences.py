@@ -7,17 +7,16 @@ models that are served along its path; answers by rules about models alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from alignkit.experiment.rule_option import Rule
-from alignkit.judge.evidence import BASELINE, Evidence
-from alignkit.judge.matrix_words import compared_entries
 from alignkit.judge.observe import stage_amount
 from alignkit.judge.observe_model import applies
 from alignkit.place import Column, Place, Row
 from alignkit.preprocess import STAGES
-from alignkit.record import MatrixEntry, PixelStage
-from alignkit.text.numbers import listed, percent
+from alignkit.record import MatrixEntry, Measurements, PixelStage
+from alignkit.record.verdict_facts import BASELINE, Statement, Value, stated
 
 _ANSWERS = Rule(metric="churn", fail=0.0)
 """A rule about the answers of every place."""
@@ -29,41 +28,41 @@ class Differing(NamedTuple):
     """Something that was measured, and differs."""
 
     place: Place
-    words: str
+    what: Statement
     rules: Sequence[Rule]
     """Those that look at it."""
     whole: bool
     """Whether they look at all of it."""
 
 
-def differences(rules: Sequence[Rule], evidence: Evidence) -> list[Differing]:
+def differences(rules: Sequence[Rule], record: Measurements) -> list[Differing]:
     """List all that differs.
 
     Paths are compared with the reference only if some rule is against it.
     """
     paired = [rule for rule in rules if rule.against != BASELINE]
     since = [rule for rule in rules if rule.against == BASELINE]
-    return [*_stages(paired, evidence), *_entries(paired, evidence), *_changes(since, evidence)]
+    return [*_stages(paired, record), *_entries(paired, record), *_changes(since, record)]
 
 
-def stages_that_differ(evidence: Evidence) -> list[PixelStage]:
+def stages_that_differ(record: Measurements) -> list[PixelStage]:
     """List the stages in which a candidate differs from the reference on the same input."""
-    candidates = evidence.candidates
+    candidates = record.candidates
     return [
         each
-        for each in evidence.pixels
-        if each.mode == "isolated" and each.reference == evidence.reference
+        for each in record.pixels
+        if each.mode == "isolated" and each.reference == record.reference
         if each.candidate in candidates and each.differs
     ]
 
 
-def stages_unshown(evidence: Evidence) -> dict[str, list[str]]:
+def stages_unshown(record: Measurements) -> dict[str, list[str]]:
     """Map each path whose pixels equal the reference's at every stage to those of other options."""
-    options = {each.name: {e.stage: e.options for e in each.stages} for each in evidence.paths}
-    differing = {each.candidate for each in stages_that_differ(evidence)}
-    own, compared = evidence.reference, {e.candidate for e in evidence.pixels if e.images}
+    options = {each.name: {e.stage: e.options for e in each.stages} for each in record.paths}
+    differing = {each.candidate for each in stages_that_differ(record)}
+    own, compared = record.reference, {e.candidate for e in record.pixels if e.images}
     found = {}
-    for name in evidence.candidates:
+    for name in record.candidates:
         if name in compared - differing and {own, name} <= options.keys():
             other = options[name]
             if stages := [stage for stage, each in options[own].items() if each != other[stage]]:
@@ -71,36 +70,36 @@ def stages_unshown(evidence: Evidence) -> dict[str, list[str]]:
     return found
 
 
-def _stages(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
-    for stage in stages_that_differ(evidence) if rules else ():
-        served = [each for each in evidence.matrix if each.evaluated_with == stage.candidate]
+def _stages(rules: Sequence[Rule], record: Measurements) -> Iterator[Differing]:
+    for stage in stages_that_differ(record) if rules else ():
+        served = [each for each in record.matrix if each.evaluated_with == stage.candidate]
         looking = [
             rule
             for rule in rules
             if rule.path in (None, stage.candidate)
             and (
                 _looks_at(rule, stage.stage)
-                or (_of_answers(rule) and any(applies(rule, each, evidence) for each in served))
+                or (_of_answers(rule) and any(applies(rule, each, record) for each in served))
             )
         ]
         place = Place(Row.parse(stage.reference), Column(stage.candidate, "", ""))
         images = stage.images + stage.shape_mismatches
-        words = f"{stage.stage}, which differs on {images - stage.identical} of {images} images"
-        words += f" ({amount})" if (amount := stage_amount(stage)) else ""
-        of_pair = [e for e in evidence.pixels if e.candidate == stage.candidate
+        moved = stage_amount(stage)
+        values: dict[str, Value] = {
+            "part": "", "stage": stage.stage, "images": images - stage.identical, "of": images,
+        }  # fmt: skip
+        if moved:
+            values |= moved.values
+        words = Statement("differs by" if moved else "differs", values)
+        of_pair = [e for e in record.pixels if e.candidate == stage.candidate
                    and e.reference == stage.reference]  # fmt: skip
         seeing = [rule for rule in looking if not _is_blind(rule, of_pair, stage)]
         if looking and not seeing:
-            yield _unseen(place, words, looking)
+            names = dict.fromkeys(rule.measured.name for rule in looking)
+            blind = stated("blind", **words.values, rules=tuple(names))
+            yield Differing(place, blind, looking, whole=False)
         else:
-            yield _seen(place, words, seeing, evidence)
-
-
-def _unseen(place: Place, words: str, blind: Sequence[Rule]) -> Differing:
-    """Say that rules look at a difference and cannot show it."""
-    names = listed(list(dict.fromkeys(rule.measured.name for rule in blind)))
-    limits = "limits" if len(blind) == 1 else "limit"
-    return Differing(place, f"{words}, in a way that {names} {limits}", blind, whole=False)
+            yield _seen(place, words, seeing, record)
 
 
 def _is_blind(rule: Rule, stages: Sequence[PixelStage], differing: PixelStage) -> bool:
@@ -144,28 +143,35 @@ def _of_answers(rule: Rule) -> bool:
     return rule.measured.kind in ("model", "class")
 
 
-def _seen(place: Place, words: str, looking: Sequence[Rule], evidence: Evidence) -> Differing:
+def _seen(
+    place: Place, what: Statement, looking: Sequence[Rule], record: Measurements
+) -> Differing:
     """Decide whether rules look at all images; a run leaves those about some to the gate."""
     groups = {tuple(rule.group.items()): rule.group for rule in looking}
-    whole = () in groups or (bool(looking) and evidence.groups is None)
-    if not whole and len({tuple(each) for each in groups.values()}) == 1 and evidence.data:
+    whole = () in groups or (bool(looking) and record.groups is None)
+    if not whole and len({tuple(each) for each in groups.values()}) == 1 and record.data:
         # groups of one kind have no image in common
-        whole = sum(map(evidence.images, groups.values())) >= evidence.data.eval
-    return Differing(place, words if not looking else f"all of {words}", looking, whole)
+        whole = (
+            sum(e.images for e in record.groups or () if e.where in groups.values())
+            >= record.data.eval
+        )
+    if looking:
+        what = replace(what, values={**what.values, "part": "all of "})
+    return Differing(place, what, looking, whole)
 
 
-def _entries(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
+def _entries(rules: Sequence[Rule], record: Measurements) -> Iterator[Differing]:
     """List each column whose answers differ, once.
 
     If all its rules are about classes, name the changed classes without a rule.
     """
     worst: dict[Column, tuple[MatrixEntry, Differing]] = {}
-    for entry in compared_entries(evidence) if rules else ():
-        if not entry.changes or not applies(_ANSWERS, entry, evidence):
+    for entry in record.compared if rules else ():
+        if not entry.changes or not applies(_ANSWERS, entry, record):
             continue
-        looking = [each for each in rules if _of_answers(each) and applies(each, entry, evidence)]
-        words = f"the answers, of which {percent(entry.churn, 2)} change"
-        seen = _seen(entry.place, words, looking, evidence)
+        looking = [each for each in rules if _of_answers(each) and applies(each, entry, record)]
+        words = stated("answers", part="", share=entry.churn)
+        seen = _seen(entry.place, words, looking, record)
         if looking and all(each.measured.kind == "class" for each in looking):
             seen = _of_classes(entry, seen)
         before = worst.get(entry.column)
@@ -189,15 +195,15 @@ def _of_classes(entry: MatrixEntry, seen: Differing) -> Differing:
     if not others:
         return seen
     size, name = others[0]
-    more = f", and {len(others) - 1} more change" * (len(others) > 1)
-    words = f"the other classes, of which {name} changes by {percent(-size)}{more}"
+    more = len(others) - 1
+    words = stated("classes" if more else "class", name=name, share=-size, more=more)
     own = [rule for rule in seen.rules if changed.get(rule.measured.of_class or "")]
     return Differing(seen.place, words, own, whole=False)
 
 
-def _changes(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
+def _changes(rules: Sequence[Rule], record: Measurements) -> Iterator[Differing]:
     """List the stages that changed since they were approved."""
-    baseline = evidence.baseline
+    baseline = record.baseline
     for stage in baseline.stages if rules and baseline else ():
         looking = [
             rule
@@ -207,5 +213,7 @@ def _changes(rules: Sequence[Rule], evidence: Evidence) -> Iterator[Differing]:
         ]
         if stage.begun:
             place = Place(Row.parse(BASELINE), Column(stage.path, "", ""))
-            words = f"{stage.stage}, which changed on {stage.begun} of {stage.images} images"
-            yield _seen(place, f"{words} since it was approved", looking, evidence)
+            words = stated(
+                "since approval", part="", stage=stage.stage, images=stage.begun, of=stage.images
+            )
+            yield _seen(place, words, looking, record)

@@ -1,4 +1,4 @@
-"""The outcome that a verdict speaks of: the worst of the models of the reference path.
+"""The outcome that a verdict speaks of, the worst of the reference's models, and its first line.
 
 Shares, kinds of images and mechanisms are measured of those models, so that their
 worst failure comes first and the worst of all other models is named beside it. If none of theirs
@@ -9,14 +9,29 @@ Worst is the greatest multiple of the limit.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from alignkit.judge.cause_words import RUNTIME_FACTORS, adds_nothing, attribution
-from alignkit.judge.evidence import Evidence
-from alignkit.judge.verdict_words import SEVERITY
+from alignkit.judge.causes import RUNTIME_FACTORS, attribution
+from alignkit.judge.differences import stages_that_differ, stages_unshown
+from alignkit.judge.standing_rules import CALIBRATED, NO_PIXELS_RULE, RECORDED
 from alignkit.place import Column
-from alignkit.record import MatrixEntry, RuleOutcome, RunRecord, VerdictState
+from alignkit.record import Control, MatrixEntry, Measurements, RuleOutcome, VerdictState
+from alignkit.record.verdict_facts import (
+    BASELINE,
+    SEVERITY,
+    UNCHECKED,
+    Kind,
+    Statement,
+    Value,
+    stated,
+)
+from alignkit.text.measured import measured_part
+from alignkit.text.shares import adds_nothing
+
+_JUDGED = ("data", "evaluate", "gate", "models", "preprocess", "train")
+"""Keys of a file that decide what is judged, and by which rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +45,6 @@ class Headline:
     """The place in the matrix; ``None`` where pixels alone are compared, or time or memory."""
     elsewhere: RuleOutcome | None
     """A worse outcome of models of another row."""
-    in_reference_runtime: bool
-    """Whether it is served in the runtime of its row's aligned entry."""
 
     @property
     def first(self) -> RuleOutcome:
@@ -40,21 +53,21 @@ class Headline:
 
 
 def headline(
-    outcomes: Sequence[RuleOutcome], state: VerdictState, evidence: Evidence
+    outcomes: Sequence[RuleOutcome], state: VerdictState, record: Measurements
 ) -> Headline | None:
     """Choose among the outcomes in a state; ``None`` if there is none."""
     every = [each for each in outcomes if each.state == state]
     if not every:
         return None
     found = [each for each in every if not (each.left_to_gate or each.not_run)] or every
-    of_models = [each for each in found if each.backend and each.brief]
+    of_models = [each for each in found if each.backend and each.told]
     pool = of_models if of_models and state != "error" else found
-    own_row = evidence.own_row  # a search of the matrix
+    own_row = record.own_row  # a search of the matrix
     own = [each for each in pool if each.row == own_row] if of_models else []
     first = max(own or pool, key=_badness)  # of equal ones the first
-    entry = next((each for each in evidence.matrix if each.place == first.place), None)
-    base = without_runtime(entry, evidence) if entry else None
-    same = [each for each in found if base and each.place == base.place and each.brief]
+    entry = record.at(first.place)
+    base = without_runtime(entry, record) if entry else None
+    same = [each for each in found if base and each.place == base.place and each.told]
     if same:
         entry, first = base, max(same, key=_badness)
     worst = max(pool, key=_badness)
@@ -69,28 +82,13 @@ def headline(
         ),
         entry,
         worst if other and own and _badness(worst) > _badness(first) else None,
-        entry is not None and _aligned_runtime(entry, evidence) == entry.column.runtime,
     )
 
 
-def _aligned_runtime(entry: MatrixEntry, evidence: Evidence) -> str:
-    found = (e.column.runtime for e in evidence.matrix if e.aligned and e.row == entry.row)
-    return next(found, "")
-
-
-def headline_of(outcomes: Sequence[RuleOutcome], evidence: Evidence) -> Headline | None:
+def headline_of(outcomes: Sequence[RuleOutcome], record: Measurements) -> Headline | None:
     """Choose in the most severe state that any outcome has; ``None`` without outcomes."""
-    found = (headline(outcomes, state, evidence) for state in SEVERITY)
+    found = (headline(outcomes, state, record) for state in SEVERITY)
     return next(filter(None, found), None)
-
-
-def headline_index(record: RunRecord) -> int | None:
-    """Return the index of the entry that the verdict speaks of; ``None`` if it has no drift."""
-    chosen = headline_of(record.verdict.rules, Evidence.of_record(record))
-    if chosen is None or chosen.entry is None or chosen.entry.drift is None:
-        return None
-    place = chosen.entry.place
-    return next(index for index, each in enumerate(record.matrix) if each.place == place)
 
 
 def _badness(outcome: RuleOutcome) -> float:
@@ -100,27 +98,148 @@ def _badness(outcome: RuleOutcome) -> float:
     return math.inf if outcome.state in ("error", "fail") else -math.inf
 
 
-def without_runtime(entry: MatrixEntry, evidence: Evidence) -> MatrixEntry | None:
+def without_runtime(entry: MatrixEntry, record: Measurements) -> MatrixEntry | None:
     """Find the entry of the same models and path in the reference runtime, if that is innocent.
 
     Innocent is a runtime that changes no prediction on the same tensors, or whose share of an
     attributed drift rounds to zero. ``None`` for an entry that only the runtime changes, too.
     """
-    aligned = next((e for e in evidence.matrix if e.aligned and e.row == entry.row), None)
+    aligned = record.aligned(entry.row)
     if aligned is None or entry.row.preprocesses == (entry.evaluated_with,):
         return None
     column = Column(entry.evaluated_with, aligned.backend, aligned.precision)
-    base = next((e for e in evidence.matrix if e.row == entry.row and e.column == column), None)
+    base = next((e for e in record.matrix if e.row == entry.row and e.column == column), None)
     if base is None or base is entry or base.drift is None:
         return None
     unchanged = entry.numeric is not None and entry.numeric.flips == 0
-    return base if unchanged or _runtime_share_is_zero(entry, evidence) else None
+    return base if unchanged or _runtime_share_is_zero(entry, record) else None
 
 
-def _runtime_share_is_zero(entry: MatrixEntry, evidence: Evidence) -> bool:
-    found = attribution(entry, evidence.task.matrices[0], evidence)
+def _runtime_share_is_zero(entry: MatrixEntry, record: Measurements) -> bool:
+    found = attribution(entry, record.task.matrices[0], record)
     if found is None:
         return False
     shares = [each for each in found.shares if each.factor in RUNTIME_FACTORS]
     # an unknown share is not zero
     return bool(shares) and all(adds_nothing(each, found) for each in shares)
+
+
+def sentence(
+    found: Headline | None,
+    outcomes: Sequence[RuleOutcome],
+    broken: Sequence[Control],
+    doubts: Sequence[Control],
+    record: Measurements,
+) -> Iterator[Statement]:
+    """State what decides; before it, what every number of it rests on, and after it what it lacks.
+
+    ``broken`` and ``doubts`` are of controls.
+    """
+    if broken:
+        first = broken[0]
+        yield stated(
+            "distrust", control=first.name, expected=first.expected, observed=first.observed
+        )
+        return
+    yield from _lost(found, record)
+    if record.quick:
+        yield stated("quick")
+    if measured_part(record.cells):
+        yield stated("part")
+    if any(each.loose for each in outcomes):
+        yield stated("loose")
+    if doubts:
+        yield stated("doubt", observed=doubts[0].observed)
+    if found is None or found.state == "pass":
+        yield _passed(found, outcomes, record)
+    elif found.state == "error":
+        tally = sum(each.state == "error" for each in outcomes)
+        first_rule = _index(found.first, outcomes)
+        yield stated("error", checks=tally, of=len(outcomes), rule=first_rule)
+        if ran := headline(outcomes, "fail", record):
+            yield _failed("measured", ran, outcomes)
+    else:
+        yield _failed("failed", found, outcomes)
+    yield from _beside(found, outcomes)
+    yield from _baseline_alone(outcomes, record)
+    yield from _left_out(record)
+
+
+def _beside(found: Headline | None, outcomes: Sequence[RuleOutcome]) -> Iterator[Statement]:
+    """Name the warnings that hold for every number, unless the verdict itself is one of them."""
+    for index, each in enumerate(outcomes):
+        standing = each.rule in (NO_PIXELS_RULE, UNCHECKED, CALIBRATED, RECORDED)
+        if standing and each.state == "warn" and not (found and each is found.first):
+            yield stated("beside", rule=index)
+
+
+def _index(outcome: RuleOutcome, outcomes: Sequence[RuleOutcome]) -> int:
+    return next(index for index, each in enumerate(outcomes) if each is outcome)
+
+
+def _lost(found: Headline | None, record: Measurements) -> Iterator[Statement]:
+    """Name the outputs that are not finite: at the place that decides, else where most are."""
+    own = found.entry if found else None
+    elsewhere = own is None or own.drift is None or not own.drift.non_finite
+    if elsewhere:
+        lost = (e for e in record.compared if e.drift and e.drift.non_finite)
+        own = max(lost, key=lambda e: e.drift.non_finite if e.drift else 0, default=None)
+    if own is not None:
+        yield stated("lost", **own.place.fields, elsewhere=int(elsewhere))
+
+
+def _failed(kind: Kind, found: Headline, outcomes: Sequence[RuleOutcome]) -> Statement:
+    values: dict[str, Value] = {"rules": tuple(_index(e, outcomes) for e in found.outcomes)}
+    if found.elsewhere is not None:
+        values["elsewhere"] = _index(found.elsewhere, outcomes)
+    return stated(kind, **values)
+
+
+def _passed(
+    found: Headline | None, outcomes: Sequence[RuleOutcome], record: Measurements
+) -> Statement:
+    compared = record.compared
+    if record.matrix and not compared:
+        return stated("nothing compared")
+    if compared and not any(entry.churn for entry in compared):
+        return stated("nothing changed", comparisons=len(compared))
+    held = [each for each in outcomes if not any(e.kind == "unchanged" for e in each.observed)]
+    if not held:
+        return stated("none held", checks=len(outcomes))
+    if record.matrix and found is not None and found.first.told:
+        return stated("held", checks=len(held), nearest=_index(found.first, outcomes))
+    # what a recorded stage holds was compared with a rule, not with the training's pixels
+    taps = {"taps": 1} if any(each.label and not each.limits for each in held) else {}
+    return stated("held", checks=len(held), **taps)
+
+
+def _baseline_alone(outcomes: Sequence[RuleOutcome], record: Measurements) -> Iterator[Statement]:
+    """State which stages differ from the reference's, where rules look at the baseline alone."""
+    if outcomes and all(each.trained_with == BASELINE for each in outcomes):
+        others: dict[str, list[str]] = {}
+        for each in stages_that_differ(record):
+            others.setdefault(each.candidate, []).append(each.stage)
+        for path, stages in others.items():
+            yield stated("baseline alone", path=path, stages=tuple(stages))
+
+
+def _left_out(record: Measurements) -> Iterator[Statement]:
+    """State which paths did not run, which images are copies, and which values are others."""
+    for path, stages in stages_unshown(record).items():
+        yield stated("unshown", path=path, stages=tuple(stages))
+    if record.data is not None and record.data.copies:
+        yield stated("copies", copies=len(record.data.copies), images=record.data.eval)
+    for path, reason in record.skipped.items():
+        yield stated("not run", path=path, reason=reason)
+    if record.baseline is not None:
+        for path in record.baseline.unchanged:
+            yield stated("not run", path=path)
+        for path, begin in record.baseline.begins.items():
+            yield stated("not run", path=path, before=begin)
+    if replaced(record.overrides):
+        yield stated("overrides")
+
+
+def replaced(overrides: Sequence[str]) -> tuple[str, ...]:
+    """Return the ``--set`` arguments that change what is judged, or by which rules."""
+    return tuple(each for each in overrides if re.split(r"[.=]", each, maxsplit=1)[0] in _JUDGED)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from alignkit.experiment.rule_option import Rule
-from alignkit.text.numbers import listed, significant
 
 Faults: TypeAlias = Mapping[str, Mapping[str, float]]
 """Control → its `alignkit.record.Control.differences`."""
@@ -18,27 +17,19 @@ UNSCALED = "planted fault: with values of 0 to 1"
 no grey or symmetric image."""
 
 
-def loose_limit(rule: Rule, faults: Faults) -> str:
-    """Say that a rule on pixels would pass every planted fault, or one of those; empty if not.
+def loose_limit(rule: Rule, faults: Faults) -> dict[str, float]:
+    """Return the planted faults that a rule on pixels passes, if they are all or one of those two.
 
     The faults are at the end of a path; in grey levels a stage before may bear no more than that.
     """
     metric, limit = rule.measured, rule.warn if rule.fail is None else rule.fail
     if metric.kind != "pixel" or limit is None:
-        return ""
+        return {}
     last = "normalise" if metric.stage == "normalise" else "colour"
     values = {name: each.get(f"{last}.{metric.field}") for name, each in faults.items()}
     known = {name: value for name, value in values.items() if value is not None}
     below = metric.worse == "below"
     kept = [name for name, value in known.items() if (limit <= value if below else limit >= value)]
     if not kept or (len(kept) < len(known) and not {BLANK, UNSCALED} & {*kept}):
-        return ""
-    found = [f"{_fault(name)} ({significant(known[name])})" for name in kept]
-    return f"{metric.name} {limit:g} would pass these images {listed(found)}"
-
-
-def _fault(control: str) -> str:
-    """Return ``with channels swapped`` of a control's name."""
-    said = control.removeprefix("planted fault: ")
-    places = [said.find(word) for word in (" with ", " shifted ") if word in said]
-    return said[min(places, default=-1) + 1 :]
+        return {}
+    return {name: known[name] for name in kept}

@@ -1,4 +1,4 @@
-"""`Rule`, `Evidence` → `Observed`: the values of a rule's metric, wherever the rule applies."""
+"""`Rule`, `Measurements` → `Observed`: the values of a rule's metric, wherever the rule applies."""
 
 from __future__ import annotations
 
@@ -9,85 +9,88 @@ from dataclasses import replace
 from alignkit.errors import ExitCode
 from alignkit.experiment.metric_option import RuleMetric
 from alignkit.experiment.rule_option import Rule
-from alignkit.judge.evidence import BASELINE, EARLIER_STAGE, Evidence, Observed
-from alignkit.judge.observe_model import applies, of_entry, since
+from alignkit.judge.observe_model import Observed, applies, of_entry, since
 from alignkit.preprocess import STAGES
 from alignkit.record import (
     BaselineFacts,
     BaselineStage,
     CoverageDiff,
+    Measurements,
     PathFacts,
     PixelStage,
 )
-from alignkit.text.numbers import significant
+from alignkit.record.verdict_facts import BASELINE, Kind, Statement, stated
 from alignkit.text.stage_changes import stage_change
 
 _DECODING = ("decode", "max_pixels")
 """The options by which a path decodes an image or not."""
 
 
-def observe(rule: Rule, evidence: Evidence) -> list[Observed]:
+def observe(rule: Rule, record: Measurements) -> list[Observed]:
     """List the value of every place that the rule applies to.
 
     Empty only if a path repeats the reference: `standing_rules` judges that once for all rules.
     """
     kind = rule.measured.kind
-    if rule.group and evidence.groups:
+    if rule.group and record.groups:
         named = ", ".join(f"{kind} {value}" for kind, value in rule.group.items())
-        if not evidence.images(rule.group):
-            return [_nothing(rule, evidence, f"no image is {named}")]
-        evidence = evidence.of(rule.group)  # from here on, only the subgroup exists
+        group = next(each for each in record.groups if each.where == rule.group)
+        if not group.images:
+            return [_nothing(rule, record, f"no image is {named}")]
+        # from here on, only the subgroup exists
+        of_group = {"matrix": group.matrix, "pixels": group.pixels}
+        record = record.model_copy(update=of_group | {"coverage_diffs": group.coverage})
     if rule.against == "baseline":
-        found = _against_baseline(rule, evidence)
+        found = _against_baseline(rule, record)
     elif kind == "pixel":
-        found = [_pixel(rule, evidence, path) for path in _candidates(rule, evidence)]
+        found = [_pixel(rule, record, path) for path in _candidates(rule, record)]
     elif kind == "coverage":
-        found = [_coverage(evidence, path) for path in _candidates(rule, evidence)]
+        found = [_coverage(record, path) for path in _candidates(rule, record)]
     else:
         found = [
-            of_entry(rule, entry, evidence)
-            for entry in evidence.matrix
-            if applies(rule, entry, evidence)
+            of_entry(rule, entry, record) for entry in record.matrix if applies(rule, entry, record)
         ]
-    if not found and evidence.repeats and rule.against != BASELINE:
+    if not found and record.repeats and rule.against != BASELINE:
         return []
     # without a value the outcome is an error: no rule may pass because nothing was compared
-    return found or [_nothing(rule, evidence, "the rule applies to nothing that was run")]
+    return found or [_nothing(rule, record, "the rule applies to nothing that was run")]
 
 
-def _nothing(rule: Rule, evidence: Evidence, reason: str) -> Observed:
+def _nothing(rule: Rule, record: Measurements, reason: str) -> Observed:
     missing = ExitCode.NOTHING_COMPARED
-    return Observed(evidence.reference, rule.path or "any", reason=reason, missing=missing)
+    return Observed(record.reference, rule.path or "any", reason=reason, missing=missing)
 
 
-def _candidates(rule: Rule, evidence: Evidence) -> list[str]:
-    return [path for path in evidence.candidates if rule.path in (None, path)]
+def _candidates(rule: Rule, record: Measurements) -> list[str]:
+    return [path for path in record.candidates if rule.path in (None, path)]
 
 
-def _pixel(rule: Rule, evidence: Evidence, path: str) -> Observed:
+def _pixel(rule: Rule, record: Measurements, path: str) -> Observed:
     metric, mode = rule.measured, rule.measured_mode
-    for stage in evidence.pixels:
+    for stage in record.pixels:
         if (stage.candidate, stage.stage, stage.mode) == (path, metric.stage, mode):
             # options that differ and change no pixel are not a cause
-            cause = _cause(evidence, path, stage.stage, mode) if stage.differs else ""
-            seen = _of_stage(metric.field, stage, evidence.reference, path)
+            cause = _cause(record, path, stage.stage, mode) if stage.differs else ()
+            seen = _of_stage(metric.field, stage, record.reference, path)
             begin = 0 if mode == "cumulative" else STAGES.index(metric.stage or STAGES[0])
             ran = STAGES[begin : STAGES.index(metric.stage or STAGES[0]) + 1]
-            return replace(seen, cause=cause, idle=_idle(evidence, path, ran))
-    return _unmeasured(evidence, path)
+            return replace(seen, cause=cause, idle=_idle(record, path, ran))
+    return _unmeasured(record, path)
 
 
-def _cause(evidence: Evidence, path: str, stage: str, mode: str) -> str:
-    known = {each.name: each for each in evidence.paths}
-    pair = [known[name] for name in (evidence.reference, path) if name in known]
+def _cause(record: Measurements, path: str, stage: str, mode: str) -> tuple[Statement, ...]:
+    known = {each.name: each for each in record.paths}
+    pair = [known[name] for name in (record.reference, path) if name in known]
     if len(pair) < 2:
-        return ""
-    begun = stage_to_blame(evidence, path, stage) if mode == "cumulative" else stage
-    change = stage_change(pair[0], pair[1], begun)
-    return change if begun == stage or not change else f"it comes from {begun}, {change}"
+        return ()
+    begun = stage_to_blame(record, path, stage) if mode == "cumulative" else stage
+    if not (change := stage_change(pair[0], pair[1], begun)):
+        return ()
+    kind: Kind = "change" if begun == stage else "earlier change"
+    return (stated(kind, stage=begun, change=change),)
 
 
-def stage_to_blame(evidence: Evidence, path: str, stage: str) -> str:
+def stage_to_blame(record: Measurements, path: str, stage: str) -> str:
     """Name the stage that causes a cumulative difference.
 
     It is the one that differs most by itself, among the stages up to this one. Another shape counts
@@ -99,19 +102,19 @@ def stage_to_blame(evidence: Evidence, path: str, stage: str) -> str:
             each.shape_mismatches,
             math.inf if each.stage == "normalise" and each.mean_abs else each.mean_abs or 0.0,
         )
-        for each in evidence.pixels
-        if (each.reference, each.candidate, each.mode) == (evidence.reference, path, "isolated")
+        for each in record.pixels
+        if (each.reference, each.candidate, each.mode) == (record.reference, path, "isolated")
         and each.stage in STAGES[: STAGES.index(stage) + 1]
     }
     return max(sizes, key=lambda each: sizes[each], default=stage)
 
 
-def _idle(evidence: Evidence, path: str, stages: Sequence[str]) -> bool:
+def _idle(record: Measurements, path: str, stages: Sequence[str]) -> bool:
     """Return whether the reference runs these stages with the same options."""
-    known = {each.name: each for each in evidence.paths}
+    known = {each.name: each for each in record.paths}
     if path not in known or known[path].same:
         return False
-    return not set(stages) & set(differing(known[evidence.reference], known[path]))
+    return not set(stages) & set(differing(known[record.reference], known[path]))
 
 
 def differing(a: PathFacts, b: PathFacts) -> list[str]:
@@ -121,10 +124,10 @@ def differing(a: PathFacts, b: PathFacts) -> list[str]:
     return stages + ["max_pixels"] * (a.max_pixels != b.max_pixels)
 
 
-def _unmeasured(evidence: Evidence, path: str) -> Observed:
-    reason = evidence.skipped.get(path) or evidence.skipped.get(evidence.reference)
+def _unmeasured(record: Measurements, path: str) -> Observed:
+    reason = record.skipped.get(path) or record.skipped.get(record.reference)
     return Observed(
-        evidence.reference,
+        record.reference,
         path,
         reason=reason or "was not compared",
         missing=ExitCode.MISSING if reason else ExitCode.CRASHED,
@@ -132,11 +135,11 @@ def _unmeasured(evidence: Evidence, path: str) -> Observed:
 
 
 def _of_stage(field: str, stage: PixelStage, reference: str, candidate: str) -> Observed:
-    different = ""
+    different = None
     if stage.shape_mismatches:
-        different = f"{stage.shape_mismatches} images have another shape"
+        different = stated("shapes", images=stage.shape_mismatches)
     elif stage.non_finite:
-        different = f"{stage.non_finite} values are NaN or infinite"
+        different = stated("not finite", values=stage.non_finite)
     compared = stage.images + stage.shape_mismatches
     value = _pixel_value(field, stage, compared)
     return Observed(
@@ -145,19 +148,19 @@ def _of_stage(field: str, stage: PixelStage, reference: str, candidate: str) -> 
         value=value,
         n=compared,
         different=different,
-        amount=stage_amount(stage) if field == "changed" and value else "",
+        amount=stage_amount(stage) if field == "changed" and value else None,
         perfect=field == "psnr" and stage.identical == compared > 0,
         reason=stage.reason or ("" if value is not None else "has no value"),
         missing=ExitCode.CRASHED if compared else ExitCode.NOTHING_COMPARED,
     )
 
 
-def stage_amount(stage: PixelStage) -> str:
-    """Word the differences of a stage; a share of images does not say how far they differ."""
+def stage_amount(stage: PixelStage) -> Statement | None:
+    """State the differences of a stage; a share of images does not say how far they differ."""
     if stage.mean_abs is None or stage.max_abs is None:
-        return ""
+        return None
     unit = "normalised units" if stage.stage == "normalise" else "grey levels"
-    return f"mean {significant(stage.mean_abs)}, max {significant(stage.max_abs)} {unit}"
+    return stated("amount", mean=stage.mean_abs, max=stage.max_abs, unit=unit)
 
 
 def _pixel_value(field: str, stage: PixelStage, compared: int) -> float | None:
@@ -170,22 +173,22 @@ def _pixel_value(field: str, stage: PixelStage, compared: int) -> float | None:
     return value
 
 
-def _coverage(evidence: Evidence, path: str) -> Observed:
-    for diff in evidence.coverage_diffs:
-        if diff.candidate == path and diff.reference == evidence.reference:
+def _coverage(record: Measurements, path: str) -> Observed:
+    for diff in record.coverage_diffs:
+        if diff.candidate == path and diff.reference == record.reference:
             seen = _of_coverage(diff)
-            return replace(seen, idle=not seen.value and _idle(evidence, path, _DECODING))
-    return _unmeasured(evidence, path)
+            return replace(seen, idle=not seen.value and _idle(record, path, _DECODING))
+    return _unmeasured(record, path)
 
 
 def _of_coverage(diff: CoverageDiff) -> Observed:
     parts = [
-        f"{side.images} of {diff.images} only {side.by} decodes: {', '.join(side.examples[:3])}"
+        stated("one-sided", images=side.images, of=diff.images, by=side.by, names=side.examples[:3])
         for side in diff.one_sided
     ]
     if diff.gone:
-        names = ", ".join(diff.gone_examples[:3])
-        parts.insert(0, f"{diff.gone} of {diff.images} approved images are gone: {names}")
+        names = diff.gone_examples[:3]
+        parts.insert(0, stated("gone", images=diff.gone, of=diff.images, names=names))
     value, reason = None, "there are no images"
     if diff.images:
         value, reason = (diff.gone + diff.only_reference + diff.only_candidate) / diff.images, ""
@@ -196,26 +199,26 @@ def _of_coverage(diff: CoverageDiff) -> Observed:
         diff.candidate,
         value=value,
         n=diff.images,
-        cause="; ".join(parts),
+        cause=tuple(parts),
         reason=reason,
         missing=ExitCode.NOTHING_COMPARED,
     )
 
 
-def _against_baseline(rule: Rule, evidence: Evidence) -> list[Observed]:
-    baseline, metric = evidence.baseline, rule.measured
+def _against_baseline(rule: Rule, record: Measurements) -> list[Observed]:
+    baseline, metric = record.baseline, rule.measured
     if baseline is None:
         reason, path = "no baseline was read", rule.path or "any"
         return [Observed(BASELINE, path, reason=reason, missing=ExitCode.BASELINE)]
     if metric.kind in ("model", "class"):
-        entries = [entry for entry in evidence.matrix if applies(rule, entry, evidence)]
+        entries = [entry for entry in record.matrix if applies(rule, entry, record)]
         return [since(rule, entry, baseline) for entry in entries]
     same = [path for path in _approved(metric, baseline) if rule.path in (None, path)]
     # nothing to measure, and nothing that could fail
     found = [Observed(BASELINE, path, unchanged=True) for path in same]
     found += [
-        replace(_unmeasured(evidence, path), trained_with=BASELINE)
-        for path in evidence.skipped
+        replace(_unmeasured(record, path), trained_with=BASELINE)
+        for path in record.skipped
         if rule.path in (None, path)
     ]
     if metric.kind == "coverage":
@@ -239,9 +242,11 @@ def _approved(metric: RuleMetric, baseline: BaselineFacts) -> list[str]:
 
 
 def _of_baseline_stage(field: str, stage: BaselineStage) -> Observed:
-    begun = f"{stage.begun} images change here first: {stage.cause}" if stage.begun else ""
-    if stage.changed and not stage.begun:
-        begun = EARLIER_STAGE
+    begun: tuple[Statement, ...] = ()
+    if stage.begun:
+        begun = (stated("here first", images=stage.begun, cause=stage.cause),)
+    elif stage.changed:
+        begun = (stated("earlier stage"),)
     where = (BASELINE, stage.path)
     if not stage.images:
         reason = "no image of the baseline was compared"

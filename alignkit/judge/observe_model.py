@@ -3,39 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from alignkit.errors import ExitCode
 from alignkit.experiment.metric_option import RuleMetric
 from alignkit.experiment.rule_option import Rule
-from alignkit.judge.evidence import Evidence, Observed
 from alignkit.place import Row
-from alignkit.record import BaselineFacts, Drift, MatrixEntry
+from alignkit.record import BaselineFacts, Drift, MatrixEntry, Measurements
+from alignkit.record.verdict_facts import Statement, stated
 from alignkit.task_facts import over_classes
-from alignkit.text.numbers import count, plain
 
 _OF_FINITE = ("logits.", "cosine", "norm")
 """Beginnings of the metrics that leave out images whose outputs are not finite."""
 
 
-def applies(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> bool:
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One value that a rule is compared with, or the reason why there is none."""
+
+    trained_with: str
+    """The reference path of a pixel metric, ``baseline``, or the row of the matrix."""
+    evaluated_with: str
+    backend: str = ""
+    precision: str = ""
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    """Images, each counted once, or the groups of those that depend on each other."""
+    grouped: bool = False
+    """Whether ``n`` counts groups."""
+    seeds: int = 1
+    images_error: float | None = None
+    """Standard error of the value over the choice of images; ``None`` if not known."""
+    seeds_error: float = 0.0
+    """Standard error over the choice of seeds."""
+    unseen: float = 0.0
+    """Change on either side by flips too rare to show in so few images; see
+    `alignkit.compare.statistics.rule_of_three`."""
+    at_least: float | None = None
+    """A lower bound, if the value itself is not known."""
+    different: Statement | None = None
+    """A finding that fails whatever the limit is: other shapes, or values that are not finite."""
+    amount: Statement | None = None
+    """How far the pixels of a share of images differ."""
+    perfect: bool = False
+    """Whether nothing differs: PSNR is infinite and passes any limit."""
+    cause: tuple[Statement, ...] = ()
+    unchanged: bool = False
+    """Whether it was not compared, since nothing can have changed it."""
+    idle: bool = False
+    """Whether both sides run the same stages with the same options, so that nothing can differ."""
+    reason: str = ""
+    """Reason why there is no value, or no interval."""
+    missing: ExitCode = ExitCode.CRASHED
+    """Exit code if there is no value."""
+
+
+def applies(rule: Rule, entry: MatrixEntry, record: Measurements) -> bool:
     """Return whether a rule applies to an entry of the matrix; no rule does to an unsuited one."""
-    if entry.unsuited or (rule.against == "reference" and _is_aligned(entry, evidence)):
+    if entry.unsuited or (rule.against == "reference" and _is_aligned(entry, record)):
         return False
     return rule.covers(entry.place)
 
 
-def _is_aligned(entry: MatrixEntry, evidence: Evidence) -> bool:
+def _is_aligned(entry: MatrixEntry, record: Measurements) -> bool:
     """Return whether it is its row's aligned cell, perhaps under another name of the path.
 
     That cell has no drift from itself.
     """
     if entry.aligned:
         return True
-    aligned = next((e for e in evidence.matrix if e.aligned and e.row == entry.row), None)
+    aligned = record.aligned(entry.row)
     if aligned is None:
         return False
-    of_path = evidence.alike(aligned.evaluated_with, entry.evaluated_with)
+    of_path = record.alike(aligned.evaluated_with, entry.evaluated_with)
     return of_path and entry.column.runtime == aligned.column.runtime
 
 
@@ -54,31 +96,32 @@ def since(rule: Rule, entry: MatrixEntry, baseline: BaselineFacts) -> Observed:
     return _relative(observed, rule, baseline.metrics[key])
 
 
-def of_entry(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> Observed:
+def of_entry(rule: Rule, entry: MatrixEntry, record: Measurements) -> Observed:
     """Compare an entry with the aligned one of its row."""
     if entry.drift is None:
         return _unmeasured(entry)
     observed = _of_drift(rule, entry.drift, max(1, len(entry.seeds)), entry.place.names)
-    aligned = (each.metrics for each in evidence.matrix if each.aligned and each.row == entry.row)
+    aligned = record.aligned(entry.row)
     return replace(
-        _relative(observed, rule, next(aligned, {})), cause=_below_floor(rule, entry, evidence)
+        _relative(observed, rule, aligned.metrics if aligned else {}),
+        cause=_below_floor(rule, entry, record),
     )
 
 
-def _below_floor(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> str:
-    """Say that a limit of churn is less than two seeds of these models differ; empty if it is not.
+def _below_floor(rule: Rule, entry: MatrixEntry, record: Measurements) -> tuple[Statement, ...]:
+    """State that a limit of churn is less than two seeds of these models differ, if it is.
 
     Such a rule fails even for a path that changes no more than training again does.
     """
     limit = rule.margin if rule.fail is None else rule.fail
     if rule.measured.field != "churn" or limit is None or entry.drift is None:
-        return ""
-    churn, known = entry.drift.churn.value, evidence.noise_floor
+        return ()
+    churn, known = entry.drift.churn.value, record.noise_floor
     floors = (e.churn for e in known if len(e.seeds) > 1 and Row.parse(e.preprocess) == entry.row)
     floor = next(floors, 0.0)
     if churn is None or churn <= limit or limit >= floor:
-        return ""
-    return f"the limit is less than retraining changes ({plain(100 * floor, 1)} %)"
+        return ()
+    return (stated("below floor", share=floor),)
 
 
 def _unmeasured(entry: MatrixEntry) -> Observed:
@@ -89,9 +132,9 @@ def _unmeasured(entry: MatrixEntry) -> Observed:
 def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str]) -> Observed:
     """Return a metric's value from paired predictions."""
     metric, n = rule.measured, drift.n // seeds  # each image once, not once a seed
-    lost = ""
+    lost = None
     if drift.non_finite_once and metric.field.startswith(_OF_FINITE):
-        lost = f"{count(drift.non_finite_once, 'image')} without a value: NaN or infinite"
+        lost = stated("no answer", images=drift.non_finite_once)
     if metric.field.startswith("logits."):
         value = getattr(drift.logits, metric.field.removeprefix("logits."))
         return Observed(*at, value=value, n=n, different=lost, reason=drift.logits.reason)

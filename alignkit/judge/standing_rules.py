@@ -14,12 +14,11 @@ from typing import NamedTuple
 from alignkit.errors import ExitCode
 from alignkit.experiment.gate_option import Gate
 from alignkit.judge.differences import differences
-from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.observe import differing
 from alignkit.place import Place
-from alignkit.record import Cell, RuleOutcome, State, VerdictState
-from alignkit.text.names import why_not
-from alignkit.text.numbers import significant
+from alignkit.record import Cell, Measurements, RuleOutcome, State, VerdictState
+from alignkit.record.verdict_facts import BASELINE, UNCHECKED, Kind, Statement, stated
+from alignkit.text.names import state_words
 
 _NO_FAULT = (ExitCode.PASS, ExitCode.INCONCLUSIVE)
 """Codes that do not say that nothing was compared."""
@@ -27,8 +26,6 @@ _MOST_UNDECODED = 0.05
 """Share of images that may be decoded by no side, unless a rule about coverage says another."""
 NO_PIXELS_RULE = "decoded"
 """The rule that images are decoded by some side."""
-UNCHECKED = "unchecked"
-"""The rule that a rule looks at all that differs."""
 RECORDED = "recorded"
 """The rule that a recorded stage has every image."""
 CALIBRATED = "calibration"
@@ -46,86 +43,85 @@ class JudgedRule:
 
 
 def standing_outcomes(
-    gate: Gate, evidence: Evidence, judged: Sequence[JudgedRule]
+    gate: Gate, record: Measurements, judged: Sequence[JudgedRule]
 ) -> list[JudgedRule]:
     """Judge a run by these rules, after ``judged``, the outcomes of the file's own."""
-    found = [*_of_baseline(gate, evidence), *_of_repeated_paths(gate, evidence)]
-    found += _of_cells(gate, evidence, {each.code for each in (*judged, *found)})
-    found += _of_undecoded(gate, evidence, judged)
-    found += _of_calibration(evidence)
-    found += _of_all([*judged, *found], evidence)
-    return found + list(_of_unchecked(gate, evidence, [*judged, *found]))
+    found = [*_of_baseline(gate, record), *_of_repeated_paths(gate, record)]
+    found += _of_cells(gate, record, {each.code for each in (*judged, *found)})
+    found += _of_undecoded(gate, record, judged)
+    found += _of_calibration(record)
+    found += _of_all([*judged, *found], record)
+    return found + list(_of_unchecked(gate, record, [*judged, *found]))
 
 
 # A line is approved if any approval gave it its value, also an older one: approvals are written
 # first, so that after a crash the newest may not be the one in effect.
-def _of_baseline(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
+def _of_baseline(gate: Gate, record: Measurements) -> Iterator[JudgedRule]:
     """Judge images without an approved line, and approved paths that the file no longer has."""
-    baseline = evidence.baseline
+    baseline = record.baseline
     if baseline is None or not any(rule.against == BASELINE for rule in gate.rules or ()):
         return
     place = (BASELINE, "every path")
     if baseline.new:
-        observed = (
-            f"{baseline.new} without an approved line; add them: alignkit baseline record FILE"
-        )
-        limit = "every image must have an approved line"
-        yield _judged("images", limit, observed, place, ExitCode.BASELINE)
-    names = [path.name for path in evidence.paths]
-    if dropped := [path for path in baseline.untapped if path not in names]:
-        observed = f"{', '.join(dropped)} not in the file any more; their lines are kept"
-        yield _judged("paths", "every approved path is looked at", observed, place, ExitCode.PASS)
+        lacking = stated("no approved line", images=baseline.new)
+        yield _judged("images", [lacking], place, ExitCode.BASELINE)
+    names = [path.name for path in record.paths]
+    if dropped := tuple(path for path in baseline.untapped if path not in names):
+        yield _judged("paths", [stated("dropped", paths=dropped)], place, ExitCode.PASS)
 
 
 # Two paths are the same if their stages and options are, and not if their pixels are: equal
 # pixels of two implementations are the result that a gate is for.
-def _of_repeated_paths(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
+def _of_repeated_paths(gate: Gate, record: Measurements) -> Iterator[JudgedRule]:
     """Judge the paths that repeat the reference, if any rule compares with it."""
-    rules = gate.placed(
-        with_model=bool(evidence.matrix), labelled=evidence.labelled, task=evidence.task
-    )
+    rules = gate.placed(with_model=bool(record.matrix), labelled=record.labelled, task=record.task)
     if all(rule.against == BASELINE for rule, _ in rules):
         return
-    limit = "a candidate is another path than the reference"
-    for name in evidence.repeats:
-        observed = (
-            f"nothing was compared: {name} has the stages and options of {evidence.reference}; "
-            f"change one, or write 'same: true' in preprocess.{name} if that is meant"
-        )
-        place = (evidence.reference, name)
-        yield _judged("comparison", limit, observed, place, ExitCode.NOTHING_COMPARED)
+    for name in record.repeats:
+        observed = stated("repeated", path=name, reference=record.reference)
+        place = (record.reference, name)
+        yield _judged("comparison", [observed], place, ExitCode.NOTHING_COMPARED)
 
 
-def _of_cells(gate: Gate, evidence: Evidence, known: Collection[ExitCode]) -> Iterator[JudgedRule]:
+def _of_cells(
+    gate: Gate, record: Measurements, known: Collection[ExitCode]
+) -> Iterator[JudgedRule]:
     """Judge cells that failed or are missing, unless an outcome has their exit code already."""
-    failed = [cell for cell in evidence.cells if cell.state == "failed"]
+    failed = [cell for cell in record.cells if cell.state == "failed"]
     # an unsuited cell lacks nothing; an engine that was built and not run lacks its predictions
     skipped = [
-        cell for cell in evidence.cells if cell.state in ("built", "skipped") and not cell.unsuited
+        cell for cell in record.cells if cell.state in ("built", "skipped") and not cell.unsuited
     ]
     missing = [cell for cell in skipped if not gate.allows(cell.reason)]
-    compared = [entry for entry in evidence.matrix if not entry.aligned]
-    ends = []
+    compared = [entry for entry in record.matrix if not entry.aligned]
+    ends: list[tuple[ExitCode, list[Statement]]] = []
     for code, cells in ((ExitCode.CRASHED, failed), (ExitCode.MISSING, missing)):
         by_state: dict[State, list[Cell]] = {}
         for cell in cells:
             by_state.setdefault(cell.state, []).append(cell)
         told = [
-            f"{len(same)} of {len(evidence.cells)} cells {why_not(same[0])}"
-            for same in by_state.values()
+            stated(
+                "cells",
+                cells=len(same),
+                of=len(record.cells),
+                state=state_words(state),
+                reason=same[0].reason,
+            )
+            for state, same in by_state.items()
         ]
         if told:
-            ends.append((code, "; ".join(told)))
+            ends.append((code, told))
     ran = [entry for entry in compared if entry.ran]
     idle = [e.drift.churn.reason for e in ran if e.drift and e.drift.churn.value is None]
-    if evidence.matrix and not ran:
-        ends.append((ExitCode.NOTHING_COMPARED, "no cell besides the references could run"))
+    if record.matrix and not ran:
+        ends.append((ExitCode.NOTHING_COMPARED, [stated("no cell")]))
     elif ran and len(idle) == len(ran):
-        ends.append((ExitCode.NOTHING_COMPARED, idle[0] or "no change of an answer could show"))
-    place = (evidence.reference, "any")
+        why = stated("no comparison", reason=idle[0] or "no change of an answer could show")
+        ends.append((ExitCode.NOTHING_COMPARED, [why]))
+    place = (record.reference, "any")
     for code, observed in ends:
         if code not in known:
-            yield _judged("cells", "every cell ran", observed, place, code)
+            yield _judged("cells", observed, place, code)
 
 
 class _Lost(NamedTuple):
@@ -134,12 +130,14 @@ class _Lost(NamedTuple):
     place: tuple[str, str]
     images: int
     of: int
-    by: str
+    kind: Kind
+    """Whether none of two paths decodes them, or not both, or one path."""
+    by: tuple[str, ...]
     examples: tuple[str, ...]
 
 
 def _of_undecoded(
-    gate: Gate, evidence: Evidence, judged: Sequence[JudgedRule]
+    gate: Gate, record: Measurements, judged: Sequence[JudgedRule]
 ) -> Iterator[JudgedRule]:
     """Judge the images that were not compared: every other rule leaves them out.
 
@@ -150,44 +148,41 @@ def _of_undecoded(
         for each in judged
         if each.outcome.metric == "coverage"
     }
-    for each in _undecoded(evidence, covered):
+    for each in _undecoded(record, covered):
         allowed, share = _allowed(gate, *each.place), each.images / each.of
-        observed = (
-            f"{each.images} of {each.of} images {'is' if each.images == 1 else 'are'} "
-            f"{each.by}, and so in no comparison: "
-            f"{', '.join(each.examples[:3])}"
-        )
+        observed = [
+            stated(
+                each.kind, images=each.images, of=each.of, by=each.by, names=each.examples[:3],
+                allowed=allowed,
+            )
+        ]  # fmt: skip
         code = ExitCode.PASS
         if share > allowed:
             code = ExitCode.DRIFT
-            more = math.ceil(100 * share) / 100
-            observed += f"; {{metric: coverage, fail: {min(more, 0.99):g}}} allows as many"
-        limit = f"images without pixels: warn above 0 %, fail above {significant(100 * allowed)} %"
-        yield _judged("coverage", limit, observed, each.place, code, rule=NO_PIXELS_RULE)
+            observed.append(stated("allows", share=min(math.ceil(100 * share) / 100, 0.99)))
+        yield _judged("coverage", observed, each.place, code, rule=NO_PIXELS_RULE)
 
 
-def _undecoded(evidence: Evidence, covered: Collection[tuple[str, str]]) -> Iterator[_Lost]:
+def _undecoded(record: Measurements, covered: Collection[tuple[str, str]]) -> Iterator[_Lost]:
     """List each comparison that lost images, and each path that was compared with no other."""
-    baseline = evidence.baseline.coverage if evidence.baseline else ()
-    for each in (*evidence.coverage_diffs, *baseline):
+    baseline = record.baseline.coverage if record.baseline else ()
+    for each in (*record.coverage_diffs, *baseline):
         place = (each.reference, each.candidate)
-        lost, by = each.neither, f"decoded by neither {each.reference} nor {each.candidate}"
-        names = each.neither_examples
-        if place not in covered and each.one_sided:
-            lost, by = (
-                each.images - each.decoded - each.gone,
-                "not decoded by both {} and {}".format(*place),
-            )
+        lost, names = each.neither, each.neither_examples
+        both = place not in covered and bool(each.one_sided)
+        if both:
+            lost = each.images - each.decoded - each.gone
             names += tuple(name for side in each.one_sided for name in side.examples)
         if 0 < lost < each.images:  # of all of them, nothing was compared
-            yield _Lost(place, lost, each.images, by, names)
-    pairs = {name for each in evidence.coverage_diffs for name in (each.reference, each.candidate)}
-    for path in evidence.coverage:
+            kind: Kind = "not by both" if both else "by neither"
+            yield _Lost(place, lost, each.images, kind, place, names)
+    pairs = {name for each in record.coverage_diffs for name in (each.reference, each.candidate)}
+    for path in record.coverage:
         lost = path.failed + path.unsupported
         if path.split == "eval" and lost and path.preprocess not in pairs:
             names = tuple(each.id for each in path.examples if each.outcome != "corrupt")
             place, of = (path.preprocess, path.preprocess), lost + path.ok + path.corrupt
-            yield _Lost(place, lost, of, f"not decoded by {path.preprocess}", names)
+            yield _Lost(place, lost, of, "undecoded", place[:1], names)
 
 
 def _allowed(gate: Gate, reference: str, path: str) -> float:
@@ -203,33 +198,30 @@ def _allowed(gate: Gate, reference: str, path: str) -> float:
     return min(own, default=_MOST_UNDECODED)
 
 
-def _of_calibration(evidence: Evidence) -> Iterator[JudgedRule]:
+def _of_calibration(record: Measurements) -> Iterator[JudgedRule]:
     """Judge whether engines took their scales from the images that they are judged on."""
-    data = evidence.data
+    data = record.data
     if data is not None and data.calibration_evaluated:
-        observed = (
-            f"the scales of int8 come from {data.calibration} images, {data.calibration_evaluated} "
-            "of which are evaluated, too, so that it looks better here than on new images; name "
-            "others: 'calibration: {root: DIR}', which need no labels"
+        observed = stated(
+            "calibration", images=data.calibration, evaluated=data.calibration_evaluated
         )
-        limit = "no image that calibrates is evaluated"
-        yield _judged(CALIBRATED, limit, observed, (evidence.reference, "any"), ExitCode.PASS)
+        yield _judged(CALIBRATED, [observed], (record.reference, "any"), ExitCode.PASS)
 
 
 def _of_unchecked(
-    gate: Gate, evidence: Evidence, judged: Sequence[JudgedRule]
+    gate: Gate, record: Measurements, judged: Sequence[JudgedRule]
 ) -> Iterator[JudgedRule]:
     """Judge what differs where no rule looks: an error if they look only at what is equal."""
     if any(each.outcome.state == "error" for each in judged):
         return
     rules = [rule for rule, _ in gate.placed(
-        with_model=bool(evidence.matrix), labelled=evidence.labelled, task=evidence.task
+        with_model=bool(record.matrix), labelled=record.labelled, task=record.task
     )]  # fmt: skip
-    found = differences(rules, evidence)
-    left: dict[Place, list[str]] = {}
+    found = differences(rules, record)
+    left: dict[Place, list[Statement]] = {}
     for each in found:
         if not each.whole:
-            left.setdefault(each.place, []).append(each.words)
+            left.setdefault(each.place, []).append(each.what)
     # what is compared with something else, as with a baseline, is not what differs here
     kinds = {str(each.place.row) == BASELINE for each in found}
     elsewhere = (
@@ -238,50 +230,49 @@ def _of_unchecked(
     to_gate = (each.outcome.left_to_gate for each in judged)
     looked = bool(gate.taps) or any((*elsewhere, *to_gate, *(each.rules for each in found)))
     code = ExitCode.PASS if looked else ExitCode.NOTHING_COMPARED
-    for place, words in left.items():
-        observed = f"no rule looks at {'; '.join(words)}"
-        limit = "a rule looks at all that differs"
-        yield _judged(UNCHECKED, limit, observed, place.names, code, rule=UNCHECKED)
+    for place, unseen in left.items():
+        yield _judged(UNCHECKED, unseen, place.names, code, rule=UNCHECKED)
 
 
-def _of_all(judged: Sequence[JudgedRule], evidence: Evidence) -> Iterator[JudgedRule]:
+def _of_all(judged: Sequence[JudgedRule], record: Measurements) -> Iterator[JudgedRule]:
     """Judge whether any outcome rests on a comparison, unless the gate does not pass anyway."""
     if any(each.compared or each.code not in _NO_FAULT for each in judged):
         return
-    observed = "no candidate can run here, and all may be missing; nothing was compared"
+    observed = stated("no candidate")
     passed = [each.outcome.evaluated_with for each in judged if each.outcome.state == "pass"]
-    place = (evidence.reference, passed[0] if passed else "any")
+    place = (record.reference, passed[0] if passed else "any")
     if passed:
-        observed = (
-            "no rule looks at a stage in which the paths differ, so that nothing was compared"
-        )
-        paths = {each.name: each for each in evidence.paths}
-        reference = paths.get(evidence.reference)
+        observed = stated("no rule")
+        paths = {each.name: each for each in record.paths}
+        reference = paths.get(record.reference)
         for name in passed:
             # a rule may be about no path, or about the reference alone
             if reference and name in paths and (stages := differing(reference, paths[name])):
-                place = (evidence.reference, name)
-                observed += f"; {name} differs in {', '.join(stages)}"
+                place = (record.reference, name)
+                observed = stated("no rule where", path=name, stages=tuple(stages))
                 break
-    limit = "something is compared with something else"
-    yield _judged("comparison", limit, observed, place, ExitCode.NOTHING_COMPARED)
+    yield _judged("comparison", [observed], place, ExitCode.NOTHING_COMPARED)
 
 
 def _judged(
-    metric: str, limit: str, observed: str, place: Sequence[str], code: ExitCode, *, rule: str = ""
+    metric: str,
+    observed: Sequence[Statement],
+    place: Sequence[str],
+    code: ExitCode,
+    *,
+    rule: str = "",
 ) -> JudgedRule:
     ends: dict[ExitCode, VerdictState] = {ExitCode.PASS: "warn", ExitCode.DRIFT: "fail"}
     against, path, *runtime = place
     backend, precision = runtime or ("", "")
     outcome = RuleOutcome(
         metric=metric,
-        limit=limit,
         trained_with=against,
         evaluated_with=path,
         backend=backend,
         precision=precision,
         state=ends.get(code, "error"),
-        observed=observed,
+        observed=tuple(observed),
         rule=rule or (BASELINE if against == BASELINE else metric),
     )
     return JudgedRule(outcome, code)

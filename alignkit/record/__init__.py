@@ -7,9 +7,9 @@ value that could not be computed is ``null`` beside its reason.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
+from alignkit.place import Column, Place, Row, first_of
 from alignkit.record.bench_facts import ServingOption
 from alignkit.record.blame_facts import (
     AdviceFacts,
@@ -89,106 +89,8 @@ from alignkit.record.stored import (
     Stored,
     VerdictState,
 )
+from alignkit.record.verdict_facts import Control, Finding, RuleOutcome, Step, Verdict
 from alignkit.task_facts import CLASSIFICATION, MetricFacts, TaskFacts
-
-
-class Control(Stored):
-    """A check of the measurement itself, made with the run."""
-
-    name: str
-    expected: str
-    observed: str
-    passed: bool | None
-    """``None`` if it cannot be made here: ``observed`` says why."""
-    failing: Literal["error", "inconclusive"] = "error"
-    """The verdict's state if it does not pass, unless that is worse already."""
-    traceback: str = ""
-    """Traceback of the defect that prevented the check."""
-    differences: dict[str, Real] = {}
-    """Pixel metric → its value between the images as they are and with the planted fault."""
-
-
-class RuleOutcome(Placed):
-    """A gate rule applied to one matrix entry, or to two paths: these have no backend."""
-
-    metric: str
-    limit: str
-    """The rule in words."""
-    state: VerdictState
-    observed: str
-    """The measured value, with its interval."""
-    not_run: bool = False
-    """Whether nothing was measured, which the gate allows."""
-    left_to_gate: bool = False
-    """Whether a run leaves it to `alignkit gate`, which alone can measure it."""
-    rule: str = ""
-    """The rule's id, the same whatever its limits are."""
-    cumulative: bool = False
-    """Whether it is about the pixels of a stage together with all stages before it."""
-    brief: str = ""
-    """The value beside its limit: ``churn 7.70 %, 2 % allowed``; empty without a value."""
-    excess: Real | None = None
-    """The value as a multiple of its limit: a rule fails above 1; ``None`` without a value or for a
-    limit of 0."""
-    cause: str = ""
-    """The cause, as far as it is known."""
-    needed: Count | None = None
-    """Images that would decide an inconclusive outcome, with as many seeds; ``None`` if none."""
-    needed_of: str = "images"
-    """The things that ``needed`` counts: identities, where images of one depend on each other."""
-    needed_seeds: Count | None = None
-    """Seeds that would, with as many images; ``None`` if no number would, or for one seed."""
-    waived: str = ""
-    """The day until which a failure is waived, and the reason."""
-    loose: str = ""
-    """Says with which planted faults the limit holds too; empty if it holds something."""
-    line: Count = 0
-    """Line of the rule in the file, from 1; 0 for a default rule."""
-
-
-class Action(Stored):
-    """A step against what a verdict says."""
-
-    words: str
-    measured: bool | None = None
-    """Whether its effect was measured here; ``None`` for a step that has none."""
-    command: str = ""
-    """Shell command that does or measures it."""
-    yaml: str = ""
-    """Lines for the experiment."""
-
-
-class Verdict(Stored):
-    """The gate's judgement of the run, in three lines: the rule, the cause, the next step."""
-
-    state: VerdictState
-    sentence: str
-    """The rules that decide it, each value beside its limit, and the place."""
-    cause: str = ""
-    """The stage or runtime that causes it, and the mechanism; empty if it is not known."""
-    actions: tuple[Action, ...] = ()
-    """Next steps, the first recommended."""
-    informational: bool
-    exit_code: int
-    rules: tuple[RuleOutcome, ...] = ()
-    overrides: tuple[str, ...] = ()
-    """``--set`` arguments that replaced rules or paths of the file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A message about a line of the gate's file: a mistake, or a waiver that ended."""
-
-    __pydantic_config__ = STRICT
-
-    file: str
-    line: Count
-    """From 1; 0 for the file as a whole."""
-    column: int
-    level: Literal["error", "warning"]
-    rule: str
-    """A stable name of the kind of finding."""
-    message: str
 
 
 class GroupFacts(Stored):
@@ -254,11 +156,131 @@ class BaselineFacts(Stored):
     """The same keys → drift since, paired image by image, if predictions were kept."""
 
 
-class RunRecord(Stored):
+class Measurements(Stored):
+    """Everything that rules read of a run, and of any other comparison that is judged."""
+
+    overrides: tuple[str, ...] = ()
+    """``--set`` arguments, as given."""
+    quick: tuple[str, ...] = ()
+    """Each value that ``--quick`` made smaller, in words; empty for the experiment as it is."""
+    partial: bool = False
+    """Whether it was interrupted before every cell was done."""
+    command: Command | Literal[""] = ""
+    """Shell command that reproduces it; empty where a function compared."""
+    data: DataFacts | None = None
+    task: TaskFacts = CLASSIFICATION
+    paths: tuple[PathFacts, ...] = ()
+    """Reference first; without them, every path that was compared counts."""
+    coverage: tuple[Coverage, ...] = ()
+    cells: tuple[Cell, ...] = ()
+    matrix: tuple[MatrixEntry, ...] = ()
+    noise_floor: tuple[NoiseFloor, ...] = ()
+    pixels: tuple[PixelStage, ...] = ()
+    attributions: tuple[AttributionFacts, ...] = ()
+    spatial: tuple[SpatialFacts, ...] = ()
+    """Where each pair's stages differ on the same input, and by which mechanism."""
+    advice: tuple[AdviceFacts, ...] = ()
+    """Advised configurations, with the drift expected and confirmed after each."""
+    coverage_diffs: tuple[CoverageDiff, ...] = ()
+    baseline: BaselineFacts | None = None
+    groups: tuple[GroupFacts, ...] | None = None
+    """``None`` where subgroups are left to the gate."""
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the metrics of the task have values: the images have labels, or need none."""
+        return self.data is None or bool(self.data.classes) or not self.task.needs_labels
+
+    @property
+    def own_part(self) -> Self:
+        """All but the advised paths: nobody serves along them yet, and no rule is about them."""
+        left_out = {each.advised for each in self.advice}
+
+        def kept(each: Cell | MatrixEntry) -> bool:
+            return not left_out & {each.evaluated_with, *each.row.preprocesses}
+
+        return self.model_copy(
+            update={
+                "matrix": tuple(filter(kept, self.matrix)),
+                "cells": tuple(filter(kept, self.cells)),
+                "paths": tuple(path for path in self.paths if path.name not in left_out),
+            }
+        )
+
+    @property
+    def reference(self) -> str:
+        """Name of the reference path; empty if there is none."""
+        return next(iter(self._names()), "")
+
+    @property
+    def candidates(self) -> list[str]:
+        """Names of the paths to be compared with it."""
+        repeats = self.repeats
+        return [name for name in self._names()[1:] if name not in repeats]
+
+    @property
+    def repeats(self) -> list[str]:
+        """Names of paths that have the reference's stages and options, and not on purpose."""
+        return [name for name in self._names()[1:] if self.alike(self.reference, name)]
+
+    def alike(self, a: str, b: str) -> bool:
+        """Return whether two paths are the same, and not on purpose."""
+        known = {each.name: each for each in self.paths}
+        pair = [known[name] for name in (a, b) if name in known]
+        same = len({each.same_as or each.name for each in pair}) == 1
+        return a == b or (len(pair) == 2 and same and not any(each.same for each in pair))
+
+    def _names(self) -> list[str]:
+        compared = (name for each in self.pixels for name in (each.reference, each.candidate))
+        return list(dict.fromkeys([path.name for path in self.paths] or compared))
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """Path → why it cannot run here."""
+        return {path.name: path.skipped for path in self.paths if path.skipped}
+
+    @property
+    def own_row(self) -> Row | None:
+        """The row whose models shares and advice are measured of, of several on the reference."""
+        return first_of((each.row for each in self.matrix), self.reference)
+
+    def aligned(self, row: Row) -> MatrixEntry | None:
+        """Find a row's aligned entry; ``None`` without one."""
+        return next((each for each in self.matrix if each.aligned and each.row == row), None)
+
+    def at(self, place: Place) -> MatrixEntry | None:
+        """Find the entry of a place; ``None`` without one."""
+        return next((each for each in self.matrix if each.place == place), None)
+
+    def attribution(self, place: Place, metric: str) -> AttributionFacts | None:
+        """Find the shares of a metric's change at a place; ``None`` if none were measured."""
+        return next(
+            (
+                each
+                for each in self.attributions
+                if place.column == Column(each.candidate, each.backend, each.precision)
+                and place.row.is_only(each.reference)
+                and each.metric == metric
+                and each.shares
+            ),
+            None,
+        )
+
+    @property
+    def compared(self) -> list[MatrixEntry]:
+        """The entries whose predictions were compared with their row's aligned ones."""
+        return [
+            entry
+            for entry in self.matrix
+            if not entry.aligned and entry.drift and entry.drift.changed is not None
+        ]
+
+
+class RunRecord(Measurements):
     """Everything a report or a gate needs of a run."""
 
-    format: Literal[1] = 1
-    # 1: 2026-11, first format.
+    format: Literal[2] = 2
+    # 1: 2026-11, first format. 2: 2026-11, a verdict holds data instead of sentences.
     alignkit: str
     """Version that wrote it."""
     name: str
@@ -266,46 +288,24 @@ class RunRecord(Stored):
     key: str
     """Content hash of the plan."""
     command: Command
-    """Shell command that reproduces the run."""
     yaml: str
-    overrides: tuple[str, ...]
-    quick: tuple[str, ...] = ()
-    """Each value that ``--quick`` made smaller, in words; empty for the experiment as it is."""
     started: str
     """UTC, ISO 8601."""
     seconds: Real
     """Duration of this invocation, without the work that was stored before."""
-    partial: bool
-    """Whether it was interrupted before every cell was done."""
     environment: Environment
     data: DataFacts
-    task: TaskFacts = CLASSIFICATION
-    paths: tuple[PathFacts, ...]
-    """Reference first."""
-    coverage: tuple[Coverage, ...]
     trainings: tuple[TrainingFacts, ...]
-    cells: tuple[Cell, ...]
-    matrix: tuple[MatrixEntry, ...]
-    noise_floor: tuple[NoiseFloor, ...]
     controls: tuple[Control, ...]
-    pixels: tuple[PixelStage, ...]
     shown: tuple[ShownImage, ...]
     shown_pairs: tuple[ShownPair, ...] = ()
     """The pairs of paths between which predictions were compared."""
     thumbnails: tuple[Thumbnail, ...] = ()
     """Of images that ``neighbours`` of a drift name, as many as fit."""
     verdict: Verdict
-    attributions: tuple[AttributionFacts, ...] = ()
-    spatial: tuple[SpatialFacts, ...] = ()
-    """Where each pair's stages differ on the same input, and by which mechanism."""
     flipped: tuple[FlippedFacts, ...] = ()
     """For each candidate path, the kinds of image that flip more often than others."""
-    advice: tuple[AdviceFacts, ...] = ()
-    """Advised configurations, with the drift expected and confirmed after each."""
-    coverage_diffs: tuple[CoverageDiff, ...] = ()
-    baseline: BaselineFacts | None = None
     images: tuple[ImageTableFacts, ...] = ()
-    groups: tuple[GroupFacts, ...] = ()
     training_sizes: tuple[SizeCurve, ...] = ()
     """Curves of the entries that were measured with several shares of the training images."""
     mixes: tuple[MixFacts, ...] = ()
@@ -316,6 +316,9 @@ class RunRecord(Stored):
     """``cells`` as Parquet; see `alignkit.text.run_columns`."""
 
     @property
-    def labelled(self) -> bool:
-        """Whether the metrics of the task have values: the images have labels, or need none."""
-        return bool(self.data.classes) or not self.task.needs_labels
+    def headline(self) -> int | None:
+        """Index of the entry that the verdict speaks of; ``None`` if it has no drift."""
+        if (first := self.verdict.first) is None:
+            return None
+        same = (i for i, each in enumerate(self.matrix) if each.place == first.place and each.drift)
+        return next(same, None)

@@ -42,7 +42,8 @@ def document_text(document: Stored) -> str:
 def read_record(folder: Path) -> RunRecord:
     """Read a run's record.
 
-    Raises `RecordError` if it is missing or of a newer format, `DamagedRecord` if it is damaged.
+    Raises `RecordError` if it is missing or of a newer format, `DamagedRecord` if it is damaged or
+    of an older one, which only the run can make again.
     """
     path = folder if folder.is_file() else folder / "record.json"  # a user may name the file itself
     missing = f"no record.json in {folder}; give the folder of a finished run"
@@ -64,17 +65,17 @@ def stored_document(path: Path, model: type[Document], *, missing: str, again: s
         raise RecordError(f"{path} cannot be read ({error.strerror})") from None
     except DamagedError as error:
         if isinstance(error, NoSealError):
-            _refuse_other(path, model)
+            _refuse_other(path, model, is_sealed=False)
         raise DamagedRecord(f"{path} is damaged: {error}", again) from None
     except ValidationError as error:
-        _refuse_other(path, model)
+        _refuse_other(path, model, is_sealed=True)
         wrong = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(map(str, wrong["loc"]))
         raise DamagedRecord(f"{path} is damaged ({place}: {wrong['msg']})", again) from None
 
 
-def _refuse_other(path: Path, model: type[Stored]) -> None:
-    """Raise `RecordError` for a document that is whole, but of another kind or a newer format."""
+def _refuse_other(path: Path, model: type[Stored], *, is_sealed: bool) -> None:
+    """Raise `RecordError` for a document that is whole, but of another kind or format."""
     try:
         stored = json.loads(read_bytes(path))
     except (ValueError, RecursionError):
@@ -83,8 +84,12 @@ def _refuse_other(path: Path, model: type[Stored]) -> None:
     kind = model.model_fields.get("kind")
     if kind is not None and fields.get("kind") != kind.default:
         raise RecordError(f"{path} is not a record of alignkit {kind.default}")
-    # "damaged" would mislead who only has to update
+    # "damaged" would mislead who only has to update, or to run it again
     refuse_newer(path, fields.get("format"), model, RecordError)
+    own, found = model.model_fields["format"].default, fields.get("format")
+    if is_sealed and isinstance(found, int) and found < own:
+        again = f"make it again: {fields.get('command') or RUN_AGAIN}"
+        raise DamagedRecord(f"{path} has format {found}, this alignkit reads {own}", again)
 
 
 def refuse_newer(

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from alignkit.judge.cause_words import opposing
-from alignkit.judge.measured_models import of_first_models
 from alignkit.record import (
     AdviceFacts,
     AttributionFacts,
@@ -30,8 +28,10 @@ from alignkit.report.page import (
 from alignkit.report.plot import Plot, facets
 from alignkit.report.table import Notes, RowCells, Shown, Table, numbers
 from alignkit.report.waterfall import DISTANCES, PIXELS, waterfalls_of
+from alignkit.text.measured import of_first_models
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import count, listed, no_interval, plain, signed
+from alignkit.text.shares import opposing
 from alignkit.text.task_words import CHURN, TaskWords, digits
 
 _INSIDE = ".decode"

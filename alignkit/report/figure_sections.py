@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from alignkit.judge.headline import headline_index
 from alignkit.record import (
     FactTable,
     Figure,
@@ -182,7 +181,7 @@ def entries_with_facts(record: RunRecord) -> list[int]:
     ]
     if not found:
         return []
-    first = leading_entry(record.matrix, headline_index(record))
+    first = leading_entry(record.matrix, record.headline)
     return sorted(found, key=lambda index: (index != first, -record.matrix[index].churn))
 
 

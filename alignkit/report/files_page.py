@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alignkit.errors import ExitCode
-from alignkit.judge.evidence import Evidence
-from alignkit.judge.headline import headline_of
 from alignkit.record import RunRecord, VerdictState
 from alignkit.report.page import Page, PageVerdict, page_html, reproduce
 from alignkit.report.table import RowCells, Shown, Table, numbers
@@ -18,6 +16,7 @@ from alignkit.stored_file import explained, write_atomically
 from alignkit.text import columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, percent, shorten
+from alignkit.text.outcome import said
 from alignkit.version import __version__
 from alignkit.workspace import Workspace
 
@@ -55,16 +54,15 @@ class FileRun:
         """The value that decides beside its limit, or the greatest churn where no rule is."""
         if (record := self.record) is None:
             return next(iter(self.message.splitlines()), "")
-        chosen = headline_of(record.verdict.rules, Evidence.of_record(record))
-        if chosen is None:
+        if first := record.verdict.first:
+            entry = record.at(first.place)
+            told = said(first, "brief") or f"{first.metric} {said(first, 'value')}"
+        else:
             moved = [entry for entry in record.matrix if entry.drift]
             entry = max(moved, key=lambda entry: entry.churn, default=None)
-            said = f"churn {percent(entry.churn)}" if entry else DASH
-        else:
-            entry = chosen.entry
-            said = chosen.first.brief or f"{chosen.first.metric} {chosen.first.observed}"
+            told = f"churn {percent(entry.churn)}" if entry else DASH
         # a value alone does not say of which model, served how
-        return f"{said}: {' → '.join(Names(record.paths).cells(entry)[:2])}" if entry else said
+        return f"{told}: {' → '.join(Names(record.paths).cells(entry)[:2])}" if entry else told
 
     @property
     def time(self) -> str:

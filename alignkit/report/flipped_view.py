@@ -12,7 +12,6 @@ from urllib.parse import quote
 from alignkit.compare.answers import aligned
 from alignkit.compare.class_answers import ClassAnswers, class_name
 from alignkit.compare.predictions import read_class_answers
-from alignkit.judge.measured_models import of_first_models
 from alignkit.place import Place, Row
 from alignkit.record import Cell, ClassDrift, Estimate, FlippedFacts, MatrixEntry, RunRecord
 from alignkit.record.artifacts import artifact_file
@@ -35,6 +34,7 @@ from alignkit.report.table import Shown, Table
 from alignkit.text.class_words import strongest_class
 from alignkit.text.column import Column, of_part
 from alignkit.text.kind_words import kind_words, said_kinds
+from alignkit.text.measured import of_first_models
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import (
     MOST_NAME,

@@ -6,15 +6,31 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from alignkit.record import Drift, Estimate, MatrixEntry, RuleOutcome
-from alignkit.report.cell_reasons import CellReason, reasons
+from alignkit.record import Drift, Estimate, MatrixEntry, RuleOutcome, VerdictState
+from alignkit.record.verdict_facts import worst_first
 from alignkit.report.matrix_fold import clear_of_zero
 from alignkit.report.table import Notes
 from alignkit.task_facts import Unit
 from alignkit.text.engine_words import engine_words, type_words
 from alignkit.text.names import LABELS, state_words
 from alignkit.text.numbers import DASH, count, grouped, percent
+from alignkit.text.outcome import cell_words, said
 from alignkit.text.task_words import CHURN, OF_CLASSES, TaskWords, capital, interval_in
+
+SIGNS: dict[VerdictState, str] = {"error": "!", "fail": "✕", "inconclusive": "?", "warn": "!"}
+"""Sign of each state of a rule that did not pass, beside words or in a square."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellReason:
+    """A rule that a cell does not pass."""
+
+    state: VerdictState
+    sign: str
+    text: str
+    """``churn 6.57 % > 2 %``."""
+    title: str
+    """The cause, what would settle it, and the waiver, as far as they are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +167,11 @@ def matrix_cell(
     words: TaskWords = OF_CLASSES,
 ) -> MatrixCell:
     """Return the cell of an entry; ``floors`` are the changes that another seed makes."""
-    why = reasons(outcomes, entry.drift, words)
+    why = tuple(
+        CellReason(each.state, SIGNS[each.state], cell_words(each, words), said(each, "remark"))
+        for each in worst_first(outcomes)
+        if each.state != "pass"
+    )
     if not entry.ran:
         return MatrixCell(
             entry.state,

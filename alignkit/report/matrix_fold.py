@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from alignkit.place import Column, Place
 from alignkit.record import Drift, Estimate, MatrixEntry, RuleOutcome
+from alignkit.text.outcome import said
 from alignkit.text.task_words import CHURN, TaskWords
 
 AGREE = 0.001
@@ -49,7 +50,10 @@ def agreements(
     }
     judged: dict[Place, _Judged] = {}
     for rule in rules:
-        judged.setdefault(rule.place, {})[rule.metric, rule.limit] = rule.state, bool(rule.waived)
+        judged.setdefault(rule.place, {})[rule.metric, said(rule, "rule")] = (
+            rule.state,
+            bool(rule.waived),
+        )
     found = {}
     for _, path in groupby(columns, lambda column: column.preprocess):
         whole = {each: known for each in path if (known := _whole(columns[each]))}

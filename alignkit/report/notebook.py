@@ -7,16 +7,16 @@ notebook, so that it is legible on light and on dark ones. All text in it is esc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import escape
 
-from alignkit.record import RunRecord, Verdict
+from alignkit.record import Measurements, RuleOutcome, RunRecord, Verdict, VerdictState
 from alignkit.record.diff_document import DiffRecord
 from alignkit.report.entries_view import meanings, measures_tables
 from alignkit.report.matrix_section import entries_in_short
 from alignkit.report.stage_view import stage_sections
 from alignkit.report.table import Table
-from alignkit.report.verdict_view import ICONS, gate_view, groups_table, verdict_view
+from alignkit.report.verdict_view import ICONS, gate_view, groups_table, tally
 from alignkit.search.configurations import Configuration
 from alignkit.search.match_result import Match, Ranked
 from alignkit.search.match_text import headline, label, levels, paste
@@ -24,7 +24,7 @@ from alignkit.text.column import Column
 from alignkit.text.diff_words import ending, images_words, prediction_lines
 from alignkit.text.names import Names, surrogate_notes
 from alignkit.text.task_words import TaskWords
-from alignkit.text.verdict_text import verdict_text
+from alignkit.text.verdict import REPORT_ONLY, SaidVerdict, report_only, verdict_words
 
 _MOST_ROWS = 20
 _STYLE = (
@@ -35,20 +35,53 @@ _STYLE = (
 _SMALL = "font-size:90%;opacity:.8;margin:.3em 0"
 
 
-class ShownVerdict(Verdict):
-    """A `Verdict` that a notebook shows with its rules, and a terminal as a few lines."""
+@dataclass(frozen=True, slots=True)
+class ShownVerdict:
+    """A `Verdict` in words, which a notebook shows with its rules, and a terminal as few lines."""
 
+    verdict: Verdict
+    said: SaidVerdict
     notes: tuple[str, ...] = ()
     """More sentences: the worst image, and what explains its difference."""
 
     @classmethod
-    def of(cls, verdict: Verdict, *notes: str) -> ShownVerdict:
-        """Return the same verdict with notes; empty ones are left out."""
-        return cls.model_construct(**dict(verdict), notes=tuple(filter(None, notes)))
+    def of(cls, verdict: Verdict, record: Measurements) -> ShownVerdict:
+        """Say the verdict of these measurements."""
+        return cls(verdict, verdict_words(verdict, record))
+
+    @property
+    def state(self) -> VerdictState:
+        """Pass, warn, fail, inconclusive or error."""
+        return self.verdict.state
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of the command that would judge it."""
+        return self.verdict.exit_code
+
+    @property
+    def informational(self) -> bool:
+        """Whether drift fails no command."""
+        return self.verdict.informational
+
+    @property
+    def rules(self) -> tuple[RuleOutcome, ...]:
+        """The outcome of each rule at each place."""
+        return self.verdict.rules
+
+    @property
+    def sentence(self) -> str:
+        """The rules that decide it, each value beside its limit, and the place."""
+        return self.said.sentence
+
+    @property
+    def cause(self) -> str:
+        """The stage or runtime that causes it; empty if it is not known."""
+        return self.said.cause
 
     def __str__(self) -> str:
         """Return state, sentence, cause, next steps and notes, a line each."""
-        first, *others = verdict_text(self)
+        first, *others = self.said.lines
         return "\n".join([f"{self.state}: {first}", *others, *self.notes])
 
     def __repr__(self) -> str:
@@ -56,13 +89,16 @@ class ShownVerdict(Verdict):
         return f"<Verdict {self.state}: {self.sentence}>"
 
     def _repr_html_(self) -> str:
-        return _fragment(*_verdict(self, Names(())), *map(_words, self.notes))
+        return _fragment(*_verdict(self.verdict, self.said, Names(())), *map(_words, self.notes))
 
 
 def run_html(record: RunRecord) -> str:
     """Show the verdict of a run, its drift matrix, its task's measures, and notes on surrogates."""
     names = Names(record.paths)
-    parts = [_heading(record.name, record.question), *_verdict(record.verdict, names)]
+    parts = [
+        _heading(record.name, record.question),
+        *_verdict(record.verdict, verdict_words(record.verdict, record), names),
+    ]
     if record.matrix:
         table = entries_in_short(record, names)
         parts += [_table(replace(table, caption="")), _words(table.caption)]
@@ -139,8 +175,9 @@ def _words(text: str) -> str:
     return f'<p style="{_SMALL}">{escape(text)}</p>' if text else ""
 
 
-def _verdict(verdict: Verdict, names: Names) -> list[str]:
-    icon, view = ICONS[verdict.state], verdict_view(verdict)
+def _verdict(verdict: Verdict, said: SaidVerdict, names: Names) -> list[str]:
+    icon = ICONS[verdict.state]
+    word = f"{icon.word} ({REPORT_ONLY})" if report_only(verdict) else icon.word
     # shape and word say the state; the colour only repeats it
     sign = (
         f'<svg viewBox="0 0 24 24" width="20" height="20" role="img" aria-label="{icon.word}" '
@@ -150,15 +187,15 @@ def _verdict(verdict: Verdict, names: Names) -> list[str]:
     box = (
         f"border-left:4px solid {icon.colour};padding:.4em .8em;margin:.4em 0;white-space:pre-wrap"
     )
-    first, *others = verdict_text(verdict)
-    lines = [f"{sign} <strong>{escape(view.icon.word)}</strong>: {escape(first)}"]
+    first, *others = said.lines
+    lines = [f"{sign} <strong>{escape(word)}</strong>: {escape(first)}"]
     lines += [escape(each) for each in others]
     gate = gate_view(verdict, names)
     table = groups_table("Rules that did not pass", gate.open, gate.heads)
     return [
         f'<div style="{box}">{"<br>".join(lines)}</div>',
         _table(table) if table else "",
-        _words(view.tally),
+        _words(tally(verdict)),
     ]
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from alignkit.compare.image_table import LAST
-from alignkit.judge.evidence import Evidence
-from alignkit.judge.headline import headline_index, headline_of
 from alignkit.progress import duration
 from alignkit.record import MatrixEntry, RunRecord
 from alignkit.report.cause_view import advice_section, cause_parts
@@ -78,7 +76,7 @@ def run_page(
     names is missing.
     """
     names, intervals = Names(record.paths), interval_words(record)
-    verdict = verdict_view(record.verdict)
+    verdict = verdict_view(record)
     stages = stage_sections(record.pixels, names, record.spatial)
     shown = len({(each.reference, each.candidate, each.id) for each in record.shown})
     omitted = ""
@@ -126,11 +124,12 @@ def run_page(
 
 
 def _verdict_parts(record: RunRecord, verdict: VerdictView) -> list[PagePart]:
-    terms = [Term("Cause", verdict.cause)] if verdict.cause else []
-    terms += [Term(each.lead, each.words, each.mark, each.given) for each in verdict.actions]
+    said = verdict.said
+    terms = [Term("Cause", said.cause)] if said.cause else []
+    terms += [Term(each.lead, each.words, each.mark, each.given) for each in said.steps]
     if remarks := leading_remarks(record):
         terms.append(Term("Advice", " ".join(remarks)))
-    parts: list[PagePart] = [Paragraph(verdict.sentence, "sentence")]
+    parts: list[PagePart] = [Paragraph(said.sentence, "sentence")]
     parts += [Terms(terms)] if terms else []
     parts.append(Paragraph(f"{verdict.tally} {verdict.remark}".rstrip(), "remark"))
     if quick := quick_words(record.quick):
@@ -267,7 +266,7 @@ def _figure(
     if not known:
         return KeyFigure(name, DASH, "nothing was compared")
     largest = max(known, key=lambda index: abs(known[index]))  # of equal ones the first
-    own = headline_index(record)
+    own = record.headline
     index = own if own in known else largest
     assert index is not None
     text, more = shown(record.matrix[index], known[index])
@@ -321,8 +320,8 @@ def _start(record: RunRecord, names: Names, stages: tuple[StageSection, ...]) ->
     name = "Where drift starts"
     if not stages:
         return KeyFigure(name, DASH, NO_PIXELS)
-    decided = headline_of(record.verdict.rules, Evidence.of_record(record))
-    served = names.of(decided.first.evaluated_with) if decided else None
+    first = record.verdict.first
+    served = names.of(first.evaluated_with) if first else None
     own = [each for each in stages if each.candidate == served] or stages
     firsts = list(dict.fromkeys(each.first for each in own if each.first)) or ["nowhere"]
     details = [f"{section.candidate.short}: {_course(section)}" for section in stages]

@@ -12,13 +12,14 @@ from pydantic import Field, create_model
 
 from alignkit.record import Count, Finding, RunRecord, Stored, Verdict
 from alignkit.text.names import surrogate_notes
+from alignkit.text.verdict import verdict_words
 
 
 class ResultsHead(Stored):
     """Everything that does not need a measurement."""
 
-    format: Literal[1] = 1
-    # 1: 2026-11, first format.
+    format: Literal[2] = 2
+    # 1: 2026-11, first format. 2: 2026-11, the verdict holds data, and ``said`` its words.
     alignkit: str
     """Version that wrote it."""
     name: str
@@ -29,6 +30,8 @@ class ResultsHead(Stored):
     """The gate's file; ``null`` for a run."""
     exit_code: int
     verdict: Verdict
+    said: tuple[str, ...]
+    """The verdict in words: sentence, cause and next steps, a line each."""
     surrogates: dict[str, str] = Field(default_factory=dict)
     """Surrogate → what it replaces, and the evidence; every number of such a path is its own."""
     findings: tuple[Finding, ...] = ()
@@ -65,6 +68,7 @@ def results_from_record(record: RunRecord) -> ResultsHead:
         command=record.command,
         exit_code=record.verdict.exit_code,
         verdict=record.verdict,
+        said=tuple(verdict_words(record.verdict, record).lines),
         report="index.html",
         **measured_fields(record),
     )

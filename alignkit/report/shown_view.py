@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from alignkit.judge.headline import headline_index
 from alignkit.record import MatrixEntry, RunRecord, ServedPredictions, ShownImage
 from alignkit.record.diff_document import DiffRecord
 from alignkit.report.drawn_view import Drawing, drawing, legend, row_place
@@ -116,7 +115,7 @@ _TURNED = {"worse": "lost", "better": "gained", "neither": "moved", "changed": "
 
 def changed_groups(record: RunRecord, names: Names) -> tuple[ImageGroup, ...]:
     """Group the images that changed prediction by pair of paths, the headline's pair first."""
-    headline = headline_index(record)
+    headline = record.headline
     leading = leading_entry(record.matrix, headline)
     first = _paths(record.matrix[leading]) if leading is not None else frozenset()
     pairs = sorted(
@@ -146,7 +145,7 @@ def other_groups(
     """Group the images that are shown for another reason, pair by pair in the record's order."""
     pairs = dict.fromkeys(_pair(each) for each in _shown(record, why))
     matrix = record.matrix if isinstance(record, RunRecord) else ()
-    headline = headline_index(record) if isinstance(record, RunRecord) else None
+    headline = record.headline if isinstance(record, RunRecord) else None
     return tuple(
         _group(
             [each for each in _shown(record, why) if _pair(each) == pair],

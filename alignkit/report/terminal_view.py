@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from alignkit.judge.measured_models import measured_part
-from alignkit.judge.verdict_words import first_undecided
-from alignkit.record import Drift, MatrixEntry, RunRecord
+from alignkit.record import Drift, MatrixEntry, RuleOutcome, RunRecord
+from alignkit.record.verdict_facts import worst_first
 from alignkit.report.cause_view import advice_sentence
 from alignkit.report.entries_view import change_words, churn_words, endings, flips_words
 from alignkit.report.figure_sections import leading_remarks
@@ -22,18 +22,21 @@ from alignkit.report.matrix_view import (
 from alignkit.report.run_view import coverage_words
 from alignkit.report.table import Table
 from alignkit.text.column import Column
+from alignkit.text.measured import measured_part
 from alignkit.text.names import (
     QUICK_LOOK,
     Names,
     controls_words,
+    place_in_words,
     quick_words,
     state_words,
     surrogate_lines,
 )
 from alignkit.text.numbers import count, listed
+from alignkit.text.outcome import said
 from alignkit.text.run_columns import LOGITS, of_drifts, place_columns
 from alignkit.text.task_words import TaskWords, capital, unlabelled
-from alignkit.text.verdict_text import verdict_text, verdict_word
+from alignkit.text.verdict import verdict_word, verdict_words
 from alignkit.text.where_words import mechanism_sentences
 
 _MOST_PAIRS = 10
@@ -54,11 +57,12 @@ def record_word(record: RunRecord) -> str:
 
 def summary(record: RunRecord, page: Path) -> str:
     """Return at most 30 lines: verdict, the entries that moved most, the report."""
-    verdict, part, state = record.verdict, measured_part(record.cells), record_word(record)
-    first, *others = verdict_text(verdict)
+    verdict, state = record.verdict, record_word(record)
+    # the word above says which models could not be measured
+    first, *others = verdict_words(verdict, record, without=["part"]).lines
     lines = [
         f"{record.name}: {state}",
-        first.replace(f"{part}. ", "", 1) if part else first,
+        first,
         *others,
         *([quick_words(record.quick)] if record.quick else []),
         "",
@@ -74,7 +78,7 @@ def summary(record: RunRecord, page: Path) -> str:
     if any(each.corrupt + each.failed + each.unsupported for each in record.coverage):
         names = Names(record.paths)
         lines.append(coverage_words(record.coverage, record.coverage_diffs, names))
-    lines += first_undecided(verdict.rules, Names(record.paths))
+    lines += _first_undecided(verdict.rules, Names(record.paths))
     failed = [control for control in record.controls if control.passed is False]
     lines += [
         f"control failed: {control.name}: expected {control.expected}, observed {control.observed}"
@@ -86,6 +90,18 @@ def summary(record: RunRecord, page: Path) -> str:
     return "\n".join([*lines, f"report  {page}"])
 
 
+def _first_undecided(outcomes: Sequence[RuleOutcome], names: Names) -> list[str]:
+    """Return a line for the first inconclusive rule, with how many others there are, if any is."""
+    undecided = [each for each in worst_first(outcomes) if each.state == "inconclusive"]
+    if not undecided:
+        return []
+    first, *others = undecided
+    are = "is" if len(others) == 1 else "are"
+    more = f"; {len(others)} more {are} inconclusive" if others else ""
+    place = place_in_words(first, names)
+    return [f"inconclusive  {first.metric}: {place}: {said(first, 'line')}{more}"]
+
+
 def _advice(record: RunRecord) -> list[str]:
     return [*map(advice_sentence, record.advice), *leading_remarks(record)]
 
@@ -93,14 +109,14 @@ def _advice(record: RunRecord) -> list[str]:
 def _endings(record: RunRecord, names: Names) -> list[str]:
     """Return a line for each distinct reason why entries did not run, and the models it hit."""
     ended, rows = endings(record.matrix, names), {entry.row for entry in record.matrix}
+    said = verdict_words(record.verdict, record).sentence
     lines = []
     for each in ended[:_MOST_REASONS]:
         # a reason that hits every model is one of the machine or of a path
         of = "" if len(each.rows) == len(rows) else f" of {listed(each.rows)}"
         entries = count(each.entries, "entry", "entries")
         # one of the user's code may be long, and the verdict ends with it
-        said = any(each.reason in line for line in verdict_text(record.verdict))
-        known = said and each.state == "failed"
+        known = each.state == "failed" and each.reason in said
         reason = "for the reason that the verdict names" if known else each.reason
         lines.append(f"{state_words(each.state)}: {entries}{of}; {reason}")
     if len(ended) > _MOST_REASONS:

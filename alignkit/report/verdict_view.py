@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from alignkit.judge.verdict_words import SEVERITY, remark, worst_first
 from alignkit.place import Place
-from alignkit.record import MatrixEntry, RuleOutcome, Verdict, VerdictState
+from alignkit.record import MatrixEntry, RuleOutcome, RunRecord, Verdict, VerdictState
+from alignkit.record.verdict_facts import SEVERITY, worst_first
 from alignkit.report.table import PIXEL_PLACE, PLACE, Shown, Table
 from alignkit.text.names import Names
-from alignkit.text.numbers import DASH, NBSP, count, listed
-from alignkit.text.verdict_text import REPORT_ONLY, action_mark, report_only, steps
+from alignkit.text.numbers import DASH, count, listed
+from alignkit.text.outcome import said
+from alignkit.text.verdict import REPORT_ONLY, SaidVerdict, report_only, verdict_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +64,11 @@ ICONS = {icon.state: icon for icon in _ICONS}
 
 
 @dataclass(frozen=True, slots=True)
-class ActionView:
-    """A next step."""
-
-    lead: str
-    words: str
-    mark: str
-    """Whether its effect was measured; empty for a step without one."""
-    given: str
-    """The command, or the lines of YAML; empty if there are none."""
-
-
-@dataclass(frozen=True, slots=True)
 class VerdictView:
     """The top of the page."""
 
     icon: Icon
-    sentence: str
-    cause: str
-    actions: tuple[ActionView, ...]
+    said: SaidVerdict
     remark: str
     """Whether it fails a command, and how the run ended if it did."""
     tally: str
@@ -91,19 +77,15 @@ class VerdictView:
     """A ``data:`` URI."""
 
 
-def verdict_view(verdict: Verdict) -> VerdictView:
+def verdict_view(record: RunRecord) -> VerdictView:
     """Return the verdict as a page shows it."""
+    verdict = record.verdict
     icon, only = ICONS[verdict.state], report_only(verdict)
     return VerdictView(
         icon=replace(icon, word=f"{icon.word} ({REPORT_ONLY})") if only else icon,
-        sentence=unbroken(verdict.sentence),
-        cause=unbroken(verdict.cause),
-        actions=tuple(
-            ActionView(lead, unbroken(each.words), action_mark(each), given)
-            for lead, each, given in steps(verdict)
-        ),
+        said=verdict_words(verdict, record),
         remark=_remark(verdict),
-        tally=_tally(verdict),
+        tally=tally(verdict),
         favicon=favicon(icon),
     )
 
@@ -114,14 +96,8 @@ def _remark(verdict: Verdict) -> str:
     return f"The command ends with exit code {verdict.exit_code}." if verdict.exit_code else ""
 
 
-def unbroken(sentence: str) -> str:
-    """Keep a sentence's intervals and units on one line."""
-    # a line break inside an interval is misread
-    kept = re.sub(r"\[(\S+), (\S+)\]", f"[\\1,{NBSP}\\2]", sentence)
-    return re.sub(r"(\d) (pp|%|grey levels)", f"\\1{NBSP}\\2", kept)
-
-
-def _tally(verdict: Verdict) -> str:
+def tally(verdict: Verdict) -> str:
+    """Count the checks of rules by outcome."""
     if not verdict.rules:
         return "No gate rule was set; the state follows from the run itself."
     # in the order of severity
@@ -199,8 +175,8 @@ def gate_view(
     groups: dict[tuple[str, ...], list[RuleOutcome]] = {}
     for each in worst_first(verdict.rules):
         # reasons of what was not measured may differ, and each is shown
-        reason = each.observed if each.state == "error" else ""
-        key = (each.state, each.limit, each.trained_with, each.evaluated_with, reason)
+        reason = said(each, "value") if each.state == "error" else ""
+        key = (each.state, said(each, "rule"), each.trained_with, each.evaluated_with, reason)
         groups.setdefault(key, []).append(each)
     views = [_group(same, names, places, pictures or {}) for same in groups.values()]
     models = any(rule.column.runtime for rule in verdict.rules)
@@ -222,12 +198,12 @@ def _group(
     trained, served, _ = names.cells(first)
     return RuleGroup(
         ICONS[first.state],
-        first.limit,
+        said(first, "rule"),
         trained,
         served,
-        unbroken(first.observed),
-        tuple(GateCell(each.column.runtime, unbroken(each.observed)) for each in same),
-        remark(first),
+        said(first, "value"),
+        tuple(GateCell(each.column.runtime, said(each, "value")) for each in same),
+        said(first, "remark"),
         places.get(first.place) if first.state != "error" else None,
         pictures.get(pair, "") if first.state == "fail" and not first.backend else "",
     )

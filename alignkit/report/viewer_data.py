@@ -21,7 +21,6 @@ from alignkit.compare.answers import Answers, aligned
 from alignkit.compare.class_answers import ClassAnswers
 from alignkit.compare.image_table import read_image_table
 from alignkit.compare.predictions import read_class_answers
-from alignkit.judge.headline import headline_index
 from alignkit.place import Place
 from alignkit.record import RunRecord, ShownImage, ShownStage
 from alignkit.record.artifacts import artifact_file
@@ -182,7 +181,7 @@ def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
         **{name: {} for name in ("predictions", "margins", "certainty")},
         "comparisons": _comparisons(record, names, read, order, cells),
         # the list begins with its comparison
-        "leading": leading_entry(record.matrix, headline_index(record)),
+        "leading": leading_entry(record.matrix, record.headline),
         "seedOf": {each.key: str(each.seed) for each in record.cells if each.key in files},
         "stored": stored,
         "commands": _image_commands(record),  # the script appends the image's name

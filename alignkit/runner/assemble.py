@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -18,7 +18,6 @@ from alignkit.findings.environment import environment
 from alignkit.findings.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
 from alignkit.findings.provenance import coverage_facts, data_facts, paths_facts, training_facts
 from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
 from alignkit.prepare.prepared_sets import Sets
 from alignkit.record import (
     AdviceFacts,
@@ -28,6 +27,7 @@ from alignkit.record import (
     FlippedFacts,
     ImageTableFacts,
     MatrixEntry,
+    Measurements,
     Neighbours,
     RunRecord,
     Thumbnail,
@@ -126,96 +126,78 @@ def assemble_record(
     """
     plan = results.plan
     folder = workspace.run_folder(plan.experiment.name, plan.key)
-    data = data_facts(plan, results.sets)
-    draws = SharedDraws(plan.resamples, copies=data.copies)
-    evidence = _evidence(results, folder, draws, stage)
-    matrix = tuple(evidence.matrix)
+    measured, draws = _measured(results, workspace, folder, stage)
     trainings = tuple(training_facts(each, folder) for each in results.trained)
-    floors = floor_facts(results.predicted)
-    curves = size_curves(results.predicted, matrix, trainings, draws=draws)
-    # advice is shown with its result; the file's rules are about its own paths
-    judged = evidence.without(each.advised for each in results.advice)
-    names = Names(evidence.paths)
+    curves = size_curves(results.predicted, measured.matrix, trainings, draws=draws)
     shown, shown_pairs = shown_images(
         plan, results.predicted, results.compared, results.sets, folder
     )
-    outcomes = Outcomes(plan, results.predicted, matrix, results.attributed, names)
-    advice = tuple(check_advice(e, outcomes, draws=draws) for e in results.advice)
-    circumstances = _circumstances(results, workspace, started, seconds) | {"task": judged.task}
-    judged = replace(
-        judged, advice=advice, data=data, noise_floor=floors, command=circumstances["command"]
-    )
     return RunRecord(
-        **circumstances,
-        data=data,
-        paths=tuple(evidence.paths),
-        coverage=tuple(evidence.coverage),
+        **dict(measured),
+        **_circumstances(results, started, seconds),
         trainings=trainings,
-        cells=tuple(evidence.cells),
-        matrix=matrix,
-        noise_floor=floors,
         controls=results.controls,
-        pixels=tuple(evidence.pixels),
         shown=shown,
         shown_pairs=shown_pairs,
-        thumbnails=neighbour_pictures(matrix, results.sets, folder, limit=plan.report.changed),
-        verdict=judge(plan.gate, judged, controls=results.controls),
-        attributions=results.attributed,
+        thumbnails=neighbour_pictures(
+            measured.matrix, results.sets, folder, limit=plan.report.changed
+        ),
+        verdict=judge(plan.gate, measured, controls=results.controls),
         flipped=results.flipped,
-        spatial=tuple(evidence.spatial),
-        advice=advice,
-        coverage_diffs=tuple(evidence.coverage_diffs),
         images=tuple(_image_table(comparison, folder) for comparison in results.compared),
         training_sizes=curves,
-        mixes=mix_facts(results.predicted, matrix, draws=draws),
+        mixes=mix_facts(results.predicted, measured.matrix, draws=draws),
     )
 
 
-def _evidence(
-    results: RunResults, folder: Path, draws: SharedDraws, stage: ProgressStage
-) -> Evidence:
-    entries = results.plan.experiment.entries
-    task = _task(results)
+def _measured(
+    results: RunResults, workspace: Workspace, folder: Path, stage: ProgressStage
+) -> tuple[Measurements, SharedDraws]:
+    """Return what rules read, with the draws of its intervals."""
+    plan, experiment = results.plan, results.plan.experiment
+    data = data_facts(plan, results.sets)
+    draws = SharedDraws(plan.resamples, copies=data.copies)
     stage.note("drift of each cell")
     cells = []
     for cell in cell_facts(results.predicted, folder, draws):
         cells.append(cell)
         stage.advance()
     stage.note("matrix")
-    matrix = matrix_facts(results.predicted, cells, draws)
+    matrix = tuple(matrix_facts(results.predicted, cells, draws))
     stage.advance()
-    return Evidence(
+    paths = paths_facts(plan.preprocesses, experiment.entries)
+    outcomes = Outcomes(plan, results.predicted, matrix, results.attributed, Names(paths))
+    measured = Measurements(
+        overrides=experiment.overrides,
+        quick=experiment.quick,
+        command=command(experiment, workspace, plan.cells),
+        data=data,
+        task=_task(results),
+        paths=paths,
+        coverage=tuple(coverage_facts(plan.preprocesses, results.sets)),
+        cells=tuple(cells),
         matrix=matrix,
-        cells=cells,
-        pixels=[stage for comparison in results.compared for stage in comparison.stages],
-        coverage=coverage_facts(results.plan.preprocesses, results.sets),
-        coverage_diffs=[comparison.coverage for comparison in results.compared],
-        paths=paths_facts(results.plan.preprocesses, entries),
+        noise_floor=floor_facts(results.predicted),
+        pixels=tuple(stage for each in results.compared for stage in each.stages),
         attributions=results.attributed,
-        overrides=results.plan.experiment.overrides,
-        labelled=results.plan.experiment.labelled or not task.needs_labels,
-        task=task,
-        quick=results.plan.experiment.quick,
-        spatial=[each for comparison in results.compared for each in comparison.spatial],
+        spatial=tuple(found for each in results.compared for found in each.spatial),
+        # advice is shown with its result; the file's rules are about its own paths
+        advice=tuple(check_advice(each, outcomes, draws=draws) for each in results.advice),
+        coverage_diffs=tuple(each.coverage for each in results.compared),
     )
+    return measured, draws
 
 
-def _circumstances(
-    results: RunResults, workspace: Workspace, started: datetime, seconds: float
-) -> dict[str, Any]:
+def _circumstances(results: RunResults, started: datetime, seconds: float) -> dict[str, Any]:
     experiment = results.plan.experiment
     return {
         "alignkit": __version__,
         "name": experiment.name,
         "question": experiment.question,
         "key": results.plan.key,
-        "command": command(experiment, workspace, results.plan.cells),
         "yaml": experiment.text,
-        "overrides": experiment.overrides,
-        "quick": experiment.quick,
         "started": started.isoformat(timespec="milliseconds"),
         "seconds": round(seconds, 1),
-        "partial": False,
         "environment": environment(),
     }
 

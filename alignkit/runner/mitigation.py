@@ -17,7 +17,6 @@ from alignkit.attribute.shares import model_metrics
 from alignkit.compare import drift, drift_change
 from alignkit.compare.bootstrap import SharedDraws
 from alignkit.findings.matrix import predictions_of
-from alignkit.judge.cause_words import remaining
 from alignkit.place import Column, Row, first_of
 from alignkit.preprocess.stage_mixtures import differing_stages
 from alignkit.record import (
@@ -30,6 +29,7 @@ from alignkit.record import (
 )
 from alignkit.text.names import Names
 from alignkit.text.numbers import estimated
+from alignkit.text.shares import remaining
 from alignkit.text.task_words import TaskWords
 
 if TYPE_CHECKING:

@@ -140,7 +140,7 @@ def quick_words(changes: Sequence[str]) -> str:
     return f"{QUICK_LOOK}, no evidence: --quick changed {'; '.join(changes)}."
 
 
-def place_in_words(placed: Placed, names: Names) -> str:
+def place_in_words(placed: Placed, names: Names, *, runtime: bool = True) -> str:
     """Return ``trained with opencv, served with gpu (surrogate) in torch fp32``.
 
     ``pillow against opencv`` where pixels alone are compared.
@@ -148,7 +148,8 @@ def place_in_words(placed: Placed, names: Names) -> str:
     trained, served = names.short(placed.trained_with), names.short(placed.evaluated_with)
     if not placed.column.runtime:
         return f"{served} against {trained}"
-    return f"trained with {trained}, served with {served} in {placed.column.runtime}"
+    place = f"trained with {trained}, served with {served}"
+    return f"{place} in {placed.column.runtime}" if runtime else place
 
 
 def surrogate_note(path: PathFacts, *, brief: bool = False) -> str:

@@ -9,6 +9,7 @@ import alignkit
 from alignkit import extras
 from alignkit.errors import MissingDependency, RecordError
 from alignkit.record.document import read_record, write_record
+from alignkit.record.verdict_facts import stated
 from alignkit.report.results import results_from_record, results_text
 from alignkit.runner import with_cell_table
 from alignkit.task_facts import CLASSIFICATION
@@ -133,7 +134,7 @@ def test_a_folder_without_a_run_is_refused_with_the_newest_run_in_it(folder, tmp
 def test_text_of_a_foreign_record_is_escaped(folder, tmp_path):
     evil = "<img src=x onerror=alert(1)>"
     record = read_record(folder)
-    verdict = record.verdict.model_copy(update={"sentence": evil})
+    verdict = record.verdict.model_copy(update={"sentence": (stated("message", text=evil),)})
     update = {"question": evil, "name": evil, "verdict": verdict}
     write_record(record.model_copy(update=update), tmp_path)
     shown = alignkit.load_run(tmp_path)._repr_html_()

@@ -91,7 +91,7 @@ def test_no_rule_passes_on_it_and_the_exit_code_says_that_a_gpu_is_missing(made)
     rules = [each for each in record["verdict"]["rules"] if each["backend"] == COLUMN]
     assert rules
     assert {each["state"] for each in rules} == {"error"}
-    assert all(NO_GPU in each["observed"] for each in rules)
+    assert all(NO_GPU in each["value"]["reason"] for each in rules)
 
 
 def test_every_output_says_built_not_run_and_names_types_size_and_hash(made, engines):

@@ -11,6 +11,7 @@ from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
 from alignkit.record.document import read_record
 from tests.cli.test_given_models import OUTPUTS, write_graph
+from tests.judge.said import verdict_of
 
 CLASSES = OUTPUTS[:4]
 YAML = """
@@ -123,7 +124,7 @@ def test_images_that_calibrate_are_counted_and_those_that_are_evaluated_said(
     said = f"he scales of int8 come from {calibrated} images, {evaluated} of which are evaluated"
     places = (
         told.out,
-        record.verdict.sentence,
+        verdict_of(record).sentence,
         next(folder.glob("reports/int8/*/*.html")).read_text(),
     )
     assert [said in each for each in places] == [evaluated > 0] * 3
@@ -152,7 +153,7 @@ def test_a_gate_that_ends_early_records_the_data_of_its_file(alignkit, folder, d
     reports = "--reports", folder / "reports", "--no-open", "--quiet"
     assert alignkit("gate", file, "--fail-fast", *sets, *reports).code == 1
     (record,) = map(read_record, (folder / "reports" / "int8").glob("*/"))
-    assert "--fail-fast" in record.verdict.sentence
+    assert "--fail-fast" in verdict_of(record).sentence
     assert record.data.name == data.partition("name: ")[2].partition(",")[0]
     roots = record.data.options["root"], record.data.options["calibration"]["root"]
     assert roots == (str(folder / "data"), str(folder / "free"))

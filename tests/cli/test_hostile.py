@@ -17,6 +17,7 @@ from tests.run_pair import write_small_run
 from tests.sealed import rewrite
 
 TEXT = "<script>alert(1)</script>\"'|`\x1b]0;x\x07\u202e[a](http://host/) @bob\n# no"
+MESSAGE = [{"kind": "message", "values": {"text": TEXT}}]
 PASSWD = "root:x:0:0"
 
 
@@ -169,7 +170,7 @@ def everywhere(stored):
             "started", "metric", "outcome", "first", "largest", "split", "dimension", "failing",
             "trained_with", "evaluated_with", "reference", "candidate", "preprocess", "change",
             "advised", "served", "trained", "level", "plane", "resolution", "unit", "method", "why", "better",
-            "rated_unit", "scores"}  # fmt: skip
+            "rated_unit", "scores", "kind", "worse", "direction"}  # fmt: skip
     if isinstance(stored, dict):
         for name, value in stored.items():
             if isinstance(value, str) and name not in kept:
@@ -289,7 +290,7 @@ def test_compare_shows_text_and_writes_only_beside_the_later_run(
 ):
     rewrite(
         foreign / "record.json",
-        lambda stored: (stored.update(name=TEXT), stored["verdict"].update(sentence=TEXT)),
+        lambda stored: (stored.update(name=TEXT), stored["verdict"].update(sentence=MESSAGE)),
     )
     told = alignkit("compare-runs", whole, foreign, "--no-open", "--out", f"html={tmp_path / 'c'}")
     assert told.code == 0
@@ -331,7 +332,7 @@ def test_a_gate_takes_nothing_damaged_from_another_run(alignkit, tmp_path):
     rewrite(path, lambda stored: stored["stages"].update(sha256=sha256))
     code, out = gate()
     assert (code, "is damaged" in out) == (6, True)
-    path.write_text(text.replace('"format": 1', '"format": 2', 1))
+    path.write_text(text.replace('"format": 2', '"format": 3', 1))
     code, out = gate()
     assert (code, "record.json is damaged: it is not as alignkit wrote it" in out) == (6, True)
     stages.write_text(kept)

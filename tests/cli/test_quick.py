@@ -139,8 +139,8 @@ def test_its_run_has_a_folder_and_a_key_of_its_own(runs):
     assert whole.key != quick.key
     assert (whole.quick, quick.quick) == ((), ("train.seeds: [0, 1] → [0]",))
     assert "--quick" in quick.command
-    assert quick.verdict.sentence.startswith("Quick look. ")
-    assert not whole.verdict.sentence.startswith("Quick look")
+    assert quick.verdict.sentence[0].kind == "quick"
+    assert whole.verdict.sentence[0].kind != "quick"
 
 
 def test_the_page_and_the_summary_say_so_at_their_head(runs):

@@ -11,6 +11,7 @@ from alignkit.errors import DataError, WorkspaceError
 from alignkit.record import RunRecord
 from alignkit.report.files_page import FileRun
 from alignkit.report.write_report import WrittenReport
+from tests.judge.said import verdict_of
 from tests.report.records import quickstart as sample_record
 
 
@@ -185,8 +186,9 @@ def test_several_files_end_with_a_table_and_a_page_that_leads_to_theirs(
     assert all(re.fullmatch(r"\d+\.\d s", row[3]) for row in rows[1:])
     (decides,) = {row[2] for row in (rows[1], rows[3])}
     value, trained, served = re.split(": | → ", decides)
-    assert record.verdict.sentence.lower().startswith(value.lower())
-    assert f": trained with {trained}, served with {served}" in record.verdict.sentence
+    sentence = verdict_of(record).sentence
+    assert sentence.lower().startswith(value.lower())
+    assert f": trained with {trained}, served with {served}" in sentence
     text = page.read_text()
     assert re.findall(r'<a href="([^"#]+)">(\w+)', text) == [
         ("../index.html", "first"),
@@ -208,7 +210,8 @@ def test_several_files_open_one_page(alignkit, runs, files, tmp_path, monkeypatc
 
 
 def test_the_headline_without_rules_is_the_greatest_churn(record):
-    moved = record.model_copy(update={"verdict": record.verdict.model_copy(update={"rules": ()})})
+    verdict = record.verdict.model_copy(update={"rules": (), "headline": None})
+    moved = record.model_copy(update={"verdict": verdict})
     most = max((each for each in record.matrix if each.drift), key=lambda each: each.churn)
     headline = FileRun(Path("a.yaml"), 0, 1.0, moved).headline
     place = f"{most.trained_with} → {most.evaluated_with}"

@@ -11,9 +11,8 @@ from alignkit.compare.statistics import required_sample
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
-from alignkit.judge.verdict_words import settled_by
 from alignkit.record import (
+    AdviceFacts,
     Cell,
     Control,
     CoverageDiff,
@@ -21,11 +20,14 @@ from alignkit.record import (
     Estimate,
     LogitDistance,
     MatrixEntry,
+    Measurements,
     PathFacts,
     PixelStage,
     StageFacts,
     StandardError,
 )
+from alignkit.text.outcome import said, settled_by
+from tests.judge.said import judged as said_of
 
 HELD = Control(name="A/A", expected="0", observed="0", passed=True)
 BROKEN = Control(name="A/A", expected="0", observed="3", passed=False)
@@ -64,7 +66,7 @@ def matrix(*found: Drift) -> tuple[MatrixEntry, ...]:
 
 
 def judged(gate: Gate, *, controls=(), today=None, **facts):
-    return judge(gate, Evidence(**facts), controls=controls, today=today)
+    return said_of(gate, Measurements(**facts), controls=controls, today=today)
 
 
 def pixel_verdict(*rules: Rule, pixels=None, coverage=(COVERED,), controls=(HELD,), **gate):
@@ -208,7 +210,7 @@ def test_a_waiver_holds_until_its_day_and_for_its_path():
 
     held = state(date(2027, 3, 1))
     assert (held.state, held.exit_code) == ("warn", 0)
-    assert held.rules[0].waived == "until 2027-03-01: codec bug"
+    assert said(held.rules[0], "remark").endswith("waived until 2027-03-01: codec bug")
     assert state(date(2027, 3, 2)).exit_code == 1
     assert state(date(2027, 3, 1), path="c").exit_code == 1
 
@@ -251,7 +253,7 @@ def test_inconclusive_says_how_many_images_would_settle_it():
         student = t.ppf(0.975, n - 1) / norm.ppf(0.975)
         return 0.02 * student * math.sqrt(400 / n) + unseen * 400 / n
 
-    needed = verdict.rules[0].needed
+    needed = verdict.rules[0].needed.images
     assert width(needed) <= 0.005 < width(needed - 1)
     assert judged(Gate(rules=(rule,)), matrix=found, controls=()).exit_code == 0
 
@@ -263,12 +265,12 @@ def test_inconclusive_says_how_many_seeds_would_settle_it():
     found = entry(drift=replace(facts, errors=errors), seeds=(0, 1, 2))
     outcome = judged(Gate(rules=(rule,)), matrix=[found], controls=()).rules[0]
     # of 400,000 images, each seen by 3 seeds; more of them leave the two degrees of freedom of seeds
-    assert (outcome.state, outcome.needed) == ("inconclusive", None)
+    assert (outcome.state, outcome.needed.images) == ("inconclusive", None)
     expected = required_sample(
         0.008, images_error=0.002, seeds_error=0.004, images=400_000, seeds=3
     )
-    assert outcome.needed_seeds == expected.seeds
-    words = settled_by(outcome.needed, outcome.needed_seeds)
+    assert outcome.needed.seeds == expected.seeds
+    words = settled_by(outcome.needed.images, outcome.needed.seeds)
     assert words == (
         f"needs about {expected.seeds} seeds to decide; more images alone do not suffice"
     )
@@ -300,10 +302,10 @@ def test_an_empty_class_and_an_unknown_one_are_errors_with_codes_of_their_own():
     found = matrix(drift(0.0, 0.0, 0.0, classes=(owl,)))
     empty = judged(Gate(rules=(Rule(metric="recall[owl]", fail=0.1),)), matrix=found, controls=())
     assert empty.exit_code == 5
-    assert "no image is of this class" in empty.rules[0].observed
+    assert "no image is of this class" in said(empty.rules[0], "value")
     unknown = judged(Gate(rules=(Rule(metric="recall[cat]", fail=0.1),)), matrix=found, controls=())
     assert unknown.exit_code == 2
-    assert "there are owl" in unknown.rules[0].observed
+    assert "there are owl" in said(unknown.rules[0], "value")
 
 
 def test_a_rule_that_applies_to_nothing_compares_nothing():
@@ -358,7 +360,7 @@ def test_values_that_are_not_finite_fail_every_pixel_rule():
     for metric in ("decode.mean_abs", "decode.max_abs", "decode.changed", "decode.psnr"):
         limit = 0.99 if metric.endswith("changed") else 10
         outcome = pixel_verdict(Rule(metric=metric, fail=limit), pixels=(broken,)).rules[0]
-        assert (outcome.state, outcome.observed) == ("fail", "7 values are NaN or infinite")
+        assert (outcome.state, said(outcome, "value")) == ("fail", "7 values are NaN or infinite")
 
 
 def test_a_path_that_was_advised_is_not_judged():
@@ -368,10 +370,12 @@ def test_a_path_that_was_advised_is_not_judged():
         trained_with="advised-b", evaluated_with="b", backend="torch", precision="fp32",
         seed=0, aligned=False, key="k", state="failed", reason="died",
     )  # fmt: skip
-    evidence = Evidence(matrix=[*own, advised], cells=[crashed])
+    found = Measurements(matrix=[*own, advised], cells=[crashed])
     gate = Gate(rules=(Rule(metric="churn", fail=0.1),))
-    assert judge(gate, evidence, controls=()).exit_code == 3
-    assert judge(gate, evidence.without(["advised-b"]), controls=()).exit_code == 0
+    advice = AdviceFacts(served="b", change="serving", advised="advised-b")
+    assert judge(gate, found, controls=()).exit_code == 3
+    found = found.model_copy(update={"advice": (advice,)})
+    assert judge(gate, found, controls=()).exit_code == 0
 
 
 def rows_of(*paths: PathFacts) -> list[MatrixEntry]:

@@ -14,6 +14,7 @@ from alignkit.progress import NoProgress
 from alignkit.record.artifacts import verify_artifacts
 from alignkit.record.document import read_record
 from alignkit.report import render
+from alignkit.text.outcome import said
 from alignkit.workspace import Context, Workspace
 from tests.gate_case import PATHS, make_case
 from tests.photos import encoded, photo
@@ -62,7 +63,7 @@ def test_the_worst_images_of_a_failed_rule_are_shown_with_their_stages(case, met
 
 def test_a_failed_rule_leads_to_its_images_and_each_image_names_its_rules(case):
     found = checked(case, "{metric: decode.mean_abs, fail: 0.001}")
-    (limit,) = {each.limit for each in found.record.verdict.rules if each.state == "fail"}
+    (limit,) = {said(each, "rule") for each in found.record.verdict.rules if each.state == "fail"}
     assert {each.rules for each in found.record.shown} == {(limit,)}
     page = render(found.folder).read_text()
     (link,) = re.findall('<a href="#(pixels-[0-9]+)">images</a>', page)

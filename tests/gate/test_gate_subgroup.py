@@ -11,6 +11,7 @@ from alignkit.gate.gate_subgroup import members
 from alignkit.preprocess.image_kinds import kinds_of_file
 from alignkit.progress import NoProgress
 from alignkit.samples import Samples
+from alignkit.text.outcome import said
 from alignkit.workspace import Context, Workspace
 from tests.gate_case import PATHS, make_case
 from tests.photos import make_jpegs
@@ -60,7 +61,7 @@ def test_its_numbers_are_those_of_a_gate_over_these_images_alone(case):
 def test_a_group_without_images_compared_nothing(case):
     record = checked(case, "{metric: decode.changed, fail: 0, where: {subsampling: 4:1:1}}")
     assert record.verdict.exit_code == 5
-    assert "no image is subsampling 4:1:1" in record.verdict.rules[0].observed
+    assert "no image is subsampling 4:1:1" in said(record.verdict.rules[0], "value")
 
 
 @pytest.mark.parametrize(("where", "expected"), [

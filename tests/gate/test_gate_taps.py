@@ -10,10 +10,12 @@ from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
 from alignkit.gate.gate_run import GateRun, run_gate
 from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
 from alignkit.progress import progress_for
+from alignkit.record import Measurements
 from alignkit.tap_recorder import Tap
+from alignkit.text.outcome import said
 from alignkit.workspace import Workspace
+from tests.judge.said import verdict_of
 from tests.photos import encoded, photo
 
 FILE = """\
@@ -75,7 +77,7 @@ def test_each_assertion_passes_fails_or_cannot_be_judged(folder, rule, code, obs
     result = gate(folder, rule)
     assert result.exit_code == code
     (outcome,) = result.record.verdict.rules
-    assert observed in outcome.observed
+    assert observed in said(outcome, "value")
     assert outcome.line == 9
 
 
@@ -108,7 +110,7 @@ def test_an_order_that_pixels_do_not_show_is_no_pass(folder):
     result = gate(folder, "{tap: feed, channels: rgb}", "gate.taps.stages={feed: normalise}")
     assert result.exit_code == 5
     (outcome,) = result.record.verdict.rules
-    assert "no order is clearly nearer" in outcome.observed
+    assert "no order is clearly nearer" in said(outcome, "value")
 
 
 def test_a_folder_without_taps_compares_nothing(folder):
@@ -125,7 +127,7 @@ def test_a_tap_of_which_no_given_image_was_recorded_is_no_pass(folder, rule):
     result = gate(folder, f"{{tap: lone, {rule}}}")
     assert result.exit_code == 5
     (outcome,) = result.record.verdict.rules
-    assert outcome.observed == "tap 'lone' was recorded for none of the 2 images"
+    assert said(outcome, "value") == "tap 'lone' was recorded for none of the 2 images"
 
 
 def test_an_image_that_cannot_be_compared_leaves_the_order_unjudged(folder):
@@ -135,7 +137,7 @@ def test_an_image_that_cannot_be_compared_leaves_the_order_unjudged(folder):
     np.save(file, array)
     result = gate(folder, "{tap: resized, channels: rgb}")
     assert result.exit_code == 5
-    observed = result.record.verdict.rules[0].observed
+    observed = said(result.record.verdict.rules[0], "value")
     assert observed == "1.jpg: the array holds NaN or infinity"
 
 
@@ -145,7 +147,7 @@ def test_a_mask_of_truth_values_is_judged(folder):
     tap("mask", np.eye(8, dtype=bool), "1.jpg")
     result = gate(folder, "{tap: mask, range: [0, 1]}")
     assert result.exit_code == 0
-    assert result.record.verdict.rules[0].observed == "0 to 1 over 1 images"
+    assert said(result.record.verdict.rules[0], "value") == "0 to 1 over 1 images"
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def test_an_empty_array_is_outside_of_every_range(folder):
     tap("void", np.zeros((0, 8, 3), np.float32), "1.jpg")
     result = gate(folder, "{tap: void, range: [0, 255]}")
     assert result.exit_code == 1
-    assert result.record.verdict.rules[0].observed == "an empty array for 1.jpg"
+    assert said(result.record.verdict.rules[0], "value") == "an empty array for 1.jpg"
 
 
 def test_rules_about_paths_hold_beside_those_about_taps(folder):
@@ -203,17 +205,17 @@ def test_a_tap_that_fails_ends_a_fast_gate_before_any_path_is_compared(folder, m
     result = run_gate(run, progress_for("none"))
     assert result.exit_code == 1
     assert [each.rule for each in result.record.verdict.rules] == ["resized.size"]
-    assert "Stopped there (--fail-fast): path serving" in result.record.verdict.sentence
+    assert "Stopped there (--fail-fast): path serving" in verdict_of(result.record).sentence
 
 
 def test_a_run_leaves_rules_about_taps_to_the_gate(folder):
     file = folder / "gate.yaml"
     file.write_text(FILE.format(root=folder, rule="{tap: resized, size: [9, 9]}"))
     gate = load_experiment(file).gate
-    verdict = judge(gate, Evidence(), controls=())
+    verdict = judge(gate, Measurements(), controls=())
     (left,) = [each for each in verdict.rules if each.rule == "taps"]
     assert left.state == "inconclusive"
-    assert left.observed == "`alignkit gate` judges rules about taps"
+    assert said(left, "value") == "`alignkit gate` judges rules about taps"
     assert verdict.state == "inconclusive"
     assert verdict.exit_code == 0
 

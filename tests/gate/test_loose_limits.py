@@ -66,7 +66,7 @@ def test_a_limit_of_a_functions_result_is_held_against_faults_in_it(own, metric,
     assert verdict.state == "pass"
     assert ("A limit that holds nothing" in verdict.sentence) == loose
     assert ("Aligned" in verdict.sentence) == (not loose)
-    assert verdict.actions[0].words.startswith("Set that limit" if loose else "Nothing")
+    assert verdict.said.steps[0].words.startswith("Set that limit" if loose else "Nothing")
 
 
 @pytest.mark.parametrize(
@@ -86,4 +86,5 @@ def test_a_limit_of_a_stage_is_held_against_the_planted_faults(metric, limit, lo
              "resize": {"name": "opencv", "size": SIZE, "interpolation": "area"}}  # fmt: skip
     rules = [{"metric": metric, "fail": limit}, {"metric": "decode.changed", "warn": 0}]
     said = assert_preprocess_aligned(one, other, FILES, rules=rules).sentence
-    assert (f"{metric} {limit:g} would pass these images with channels swapped" in said) == loose
+    assert (f"{metric} {limit:g} would pass" in said) == loose
+    assert ("with channels swapped" in said) == loose

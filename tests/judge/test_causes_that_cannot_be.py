@@ -10,14 +10,13 @@ from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.predictions import Predictions
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
-from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
 from alignkit.record import (
     AttributionFacts,
     CoverageDiff,
     Estimate,
     FactorShare,
     MatrixEntry,
+    Measurements,
     PathFacts,
     PixelStage,
     StageFacts,
@@ -25,6 +24,8 @@ from alignkit.record import (
 from alignkit.record.spatial_facts import LevelMap, PixelMechanism, SpatialFacts
 from alignkit.report.cause_view import attribution_sections
 from alignkit.text.names import Names
+from alignkit.text.outcome import said as words_of
+from tests.judge.said import judged as said_of
 from tests.report.records import quickstart
 
 IMAGES = 600
@@ -111,10 +112,10 @@ def flipped(number, value=1, images=IMAGES):
 
 def judged(*entries, gate=CHURN, **more):
     own = entry("a", flipped(0), "fp32")
-    evidence = Evidence(
+    evidence = Measurements(
         matrix=(own, *entries), paths=paths("a", "b"), command="alignkit run x.yaml", **more
     )
-    return judge(gate, evidence, controls=())
+    return said_of(gate, evidence, controls=())
 
 
 def flips(*rows):
@@ -239,9 +240,9 @@ def test_a_runtime_whose_share_is_zero_is_not_innocent_where_it_takes_back_what_
     own = entry("a", flipped(0), "fp32")
     alone = entry("b", flipped(58), "fp32")
     both = entry("b", flipped(29))
-    evidence = Evidence(matrix=(own, alone, both), paths=paths("a", "b"), attributions=(found,))
+    evidence = Measurements(matrix=(own, alone, both), paths=paths("a", "b"), attributions=(found,))
     only = Gate(rules=(Rule(metric="churn", fail=0.001, precision="int8"),))
-    assert "served with b in torch int8" in judge(only, evidence, controls=()).sentence
+    assert "served with b in torch int8" in said_of(only, evidence, controls=()).sentence
 
 
 @pytest.mark.parametrize("name", ["opencv (model two)", "opencv (model one)"])
@@ -257,10 +258,10 @@ def test_shares_of_one_model_are_no_cause_of_anothers_drift(name):
             entry("b", flipped(40 if each == name else 0), name=each),
         )
     ]
-    evidence = Evidence(
+    evidence = Measurements(
         matrix=rows, paths=paths("opencv", "b"), attributions=(found,), command="alignkit run x"
     )
-    verdict = judge(CHURN, evidence, controls=())
+    verdict = said_of(CHURN, evidence, controls=())
     assert f"trained with {name}" in verdict.sentence
     assert verdict.cause == ("All of it from resize; decode adds nothing." * (name == names[0]))
     assert len(verdict.actions) == (name == names[0])
@@ -336,7 +337,7 @@ def test_a_rule_about_logits_does_not_pass_on_the_finite_ones_alone(value, state
     gate = Gate(rules=(Rule(metric="logits.max_abs", fail=1.0),))
     (outcome,) = judged(entry("b", flipped(3, value)), gate=gate).rules
     assert outcome.state == state
-    assert ("NaN or infinite" in outcome.observed) is bool(value)
+    assert ("NaN or infinite" in words_of(outcome, "value")) is bool(value)
 
 
 def pixels(stage, mean, mode="isolated", **more):
@@ -366,11 +367,11 @@ def test_whole_paths_that_differ_are_repaired_at_the_stage_that_differs(
     coverage = CoverageDiff(
         reference="a", candidate="b", images=10, only_reference=0, only_candidate=0
     )
-    evidence = Evidence(
+    evidence = Measurements(
         pixels=measured, coverage_diffs=(coverage,), paths=paths("a", "b"),
         command="alignkit gate x.yaml",
     )  # fmt: skip
-    verdict = judge(gate, evidence, controls=())
+    verdict = said_of(gate, evidence, controls=())
     steps = [each.words for each in verdict.actions]
     assert steps == [f"Run b with the {step} of a."]
     own = metric.partition(".")[0]

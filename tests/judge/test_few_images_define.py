@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from alignkit.judge.evidence import Evidence
 
 from alignkit.compare import drift
 from alignkit.compare.bootstrap import SharedDraws
@@ -12,7 +13,6 @@ from alignkit.compare.statistics import rule_of_three
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
 from alignkit.record import MatrixEntry
 from alignkit.tasks.detection import Detection
 from alignkit.tasks.multi_label import MultiLabel

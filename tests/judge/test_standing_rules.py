@@ -4,9 +4,9 @@ import pytest
 
 from alignkit.errors import ExitCode
 from alignkit.experiment.gate_option import Gate
-from alignkit.judge.evidence import Evidence
 from alignkit.judge.standing_rules import JudgedRule, standing_outcomes
-from alignkit.record import Cell, PathFacts, RuleOutcome, StageFacts
+from alignkit.record import Cell, Measurements, PathFacts, RuleOutcome, StageFacts
+from alignkit.text.outcome import said
 
 
 def path(name: str, decoder: str) -> PathFacts:
@@ -16,8 +16,8 @@ def path(name: str, decoder: str) -> PathFacts:
 
 def passed(evaluated_with: str) -> JudgedRule:
     outcome = RuleOutcome(
-        metric="latency.total.p50", limit="", trained_with="a", evaluated_with=evaluated_with,
-        backend="", precision="", state="pass", observed="", rule="x",
+        metric="latency.total.p50", trained_with="a", evaluated_with=evaluated_with,
+        backend="", precision="", state="pass", rule="x",
     )  # fmt: skip
     return JudgedRule(outcome, ExitCode.PASS)
 
@@ -31,14 +31,14 @@ def passed(evaluated_with: str) -> JudgedRule:
     ],
 )
 def test_an_outcome_about_no_candidate_rests_on_no_comparison(names, place, end):
-    evidence = Evidence(paths=(path("a", "pillow"), path("b", "opencv")))
+    evidence = Measurements(paths=(path("a", "pillow"), path("b", "opencv")))
     judged = [passed(name) for name in names]
     (found,) = standing_outcomes(
         Gate(rules=({"metric": "decode.max_abs", "fail": 9},)), evidence, judged
     )
     assert found.code is ExitCode.NOTHING_COMPARED
     assert found.outcome.evaluated_with == place
-    assert found.outcome.observed.endswith(end)
+    assert said(found.outcome, "value").endswith(end)
 
 
 def cell(state: str, reason: str = "") -> Cell:
@@ -51,9 +51,9 @@ def cell(state: str, reason: str = "") -> Cell:
 def test_missing_cells_are_counted_state_by_state():
     cells = [cell("built", "it needs a GPU"), *[cell("skipped", "x is not installed")] * 4]
     cells += [cell("measured"), cell("simulated")]
-    (found,) = standing_outcomes(Gate(), Evidence(cells=cells), [])
+    (found,) = standing_outcomes(Gate(), Measurements(cells=cells), [])
     assert found.code is ExitCode.MISSING
-    assert found.outcome.limit == "every cell ran"
-    assert found.outcome.observed == (
+    assert said(found.outcome, "rule") == "every cell ran"
+    assert said(found.outcome, "value") == (
         "1 of 7 cells built, not run: it needs a GPU; 4 of 7 cells skipped: x is not installed"
     )

@@ -3,8 +3,6 @@
 import pytest
 
 from alignkit.experiment.gate_option import Gate
-from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
 from alignkit.record import (
     BaselineFacts,
     BaselineStage,
@@ -17,8 +15,10 @@ from alignkit.record import (
     GroupFacts,
     LogitDistance,
     MatrixEntry,
+    Measurements,
     PixelStage,
 )
+from tests.judge.said import judged as said_of
 
 IMAGES = 20
 
@@ -152,12 +152,12 @@ CASES = {
         {"pixels": stages(resize=20)}, [{"metric": "resize.bias", "fail": 1}, RESIZE], 0, ""),
     "a percentile of what few values have": (
         {"pixels": stages(resize=2, p99=0.0)}, [{"metric": "resize.p99", "fail": 1}], 0,
-        "in a way that resize.p99 limits"),
+        "in a way that no limit of resize.p99 shows"),
     "a percentile that shows it": (
         {"pixels": stages(resize=2)}, [{"metric": "resize.p99", "fail": 1}], 0, ""),
     "a mean that one image of twenty is far beyond": (
         {"pixels": stages(resize=1)}, [{"metric": "resize.mean_abs", "fail": 1}], 0,
-        "resize.mean_abs limits"),
+        "no limit of resize.mean_abs shows"),
     "a mean that no image is beyond": (
         {"pixels": stages(resize=20)}, [{"metric": "resize.mean_abs", "fail": 1}], 0, ""),
     "as approved, and beside it only what is equal": (
@@ -176,8 +176,8 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_difference_that_no_rule_looks_at_is_named(name):
     facts, rules, code, said = CASES[name]
-    evidence = Evidence(coverage_diffs=(covered(), covered("c")), **facts)
-    verdict = judge(Gate.model_validate({"rules": rules}), evidence, controls=())
+    evidence = Measurements(coverage_diffs=(covered(), covered("c")), **facts)
+    verdict = said_of(Gate.model_validate({"rules": rules}), evidence, controls=())
     found = [each for each in verdict.rules if each.rule == "unchecked"]
     assert [each.state for each in found] == ([] if not said else ["error" if code else "warn"])
     assert verdict.exit_code == code, verdict
@@ -205,8 +205,8 @@ OTHERS = {
 def test_a_baseline_alone_says_in_which_stages_the_paths_were_not_compared(name):
     pixels, said = OTHERS[name]
     rule = approved({"metric": "resize.changed", "fail": 0})
-    evidence = Evidence(pixels=pixels, baseline=since(decode=0, resize=0))
-    verdict = judge(Gate.model_validate({"rules": [rule]}), evidence, controls=())
+    evidence = Measurements(pixels=pixels, baseline=since(decode=0, resize=0))
+    verdict = said_of(Gate.model_validate({"rules": [rule]}), evidence, controls=())
     assert (verdict.state, verdict.exit_code) == ("pass", 0)
     lead, end = "Compared with the baseline alone: ", ", and no rule looks at that."
     assert verdict.sentence.count(lead) == len(said)
@@ -229,7 +229,7 @@ def test_images_that_are_in_no_comparison_are_counted_where_no_rule_does(rules, 
     names = {"reference_examples": ("x",), "neither_examples": ("y",)} if lost else {}
     coverage = covered(images=10).model_copy(update={**lost, **names})
     facts = {"matrix": (ALIGNED, entry()), "coverage_diffs": (coverage,), "pixels": stages()}
-    verdict = judge(Gate.model_validate({"rules": rules}), Evidence(**facts), controls=())
+    verdict = said_of(Gate.model_validate({"rules": rules}), Measurements(**facts), controls=())
     assert [e.state for e in verdict.rules if e.rule == "decoded"] == [state] * bool(state)
     assert verdict.exit_code == (state == "fail")
 
@@ -244,6 +244,6 @@ def test_a_path_that_is_compared_with_no_other_counts_its_own(counts, state):
     """One path in two runtimes: images that were decoded with a warning have pixels."""
     known = {"ok": 40 - sum(counts.values()), "corrupt": 0, "failed": 0, "unsupported": 0}
     own = Coverage(preprocess="a", split="eval", **{**known, **counts})
-    evidence = Evidence(matrix=(ALIGNED, entry("int8", "a")), coverage=(own,))
-    verdict = judge(Gate.model_validate({"rules": [CHURN]}), evidence, controls=())
+    evidence = Measurements(matrix=(ALIGNED, entry("int8", "a")), coverage=(own,))
+    verdict = said_of(Gate.model_validate({"rules": [CHURN]}), evidence, controls=())
     assert [e.state for e in verdict.rules if e.rule == "decoded"] == [state] * bool(state)

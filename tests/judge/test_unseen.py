@@ -11,11 +11,17 @@ from alignkit.compare.predictions import Predictions
 from alignkit.compare.statistics import rule_of_three
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
-from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
-from alignkit.judge.verdict_words import explained
-from alignkit.record import CoverageDiff, MatrixEntry, PathFacts, PixelStage, RuleOutcome
+from alignkit.record import (
+    CoverageDiff,
+    MatrixEntry,
+    Measurements,
+    PathFacts,
+    PixelStage,
+    RuleOutcome,
+)
 from alignkit.text.numbers import grouped
+from alignkit.text.outcome import said
+from tests.judge.said import judged as said_of
 from tests.tasks.embedding_case import answers, people
 
 CLASSES = ("cat", "dog", "truck")
@@ -35,7 +41,7 @@ def outcome(rule: Rule, images: int, share: float, seed: int = 0) -> RuleOutcome
         trained_with="a", evaluated_with="b", backend="torch", precision="fp32", state="measured",
         aligned=False, drift=drift([sides[0]], [sides[1]], draws=SharedDraws(300)), seeds=(0,),
     )  # fmt: skip
-    return judge(Gate(rules=(rule,)), Evidence(matrix=[entry]), controls=()).rules[0]
+    return said_of(Gate(rules=(rule,)), Measurements(matrix=[entry]), controls=()).rules[0]
 
 
 @pytest.mark.parametrize("metric", ["churn", "recall.macro", "top1", "recall[cat]"])
@@ -43,12 +49,14 @@ def test_a_few_images_without_a_flip_do_not_pass(metric):
     found = outcome(Rule(metric=metric, margin=0.01), images=30, share=0.0)
     assert found.state == "inconclusive"
     assert found.needed is not None
-    assert f"; needs about {grouped(found.needed)} images to decide" in explained(found)
-    assert "too few" not in explained(found)
-    images = found.needed * (3 if metric == "recall[cat]" else 1)  # those of the class are needed
+    assert f"; needs about {grouped(found.needed.images)} images to decide" in said(found, "line")
+    assert "too few" not in said(found, "line")
+    images = found.needed.images * (
+        3 if metric == "recall[cat]" else 1
+    )  # those of the class are needed
     enough = outcome(Rule(metric=metric, margin=0.01), images, share=0.0)
     assert enough.state == "pass"
-    assert "too few" not in enough.observed
+    assert "too few" not in said(enough, "value")
 
 
 @pytest.mark.parametrize("metric", ["churn", "recall.macro", "top1"])
@@ -56,10 +64,10 @@ def test_a_limit_needs_enough_images_to_show_a_change_as_large(metric):
     found = outcome(Rule(metric=metric, fail=0.02), images=30, share=0.0)
     assert found.state == "inconclusive"
     assert found.needed is not None
-    assert f"; needs about {grouped(found.needed)} images to decide" in explained(found)
-    assert "too few" not in explained(found)
-    assert rule_of_three(found.needed) <= 0.02 < rule_of_three(found.needed - 1)
-    enough = found.needed + 3  # the smallest class decides, and 3 do not divide every number
+    assert f"; needs about {grouped(found.needed.images)} images to decide" in said(found, "line")
+    assert "too few" not in said(found, "line")
+    assert rule_of_three(found.needed.images) <= 0.02 < rule_of_three(found.needed.images - 1)
+    enough = found.needed.images + 3  # the smallest class decides, and 3 do not divide every number
     assert outcome(Rule(metric=metric, fail=0.02), enough, share=0.0).state == "pass"
     # no number of images proves that nothing ever changes: a limit of 0 is about these
     assert outcome(Rule(metric=metric, fail=0), images=30, share=0.0).state == "pass"
@@ -72,8 +80,10 @@ def test_no_state_but_indecision_says_that_images_are_too_few():
         found = outcome(Rule(metric="top1", margin=margin), images, share)
         assert found.state in ("pass", "fail")
         # of none, the value itself says what may be unseen
-        assert ("unseen" if share == 0 else "flips not seen are less than ±") in found.observed
-        assert "[0, 0]" not in found.observed
+        assert ("unseen" if share == 0 else "changes not seen are less than ±") in said(
+            found, "value"
+        )
+        assert "[0, 0]" not in said(found, "value")
 
 
 def test_a_sentence_says_aligned_only_of_what_passes():
@@ -84,7 +94,7 @@ def test_a_sentence_says_aligned_only_of_what_passes():
             trained_with="a", evaluated_with="b", backend="torch", precision="fp32",
             state="measured", aligned=False, drift=drift([same], [same], draws=SharedDraws(300)), seeds=(0,),
         )  # fmt: skip
-        return judge(Gate(rules=rules, **gate), Evidence(matrix=[entry]), controls=())
+        return said_of(Gate(rules=rules, **gate), Measurements(matrix=[entry]), controls=())
 
     passed = verdict(Rule(metric="churn", fail=0.2))
     assert passed.sentence == "Aligned: no prediction changed in the comparison."
@@ -111,19 +121,19 @@ def test_the_sentence_calls_a_surrogate_so(change):
     )  # fmt: skip
     paths = (PathFacts(name="a", stages=()), PathFacts(name="gpu", stages=(), surrogate_of="x"))
     gate = Gate(rules=(Rule(metric="decode.mean_abs", fail=0.1),))
-    pixels = judge(gate, Evidence(pixels=[stage], paths=paths), controls=())
+    pixels = said_of(gate, Measurements(pixels=[stage], paths=paths), controls=())
     assert "gpu (surrogate) against a" in pixels.sentence
     if change:
         gate = Gate(rules=(Rule(metric="churn", fail=0.1),))
-        whole = judge(gate, Evidence(matrix=[entry], paths=paths), controls=())
+        whole = said_of(gate, Measurements(matrix=[entry], paths=paths), controls=())
         words = "trained with a, served with gpu (surrogate) in simulated int8."
         assert whole.sentence == f"Churn 100 %, 10 % allowed: {words}"
         # the models come first where pixels fail too
         gate = Gate(rules=(Rule(metric="churn", fail=0.1), Rule(metric="decode.mean_abs", fail=0)))
         same = CoverageDiff(reference="a", candidate="gpu", images=30, only_reference=0,
                             only_candidate=0)  # fmt: skip
-        evidence = Evidence(matrix=[entry], pixels=[stage], coverage_diffs=[same], paths=paths)
-        both = judge(gate, evidence, controls=())
+        evidence = Measurements(matrix=[entry], pixels=[stage], coverage_diffs=[same], paths=paths)
+        both = said_of(gate, evidence, controls=())
         assert both.sentence == whole.sentence
 
 
@@ -152,8 +162,8 @@ def of_embeddings(rule: Rule, one, other) -> RuleOutcome:
         trained_with="a", evaluated_with="b", backend="torch", precision="fp32", state="measured",
         aligned=False, drift=drift([one], [other], draws=SharedDraws(300)), seeds=(0,),
     )  # fmt: skip
-    evidence = Evidence(matrix=[entry], task=one.task.facts())
-    return judge(Gate(rules=(rule,)), evidence, controls=()).rules[0]
+    evidence = Measurements(matrix=[entry], task=one.task.facts())
+    return said_of(Gate(rules=(rule,)), evidence, controls=()).rules[0]
 
 
 def test_a_sample_of_identities_is_one_of_so_many_identities():
@@ -162,15 +172,15 @@ def test_a_sample_of_identities_is_one_of_so_many_identities():
     for one in (few, many):
         found = of_embeddings(rule, one, one)
         # more images of these identities show nothing more
-        assert found.needed == math.ceil(rule_of_three(15) * 15 / 0.02)
-        assert "needs about 185 identities to decide" in explained(found)
+        assert found.needed.images == math.ceil(rule_of_three(15) * 15 / 0.02)
+        assert "needs about 185 identities to decide" in said(found, "line")
     limit = of_embeddings(Rule(metric="recall@1", fail=0.02), few, few)
-    assert (limit.needed, limit.needed_of) == (185, "identities")
+    assert (limit.needed.images, limit.needed.of) == (185, "identities")
 
 
 def test_without_an_interval_a_margin_decides_nothing():
     one, other = (answers(v, [0] * 6) for v in (np.eye(6), np.roll(np.eye(6), 1, axis=0) + 0.1))
     found = of_embeddings(Rule(metric="recall@1", margin=0.02), one, other)
     assert found.state == "inconclusive"
-    assert "(no interval): too few images, or groups of images, define it" in found.observed
-    assert found.needed == 185
+    assert "(no interval): too few images, or groups of images, define it" in said(found, "value")
+    assert found.needed.images == 185

@@ -6,10 +6,6 @@ import pytest
 
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
-from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
-from alignkit.judge.matrix_words import effect_words
-from alignkit.judge.verdict_words import explained
 from alignkit.record import (
     AttributionFacts,
     ClassDrift,
@@ -20,6 +16,7 @@ from alignkit.record import (
     FactorShare,
     LogitDistance,
     MatrixEntry,
+    Measurements,
     MovedImage,
     NoiseFloor,
     NumericDrift,
@@ -29,7 +26,10 @@ from alignkit.record import (
 )
 from alignkit.record.spatial_facts import LevelMap, PixelMechanism, SpatialFacts
 from alignkit.samples import NO_LABELS
+from alignkit.text.measured import effect_words
+from alignkit.text.outcome import said as words_of
 from alignkit.text.task_words import TaskWords
+from tests.judge.said import judged as said_of
 
 ZERO = Estimate(0.0, 0.0, 0.0)
 LOGITS = LogitDistance(max_abs=1.0, mean_abs=0.1, cosine=0.9, p99=0.5)
@@ -81,10 +81,10 @@ def paths(*names):
 
 
 def judged(*entries, gate=CHURN, **more):
-    evidence = Evidence(
+    evidence = Measurements(
         matrix=entries, paths=paths("a", "b", "c"), command="alignkit run x.yaml", **more
     )
-    return judge(gate, evidence, controls=())
+    return said_of(gate, evidence, controls=())
 
 
 @pytest.mark.parametrize(("flips", "share"), [(0, 0.02), (1, 0.0004)])
@@ -195,11 +195,11 @@ def test_the_path_that_serves_is_advised_for_training_where_that_was_measured():
 def test_a_swap_that_makes_two_paths_one_says_that_this_is_meant():
     a, b, _ = paths("a", "b", "c")
     b = b.model_copy(update={"stages": (a.stages[0], b.stages[1])})
-    evidence = Evidence(
+    evidence = Measurements(
         matrix=(entry("a", "fp32", 0), entry("b", "fp32", 12)), paths=(a, b),
         command="alignkit gate x.yaml", attributions=(attributed(("resize", 0.12)),),
     )  # fmt: skip
-    (first,) = judge(CHURN, evidence, controls=()).actions
+    (first,) = said_of(CHURN, evidence, controls=()).actions
     swap = "--set 'preprocess.b.resize={name: a}' --set preprocess.b.same=true"
     assert first.command == f"alignkit gate x.yaml {swap}"
 
@@ -241,9 +241,9 @@ def test_a_rule_that_only_the_gate_can_judge_is_left_to_it():
 
 
 def test_the_gate_of_a_narrowed_run_is_that_of_its_file():
-    verdict = judge(
+    verdict = said_of(
         Gate(rules=(Rule(metric="churn", fail=0.2),)),
-        Evidence(
+        Measurements(
             matrix=(entry("a", "fp32", 0), entry("b", "fp32", 12)), paths=paths("a", "b"),
             command="alignkit run x.yaml --cell a/b/torch/fp32 --set train.epochs=2",
         ),
@@ -263,9 +263,9 @@ def test_a_pass_names_the_value_nearest_to_its_limit_and_the_gate_that_keeps_it(
 
 
 def test_a_quick_look_is_to_be_measured_whole():
-    verdict = judge(
+    verdict = said_of(
         CHURN,
-        Evidence(
+        Measurements(
             matrix=(entry("a", "fp32", 0), entry("b", "fp32", 12)), paths=paths("a", "b"),
             command="alignkit run x.yaml --quick", quick=("train.epochs: 30 → 3",),
         ),
@@ -283,13 +283,13 @@ def test_pixels_alone_name_the_stage_and_the_option_that_differ():
     coverage = CoverageDiff(
         reference="a", candidate="b", images=10, only_reference=0, only_candidate=0
     )
-    evidence = Evidence(
+    evidence = Measurements(
         pixels=(stage,),
         coverage_diffs=(coverage,),
         paths=paths("a", "b"),
         command="alignkit gate x.yaml",
     )
-    verdict = judge(gate, evidence, controls=())
+    verdict = said_of(gate, evidence, controls=())
     assert "Resize greatest difference 9 grey levels, 2 grey levels allowed" in verdict.sentence
     assert verdict.actions[0].measured is False
     assert verdict.actions[0].command.endswith("'preprocess.b.resize={name: a}'")
@@ -320,13 +320,13 @@ def test_a_rule_about_a_stage_with_those_before_it_advises_the_one_that_differs_
     coverage = CoverageDiff(
         reference="a", candidate="b", images=10, only_reference=0, only_candidate=0
     )
-    evidence = Evidence(
+    evidence = Measurements(
         pixels=pixels,
         coverage_diffs=(coverage,),
         paths=paths("a", "b"),
         command="alignkit gate x.yaml",
     )
-    verdict = judge(gate, evidence, controls=())
+    verdict = said_of(gate, evidence, controls=())
     assert verdict.actions[0].words == f"Run b with the {stage} of a."
     assert verdict.actions[0].command.endswith(f"'preprocess.b.{stage}={{name: a}}'")
 
@@ -365,8 +365,8 @@ def test_a_failed_limit_of_churn_below_what_retraining_changes_says_so(floor, se
     entries = entry("a", "fp32", 0), entry("b", "fp32", 12)
     outcomes = judged(*entries, noise_floor=floors).rules
     assert [each.state for each in outcomes] == ["fail"]
-    assert [each.cause for each in outcomes] == [said]
-    assert (said in explained(outcomes[0])) is True
+    assert [words_of(each, "remark") for each in outcomes] == [said]
+    assert said in words_of(outcomes[0], "line")
 
 
 @pytest.mark.parametrize(
@@ -394,8 +394,8 @@ def test_the_verdict_says_how_many_images_are_copies(copies):
         name="folder", options={}, train=0, eval=600, classes=(), fingerprint="0" * 64, version="",
         copies={str(each): "first" for each in range(copies)},
     )  # fmt: skip
-    evidence = Evidence(matrix=(entry("a", "fp32", 0), entry("b", "fp32", 3)), data=data)
-    said = judge(Gate(), evidence, controls=()).sentence.replace("\N{NO-BREAK SPACE}", " ")
+    evidence = Measurements(matrix=(entry("a", "fp32", 0), entry("b", "fp32", 3)), data=data)
+    said = said_of(Gate(), evidence, controls=()).sentence.replace("\N{NO-BREAK SPACE}", " ")
     words = {
         0: "",
         1: "1 of 600 images has the pixels of another: 599 different images",

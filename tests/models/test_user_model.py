@@ -35,6 +35,7 @@ from alignkit.runner import run_experiment
 from alignkit.tasks.classification import Classification
 from alignkit.workspace import Context, Workspace
 from tests.backends.model import trained_model
+from tests.judge.said import verdict_of
 
 DIGITS = tuple("0123456789")
 OWN = """
@@ -392,7 +393,9 @@ def test_a_run_with_an_onnx_file_trains_nothing_and_measures_every_cell_it_can(f
     held = {control.name: control.passed for control in record.controls}
     assert held.pop("the reference models learned") is False  # its weights are random
     assert all(held.values())
-    assert record.verdict.sentence.startswith("No conclusion can be drawn: opencv (model mine) ")
+    assert verdict_of(record).sentence.startswith(
+        "No conclusion can be drawn: opencv (model mine) "
+    )
     assert {row.split for row in record.coverage} == {"eval"}
 
 

@@ -68,7 +68,13 @@ def test_a_record_of_an_older_alignkit_is_not_trusted(path):
 @pytest.mark.parametrize("seal", [sealed, str])
 def test_a_newer_format_is_named_as_such(path, seal):
     path.write_text(seal('{"format": 99, "more": {}}'))
-    with pytest.raises(RecordError, match="has format 99, this alignkit reads up to 1; update"):
+    with pytest.raises(RecordError, match="has format 99, this alignkit reads up to 2; update"):
+        read_record(path.parent)
+
+
+def test_an_older_format_is_refused_with_the_command_that_makes_it_again(path):
+    rewrite(path, lambda stored: stored.update(format=1, command="alignkit run mine.yaml"))
+    with pytest.raises(DamagedRecord, match=r"has format 1, .* again: alignkit run mine.y"):
         read_record(path.parent)
 
 

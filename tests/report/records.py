@@ -12,7 +12,6 @@ import numpy as np
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
 from alignkit.record import (
     AdviceFacts,
     Artifact,
@@ -570,7 +569,7 @@ def judged(record):
     )
     rules = (Rule(metric="churn", fail=0.02), Rule(metric="recall.macro", margin=0.01))
     gate = Gate(informational=True, rules=rules, allow_missing=True)
-    verdict = judge(gate, Evidence.of_record(ran), controls=record.controls)
+    verdict = judge(gate, ran, controls=record.controls)
     return record.model_copy(update={"verdict": verdict})
 
 
@@ -629,7 +628,7 @@ def quickstart(folder=None):
             ShownPair(reference="opencv", candidate=each, images=N, changed=173, limit=2_000_000)
             for each in ("torchpipe-gpu", "pillow")
         ),
-        verdict=Verdict(state="error", sentence="not judged", informational=True, exit_code=0),
+        verdict=Verdict(state="error", informational=True, exit_code=0),
         attributions=attributions(),
         flipped=flipped(),
         advice=advice(),

@@ -10,7 +10,6 @@ from PIL import Image
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
-from alignkit.judge.evidence import Evidence
 from alignkit.record import Estimate, LogitDistance, PictureMap
 from alignkit.record.drawn_pictures import write_pair, write_truth
 from alignkit.task_facts import MetricFacts, TaskFacts
@@ -156,10 +155,8 @@ def of_task(task, folder=None, rules=(), drawn=None):
     gate = Gate(rules=rules or None, allow_missing=True)
     ran = [each for each in record.matrix if each.state != "failed"]
     cells = [each for each in record.cells if each.state != "failed"]
-    evidence = Evidence.of_record(
-        record.model_copy(update={"matrix": tuple(ran), "cells": tuple(cells)})
-    )
-    verdict = judge(gate, evidence, controls=record.controls)
+    whole = record.model_copy(update={"matrix": tuple(ran), "cells": tuple(cells)})
+    verdict = judge(gate, whole, controls=record.controls)
     return record.model_copy(update={"verdict": verdict})
 
 

@@ -179,7 +179,15 @@ def test_a_run_that_measured_nothing_still_has_a_page(record, rendered):
         update=dict.fromkeys(lists, ())
         | {
             "partial": True,
-            "verdict": record.verdict.model_copy(update={"rules": (), "state": "error"}),
+            "verdict": record.verdict.model_copy(
+                update={
+                    "rules": (),
+                    "state": "error",
+                    "sentence": (),
+                    "cause": (),
+                    "headline": None,
+                }
+            ),
         }
     )
     folder = rendered(nothing)

@@ -7,12 +7,14 @@ import pytest
 
 from alignkit.gate.outputs import GateResult, output
 from alignkit.record import (
+    Estimate,
     LogitDistance,
     NumericDrift,
     QuantisedDrift,
     RuleOutcome,
     Verdict,
 )
+from alignkit.record.verdict_facts import Limits
 from alignkit.report.logits_view import quantised_table
 from alignkit.report.matrix_view import matrix_views
 from alignkit.report.page_view import key_figures
@@ -26,8 +28,8 @@ LABEL = (
     "not compared with hardware"
 )
 GATED = RuleOutcome(
-    metric="churn", limit="fail above 0.02", trained_with="opencv", evaluated_with="pillow",
-    backend="simulated", precision="fp16", state="fail", observed="0.03", rule="churn",
+    metric="churn", label="churn", limits=Limits("share", fail=0.02, decides=0.02), trained_with="opencv", evaluated_with="pillow",
+    backend="simulated", precision="fp16", state="fail", value=Estimate(0.03, None, None), rule="churn",
 )  # fmt: skip
 
 
@@ -58,9 +60,7 @@ def record():
 
 @pytest.fixture(scope="module")
 def gate(record):
-    verdict = Verdict(
-        state="fail", sentence="It drifted.", informational=False, exit_code=1, rules=(GATED,)
-    )
+    verdict = Verdict(state="fail", informational=False, exit_code=1, rules=(GATED,))
     return GateResult(
         name="gate", file=Path("gate.yaml"), command="alignkit gate x", verdict=verdict,
         exit_code=1, record=record,

@@ -9,6 +9,7 @@ from alignkit.record import Control, CoverageDiff
 from alignkit.report.run_view import coverage_words
 from alignkit.report.terminal_view import summary
 from alignkit.text.names import Names
+from tests.judge.said import verdict_of
 from tests.report.records import quickstart
 
 PAGE = Path("reports/quickstart/5e1f/index.html")
@@ -28,8 +29,8 @@ def entry_rows(told):
 def test_it_opens_with_the_verdict_and_ends_with_the_page(record):
     lines = summary(record, PAGE).splitlines()
     assert lines[0] == "quickstart: FAIL (report only)"
-    assert lines[1:3] == [record.verdict.sentence, record.verdict.cause]
-    assert lines[3].startswith(f"Do this: {record.verdict.actions[0].words}")
+    assert lines[1:3] == [verdict_of(record).sentence, verdict_of(record).cause]
+    assert lines[3].startswith(f"Do this: {verdict_of(record).actions[0].words}")
     assert lines[-1] == f"report  {PAGE}"
 
 

@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from alignkit.judge.matrix_words import effect_words
-from alignkit.judge.measured_models import of_first_models
 from alignkit.record import Estimate
 from alignkit.report.bench.loaders_page import loader_table
 from alignkit.report.cause_view import attribution_sections
@@ -15,6 +13,7 @@ from alignkit.report.stage_view import stage_sections
 from alignkit.task_facts import CLASSIFICATION
 from alignkit.tasks.multi_label import MultiLabel
 from alignkit.text.kind_words import kind_words
+from alignkit.text.measured import effect_words, of_first_models
 from alignkit.text.names import Names
 from alignkit.text.task_words import TaskWords
 from tests.report import task_records
@@ -76,7 +75,7 @@ def test_the_tile_of_the_first_stage_is_of_the_pair_that_the_verdict_is_of(begin
     names = Names(record.paths)
     failed = next(each for each in record.verdict.rules if each.state == "fail")
     rule = failed.model_copy(update={"trained_with": "opencv", "evaluated_with": served})
-    verdict = record.verdict.model_copy(update={"rules": (rule,)})
+    verdict = record.verdict.model_copy(update={"rules": (rule,), "headline": 0})
     stages = tuple(
         replace(each, first=begins[each.candidate.name])
         for each in stage_sections(record.pixels, names)

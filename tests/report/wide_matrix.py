@@ -5,6 +5,7 @@ from functools import cache
 
 from alignkit.record import (
     Drift,
+    Estimate,
     LogitDistance,
     MatrixEntry,
     NoiseFloor,
@@ -12,6 +13,7 @@ from alignkit.record import (
     RuleOutcome,
     Verdict,
 )
+from alignkit.record.verdict_facts import Limits
 from tests.report.records import RUNTIMES, estimate, quickstart
 
 N = 3000
@@ -68,8 +70,9 @@ def wide(paths=5, runtimes=RUNTIMES, spread=0.0, rows=None):
                 if not aligned:
                     state = "fail" if churn > 0.02 else "pass"
                     rules.append(
-                        RuleOutcome(**place, metric="churn", limit="churn: fail above 2 %",
-                                    state=state, observed=f"{100 * churn:.4g} %")
+                        RuleOutcome(**place, metric="churn", label="churn",
+                                    limits=Limits("share", fail=0.02, decides=0.02),
+                                    state=state, value=Estimate(churn, None, None))
                     )  # fmt: skip
     record = known()
     floors = [
@@ -78,7 +81,7 @@ def wide(paths=5, runtimes=RUNTIMES, spread=0.0, rows=None):
         )
         for name in names
     ]
-    verdict = Verdict(state="fail", sentence="It drifted.", informational=True, exit_code=0,
+    verdict = Verdict(state="fail", informational=True, exit_code=0,
                       rules=tuple(rules))  # fmt: skip
     return record.model_copy(
         update={

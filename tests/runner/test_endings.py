@@ -78,5 +78,5 @@ def test_the_first_line_counts_the_models_and_nothing_is_called_aligned(ran):
         assert "1 of 4 models could be measured" in text
         assert "Aligned" not in text
         assert "Informational" not in text  # its exit code is an error's
-    sentence = json.loads(shown[2])["verdict"]["sentence"]
+    sentence = json.loads(shown[2])["said"][0]
     assert sentence.startswith("1 of 4 models could be measured. 3 of 4 checks could not")

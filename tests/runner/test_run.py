@@ -84,8 +84,8 @@ def settled(record: RunRecord) -> dict[str, object]:
         for file in training["files"]:
             if file["path"].endswith(".csv"):
                 del file["sha256"]  # it holds the speeds too
-    for action in stored["verdict"]["actions"]:
-        del action["command"]  # it names the experiment's file, as the record's own command does
+    for step in stored["verdict"]["steps"]:
+        del step["command"]  # it names the experiment's file, as the record's own command does
     return stored
 
 

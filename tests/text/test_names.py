@@ -71,7 +71,7 @@ def test_a_place_in_words_calls_a_surrogate_so(runtime, words):
     gpu = PathFacts(name="gpu", stages=(), surrogate_of="x")
     backend, precision = runtime
     entry = RuleOutcome(
-        metric="churn", limit="", state="pass", observed="", trained_with="cpu",
+        metric="churn", state="pass", trained_with="cpu",
         evaluated_with="gpu", backend=backend, precision=precision,
     )  # fmt: skip
     assert place_in_words(entry, Names((gpu,))) == words

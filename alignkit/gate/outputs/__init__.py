@@ -19,15 +19,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from alignkit.plugins import Plugin, PluginTable
+from alignkit.record import Measurements
+from alignkit.record.verdict_facts import worst_first
 from alignkit.stored_file import explained, write_output
+from alignkit.text.names import Names, place_in_words
+from alignkit.text.outcome import said
+from alignkit.text.verdict import SaidVerdict, verdict_words
 
 if TYPE_CHECKING:
     from alignkit.baseline import Baseline
-    from alignkit.record import Finding, RunRecord, Verdict
-    from alignkit.text.names import Names
+    from alignkit.record import Finding, RuleOutcome, RunRecord, Verdict
 
 _STEP_SUMMARY = 900 * 1024
 """Bytes; GitHub refuses a step's summary above 1 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRow:
+    """An outcome as every output writes it."""
+
+    outcome: RuleOutcome
+    place: str
+    text: str
+    """The value, the limit, and what is known of why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +66,28 @@ class GateResult:
     """Shell command that reviews what is pending."""
 
     @property
+    def measured(self) -> Measurements:
+        """The judged measurements; empty where nothing was measured."""
+        return self.record or Measurements()
+
+    @property
     def names(self) -> Names:
         """The paths by name, surrogates called so."""
-        from alignkit.text.names import Names
+        return Names(self.measured.paths)
 
-        return Names(self.record.paths if self.record else ())
+    @property
+    def said(self) -> SaidVerdict:
+        """The verdict in words."""
+        return verdict_words(self.verdict, self.measured)
+
+    @property
+    def rows(self) -> list[OutcomeRow]:
+        """The outcomes in words, the worst first."""
+        names = self.names
+        return [
+            OutcomeRow(each, place_in_words(each, names), said(each, "line"))
+            for each in worst_first(self.verdict.rules)
+        ]
 
 
 class GateOutput(Protocol):

@@ -6,13 +6,10 @@ import re
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
-from alignkit.gate.outputs import GateResult
-from alignkit.judge.verdict_words import explained, worst_first
-from alignkit.record import RuleOutcome
+from alignkit.gate.outputs import GateResult, OutcomeRow
 from alignkit.text import printable
-from alignkit.text.names import place_in_words
 from alignkit.text.numbers import shorten
-from alignkit.text.verdict_text import verdict_text, verdict_word
+from alignkit.text.verdict import verdict_word
 
 _SHOWN = 9
 """Annotations of a kind; the tenth says how many more there are."""
@@ -34,7 +31,7 @@ class GitHub:
     def render(self, result: GateResult) -> str:
         """Return at most 10 lines of a kind, and one notice for a verdict that passes."""
         title = {"title": f"alignkit gate: {result.name} {verdict_word(result.verdict)}"}
-        said = "\n".join(verdict_text(result.verdict))
+        said = "\n".join(result.said.lines)
         lines: dict[str, list[str]] = {"error": [], "warning": []}
         for finding in result.findings:
             where = {"file": finding.file}
@@ -42,14 +39,14 @@ class GitHub:
                 where |= {"line": str(finding.line), "col": str(finding.column)}
             text = _command(finding.level, {**where, "title": finding.rule}, finding.message)
             lines[finding.level].append(text)
-        for outcome in worst_first(result.verdict.rules):
+        for row in result.rows:
+            outcome = row.outcome
             if kind := _KINDS.get(outcome.state):
                 where = {"file": str(result.file)}
                 if outcome.line:  # 0 is a rule of --set, which stands on no line
                     where["line"] = str(outcome.line)
                 where["title"] = f"{outcome.rule}: {outcome.state}"
-                text = f"{place_in_words(outcome, result.names)}: {explained(outcome)}"
-                lines[kind].append(_command(kind, where, text))
+                lines[kind].append(_command(kind, where, f"{row.place}: {row.text}"))
         if result.exit_code and not lines["error"]:
             lines["error"].append(_command("error", title, said))
         for kind, of_kind in lines.items():
@@ -64,11 +61,11 @@ class GitHub:
 
 def step_outputs(result: GateResult) -> str:
     """Return the ``name=value`` lines for ``$GITHUB_OUTPUT``: always all of them."""
-    worst = next((each for each in worst_first(result.verdict.rules) if each.state != "pass"), None)
+    worst = next((each for each in result.rows if each.outcome.state != "pass"), None)
     values = {
         "verdict": result.verdict.state,
         "exit-code": str(result.exit_code),
-        "worst": f"{worst.rule} of {place_in_words(worst, result.names)}" if worst else "",
+        "worst": f"{worst.outcome.rule} of {worst.place}" if worst else "",
         "report-path": str(result.page or ""),
         "pending": str(result.pending.count if result.pending else 0),
     }
@@ -99,7 +96,7 @@ class JUnit:
         missing measurements, ``skipped`` for those that the gate allows to be missing.
         """
         record = result.record
-        cases = [_rule_case(result, outcome) for outcome in result.verdict.rules]
+        cases = [_rule_case(result, row) for row in result.rows]
         cases += [
             _case(f"{result.name}.self-test", control.name, "error" * (control.passed is False),
                   f"expected {control.expected}; observed {control.observed}")
@@ -107,7 +104,7 @@ class JUnit:
         ]  # fmt: skip
         # readers take a suite without a case for a pass, or reject it
         if not result.verdict.rules:
-            cases.append(_case(result.name, "the gate runs", "error", result.verdict.sentence))
+            cases.append(_case(result.name, "the gate runs", "error", result.said.sentence))
         suite = ET.Element(
             "testsuite",
             name=result.name,
@@ -123,7 +120,7 @@ class JUnit:
                 ET.SubElement(properties, "property", name="set", value=_xml_text(each))
         suite.extend(cases)
         said = ET.SubElement(suite, "system-out")
-        said.text = _xml_text("\n".join(verdict_text(result.verdict)))
+        said.text = _xml_text("\n".join(result.said.lines))
         root = ET.Element("testsuites")
         root.append(suite)
         ET.indent(root)
@@ -131,18 +128,18 @@ class JUnit:
         return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
-def _rule_case(result: GateResult, outcome: RuleOutcome) -> ET.Element:
+def _rule_case(result: GateResult, row: OutcomeRow) -> ET.Element:
+    outcome = row.outcome
     kind = {"fail": "failure", "error": "error"}.get(outcome.state, "")
     # 7: the file says that an inconclusive rule fails the gate
     if outcome.state == "inconclusive" and result.verdict.exit_code == 7:
         kind = "failure"
     if outcome.not_run:
         kind = "skipped"
-    place = place_in_words(outcome, result.names)
-    case = _case(f"{result.name}.{outcome.rule}", place, kind, explained(outcome))
+    case = _case(f"{result.name}.{outcome.rule}", row.place, kind, row.text)
     if not kind:
         body = ET.SubElement(case, "system-out")
-        body.text = _xml_text(f"{outcome.state}: {explained(outcome)}")
+        body.text = _xml_text(f"{outcome.state}: {row.text}")
     return case
 
 

@@ -7,7 +7,6 @@ import json
 from dataclasses import dataclass
 
 from alignkit.gate.outputs import GateResult
-from alignkit.judge.verdict_words import explained, worst_first
 from alignkit.report.results import Results, measured_fields, results_text
 from alignkit.text.names import Names, place_in_words
 from alignkit.version import __version__
@@ -29,6 +28,7 @@ class JsonResults:
             file=str(result.file),
             exit_code=result.exit_code,
             verdict=result.verdict,
+            said=tuple(result.said.lines),
             findings=result.findings,
             pending=result.pending.count if result.pending else 0,
             report=str(result.page) if result.page else None,
@@ -47,13 +47,13 @@ class CodeQuality:
         Fingerprints hold no values and no labels, so that a finding stays the same while its number
         or label changes.
         """
-        names = result.names
         findings = [
             _finding(
-                result, each.rule, f"{place_in_words(each, names)}: {explained(each)}",
-                each.line, _SEVERITIES[each.state], place_in_words(each, Names(())),
+                result, each.rule, f"{row.place}: {row.text}", each.line,
+                _SEVERITIES[each.state], place_in_words(each, Names(())),
             )
-            for each in worst_first(result.verdict.rules)
+            for row in result.rows
+            for each in [row.outcome]
             if each.state in _SEVERITIES
         ]  # fmt: skip
         findings += [
@@ -64,7 +64,7 @@ class CodeQuality:
         # an empty report is green in GitLab, which a gate that measured nothing is not
         if result.exit_code and not findings:
             findings.append(
-                _finding(result, "gate", result.verdict.sentence, 1, "blocker", "not measured")
+                _finding(result, "gate", result.said.sentence, 1, "blocker", "not measured")
             )
         return json.dumps(findings, indent=1) + "\n"
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from alignkit.gate.outputs import GateResult
-from alignkit.judge.evidence import EARLIER_STAGE
-from alignkit.judge.verdict_words import explained, remark, worst_first
-from alignkit.record import RuleOutcome, RunRecord, Verdict
+from alignkit.gate.outputs import GateResult, OutcomeRow
+from alignkit.record import RunRecord
 from alignkit.report.matrix_view import simulations, warnings
 from alignkit.text import columns, printable
 from alignkit.text.markdown import Written, code, fenced, markdown_text
-from alignkit.text.names import Names, controls_words, place_in_words, surrogate_lines
+from alignkit.text.names import controls_words, surrogate_lines
 from alignkit.text.numbers import shorten
-from alignkit.text.verdict_text import action_words, steps, verdict_text, verdict_word
+from alignkit.text.outcome import said
+from alignkit.text.verdict import SaidVerdict, verdict_word
 
 _LINES = 12
 """Lines of the verdict."""
@@ -37,8 +36,8 @@ class Text:
         ended = f"exit {result.exit_code}" * bool(result.exit_code)
         lines = [
             f"{result.name}: {verdict_word(verdict, ended)}",
-            *"\n".join(verdict_text(verdict)).splitlines()[:_LINES],
-            *_outcome_lines(verdict.rules, result.names),
+            *"\n".join(result.said.lines).splitlines()[:_LINES],
+            *_outcome_lines(result.rows),
         ]
         # without a record nothing was measured, and the sentence is the finding
         if result.record is not None:
@@ -50,28 +49,30 @@ class Text:
         return "\n".join([*map(printable, lines), columns(_facts(result))]) + "\n"
 
 
-def _shared_words(outcome: RuleOutcome) -> tuple[str, ...]:
+def _shared_words(row: OutcomeRow) -> str:
     """Return the words by which outcomes of one place share a line."""
-    if outcome.cause == EARLIER_STAGE:  # stages that only pass a change on
-        return (EARLIER_STAGE,)
-    if outcome.state == "error":  # the reason does not depend on the limit
-        return (outcome.observed,)
-    return outcome.metric, explained(outcome)
+    outcome = row.outcome
+    if any(each.kind == "earlier stage" for each in outcome.cause):
+        return said(outcome, "remark")  # stages that only pass a change on
+    # the reason of an error does not depend on the limit
+    return said(outcome, "value") if outcome.state == "error" else row.text
 
 
-def _outcome_lines(outcomes: Sequence[RuleOutcome], names: Names) -> list[str]:
-    shown = [each for each in worst_first(outcomes) if each.state != "pass"]
-    if not shown:
+def _outcome_lines(outcomes: Sequence[OutcomeRow]) -> list[str]:
+    groups: dict[tuple[str, str, str], list[OutcomeRow]] = {}
+    for each in outcomes:
+        if (state := each.outcome.state) != "pass":
+            groups.setdefault((state, each.place, _shared_words(each)), []).append(each)
+    if not groups:
         return []
-    groups: dict[tuple[str, ...], list[RuleOutcome]] = {}
-    for each in shown:
-        where = place_in_words(each, names)
-        groups.setdefault((each.state, where, *_shared_words(each)), []).append(each)
     rows = [
-        (state, ", ".join(each.metric for each in members), where, words[-1])
-        if len(members) > 1
-        else (state, members[0].metric, where, explained(members[0]))
-        for (state, where, *words), members in groups.items()
+        (
+            state,
+            ", ".join(each.outcome.metric for each in members),
+            place,
+            words if len(members) > 1 else members[0].text,
+        )
+        for (state, place, words), members in groups.items()
     ]
     lines = columns(rows[:_OUTCOMES], indent="  ").splitlines()
     if len(rows) > _OUTCOMES:
@@ -111,18 +112,18 @@ class Markdown:
     def render(self, result: GateResult) -> str:
         """Return at most 60,000 characters."""
         verdict = result.verdict
-        sentence = verdict.sentence
+        said = result.said
         again = f"Again: {code(result.command)}"
         if result.pending is not None and result.pending.count:
             again += f"  \nIf the change is meant: {code(result.review)}"
         parts = [
             f"## {_SIGNS[verdict.state]} {markdown_text(result.name)}: {verdict_word(verdict)}",
             # a mistake in the file is shown with a caret below it, which needs a fixed pitch
-            fenced(sentence) if "\n" in sentence else markdown_text(sentence),
-            markdown_text(verdict.cause),
-            *_steps(verdict),
+            fenced(said.sentence) if "\n" in said.sentence else markdown_text(said.sentence),
+            markdown_text(said.cause),
+            *_steps(said),
             *map(markdown_text, surrogate_lines(result.record.paths if result.record else ())),
-            _rule_table(verdict.rules, result.names),
+            _rule_table(result.rows),
             *(markdown_text(f"{each}.") for each in _simulated(result)),
             _stage_table(result),
             again,
@@ -130,33 +131,33 @@ class Markdown:
         return shorten("\n\n".join(part for part in parts if part), _CHARACTERS) + "\n"
 
 
-def _steps(verdict: Verdict) -> Iterator[str]:
-    for lead, action, given in steps(verdict):
-        yield f"**{lead}:** {markdown_text(action_words(action))}"
-        if given:
-            yield fenced(given)
+def _steps(verdict: SaidVerdict) -> Iterator[str]:
+    for step in verdict.steps:
+        yield f"**{step.lead}:** {markdown_text(step.marked)}"
+        if step.given:
+            yield fenced(step.given)
 
 
 def _simulated(result: GateResult) -> list[str]:
     return simulations(result.record.matrix) if result.record else []
 
 
-def _rule_table(outcomes: Sequence[RuleOutcome], names: Names) -> str:
-    ordered = worst_first(outcomes)
+def _rule_table(outcomes: Sequence[OutcomeRow]) -> str:
     # passes are listed only if there is nothing else to show
-    shown = [each for each in ordered if each.state != "pass"][:_ROWS] or ordered[:_ROWS]
+    shown = [each for each in outcomes if each.outcome.state != "pass"][:_ROWS] or outcomes[:_ROWS]
     if not shown:
         return ""
     rows = [
         (
             f"{_SIGNS[each.state]} {each.state}",
             code(each.rule),
-            place_in_words(each, names),
-            each.observed,
-            each.limit,
-            remark(each),
+            row.place,
+            said(each, "value"),
+            said(each, "rule"),
+            said(each, "remark"),
         )
-        for each in shown
+        for row in shown
+        for each in [row.outcome]
     ]
     table = _table(("", "rule", "where", "observed", "limit", "why"), rows)
     left = len(outcomes) - len(shown)

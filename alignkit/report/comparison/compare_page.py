@@ -55,7 +55,7 @@ def render_comparison(made: RunComparison, runs: tuple[Path, Path], folder: Path
     images = images_section(made, names, pictures)
     commands = [each.command for each in records]
     data = shown_script([*zip(commands, pictures.shown, strict=True)], names)
-    icons = [verdict_view(each.verdict).icon for each in records]
+    icons = [verdict_view(each).icon for each in records]
     sections = (_matrix(made, names), _differing(made, names), images, reproduce(made.command))
     page = Page(
         f"{_title(made)} · alignkit compare-runs",

@@ -26,6 +26,7 @@ from alignkit.record.study_documents import (
 )
 from alignkit.studies.compare_runs.compared_runs import StoredRun, stored_run
 from alignkit.studies.compare_runs.run_changes import entry_changes
+from alignkit.text.verdict import verdict_words
 from alignkit.version import __version__
 
 MACHINE = re.compile(r"x86_64|amd64|aarch64|arm64", re.IGNORECASE)
@@ -78,7 +79,7 @@ def _side(folder: Path, record: RunRecord) -> ComparedRun:
         key=record.key,
         started=record.started,
         verdict=record.verdict.state,
-        sentence=record.verdict.sentence,
+        sentence=verdict_words(record.verdict, record).sentence,
         images=record.data.eval,
         paths=record.paths,
         simulations={

@@ -11,7 +11,8 @@ import pytest
 
 from alignkit.gate.outputs import OUTPUTS, GateResult, output
 from alignkit.gate.outputs.ci_output import step_outputs
-from alignkit.record import Control, Finding, RuleOutcome, Verdict
+from alignkit.record import Control, Estimate, Finding, RuleOutcome, Verdict
+from alignkit.record.verdict_facts import Limits, Waived, stated
 from tests.report.records import quickstart
 
 STATES = ("pass", "warn", "inconclusive", "fail", "error")
@@ -20,15 +21,21 @@ NASTY = 'a "quote", <tag> & 100 %: one,two | pipe\nnext\x0bline ☃'
 
 def outcome(number: int, state: str, text: str = "0.4 grey levels") -> RuleOutcome:
     return RuleOutcome(
-        metric="decode.mean_abs", limit="fail above 0.05", trained_with="pillow",
-        evaluated_with=f"path{number}", backend="", precision="", state=state, observed=text,
-        rule="decode.mean_abs", cause=text, line=9,
+        metric="decode.mean_abs", label="decode mean absolute difference",
+        limits=Limits("grey levels", fail=0.05), trained_with="pillow",
+        evaluated_with=f"path{number}", backend="", precision="", state=state,
+        value=Estimate(None, None, None, text), rule="decode.mean_abs",
+        cause=(stated("change", change=text),), line=9,
     )  # fmt: skip
 
 
 def result(outcomes=(), *, record=True, code=1, state="fail", findings=(), sentence="It drifted."):
     verdict = Verdict(
-        state=state, sentence=sentence, informational=False, exit_code=code, rules=tuple(outcomes)
+        state=state,
+        sentence=(stated("message", text=sentence),),
+        informational=False,
+        exit_code=code,
+        rules=tuple(outcomes),
     )
     return GateResult(
         name="gate", file=Path("experiments/gate.yaml"), command="alignkit gate x", verdict=verdict,
@@ -100,7 +107,7 @@ def test_text_says_which_runtime_holds_on_this_machine_alone():
 
 def test_json_is_strict_and_says_its_format(any_result, of):
     document = json.loads(of("json"), parse_constant=pytest.fail)
-    assert document["format"] == 1
+    assert document["format"] == 2
     assert document["exit_code"] == any_result.exit_code
     assert len(document["verdict"]["rules"]) == len(any_result.verdict.rules)
 
@@ -136,8 +143,11 @@ def test_junit_tells_drift_from_what_was_not_measured():
 
 def test_a_check_that_the_gate_allows_to_be_missing_is_skipped_in_junit_and_a_waiver_is_not():
     words = "not run: built, not run: needs a GPU"
-    left_out = outcome(0, "warn", words).model_copy(update={"not_run": True})
-    waived = outcome(1, "warn").model_copy(update={"waived": "until 2030-01-01: known"})
+    left_out = outcome(0, "warn", "built, not run: needs a GPU").model_copy(
+        update={"not_run": True}
+    )
+    waiver = Waived("2030-01-01", "known")
+    waived = outcome(1, "warn").model_copy(update={"waived": waiver})
     suite = ET.fromstring(output("junit").render(result([left_out, waived], code=0)).encode())[0]
     assert (suite.get("skipped"), suite.get("failures"), suite.get("errors")) == ("1", "0", "0")
     (skipped,) = suite.findall("testcase/skipped")
@@ -215,7 +225,9 @@ def test_a_fingerprint_stays_while_the_value_moves():
 def test_every_output_names_the_rules_that_replaced_the_file_s():
     given = "gate.rules=[{metric: churn, fail: 0.9}]"
     known = RESULTS["a pass"]
-    verdict = known.verdict.model_copy(update={"overrides": (given,), "sentence": f"--set {given}"})
+    verdict = known.verdict.model_copy(
+        update={"overrides": (given,), "sentence": (stated("overrides"),)}
+    )
     found = Finding("gate.yaml", 0, 0, "warning", "override", f"judged with --set {given}")
     changed = replace(known, verdict=verdict, findings=(found,))
     for kind in ("text", "md", "json", "junit", "github", "gitlab"):
