@@ -15,7 +15,7 @@ from alignkit.judge.standing_rules import RECORDED, JudgedRule
 from alignkit.preprocess import Preprocess
 from alignkit.record import RuleOutcome, VerdictState
 from alignkit.record.blame_facts import EXPLAINS_MOST
-from alignkit.record.verdict_facts import Statement, Value, stated
+from alignkit.record.verdict_facts import Statement, StatementValue, stated
 from alignkit.samples import Samples
 from alignkit.search.match_result import explained_share
 from alignkit.search.recorded_input import part
@@ -143,7 +143,7 @@ def _range(rule: TapRule, stage: TapStage, samples: Samples) -> tuple[VerdictSta
         low, high = min(low, ends[0]), max(high, ends[1])
         if ends[0] < least or ends[1] > greatest:
             outside, first = outside + 1, first or samples.ids[row]
-    found: dict[str, Value] = {"low": low, "high": high, "images": len(stage.tensors)}
+    found: dict[str, StatementValue] = {"low": low, "high": high, "images": len(stage.tensors)}
     if outside:
         return "fail", stated("tap outside", **found, outside=outside, first=first)
     return "pass", stated("tap range", **found)

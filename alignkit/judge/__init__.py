@@ -33,10 +33,10 @@ from alignkit.record import (
 from alignkit.record.verdict_facts import (
     BASELINE,
     SEVERITY,
-    Kind,
-    Limits,
     Needed,
+    RuleLimits,
     Statement,
+    StatementKind,
     Waived,
     stated,
 )
@@ -179,16 +179,16 @@ def _judged(
     return judged
 
 
-def left_to_gate(rule: Rule, record: Measurements) -> Kind | None:
+def left_to_gate(rule: Rule, record: Measurements) -> StatementKind | None:
     """Return what `alignkit run` leaves to the gate for a rule, if anything."""
     if rule.against == BASELINE and record.baseline is None:
         return "left baseline"
     return "left groups" if rule.where is not None and record.groups is None else None
 
 
-def _limits(rule: Rule, seen: Observed, state: VerdictState) -> Limits:
+def _limits(rule: Rule, seen: Observed, state: VerdictState) -> RuleLimits:
     metric = rule.measured
-    return Limits(
+    return RuleLimits(
         unit="share" if rule.relative else metric.unit,
         worse=metric.worse,
         warn=rule.warn,
@@ -246,7 +246,7 @@ def _unseen(rule: Rule, seen: Observed, state: VerdictState, drawn: str) -> Iter
     decides = undecided and seen.unseen > (rule.fail or math.inf)
     if not told and (seen.unseen >= (rule.margin or math.inf) / 10 or decides):
         unit = "%" if rule.relative else "pp"
-        kind: Kind = "too few" if undecided else "unseen"
+        kind: StatementKind = "too few" if undecided else "unseen"
         yield stated(kind, share=seen.unseen, unit=unit, few=drawn)
 
 

@@ -12,7 +12,7 @@ from alignkit.judge.observe import differing
 from alignkit.record import AttributionFacts, MatrixEntry, Measurements, RuleOutcome
 from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.record.cell_facts import OWN_GRAPH
-from alignkit.record.verdict_facts import Kind, Statement, stated
+from alignkit.record.verdict_facts import Statement, StatementKind, stated
 from alignkit.text.shares import is_cause, main_shares, opposing
 
 RUNTIME_FACTORS = {"backend", "precision", "backend+precision", "runtime", "quantisation", "kernel"}
@@ -46,12 +46,12 @@ def _of_entry(entry: MatrixEntry, metric: str, record: Measurements) -> Iterator
 
 def _of_shares(found: AttributionFacts) -> Statement:
     first, others = main_shares(found)
-    kind: Kind = "all"
+    kind: StatementKind = "all"
     if first is None:
         unknown = any(each.effect.value is None for each in others)
         kind = "shares unknown" if unknown else "opposed" if others else "no stage"
     elif others:
-        most: Kind = "most" if is_cause(first, found) else "largest"
+        most: StatementKind = "most" if is_cause(first, found) else "largest"
         kind = "opposed" if opposing(found) else most
     named = [first, *others] if first else others
     return stated(kind, metric=found.metric, factors=tuple(each.factor for each in named))

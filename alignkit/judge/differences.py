@@ -16,7 +16,7 @@ from alignkit.judge.observe_model import applies
 from alignkit.place import Column, Place, Row
 from alignkit.preprocess import STAGES
 from alignkit.record import MatrixEntry, Measurements, PixelStage
-from alignkit.record.verdict_facts import BASELINE, Statement, Value, stated
+from alignkit.record.verdict_facts import BASELINE, Statement, StatementValue, stated
 
 _ANSWERS = Rule(metric="churn", fail=0.0)
 """A rule about the answers of every place."""
@@ -85,7 +85,7 @@ def _stages(rules: Sequence[Rule], record: Measurements) -> Iterator[Differing]:
         place = Place(Row.parse(stage.reference), Column(stage.candidate, "", ""))
         images = stage.images + stage.shape_mismatches
         moved = stage_amount(stage)
-        values: dict[str, Value] = {
+        values: dict[str, StatementValue] = {
             "part": "", "stage": stage.stage, "images": images - stage.identical, "of": images,
         }  # fmt: skip
         if moved:

@@ -22,9 +22,9 @@ from alignkit.record.verdict_facts import (
     BASELINE,
     SEVERITY,
     UNCHECKED,
-    Kind,
     Statement,
-    Value,
+    StatementKind,
+    StatementValue,
     stated,
 )
 from alignkit.text.measured import measured_part
@@ -188,8 +188,10 @@ def _lost(found: Headline | None, record: Measurements) -> Iterator[Statement]:
         yield stated("lost", **own.place.fields, elsewhere=int(elsewhere))
 
 
-def _failed(kind: Kind, found: Headline, outcomes: Sequence[RuleOutcome]) -> Statement:
-    values: dict[str, Value] = {"rules": tuple(_index(e, outcomes) for e in found.outcomes)}
+def _failed(kind: StatementKind, found: Headline, outcomes: Sequence[RuleOutcome]) -> Statement:
+    values: dict[str, StatementValue] = {
+        "rules": tuple(_index(e, outcomes) for e in found.outcomes)
+    }
     if found.elsewhere is not None:
         values["elsewhere"] = _index(found.elsewhere, outcomes)
     return stated(kind, **values)

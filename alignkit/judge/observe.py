@@ -19,7 +19,7 @@ from alignkit.record import (
     PathFacts,
     PixelStage,
 )
-from alignkit.record.verdict_facts import BASELINE, Kind, Statement, stated
+from alignkit.record.verdict_facts import BASELINE, Statement, StatementKind, stated
 from alignkit.text.stage_changes import stage_change
 
 _DECODING = ("decode", "max_pixels")
@@ -86,7 +86,7 @@ def _cause(record: Measurements, path: str, stage: str, mode: str) -> tuple[Stat
     begun = stage_to_blame(record, path, stage) if mode == "cumulative" else stage
     if not (change := stage_change(pair[0], pair[1], begun)):
         return ()
-    kind: Kind = "change" if begun == stage else "earlier change"
+    kind: StatementKind = "change" if begun == stage else "earlier change"
     return (stated(kind, stage=begun, change=change),)
 
 

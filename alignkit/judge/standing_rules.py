@@ -17,7 +17,7 @@ from alignkit.judge.differences import differences
 from alignkit.judge.observe import differing
 from alignkit.place import Place
 from alignkit.record import Cell, Measurements, RuleOutcome, State, VerdictState
-from alignkit.record.verdict_facts import BASELINE, UNCHECKED, Kind, Statement, stated
+from alignkit.record.verdict_facts import BASELINE, UNCHECKED, Statement, StatementKind, stated
 from alignkit.text.names import state_words
 
 _NO_FAULT = (ExitCode.PASS, ExitCode.INCONCLUSIVE)
@@ -130,7 +130,7 @@ class _Lost(NamedTuple):
     place: tuple[str, str]
     images: int
     of: int
-    kind: Kind
+    kind: StatementKind
     """Whether none of two paths decodes them, or not both, or one path."""
     by: tuple[str, ...]
     examples: tuple[str, ...]
@@ -174,7 +174,7 @@ def _undecoded(record: Measurements, covered: Collection[tuple[str, str]]) -> It
             lost = each.images - each.decoded - each.gone
             names += tuple(name for side in each.one_sided for name in side.examples)
         if 0 < lost < each.images:  # of all of them, nothing was compared
-            kind: Kind = "not by both" if both else "by neither"
+            kind: StatementKind = "not by both" if both else "by neither"
             yield _Lost(place, lost, each.images, kind, place, names)
     pairs = {name for each in record.coverage_diffs for name in (each.reference, each.candidate)}
     for path in record.coverage:

@@ -15,14 +15,21 @@ from alignkit.judge.observe import differing, stage_to_blame
 from alignkit.judge.standing_rules import NO_PIXELS_RULE, RECORDED
 from alignkit.preprocess import STAGES
 from alignkit.record import AttributionFacts, FactorShare, MatrixEntry, Measurements, RuleOutcome
-from alignkit.record.verdict_facts import BASELINE, UNCHECKED, Kind, Statement, Step, Value
+from alignkit.record.verdict_facts import (
+    BASELINE,
+    UNCHECKED,
+    NextStep,
+    Statement,
+    StatementKind,
+    StatementValue,
+)
 from alignkit.text.part_commands import of_the_whole
 from alignkit.text.shares import adds_nothing, is_cause, main_shares, remaining, repairs
 from alignkit.text.task_words import TaskWords
 
 _MOST = 2
 """Steps of a verdict."""
-_REPAIRS: dict[str, Kind] = {
+_REPAIRS: dict[str, StatementKind] = {
     NO_PIXELS_RULE: "repair files",
     UNCHECKED: "give rules",
     RECORDED: "record others",
@@ -39,7 +46,7 @@ def next_steps(
     *,
     broken: bool,
     doubts: bool,
-) -> tuple[Step, ...]:
+) -> tuple[NextStep, ...]:
     """Return the steps, the recommended first; ``broken`` and ``doubts`` are controls that fail."""
     entries = [found.entry] if found and found.entry else record.compared
     if not (broken or record.partial) and any(mostly_lost(e, record) for e in entries):
@@ -48,14 +55,16 @@ def next_steps(
 
 
 def _step(
-    kind: Kind,
+    kind: StatementKind,
     command: str = "",
-    values: dict[str, Value] | None = None,
+    values: dict[str, StatementValue] | None = None,
     *,
     measured: bool | None = None,
     yaml: str = "",
-) -> Step:
-    return Step(what=Statement(kind, values or {}), command=command, measured=measured, yaml=yaml)
+) -> NextStep:
+    return NextStep(
+        what=Statement(kind, values or {}), command=command, measured=measured, yaml=yaml
+    )
 
 
 def _steps(
@@ -65,7 +74,7 @@ def _steps(
     *,
     broken: bool,
     doubts: bool,
-) -> Iterator[Step]:
+) -> Iterator[NextStep]:
     if broken:
         yield _step("repair control", _with(record, *_FRESH.get(_verb(record), ())))
         return
@@ -103,7 +112,7 @@ def _gate(record: Measurements) -> str:
     return shlex.join(["alignkit", "gate", *of_the_whole(shlex.split(record.command)[2:])])
 
 
-def _keep(record: Measurements, outcomes: Sequence[RuleOutcome]) -> Iterator[Step]:
+def _keep(record: Measurements, outcomes: Sequence[RuleOutcome]) -> Iterator[NextStep]:
     if any(each.loose for each in outcomes):
         yield _step("tighten")
     elif record.quick:
@@ -114,7 +123,7 @@ def _keep(record: Measurements, outcomes: Sequence[RuleOutcome]) -> Iterator[Ste
         yield _step("let CI check", _gate(record))
 
 
-def _repair(found: Headline) -> Kind | None:
+def _repair(found: Headline) -> StatementKind | None:
     """Choose the repair of what a standing rule found, or of what has no value."""
     if found.first.rule in _REPAIRS:
         return _REPAIRS[found.first.rule]
@@ -123,7 +132,7 @@ def _repair(found: Headline) -> Kind | None:
     return "record lines" if found.first.trained_with == BASELINE else "remove reason"
 
 
-def _more(record: Measurements, outcomes: Sequence[RuleOutcome]) -> Iterator[Step]:
+def _more(record: Measurements, outcomes: Sequence[RuleOutcome]) -> Iterator[NextStep]:
     """Give the sample that settles all undecided rules, where a number of images does."""
     undecided = [e for e in outcomes if e.state == "inconclusive" and not e.left_to_gate]
     if not undecided:
@@ -138,7 +147,11 @@ def _more(record: Measurements, outcomes: Sequence[RuleOutcome]) -> Iterator[Ste
     most = max(settled, key=lambda each: each.images or 0)
     images, seeds = most.images, max((each.seeds for each in settled if each.seeds), default=None)
     own = record.data.options.get("eval") if record.data else None
-    values: dict[str, Value] = {"undecided": len(undecided), "settled": len(settled), "of": most.of}
+    values: dict[str, StatementValue] = {
+        "undecided": len(undecided),
+        "settled": len(settled),
+        "of": most.of,
+    }
     known = {"images": images, "seeds": seeds}
     values |= {name: number for name, number in known.items() if number is not None}
     counted = images and isinstance(own, int)
@@ -151,7 +164,7 @@ def _more(record: Measurements, outcomes: Sequence[RuleOutcome]) -> Iterator[Ste
         )
 
 
-def _of_models(entry: MatrixEntry, first: RuleOutcome, record: Measurements) -> Iterator[Step]:
+def _of_models(entry: MatrixEntry, first: RuleOutcome, record: Measurements) -> Iterator[NextStep]:
     aligned = record.aligned(entry.row)
     if fails_by_itself(entry):
         yield _step("repair model")
@@ -163,14 +176,16 @@ def _of_models(entry: MatrixEntry, first: RuleOutcome, record: Measurements) -> 
     if entry.row == record.own_row:  # whose models the advice was checked with
         for each in record.advice:
             if each.kept and each.served == entry.evaluated_with and each.drift:
-                values: dict[str, Value] = {"served": each.served, "change": each.change}
+                values: dict[str, StatementValue] = {"served": each.served, "change": each.change}
                 yield _step("advised", values=values, measured=True, yaml=each.yaml)
     if found := attribution(entry, first.metric, record):
         yield from _swapped(entry, found, record)
     yield from _trained(entry, record)
 
 
-def _swapped(entry: MatrixEntry, found: AttributionFacts, record: Measurements) -> Iterator[Step]:
+def _swapped(
+    entry: MatrixEntry, found: AttributionFacts, record: Measurements
+) -> Iterator[NextStep]:
     """Serve with the reference's stage that leaves least, if that is clearly less than there was.
 
     Where that is not known, with the stage of the largest share; where no stage repairs anything
@@ -180,7 +195,7 @@ def _swapped(entry: MatrixEntry, found: AttributionFacts, record: Measurements) 
     stages = [stage for each in chosen for stage in each.factor.split("+")]
     if not stages or not {*stages} <= {*STAGES}:
         return
-    values: dict[str, Value] = {
+    values: dict[str, StatementValue] = {
         "metric": found.metric, "stages": tuple(stages), "together": int(len(chosen) > 1),
     }  # fmt: skip
     if remains is not None:
@@ -232,7 +247,7 @@ def _swap(served: str, reference: str, stages: Sequence[str], record: Measuremen
     return _with(record, *(word for pair in sets for word in pair))
 
 
-def _trained(entry: MatrixEntry, record: Measurements) -> Iterator[Step]:
+def _trained(entry: MatrixEntry, record: Measurements) -> Iterator[NextStep]:
     """Name the models that were trained with the path that serves, unless they are worse."""
     words = TaskWords(record.task)
     metric = words.headline
@@ -240,7 +255,7 @@ def _trained(entry: MatrixEntry, record: Measurements) -> Iterator[Step]:
         trained = each.row.is_only(entry.evaluated_with) and each.column == entry.column
         if trained and each.ran:
             then, now = each.metrics.get(metric), entry.metrics.get(metric)
-            values: dict[str, Value] = {"path": entry.evaluated_with}
+            values: dict[str, StatementValue] = {"path": entry.evaluated_with}
             if then is not None and now is not None:
                 if words.goodness(metric, then - now) < 0:
                     return
@@ -249,7 +264,7 @@ def _trained(entry: MatrixEntry, record: Measurements) -> Iterator[Step]:
             return
 
 
-def _of_pixels(first: RuleOutcome, record: Measurements) -> Iterator[Step]:
+def _of_pixels(first: RuleOutcome, record: Measurements) -> Iterator[NextStep]:
     if first.trained_with == BASELINE:
         # the gate alone knows whether this machine may approve, and then names the command
         yield _step("undo")
@@ -261,5 +276,5 @@ def _of_pixels(first: RuleOutcome, record: Measurements) -> Iterator[Step]:
     served, own = first.evaluated_with, first.trained_with
     if stage in STAGES and {own, served} <= {each.name for each in record.paths}:
         command = _swap(served, own, [stage], record)
-        values: dict[str, Value] = {"served": served, "own": own, "stage": stage}
+        values: dict[str, StatementValue] = {"served": served, "own": own, "stage": stage}
         yield _step("run with", command, values, measured=False)

@@ -89,7 +89,7 @@ from alignkit.record.stored import (
     Stored,
     VerdictState,
 )
-from alignkit.record.verdict_facts import Control, Finding, RuleOutcome, Step, Verdict
+from alignkit.record.verdict_facts import Control, Finding, NextStep, RuleOutcome, Verdict
 from alignkit.task_facts import CLASSIFICATION, MetricFacts, TaskFacts
 
 

@@ -18,7 +18,7 @@ UNCHECKED = "unchecked"
 """The rule that a rule looks at all that differs."""
 SEVERITY: tuple[VerdictState, ...] = ("error", "fail", "inconclusive", "warn", "pass")
 
-Kind: TypeAlias = Literal[
+StatementKind: TypeAlias = Literal[
     # what was observed instead of a value, or beside it
     "shapes", "not finite", "no answer", "identical", "unchanged", "at least", "amount", "unseen",
     "too few", "left baseline", "left groups", "left taps", "no approved line", "dropped",
@@ -43,7 +43,7 @@ Kind: TypeAlias = Literal[
     "record others", "remove reason", "let gate judge", "no sample", "measure more", "train seeds",
     "serve runtime", "advised", "swap", "train served", "undo", "run with",
 ]  # fmt: skip
-Value: TypeAlias = Count | Real | str | tuple[Count, ...] | tuple[str, ...]
+StatementValue: TypeAlias = Count | Real | str | tuple[Count, ...] | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class Statement:
 
     __pydantic_config__ = STRICT
 
-    kind: Kind
-    values: dict[str, Value] = field(default_factory=dict)
+    kind: StatementKind
+    values: dict[str, StatementValue] = field(default_factory=dict)
 
     def number(self, name: str) -> float:
         """Return a number that is filled in."""
@@ -67,7 +67,7 @@ class Statement:
         return [*map(str, value)] if isinstance(value, tuple) else [str(value)]
 
 
-def stated(kind: Kind, **values: Value) -> Statement:
+def stated(kind: StatementKind, **values: StatementValue) -> Statement:
     """Make a statement."""
     return Statement(kind, values)
 
@@ -89,7 +89,7 @@ class Control(Stored):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RuleLimits:
     """The limits of a rule."""
 
     __pydantic_config__ = STRICT
@@ -142,7 +142,7 @@ class RuleOutcome(Placed):
     state: VerdictState
     label: str = ""
     """Name of the metric in a sentence; empty for a rule that no file writes."""
-    limits: Limits | None = None
+    limits: RuleLimits | None = None
     where: dict[str, str] = {}
     """The kind of images that it is about; empty for all."""
     value: Estimate | None = None
@@ -177,7 +177,7 @@ class RuleOutcome(Placed):
         return known and self.limits is not None and self.limits.decides is not None
 
 
-class Step(Stored):
+class NextStep(Stored):
     """A step against what a verdict says."""
 
     what: Statement
@@ -197,7 +197,7 @@ class Verdict(Stored):
     """The rules that decide it, and the parts that it rests on or does not cover."""
     cause: tuple[Statement, ...] = ()
     """The stage or runtime that causes it, and the mechanism; empty if it is not known."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[NextStep, ...] = ()
     """Next steps, the first recommended."""
     headline: Count | None = None
     """Index of the outcome that it speaks of; ``None`` without outcomes."""

@@ -9,7 +9,14 @@ from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
 
 from alignkit.record.stored import Estimate
-from alignkit.record.verdict_facts import UNCHECKED, Kind, Limits, RuleOutcome, Statement, Value
+from alignkit.record.verdict_facts import (
+    UNCHECKED,
+    RuleLimits,
+    RuleOutcome,
+    Statement,
+    StatementKind,
+    StatementValue,
+)
 from alignkit.text.numbers import (
     MINUS,
     NBSP,
@@ -29,7 +36,7 @@ Style: TypeAlias = Literal["rule", "value", "brief", "remark", "line"]
 the value beside the limit that decides · ``remark``: the cause, what would settle it and the
 waiver · ``line``: value, rule and remark."""
 
-WORDS: Mapping[Kind, str] = {
+WORDS: Mapping[StatementKind, str] = {
     "shapes": "{images} images have another shape",
     "not finite": "{values} values are NaN or infinite",
     "no answer": "{images:images} without a value: NaN or infinite",
@@ -92,7 +99,7 @@ WORDS: Mapping[Kind, str] = {
     "earlier stage": "all of it comes from an earlier stage",
 }  # fmt: skip
 """Kind → its words, filled in with its values."""
-_STANDING: Mapping[Kind, str] = {
+_STANDING: Mapping[StatementKind, str] = {
     "no approved line": "every image must have an approved line",
     "dropped": "every approved path is looked at",
     "repeated": "a candidate is another path than the reference",
@@ -124,7 +131,7 @@ _FORMS: Mapping[str, Callable[[float], str]] = {
 class _Written:
     """A value of a statement in a template."""
 
-    def __init__(self, value: Value) -> None:
+    def __init__(self, value: StatementValue) -> None:
         self.value = value
 
     def __format__(self, form: str) -> str:
@@ -185,7 +192,7 @@ def cell_words(outcome: RuleOutcome, words: TaskWords) -> str:
     return f"{metric} {shown} {side}{NBSP}{_past(limits)}{waived}"
 
 
-def _past(limits: Limits) -> str:
+def _past(limits: RuleLimits) -> str:
     """Word the limit that decides, with its sign, on one line."""
     limit = limits.margin if limits.decides is None else limits.decides
     assert limit is not None
@@ -314,7 +321,7 @@ def _size(value: float, unit: str) -> str:
     return f"{plain(100 * value, 2)} %"
 
 
-def _sign(limits: Limits) -> str:
+def _sign(limits: RuleLimits) -> str:
     return {"both": "±", "drop": MINUS, "rise": "+"}[limits.direction]
 
 

@@ -12,11 +12,11 @@ from itertools import groupby
 from alignkit.place import Column, Place, Row
 from alignkit.record import (
     Measurements,
+    NextStep,
     RuleOutcome,
-    Step,
     Verdict,
 )
-from alignkit.record.verdict_facts import Kind, Statement
+from alignkit.record.verdict_facts import Statement, StatementKind
 from alignkit.text.causes import cause_words
 from alignkit.text.class_words import far_stronger_class
 from alignkit.text.measured import effect_words, logits_moved, lost_words, measured_part
@@ -46,7 +46,7 @@ _TAPS_ALONE = (
 _PLACE = ("trained_with", "evaluated_with", "backend", "precision")
 _MARKS = {True: "measured here", False: "not measured yet", None: ""}
 _STARTS = {"inconclusive": "Undecided: ", "warn": "Warned or waived: "}
-_FIXED: Mapping[Kind, str] = {
+_FIXED: Mapping[StatementKind, str] = {
     "message": "{text}",
     "distrust": "The measurement cannot be trusted: the control {control!r} expected {expected} "
     "and observed {observed}",
@@ -134,7 +134,7 @@ class SaidVerdict:
 
 
 def verdict_words(
-    verdict: Verdict, record: Measurements, *, without: Sequence[Kind] = ()
+    verdict: Verdict, record: Measurements, *, without: Sequence[StatementKind] = ()
 ) -> SaidVerdict:
     """Say a verdict of these measurements; ``without`` leaves statements out of the first line."""
     speaker = _Speaker(verdict, record)
@@ -161,7 +161,7 @@ class _Speaker:
         self.record = record
         self.names = Names(record.paths)
         self.words = TaskWords(record.task)
-        self._said: Mapping[Kind, Callable[[Statement], str]] = {
+        self._said: Mapping[StatementKind, Callable[[Statement], str]] = {
             "lost": self._lost,
             "part": lambda _: measured_part(record.cells),
             "loose": self._loose,
@@ -199,7 +199,7 @@ class _Speaker:
                 parts += [self.statement(each, first=not parts) for each in same]
         return " ".join(_ended(capital(each)) for each in parts)
 
-    def step(self, lead: str, step: Step) -> SaidStep:
+    def step(self, lead: str, step: NextStep) -> SaidStep:
         """Say a step."""
         words = _ended(self.statement(step.what))
         given = step.command or step.yaml.rstrip("\n")

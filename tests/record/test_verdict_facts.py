@@ -8,7 +8,14 @@ from typing import get_args
 import pytest
 
 from alignkit.record import Estimate, RuleOutcome, Verdict
-from alignkit.record.verdict_facts import Kind, Limits, Needed, Statement, Step, Waived
+from alignkit.record.verdict_facts import (
+    Needed,
+    NextStep,
+    RuleLimits,
+    Statement,
+    StatementKind,
+    Waived,
+)
 from alignkit.text import causes, outcome, verdict
 
 ROOT = Path(__file__).parents[2] / "alignkit"
@@ -16,9 +23,9 @@ NAMES = {
     # names that a file, a path or a table gives, and no sentence of ours
     RuleOutcome: {"trained_with", "evaluated_with", "backend", "precision", "metric", "label",
                   "rule"},
-    Step: {"command", "yaml"},
+    NextStep: {"command", "yaml"},
     Verdict: set(),
-    Limits: {"unit"},
+    RuleLimits: {"unit"},
     Needed: {"of"},
     Waived: {"until", "reason"},
     Statement: set(),
@@ -39,10 +46,10 @@ def test_every_kind_that_is_stated_has_words_and_every_kind_is_stated():
     def kinds(file: Path) -> set[str]:
         tree = ast.parse(file.read_text())
         return {each.value for each in ast.walk(tree) if isinstance(each, ast.Constant)
-                if isinstance(each.value, str)} & {*get_args(Kind)}  # fmt: skip
+                if isinstance(each.value, str)} & {*get_args(StatementKind)}  # fmt: skip
 
     stated = set().union(
         *map(kinds, [*(ROOT / "judge").glob("*.py"), *(ROOT / "gate").glob("*.py")])
     )
     said = set().union(*(kinds(Path(str(each.__file__))) for each in (causes, outcome, verdict)))
-    assert stated == said == {*get_args(Kind)}
+    assert stated == said == {*get_args(StatementKind)}

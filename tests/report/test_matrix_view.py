@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from alignkit.record import Estimate
-from alignkit.record.verdict_facts import Limits, Waived
+from alignkit.record.verdict_facts import RuleLimits, Waived
 from alignkit.report.matrix_cells import matrix_cell
 from alignkit.report.matrix_fold import agreements
 from alignkit.report.matrix_view import matrix_views
@@ -60,7 +60,7 @@ def outcome(metric, state, value, unit="share", waived=None, **limits):
     return rule.model_copy(
         update={
             "metric": metric, "state": state, "value": Estimate(value, value, value),
-            "limits": Limits(unit, signed=signed, decides=decides, **limits), "waived": waived,
+            "limits": RuleLimits(unit, signed=signed, decides=decides, **limits), "waived": waived,
         }
     )  # fmt: skip
 

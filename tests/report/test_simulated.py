@@ -14,7 +14,7 @@ from alignkit.record import (
     RuleOutcome,
     Verdict,
 )
-from alignkit.record.verdict_facts import Limits
+from alignkit.record.verdict_facts import RuleLimits
 from alignkit.report.logits_view import quantised_table
 from alignkit.report.matrix_view import matrix_views
 from alignkit.report.page_view import key_figures
@@ -28,7 +28,7 @@ LABEL = (
     "not compared with hardware"
 )
 GATED = RuleOutcome(
-    metric="churn", label="churn", limits=Limits("share", fail=0.02, decides=0.02), trained_with="opencv", evaluated_with="pillow",
+    metric="churn", label="churn", limits=RuleLimits("share", fail=0.02, decides=0.02), trained_with="opencv", evaluated_with="pillow",
     backend="simulated", precision="fp16", state="fail", value=Estimate(0.03, None, None), rule="churn",
 )  # fmt: skip
 

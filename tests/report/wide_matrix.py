@@ -13,7 +13,7 @@ from alignkit.record import (
     RuleOutcome,
     Verdict,
 )
-from alignkit.record.verdict_facts import Limits
+from alignkit.record.verdict_facts import RuleLimits
 from tests.report.records import RUNTIMES, estimate, quickstart
 
 N = 3000
@@ -71,7 +71,7 @@ def wide(paths=5, runtimes=RUNTIMES, spread=0.0, rows=None):
                     state = "fail" if churn > 0.02 else "pass"
                     rules.append(
                         RuleOutcome(**place, metric="churn", label="churn",
-                                    limits=Limits("share", fail=0.02, decides=0.02),
+                                    limits=RuleLimits("share", fail=0.02, decides=0.02),
                                     state=state, value=Estimate(churn, None, None))
                     )  # fmt: skip
     record = known()

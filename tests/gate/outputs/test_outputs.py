@@ -12,7 +12,7 @@ import pytest
 from alignkit.gate.outputs import OUTPUTS, GateResult, output
 from alignkit.gate.outputs.ci_output import step_outputs
 from alignkit.record import Control, Estimate, Finding, RuleOutcome, Verdict
-from alignkit.record.verdict_facts import Limits, Waived, stated
+from alignkit.record.verdict_facts import RuleLimits, Waived, stated
 from tests.report.records import quickstart
 
 STATES = ("pass", "warn", "inconclusive", "fail", "error")
@@ -22,7 +22,7 @@ NASTY = 'a "quote", <tag> & 100 %: one,two | pipe\nnext\x0bline ☃'
 def outcome(number: int, state: str, text: str = "0.4 grey levels") -> RuleOutcome:
     return RuleOutcome(
         metric="decode.mean_abs", label="decode mean absolute difference",
-        limits=Limits("grey levels", fail=0.05), trained_with="pillow",
+        limits=RuleLimits("grey levels", fail=0.05), trained_with="pillow",
         evaluated_with=f"path{number}", backend="", precision="", state=state,
         value=Estimate(None, None, None, text), rule="decode.mean_abs",
         cause=(stated("change", change=text),), line=9,
