@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from alignkit.judge.evidence import Evidence
 
 from alignkit.compare import drift
 from alignkit.compare.bootstrap import SharedDraws
@@ -13,7 +12,7 @@ from alignkit.compare.statistics import rule_of_three
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
-from alignkit.record import MatrixEntry
+from alignkit.record import MatrixEntry, Measurements
 from alignkit.tasks.detection import Detection
 from alignkit.tasks.multi_label import MultiLabel
 from alignkit.tasks.segmentation import Segmentation
@@ -64,7 +63,7 @@ def judged(one, metric, task, copies=None, **limits):
         drift=drift([one], [one], draws=SharedDraws(200, copies=copies or {})),
     )  # fmt: skip
     gate = Gate(rules=(Rule(metric=metric, **limits),))
-    [found] = judge(gate, Evidence(matrix=[entry], task=task.facts()), controls=()).rules
+    [found] = judge(gate, Measurements(matrix=(entry,), task=task.facts()), controls=()).rules
     return found
 
 
@@ -87,7 +86,7 @@ def test_a_margin_counts_the_images_that_define_the_value(made, task, metric, cl
     found = judged(one, metric, task, margin=0.01)
     assert found.state == "inconclusive"
     unseen = rule_of_three(images) / classes
-    assert found.needed == math.ceil(IMAGES * unseen / 0.01)
+    assert found.needed.images == math.ceil(IMAGES * unseen / 0.01)
     # as many images of the kind that defines it as the rule of three asks for: 3.69 / 0.2 = 19
     assert judged(made(100), metric, task, margin=0.2).state == "pass"
 
@@ -95,7 +94,7 @@ def test_a_margin_counts_the_images_that_define_the_value(made, task, metric, cl
 def test_a_class_of_masks_has_images_and_not_pixels():
     found = judged(masks(3), "recall[car]", Segmentation(), margin=0.05)
     assert found.state == "inconclusive"
-    assert found.needed == math.ceil(3 * rule_of_three(3) / 0.05)
+    assert found.needed.images == math.ceil(3 * rule_of_three(3) / 0.05)
 
 
 def test_a_share_of_boxes_needs_images_with_boxes():
@@ -107,4 +106,4 @@ def test_copies_of_the_images_that_define_it_are_one():
     one = masks(4)
     copies = {one.ids[row]: one.ids[0] for row in (1, 2, 3)}
     found = judged(one, "recall[car]", Segmentation(), copies, margin=0.05)
-    assert found.needed == math.ceil(rule_of_three(1) / 0.05)
+    assert found.needed.images == math.ceil(rule_of_three(1) / 0.05)
