@@ -11,7 +11,7 @@ from alignkit.extras import require_libraries
 from alignkit.record import ImageTableFacts, MatrixEntry, PixelStage
 from alignkit.record.artifacts import artifact_file
 from alignkit.record.diff_document import DiffRecord, ImageDrift, PredictionDrift
-from alignkit.text.column import Column, arrow, named, of_part
+from alignkit.text.column import Fact, arrow, named, of_part
 from alignkit.text.run_columns import LOGITS
 
 if TYPE_CHECKING:
@@ -90,10 +90,10 @@ def fact_frame(matrix: Iterable[MatrixEntry]) -> pd.DataFrame:
 
 def prediction_frame(record: DiffRecord) -> pd.DataFrame:
     """Return a row for each candidate that a model was served with."""
-    drift: tuple[Column[PredictionDrift], ...] = (
-        Column("", lambda found: found.n, "count", name="images"),
+    drift: tuple[Fact[PredictionDrift], ...] = (
+        Fact("", lambda found: found.n, "count", name="images"),
         *named("count", "left_out", "flips"),
-        Column("", lambda found: found.churn, "share", name="churn", interval=True),
+        Fact("", lambda found: found.churn, "share", name="churn", interval=True),
         *of_part(map(LOGITS.__getitem__, ("mean_abs", "max_abs", "cosine")), attrgetter("logits")),
     )
     pair = named("text", "reference", "candidate")

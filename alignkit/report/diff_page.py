@@ -52,7 +52,7 @@ from alignkit.report.stage_view import (
 from alignkit.report.table import ZERO, Group, Notes, RowCells, Table, facts, numbers
 from alignkit.report.viewer_data import viewer_script
 from alignkit.task_facts import TaskFacts
-from alignkit.text.column import Column
+from alignkit.text.column import Fact
 from alignkit.text.diff_words import (
     NO_MODEL,
     ending,
@@ -365,14 +365,14 @@ def _alone(drift: PredictionDrift, task: TaskFacts) -> Table:
     """Return the parts of the candidate, one at a time; of class scores their distance."""
     whole = ("the whole path", drift.flips, drift.churn, drift.logits.mean_abs)
     parts = [(each.factor, each.flips, each.churn, each.mean_abs) for each in drift.stages]
-    columns: list[Column[tuple[str, int, Estimate, float | None]]] = [
-        Column("Stage", lambda part: part[0]),
-        Column("Predictions that change", lambda part: part[1], "count"),
-        Column("Share", lambda part: part[2], "share",
+    columns: list[Fact[tuple[str, int, Estimate, float | None]]] = [
+        Fact("Stage", lambda part: part[0]),
+        Fact("Predictions that change", lambda part: part[1], "count"),
+        Fact("Share", lambda part: part[2], "share",
                format=lambda churn, _: estimated(churn, 1, share=True)),
     ]  # fmt: skip
     if task.class_scores:
         head, why = f"Mean |Δ {task.output}|", drift.logits.reason
-        columns.append(Column(head, lambda part: part[3], "value", note=why))
+        columns.append(Fact(head, lambda part: part[3], "value", note=why))
     caption = "The reference path with one stage alone as in the candidate"
     return Table.made(caption, columns, [*parts, whole])

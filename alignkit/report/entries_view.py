@@ -15,7 +15,7 @@ from alignkit.record.stored import Placed
 from alignkit.report.matrix_view import entry_id
 from alignkit.report.table import Table
 from alignkit.task_facts import TaskFacts
-from alignkit.text.column import Column
+from alignkit.text.column import Fact
 from alignkit.text.names import Names, state_words
 from alignkit.text.numbers import DASH, count, grouped, listed, percent, shorten
 from alignkit.text.run_columns import (
@@ -72,7 +72,7 @@ def flips_words(entry: MatrixEntry, words: TaskWords) -> str:
     return f"{lost} {worse}, {gained} {better} of {images}"
 
 
-def short_columns(words: TaskWords, names: Names) -> tuple[Column[MatrixEntry], ...]:
+def short_columns(words: TaskWords, names: Names) -> tuple[Fact[MatrixEntry], ...]:
     """Return an entry in short: its first column says what a dash in the others means."""
 
     def sides(entry: MatrixEntry) -> str:
@@ -90,10 +90,10 @@ def short_columns(words: TaskWords, names: Names) -> tuple[Column[MatrixEntry], 
 
     return (
         *place_columns(names),
-        Column(f"Δ {words.brief(words.headline)}", change, "points"),
-        Column("Churn", churn_words, "share"),
-        Column(capital(" / ".join(words.task.sides)), sides, "count"),
-        Column(f"Detectable Δ {words.task.rated}", detectable, "points"),
+        Fact(f"Δ {words.brief(words.headline)}", change, "points"),
+        Fact("Churn", churn_words, "share"),
+        Fact(capital(" / ".join(words.task.sides)), sides, "count"),
+        Fact(f"Detectable Δ {words.task.rated}", detectable, "points"),
     )
 
 
@@ -149,11 +149,11 @@ def endings(matrix: Sequence[MatrixEntry], names: Names) -> tuple[Ending, ...]:
 
 def endings_table(matrix: Sequence[MatrixEntry], names: Names) -> Table | None:
     """Return each distinct reason with the models that it hit; ``None`` if every entry ran."""
-    columns: tuple[Column[Ending], ...] = (
-        Column("State", lambda each: state_words(each.state)),
-        Column("Reason", lambda each: each.reason),
-        Column("Models", lambda each: listed(each.rows)),
-        Column("Entries", lambda each: each.entries, "count"),
+    columns: tuple[Fact[Ending], ...] = (
+        Fact("State", lambda each: state_words(each.state)),
+        Fact("Reason", lambda each: each.reason),
+        Fact("Models", lambda each: listed(each.rows)),
+        Fact("Entries", lambda each: each.entries, "count"),
     )
     found = endings(matrix, names)
     return Table.made("Entries that did not run", columns, found) if found else None
@@ -225,9 +225,7 @@ def measures_tables(
     if not (measures := words.task.measures) or not compared:
         return ()
     trained, evaluated, runtime, *_ = place_columns(names)
-    images: Column[MatrixEntry] = Column(
-        "Images", lambda entry: entry.drift and entry.drift.n, "count"
-    )
+    images: Fact[MatrixEntry] = Fact("Images", lambda entry: entry.drift and entry.drift.n, "count")
     caption = (
         "Differences of the answers from the baseline of the row, with 95 % intervals; the cell "
         "with most changed images first"
@@ -237,7 +235,7 @@ def measures_tables(
     caption += f"; trained with {row.copy().pop()}" * (len(row) == 1)
     caption += f"; {grouped(number.copy().pop())} images" * (len(number) == 1)
     several = (*([trained] if len(row) > 1 else []), evaluated, runtime)
-    first: list[Column[MatrixEntry]] = [*several, *([images] if len(number) > 1 else [])]
+    first: list[Fact[MatrixEntry]] = [*several, *([images] if len(number) > 1 else [])]
     shown = of_drifts(change_column(each.name, words, each.label) for each in measures)
     tables = math.ceil(len(shown) / _MOST_MEASURES)
     starts = [round(at * len(shown) / tables) for at in range(tables + 1)]

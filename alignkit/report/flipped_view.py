@@ -32,7 +32,7 @@ from alignkit.report.page import (
 from alignkit.report.plot import dot_rows
 from alignkit.report.table import Shown, Table
 from alignkit.text.class_words import strongest_class
-from alignkit.text.column import Column, of_part
+from alignkit.text.column import Fact, of_part
 from alignkit.text.kind_words import kind_words, said_kinds
 from alignkit.text.measured import of_first_models
 from alignkit.text.names import Names, PathName
@@ -83,14 +83,14 @@ def _flipped_section(
     significant = [kind for kind in each.subgroups if kind.sentence]  # all are shown
     others = [kind for kind in each.subgroups if not kind.sentence]
     rows = (*significant, *others[:_KINDS])
-    columns: tuple[Column[Subgroup], ...] = (
-        Column("Property", lambda kind: kind.dimension),
-        Column("Value", lambda kind: Shown(kind.kind, tag="significant" * bool(kind.sentence))),
-        Column("Images", lambda kind: kind.images, "count"),
-        Column("Churn", lambda kind: kind.churn, "share"),
-        Column("Elsewhere", lambda kind: kind.elsewhere, "share"),
-        Column("Difference, pp", lambda kind: kind.difference, "points", 1),
-        Column("p", lambda kind: kind.p_adjusted, "p"),
+    columns: tuple[Fact[Subgroup], ...] = (
+        Fact("Property", lambda kind: kind.dimension),
+        Fact("Value", lambda kind: Shown(kind.kind, tag="significant" * bool(kind.sentence))),
+        Fact("Images", lambda kind: kind.images, "count"),
+        Fact("Churn", lambda kind: kind.churn, "share"),
+        Fact("Elsewhere", lambda kind: kind.elsewhere, "share"),
+        Fact("Difference, pp", lambda kind: kind.difference, "points", 1),
+        Fact("p", lambda kind: kind.p_adjusted, "p"),
     )
     caption = (
         "Churn of the images of each kind, and of all others; p: Fisher’s exact test, after Holm"
@@ -230,16 +230,16 @@ def _class_table(kept: list[ClassDrift], title: str, words: TaskWords) -> Table:
         "precision": lambda each: each.precision,
         **{in_sentence(each.label): partial(_other, each.name) for each in others},
     }
-    columns: list[Column[ClassDrift]] = [
-        Column("Class", lambda each: each.name),
-        Column(words.task.counted.capitalize(), lambda each: each.support, "count"),
+    columns: list[Fact[ClassDrift]] = [
+        Fact("Class", lambda each: each.name),
+        Fact(words.task.counted.capitalize(), lambda each: each.support, "count"),
     ]
     for name, ratio in ratios.items():
-        change: Column[Estimate] = Column(
+        change: Fact[Estimate] = Fact(
             f"Δ {name}, pp", lambda found: found.value, "points", 1,
             note=lambda found: found.reason,
         )  # fmt: skip
-        ends: Column[Estimate] = Column(
+        ends: Fact[Estimate] = Fact(
             "95 % interval", lambda found: None if found.low is None else interval(found, 1),
             "points", note=lambda found: found.reason or "no interval",
         )  # fmt: skip

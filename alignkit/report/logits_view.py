@@ -24,7 +24,7 @@ from alignkit.record import (
 from alignkit.report.table import Table
 from alignkit.task_facts import TaskFacts
 from alignkit.text.class_words import NOT_FINITE, unknown_margin
-from alignkit.text.column import Column, of_part
+from alignkit.text.column import Fact, of_part
 from alignkit.text.engine_words import layer_words
 from alignkit.text.names import Names
 from alignkit.text.numbers import grouped
@@ -52,11 +52,11 @@ def logits_legend(task: TaskFacts) -> str:
     )
 
 
-def unlabelled_columns(words: TaskWords) -> tuple[Column[MatrixEntry], ...]:
+def unlabelled_columns(words: TaskWords) -> tuple[Fact[MatrixEntry], ...]:
     """Return what an entry's drift shows without labels: of logits, or the task's measures."""
-    answers: tuple[Column[Drift], ...] = (
+    answers: tuple[Fact[Drift], ...] = (
         CHURN_COLUMN,
-        Column("Changed", _changed, "count", note=lambda drift: drift.churn.reason),
+        Fact("Changed", _changed, "count", note=lambda drift: drift.churn.reason),
     )
     if not words.task.class_scores:
         shown = [change_column(each.name, words, each.label) for each in words.task.measures]
@@ -66,7 +66,7 @@ def unlabelled_columns(words: TaskWords) -> tuple[Column[MatrixEntry], ...]:
         LOGITS[field].of(_logits, head=heads.get(field, LOGITS[field].head))
         for field in ("mean_abs", "p99", "max_abs", "cosine")
     ]
-    halved: Column[Drift] = Column("Margin halved", _halved, "count", note=_no_margin)
+    halved: Fact[Drift] = Fact("Margin halved", _halved, "count", note=_no_margin)
     return of_drifts((*answers, *distances, halved))
 
 
@@ -98,12 +98,12 @@ def logits_table(
     """
     if labelled or not matrix or not words.task.class_scores:
         return None
-    lost: tuple[Column[Drift], ...] = (
-        Column("Margin lost, median", lambda drift: drift.margins and drift.margins.p50, "share",
+    lost: tuple[Fact[Drift], ...] = (
+        Fact("Margin lost, median", lambda drift: drift.margins and drift.margins.p50, "share",
                note=_no_margin),
-        Column("p99", lambda drift: drift.margins and drift.margins.p99, "share", note=_no_margin),
+        Fact("p99", lambda drift: drift.margins and drift.margins.p99, "share", note=_no_margin),
     )  # fmt: skip
-    columns: tuple[Column[MatrixEntry], ...] = (
+    columns: tuple[Fact[MatrixEntry], ...] = (
         *place_columns(names),
         *unlabelled_columns(words),
         *of_drifts(lost),
@@ -130,19 +130,19 @@ def moved_tables(record: RunRecord, names: Names) -> tuple[Table, ...]:
     )
 
 
-def moved_columns(task: TaskFacts) -> tuple[Column[MovedImage], ...]:
+def moved_columns(task: TaskFacts) -> tuple[Fact[MovedImage], ...]:
     """Return what is said of an image that moved; its margin where a task has class scores."""
-    said: tuple[Column[MovedImage], ...] = (
-        Column("Image", lambda each: each.id),
-        Column("Change", _turn),
+    said: tuple[Fact[MovedImage], ...] = (
+        Fact("Image", lambda each: each.id),
+        Fact("Change", _turn),
     )
     if not task.class_scores:
         return said
     return (
         *said,
-        Column(f"Max |Δ {task.output}|", lambda each: each.max_abs, "value", note=NOT_FINITE),
-        Column("Margin before", lambda each: each.margin, "value", note=NOT_FINITE),
-        Column("Margin lost", lambda each: each.lost, "share", note=unknown_margin),
+        Fact(f"Max |Δ {task.output}|", lambda each: each.max_abs, "value", note=NOT_FINITE),
+        Fact("Margin before", lambda each: each.margin, "value", note=NOT_FINITE),
+        Fact("Margin lost", lambda each: each.lost, "share", note=unknown_margin),
     )
 
 
@@ -161,12 +161,12 @@ def numeric_table(matrix: Sequence[MatrixEntry], names: Names, task: TaskFacts) 
     drifts = [entry.numeric for entry in compared if entry.numeric]
     known = any(drift.logits.max_abs is not None for drift in drifts)
     turned = "Flips" if task.class_scores else "Changed"
-    columns: tuple[Column[NumericDrift], ...] = (
-        Column("Images", lambda drift: drift.n, "count"),
+    columns: tuple[Fact[NumericDrift], ...] = (
+        Fact("Images", lambda drift: drift.n, "count"),
         *of_part(_distances(task) if known else (), _logits),
         *of_part(_ranked() if task.class_scores else (), _logits),
-        Column(turned, lambda drift: drift.flips, "count", alarm=True),
-        Column("Non-finite", lambda drift: drift.non_finite, "count", alarm=True),
+        Fact(turned, lambda drift: drift.flips, "count", alarm=True),
+        Fact("Non-finite", lambda drift: drift.non_finite, "count", alarm=True),
     )
     caption = "Runtimes against the row’s reference runtime, on the same tensors, summed over seeds"
     if not known:
@@ -176,7 +176,7 @@ def numeric_table(matrix: Sequence[MatrixEntry], names: Names, task: TaskFacts) 
     return Table.made(caption, whole, compared) if compared else None
 
 
-def _distances(task: TaskFacts) -> Iterator[Column[LogitDistance]]:
+def _distances(task: TaskFacts) -> Iterator[Fact[LogitDistance]]:
     for field in ("max_abs", "mean_abs", "p50", "p99", "p99_9"):
         yield replace(LOGITS[field], group=f"|Δ {task.output}|")
     yield replace(LOGITS["cosine"], digits=6)
@@ -184,14 +184,14 @@ def _distances(task: TaskFacts) -> Iterator[Column[LogitDistance]]:
         yield _share(head, lambda found: found.inside, tolerance, "Images inside a tolerance")
 
 
-def _ranked() -> Iterator[Column[LogitDistance]]:
+def _ranked() -> Iterator[Fact[LogitDistance]]:
     for most in ("1", "5"):
         yield _share(f"Top-{most}", lambda found: found.same_top, most, "Images with the same")
 
 
 def _share(
     head: str, counts: Callable[[LogitDistance], dict[str, int]], name: str, group: str
-) -> Column[LogitDistance]:
+) -> Fact[LogitDistance]:
     """Return a share of images, counted by tolerance or by k as the record's JSON writes them."""
 
     def share(found: LogitDistance) -> float | None:
@@ -200,7 +200,7 @@ def _share(
     def why(found: LogitDistance) -> str:
         return found.reason or f"with {name} classes or fewer there is no other set"
 
-    return Column(head, share, "share", 2, note=why, group=group)
+    return Fact(head, share, "share", 2, note=why, group=group)
 
 
 def quantised_table(matrix: Sequence[MatrixEntry], names: Names, task: TaskFacts) -> Table | None:
@@ -211,11 +211,11 @@ def quantised_table(matrix: Sequence[MatrixEntry], names: Names, task: TaskFacts
         "quantisation": lambda entry: entry.quantised.quantisation if entry.quantised else None,
         "kernel": lambda entry: entry.quantised.kernel if entry.quantised else None,
     }
-    churn: Column[NumericDrift] = Column("Churn", lambda drift: drift.flips / drift.n, "share", 2)
-    greatest: Column[NumericDrift] = LOGITS["max_abs"].of(_logits, head=f"Max |Δ {task.output}|")
-    columns: tuple[Column[MatrixEntry], ...] = (
+    churn: Fact[NumericDrift] = Fact("Churn", lambda drift: drift.flips / drift.n, "share", 2)
+    greatest: Fact[NumericDrift] = LOGITS["max_abs"].of(_logits, head=f"Max |Δ {task.output}|")
+    columns: tuple[Fact[MatrixEntry], ...] = (
         *place_columns(names),
-        Column("Same graph, unfused", lambda entry: entry.quantised and entry.quantised.unfused),
+        Fact("Same graph, unfused", lambda entry: entry.quantised and entry.quantised.unfused),
         *(
             figure.of(part, head=f"{figure.head}, {name}")
             for figure in (churn, greatest)
@@ -236,24 +236,24 @@ def sessions_table(cells: Sequence[Cell], names: Names, task: TaskFacts) -> Tabl
     ran = [cell for cell in cells if cell.inputs]
     turned, far = "Flips" if task.class_scores else "Changed", f"Max |Δ {task.output}|"
     why = attrgetter("reason")
-    batch: tuple[Column[BatchCheck], ...] = (
-        Column("Images", lambda each: _checked(each, f"{each.images} of {each.batch}"), "count",
+    batch: tuple[Fact[BatchCheck], ...] = (
+        Fact("Images", lambda each: _checked(each, f"{each.images} of {each.batch}"), "count",
                note=why),
-        Column(far, lambda each: each.max_abs, "value", note=why),
-        Column(turned, lambda each: _checked(each, each.flips), "count", note=why, alarm=True),
+        Fact(far, lambda each: each.max_abs, "value", note=why),
+        Fact(turned, lambda each: _checked(each, each.flips), "count", note=why, alarm=True),
     )  # fmt: skip
-    builds: tuple[Column[BuildSpread], ...] = (
-        Column("Builds", lambda each: each.builds, "count"),
-        Column(far, lambda each: each.max_abs, "value", note=why),
+    builds: tuple[Fact[BuildSpread], ...] = (
+        Fact("Builds", lambda each: each.builds, "count"),
+        Fact(far, lambda each: each.max_abs, "value", note=why),
         # a failed build has none
-        Column(turned, lambda each: each.flips if each.images else None, "count", note=why,
+        Fact(turned, lambda each: each.flips if each.images else None, "count", note=why,
                alarm=True),
     )  # fmt: skip
-    columns: tuple[Column[Cell], ...] = (
+    columns: tuple[Fact[Cell], ...] = (
         *place_columns(names),
-        Column("Seed", lambda cell: cell.seed, "ordinal"),
+        Fact("Seed", lambda cell: cell.seed, "ordinal"),
         # enough to see which are equal
-        Column("Input tensors, SHA-256", lambda cell: cell.inputs[:12]),
+        Fact("Input tensors, SHA-256", lambda cell: cell.inputs[:12]),
         *of_part(
             batch, attrgetter("batch"), "written by an earlier alignkit",
             group="One at a time against a batch",
@@ -262,7 +262,7 @@ def sessions_table(cells: Sequence[Cell], names: Names, task: TaskFacts) -> Tabl
             builds if any(cell.builds for cell in ran) else (), attrgetter("builds"),
             "not asked for, or not on this path", group="Repeated builds",
         ),
-        Column("Non-finite", lambda cell: cell.non_finite, "count", alarm=True),
+        Fact("Non-finite", lambda cell: cell.non_finite, "count", alarm=True),
     )  # fmt: skip
     caption = (
         "Runtime sessions and input hashes, and whether batch size or another build changes "
@@ -281,15 +281,15 @@ def engines_table(cells: Sequence[Cell], names: Names) -> Table | None:
     for cell in cells:
         if cell.engine:
             rows.setdefault((cell.trained_with, cell.column.runtime, cell.seed), cell)
-    engine: tuple[Column[EngineFacts], ...] = (
-        Column("Layers that compute on each type", layer_words),
-        Column("Size", lambda each: each.size, "bytes"),
-        Column("SHA-256 of the engine to run", lambda each: each.sha256),
-        Column("Built by", lambda each: each.library),
+    engine: tuple[Fact[EngineFacts], ...] = (
+        Fact("Layers that compute on each type", layer_words),
+        Fact("Size", lambda each: each.size, "bytes"),
+        Fact("SHA-256 of the engine to run", lambda each: each.sha256),
+        Fact("Built by", lambda each: each.library),
     )
-    columns: tuple[Column[Cell], ...] = (
+    columns: tuple[Fact[Cell], ...] = (
         *(each for each in place_columns(names) if each.head != "Evaluated with"),
-        Column("Seed", lambda cell: cell.seed, "ordinal"),
+        Fact("Seed", lambda cell: cell.seed, "ordinal"),
         *of_part(engine, attrgetter("engine")),
     )
     caption = "Engines built here and not run: for a machine with an NVIDIA GPU"

@@ -20,7 +20,7 @@ from alignkit.report.verdict_view import ICONS, gate_view, groups_table, tally
 from alignkit.search.configurations import Configuration
 from alignkit.search.match_result import Match, Ranked
 from alignkit.search.match_text import headline, label, levels, paste
-from alignkit.text.column import Column
+from alignkit.text.column import Fact
 from alignkit.text.diff_words import ending, images_words, prediction_lines
 from alignkit.text.names import Names, surrogate_notes
 from alignkit.text.task_words import TaskWords
@@ -137,15 +137,15 @@ def match_html(match: Match, names: Mapping[Configuration, str]) -> str:
         first = each.configurations[0]
         return names.get(first) or label(first)
 
-    columns: tuple[Column[Ranked], ...] = (
-        Column("Configuration", name),
-        Column("Mean Δ", lambda each: each.mean_abs.value, "levels",
+    columns: tuple[Fact[Ranked], ...] = (
+        Fact("Configuration", name),
+        Fact("Mean Δ", lambda each: each.mean_abs.value, "levels",
                format=lambda mean, _: levels(mean), note=lambda each: each.mean_abs.reason),
-        Column("Max Δ", lambda each: each.max_abs, "levels", 1),
-        Column("Identical", lambda each: f"{each.identical}/{match.images}", "count"),
-        Column("Mean Δ, unseen", lambda each: each.unseen, "levels",
+        Fact("Max Δ", lambda each: each.max_abs, "levels", 1),
+        Fact("Identical", lambda each: f"{each.identical}/{match.images}", "count"),
+        Fact("Mean Δ, unseen", lambda each: each.unseen, "levels",
                format=lambda mean, _: levels(mean), note="no other images were kept for this test"),
-        Column("Churn", lambda each: each.churn, "share", note="no model was given"),
+        Fact("Churn", lambda each: each.churn, "share", note="no model was given"),
     )  # fmt: skip
     table = Table.made("Nearest configurations, in grey levels", columns, match.ranking)
     block = "" if names else paste(match, "matched")

@@ -28,7 +28,7 @@ from alignkit.report.page import (
     machine,
 )
 from alignkit.report.table import Shown, Table, facts
-from alignkit.text.column import Column
+from alignkit.text.column import Fact
 from alignkit.text.names import Names, controls_words
 from alignkit.text.numbers import DASH, copies_words, count, grouped
 from alignkit.text.part_commands import image_command
@@ -86,11 +86,11 @@ def controls_table(record: RunRecord) -> Table | None:
     if not record.controls:
         return None
     tones = {True: "pass", False: "fail", None: "muted"}
-    columns: tuple[Column[Control], ...] = (
-        Column("Control", lambda each: each.name),
-        Column("Expected", lambda each: each.expected),
-        Column("Observed", lambda each: each.observed),
-        Column("Outcome", lambda each: Shown(_CONTROL[each.passed], tone=tones[each.passed])),
+    columns: tuple[Fact[Control], ...] = (
+        Fact("Control", lambda each: each.name),
+        Fact("Expected", lambda each: each.expected),
+        Fact("Observed", lambda each: each.observed),
+        Fact("Outcome", lambda each: Shown(_CONTROL[each.passed], tone=tones[each.passed])),
     )
     caption = "Checks of the measurement itself, made with this run"
     return Table.made(caption, columns, record.controls)
@@ -98,15 +98,13 @@ def controls_table(record: RunRecord) -> Table | None:
 
 def paths_table(paths: Sequence[PathFacts], names: Names) -> Table:
     """Return every stage of every path with the code that ran."""
-    columns: tuple[Column[tuple[PathFacts, StageFacts | None]], ...] = (
-        Column("Path", lambda row: names.short(row[0].name)),
-        Column("Stage", lambda row: row[1].stage if row[1] else "all"),
-        Column(
-            "What it does", lambda row: row[1].label if row[1] else f"skipped: {row[0].skipped}"
-        ),
+    columns: tuple[Fact[tuple[PathFacts, StageFacts | None]], ...] = (
+        Fact("Path", lambda row: names.short(row[0].name)),
+        Fact("Stage", lambda row: row[1].stage if row[1] else "all"),
+        Fact("What it does", lambda row: row[1].label if row[1] else f"skipped: {row[0].skipped}"),
         # stages of a skipped path never ran, so that no version is known
-        Column("Options", lambda row: _options(row[1].options) if row[1] else ""),
-        Column("Library that ran", lambda row: row[1].version or "alignkit" if row[1] else ""),
+        Fact("Options", lambda row: _options(row[1].options) if row[1] else ""),
+        Fact("Library that ran", lambda row: row[1].version or "alignkit" if row[1] else ""),
     )
     rows = [(path, each) for path in paths for each in ([None] if path.skipped else path.stages)]
     notes = [f"{path.name}: {note}." for path in paths if (note := names.of(path.name).note)]
@@ -191,32 +189,32 @@ def coverage_tables(
     """
     tables = []
     if any(each.corrupt + each.failed + each.unsupported for each in coverage):
-        ended: tuple[Column[Coverage], ...] = (
-            Column("Path", lambda each: names.short(each.preprocess)),
-            Column("Split", lambda each: each.split),
-            Column("Decoded", lambda each: each.ok, "count"),
-            Column("Corrupt", lambda each: each.corrupt, "count", alarm=True),
-            Column("Failed", lambda each: each.failed, "count", alarm=True),
-            Column("Unsupported", lambda each: each.unsupported, "count", alarm=True),
+        ended: tuple[Fact[Coverage], ...] = (
+            Fact("Path", lambda each: names.short(each.preprocess)),
+            Fact("Split", lambda each: each.split),
+            Fact("Decoded", lambda each: each.ok, "count"),
+            Fact("Corrupt", lambda each: each.corrupt, "count", alarm=True),
+            Fact("Failed", lambda each: each.failed, "count", alarm=True),
+            Fact("Unsupported", lambda each: each.unsupported, "count", alarm=True),
         )
         tables.append(Table.made("How the decodes ended, in images", ended, coverage))
-    bad: tuple[Column[tuple[Coverage, NotDecoded]], ...] = (
-        Column("Image", lambda row: row[1].id),
-        Column("Path", lambda row: names.short(row[0].preprocess)),
-        Column("Split", lambda row: row[0].split),
-        Column("Outcome", lambda row: row[1].outcome),
-        Column("Reason", lambda row: row[1].reason),
+    bad: tuple[Fact[tuple[Coverage, NotDecoded]], ...] = (
+        Fact("Image", lambda row: row[1].id),
+        Fact("Path", lambda row: names.short(row[0].preprocess)),
+        Fact("Split", lambda row: row[0].split),
+        Fact("Outcome", lambda row: row[1].outcome),
+        Fact("Reason", lambda row: row[1].reason),
     )
     if examples := [(each, image) for each in coverage for image in each.examples]:
         tables.append(Table.made("Images that a path did not decode cleanly", bad, examples))
-    apart: tuple[Column[CoverageDiff], ...] = (
-        Column("First and second",
+    apart: tuple[Fact[CoverageDiff], ...] = (
+        Fact("First and second",
                lambda each: f"{names.short(each.reference)} and {names.short(each.candidate)}"),
-        Column("Images", lambda each: each.images, "count"),
-        Column("Only first decodes", lambda each: each.only_reference, "count", alarm=True),
-        Column("Examples", lambda each: ", ".join(each.reference_examples[:5]) or DASH),
-        Column("Only second decodes", lambda each: each.only_candidate, "count", alarm=True),
-        Column("Examples", lambda each: ", ".join(each.candidate_examples[:5]) or DASH),
+        Fact("Images", lambda each: each.images, "count"),
+        Fact("Only first decodes", lambda each: each.only_reference, "count", alarm=True),
+        Fact("Examples", lambda each: ", ".join(each.reference_examples[:5]) or DASH),
+        Fact("Only second decodes", lambda each: each.only_candidate, "count", alarm=True),
+        Fact("Examples", lambda each: ", ".join(each.candidate_examples[:5]) or DASH),
     )  # fmt: skip
     if any(each.only_reference or each.only_candidate for each in diffs):
         tables.append(Table.made("Images that only one of two decodes", apart, diffs))

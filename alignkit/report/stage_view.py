@@ -19,7 +19,7 @@ from alignkit.record import (
 from alignkit.report.page import Details, Graphic, Heading, PagePart, Paragraph, against
 from alignkit.report.table import Shown, Table
 from alignkit.report.where_view import WhereView, where_views
-from alignkit.text.column import Column, of_part
+from alignkit.text.column import Fact, of_part
 from alignkit.text.diff_words import other_shape
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import (
@@ -132,8 +132,8 @@ def _stage_table(
     rows: dict[str, dict[str, PixelStage]] = {}
     for stage in stages:
         rows.setdefault(stage.stage, {})[stage.mode] = stage
-    columns: list[Column[tuple[str, dict[str, PixelStage]]]] = [
-        Column("Stage", lambda row: Shown(row[0], tag=tags.get(row[0], "")))
+    columns: list[Fact[tuple[str, dict[str, PixelStage]]]] = [
+        Fact("Stage", lambda row: Shown(row[0], tag=tags.get(row[0], "")))
     ]
     for mode in ("isolated", "cumulative"):
         of_mode = [each for each in stages if each.mode == mode]
@@ -161,21 +161,21 @@ def _not_compared(mode: str, row: tuple[str, dict[str, PixelStage]]) -> str:
     return _shapes(row[1][mode]) if mode in row[1] else "not compared in this mode"
 
 
-def stage_columns() -> tuple[Column[PixelStage], ...]:
+def stage_columns() -> tuple[Fact[PixelStage], ...]:
     """Return how far two paths are apart after a stage."""
     unknown, last = (
         attrgetter("reason"),
         "SSIM is taken of the last pixels before normalisation only",
     )
     return (
-        Column("Max Δ", lambda stage: stage.max_abs, "levels", format=partial(_fine, 1),
+        Fact("Max Δ", lambda stage: stage.max_abs, "levels", format=partial(_fine, 1),
                note=unknown, remark=_shapes),
-        Column("Mean Δ", lambda stage: stage.mean_abs, "levels", format=partial(_fine, 3),
+        Fact("Mean Δ", lambda stage: stage.mean_abs, "levels", format=partial(_fine, 3),
                note=unknown),
-        Column("Bias R, G, B", _bias, "change", note=unknown),
-        Column("Pixels differing", lambda stage: stage.share_differing, "share", note=unknown),
-        Column("PSNR, dB", lambda stage: stage.psnr, "levels", 1, note=_no_psnr),
-        Column("SSIM", lambda stage: stage.ssim, "levels", 4,
+        Fact("Bias R, G, B", _bias, "change", note=unknown),
+        Fact("Pixels differing", lambda stage: stage.share_differing, "share", note=unknown),
+        Fact("PSNR, dB", lambda stage: stage.psnr, "levels", 1, note=_no_psnr),
+        Fact("SSIM", lambda stage: stage.ssim, "levels", 4,
                note=lambda stage: stage.reason or last),
     )  # fmt: skip
 
@@ -220,16 +220,16 @@ def few_compared(images: int, others: int) -> str:
 def planes_table(planes: Sequence[PlaneStage]) -> Table:
     """Return how far two paths differ in luma and in chroma, a row a stage and plane."""
     none = "no pair of values could be compared"
-    columns: tuple[Column[PlaneStage], ...] = (
-        Column("Stage", lambda each: each.stage),
-        Column("Plane", lambda each: each.plane),
-        Column("Images", lambda each: each.images, "count"),
-        Column("Mean Δ", lambda each: each.mean_abs, "levels", 3, note=none),
-        Column("Max Δ", lambda each: each.max_abs, "levels", 1, note=none),
-        Column("Bias", lambda each: each.bias, "change", 3, note=none),
-        Column("p99", lambda each: each.p99, "levels", 2, note=none),
-        Column("p99.9", lambda each: each.p99_9, "levels", 2, note=none),
-        Column("PSNR, dB", lambda each: each.psnr, "levels", 1,
+    columns: tuple[Fact[PlaneStage], ...] = (
+        Fact("Stage", lambda each: each.stage),
+        Fact("Plane", lambda each: each.plane),
+        Fact("Images", lambda each: each.images, "count"),
+        Fact("Mean Δ", lambda each: each.mean_abs, "levels", 3, note=none),
+        Fact("Max Δ", lambda each: each.max_abs, "levels", 1, note=none),
+        Fact("Bias", lambda each: each.bias, "change", 3, note=none),
+        Fact("p99", lambda each: each.p99, "levels", 2, note=none),
+        Fact("p99.9", lambda each: each.p99_9, "levels", 2, note=none),
+        Fact("PSNR, dB", lambda each: each.psnr, "levels", 1,
                note=lambda each: IDENTICAL if each.max_abs == 0 else none),
     )  # fmt: skip
     caption = (
@@ -270,18 +270,18 @@ def _changes(baseline: BaselineFacts) -> str:
 def _baseline_table(baseline: BaselineFacts, names: Names) -> Table | None:
     if not baseline.stages:
         return None
-    columns: tuple[Column[BaselineStage], ...] = (
-        Column("Path", lambda each: names.short(each.path)),
-        Column("Stage", lambda each: each.stage),
-        Column("Images", lambda each: each.images, "count"),
-        Column("Changed", lambda each: each.changed, "count", alarm=True),
-        Column("Begins here", lambda each: each.begun, "count", alarm=True),
-        Column("Max Δ", lambda each: each.pixels and each.pixels.max_abs, "levels", 1,
+    columns: tuple[Fact[BaselineStage], ...] = (
+        Fact("Path", lambda each: names.short(each.path)),
+        Fact("Stage", lambda each: each.stage),
+        Fact("Images", lambda each: each.images, "count"),
+        Fact("Changed", lambda each: each.changed, "count", alarm=True),
+        Fact("Begins here", lambda each: each.begun, "count", alarm=True),
+        Fact("Max Δ", lambda each: each.pixels and each.pixels.max_abs, "levels", 1,
                note=_no_tensor),
-        Column("Mean Δ", lambda each: each.pixels and each.pixels.mean_abs, "levels", 3,
+        Fact("Mean Δ", lambda each: each.pixels and each.pixels.mean_abs, "levels", 3,
                note=_no_tensor),
-        Column("What else changed", lambda each: each.cause or DASH),
-        Column("Examples", lambda each: ", ".join(each.examples[:3]) or DASH),
+        Fact("What else changed", lambda each: each.cause or DASH),
+        Fact("Examples", lambda each: ", ".join(each.examples[:3]) or DASH),
     )  # fmt: skip
     return Table.made("Arrays against those approved", columns, baseline.stages)
 

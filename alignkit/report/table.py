@@ -1,7 +1,7 @@
 """`Table`: columns and rows, before a page, a summary, a notebook or a terminal shows them.
 
 A missing number is shown as a dash whose reason stands in a footnote below the table; the reason is
-never only a tooltip. A table that programs read as well is made of `alignkit.text.column.Column`.
+never only a tooltip. A table that programs read as well is made of `alignkit.text.column.Fact`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Self, TypeVar
 from alignkit.record import Estimate
 from alignkit.report.templates import html
 from alignkit.text import columns as aligned
-from alignkit.text.column import Column
+from alignkit.text.column import Fact
 from alignkit.text.markdown import Written, markdown_text
 from alignkit.text.numbers import DASH, count, estimated
 from alignkit.text.task_words import in_sentence
 
 Made = TypeVar("Made")
-Value = TypeVar("Value")
+Given = TypeVar("Given")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +80,13 @@ class Notes:
         return Shown(text, mark=self.mark(reason), title=reason, tone="muted")
 
     def number(
-        self, value: Value | None, written: Callable[[Value], str], reason: str = ""
+        self, value: Given | None, written: Callable[[Given], str], reason: str = ""
     ) -> Shown:
         """Return a cell with a value, or a dash with the reason."""
         return self.missing(reason) if value is None else Shown(written(value))
 
     def distance(
-        self, value: Value | None, written: Callable[[Value], str], reason: str = ""
+        self, value: Given | None, written: Callable[[Given], str], reason: str = ""
     ) -> Shown:
         """Return a cell with a value as `number` does, but exactly zero without decimals."""
         return ZERO if value == 0 else self.number(value, written, reason)
@@ -103,7 +103,7 @@ class Notes:
         # the value stays: only its interval is missing
         return Shown(text, mark=self.mark(estimate.reason) if unknown else "")
 
-    def cell(self, column: Column[Made], row: Made) -> Shown:
+    def cell(self, column: Fact[Made], row: Made) -> Shown:
         """Return the cell of a column and a row's object."""
         found = column.found(row)
         known = found.value if isinstance(found, Estimate) else found
@@ -188,7 +188,7 @@ class Table:
     def made(
         cls,
         caption: str,
-        columns: Sequence[Column[Made]],
+        columns: Sequence[Fact[Made]],
         rows: Iterable[Made],
         ids: Iterable[str] = (),
     ) -> Self:

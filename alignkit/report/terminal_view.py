@@ -21,7 +21,7 @@ from alignkit.report.matrix_view import (
 )
 from alignkit.report.run_view import coverage_words
 from alignkit.report.table import Table
-from alignkit.text.column import Column
+from alignkit.text.column import Fact
 from alignkit.text.measured import measured_part
 from alignkit.text.names import (
     QUICK_LOOK,
@@ -145,7 +145,7 @@ def by_runtime(record: RunRecord) -> bool:
     return len(record.paths) == 1 or any(entry.row.model for entry in record.matrix)
 
 
-def _columns(record: RunRecord, names: Names) -> tuple[Column[MatrixEntry], ...]:
+def _columns(record: RunRecord, names: Names) -> tuple[Fact[MatrixEntry], ...]:
     words, every = TaskWords(record.task), by_runtime(record)
     trained, served, runtime, *_ = place_columns(names)
     place = (trained, served, replace(runtime, head="in" if every else "worst in"))
@@ -154,7 +154,7 @@ def _columns(record: RunRecord, names: Names) -> tuple[Column[MatrixEntry], ...]
     greatest = replace(LOGITS["max_abs"], head=f"max |Δ{record.task.output}|")
     # where runtimes alone differ, logits may move and no prediction change
     shown = [greatest] if every and record.task.class_scores else []
-    moved: list[Column[Drift]] = [each.of(lambda drift: drift.logits) for each in shown]
+    moved: list[Fact[Drift]] = [each.of(lambda drift: drift.logits) for each in shown]
 
     def change(entry: MatrixEntry) -> str:
         shown = entry.drift and entry.drift.is_significant(words.headline)
@@ -162,9 +162,9 @@ def _columns(record: RunRecord, names: Names) -> tuple[Column[MatrixEntry], ...]
 
     return (
         *place,
-        Column(words.header(words.headline), change),
-        Column("churn", churn_words),
-        Column(f"{words.turns}s", lambda entry: flips_words(entry, words)),
+        Fact(words.header(words.headline), change),
+        Fact("churn", churn_words),
+        Fact(f"{words.turns}s", lambda entry: flips_words(entry, words)),
         *of_drifts(moved),
     )
 

@@ -41,7 +41,7 @@ from alignkit.report.page_text import page_text
 from alignkit.report.plot import Plot
 from alignkit.report.table import Notes, RowCells, Table, facts, numbers
 from alignkit.stored_file import write_output
-from alignkit.text.column import Column
+from alignkit.text.column import Fact
 from alignkit.text.names import Names, quick_words
 from alignkit.text.numbers import (
     DASH,
@@ -144,26 +144,26 @@ def _cells(cells: Sequence[CellReach], names: Names) -> Table:
         return number / each.images if each.images and number is not None else None
 
     why = attrgetter("reason")
-    columns: tuple[Column[CellReach], ...] = (
-        Column("Served with", lambda each: names.cells(each)[1]),
-        Column("Runtime", lambda each: names.cells(each)[2]),
-        Column("Max |Δ|", lambda each: each.max_abs, "value", note=why),
-        Column("Beyond atol", lambda each: share(each.beyond, each), "share", 2, note=why),
-        Column("Could change", lambda each: share(each.could_change, each), "share", 2, note=why),
-        Column("Changed", lambda each: share(each.changed, each), "share", 2, note=why),
+    columns: tuple[Fact[CellReach], ...] = (
+        Fact("Served with", lambda each: names.cells(each)[1]),
+        Fact("Runtime", lambda each: names.cells(each)[2]),
+        Fact("Max |Δ|", lambda each: each.max_abs, "value", note=why),
+        Fact("Beyond atol", lambda each: share(each.beyond, each), "share", 2, note=why),
+        Fact("Could change", lambda each: share(each.could_change, each), "share", 2, note=why),
+        Fact("Changed", lambda each: share(each.changed, each), "share", 2, note=why),
     )
     return Table.made("Other cells of the row", columns, cells)
 
 
 def _seeds(row: LogitTolerance) -> Table:
     why = attrgetter("limit.reason")
-    columns: tuple[Column[SeedLimit], ...] = (
-        Column("Seed", lambda each: str(each.seed)),
-        Column("Images", lambda each: each.images, "count"),
-        Column("Not finite", lambda each: each.non_finite, "count"),
-        Column("Limit", lambda each: each.limit.value, "value", note=why),
-        Column("May change", lambda each: each.limit.changed, "count", note=why),
-        Column("Share, at most", lambda each: each.limit.bound, "share", 2, note=why),
+    columns: tuple[Fact[SeedLimit], ...] = (
+        Fact("Seed", lambda each: str(each.seed)),
+        Fact("Images", lambda each: each.images, "count"),
+        Fact("Not finite", lambda each: each.non_finite, "count"),
+        Fact("Limit", lambda each: each.limit.value, "value", note=why),
+        Fact("May change", lambda each: each.limit.changed, "count", note=why),
+        Fact("Share, at most", lambda each: each.limit.bound, "share", 2, note=why),
     )
     return Table.made("Limits of the seeds", columns, row.seeds)
 
@@ -329,9 +329,9 @@ def _has(seeds: Sequence[SeedCurve], name: str) -> bool:
 def _points_table(pair: PixelTolerance, found: ToleranceDocument) -> Table:
     labels = {each.name: each.label for each in found.task.metrics}
 
-    def change(name: str) -> Column[_Point]:
+    def change(name: str) -> Fact[_Point]:
         head, why = f"Δ {labels.get(name, name)}, pp", "one side does not define it"
-        return Column(head, lambda row: row[1].metrics.get(name), "points", note=why)
+        return Fact(head, lambda row: row[1].metrics.get(name), "points", note=why)
 
     columns = (*_POINT, *(change(e) for e in found.task.matrices if _has(pair.seeds, e)))
     rows = [(seed, point) for seed in pair.seeds for point in seed.points]
@@ -339,24 +339,24 @@ def _points_table(pair: PixelTolerance, found: ToleranceDocument) -> Table:
 
 
 _Point: TypeAlias = tuple[SeedCurve, CurvePoint]
-_POINT: tuple[Column[_Point], ...] = (
-    Column("Seed", lambda row: str(row[0].seed)),
-    Column("Multiple", lambda row: f"{row[1].factor:g}{TIMES}", "ordinal"),
-    Column("Images", lambda row: row[1].images, "count"),
-    Column("Changed", lambda row: row[1].changed, "count"),
-    Column("Share", lambda row: row[1].changed / row[1].images, "share", 2),
-    Column("95 % interval", lambda row: f"{percent(row[1].low, 2)} to {percent(row[1].high, 2)}",
+_POINT: tuple[Fact[_Point], ...] = (
+    Fact("Seed", lambda row: str(row[0].seed)),
+    Fact("Multiple", lambda row: f"{row[1].factor:g}{TIMES}", "ordinal"),
+    Fact("Images", lambda row: row[1].images, "count"),
+    Fact("Changed", lambda row: row[1].changed, "count"),
+    Fact("Share", lambda row: row[1].changed / row[1].images, "share", 2),
+    Fact("95 % interval", lambda row: f"{percent(row[1].low, 2)} to {percent(row[1].high, 2)}",
            "share"),
-    Column("Worse", lambda row: row[1].worse, "count", note="no labels"),
-    Column("Better", lambda row: row[1].better, "count", note="no labels"),
+    Fact("Worse", lambda row: row[1].worse, "count", note="no labels"),
+    Fact("Better", lambda row: row[1].better, "count", note="no labels"),
 )  # fmt: skip
-_CHECKS: tuple[Column[tuple[SeedCurve, LineCheck]], ...] = (
-    Column("Seed", lambda row: str(row[0].seed)),
-    Column("Multiple", lambda row: f"{row[1].factor:g}{TIMES}", "ordinal"),
-    Column("Images", lambda row: row[1].images, "count"),
-    Column("Changed by the curve", lambda row: row[1].predicted, "count"),
-    Column("By the network", lambda row: row[1].measured, "count"),
-    Column("By the curve alone", lambda row: row[1].only_predicted, "count"),
-    Column("By the network alone", lambda row: row[1].only_measured, "count"),
-    Column("p, adjusted", lambda row: row[1].p, "value"),
+_CHECKS: tuple[Fact[tuple[SeedCurve, LineCheck]], ...] = (
+    Fact("Seed", lambda row: str(row[0].seed)),
+    Fact("Multiple", lambda row: f"{row[1].factor:g}{TIMES}", "ordinal"),
+    Fact("Images", lambda row: row[1].images, "count"),
+    Fact("Changed by the curve", lambda row: row[1].predicted, "count"),
+    Fact("By the network", lambda row: row[1].measured, "count"),
+    Fact("By the curve alone", lambda row: row[1].only_predicted, "count"),
+    Fact("By the network alone", lambda row: row[1].only_measured, "count"),
+    Fact("p, adjusted", lambda row: row[1].p, "value"),
 )

@@ -16,7 +16,7 @@ from alignkit.report.marks import TONES, Dot, Line, PlotMark, RuleLine
 from alignkit.report.page import Details, Heading, PagePart, Paragraph, Section
 from alignkit.report.plot import Plot
 from alignkit.report.table import Table
-from alignkit.text.column import Column
+from alignkit.text.column import Fact
 from alignkit.text.names import Names
 from alignkit.text.numbers import count, estimated, grouped
 from alignkit.text.task_words import CHURN, OF_CLASSES, TaskWords
@@ -163,13 +163,13 @@ def _size_table(heading: str, curves: Sequence[SizeCurve], names: Names, words: 
         write = words.estimated if row[1] else words.changed
         return write(row[0].metric, found)
 
-    columns: tuple[Column[tuple[SizeCurve, SizePoint | None]], ...] = (
-        Column("Trained with", lambda row: names.short(row[0].trained_with)),
-        Column("Served with", lambda row: names.short(row[0].evaluated_with)),
-        Column("Runtime", lambda row: names.cells(row[0])[2]),
-        Column("Images", lambda row: grouped(row[1].images) if row[1] else change, "count"),
-        Column("Seeds", lambda row: str(row[1].seeds) if row[1] else "", "count"),
-        Column(heading, drift, "points", format=text),
+    columns: tuple[Fact[tuple[SizeCurve, SizePoint | None]], ...] = (
+        Fact("Trained with", lambda row: names.short(row[0].trained_with)),
+        Fact("Served with", lambda row: names.short(row[0].evaluated_with)),
+        Fact("Runtime", lambda row: names.cells(row[0])[2]),
+        Fact("Images", lambda row: grouped(row[1].images) if row[1] else change, "count"),
+        Fact("Seeds", lambda row: str(row[1].seeds) if row[1] else "", "count"),
+        Fact(heading, drift, "points", format=text),
     )
     title = heading.rpartition(", ")[0]
     caption = f"{title} by number of training images; {change} is paired by seed and image"
@@ -181,15 +181,15 @@ def mix_section(record: RunRecord, names: Names, intervals: str) -> Section | No
     if not record.mixes:
         return None
     words = TaskWords(record.task)
-    columns: tuple[Column[MixFacts], ...] = (
-        Column("Trained with", lambda each: names.short(each.mix)),
-        Column("Served with", lambda each: names.short(each.evaluated_with)),
-        Column("Change of", lambda each: words.label(each.metric)),
-        Column("Mix, pp", lambda each: each.mixed, "points",
+    columns: tuple[Fact[MixFacts], ...] = (
+        Fact("Trained with", lambda each: names.short(each.mix)),
+        Fact("Served with", lambda each: names.short(each.evaluated_with)),
+        Fact("Change of", lambda each: words.label(each.metric)),
+        Fact("Mix, pp", lambda each: each.mixed, "points",
                format=lambda _, each: words.estimated(each.metric, each.mixed)),
-        Column("First path alone, pp", lambda each: each.single, "points",
+        Fact("First path alone, pp", lambda each: each.single, "points",
                format=lambda _, each: words.estimated(each.metric, each.single)),
-        Column("Mix less alone, pp", lambda each: each.change, "points",
+        Fact("Mix less alone, pp", lambda each: each.change, "points",
                format=lambda _, each: words.changed(each.metric, each.change)),
     )  # fmt: skip
     caption = (

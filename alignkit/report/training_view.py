@@ -13,7 +13,7 @@ from alignkit.report.marks import TONES, Line
 from alignkit.report.page import Beside, Details, Heading, PagePart, Paragraph, Section
 from alignkit.report.plot import Plot
 from alignkit.report.table import Table
-from alignkit.text.column import Column, of_part
+from alignkit.text.column import Fact, of_part
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import count, grouped, written
 
@@ -117,21 +117,21 @@ def training_table(record: RunRecord, names: Names) -> Table | None:
     """Return every epoch of every training; ``None`` without any."""
     held_out = any(training.held_out for training in record.trainings)
     unknown = "this epoch's log has no such number"
-    log: tuple[Column[Epoch], ...] = (
-        Column("Epoch", lambda epoch: epoch.epoch, "ordinal"),
-        Column("Loss", lambda epoch: epoch.loss, "levels", 4),
-        Column("Accuracy", lambda epoch: epoch.accuracy, "share", note=unknown),
-        Column("Learning rate", lambda epoch: written(epoch.learning_rate, ".2e"), "value"),
-        Column("Images / s", lambda epoch: epoch.images_per_second, "levels", 0),
+    log: tuple[Fact[Epoch], ...] = (
+        Fact("Epoch", lambda epoch: epoch.epoch, "ordinal"),
+        Fact("Loss", lambda epoch: epoch.loss, "levels", 4),
+        Fact("Accuracy", lambda epoch: epoch.accuracy, "share", note=unknown),
+        Fact("Learning rate", lambda epoch: written(epoch.learning_rate, ".2e"), "value"),
+        Fact("Images / s", lambda epoch: epoch.images_per_second, "levels", 0),
     )
-    scores: tuple[Column[Epoch], ...] = (
-        Column("Held-out loss", lambda epoch: epoch.held_out_loss, "levels", 4, note=unknown),
-        Column("Held-out accuracy", lambda epoch: epoch.held_out_accuracy, "share", note=unknown),
-        Column("Held-out recall", lambda epoch: epoch.held_out_recall, "share", note=unknown),
+    scores: tuple[Fact[Epoch], ...] = (
+        Fact("Held-out loss", lambda epoch: epoch.held_out_loss, "levels", 4, note=unknown),
+        Fact("Held-out accuracy", lambda epoch: epoch.held_out_accuracy, "share", note=unknown),
+        Fact("Held-out recall", lambda epoch: epoch.held_out_recall, "share", note=unknown),
     )
-    columns: tuple[Column[tuple[TrainingFacts, Epoch]], ...] = (
-        Column("Trained with", lambda row: names.short(row[0].preprocess)),
-        Column("Seed", lambda row: row[0].seed, "ordinal"),
+    columns: tuple[Fact[tuple[TrainingFacts, Epoch]], ...] = (
+        Fact("Trained with", lambda row: names.short(row[0].preprocess)),
+        Fact("Seed", lambda row: row[0].seed, "ordinal"),
         *of_part((*log, *(scores if held_out else ())), itemgetter(1)),
     )
     caption = "Every epoch; accuracy on the training images as augmented"

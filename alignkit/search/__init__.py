@@ -30,7 +30,7 @@ from alignkit.search.configuration_distances import MeasureDistances, PixelDista
 from alignkit.search.configurations import Configuration
 from alignkit.search.match_result import AS_EQUAL, Match, Ranked, explained_share
 from alignkit.search.target import Target
-from alignkit.search.target_facts import Fact
+from alignkit.search.target_facts import TargetFact
 
 _PROBE = 500
 """Images on which configurations are dropped; the others only confirm the finalists."""
@@ -114,8 +114,10 @@ def match(
             search.measure(told[:1], checked)
             named = search.ranked(told, kept, checked)
             found = replace(found, named=named, block=preprocess(named, 1))
-    told_as = {"found": Fact.settled, "not found": Fact.unsettled}.get(found.state, lambda it: it)
-    facts = (told_as(each) if isinstance(each, Fact) else each for each in target.facts)
+    told_as = {"found": TargetFact.settled, "not found": TargetFact.unsettled}.get(
+        found.state, lambda it: it
+    )
+    facts = (told_as(each) if isinstance(each, TargetFact) else each for each in target.facts)
     return replace(found, facts=tuple(map(str, facts)))
 
 

@@ -28,7 +28,7 @@ from alignkit.preprocess.preset_names import preset_meant
 from alignkit.preprocess.presets import PRESETS, calibration, imitated
 from alignkit.search.configurations import Framing
 from alignkit.search.recolouring import Recolouring
-from alignkit.search.target_facts import Fact
+from alignkit.search.target_facts import TargetFact
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ class Target:
     them; or why there are none. ``None`` where ``preprocess`` gives them."""
     geometry: Framing
     normalise: Normalise
-    facts: tuple[Fact | str, ...] = ()
+    facts: tuple[TargetFact | str, ...] = ()
     """Facts found about the stack, each a sentence."""
     tolerance: float = 0.0
     """Resolution of the target's stored numbers, in grey levels."""

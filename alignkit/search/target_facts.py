@@ -32,7 +32,7 @@ _SAME = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class TargetFact:
     """A name for what the tensors show, and how sure it is."""
 
     kind: str
@@ -46,11 +46,11 @@ class Fact:
         proof = f" ({self.proof})" if self.proof else ""
         return f"{self.kind}: {_STANDING[self.standing]}{self.name}{proof}{self.advice}"
 
-    def settled(self) -> Fact:
+    def settled(self) -> TargetFact:
         """State it of a stack that was found: its pixels are equal, whatever the guess left."""
         return replace(self, standing="found") if self.standing == "unclear" else self
 
-    def unsettled(self) -> Fact:
+    def unsettled(self) -> TargetFact:
         """Take it back of a stack that was not found: no name is a finding, nor is advice given."""
         if self.kind not in _WITH_PIXELS or self.standing == "unclear":
             return self
@@ -64,11 +64,11 @@ def recorded_facts(
     fits: dict[Colouring, Fit],
     first: FirstImages,
     stand_in: str = "",
-) -> tuple[Fact | str, ...]:
+) -> tuple[TargetFact | str, ...]:
     """Describe the tensors: each fact with its residual and that of the next best."""
     count = len(recorded.rows)
     stored = f"{recorded.dtype} {recorded.shape}, read as {found.layout}"
-    facts: list[Fact | str] = [
+    facts: list[TargetFact | str] = [
         f"tensors: {count} of {count + recorded.without_tensor} images have one; {stored}"
     ]
     if recorded.without_image:
@@ -96,34 +96,34 @@ def recorded_facts(
     return tuple(facts)
 
 
-def _fact(kind: str, name: str, mine: float, other: float | None) -> Fact:
+def _fact(kind: str, name: str, mine: float, other: float | None) -> TargetFact:
     """State a hypothesis if it explains most of ``other``, the residual of the next best.
 
     Residuals are in grey levels. One as small as that of a decoder needs no better proof, unless
     the next best leaves the same.
     """
     if other is None:
-        return Fact(kind, name)
+        return TargetFact(kind, name)
     # a share of next to nothing is no evidence
     share = explained_share(mine, other) if other - mine > _SAME else 0.0
     residual, left = f"residual {plain(mine, 3, AS_DECODERS)} levels", plain(other, 2)
     if share >= EXPLAINS_MOST:
         explains = f"explains {percent(share, 0, EXPLAINS_MOST)} of {left} otherwise"
-        return Fact(kind, name, f"{residual}; {explains}")
+        return TargetFact(kind, name, f"{residual}; {explains}")
     if mine <= AS_DECODERS and other - mine <= _SAME:
-        return Fact(kind, name, f"{residual}; otherwise {plain(other, 3)}", "unseen")
+        return TargetFact(kind, name, f"{residual}; otherwise {plain(other, 3)}", "unseen")
     standing: Standing = "found" if mine <= AS_DECODERS else "unclear"
-    return Fact(kind, name, f"{residual}; otherwise {left}", standing)
+    return TargetFact(kind, name, f"{residual}; otherwise {left}", standing)
 
 
-def _rounding(found: Guess) -> Iterator[Fact]:
+def _rounding(found: Guess) -> Iterator[TargetFact]:
     """State the rounding of the sides that follow from the aspect ratio, if there are any."""
     if sides := found.sides:
         words = f"{' or '.join(sides.rules)} of the sides that follow"
         yield _fact("rounding", words, sides.residual, sides.against)
 
 
-def _colour(mine: Colouring, fits: dict[Colouring, Fit]) -> Fact:
+def _colour(mine: Colouring, fits: dict[Colouring, Fit]) -> TargetFact:
     residuals = {each: residual for each, (*_, residual) in fits.items()}
     residual, first = residuals[mine], next(iter(fits))
     others = [other for each, other in residuals.items() if each != mine]
@@ -137,7 +137,7 @@ def _colour(mine: Colouring, fits: dict[Colouring, Fit]) -> Fact:
     return _fact("colour", "BT.601, as JPEG files are written", residual, other)
 
 
-def _normalisation(name: str, fitted: Fit) -> Fact:
+def _normalisation(name: str, fitted: Fit) -> TargetFact:
     scale, offset, residual = fitted
     std = [1 / (255 * each) for each in scale]
     mean = [0.0 - shift * each for shift, each in zip(offset, std, strict=True)]
@@ -147,7 +147,7 @@ def _normalisation(name: str, fitted: Fit) -> Fact:
         f"{plain(residual, 3, AS_RESIZERS)} levels"
     )
     standing: Standing = "unclear" if residual > AS_RESIZERS else "found"
-    return Fact("normalisation", name or "none that is known", proof, standing)
+    return TargetFact("normalisation", name or "none that is known", proof, standing)
 
 
 def geometry_words(geometry: Framing, *, bordered: bool = True) -> str:

@@ -1,4 +1,4 @@
-"""`Column`: a fact of a row, declared once for pages, summaries, terminals, Parquet and DataFrames.
+"""`Fact`: what a column shows of a row, declared once for pages, terminals, Parquet and DataFrames.
 
 A column says how its value comes from the row's object, in which unit it is written, and why it may
 be missing. A column without a head is for programs alone, one without a name for readers alone.
@@ -17,28 +17,28 @@ from alignkit.text.numbers import Quantity, estimated, quantity
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Row = TypeVar("Row", contravariant=True)  # noqa: PLC0105 - a column of places is one of cells
+RowT = TypeVar("RowT", contravariant=True)  # noqa: PLC0105 - a column of places is one of cells
 Whole = TypeVar("Whole")
-Value = Estimate | float | str | None
+CellValue = Estimate | float | str | None
 """An estimate brings the reason why it is missing; ``None`` has the reason of its column."""
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Generic[Row]):
+class Fact(Generic[RowT]):
     """A column of any table whose rows are made of one kind of object."""
 
     head: str
     """Over the column; empty in no table that is read."""
-    value: Callable[[Row], Any]
-    """Gives a `Value`, or a `Shown` where the cell has more than a text."""
+    value: Callable[[RowT], Any]
+    """Gives a `CellValue`, or a `Shown` where the cell has more than a text."""
     unit: Quantity = "text"
     digits: int | None = None
     """Other decimals than those of the unit."""
-    format: Callable[[Any, Row], str] | None = None
+    format: Callable[[Any, RowT], str] | None = None
     """Writes a row's value otherwise than by the unit: a metric's in the words of its task."""
-    note: str | Callable[[Row], str] = ""
+    note: str | Callable[[RowT], str] = ""
     """Why there is no value, in a footnote."""
-    remark: Callable[[Row], str] | None = None
+    remark: Callable[[RowT], str] | None = None
     """A footnote of a value that is there; empty where it needs none."""
     name: str = ""
     """In Parquet and in a DataFrame; an estimate has ``…_low`` and ``…_high`` too."""
@@ -60,25 +60,25 @@ class Column(Generic[Row]):
 
     def of(
         self,
-        part: Callable[[Whole], Row | None],
+        part: Callable[[Whole], RowT | None],
         absent: str | Callable[[Whole], str] = "",
         **own: Any,
-    ) -> Column[Whole]:
+    ) -> Fact[Whole]:
         """Return the column of rows of which it describes a part, with ``own`` fields changed."""
 
         def whole(row: Whole) -> Any:
             found = part(row)
             return None if found is None else self.part(found)
 
-        made: Column[Any] = replace(self, part=whole, absent=absent, **own)
+        made: Fact[Any] = replace(self, part=whole, absent=absent, **own)
         return made
 
-    def found(self, row: Row) -> Any:
+    def found(self, row: RowT) -> Any:
         """Return the value of a row."""
         part = self.part(row)
         return None if part is None else self.value(part)
 
-    def text(self, row: Row, value: Any) -> str:
+    def text(self, row: RowT, value: Any) -> str:
         """Write the value of a row, where there is one."""
         if isinstance(value, str):  # also in a column of numbers: ``3 of 200``
             return value
@@ -88,7 +88,7 @@ class Column(Generic[Row]):
             return estimated(value, self.digits or 2, share=self.unit == "share")
         return quantity(value, self.unit, self.digits)
 
-    def reason(self, row: Row) -> str:
+    def reason(self, row: RowT) -> str:
         """Return why a row has no value."""
         part = self.part(row)
         why, of = (self.absent, row) if part is None else (self.note, part)
@@ -96,21 +96,21 @@ class Column(Generic[Row]):
 
 
 def of_part(
-    columns: Iterable[Column[Row]],
-    part: Callable[[Whole], Row | None],
+    columns: Iterable[Fact[RowT]],
+    part: Callable[[Whole], RowT | None],
     absent: str | Callable[[Whole], str] = "",
     **own: Any,
-) -> tuple[Column[Whole], ...]:
-    """Return columns of a part as those of the whole; see `Column.of`."""
+) -> tuple[Fact[Whole], ...]:
+    """Return columns of a part as those of the whole; see `Fact.of`."""
     return tuple(each.of(part, absent, **own) for each in columns)
 
 
-def named(unit: Quantity, *fields: str) -> tuple[Column[Any], ...]:
+def named(unit: Quantity, *fields: str) -> tuple[Fact[Any], ...]:
     """Return columns for programs alone, each named after the field of the row that has it."""
-    return tuple(Column("", attrgetter(field), unit, name=field) for field in fields)
+    return tuple(Fact("", attrgetter(field), unit, name=field) for field in fields)
 
 
-def named_values(columns: Iterable[Column[Row]], row: Row) -> dict[str, Any]:
+def named_values(columns: Iterable[Fact[RowT]], row: RowT) -> dict[str, Any]:
     """Return a row's values as they are, by name: nothing is rounded, and ``None`` is missing."""
     found: dict[str, Any] = {}
     for each in columns:
@@ -129,7 +129,7 @@ def _ends(name: str) -> tuple[str, str, str]:
     return name, f"{name}_low", f"{name}_high"
 
 
-def arrow(columns: Sequence[Column[Row]], rows: Iterable[Row]) -> pa.Table:
+def arrow(columns: Sequence[Fact[RowT]], rows: Iterable[RowT]) -> pa.Table:
     """Return the named columns as a typed table, in which a missing value is null."""
     import pyarrow as pa
 

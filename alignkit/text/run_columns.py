@@ -17,7 +17,7 @@ from alignkit.record.cell_facts import Evaluated
 from alignkit.record.stored import Placed
 from alignkit.samples import NO_LABELS
 from alignkit.task_facts import TaskFacts
-from alignkit.text.column import Column, arrow, named, of_part
+from alignkit.text.column import Fact, arrow, named, of_part
 from alignkit.text.engine_words import engine_words
 from alignkit.text.names import Names, state_words, why_not
 from alignkit.text.numbers import percent, plain
@@ -32,65 +32,65 @@ UNMEASURED = Estimate(None, None, None, "not measured")
 _NO_NAMES = Names(())
 
 
-def place_columns(names: Names) -> tuple[Column[Placed], ...]:
+def place_columns(names: Names) -> tuple[Fact[Placed], ...]:
     """Return where a result stands: what its model was trained with, and how it is served."""
     return (
-        Column("Trained with", lambda each: names.short(each.trained_with)),
-        Column("Evaluated with", lambda each: names.short(each.evaluated_with)),
-        Column("Runtime", lambda each: names.cells(each)[2]),
+        Fact("Trained with", lambda each: names.short(each.trained_with)),
+        Fact("Evaluated with", lambda each: names.short(each.evaluated_with)),
+        Fact("Runtime", lambda each: names.cells(each)[2]),
         *named("text", "trained_with", "evaluated_with", "backend", "precision"),
     )
 
 
-def entry_columns(words: TaskWords, names: Names = _NO_NAMES) -> tuple[Column[MatrixEntry], ...]:
+def entry_columns(words: TaskWords, names: Names = _NO_NAMES) -> tuple[Fact[MatrixEntry], ...]:
     """Return every column of an entry of the matrix, the cells of all seeds joined."""
-    tests: tuple[Column[Drift], ...] = (
-        Column(f"{words.task.test} p", lambda drift: drift.mcnemar_p, "p", note=_untested),
+    tests: tuple[Fact[Drift], ...] = (
+        Fact(f"{words.task.test} p", lambda drift: drift.mcnemar_p, "p", note=_untested),
         *map(partial(_corrected, words), words.cell_metrics),
-        Column(
+        Fact(
             f"Smallest Δ {words.task.rated} it could show", lambda drift: drift.detectable,
             "points", format=lambda value, _: _detectable(words, value), note=_untested,
         ),
     )  # fmt: skip
     return (
         *place_columns(names),
-        Column("", lambda each: len(each.seeds), "count", name="seeds"),
+        Fact("", lambda each: len(each.seeds), "count", name="seeds"),
         *_state_columns(),
         *(replace(_own_value(words, metric), head="") for metric in words.own_metrics),
-        *of_drifts((Column("Images", lambda drift: drift.n, "count", name="compared"),)),
+        *of_drifts((Fact("Images", lambda drift: drift.n, "count", name="compared"),)),
         *of_drifts(_drift_columns(words, tests)),
-        Column("To run it alone", cell_option),
+        Fact("To run it alone", cell_option),
     )
 
 
-def cell_columns(words: TaskWords, names: Names = _NO_NAMES) -> tuple[Column[Cell], ...]:
+def cell_columns(words: TaskWords, names: Names = _NO_NAMES) -> tuple[Fact[Cell], ...]:
     """Return every column of a cell, the evaluation of one seed's model."""
-    correct: Column[Cell] = Column("", _correct, "count", name="correct")
+    correct: Fact[Cell] = Fact("", _correct, "count", name="correct")
     return (
         *place_columns(names),
-        Column("Seed", lambda each: each.seed, "ordinal", name="seed"),
+        Fact("Seed", lambda each: each.seed, "ordinal", name="seed"),
         *_state_columns(),
-        Column("Images", lambda each: _if_ran(each, each.n), "count", note=why_not, name="images"),
+        Fact("Images", lambda each: _if_ran(each, each.n), "count", note=why_not, name="images"),
         *([correct] if words.task.class_scores else []),
         *(_own_value(words, metric) for metric in words.own_metrics),
-        *of_drifts((Column("", lambda drift: drift.n, "count", name="compared"),)),
+        *of_drifts((Fact("", lambda drift: drift.n, "count", name="compared"),)),
         *of_drifts(_drift_columns(words)),
-        Column("What ran", _what_ran),
+        Fact("What ran", _what_ran),
     )
 
 
-def class_columns(task: TaskFacts) -> tuple[Column[tuple[Cell, int]], ...]:
+def class_columns(task: TaskFacts) -> tuple[Fact[tuple[Cell, int]], ...]:
     """Return every column of a class in a cell, for programs."""
-    counts: tuple[Column[ClassCounts], ...] = (
-        Column("", lambda each: each.name, name="class"),
+    counts: tuple[Fact[ClassCounts], ...] = (
+        Fact("", lambda each: each.name, name="class"),
         *named("count", "true_positive", "false_positive", "false_negative"),
-        Column("", lambda each: _ratio(each.true_positive, each.false_negative), "value",
+        Fact("", lambda each: _ratio(each.true_positive, each.false_negative), "value",
                name="class_recall"),
-        Column("", lambda each: _ratio(each.true_positive, each.false_positive), "value",
+        Fact("", lambda each: _ratio(each.true_positive, each.false_positive), "value",
                name="class_precision"),
     )  # fmt: skip
-    further: list[Column[tuple[Cell, int]]] = [
-        Column("", partial(_class_value, each.name), "value", name=f"class_{each.name}")
+    further: list[Fact[tuple[Cell, int]]] = [
+        Fact("", partial(_class_value, each.name), "value", name=f"class_{each.name}")
         for each in task.class_metrics
         if each.name not in ("recall", "precision")
     ]
@@ -114,8 +114,8 @@ def class_table(cells: Sequence[Cell], task: TaskFacts) -> pa.Table:
     return arrow(class_columns(task), rows)
 
 
-LOGITS: dict[str, Column[LogitDistance]] = {
-    field: Column(
+LOGITS: dict[str, Fact[LogitDistance]] = {
+    field: Fact(
         head, attrgetter(field), "value", note=lambda found: found.reason, name=f"logit_{field}"
     )
     for field, head in (
@@ -126,13 +126,13 @@ LOGITS: dict[str, Column[LogitDistance]] = {
 # near one, where three digits tell nothing
 LOGITS["cosine"] = replace(LOGITS["cosine"], unit="levels", digits=5)
 """Distances of two models' outputs, by their field."""
-CHURN_COLUMN: Column[Drift] = Column(
+CHURN_COLUMN: Fact[Drift] = Fact(
     "Churn", lambda drift: drift.churn, "share",
     format=lambda found, _: percent(found.value, 2), name="churn", interval=True,
 )  # fmt: skip
 
 
-def of_drifts(columns: Iterable[Column[Drift]]) -> tuple[Column[Any], ...]:
+def of_drifts(columns: Iterable[Fact[Drift]]) -> tuple[Fact[Any], ...]:
     """Return columns of a cell or entry: the baseline of a row has no drift."""
     return of_part(columns, attrgetter("drift"), _no_drift)
 
@@ -141,27 +141,25 @@ def _no_drift(found: Evaluated) -> str:
     return OWN if found.ran else why_not(found)
 
 
-def change_column(metric: str, words: TaskWords, head: str) -> Column[Drift]:
+def change_column(metric: str, words: TaskWords, head: str) -> Fact[Drift]:
     """Return the change in a metric, or the value of a measure, with its interval."""
     changed = "" if words.is_size(metric) else "_change"
-    return Column(
+    return Fact(
         head, lambda drift: {**drift.metrics, **drift.measures}.get(metric, UNMEASURED), "points",
         format=lambda found, _: words.estimated(metric, found), interval=True,
         name=f"{_name(metric)}{changed}",
     )  # fmt: skip
 
 
-def _drift_columns(
-    words: TaskWords, tests: Sequence[Column[Drift]] = ()
-) -> Iterator[Column[Drift]]:
-    yield Column("", lambda drift: drift.changed, "count", name="changed")
+def _drift_columns(words: TaskWords, tests: Sequence[Fact[Drift]] = ()) -> Iterator[Fact[Drift]]:
+    yield Fact("", lambda drift: drift.changed, "count", name="changed")
     for metric in words.own_metrics:
         shown = metric in words.cell_metrics
         yield change_column(metric, words, words.header(metric) if shown else "")
     yield CHURN_COLUMN
     fields = ("right_to_wrong", "wrong_to_right", "wrong_to_wrong")
     for field, head in zip(fields, words.task.turned, strict=True):
-        yield Column(capital(head), attrgetter(field), "count", note=NO_LABELS, name=field)
+        yield Fact(capital(head), attrgetter(field), "count", note=NO_LABELS, name=field)
     yield from tests
     scores = capital(words.task.outputs)
     heads = {"max_abs": f"{scores} max |Δ|", "mean_abs": f"{scores} mean |Δ|", "p99": ""}
@@ -170,15 +168,15 @@ def _drift_columns(
         yield LOGITS[field].of(lambda drift: drift.logits, head=head)
     for measure in words.task.measures:
         yield change_column(measure.name, words, "")  # tables of their own show them
-    yield Column("Non-finite", lambda drift: drift.non_finite, "count", alarm=True)
+    yield Fact("Non-finite", lambda drift: drift.non_finite, "count", alarm=True)
 
 
-def _state_columns() -> tuple[Column[Any], ...]:
+def _state_columns() -> tuple[Fact[Any], ...]:
     return (
         *named("value", "fraction"),
         *named("flag", "aligned"),
         *named("text", "state", "reason", "simulation"),
-        Column("", lambda each: _if_ran(each, each.non_finite), "count", name="non_finite"),
+        Fact("", lambda each: _if_ran(each, each.non_finite), "count", name="non_finite"),
     )
 
 
@@ -190,8 +188,8 @@ def _name(metric: str) -> str:
     return metric.replace(".", "_")
 
 
-def _own_value(words: TaskWords, metric: str) -> Column[Any]:
-    return Column(
+def _own_value(words: TaskWords, metric: str) -> Fact[Any]:
+    return Fact(
         capital(words.brief(metric)) * (metric in words.cell_metrics),
         lambda each: each.metrics.get(metric), "value",
         format=lambda value, _: words.value(metric, value),
@@ -199,10 +197,10 @@ def _own_value(words: TaskWords, metric: str) -> Column[Any]:
     )  # fmt: skip
 
 
-def _corrected(words: TaskWords, metric: str) -> Column[Drift]:
+def _corrected(words: TaskWords, metric: str) -> Fact[Drift]:
     head = f"Holm p, {words.phrase(metric)}" * (metric == words.headline)
     name = f"{_name(metric)}_p"
-    return Column(head, lambda drift: drift.holm.get(metric), "p", note=_untested, name=name)
+    return Fact(head, lambda drift: drift.holm.get(metric), "p", note=_untested, name=name)
 
 
 def _untested(drift: Drift) -> str:

@@ -10,25 +10,13 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from alignkit.place import Column, Place, Row
-from alignkit.record import (
-    Measurements,
-    NextStep,
-    RuleOutcome,
-    Verdict,
-)
+from alignkit.record import Measurements, NextStep, RuleOutcome, Verdict
 from alignkit.record.verdict_facts import Statement, StatementKind
 from alignkit.text.causes import cause_words
 from alignkit.text.class_words import far_stronger_class
 from alignkit.text.measured import effect_words, logits_moved, lost_words, measured_part
 from alignkit.text.names import QUICK_LOOK, Names, place_in_words
-from alignkit.text.numbers import (
-    copies_words,
-    count,
-    estimated,
-    listed,
-    shorten,
-    significant,
-)
+from alignkit.text.numbers import copies_words, count, estimated, listed, shorten, significant
 from alignkit.text.outcome import NOTHING_CHANGED, filled, said, settled_by
 from alignkit.text.shares import drawn_words, share_words, shown_size
 from alignkit.text.stage_changes import unshown

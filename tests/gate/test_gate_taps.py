@@ -91,10 +91,11 @@ def test_assertions_that_noise_keeps_call_nothing_aligned(folder, rule):
     tap.to(folder / "taps")
     for number in range(2):
         tap("noise", noise[number], f"{number}.jpg")
-    verdict = gate(folder, f"{{tap: noise, {rule}}}").record.verdict
-    assert verdict.state == "pass"
-    assert "Aligned" not in verdict.sentence
-    assert "the rules look at nothing else" in verdict.sentence
+    record = gate(folder, f"{{tap: noise, {rule}}}").record
+    assert record.verdict.state == "pass"
+    sentence = verdict_of(record).sentence
+    assert "Aligned" not in sentence
+    assert "the rules look at nothing else" in sentence
 
 
 def test_a_tap_of_some_images_says_of_how_many(folder):
@@ -103,7 +104,7 @@ def test_a_tap_of_some_images_says_of_how_many(folder):
     for rule in ("size: [32, 32]", "dtype: float32", "range: [0, 255]", "channels: rgb"):
         result = gate(folder, f"{{tap: resized, {rule}}}")
         assert (result.exit_code, result.record.verdict.state) == (0, "warn")
-        assert "tap 'resized' was recorded for 2 of 5 images" in result.record.verdict.sentence
+        assert "tap 'resized' was recorded for 2 of 5 images" in verdict_of(result.record).sentence
 
 
 def test_an_order_that_pixels_do_not_show_is_no_pass(folder):

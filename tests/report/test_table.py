@@ -6,7 +6,7 @@ import pytest
 
 from alignkit.record import Estimate
 from alignkit.report.table import Note, Table
-from alignkit.text.column import Column, arrow, of_part
+from alignkit.text.column import Fact, arrow, of_part
 
 NBSP = "\N{NO-BREAK SPACE}"
 
@@ -23,12 +23,12 @@ class Lens:
 
 
 COLUMNS = (
-    Column("Name", lambda lens: lens.name, name="name"),
-    Column("Images", lambda lens: lens.images, "count", name="images", alarm=True),
-    Column("Share", lambda lens: lens.share, "share", note="too dark", group="Both"),
-    Column("Δ recall", lambda lens: lens.change, "points", name="change", interval=True,
+    Fact("Name", lambda lens: lens.name, name="name"),
+    Fact("Images", lambda lens: lens.images, "count", name="images", alarm=True),
+    Fact("Share", lambda lens: lens.share, "share", note="too dark", group="Both"),
+    Fact("Δ recall", lambda lens: lens.change, "points", name="change", interval=True,
            group="Both"),
-    Column("", lambda lens: lens.share, "share", name="share"),
+    Fact("", lambda lens: lens.share, "share", name="share"),
 )  # fmt: skip
 DARK = Lens("dark|er", 0, None, Estimate(None, None, None, "no label"))
 WIDE = Lens("wide", 2324232, 0.25, Estimate(-0.0123, None, None, "one image"), DARK)

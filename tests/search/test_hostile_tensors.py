@@ -14,7 +14,7 @@ from alignkit.search.match_text import headline, paste
 from alignkit.search.recorded_target import recorded_target
 from alignkit.search.stored_tensors import stored_tensors
 from alignkit.search.target import preprocess_of, preprocess_target
-from alignkit.search.target_facts import Fact, _fact
+from alignkit.search.target_facts import TargetFact, _fact
 from tests.cli.test_match import linear_model
 from tests.search.test_match_result import PLAIN, result
 from tests.search.test_search import photographs
@@ -126,13 +126,13 @@ def test_flat_images_tell_nothing(tmp_path):
 def test_facts_that_cannot_be_seen_or_were_not_found_say_so():
     same = _fact("channel order", "RGB", 0.0001, 0.0002)
     assert str(same).startswith("channel order: cannot be seen in these images, taken as RGB")
-    advised = Fact("colour", "BT.709", "residual 2", advice="; correct it where it serves")
+    advised = TargetFact("colour", "BT.709", "residual 2", advice="; correct it where it serves")
     assert str(advised) == "colour: BT.709 (residual 2); correct it where it serves"
     assert str(advised.unsettled()) == "colour: not found, taken as BT.709 (residual 2)"
     assert advised.settled() == advised
     assert advised.unsettled().settled() == replace(advised, advice="")
     # a name of a stack may hold our words
-    named = Fact("geometry", "not found, taken as a name")
+    named = TargetFact("geometry", "not found, taken as a name")
     assert named.settled() == named.unsettled() == named
 
 
