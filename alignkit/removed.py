@@ -25,7 +25,6 @@ REMOVED: dict[str, str] = {
     "baseline vectors": "alignkit baseline record keeps a model's answers",
     "vectors:": "a rule such as {metric: cosine, against: baseline} compares embeddings",
     "logits: top5": "leave 'logits' out; a run stores all logits",
-    "data split": "data: {name: folder, eval_share: 0.25} divides class folders where they are",
     "data convert": "data: {name: identities} reads each of the forms as it is",
     "build": "`alignkit run --engines-only` builds the engines of a file",
     "conformance": "`alignkit.testing` has the contracts as tests for pytest, see docs/plugins.md",

@@ -1,4 +1,4 @@
-"""`alignkit data stats FILE|DIR`."""
+"""`alignkit data`: `stats` and `split`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = 3
 
 @app.callback()
 def data() -> None:
-    """Describe a data set (`stats`)."""
+    """Describe a data set (`stats`), or divide it (`split`)."""
 
 
 @app.command()
@@ -50,6 +50,21 @@ def stats(
     shown = display(progress, quiet=quiet)
     found = described(source, overrides, preprocess=preprocess, decoder=decoder, progress=shown)
     print(json.dumps(found, indent=1) if as_json else _as_text(found))
+
+
+@app.command()
+def split(
+    root: Annotated[Path, typer.Argument(metavar="DIR", help="Folder with one folder a class.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="Folder to write; must not exist.")],
+    share: Annotated[float, typer.Option("--eval", help="Share of every class for eval.")] = 0.25,
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+) -> None:
+    """Copy class folders into NEW/train and NEW/eval; DIR is unchanged."""
+    from alignkit.studies.data import write_division
+
+    made = write_division(root, new, share=share, seed=seed)
+    rows = [(each, f"{n}", f"{made['eval'][each]}") for each, n in made["train"].items()]
+    print(columns([("class", "train", "eval"), *rows]))
 
 
 def _as_text(found: dict[str, Any]) -> str:

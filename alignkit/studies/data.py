@@ -1,4 +1,4 @@
-"""`alignkit data stats`: contents of a data set.
+"""`alignkit data`: contents of a data set, and its division into train and eval.
 
 Mean and deviation are those of the whole set, where every pixel has equal weight, as `normalise`
 needs them; the average of images' deviations leaves out differences between images.
@@ -6,6 +6,8 @@ needs them; the average of images' deviations leaves out differences between ima
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +17,7 @@ import numpy as np
 
 from alignkit.arrays import FloatArray, Pixels
 from alignkit.datasets.folder import Folder
-from alignkit.datasets.labelled import has_classes, split_dirs
+from alignkit.datasets.labelled import divide, has_classes, images_by_class, names_of, split_dirs
 from alignkit.decoders import DECODERS, Decoded
 from alignkit.errors import ConfigError, DataError, MissingDependency, UnreadableImage
 from alignkit.plugins import did_you_mean
@@ -23,6 +25,7 @@ from alignkit.preprocess import Taps
 from alignkit.preprocess.image_header import decode, image_format
 from alignkit.progress import Progress, ProgressStage
 from alignkit.samples import Samples, copies_among
+from alignkit.stored_file import explained
 from alignkit.text.numbers import copies_words
 
 
@@ -166,3 +169,30 @@ def mean_and_std(moments: FloatArray) -> dict[str, list[float]]:
     mean, square = np.split(moments[1:] / moments[0], 2)
     # of plain images rounding leaves a little less than the square of the mean
     return {"mean": mean.tolist(), "std": np.sqrt(np.maximum(square - mean**2, 0)).tolist()}
+
+
+def write_division(root: Path, out: Path, *, share: float, seed: int) -> dict[str, dict[str, int]]:
+    """Copy ``share`` of every class to ``out/eval``, the rest to ``out/train``; count the classes.
+
+    The division is the one that ``data: {name: folder, root: ROOT, eval_share:, seed:}`` makes.
+    ``out`` appears whole or not at all. Raises `ConfigError` if it exists, lies in ``root`` or the
+    share is none, `DataError` for a folder that is divided already, `WorkspaceError` if it cannot
+    be written.
+    """
+    if not 0 < share < 1:
+        raise ConfigError(f"--eval {share}: a share of every class, between 0 and 1, e.g. 0.25")
+    if out.exists() or out.is_symlink() or out.resolve().is_relative_to(root.resolve()):
+        raise ConfigError(f"{out} exists or lies in {root}; name a new folder beside it")
+    if split_dirs(root, "train", ""):
+        raise DataError(f"{root} is divided already; use it as it is")
+    divided = divide(images_by_class(root), share, seed)
+    with explained(out, "name another folder"):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        # beside its place, as a rename does not cross file systems
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as part:
+            for split, name in ((s, name) for s in divided for name in names_of(divided[s])):
+                target = Path(part, "whole", split, name)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(root / name, target)
+            Path(part, "whole").rename(out)
+    return {s: {name: len(files) for name, files in divided[s].items()} for s in divided}

@@ -1,4 +1,4 @@
-"""`alignkit data stats`."""
+"""`alignkit data stats` and `alignkit data split`."""
 
 import json
 
@@ -60,3 +60,10 @@ def test_a_wrong_option_is_told(alignkit, root, words, said):
     told = alignkit("data", "stats", root, *words)
     assert told.code == 2
     assert said in told.err
+
+
+def test_a_division_is_told_class_by_class(alignkit, root, tmp_path):
+    told = alignkit("data", "split", root, tmp_path / "one", "--eval", 0.5)
+    assert told.out.splitlines() == ["class  train  eval", "dark   2      2", "light  2      2"]
+    assert alignkit("data", "stats", tmp_path / "one").code == 0
+    assert alignkit("data", "split", root, tmp_path / "one").code == 2

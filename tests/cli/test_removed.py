@@ -25,7 +25,6 @@ COMMANDS: dict[str, list[str]] = {
     "gate thresholds --speed": ["gate", "thresholds", "f.yaml", "--speed"],
     "bench-loaders": ["bench-loaders", "f.yaml", "--workers", "2"],
     "bench --scenario": ["bench", "f.yaml", "--scenario", "server"],
-    "data split": ["data", "split", "photos", "new"],
     "bench --target-qps": ["bench", "f.yaml", "--target-qps", "50"],
     "bench --latency-bound": ["bench", "f.yaml", "--latency-bound", "50ms"],
     "bench --duration": ["bench", "f.yaml", "--duration", "10s"],
