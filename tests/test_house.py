@@ -32,7 +32,10 @@ here. ``ground``: the files outside the rooms. The goal of the whole is 58,000 l
 Raised on 2026-11-28: ``studies`` took tolerance's modules from ``findings``; ``cli``, ``plan`` and
 ``report`` the models that scripts make and the page of several runs; ``compare``, ``decoders``,
 ``judge``, ``search`` and others, each by less than 100 lines, what ends wrong answers: copies told by
-pixels, limits held against planted faults, one reading of a model's outputs in all cells."""
+pixels, limits held against planted faults, one reading of a model's outputs in all cells.
+The same day: ``text`` took from ``judge`` the words of verdicts, which the record stores as data, and
+``report`` those of 28 templates (1,772 lines, now 480); ``controls``, ``gate`` and others what ends
+eight more wrong answers."""
 COMMENTED = 2.0
 """Least share of lines with a comment, in percent; the goal is 4."""
 
