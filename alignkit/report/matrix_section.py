@@ -153,7 +153,8 @@ def _changes(words: TaskWords) -> str:
 
 def _tables(record: RunRecord, names: Names) -> list[Table]:
     ended = endings_table(record.matrix, names)
-    return [*([ended] if ended else []), entries_in_short(record, names)]
+    engines = engines_table(record.cells, names)
+    return [*filter(None, (ended, entries_in_short(record, names), engines))]
 
 
 def entries_in_short(record: RunRecord, names: Names) -> Table:

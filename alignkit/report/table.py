@@ -13,7 +13,6 @@ from itertools import groupby, product, zip_longest
 from typing import Self, TypeVar
 
 from alignkit.record import Estimate
-from alignkit.report.templates import html
 from alignkit.text import columns as aligned
 from alignkit.text.column import Fact
 from alignkit.text.markdown import Written, markdown_text
@@ -215,6 +214,8 @@ class Table:
 
     def html(self) -> str:
         """Return the element that every page has, with its footnotes."""
+        from alignkit.report.templates import html  # late: a terminal needs no templates
+
         return html("table.html.j2", table=self)
 
     def markdown(self) -> Written:

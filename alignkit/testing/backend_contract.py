@@ -71,10 +71,10 @@ class OpenableModel:
         """Open a session of a backend."""
         return backend.open(self.checkpoint, self.file(backend, precision), precision)
 
-    def predict(self, backend: Backend, precision: Precision) -> Logits:
-        """Return (images, classes) float32."""
+    def predict(self, backend: Backend, precision: Precision, batch: Batch | None = None) -> Logits:
+        """Return (images, classes) float32 of a batch, by default of its own."""
         with closing(self.open(backend, precision)) as session:
-            return session.predict(self.batch)[0]
+            return session.predict(self.batch if batch is None else batch)[0]
 
 
 @cache

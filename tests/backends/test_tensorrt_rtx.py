@@ -155,7 +155,7 @@ def test_an_int8_session_names_the_graph_that_a_simulation_executes_unfused(monk
     session = trained_model().open(SimulatedBackend(quantised_for="tensorrt"), "int8")
     session.close()
     assert facts[QUANTISED_GRAPH] == session.effective()[QUANTISED_GRAPH]
-    assert facts["calibration"] == "100"
+    assert facts["calibration"] == "100 images"
 
 
 @pytest.mark.skipif(gpu_present(), reason="of a machine without an NVIDIA GPU")

@@ -104,7 +104,7 @@ def test_every_output_says_built_not_run_and_names_types_size_and_hash(made, eng
     assert "8 built, not run" in page
     assert summary.count(" | built, not run | – | – | – |") == 8
     assert "| built, not run | running an engine needs an NVIDIA GPU" in summary
-    assert "## Engines that were built and not run" in summary
+    assert "Engines built here and not run" in summary
     for each in engines:
         assert each["engine"]["sha256"] in page
         assert each["engine"]["sha256"] in summary

@@ -7,7 +7,6 @@ from scipy.special import softmax
 from alignkit.compare.image_table import read_image_table
 from alignkit.compare.predictions import Predictions
 from alignkit.errors import RecordError
-from alignkit.judge.headline import headline_index
 from alignkit.record.document import read_record
 from alignkit.report import image_order, render
 from alignkit.report.image_order import ImageOrder
@@ -139,7 +138,7 @@ def test_a_comparison_says_whether_both_cells_were_served_the_same_path(run):
 def test_the_list_begins_with_the_cell_of_the_headline(run):
     folder, data = run
     record = read_record(folder)
-    assert data["leading"] == headline_index(record)
+    assert data["leading"] == record.headline
 
 
 def test_page_and_list_begin_with_the_cell_of_the_verdict_though_another_changes_more(run):
@@ -151,10 +150,11 @@ def test_page_and_list_begin_with_the_cell_of_the_verdict_though_another_changes
         each.model_copy(update={"state": "fail" if each.place == least.place else "pass"})
         for each in record.verdict.rules
     ]
-    verdict = record.verdict.model_copy(update={"rules": tuple(rules)})
+    first = next(at for at, each in enumerate(rules) if each.place == least.place)
+    verdict = record.verdict.model_copy(update={"rules": tuple(rules), "headline": first})
     record = record.model_copy(update={"verdict": verdict})
     index = record.matrix.index(least)
-    headline = headline_index(record)
+    headline = record.headline
     assert leading_entry(record.matrix, headline) == headline == index
     pair = frozenset((least.row.preprocesses[0], least.evaluated_with))
     assert leading_entry(record.matrix, headline, pair) == index
