@@ -30,6 +30,7 @@ REMOVED: dict[str, str] = {
     "conformance": "`alignkit.testing` has the contracts as tests for pytest, see docs/plugins.md",
     "tolerance --alone": "`alignkit diff` names the differences of two paths",
     "tolerance --no-alone": "stages and named differences are no longer run alone",
+    "data split --by": "`alignkit data split` copies; link the files of NEW afterwards",
     "plan --probe": "`alignkit run --quick` does a small part of the work",
     "plan --engine": "a plan is the same for every engine; give it to `alignkit run`",
     "plan --workers": "a plan is the same for every engine; give it to `alignkit run`",

@@ -58,13 +58,19 @@ def split(
     new: Annotated[Path, typer.Argument(metavar="NEW", help="Folder to write; must not exist.")],
     share: Annotated[float, typer.Option("--eval", help="Share of every class for eval.")] = 0.25,
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+    as_json: Json = False,
 ) -> None:
     """Copy class folders into NEW/train and NEW/eval; DIR is unchanged."""
+    from alignkit.datasets.folder import Folder
     from alignkit.studies.data import write_division
 
     made = write_division(root, new, share=share, seed=seed)
     rows = [(each, f"{n}", f"{made['eval'][each]}") for each, n in made["train"].items()]
-    print(columns([("class", "train", "eval"), *rows]))
+    notes = [*Folder(root, eval_share=share, seed=seed).notes()]
+    if as_json:
+        print(json.dumps({"folder": str(new), **made, "notes": notes}, indent=1))
+        return
+    print("\n".join([columns([("class", "train", "eval"), *rows]), *notes]))
 
 
 def _as_text(found: dict[str, Any]) -> str:

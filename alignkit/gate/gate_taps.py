@@ -143,7 +143,9 @@ def _range(rule: TapRule, stage: TapStage, samples: Samples) -> tuple[VerdictSta
         low, high = min(low, ends[0]), max(high, ends[1])
         if ends[0] < least or ends[1] > greatest:
             outside, first = outside + 1, first or samples.ids[row]
-    found: dict[str, StatementValue] = {"low": low, "high": high, "images": len(stage.tensors)}
+    # as text: a tensor of float64 may exceed what a record holds
+    ends_told = {"low": significant(low, 6), "high": significant(high, 6)}
+    found: dict[str, StatementValue] = {**ends_told, "images": len(stage.tensors)}
     if outside:
         return "fail", stated("tap outside", **found, outside=outside, first=first)
     return "pass", stated("tap range", **found)

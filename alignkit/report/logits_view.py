@@ -292,5 +292,8 @@ def engines_table(cells: Sequence[Cell], names: Names) -> Table | None:
         Fact("Seed", lambda cell: cell.seed, "ordinal"),
         *of_part(engine, attrgetter("engine")),
     )
-    caption = "Engines built here and not run: for a machine with an NVIDIA GPU"
+    caption = (
+        "Engines built here and not run, for a machine with an NVIDIA GPU. The types of layers are "
+        "known, predictions are not; no rule passes on them"
+    )
     return Table.made(caption, columns, rows.values()) if rows else None

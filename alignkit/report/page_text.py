@@ -44,7 +44,7 @@ def page_text(page: Page, *sections: str) -> str:
     lines = headline_lines(page.verdict)
     for section in _chosen(page, sections):
         lines += ["", section.title, *_lines(section.parts)]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def headline_lines(verdict: PageVerdict) -> list[str]:

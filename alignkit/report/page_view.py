@@ -141,7 +141,10 @@ def _verdict_parts(record: RunRecord, verdict: VerdictView) -> list[PagePart]:
 
 
 def _meta(record: RunRecord, names: Names) -> Words:
-    pieces: list[Piece] = [f"{day(record.started)} UTC · {duration(record.seconds)} · paths: "]
+    seeds = len({each.seed for each in record.trainings})
+    sample = count(record.data.eval, "evaluation image") + f", {count(seeds, 'seed')}" * bool(seeds)
+    took = f"{day(record.started)} UTC · {duration(record.seconds)}"
+    pieces: list[Piece] = [f"{took} · {sample} · paths: "]
     for place, path in enumerate(record.paths):
         said = " (reference)" if not place else ""
         said += " (not run)" if path.skipped else ""

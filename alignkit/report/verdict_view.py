@@ -103,7 +103,7 @@ def tally(verdict: Verdict) -> str:
     # in the order of severity
     counts = {state: sum(rule.state == state for rule in verdict.rules) for state in SEVERITY}
     words = [f"{number} {ICONS[state].outcome}" for state, number in counts.items() if number]
-    return f"{len(verdict.rules)} rule checks: {listed(words)}."
+    return f"{count(len(verdict.rules), 'rule check')}: {listed(words)}."
 
 
 def favicon(icon: Icon) -> str:

@@ -153,7 +153,7 @@ def _checked(match: Match) -> str:
         return "No image was left to check it on: give five different ones or more."
     if match.state == "found":
         equal = "" if best.unseen_identical == match.unseen else ", except for rounding,"
-        return f"It also does{equal} on {match.unseen} images that the search did not see."
+        return f"It also does{equal} on {count(match.unseen, 'image')} that the search did not see."
     left = levels(best.unseen)
     if not match.names_nearest:
         return f"On {match.unseen} images the search did not see, {left} remain."

@@ -18,6 +18,8 @@ import numpy as np
 from alignkit.arrays import FloatArray, Pixels
 from alignkit.datasets.folder import Folder
 from alignkit.datasets.labelled import divide, has_classes, images_by_class, names_of, split_dirs
+from alignkit.datasets.listed_images import list_files
+from alignkit.datasets.regular_file import escaped_name
 from alignkit.decoders import DECODERS, Decoded
 from alignkit.errors import ConfigError, DataError, MissingDependency, UnreadableImage
 from alignkit.plugins import did_you_mean
@@ -186,11 +188,15 @@ def write_division(root: Path, out: Path, *, share: float, seed: int) -> dict[st
     if split_dirs(root, "train", ""):
         raise DataError(f"{root} is divided already; use it as it is")
     divided = divide(images_by_class(root), share, seed)
+    places = {name: split for split in divided for name in names_of(divided[split])}
+    for name, file in zip(places, list_files(root, [*places]), strict=True):
+        if file.fault:
+            raise DataError(f"cannot read {root / escaped_name(name)}: {file.fault}; remove it")
     with explained(out, "name another folder"):
         out.parent.mkdir(parents=True, exist_ok=True)
         # beside its place, as a rename does not cross file systems
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as part:
-            for split, name in ((s, name) for s in divided for name in names_of(divided[s])):
+            for name, split in places.items():
                 target = Path(part, "whole", split, name)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / name, target)

@@ -7,11 +7,6 @@ from collections.abc import Sequence
 from alignkit.record.cell_facts import EngineFacts
 from alignkit.text.numbers import count, megabytes
 
-BUILT_WORDS = (
-    "Built, not run: this machine built the engine and cannot run it. The types of its layers are "
-    "known, its predictions are not; no rule passes on it."
-)
-
 
 def type_words(engine: EngineFacts) -> str:
     """Name the types that layers compute on, the most frequent first: ``float16, float32``."""

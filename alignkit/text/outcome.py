@@ -24,6 +24,7 @@ from alignkit.text.numbers import (
     estimated,
     grouped,
     listed,
+    percent,
     plain,
     signed,
 )
@@ -75,9 +76,9 @@ WORDS: Mapping[StatementKind, str] = {
     "{max:3} {unit})",
     "blind": "{stage}, which differs on {images} of {of} images (mean {mean:3}, max {max:3} "
     "{unit}), in a way that no limit of {rules:and} shows",
-    "answers": "{part}the answers, of which {share:hundredths} % change",
-    "class": "the other classes, of which {name} changes by {share:%}",
-    "classes": "the other classes, of which {name} changes by {share:%}, and {more} more change",
+    "answers": "{part}the answers, of which {share:churn} change",
+    "class": "the other classes, of which {name} changes by {share:part}",
+    "classes": "the other classes, of which {name} changes by {share:part}, and {more} more change",
     "since approval": "{part}{stage}, which changed on {images} of {of} images since it was "
     "approved",
     "tap unknown": "no tap {tap:quoted} in {folder}: {known}",
@@ -117,12 +118,14 @@ _STANDING: Mapping[StatementKind, str] = {
 
 
 _FORMS: Mapping[str, Callable[[float], str]] = {
-    "": lambda value: short(value, 6),
+    "": lambda value: str(value) if isinstance(value, int) else short(value, 6),
     "3": short,
     "4": lambda value: short(value, 4),
     "%": lambda value: f"{plain(100 * value, 1)} %",
     "limit": lambda value: f"{short(100 * value)} %",
     "hundredths": lambda value: plain(100 * value, 2),
+    "churn": lambda value: percent(value, 2),
+    "part": percent,
     "images": lambda value: count(int(value), "image"),
 }
 """How a template writes a number: ``{share:%}``."""
@@ -197,7 +200,8 @@ def _past(limits: RuleLimits) -> str:
     limit = limits.margin if limits.decides is None else limits.decides
     assert limit is not None
     sign = _sign(limits) if limits.signed or limits.margin is not None else ""
-    return f"{sign}{_amount(limit, limits.unit)}".replace(" ", NBSP)
+    more = " of its value" * limits.relative
+    return f"{sign}{_amount(limit, limits.unit)}{more}".replace(" ", NBSP)
 
 
 def _rule(outcome: RuleOutcome) -> str:
@@ -230,9 +234,16 @@ def _standing(outcome: RuleOutcome) -> str:
     return _STANDING.get(first.kind, "recorded stages")
 
 
+def _finding(each: Statement, limits: RuleLimits | None) -> str:
+    # a bound has the unit of the limits beside it
+    if each.kind == "at least" and limits:
+        return f"at least {_amount(each.number('value'), limits.unit)}"
+    return statement_words(each)
+
+
 def _observed(outcome: RuleOutcome) -> str:
     """Word a value with its interval and what stands beside it, or why there is none."""
-    told = [text for each in outcome.observed if (text := statement_words(each))]
+    told = [text for each in outcome.observed if (text := _finding(each, outcome.limits))]
     if outcome.rule == UNCHECKED:
         return f"no rule looks at {'; '.join(told)}"
     found = outcome.value

@@ -151,7 +151,7 @@ class _Speaker:
         self.words = TaskWords(record.task)
         self._said: Mapping[StatementKind, Callable[[Statement], str]] = {
             "lost": self._lost,
-            "part": lambda _: measured_part(record.cells),
+            "part": lambda _: measured_part(record.own_part.cells),
             "loose": self._loose,
             "error": self._error,
             "measured": lambda found: f"Of all that was measured: {self._failed(found)}",

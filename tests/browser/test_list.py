@@ -66,7 +66,7 @@ def shown(browser, query):
     browser.until(
         "return / of 1.000 images/.test(document.querySelector('.list output').textContent)"
     )
-    return int(browser.text(".list output").split()[0])
+    return int(browser.text(".list output").partition(" ")[0].replace("\N{NO-BREAK SPACE}", ""))
 
 
 @pytest.mark.parametrize(

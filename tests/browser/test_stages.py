@@ -14,6 +14,7 @@ from alignkit.record.document import read_record
 from alignkit.samples import Samples
 from alignkit.studies.diff import DiffRequest, diff
 from alignkit.studies.diff.diff_arguments import write_outputs
+from alignkit.text.numbers import grouped
 from tests.browser.conftest import Browser
 from tests.photos import encoded, photo
 
@@ -170,7 +171,9 @@ def test_the_level_begins_at_the_image_s_ninetieth_percentile(page, taps):
     distance = abs(b - a).max(axis=2)
     level = np.percentile(distance, 90, method="inverted_cdf")
     page.view(f"{BLOCKS}?p=decode&m=mask")
-    assert page.text(".count").startswith(f"{(distance > level).sum()} of {distance.size} (")
+    assert page.text(".count").startswith(
+        f"{grouped(int((distance > level).sum()))} of {grouped(distance.size)} ("
+    )
     assert f"|Δ| above {level} levels" in page.text(".legend")
 
 
@@ -270,7 +273,8 @@ def test_predictions_stand_with_their_probability_and_margin_by_seed(browser, ru
             logits = stored.logits[stored.ids.index("eval/0011.jpg")].astype(float)
             chance = np.exp(logits).max() / np.exp(logits).sum()
             gap = np.diff(np.sort(logits)[-2:])[0]
-            words = f"{stored.outputs[logits.argmax()]} {100 * chance:.1f}\xa0%margin {gap:.2f}"
+            share = ">99.9" if chance > 0.9995 else f"{100 * chance:.1f}"
+            words = f"{stored.outputs[logits.argmax()]} {share}\xa0%margin {gap:.2f}"
             assert found == words
 
 

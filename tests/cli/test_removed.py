@@ -16,6 +16,7 @@ COMMANDS: dict[str, list[str]] = {
     "conformance": ["conformance", "decoder", "mine"],
     "tolerance --alone": ["tolerance", "run", "--alone"],
     "tolerance --no-alone": ["tolerance", "run", "--no-alone"],
+    "data split --by": ["data", "split", "a", "b", "--by", "hardlink"],
     "plan --probe": ["plan", "x.yaml", "--probe", "8"],
     "plan --engine": ["plan", "x.yaml", "--engine", "dask"],
     "plan --workers": ["plan", "x.yaml", "--workers", "2"],

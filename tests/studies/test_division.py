@@ -57,6 +57,13 @@ def test_what_is_divided_already_is_refused(root, tmp_path):
         write_division(tmp_path / "new", tmp_path / "again", share=0.25, seed=0)
 
 
+def test_a_link_that_leads_nowhere_is_named_before_anything_is_written(root, tmp_path):
+    (root / "a" / "gone.jpg").symlink_to(root / "nowhere.jpg")
+    with pytest.raises(DataError, match=r"cannot read .*a/gone.jpg: a link to .*; remove it"):
+        write_division(root, tmp_path / "new", share=0.25, seed=0)
+    assert not [*tmp_path.glob("*new*")]
+
+
 def test_a_failure_half_way_leaves_nothing_behind(root, tmp_path, monkeypatch):
     done = []
 

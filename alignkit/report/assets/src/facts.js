@@ -66,7 +66,8 @@ function Count({ pair, view }) {
 const gap = (value) => (value === null ? "–" : plain(value, 2));
 
 function Predictions({ seeds }) {
-  const answer = (name, { chance, margin }) => html`<td><b title=${name}>${middle(name, 30)}</b>${chance != null && ` ${percent(chance)}`}${margin !== undefined && html`<br/>margin ${gap(margin)}`}</td>`;
+  // kept in thousandths, so that 1 is almost 1
+  const answer = (name, { chance, margin }) => html`<td><b title=${name}>${middle(name, 30)}</b>${chance != null && ` ${percent(Math.min(chance, 0.9999))}`}${margin !== undefined && html`<br/>margin ${gap(margin)}`}</td>`;
   return html`<table class="chances"><thead><tr><th scope="col">Seed</th><th scope="col">Baseline</th><th scope="col">Here</th></tr></thead>
     <tbody>${seeds.map((each) => html`<tr class=${each.changed ? "changed" : ""}><th scope="row">${each.seed}</th>
       ${answer(each.was, each.before)}${answer(each.is, each.after)}</tr>`)}</tbody></table>`;

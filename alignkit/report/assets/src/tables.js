@@ -19,9 +19,9 @@ function addSort(head, body) {
   const button = element("button", { type: "button", title: "sort" }, ...head.childNodes);
   head.replaceChildren(button);
   button.addEventListener("click", () => {
-    const down = head.ariaSort !== "descending" && head.classList.contains("n");
+    const was = head.ariaSort;
     for (const each of head.parentNode.cells) each.removeAttribute("aria-sort");
-    const falls = down || head.ariaSort === "ascending";
+    const falls = was ? was === "ascending" : head.classList.contains("n");
     body.append(...sorted([...body.rows], head.cellIndex, falls));
     head.ariaSort = falls ? "descending" : "ascending";
   });
