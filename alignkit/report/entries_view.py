@@ -38,9 +38,9 @@ _NAMED = 3
 
 
 def change_words(entry: MatrixEntry, words: TaskWords) -> str:
-    """Write the change of the task's first metric with its interval, or what stands for it.
+    """Write the change of the task's first metric with its interval.
 
-    The value of a baseline; why nothing is known of an entry.
+    For a baseline it is the value itself, for an entry without one the reason.
     """
     drift, metric = entry.drift, words.headline
     if not entry.ran:

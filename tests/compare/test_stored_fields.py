@@ -1,4 +1,4 @@
-"""Arrays and mappings of stored types come back bit by bit, and what is none is refused."""
+"""Stored arrays and mappings are read back bit by bit, and damaged ones are refused."""
 
 from collections import Counter
 from dataclasses import dataclass

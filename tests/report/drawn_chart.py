@@ -59,7 +59,7 @@ def spots(d):
         elif command == "V":
             at = (at[0], values[0])
         else:
-            continue  # what is relative is a shape around its place
+            continue  # a relative command draws the shape of a mark, not its place
         places.append(at)
     return places
 

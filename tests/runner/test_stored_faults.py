@@ -84,6 +84,8 @@ STORED = [
     *(Row(f"reports/.cache/comparisons/{KEY}/{name}")
       for name in (r"key\.json", r"comparison\.json", r"images\.parquet", r"attributions\.json",
                    r"advice\.json")),
+    *(Row(f"reports/.cache/lots/{KEY}/{name}", ("comparisons",), base="pixels")
+      for name in (r"key\.json", r"part\.json\.gz")),
     Row(rf"reports/.cache/unfinished/trainings-{KEY}/state\.pt", base="killed"),
 ]  # fmt: skip
 DATA = [
