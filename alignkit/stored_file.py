@@ -141,10 +141,12 @@ def _of_folder(error: OSError, folder: Path) -> bool:
     return file.is_relative_to(folder) or folder.is_relative_to(file)
 
 
-def write_atomically(path: Path, content: bytes | str) -> None:
+def write_atomically(path: Path, content: bytes | str, *, synced: bool = True) -> None:
     """Write a file so that readers see the old content or the new, even after a crash.
 
-    A link is replaced, and its target stays. Raise `WorkspaceError` for a device, FIFO or folder.
+    Without ``synced`` that does not hold after a power failure: it is for files that are verified
+    by a hash before they are used. A link is replaced, and its target stays. Raise
+    `WorkspaceError` for a device, FIFO or folder.
     """
     data = content.encode() if isinstance(content, str) else content
     with explained(path):
@@ -155,8 +157,9 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+                if synced:
+                    file.flush()
+                    os.fsync(file.fileno())
             Path(temporary).chmod(0o644)
             Path(temporary).replace(path)
         except BaseException:

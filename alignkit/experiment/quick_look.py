@@ -17,14 +17,18 @@ from alignkit.outcome import Skipped
 
 _IMAGES = 300
 """Images of each split, drawn class by class; one of each class if there are more classes."""
-_IDENTITIES = 150
+_IDENTITIES = 100
 """Evaluated ones; each has several images, and every pair of these is compared."""
+_ANNOTATED = 150
+"""Images of each split with boxes or masks: an image has several."""
 _EPOCHS = 3
 _EPOCHS_OF_SMALL_CNN = 10
 """It begins without pretrained weights, and trains in seconds."""
 _RESAMPLES = 200
 _ATTRIBUTED = 100
 _SEARCHED = 50
+_KEPT = 500_000
+"""Bytes of images that changed, of each pair of paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +84,15 @@ def _smaller_values(experiment: Experiment) -> Iterator[SmallerValue]:
         for index, backend in enumerate(content.evaluate.backends):
             yield from _smaller(f"evaluate.backends.{index}.builds", backend.builds, 1)
         yield from _of_attribution(experiment)
+        yield from _smaller("report.changed", content.report.changed, _KEPT)
     if content.advise:
         yield from _smaller("advise.images", content.advise.images, _SEARCHED)
 
 
 def _of_data(experiment: Experiment) -> Iterator[SmallerValue]:
     data = experiment.content.data
-    most = max(_IMAGES, len(data.class_names()))
+    annotated = getattr(data, "truth", "") in ("boxes", "mask")
+    most = max(_ANNOTATED if annotated else _IMAGES, len(data.class_names()))
     evaluated = _IDENTITIES if getattr(data, "held_out", False) else most
     for field, few in (("train", most), ("eval", evaluated)):
         if isinstance(value := getattr(data, field, None), int):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from alignkit.record.document import read_record, write_record
 from alignkit.studies.compare_runs import compare_runs
 from alignkit.workspace import Context, Workspace
 
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 LARGE = """\
 name: large
 data: {name: digits-on-photos, train: 500, eval: 320, seed: 0}
@@ -30,7 +32,7 @@ CHANGES = (
     "train.epochs: 40 → 10",
     "train.seeds: [4, 0, 1] → [4]", "train.fractions: [0.1, 1.0] → [1.0]",
     "evaluate.backends.1.builds: 3 → 1", "attribute.images: all → 100",
-    "attribute.runtimes: all → worst",
+    "attribute.runtimes: all → worst", "report.changed: 2000000 → 500000",
     "advise.images: 200 → 50", "gate.informational: false → true",
 )  # fmt: skip
 SMALL = """\
@@ -45,7 +47,7 @@ evaluate: {resamples: 200}
 """
 ALREADY = """\
 attribute: {images: 50, decode: false}
-report: {worst: 2}
+report: {worst: 2, changed: 500000}
 gate: {informational: true}
 """
 
@@ -65,6 +67,15 @@ def test_it_changes_what_is_larger_and_lists_it(tmp_path):
     whole = load_experiment(tmp_path / "large.yaml")
     assert whole.quick == ()
     assert [each.name for each in experiment.paths] == [each.name for each in whole.paths]
+
+
+@pytest.mark.parametrize(("file", "change"), [
+    ("detection", ": 300 → 150"), ("segmentation", ": 300 → 150"), ("embeddings", ": 250 → 100"),
+])  # fmt: skip
+def test_images_with_boxes_or_masks_and_identities_are_fewer(file, change):
+    whole = load_experiment(EXPERIMENTS / f"{file}.yaml")
+    value = f"data.eval{change}".replace("300", f"{whole.content.data.eval}")
+    assert value in load_experiment(whole.file, quick=True).quick
 
 
 def test_decoders_that_are_not_compared_with_the_reference_are_not_divided(tmp_path):
