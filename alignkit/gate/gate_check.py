@@ -7,6 +7,7 @@ experiment is run, or its finished run is read, and judged again: waivers end, b
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -314,9 +315,9 @@ def _first_changed(experiment: Experiment, approved: Baseline, samples: Samples)
 
 
 def _measured_pixels(experiment: Experiment, context: Context) -> tuple[RunRecord, Path]:
-    samples = experiment.data.evaluation()
+    began, samples = time.monotonic(), experiment.data.evaluation()
     compared = compare_pixels(experiment.paths, samples, context)
-    record = pixel_record(experiment, samples, compared, context.workspace)
+    record = pixel_record(experiment, samples, compared, context.workspace, began=began)
     return record, context.workspace.run_folder(experiment.name, record.key)
 
 

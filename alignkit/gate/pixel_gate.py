@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +58,17 @@ def pixel_record(
     samples: Samples,
     compared: Sequence[Comparison],
     workspace: Workspace,
+    *,
+    began: float,
 ) -> RunRecord:
     """Run the self-test and build the record of a pixel gate that is not judged yet.
 
-    The self-test checks that A/A gives zero, and that planted faults, swapped channels and a shift
+    ``began`` is when `time.monotonic` says that the measurement began. The self-test checks that A/A gives zero, and that planted faults, swapped channels and a shift
     by half a pixel, are found; their differences show which limits are loose.
     """
     # before the record, whose seconds include it
     controls = check_pixels(experiment.reference, samples)
+    seconds = time.monotonic() - began
     paths = experiment.paths
     parts = {
         "data": samples.fingerprint,
@@ -90,8 +93,8 @@ def pixel_record(
         yaml=experiment.text,
         overrides=experiment.overrides,
         quick=experiment.quick,
-        started=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        seconds=round(time.process_time(), 1),
+        started=(datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(timespec="milliseconds"),
+        seconds=round(seconds, 1),
         partial=False,
         environment=environment({name_of(each.decode, DECODERS) for each in paths}),
         data=_data_facts(experiment, samples, compared[0].digests if compared else ()),
@@ -144,13 +147,13 @@ def first_failure(
     the reference; ``None`` if no path fails. Comparisons are stored, so that the whole gate does
     not repeat them.
     """
-    samples = experiment.data.evaluation()
+    began, samples = time.monotonic(), experiment.data.evaluation()
     rules = experiment.gate.rules or (() if experiment.predicts else PIXEL_RULES)
     # the default rules stand on no line
     placed = list(zip(rules, rule_lines or [0] * len(rules), strict=True))
     if any(each.outcome.state == "fail" for each in taps):
         alone = experiment.narrowed([experiment.reference.name], [])
-        record = pixel_record(alone, samples, (), context.workspace)
+        record = pixel_record(alone, samples, (), context.workspace, began=began)
         return _ended(experiment, alone, record, (), taps, len(rules), context.workspace)
     for candidate in experiment.paths[1:]:
         decided = [(rule, line) for rule, line in placed if _decided(rule, candidate.name)]
@@ -159,7 +162,7 @@ def first_failure(
         names = (experiment.reference.name, candidate.name)
         pair = experiment.narrowed(names, [rule for rule, _ in decided])
         compared = compare_pixels(pair.paths, samples, context)
-        record = pixel_record(pair, samples, compared, context.workspace)
+        record = pixel_record(pair, samples, compared, context.workspace, began=began)
         lines, left = tuple(line for _, line in decided), len(rules) - len(decided)
         ended = _ended(experiment, pair, record, lines, taps, left, context.workspace)
         if ended[0].verdict.state == "fail":

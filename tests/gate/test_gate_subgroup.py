@@ -1,6 +1,8 @@
 """Rules about some of the images are measured on these images alone."""
 
 import json
+import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -29,6 +31,15 @@ def case(tmp_path):
 def checked(case, *rules, paths=NEAREST):
     experiment = load_experiment(case.write(*rules, paths=paths), [])
     return check(experiment, Context(Workspace(case.reports), NoProgress()), baselines=None).record
+
+
+def test_seconds_and_start_are_those_of_this_gate_and_not_of_the_process(case):
+    # this process has computed for longer than the gate takes
+    began, clock = datetime.now(UTC), time.monotonic()
+    record = checked(case, "{metric: decode.changed, fail: 0}")
+    assert 0 < record.seconds <= time.monotonic() - clock + 0.1
+    started = datetime.fromisoformat(record.started)
+    assert began - timedelta(seconds=1) <= started <= datetime.now(UTC)
 
 
 def states(record, metric):
