@@ -63,8 +63,9 @@ def pixel_record(
 ) -> RunRecord:
     """Run the self-test and build the record of a pixel gate that is not judged yet.
 
-    ``began`` is when `time.monotonic` says that the measurement began. The self-test checks that A/A gives zero, and that planted faults, swapped channels and a shift
-    by half a pixel, are found; their differences show which limits are loose.
+    The self-test checks that A/A gives zero, and that planted faults, swapped channels and a shift
+    by half a pixel, are found; their differences show which limits are loose. ``began`` is the
+    time of `time.monotonic` when the measurement began.
     """
     # before the record, whose seconds include it
     controls = check_pixels(experiment.reference, samples)
