@@ -63,11 +63,11 @@ def comparison(
     ssim: str,
     planes: str = "none",
 ) -> DiffTally:
-    tally = DiffTally((OPENCV, candidate))
-    work = DiffImages(tally.paths, ssim=EXTENTS[ssim], planes=EXTENTS[planes])
+    paths = OPENCV, candidate
+    tally, work = DiffTally.of(paths), DiffImages(paths, ssim=EXTENTS[ssim], planes=EXTENTS[planes])
     images = images_of(files, len(files))
-    for part in run_isolated(work, tally.paths, images, processes=threads):
-        tally.add(part)
+    for part in run_isolated(work, paths, images, processes=threads):
+        tally.join(part)
     assert tally.of_pair[0].compared == len(files)
     return tally
 
@@ -140,13 +140,13 @@ def mebibytes(pid: int) -> float:
 
 
 def report_memory(files: list[bytes], threads: int, most: int) -> None:
-    tally = DiffTally((OPENCV, PAIRS["both"]))
+    paths = OPENCV, PAIRS["both"]
+    tally, work = DiffTally.of(paths), DiffImages(paths)
     marks = iter([1000, most])
     mark = next(marks)
     images = images_of(files, most)
-    work = DiffImages(tally.paths)
-    for part in run_isolated(work, tally.paths, images, processes=threads):
-        tally.add(part)
+    for part in run_isolated(work, paths, images, processes=threads):
+        tally.join(part)
         if tally.images >= mark:
             mark = next(marks, most + 1)
             workers = [worker for zygote in children(os.getpid()) for worker in children(zygote)]

@@ -28,8 +28,7 @@ from alignkit.lots import IMAGES_A_LOT, Lot, lot_count, lot_parts
 from alignkit.lots.engines import EngineOption
 from alignkit.lots.local import LocalEngine
 from alignkit.samples import Samples
-from alignkit.studies.diff.diff_images import DiffImages
-from alignkit.studies.diff.diff_lots import DiffLots
+from alignkit.studies.diff.diff_images import DiffImages, DiffLots
 from alignkit.studies.diff.diff_tally import DiffTally
 
 NAMES = ("opencv-train", "pillow-train")
@@ -132,7 +131,7 @@ def memory(folder: str, number: int, engine: EngineOption) -> list[tuple[int, fl
     samples = samples.take(range(min(64, len(samples))))
     (part,) = lot_parts(work(), samples, LocalEngine(1))
     lots = MadeLots(NoneDecoded(work().paths), work().limits, work().text(part))
-    tally, found, every = DiffTally(work().paths), [], max(1, lot_count(number) // 10)
+    tally, found, every = DiffTally.of(work().paths), [], max(1, lot_count(number) // 10)
     with engine.open() as opened:
         parts = lot_parts(lots, repeated(samples, number), opened, changed="fail")
         for place, each in enumerate(parts, 1):

@@ -218,7 +218,7 @@ def share(samples: Samples) -> list[float]:
         began = time.perf_counter()
         (done,) = LocalEngine(1, keep=True).parts(doing, iter([lot]), lambda _: None)
         worked = time.perf_counter() - began
-    text, tally = doing.text(done.part), DiffTally(doing.paths)
+    text, tally = doing.text(done.part), DiffTally.of(doing.paths)
     times = []
     with tempfile.TemporaryDirectory() as folder:
         store = KeptLots(Workspace(Path(folder)))

@@ -27,8 +27,7 @@ from figures import Figure, show
 
 from alignkit.compare.predictions import Predictions
 from alignkit.record import Cell
-from alignkit.record.artifacts import artifact_file
-from alignkit.record.document import read_record
+from alignkit.record.document import artifact_file, read_record
 from alignkit.text import columns
 
 EXPERIMENT = """\

@@ -4,10 +4,12 @@ import os
 import signal
 import time
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import partial
+from typing import ClassVar, Literal, NamedTuple
 
 from alignkit.decoders import Decoded
 from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.studies.diff.diff_images import DiffImages
 
 MARK = b"fatal"
 """Stands behind the end of a marked JPEG, where no decoder looks."""
@@ -129,3 +131,32 @@ class Spans:
         started = time.monotonic()
         time.sleep(0.1)
         return started, time.monotonic()
+
+
+class ImageFacts(NamedTuple):
+    """What a diff of one image found."""
+
+    id: str
+    outcomes: list[tuple[str, str]]
+    """How each path's decode ended, and why."""
+    identical: list[int | None]
+    """Of each candidate, 1 if it decodes to equal pixels; ``None`` if nothing was compared."""
+
+
+class EachAlone(DiffImages):
+    """A diff that tells of each image of a task alone what it found."""
+
+    __slots__ = ()
+
+    def __call__(self, images, begin):
+        return [self._alone(image, partial(begin, place)) for place, image in enumerate(images)]
+
+    def _alone(self, image, begin):
+        tally = DiffImages.__call__(self, [image], lambda _place, path: begin(path))
+        ends = [next(iter(each.examples), None) for each in tally.of_path]
+        pairs = [next(iter(each.kinds.values()), None) for each in tally.of_pair]
+        return ImageFacts(
+            image.id,
+            [(each.outcome, each.reason) if each else ("ok", "") for each in ends],
+            [each and each[0].identical for each in pairs],
+        )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.extras import require_libraries
 from alignkit.record import ImageTableFacts, MatrixEntry, PixelStage
-from alignkit.record.artifacts import artifact_file
 from alignkit.record.diff_document import DiffRecord, ImageDrift, PredictionDrift
+from alignkit.record.document import artifact_file
 from alignkit.text.column import Fact, arrow, named, of_part
 from alignkit.text.run_columns import LOGITS
 

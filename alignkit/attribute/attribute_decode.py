@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from alignkit.attribute import attribute, inside_decode_facts
+from alignkit.attribute import attribute
 from alignkit.attribute.attributed_mixtures import mix_stages, task_of
 from alignkit.attribute.mixture_records import CellSession, ModelSession
 from alignkit.compare.bootstrap import RESAMPLES
@@ -64,12 +64,15 @@ def attribute_decode(
         [{frozenset[str](): _of_reference(each)} for each in models.sessions] if models else []
     )
     divided = attribute(*paths, samples, sessions, decoder_switches=True, resamples=resamples)
-    rows = inside_decode_facts(divided)
-    if not models:
-        return rows
-    names = {"backend": models.backend, "precision": models.precision}
-    wanted = divided_metrics(task_of(sessions))
-    return rows + inside_decode_facts(divided, wanted, **names)
+    runtimes: dict[str, dict[str, str]] = {"pixels": {}}
+    if models:
+        runtime = {"backend": models.backend, "precision": models.precision}
+        runtimes |= dict.fromkeys(divided_metrics(task_of(sessions)), runtime)
+    return tuple(
+        divided[metric].model_copy(update={"metric": f"{metric}.decode", **runtime})
+        for metric, runtime in runtimes.items()
+        if divided[metric].shares
+    )
 
 
 def divided_metrics(task: TaskFacts) -> tuple[str, ...]:

@@ -18,9 +18,7 @@ import numpy as np
 
 from alignkit.attribute import (
     MixtureValues,
-    PathAttribution,
     attribute,
-    attribution_facts,
     measure,
     not_attributed,
 )
@@ -96,7 +94,7 @@ def attribute_paths(
                     progress=advancing(stage),
                 )
             except NothingCompared as error:
-                found += not_attributed(*names, str(error))
+                found += (not_attributed(*names, str(error)),)
     return found
 
 
@@ -221,13 +219,10 @@ def attribute_runs(
         for model in models
     ]
     if not mixed.factors and len(runtimes) < 2:
-        return attribution_facts(attribute(reference, candidate, samples, sessions))
+        return tuple(attribute(reference, candidate, samples, sessions).values())
     wanted = mixtures_in_runtimes(mixed.factors, [_factor(each) for each in runtimes[1:]])
     observed = observe(samples, mixed, reference.normalise, wanted, sessions, progress=progress)
-    values = measure(observed, task_of(sessions), resamples)
-    whole = PathAttribution(
-        reference.name, candidate.name, len(observed.rows), observed.left_out, mixed.notes, {}
-    )
+    values = measure(observed, mixed, task_of(sessions), resamples)
     rows: tuple[AttributionFacts, ...] = ()
     if mixed.factors:
         predicting = None
@@ -240,10 +235,10 @@ def attribute_runs(
             able = able.take(draw_by_class(able, inside_images))
         paths = reference, candidate
         inside = attribute_decode(*paths, able, predicting, resamples=resamples)
-        rows = _pixel_rows(whole, values, mixed, inside)
+        rows = _pixel_rows(values, mixed, inside)
     for runtime in runtimes:
         unfused = _unfused(runtime, models)
-        rows += _runtime_rows(whole, values, mixed, runtime, runtimes[0], unfused)
+        rows += _runtime_rows(values, mixed, runtime, runtimes[0], unfused)
     return rows
 
 
@@ -260,17 +255,17 @@ def _unfused(runtime: Runtime, models: Models) -> Runtime | None:
 
 
 def _pixel_rows(
-    whole: PathAttribution,
     values: MixtureValues,
     mixed: StageMixtures,
     inside: tuple[AttributionFacts, ...] | Skipped,
 ) -> tuple[AttributionFacts, ...]:
-    notes = whole.notes
-    if "decode" in mixed.factors and isinstance(inside, Skipped):
-        notes = (*notes, f"inside decode: {inside.reason}")
-    pixels = {"pixels": values.attributions(mixed.factors)["pixels"]}
-    rows = attribution_facts(replace(whole, metrics=pixels, notes=notes))
-    return rows if isinstance(inside, Skipped) else rows + inside
+    pixels = values.attributions(mixed.factors)["pixels"]
+    if not isinstance(inside, Skipped):
+        return (pixels, *inside)
+    if "decode" not in mixed.factors:
+        return (pixels,)
+    notes = (*pixels.notes, f"inside decode: {inside.reason}")
+    return (pixels.model_copy(update={"notes": notes}),)
 
 
 def _factor(runtime: Runtime) -> str:
@@ -279,7 +274,6 @@ def _factor(runtime: Runtime) -> str:
 
 
 def _runtime_rows(
-    whole: PathAttribution,
     values: MixtureValues,
     mixed: StageMixtures,
     runtime: Runtime,
@@ -297,17 +291,17 @@ def _runtime_rows(
         shares = values.divided(factors, _factor(unfused), ("quantisation", "kernel"))
     else:
         shares = values.attributions(factors)
-    metrics = {
-        metric: replace(
-            attribution,
-            shares=tuple(
-                replace(share, factor=called.get(share.factor, share.factor))
-                for share in attribution.shares
-            ),
+    return tuple(
+        attribution.model_copy(
+            update={
+                "backend": runtime.name,
+                "precision": runtime.precision,
+                "shares": tuple(
+                    replace(share, factor=called.get(share.factor, share.factor))
+                    for share in attribution.shares
+                ),
+            }
         )
         for metric, attribution in shares.items()
         if metric != "pixels"
-    }
-    return attribution_facts(
-        replace(whole, metrics=metrics), backend=runtime.name, precision=runtime.precision
     )

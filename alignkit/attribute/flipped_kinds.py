@@ -12,7 +12,6 @@ Fisher's on groups the greater p counts. Images that a task asks nothing about d
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,8 +30,6 @@ from alignkit.compare.statistics import Moved, change_p, holm, percentile_interv
 from alignkit.outcome import Measured
 from alignkit.preprocess.image_kinds import DIMENSIONS, kinds_of_file
 from alignkit.record import Estimate, FlippedFacts, Subgroup
-from alignkit.record.cell_facts import ALPHA
-from alignkit.text.numbers import interval, p_value, plain
 
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels
@@ -144,7 +141,7 @@ def subgroups(
     resamples: int = RESAMPLES,
     copies: Mapping[str, str] | None = None,
 ) -> tuple[Subgroup, ...]:
-    """Compare every kind of every dimension, least p first, with a sentence if it is significant.
+    """Compare every kind of every dimension, least p first.
 
     The answers, a pair for each seed, are of the same images in the same order; ``kinds`` gives
     each dimension's kind of each image, and this function adds those of the task. Kinds with too
@@ -180,11 +177,7 @@ def subgroups(
             chosen, rates, holm(p_values), strict=True
         )
     ]
-    found.sort(key=lambda each: (each.p_adjusted, each.p))
-    return tuple(
-        replace(each, sentence=_sentence(each)) if each.p_adjusted < ALPHA else each
-        for each in found
-    )
+    return tuple(sorted(found, key=lambda each: (each.p_adjusted, each.p)))
 
 
 def _asked(pairs: _Both) -> npt.NDArray[np.bool_]:
@@ -331,15 +324,3 @@ def kinds_of_images(
     if pixels is not None:
         kinds["edge energy"] = thirds([edge_energy(each) for each in pixels])
     return {dimension: values for dimension, values in kinds.items() if len({*values}) > 1}
-
-
-def _sentence(each: Subgroup) -> str:
-    ends = interval(each.difference, 1)
-    difference = f" {ends} pp" if ends else ""
-    more = "more" if each.churn > each.elsewhere else "less"
-    return (
-        f"{each.dimension} ({each.kind}): {plain(100 * each.churn, 1)} % of predictions change, "
-        f"{more} than the {plain(100 * each.elsewhere, 1)} % elsewhere "
-        f"({each.images} images; difference{difference}, "
-        f"p {p_value(each.p_adjusted, '= ')} after Holm)"
-    )

@@ -10,7 +10,6 @@ from typing import Any
 
 from alignkit.baseline import Baseline, BaselineHead, FirstChanged, LineKey, StageLine
 from alignkit.baseline.snapshot import Snapshot
-from alignkit.compare.coverage_tally import CoverageTally
 from alignkit.preprocess import STAGES, StageName
 from alignkit.record import BaselineDrift, BaselineFacts, BaselineStage, CoverageDiff
 from alignkit.text.stage_changes import option_changes
@@ -150,18 +149,18 @@ def _coverage(
     current: dict[tuple[str, str], dict[StageName, StageLine]],
 ) -> tuple[CoverageDiff, ...]:
     """Count for each path the approved images that are gone or that only one side decodes."""
-    found: dict[str, CoverageTally] = defaultdict(CoverageTally)
+    found: dict[str, list[tuple[str, bool, bool | None]]] = defaultdict(list)
     for key, stages in sorted(known.items()):
         after = _decoded(current[key]) if key in current else None
-        found[key[0]].add(key[1], _decoded(stages), after)
-    return tuple(tally.diff("baseline", path) for path, tally in found.items())
+        found[key[0]].append((key[1], _decoded(stages), after))
+    return tuple(CoverageDiff.of("baseline", *each) for each in found.items())
 
 
 def _predicted(approved: Baseline, now: Snapshot) -> tuple[CoverageDiff, ...]:
     """Count the approved images that are gone by their predictions, for a run without stages."""
     from alignkit.baseline.baseline_from_run import predicted_ids
 
-    found: dict[str, CoverageTally] = {}
+    found: dict[str, CoverageDiff] = {}
     for place in sorted(approved.metrics.keys() & now.metrics.keys()):
         if place.column.preprocess in found:
             continue
@@ -172,8 +171,9 @@ def _predicted(approved: Baseline, now: Snapshot) -> tuple[CoverageDiff, ...]:
         if all(sides):
             before, after = (set(predicted_ids(packed)) for (packed,) in sides)
             rows = ((image, True, True if image in after else None) for image in sorted(before))
-            found[place.column.preprocess] = CoverageTally.of(rows)
-    return tuple(tally.diff("baseline", path) for path, tally in found.items())
+            path = place.column.preprocess
+            found[path] = CoverageDiff.of("baseline", path, rows)
+    return tuple(found.values())
 
 
 def _decoded(stages: dict[StageName, StageLine]) -> bool:

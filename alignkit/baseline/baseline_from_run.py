@@ -21,8 +21,7 @@ from alignkit.baseline import Baseline, BaselineHead, MetricLine, differences, r
 from alignkit.errors import BaselineError, ConfigError, DataError, RecordError
 from alignkit.place import Place
 from alignkit.record import Drift, LogitDistance, RunRecord
-from alignkit.record.artifacts import artifact_file
-from alignkit.record.document import read_record
+from alignkit.record.document import artifact_file, read_record
 from alignkit.task_facts import CLASSIFICATION, TaskFacts
 from alignkit.tasks import answers_of, stored_answers
 

@@ -273,7 +273,7 @@ class Answers(ABC):
         """Return what the viewer draws on an image as JSON values; empty for nothing.
 
         ``boxes`` or ``mask``, and ``truth`` if it is known, in coordinates of
-        `alignkit.annotations`; see `alignkit.record.drawn_pictures.write_drawn`. With another
+        `alignkit.annotations`; see `alignkit.record.picture_facts.write_pair`. With another
         answer to the same images ``beside`` it each box has its ``kind``: ``matched`` or ``class
         changed``, with its ``shift`` in pixels, or ``alone`` where the other has no such box.
         """

@@ -16,7 +16,6 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from alignkit.arrays import FloatArray
-from alignkit.compare.coverage_tally import CoverageTally
 from alignkit.compare.displacement import Displacement, displacement
 from alignkit.compare.image_diff import DECODED, ImageDiff, SpatialExtent, diff_taps
 from alignkit.compare.named_mechanisms import interval, mechanisms, rounded
@@ -41,7 +40,7 @@ from alignkit.preprocess.image_taps import (
     warm_up,
 )
 from alignkit.record import CoverageDiff, PixelStage
-from alignkit.record.spatial_facts import DisplacementFacts, LevelMap, SpatialFacts
+from alignkit.record.blame_facts import DisplacementFacts, LevelMap, SpatialFacts
 from alignkit.samples import Samples, choose
 from alignkit.version import DIFFERENCE_LAYERS, code_version
 
@@ -345,4 +344,4 @@ def pixel_stage(diff: PixelDiff, *, reference: str, candidate: str) -> PixelStag
 def coverage_diff(diffs: StageDiffs) -> CoverageDiff:
     """Count the images that only one of the two paths decodes."""
     rows = ((row.id, row.reference in DECODED, row.candidate in DECODED) for row in diffs.rows)
-    return CoverageTally.of(rows).diff(diffs.reference, diffs.candidate)
+    return CoverageDiff.of(diffs.reference, diffs.candidate, rows)

@@ -17,8 +17,15 @@ import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Image, Pixels
 from alignkit.compare.displacement import LumaPlane, Normal
-from alignkit.compare.ycbcr import FROM_RGB
 
+FROM_RGB = np.array(
+    [
+        [0.299, 0.587, 0.114],
+        [-0.299 / 1.772, -0.587 / 1.772, 0.886 / 1.772],
+        [0.701 / 1.402, -0.587 / 1.402, -0.114 / 1.402],
+    ]
+)
+"""ITU-T T.871 (JFIF), 7: rows Y', Cb, Cr; offsets cancel in a difference."""
 GRIDS = ("corners", "asymmetric", "half-right", "half-left")
 RESIZE_TERMS = (*GRIDS, "antialias", "sharpness", "level")
 """``level`` is a constant; with ``sharpness`` it takes differences that no mechanism makes."""

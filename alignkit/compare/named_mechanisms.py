@@ -16,7 +16,7 @@ from alignkit.compare.spatial_sums import DrawnImage
 from alignkit.compare.statistics import student_quantile
 from alignkit.preprocess import StageName
 from alignkit.record import Estimate
-from alignkit.record.spatial_facts import MechanismName, PixelMechanism
+from alignkit.record.blame_facts import MechanismName, PixelMechanism
 
 _ERRORS = 3  # these limits were chosen on photographs before the tests' planted cases were written
 """Standard errors that an effect must be away from none."""

@@ -20,9 +20,9 @@ from pydantic import AfterValidator
 from alignkit.arrays import FloatArray, Pixels
 from alignkit.compare.histogram import Bins, added, histogram_of, percentile_of
 from alignkit.compare.image_diff import ImageDiff, with_decode
+from alignkit.compare.mechanism_terms import FROM_RGB
 from alignkit.compare.pixel_sums import STRIP_VALUES
 from alignkit.compare.stored_fields import BITS
-from alignkit.compare.ycbcr import FROM_RGB
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
 from alignkit.record import Count, PlaneStage
 from alignkit.record.stored import STRICT

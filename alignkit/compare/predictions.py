@@ -17,7 +17,7 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray, Labels, Logits
 from alignkit.compare.class_answers import ClassAnswers
 from alignkit.compare.linear_answers import LinearAnswers, between
-from alignkit.compare.logit_sums import logit_distance
+from alignkit.compare.logit_sums import ScoreRows, added_rows, logit_distance
 from alignkit.compare.metrics import (
     NO_PREDICTION,
     by_class,
@@ -26,7 +26,6 @@ from alignkit.compare.metrics import (
     top_chances,
 )
 from alignkit.compare.parquet_file import numbers_of, read_parquet
-from alignkit.compare.score_rows import ScoreRows, added_rows
 from alignkit.errors import DataError
 from alignkit.record import Estimate, LogitDistance
 from alignkit.task_facts import OutputScale

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray, Image, Pixels
 from alignkit.compare.displacement import LumaPlane, Normal, displacement_terms
 from alignkit.compare.mechanism_terms import (
+    FROM_RGB,
     GRIDS,
     decode_terms,
     expected,
@@ -26,7 +27,6 @@ from alignkit.compare.mechanism_terms import (
     resize_terms,
 )
 from alignkit.compare.stored_fields import BITS, PAIRS
-from alignkit.compare.ycbcr import FROM_RGB
 from alignkit.preprocess import StageName
 from alignkit.record.stored import STRICT
 

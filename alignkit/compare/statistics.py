@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
-from alignkit.record.cell_facts import ALPHA
+from alignkit.record.drift_facts import ALPHA
 from alignkit.record.stored import Estimate
 
 _POWER = 0.80  # the usual convention, see Cohen, Statistical Power Analysis (1988)

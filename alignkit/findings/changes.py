@@ -15,7 +15,8 @@ from alignkit.compare.bootstrap import SharedDraws
 from alignkit.outcome import Measured
 from alignkit.place import Place, Row
 from alignkit.record import Estimate, MatrixEntry, MixFacts, TrainingFacts
-from alignkit.record.cell_facts import DRIFT_METRICS, DriftMetric, SizeCurve, SizePoint
+from alignkit.record.cell_facts import SizeCurve, SizePoint
+from alignkit.record.drift_facts import DRIFT_METRICS, DriftMetric
 
 if TYPE_CHECKING:
     from alignkit.compare.answers import Answers

@@ -15,7 +15,6 @@ from alignkit.record import (
     Coverage,
     DataFacts,
     Epoch,
-    NotDecoded,
     PathFacts,
     StageFacts,
     State,
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from alignkit.prepare.prepared_sets import Sets
     from alignkit.train import Trained
 
-_EXAMPLES = 50
-"""Images named in a coverage row."""
 _LOGGED = ("images", "ranks", "held_out", "kept_epoch", "pretrained")
 """Fields of a training's log that the record copies."""
 
@@ -149,25 +146,14 @@ def _numbers(values: list[float]) -> str:
 
 def coverage_facts(preprocesses: Sequence[Preprocess], sets: Sets) -> tuple[Coverage, ...]:
     """Count how the decodes of both splits ended, preprocess by preprocess."""
-    from alignkit.prepare import coverage
-
     rows = []
     for preprocess in preprocesses:
         for split in ("train", "eval"):
             prepared = sets.usable(preprocess.name, split)
             if prepared is None:  # skipped: the path says why
                 continue
-            examples = tuple(
-                NotDecoded(id=each.id, outcome=each.outcome, reason=each.reason)
-                for each in prepared.outcomes
-                if each.outcome != "ok"
-            )
-            counts = {str(outcome): count for outcome, count in coverage(prepared).items()}
-            rows.append(
-                Coverage(
-                    preprocess=preprocess.name, split=split, examples=examples[:_EXAMPLES], **counts
-                )
-            )
+            decodes = ((each.id, each.outcome, each.reason) for each in prepared.outcomes)
+            rows.append(Coverage.of(preprocess.name, split, decodes))
     return tuple(rows)
 
 

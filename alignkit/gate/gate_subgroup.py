@@ -16,7 +16,7 @@ from alignkit.gate.pixel_gate import compare_pixels, judged_images
 from alignkit.place import Place
 from alignkit.preprocess.image_kinds import kinds_of_file
 from alignkit.record import GroupFacts, MatrixEntry, RunRecord
-from alignkit.record.artifacts import artifact_file
+from alignkit.record.document import artifact_file
 from alignkit.samples import Samples
 from alignkit.tasks import stored_answers
 from alignkit.workspace import Context

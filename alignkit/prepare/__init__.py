@@ -8,13 +8,12 @@ failed image.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from alignkit.decoders import DecodeOutcome
 from alignkit.errors import MissingDependency, NothingCompared, WorkspaceError
@@ -160,12 +159,6 @@ class Prepared:
         if any(width < 0 for width, _, _ in chosen):
             raise IndexError("a sample that was not decoded has no place")
         return [preprocess.geometry(w, h, turn, stage) for w, h, turn in chosen]
-
-
-def coverage(prepared: Prepared) -> dict[DecodeOutcome, int]:
-    """Count the samples of each outcome, including outcomes without any."""
-    counted = Counter(sample.outcome for sample in prepared.outcomes)
-    return {outcome: counted[outcome] for outcome in get_args(DecodeOutcome)}
 
 
 @dataclass(frozen=True, slots=True)

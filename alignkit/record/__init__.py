@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Literal, Self
 
 from alignkit.place import Column, Place, Row, first_of
-from alignkit.record.bench_facts import ServingOption
 from alignkit.record.blame_facts import (
     AdviceFacts,
     AttributionFacts,
@@ -19,40 +18,38 @@ from alignkit.record.blame_facts import (
     KnownEffect,
     Mechanism,
     MitigationFacts,
+    SpatialFacts,
     Subgroup,
 )
 from alignkit.record.cell_facts import (
     Cell,
     ClassCounts,
-    ClassDrift,
-    Drift,
-    DriftChange,
     EngineFacts,
     MatrixEntry,
     MixFacts,
     NoiseFloor,
     SizeCurve,
     SizePoint,
-    StandardError,
 )
-from alignkit.record.drawn_facts import Drawn, DrawnBox, DrawnPair, PictureMap
-from alignkit.record.figure_facts import (
+from alignkit.record.drift_facts import (
+    BatchCheck,
+    BuildSpread,
+    ClassDrift,
+    Drift,
+    DriftChange,
     FactRow,
     FactTable,
     Figure,
-    Mark,
-    Neighbour,
-    Neighbours,
-    Series,
-)
-from alignkit.record.numeric_facts import (
-    BatchCheck,
-    BuildSpread,
     LogitDistance,
     MarginDrift,
+    Mark,
     MovedImage,
+    Neighbour,
+    Neighbours,
     NumericDrift,
     QuantisedDrift,
+    Series,
+    StandardError,
 )
 from alignkit.record.path_facts import (
     Coverage,
@@ -62,12 +59,15 @@ from alignkit.record.path_facts import (
     Epoch,
     NotDecoded,
     PathFacts,
-    PretrainedFacts,
     StageFacts,
     TrainingFacts,
 )
 from alignkit.record.pixel_facts import (
+    Drawn,
+    DrawnBox,
+    DrawnPair,
     ImageTableFacts,
+    PictureMap,
     PixelStage,
     PlaneStage,
     ServedPredictions,
@@ -76,21 +76,18 @@ from alignkit.record.pixel_facts import (
     ShownStage,
     Thumbnail,
 )
-from alignkit.record.spatial_facts import SpatialFacts
 from alignkit.record.stored import (
-    STRICT,
     Artifact,
     Command,
     Count,
     Estimate,
-    Placed,
     Real,
     State,
     Stored,
     VerdictState,
 )
 from alignkit.record.verdict_facts import Control, Finding, NextStep, RuleOutcome, Verdict
-from alignkit.task_facts import CLASSIFICATION, MetricFacts, TaskFacts
+from alignkit.task_facts import CLASSIFICATION, TaskFacts
 
 
 class GroupFacts(Stored):
@@ -279,8 +276,9 @@ class Measurements(Stored):
 class RunRecord(Measurements):
     """Everything a report or a gate needs of a run."""
 
-    format: Literal[2] = 2
+    format: Literal[3] = 3
     # 1: 2026-11, first format. 2: 2026-11, a verdict holds data instead of sentences.
+    # 3: 2026-11, shares and kinds of images are without sentences.
     alignkit: str
     """Version that wrote it."""
     name: str

@@ -1,8 +1,12 @@
-"""Document of `alignkit bench`, `bench.json`: the speed of every serving option, and its drift.
+"""Documents of `alignkit bench`: `bench.json` of serving options, and `loaders.json`.
 
 A serving option is a path × backend × precision of one model. Requests come in a closed loop: each
 client waits for its answer before it sends the next one. An interval of times or of speed has at
 least 95 %; `FrontierPlace.price` says how its own combines others.
+
+A loader turns image files into normalised batches, along one path. All read the same files, which
+the system has cached, in the same order, with as many workers. They take turns: an epoch of each is
+a round.
 """
 
 from __future__ import annotations
@@ -27,16 +31,6 @@ class ServedRound(Stored):
     tp50_ms: Real
     cpu_seconds: Real
     """Of the option's process, all threads."""
-    watched_seconds: Real | None = None
-    """Over which ``busy_seconds`` and the two below it were counted: the round as the bench's own
-    process saw it, slightly longer than ``seconds``."""
-    busy_seconds: Real | None = None
-    """Time that the bench's CPUs computed, for any process, in the system's ticks and over slightly
-    more than ``seconds``; ``None`` where no system tells it."""
-    stolen_seconds: Real | None = None
-    """Time that the bench's CPUs were ready, and the host ran something else on them."""
-    throttled_seconds: Real | None = None
-    """Time that the control group was held back by its limit, added up over the CPUs."""
 
 
 class ServedDrift(Stored):
@@ -160,8 +154,8 @@ class TimedStudy(Stored):
 class BenchRecord(TimedStudy):
     """Serving options of an experiment under a closed loop of clients."""
 
-    format: Literal[1] = 1
-    # 1: 2026-11, first format.
+    format: Literal[2] = 2
+    # 1: 2026-11, first format. 2: 2026-11, rounds are without the times that ``contended`` judges.
     kind: Literal["bench"] = "bench"
     task: TaskFacts = CLASSIFICATION
     drift_from: str = ""
@@ -170,3 +164,80 @@ class BenchRecord(TimedStudy):
     requests: Artifact
     """Parquet file of every timed request: option, clients, round, client, begin, and nanoseconds
     of each stage."""
+
+
+LoaderKind = Literal["DataLoader", "MixedLoader", "DALI"]
+WARM_UP = 2
+"""Epochs that are not counted: libraries are loaded, workers started and pools filled."""
+
+
+class LargestBatch(Stored):
+    """The search for the largest batch, each tried in a process of its own."""
+
+    limit: Count
+    """Bytes that the process with its workers may hold."""
+    fits: Count | None
+    """Largest batch that was loaded; ``None`` if one image does not fit."""
+    exceeds: Count | None
+    """Smallest batch that was tried and does not fit; ``None`` if the search ended before it."""
+    reason: str
+    """How ``exceeds`` failed, or why the search ended."""
+
+
+class LoaderRound(Stored):
+    """One epoch of a loader, while no other runs."""
+
+    images: Count
+    """Images in the time. DALI has batches ready when an epoch begins, which are left out."""
+    seconds: Real
+
+
+class LoaderMemory(Stored):
+    """Bytes that a loader's process and its workers hold, and the system cannot drop."""
+
+    rest: Count
+    """Before the first epoch: Python and libraries."""
+    peak: Count
+    """Greatest of the warm-up, looked at every 20 ms: a shorter peak is missed."""
+    first: Count
+    """At the end of the first epoch that counts."""
+    last: Count
+    """At the end of the last one."""
+
+
+class TimedLoader(Stored):
+    """One loader of one path."""
+
+    path: str
+    kind: LoaderKind
+    state: Literal["measured", "skipped", "failed"]
+    reason: str = ""
+    """Why it was not timed, or not to the end."""
+    throughput: Estimate | None = None
+    """Images a second: median over rounds. ``None`` unless it is measured."""
+    gain: Estimate | None = None
+    """Throughput over that of the reference in the same round, minus 1; median over rounds.
+    ``None`` for the reference."""
+    contended: str = ""
+    """Why the figures may be those of a busy machine; empty if nothing tells so."""
+    unwatched: str = ""
+    """Why it is not known whether the machine was busy; empty if it is."""
+    memory: LoaderMemory | None = None
+    """``None`` where the system does not tell it."""
+    largest: LargestBatch | None = None
+    largest_reason: str = ""
+    """Why no largest batch was searched, or the search failed."""
+    rounds: tuple[LoaderRound, ...] = ()
+
+
+class LoaderRecord(TimedStudy):
+    """Loaders of every path of an experiment; ``images`` of an epoch are spread evenly."""
+
+    format: Literal[1] = 1
+    # 1: 2026-11, first format.
+    kind: Literal["loaders"] = "loaders"
+    workers: Count
+    """One for each CPU."""
+    epochs: Count
+    """Epochs that count, each a round, after `WARM_UP`."""
+    loaders: tuple[TimedLoader, ...]

@@ -6,6 +6,8 @@ comes first, says how many those are and which are missing.
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
@@ -24,9 +26,9 @@ from alignkit.record import (
     Stored,
 )
 from alignkit.record.document import document_text, stored_document
-from alignkit.record.numeric_facts import LogitDistance, MarginDrift, MovedImage
+from alignkit.record.drift_facts import LogitDistance, MarginDrift, MovedImage
 from alignkit.record.pixel_facts import OfShapes
-from alignkit.record.stored import Estimate, Real
+from alignkit.record.stored import STRICT, Estimate, Real
 from alignkit.stored_file import write_atomically
 from alignkit.task_facts import CLASSIFICATION, TaskFacts
 
@@ -52,31 +54,59 @@ class KindCount(Stored):
     images: Count
 
 
-class DistanceFacts(OfShapes, Stored):
-    """The distance between two paths' images at one stage, in grey levels 0..255."""
+@dataclass(frozen=True, slots=True)
+class DistanceFacts(OfShapes):
+    """Sums over pairs of images at one stage, in grey levels 0..255, without a histogram.
 
-    images: Count
+    They are of single images and of the many small groups of a set.
+    """
+
+    __pydantic_config__ = STRICT
+
+    images: Count = 0
     """Images compared."""
-    identical: Count
-    shape_mismatches: Count
-    mean_abs: Real | None
-    max_abs: Real | None
-    share_differing: Real | None
-    """Share of pixels; a pixel differs if any channel does."""
-    psnr: Real | None
-    """dB; ``None`` if nothing differs, or nothing was compared."""
+    identical: Count = 0
+    shape_mismatches: Count = 0
+    """Images whose two arrays differ in shape: not compared."""
+    pixels: Count = 0
+    differing_pixels: Count = 0
+    """Pixels that differ in any channel."""
+    values: Count = 0
+    """Three a pixel, less those that are not finite."""
+    sum_abs: Real = 0
+    sum_squares: Real = 0
+    max_abs: Real = 0
+
+    def __add__(self, other: DistanceFacts) -> DistanceFacts:
+        """Add the sums of another group."""
+        names = [each.name for each in fields(self)]
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return DistanceFacts(**sums | {"max_abs": max(self.max_abs, other.max_abs)})
+
+    @property
+    def mean_abs(self) -> float | None:
+        """Mean absolute difference of values; ``None`` without values."""
+        return self.sum_abs / self.values if self.values else None
+
+    @property
+    def share_differing(self) -> float | None:
+        """Share of pixels that differ in any channel; ``None`` without pixels."""
+        return self.differing_pixels / self.pixels if self.pixels else None
+
+    @property
+    def psnr(self) -> float | None:
+        """PSNR in dB for a peak of 255; ``None`` without values or without a difference."""
+        if not self.sum_squares or not self.values:
+            return None
+        return 10 * math.log10(255**2 * self.values / self.sum_squares)
 
 
-class KindDrift(Stored):
-    """One kind of image on a pair of paths."""
+class KindDrift(KindCount):
+    """One kind of image on a pair of paths, of which ``images`` may not all be compared."""
 
-    dimension: str
-    kind: str
-    images: Count
-    """All images of the kind, also those that were not compared."""
     decode: DistanceFacts
     last: DistanceFacts
-    """Distance of the pixels before normalisation: resized, cropped, in the model's colours."""
+    """Of the pixels before normalisation: resized, cropped, in the model's colours."""
 
 
 class ImageDrift(Stored):
@@ -219,8 +249,8 @@ class StressDiff(Stored):
 class DiffRecord(Stored):
     """Everything a page or a script needs of a comparison."""
 
-    format: Literal[1] = 1
-    # 1: 2026-11, first format.
+    format: Literal[2] = 2
+    # 1: 2026-11, first format. 2: 2026-11, kinds of images have sums instead of ratios.
     kind: Literal["diff"] = "diff"  # a run's record has no kind, so the two cannot be mistaken
     alignkit: str
     """Version that wrote it."""

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from collections import Counter
+from collections.abc import Iterable
+from itertools import product
+from typing import Any, Literal, NamedTuple, get_args
 
+from alignkit.decoders import DecodeOutcome
 from alignkit.record.stored import Artifact, Count, Real, State, Stored
 
+UNCLEAN_EXAMPLES = 50
+"""Images named for each path that does not decode them cleanly."""
 COVERAGE_EXAMPLES = 20
 """Images named for each direction in which two sides do not decode the same ones."""
+_OUTCOMES: tuple[DecodeOutcome, ...] = get_args(DecodeOutcome)
 
 
 class Environment(Stored):
@@ -102,6 +109,34 @@ class Coverage(Stored):
     examples: tuple[NotDecoded, ...] = ()  # limited: a broken data set has thousands
     """Every image that is not ``ok``, at most 50."""
 
+    @classmethod
+    def of(
+        cls,
+        preprocess: str,
+        split: Literal["train", "eval"],
+        decodes: Iterable[tuple[str, DecodeOutcome, str]],
+    ) -> Coverage:
+        """Count decodes: the image's id, how it ended, and the reason."""
+        every = list(decodes)
+        ended = Counter(outcome for _, outcome, _ in every)
+        unclean = [
+            NotDecoded(id=image, outcome=outcome, reason=reason)
+            for image, outcome, reason in every
+            if outcome != "ok"
+        ]
+        return cls(
+            preprocess=preprocess,
+            split=split,
+            **{outcome: ended[outcome] for outcome in _OUTCOMES},
+            examples=tuple(unclean[:UNCLEAN_EXAMPLES]),
+        )
+
+    def __add__(self, later: Coverage) -> Coverage:
+        """Add the outcomes of images that come later."""
+        examples = (self.examples + later.examples)[:UNCLEAN_EXAMPLES]
+        counts = {str(name): getattr(self, name) + getattr(later, name) for name in _OUTCOMES}
+        return self.model_copy(update={**counts, "examples": examples})
+
 
 class OneSided(NamedTuple):
     """Images that one side decodes and the other does not."""
@@ -118,9 +153,9 @@ class CoverageDiff(Stored):
     reference: str
     """A path, or ``baseline``."""
     candidate: str
-    images: Count
-    only_reference: Count
-    only_candidate: Count
+    images: Count = 0
+    only_reference: Count = 0
+    only_candidate: Count = 0
     reference_examples: tuple[str, ...] = ()
     """Ids of images that only the reference decodes, the first 20."""
     candidate_examples: tuple[str, ...] = ()
@@ -133,6 +168,46 @@ class CoverageDiff(Stored):
     """Images of the baseline that are not among those of this run; in none of the other counts."""
     gone_examples: tuple[str, ...] = ()
     """Ids of such images, the first 20."""
+
+    @classmethod
+    def of(
+        cls, reference: str, candidate: str, images: Iterable[tuple[str, bool, bool | None]]
+    ) -> CoverageDiff:
+        """Count (id, decoded by the reference, decoded by the candidate).
+
+        The last is ``None`` for an image that the candidate does not have any more.
+        """
+        every = list(images)
+        gone = tuple(image for image, _, after in every if after is None)
+        _, first, second, neither = (
+            tuple(image for image, *decoded in every if decoded == [*sides])
+            for sides in product((True, False), repeat=2)
+        )
+        return cls(
+            reference=reference,
+            candidate=candidate,
+            images=len(every),
+            only_reference=len(first),
+            reference_examples=first[:COVERAGE_EXAMPLES],
+            only_candidate=len(second),
+            candidate_examples=second[:COVERAGE_EXAMPLES],
+            neither=len(neither),
+            neither_examples=neither[:COVERAGE_EXAMPLES],
+            gone=len(gone),
+            gone_examples=gone[:COVERAGE_EXAMPLES],
+        )
+
+    def __add__(self, later: CoverageDiff) -> CoverageDiff:
+        """Add the counts of images of the same two sides that come later."""
+        both = {name: (own, getattr(later, name)) for name, own in self}
+        # as many examples as one count of all images would name
+        return self.model_copy(
+            update={
+                name: own + more if isinstance(own, int) else (own + more)[:COVERAGE_EXAMPLES]
+                for name, (own, more) in both.items()
+                if not isinstance(own, str)
+            }
+        )
 
     @property
     def decoded(self) -> int:

@@ -11,7 +11,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from alignkit.record.cell_facts import DriftChange, EngineFacts
+from alignkit.record.cell_facts import EngineFacts
+from alignkit.record.drift_facts import DriftChange
 from alignkit.record.path_facts import PathFacts
 from alignkit.record.stored import Command, Count, Placed, Real, Stored, VerdictState
 from alignkit.task_facts import CLASSIFICATION, TaskFacts

@@ -147,7 +147,7 @@ def _sentences(found: Sequence[AttributionFacts], words: TaskWords) -> tuple[str
     known = [each for each in found if each.shares]
     outer = [each for each in known if not each.metric.endswith(_INSIDE)]
     if not outer:
-        return tuple(dict.fromkeys(each.sentence or each.reason for each in found))
+        return tuple(f"{words.label(each.metric)}: {each.reason}" for each in found)
     order = [*dict.fromkeys((*words.drawn, *words.task.matrices, "logits", *PIXELS))]
     order += [each.metric for each in outer if each.metric not in order]
     ranked = sorted(outer, key=lambda each: (not _is_shown(each.total), order.index(each.metric)))

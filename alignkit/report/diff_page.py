@@ -100,7 +100,7 @@ def kind_tables(pair: PairDiff) -> list[Table]:
 def _kind_table(title: str, kinds: Sequence[KindDrift]) -> Table:
     notes = Notes()
     # columns of zeros say less than the caption
-    decoded = any(each.decode.max_abs != 0 for each in kinds)
+    decoded = any(each.decode.mean_abs != 0 for each in kinds)
     rows: list[RowCells] = [
         (
             each.kind,

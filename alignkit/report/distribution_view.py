@@ -17,7 +17,7 @@ from alignkit.compare.image_table import LAST, ImageTable, read_image_table
 from alignkit.compare.predictions import read_class_answers
 from alignkit.place import Column, Place
 from alignkit.record import Cell, RunRecord
-from alignkit.record.artifacts import artifact_file
+from alignkit.record.document import artifact_file
 from alignkit.report.axis import Axis
 from alignkit.report.marks import Dot, Line
 from alignkit.report.page import Beside, Details, PagePart, Paragraph, against

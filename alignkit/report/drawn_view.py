@@ -19,9 +19,8 @@ from alignkit.record import (
     ServedPredictions,
     ShownImage,
 )
-from alignkit.record.artifacts import shown_bytes
-from alignkit.record.drawn_pictures import COLOURS, is_background
-from alignkit.record.picture_facts import pack
+from alignkit.record.document import shown_bytes
+from alignkit.record.picture_facts import COLOURS, is_background, pack
 from alignkit.text.names import Names
 from alignkit.text.numbers import count, plain
 

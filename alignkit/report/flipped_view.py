@@ -14,8 +14,8 @@ from alignkit.compare.class_answers import ClassAnswers, class_name
 from alignkit.compare.predictions import read_class_answers
 from alignkit.place import Place, Row
 from alignkit.record import Cell, ClassDrift, Estimate, FlippedFacts, MatrixEntry, RunRecord
-from alignkit.record.artifacts import artifact_file
 from alignkit.record.blame_facts import Subgroup
+from alignkit.record.document import artifact_file
 from alignkit.report.axis import Axis, drawn, signed_mark
 from alignkit.report.entries_view import served_elsewhere
 from alignkit.report.page import (
@@ -80,12 +80,12 @@ def flipped_sections(record: RunRecord, names: Names) -> tuple[FlippedSection, .
 def _flipped_section(
     each: FlippedFacts, names: Names, words: TaskWords, models: str
 ) -> FlippedSection:
-    significant = [kind for kind in each.subgroups if kind.sentence]  # all are shown
-    others = [kind for kind in each.subgroups if not kind.sentence]
+    significant = [kind for kind in each.subgroups if kind.significant]  # all are shown
+    others = [kind for kind in each.subgroups if not kind.significant]
     rows = (*significant, *others[:_KINDS])
     columns: tuple[Fact[Subgroup], ...] = (
         Fact("Property", lambda kind: kind.dimension),
-        Fact("Value", lambda kind: Shown(kind.kind, tag="significant" * bool(kind.sentence))),
+        Fact("Value", lambda kind: Shown(kind.kind, tag="significant" * kind.significant)),
         Fact("Images", lambda kind: kind.images, "count"),
         Fact("Churn", lambda kind: kind.churn, "share"),
         Fact("Elsewhere", lambda kind: kind.elsewhere, "share"),
@@ -142,7 +142,7 @@ def kinds_section(
 
 def flipped_sentences(each: FlippedFacts, words: TaskWords) -> tuple[str, ...]:
     """Say which kinds are significant, or that none is."""
-    found = [kind for kind in each.subgroups if kind.sentence]
+    found = [kind for kind in each.subgroups if kind.significant]
     if found:
         return tuple(kind_words(kind, words.turns) for kind in said_kinds(found))
     if each.reason:

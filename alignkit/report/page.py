@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from alignkit.record.artifacts import write_inside
+from alignkit.record.document import write_inside
 from alignkit.report.plot import Plot
 from alignkit.report.table import Table
 from alignkit.report.verdict_view import Icon

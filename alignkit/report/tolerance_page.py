@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from alignkit.compare.statistics import exact_interval
-from alignkit.record.artifacts import write_inside
+from alignkit.record.document import write_inside
 from alignkit.record.tolerance_facts import (
     CellReach,
     CurvePoint,

@@ -23,8 +23,8 @@ from alignkit.compare.image_table import read_image_table
 from alignkit.compare.predictions import read_class_answers
 from alignkit.place import Place
 from alignkit.record import RunRecord, ShownImage, ShownStage
-from alignkit.record.artifacts import artifact_file
 from alignkit.record.diff_document import DiffRecord
+from alignkit.record.document import artifact_file
 from alignkit.record.picture_facts import pack, script
 from alignkit.report.drawn_view import drawn_data
 from alignkit.report.image_order import Both, ImageOrder

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alignkit.record import SpatialFacts
-from alignkit.record.spatial_facts import LevelMap
+from alignkit.record.blame_facts import LevelMap
 from alignkit.report.axis import Axis
 from alignkit.report.marks import SHADES, HeatMap, Line
 from alignkit.report.plot import Plot

@@ -14,8 +14,7 @@ from typing import TypeAlias
 
 from alignkit.errors import ConfigError
 from alignkit.record import Artifact, RunRecord, ShownImage, Thumbnail
-from alignkit.record.artifacts import shown_bytes, write_inside
-from alignkit.record.document import read_record
+from alignkit.record.document import read_record, shown_bytes, write_inside
 from alignkit.report.shown_view import FOLDED, SEEN_OF_OTHERS
 from alignkit.stored_file import write_output
 from alignkit.text.numbers import byte_count, megabytes

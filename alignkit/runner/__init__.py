@@ -25,8 +25,7 @@ from alignkit.plan.plan_keys import keyed_plan, rekey_for_images
 from alignkit.plan.required_models import assumed, require_own_models
 from alignkit.plan.work import emulations
 from alignkit.record import Artifact, RunRecord
-from alignkit.record.artifacts import verify_artifacts
-from alignkit.record.document import read_record, write_record
+from alignkit.record.document import read_record, verify_artifacts, write_record
 from alignkit.stored_file import write_atomically
 from alignkit.text.run_columns import cell_table
 from alignkit.workspace import Context, Workspace

@@ -13,7 +13,7 @@ import numpy as np
 from alignkit.compare.answers import Answers, aligned
 from alignkit.findings.matrix import predictions_of
 from alignkit.record import Drawn, DrawnPair, ServedPredictions
-from alignkit.record.drawn_pictures import write_pair, write_truth
+from alignkit.record.picture_facts import write_pair, write_truth
 from alignkit.task_facts import TaskFacts
 
 if TYPE_CHECKING:

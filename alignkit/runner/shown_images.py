@@ -18,8 +18,7 @@ import numpy as np
 from alignkit.compare.shown_stages import ImageTaker
 from alignkit.prepare.prepared_sets import Sets
 from alignkit.record import PictureMap, ShownImage, ShownPair
-from alignkit.record.drawn_pictures import picture_map
-from alignkit.record.picture_facts import write_shown
+from alignkit.record.picture_facts import picture_map, write_shown
 from alignkit.runner.changed_predictions import ServedImages, ranked_changes, served_between
 from alignkit.workspace import content_key
 

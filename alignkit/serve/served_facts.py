@@ -152,14 +152,9 @@ def _tp50_ms(timed: TimedRound) -> float:
 
 
 def _round(timed: TimedRound) -> ServedRound:
-    used = timed.used
     return ServedRound(
         requests=len(timed.times.requests),
         seconds=timed.times.seconds,
-        watched_seconds=timed.seconds,
         tp50_ms=_tp50_ms(timed),
         cpu_seconds=timed.times.cpu_seconds,
-        busy_seconds=used and used.busy,
-        stolen_seconds=used and used.stolen,
-        throttled_seconds=used and used.throttled,
     )

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
-from alignkit.compare.score_rows import SUM_ROUNDING, TOPS
+from alignkit.compare.logit_sums import SUM_ROUNDING, TOPS
 from alignkit.errors import BackendError
 from alignkit.task_facts import OutputScale
 from alignkit.tasks import Scores, settled

@@ -10,8 +10,8 @@ from alignkit.record.bench_facts import (
     FrontierPlace,
     ServedLoad,
     ServingOption,
+    TimedLoader,
 )
-from alignkit.record.loader_facts import TimedLoader
 from alignkit.text.names import Names
 from alignkit.text.numbers import (
     DASH,

@@ -9,13 +9,14 @@ from alignkit.record.diff_document import (
     PairDiff,
     PredictionDrift,
 )
-from alignkit.record.numeric_facts import LogitDistance, MarginDrift, MovedImage
+from alignkit.record.drift_facts import LogitDistance, MarginDrift, MovedImage
 from alignkit.samples import OUTPUTS_AS_CLASSES
 from alignkit.task_facts import TaskFacts
 from alignkit.text.numbers import (
     DASH,
     copies_words,
     count,
+    estimated,
     grouped,
     listed,
     percent,
@@ -100,6 +101,21 @@ def kinds_words(pair: PairDiff) -> str:
             shares = (f"{percent(e.decode.share_differing or 0)} in {e.kind}" for e in differing)
             return f"pixels that differ at decode: {', '.join(shares)}; none in {listed(equal)}"
     return ""
+
+
+def flips_sentence(drift: PredictionDrift, model: str) -> str:
+    """Say how many predictions change, with what so few images could not show."""
+    lost = ""
+    if drift.non_finite:
+        images = f"{grouped(drift.non_finite)} of {count(drift.non_finite + drift.n, 'image')}"
+        lost = f"{images} have an output that is NaN or infinite; of the others, "
+    if drift.churn.value is None:
+        return f"{lost if drift.n else ''}{model}: {drift.churn.reason}"
+    changed = f"{lost}{grouped(drift.flips)} of {count(drift.n, 'prediction')} of {model}"
+    verb = "changes" if drift.flips == 1 else "change"
+    if drift.flips and drift.churn.low is not None:
+        return f"{changed} {verb} ({estimated(drift.churn, 1, share=True)})"
+    return f"{changed} {verb}; {drift.churn.reason}"
 
 
 def prediction_lines(

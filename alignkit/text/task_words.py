@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from alignkit.record.figure_facts import CellUnit
+from alignkit.record.drift_facts import CellUnit
 from alignkit.record.stored import Estimate
 from alignkit.samples import UNLABELLED
 from alignkit.task_facts import CLASSIFICATION, MetricFacts, TaskFacts, Unit

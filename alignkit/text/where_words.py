@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from alignkit.record import SpatialFacts
-from alignkit.record.spatial_facts import DisplacementFacts, MechanismName, ShownBy
+from alignkit.record.blame_facts import DisplacementFacts, MechanismName, ShownBy
 from alignkit.record.stored import Estimate
 from alignkit.text.numbers import DASH, count, grouped, listed, percent, plain, signed, written
 

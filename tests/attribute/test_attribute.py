@@ -6,12 +6,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from alignkit.attribute import Attribution, attribute
+from alignkit.attribute import attribute
 from alignkit.attribute.shares import attributed
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import NothingCompared
 from alignkit.predict.decoder import AnswerDecoder
 from alignkit.preprocess import Crop, Resize
+from alignkit.record import AttributionFacts
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.task_facts import CLASSIFICATION
 from alignkit.tasks import ClassMap
@@ -44,7 +45,7 @@ class Projection:
 ONE_RUNTIME = {frozenset(): Projection()}
 
 
-def share_of(attribution: Attribution) -> dict[str, float]:
+def share_of(attribution: AttributionFacts) -> dict[str, float]:
     return {share.factor: share.effect.value for share in attribution.shares}
 
 
@@ -62,14 +63,14 @@ def test_the_one_stage_that_changes_pixels_gets_all_the_blame(stage):
     candidate = replace(candidate, crop=Crop())
     found = attribute(reference, candidate, turned_photos(), [ONE_RUNTIME], resamples=200)
     for metric in ATTRIBUTED:
-        attribution = found.metrics[metric]
+        attribution = found[metric]
         shares = share_of(attribution)
         assert set(shares) >= {stage, "crop"}
         assert shares.pop(stage) == pytest.approx(attribution.total.value, abs=1e-12)
         assert set(shares.values()) == {0.0}
         assert attribution.interaction.value == pytest.approx(0.0, abs=1e-12)
-    assert found.metrics["pixels"].total.value > 0.05
-    assert found.metrics["logits"].total.value > 0
+    assert found["pixels"].total.value > 0.05
+    assert found["logits"].total.value > 0
 
 
 @pytest.mark.parametrize(
@@ -80,27 +81,27 @@ def test_without_a_stage_remains_what_a_path_without_it_changes(stages):
     photos = turned_photos()
     found = attribute(REFERENCE, changed(*stages), photos, [ONE_RUNTIME], resamples=20)
     for metric in ("pixels", "logits", "churn"):
-        whole = found.metrics[metric]
+        whole = found[metric]
         for share in whole.shares:
             others = [stage for stage in stages if stage != share.factor]
             kept = attribute(REFERENCE, changed(*others), photos, [ONE_RUNTIME], resamples=20)
             left = whole.total.value - share.last.value
-            assert left == pytest.approx(kept.metrics[metric].total.value, abs=1e-9)
+            assert left == pytest.approx(kept[metric].total.value, abs=1e-9)
 
 
 @pytest.mark.parametrize("stages", [*combinations(CHANGED, 2)], ids="+".join)
 def test_two_planted_stages_are_both_named(stages):
     found = attribute(REFERENCE, changed(*stages), turned_photos(), resamples=20)
-    shares = share_of(found.metrics["pixels"])
+    shares = share_of(found["pixels"])
     assert tuple(shares) == stages
     assert min(shares.values()) > 0.05
-    assert sum(shares.values()) == pytest.approx(found.metrics["pixels"].total.value, abs=1e-12)
+    assert sum(shares.values()) == pytest.approx(found["pixels"].total.value, abs=1e-12)
 
 
 def test_a_crop_that_begins_a_pixel_later_gets_all_the_blame():
     odd = replace(REFERENCE, resize=replace(REFERENCE.resize, size=(41, 41)))
     down, up = (replace(odd, crop=Crop((32, 32), half)) for half in ("down", "up"))
-    pixels = attribute(down, up, turned_photos(), resamples=20).metrics["pixels"]
+    pixels = attribute(down, up, turned_photos(), resamples=20)["pixels"]
     assert share_of(pixels) == {"crop": pixels.total.value}
     assert pixels.total.value > 0.05
 
@@ -108,7 +109,7 @@ def test_a_crop_that_begins_a_pixel_later_gets_all_the_blame():
 @pytest.mark.parametrize("stages", [("decode", "resize", "quantise", "colour"), tuple(CHANGED)])
 def test_shares_add_up_to_the_whole(stages):
     found = attribute(REFERENCE, changed(*stages), turned_photos(), [ONE_RUNTIME], resamples=200)
-    for attribution in found.metrics.values():
+    for attribution in found.values():
         whole = sum(share_of(attribution).values())
         if len(stages) > 4:
             assert attribution.method == "one-at-a-time"
@@ -125,13 +126,13 @@ def test_the_total_is_what_the_two_paths_give_by_themselves():
     ]
     levels = np.asarray(REFERENCE.normalise.std)[:, None, None] * 255
     expected = np.mean(np.abs(tensors[1] - tensors[0]) * levels)
-    assert found.metrics["pixels"].total.value == pytest.approx(expected, rel=1e-5)
+    assert found["pixels"].total.value == pytest.approx(expected, rel=1e-5)
     logits = [Projection().logits(batch) for batch in tensors]
     changed_class = logits[0].argmax(1) != logits[1].argmax(1)
-    assert found.metrics["churn"].total.value == pytest.approx(changed_class.mean())
+    assert found["churn"].total.value == pytest.approx(changed_class.mean())
     right = [each.argmax(1) == np.asarray(samples.labels) for each in logits]
     expected_top1 = right[1].mean() - right[0].mean()
-    assert found.metrics["top1"].total.value == pytest.approx(expected_top1)
+    assert found["top1"].total.value == pytest.approx(expected_top1)
 
 
 def test_macro_metrics_agree_with_scikit_learn():
@@ -148,25 +149,25 @@ def test_macro_metrics_agree_with_scikit_learn():
                 score(samples.labels, predicted, average="macro", labels=[0, 1, 2],
                       zero_division=np.nan)
             )  # fmt: skip
-        total = found.metrics[f"{name}.macro"].total.value
+        total = found[f"{name}.macro"].total.value
         assert total == pytest.approx(values[1] - values[0])
 
 
 def test_a_runtime_that_changes_logits_is_a_factor_and_leaves_pixels_alone():
     model = {frozenset(): Projection(), frozenset({"precision"}): Projection(seed=1)}
     found = attribute(REFERENCE, changed("resize"), turned_photos(), [model], resamples=200)
-    assert share_of(found.metrics["pixels"])["precision"] == 0.0
-    assert share_of(found.metrics["logits"])["precision"] > 0
-    assert tuple(share_of(found.metrics["churn"])) == ("resize", "precision")
+    assert share_of(found["pixels"])["precision"] == 0.0
+    assert share_of(found["logits"])["precision"] > 0
+    assert tuple(share_of(found["churn"])) == ("resize", "precision")
 
 
 def test_equal_paths_in_two_runtimes_blame_the_runtime():
     model = {frozenset(): Projection(), frozenset({"precision"}): Projection(1.5)}
     other = replace(REFERENCE, name="other")
     found = attribute(REFERENCE, other, turned_photos(), [model], resamples=200)
-    assert share_of(found.metrics["pixels"]) == {"precision": 0.0}
-    assert share_of(found.metrics["churn"]) == {"precision": 0.0}
-    assert share_of(found.metrics["logits"])["precision"] > 0
+    assert share_of(found["pixels"]) == {"precision": 0.0}
+    assert share_of(found["churn"]) == {"precision": 0.0}
+    assert share_of(found["logits"])["precision"] > 0
 
 
 def test_several_seeds_are_averaged():
@@ -175,8 +176,8 @@ def test_several_seeds_are_averaged():
     each = [attribute(REFERENCE, candidate, turned_photos(), [m], resamples=200) for m in models]
     joined = attribute(REFERENCE, candidate, turned_photos(), models, resamples=200)
     for metric in ATTRIBUTED:
-        mean = np.mean([one.metrics[metric].total.value for one in each])
-        assert joined.metrics[metric].total.value == pytest.approx(mean)
+        mean = np.mean([one[metric].total.value for one in each])
+        assert joined[metric].total.value == pytest.approx(mean)
 
 
 def test_intervals_hold_the_share_and_copies_of_a_file_do_not_narrow_them():
@@ -185,7 +186,7 @@ def test_intervals_hold_the_share_and_copies_of_a_file_do_not_narrow_them():
     more = attribute(REFERENCE, candidate, samples.take([*range(6)] * 4), resamples=500)
     widths = []
     for found in (few, more):
-        effect = found.metrics["pixels"].shares[1].effect
+        effect = found["pixels"].shares[1].effect
         assert effect.low <= effect.value <= effect.high
         widths.append(effect.high - effect.low)
     assert widths[1] == pytest.approx(widths[0])
@@ -193,8 +194,8 @@ def test_intervals_hold_the_share_and_copies_of_a_file_do_not_narrow_them():
 
 def test_paths_that_do_not_differ_say_so_and_share_nothing():
     found = attribute(REFERENCE, replace(REFERENCE, name="other"), turned_photos())
-    assert found.metrics["pixels"].shares == ()
-    for attribution in found.metrics.values():
+    assert found["pixels"].shares == ()
+    for attribution in found.values():
         assert attribution.shares == ()
         assert attribution.total.value == 0.0
         assert attribution.reason == "the paths do not differ in any stage"
@@ -202,9 +203,9 @@ def test_paths_that_do_not_differ_say_so_and_share_nothing():
 
 def test_without_a_model_only_pixels_are_attributed():
     found = attribute(REFERENCE, changed("resize"), turned_photos(), resamples=200)
-    assert found.metrics["pixels"].reason == ""
-    assert found.metrics["churn"].total.value is None
-    assert found.metrics["churn"].reason == "no model was given"
+    assert found["pixels"].reason == ""
+    assert found["churn"].total.value is None
+    assert found["churn"].reason == "no model was given"
 
 
 def test_without_labels_recall_has_a_reason_and_churn_a_value():
@@ -212,8 +213,8 @@ def test_without_labels_recall_has_a_reason_and_churn_a_value():
     model = Projection()
     model.decoder = AnswerDecoder(Classification(), ClassMap((), ("a", "b", "c")))
     found = attribute(REFERENCE, changed("colour"), samples, [{frozenset(): model}], resamples=200)
-    assert found.metrics["recall.macro"].reason == "the images have no labels"
-    assert found.metrics["churn"].total.value is not None
+    assert found["recall.macro"].reason == "the images have no labels"
+    assert found["churn"].total.value is not None
 
 
 def test_an_infinite_logit_leaves_logits_without_a_value():
@@ -225,8 +226,8 @@ def test_an_infinite_logit_leaves_logits_without_a_value():
 
     model = {frozenset(): Infinite()}
     found = attribute(REFERENCE, changed("colour"), turned_photos(), [model], resamples=200)
-    assert found.metrics["logits"].total.value is None
-    assert found.metrics["churn"].total.value is not None
+    assert found["logits"].total.value is None
+    assert found["churn"].total.value is not None
 
 
 def test_stages_that_cannot_be_swapped_apart_are_named_and_the_rest_goes_on():
@@ -237,17 +238,16 @@ def test_stages_that_cannot_be_swapped_apart_are_named_and_the_rest_goes_on():
         colour=CHANGED["colour"],
     )
     found = attribute(opencv(), cropped, turned_photos(), resamples=200)
-    assert set(share_of(found.metrics["pixels"])) == {"resize+crop", "colour"}
-    assert "swapped together" in found.notes[0]
+    assert set(share_of(found["pixels"])) == {"resize+crop", "colour"}
+    assert "swapped together" in found["pixels"].notes[0]
 
 
-def test_images_only_one_path_decodes_are_left_out_by_name():
+def test_images_only_one_path_decodes_are_left_out():
     files = [turned_photos().read(index) for index in range(6)]
     gif = b"GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x01\x00"
     samples = samples_of([*files, gif + b"\x01\x00\x00\x02\x02D\x01\x00;"])
     candidate = replace(opencv(), name="turbo", decode=CHANGED["decode"])
     found = attribute(opencv(), candidate, samples, resamples=200)
-    assert found.images == 6
-    assert found.left_out[0][0] == "6.jpg"
+    assert (found["pixels"].images, found["pixels"].left_out) == (6, 1)
     with pytest.raises(NothingCompared, match="not a JPEG"):
         attribute(opencv(), candidate, samples.take([6]))

@@ -125,7 +125,7 @@ def test_shares_equal_those_of_every_mixture_of_every_image_in_full(kind, stages
     found = attribute(REFERENCE, candidate, samples, cells, resamples=50)
     for metric, value in (("churn", churn), ("logits", logit_distance)):
         expected = shapley_in_full(REFERENCE, candidate, stages, samples, sessions, value)
-        shares = {each.factor: each.effect.value for each in found.metrics[metric].shares}
+        shares = {each.factor: each.effect.value for each in found[metric].shares}
         assert shares == pytest.approx(expected, rel=1e-9, abs=1e-12)
     assert all(each[frozenset()].exact for each in cells)
 
@@ -150,9 +150,9 @@ def test_the_paths_own_mixtures_are_not_predicted_and_nothing_is_opened_for_them
     cells = with_cells(Projection(), candidate, samples, reference=reference, any_size=True)
     cells.open = None
     found = attribute(reference, candidate, samples, [{frozenset(): cells}], resamples=50)
-    assert [each.factor for each in found.metrics["churn"].shares] == ["decode", "resize"]
-    assert found.metrics["churn"].shares[0].effect.value == 0.0
-    assert found.metrics["logits"].total.value > 0
+    assert [each.factor for each in found["churn"].shares] == ["decode", "resize"]
+    assert found["churn"].shares[0].effect.value == 0.0
+    assert found["logits"].total.value > 0
 
 
 def test_where_other_images_of_a_batch_change_bits_every_mixture_is_predicted_in_full():
@@ -181,4 +181,4 @@ def test_a_candidate_without_a_cell_is_predicted():
     cells.candidate = None
     found = attribute(REFERENCE, candidate, samples, [{frozenset(): cells}], resamples=50)
     alone = attribute(REFERENCE, candidate, samples, [{frozenset(): Projection()}], resamples=50)
-    assert found.metrics == alone.metrics
+    assert found == alone

@@ -332,7 +332,7 @@ def test_a_gate_takes_nothing_damaged_from_another_run(alignkit, tmp_path):
     rewrite(path, lambda stored: stored["stages"].update(sha256=sha256))
     code, out = gate()
     assert (code, "is damaged" in out) == (6, True)
-    path.write_text(text.replace('"format": 2', '"format": 3', 1))
+    path.write_text(text.replace('"format": 3', '"format": 4', 1))
     code, out = gate()
     assert (code, "record.json is damaged: it is not as alignkit wrote it" in out) == (6, True)
     stages.write_text(kept)

@@ -7,8 +7,8 @@ import pytest
 from scipy.special import expit, log_softmax, softmax
 
 from alignkit.compare.idle_answers import nothing_answered
+from alignkit.compare.logit_sums import ScoreRows, added_rows
 from alignkit.compare.predictions import Predictions
-from alignkit.compare.score_rows import ScoreRows, added_rows
 from alignkit.outcome import Failed, Measured
 from alignkit.predict import Answer
 from alignkit.predict.predict_cells import Predicted, read_alike

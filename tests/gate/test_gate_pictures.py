@@ -11,8 +11,7 @@ from alignkit.gate.gate_check import check
 from alignkit.gate.gate_pictures import WORST
 from alignkit.preprocess.image_kinds import kinds_of_file
 from alignkit.progress import NoProgress
-from alignkit.record.artifacts import verify_artifacts
-from alignkit.record.document import read_record
+from alignkit.record.document import read_record, verify_artifacts
 from alignkit.report import render
 from alignkit.text.outcome import said
 from alignkit.workspace import Context, Workspace

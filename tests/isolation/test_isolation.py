@@ -30,6 +30,7 @@ from alignkit.studies.diff.diff_images import DiffImages
 from tests.fatal_decoders import (
     MARK,
     BrokenDecoder,
+    EachAlone,
     FatalDecoder,
     LostPaths,
     Pids,
@@ -53,11 +54,11 @@ def served(decoder):
 
 
 def facts(*candidates, given, processes=2, reference=TRAINED, seconds=3.0):
-    work = DiffImages((reference, *map(served, candidates)), ssim=())
+    work = EachAlone((reference, *map(served, candidates)), ssim=())
     limits = Limits(seconds, memory=256 << 20)
     # one zygote for all tests: to import the libraries takes longer than to lose an image
     parts = process_wide().run(work, given, processes=processes, limits=limits, modules=MODULES)
-    return [fact for part in parts for fact in part.facts]
+    return [fact for part in parts for fact in part]
 
 
 @pytest.mark.parametrize(
@@ -78,14 +79,14 @@ def test_an_image_that_ends_its_process_fails_alone_and_on_that_path_alone(how, 
     for n, fact in enumerate(found):
         first, fatal, harmless = fact.outcomes
         assert first == harmless == ("ok", "")
-        assert fact.distances[1].decode.identical == 1
+        assert fact.identical[1] == 1
         if n == 5:
             assert fatal[0] == "failed"
             assert fatal[1].startswith(reason)
-            assert fact.distances[0] is None
+            assert fact.identical[0] is None
         else:
             assert fatal == ("ok", "")
-            assert fact.distances[0].decode.identical == 1
+            assert fact.identical[0] == 1
 
 
 def test_an_image_may_end_several_paths_each_in_its_own_way():

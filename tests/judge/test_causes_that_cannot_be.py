@@ -21,7 +21,7 @@ from alignkit.record import (
     PixelStage,
     StageFacts,
 )
-from alignkit.record.spatial_facts import LevelMap, PixelMechanism, SpatialFacts
+from alignkit.record.blame_facts import LevelMap, PixelMechanism, SpatialFacts
 from alignkit.report.cause_view import attribution_sections
 from alignkit.text.names import Names
 from alignkit.text.outcome import said as words_of

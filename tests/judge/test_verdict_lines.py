@@ -24,7 +24,7 @@ from alignkit.record import (
     PixelStage,
     StageFacts,
 )
-from alignkit.record.spatial_facts import LevelMap, PixelMechanism, SpatialFacts
+from alignkit.record.blame_facts import LevelMap, PixelMechanism, SpatialFacts
 from alignkit.samples import NO_LABELS
 from alignkit.text.measured import effect_words
 from alignkit.text.outcome import said as words_of
@@ -61,7 +61,7 @@ def shares(precision_share) -> AttributionFacts:
             FactorShare("resize", Estimate(-0.13, -0.2, 0.0), ZERO),
             FactorShare("precision", Estimate(precision_share, -0.2, 0.2, "unknown"), ZERO),
         ),
-        interaction=ZERO, total=ZERO, sentence="Macro recall -13.0 pp: resize -13.0 pp",
+        interaction=ZERO, total=ZERO,
     )  # fmt: skip
 
 

@@ -21,8 +21,7 @@ from alignkit.lots.remote import LostLot, RemoteEngine, makers_of, worked
 from alignkit.progress import NoProgress
 from alignkit.samples import Samples
 from alignkit.studies.diff import DiffRequest, diff, diff_shard
-from alignkit.studies.diff.diff_images import DiffImages
-from alignkit.studies.diff.diff_lots import DiffLots
+from alignkit.studies.diff.diff_images import DiffImages, DiffLots
 from alignkit.studies.diff.diff_tally import DiffTally
 from alignkit.workspace import Workspace
 from tests.fatal_decoders import MARK, FatalDecoder
@@ -99,7 +98,7 @@ def test_parts_do_not_depend_on_the_processes(expected):
 
 def test_lots_add_up_to_the_whole(monkeypatch, expected):
     work = lots()
-    joined = DiffTally(work.paths)
+    joined = DiffTally.of(work.paths)
     for text in expected:
         joined.join(work.parsed(text))
     monkeypatch.setattr(alignkit.lots, "IMAGES_A_LOT", 1 << 20)
@@ -129,7 +128,7 @@ def test_an_image_that_kills_its_worker_leaves_the_other_sums_as_they_are():
     )
     (whole,) = lot_parts(work, first, LocalEngine(2))
     (lacking,) = lot_parts(work, second, LocalEngine(2))
-    assert lacking.of_path[1].outcomes["failed"] == whole.of_path[1].outcomes["failed"] + 1
+    assert lacking.of_path[1].failed == whole.of_path[1].failed + 1
     (again,) = lot_parts(work, second, LocalEngine(1))
     assert work.text(lacking) == work.text(again)
 

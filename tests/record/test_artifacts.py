@@ -8,8 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from alignkit.errors import DamagedRecord
 from alignkit.record import Artifact
-from alignkit.record.artifacts import artifact_file, artifacts_of, verify_artifacts
-from alignkit.record.document import read_record
+from alignkit.record.document import artifact_file, artifacts_of, read_record, verify_artifacts
 from tests.report.records import quickstart as quickstart_with_pictures
 from tests.run_pair import quickstart, write_small_run
 

@@ -68,7 +68,7 @@ def test_a_record_of_an_older_alignkit_is_not_trusted(path):
 @pytest.mark.parametrize("seal", [sealed, str])
 def test_a_newer_format_is_named_as_such(path, seal):
     path.write_text(seal('{"format": 99, "more": {}}'))
-    with pytest.raises(RecordError, match="has format 99, this alignkit reads up to 2; update"):
+    with pytest.raises(RecordError, match="has format 99, this alignkit reads up to 3; update"):
         read_record(path.parent)
 
 

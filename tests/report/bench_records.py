@@ -12,8 +12,7 @@ from alignkit.record.bench_facts import (
 from alignkit.record.path_facts import PathFacts, StageFacts
 
 ROUNDS = tuple(
-    ServedRound(requests=84, seconds=0.9, tp50_ms=7.5, cpu_seconds=1.7, busy_seconds=1.8)
-    for _ in range(12)
+    ServedRound(requests=84, seconds=0.9, tp50_ms=7.5, cpu_seconds=1.7) for _ in range(12)
 )
 OPTIONS = (
     # path, runtime, requests/s, churn and its interval, standing, by, shown

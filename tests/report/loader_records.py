@@ -1,7 +1,7 @@
 """A bench of loaders, made by hand, with everything that its page shows."""
 
 from alignkit.record import Estimate
-from alignkit.record.loader_facts import (
+from alignkit.record.bench_facts import (
     LargestBatch,
     LoaderMemory,
     LoaderRecord,

@@ -478,8 +478,6 @@ def attributions():
             unit="fraction",
             shares=shares(-0.0031, -0.0312, -0.0004, half=0.004),
             total=around(-0.0347, 0.0073),
-            sentence=f"Macro recall {MINUS}3.5 pp: resize {MINUS}3.1 pp, decode {MINUS}0.3 pp, "
-            "precision under 0.1 pp",
         ),
         AttributionFacts(
             **place,
@@ -487,7 +485,6 @@ def attributions():
             unit="grey levels",
             shares=shares(0.31, 2.62, 0.0, half=0.05)[:2],
             total=around(2.93, 0.06),
-            sentence="Pixels 2.93 grey levels: resize 2.62 grey levels, decode 0.31 grey levels",
             notes=("crop, quantise and colour are the same on both paths",),
         ),
     )
@@ -498,11 +495,10 @@ def flipped():
 
     def subgroup(kind, images, churn, elsewhere, p):
         difference = churn - elsewhere
-        words = f"subsampling {kind}: {100 * churn:.1f} % of predictions change"
         return Subgroup(
             dimension="subsampling", kind=kind, images=images, churn=churn, elsewhere=elsewhere,
             difference=Estimate(value=difference, low=difference - 0.02, high=difference + 0.02),
-            p=p / 2, p_adjusted=p, sentence=words if p < 0.05 else "",
+            p=p / 2, p_adjusted=p,
         )  # fmt: skip
 
     place = {"reference": "opencv", "backend": "torch", "precision": "fp32", "images": N}

@@ -11,7 +11,7 @@ from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
 from alignkit.record import Estimate, LogitDistance, PictureMap
-from alignkit.record.drawn_pictures import write_pair, write_truth
+from alignkit.record.picture_facts import write_pair, write_truth
 from alignkit.task_facts import MetricFacts, TaskFacts
 from tests.report.records import quickstart
 

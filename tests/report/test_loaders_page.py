@@ -6,8 +6,8 @@ import pytest
 
 from alignkit.errors import DamagedRecord
 from alignkit.record import Estimate
+from alignkit.record.bench_facts import LargestBatch, LoaderMemory
 from alignkit.record.document import document_text
-from alignkit.record.loader_facts import LargestBatch, LoaderMemory
 from alignkit.report.bench.loaders_page import loader_table, loader_text
 from alignkit.report.bench.write_bench import read_bench, render_bench
 from alignkit.text.numbers import DASH

@@ -6,8 +6,7 @@ import pytest
 
 from alignkit.errors import DamagedRecord
 from alignkit.record import Artifact, Neighbour, Neighbours, Thumbnail
-from alignkit.record.artifacts import artifacts_of
-from alignkit.record.document import read_record, write_record
+from alignkit.record.document import artifacts_of, read_record, write_record
 from alignkit.report.figure_sections import near_cards
 from alignkit.report.write_report import ReportOptions, write_report
 from alignkit.text.numbers import MINUS

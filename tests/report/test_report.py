@@ -211,7 +211,7 @@ def test_kinds_of_flipped_images_are_told_in_words_only_where_significant(page, 
         "Subsampling 4:2:0 flips 6.0 times as often: 6.0 % against 1.0 %"
     )
     assert "no prediction changed" in text_of(section)
-    quiet = [replace(kind, sentence="") for kind in record.flipped[0].subgroups]
+    quiet = [replace(kind, p_adjusted=1.0) for kind in record.flipped[0].subgroups]
     silent = record.flipped[0].model_copy(update={"subgroups": tuple(quiet)})
     folder = rendered(record.model_copy(update={"flipped": (silent,)}))
     for name in ("index.html", "summary.md"):

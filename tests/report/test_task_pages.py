@@ -9,7 +9,7 @@ from PIL import Image
 
 from alignkit.record import Estimate, PictureMap
 from alignkit.record.document import read_record, write_record
-from alignkit.record.drawn_pictures import picture_map, write_pair
+from alignkit.record.picture_facts import picture_map, write_pair
 from alignkit.report.drawn_view import drawing
 from alignkit.report.matrix_cells import matrix_cell, panels
 from alignkit.report.matrix_section import entries_in_short

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from alignkit.record import Artifact, PretrainedFacts
+from alignkit.record import Artifact
+from alignkit.record.path_facts import PretrainedFacts
 from alignkit.report.terminal_view import summary
 from alignkit.report.training_view import training_sections, training_table
 from alignkit.text.names import Names

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from alignkit.record import SpatialFacts
-from alignkit.record.spatial_facts import LevelMap
+from alignkit.record.blame_facts import LevelMap
 from alignkit.report.marks import SHADES
 from alignkit.report.where_view import where_views
 from alignkit.text.names import Names

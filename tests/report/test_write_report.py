@@ -7,7 +7,7 @@ import html5lib
 import pytest
 
 from alignkit.errors import ConfigError, RecordError
-from alignkit.record import artifacts
+from alignkit.record import document
 from alignkit.record.document import write_record
 from alignkit.report import write_report as module
 from alignkit.report.templates import trusted
@@ -65,7 +65,7 @@ def test_a_report_in_its_runs_folder_keeps_no_picture_in_memory(run, monkeypatch
             nonlocal alive
             alive -= 1
 
-    read = artifacts.shown_bytes
+    read = document.shown_bytes
     monkeypatch.setattr(module, "shown_bytes", lambda *args: Picture(read(*args)))
     write_report(run, ReportOptions())
     assert most == 1
@@ -172,9 +172,9 @@ def test_a_limit_leaves_out_the_least_bad_images_and_says_so(run, tmp_path, sing
 
 @pytest.mark.parametrize("single", [True, False])
 def test_each_picture_is_read_once(run, tmp_path, monkeypatch, single):
-    opened, read_regular = [], artifacts.read_regular
+    opened, read_regular = [], document.read_regular
     monkeypatch.setattr(
-        artifacts, "read_regular", lambda path, *a: opened.append(path) or read_regular(path, *a)
+        document, "read_regular", lambda path, *a: opened.append(path) or read_regular(path, *a)
     )
     full = write_report(run, ReportOptions(single_file=single, images=99, max_bytes=10**9))
     options = ReportOptions(single_file=single, images=99, max_bytes=full.bytes - 1)

@@ -16,7 +16,7 @@ from alignkit.experiment import load_experiment
 from alignkit.gate import run_or_check
 from alignkit.plan.required_models import require_models
 from alignkit.progress import NoProgress
-from alignkit.record.artifacts import artifact_file
+from alignkit.record.document import artifact_file
 from alignkit.report.write_report import ReportOptions, write_report
 from alignkit.tasks import stored_answers
 from alignkit.workspace import Context, Workspace

@@ -10,7 +10,7 @@ from alignkit.experiment import load_experiment
 from alignkit.gate import run_or_check
 from alignkit.plan.plan_keys import keyed_plan
 from alignkit.progress import NoProgress
-from alignkit.record.artifacts import artifact_file
+from alignkit.record.document import artifact_file
 from alignkit.tasks import stored_answers
 from alignkit.workspace import Context, Workspace
 from tests.photos import encoded, photo

@@ -1,5 +1,5 @@
 from alignkit.record import Estimate
-from alignkit.record.cell_facts import ClassDrift
+from alignkit.record.drift_facts import ClassDrift
 from alignkit.text.class_words import far_stronger_class, strongest_class
 from alignkit.text.numbers import MINUS
 from tests.report.records import quickstart

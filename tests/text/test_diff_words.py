@@ -9,12 +9,11 @@ from alignkit.experiment.yaml_argument import named_paths
 from alignkit.predict.decoder import AnswerDecoder
 from alignkit.record.diff_document import GivenModel
 from alignkit.samples import Samples
-from alignkit.studies.diff.classifier_tally import ClassifierTally
-from alignkit.studies.diff.diff_predictions import MixedPair, flips_sentence
+from alignkit.studies.diff.diff_predictions import ClassifierTally, MixedPair
 from alignkit.task_facts import CLASSIFICATION
 from alignkit.tasks import ClassMap
 from alignkit.tasks.classification import Classification
-from alignkit.text.diff_words import prediction_lines
+from alignkit.text.diff_words import flips_sentence, prediction_lines
 
 MODEL = GivenModel(name="m.onnx", sha256="", runtime="onnxruntime", outputs=3)
 PATHS = named_paths(["opencv-train", "pillow-train"], size=16)

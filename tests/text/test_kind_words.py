@@ -6,7 +6,7 @@ from alignkit.text.kind_words import kind_words, said_kinds
 
 def kind(dimension, name, churn, elsewhere, p=0.01):
     difference = Estimate(churn - elsewhere, churn - elsewhere - 0.01, churn - elsewhere + 0.01)
-    return Subgroup(dimension, name, 100, churn, elsewhere, difference, p, p, sentence="x")
+    return Subgroup(dimension, name, 100, churn, elsewhere, difference, p, p)
 
 
 MARGIN = "margin of the reference"

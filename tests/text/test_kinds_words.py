@@ -10,9 +10,10 @@ NBSP = "\N{NO-BREAK SPACE}"
 
 
 def kind(name, share, dimension="subsampling"):
+    differing = round(1000 * share)
     facts = DistanceFacts(
-        images=3, identical=0, shape_mismatches=0, mean_abs=share, max_abs=share,
-        share_differing=share, psnr=None,
+        images=3, pixels=1000, differing_pixels=differing, values=3000,
+        sum_abs=differing, sum_squares=differing, max_abs=float(share > 0),
     )  # fmt: skip
     return KindDrift(dimension=dimension, kind=name, images=3, decode=facts, last=facts)
 

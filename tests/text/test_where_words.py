@@ -3,8 +3,8 @@
 import pytest
 
 from alignkit.record import Estimate, Mechanism, SpatialFacts
+from alignkit.record.blame_facts import DisplacementFacts, LevelMap, PixelMechanism
 from alignkit.record.diff_document import PairDiff
-from alignkit.record.spatial_facts import DisplacementFacts, LevelMap, PixelMechanism
 from alignkit.text.diff_words import ending
 from alignkit.text.where_words import confirmation, displacement_sentence, mechanism_sentence
 

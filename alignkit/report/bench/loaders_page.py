@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from alignkit.record.loader_facts import WARM_UP, LargestBatch, LoaderRecord, TimedLoader
+from alignkit.record.bench_facts import WARM_UP, LargestBatch, LoaderRecord, TimedLoader
 from alignkit.report.bench.timed import (
     absent_section,
     cautions,

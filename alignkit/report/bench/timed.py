@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from alignkit.progress import duration
-from alignkit.record.bench_facts import ServedLoad, ServingOption, TimedStudy
-from alignkit.record.loader_facts import TimedLoader
+from alignkit.record.bench_facts import ServedLoad, ServingOption, TimedLoader, TimedStudy
 from alignkit.report.page import (
     Code,
     Details,

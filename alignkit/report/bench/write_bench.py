@@ -6,10 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from alignkit.record.artifacts import write_inside
-from alignkit.record.bench_facts import BenchRecord, TimedStudy
-from alignkit.record.document import document_text, stored_document
-from alignkit.record.loader_facts import LoaderRecord
+from alignkit.record.bench_facts import BenchRecord, LoaderRecord, TimedStudy
+from alignkit.record.document import document_text, stored_document, write_inside
 from alignkit.report.bench.bench_page import bench_page
 from alignkit.report.bench.loaders_page import loaders_page
 from alignkit.report.page import Page, write_page

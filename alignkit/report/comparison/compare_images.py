@@ -8,7 +8,7 @@ from pathlib import Path
 
 from alignkit.errors import RecordError
 from alignkit.record import RunRecord, ShownImage
-from alignkit.record.artifacts import shown_bytes, write_inside
+from alignkit.record.document import shown_bytes, write_inside
 from alignkit.record.study_documents import (
     EntryChange,
     ImageChange,

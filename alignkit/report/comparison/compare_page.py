@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from alignkit.record.artifacts import write_inside
-from alignkit.record.document import read_record
+from alignkit.record.document import read_record, write_inside
 from alignkit.record.study_documents import RunComparison
 from alignkit.report.comparison.compare_images import Pictures, images_section
 from alignkit.report.comparison.compare_tables import changes_table, differing_table

@@ -24,14 +24,14 @@ from alignkit.errors import DataError
 from alignkit.loader import MixedLoader, collate_encoded
 from alignkit.plugins import name_of
 from alignkit.prepare import prepare_one
-from alignkit.record.loader_facts import LoaderRound
+from alignkit.record.bench_facts import LoaderRound
 from alignkit.resizers import RESIZERS
 from alignkit.serve.answering_process import answer_requests
 from alignkit.serve.cpu_use import cpu_seconds
 
 if TYPE_CHECKING:
     from alignkit.preprocess import Preprocess
-    from alignkit.record.loader_facts import LoaderKind
+    from alignkit.record.bench_facts import LoaderKind
 
 _PREFETCH = 2
 """Batches that each worker of a ``DataLoader`` has ready, and that a pipeline of DALI has: the

@@ -27,8 +27,7 @@ from alignkit.machine import available_bytes
 from alignkit.outcome import Failed, Measured, Skipped
 from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.record import Estimate
-from alignkit.record.document import document_text
-from alignkit.record.loader_facts import (
+from alignkit.record.bench_facts import (
     WARM_UP,
     LargestBatch,
     LoaderKind,
@@ -37,6 +36,7 @@ from alignkit.record.loader_facts import (
     LoaderRound,
     TimedLoader,
 )
+from alignkit.record.document import document_text
 from alignkit.serve.answering_process import AnsweringProcess
 from alignkit.serve.cpu_use import CpuTimes, contention, cpu_seconds, cpu_times, held_bytes
 from alignkit.serve.served_facts import gain_over, over_rounds

@@ -15,8 +15,7 @@ from alignkit.compare.image_table import ImageTable, read_image_table
 from alignkit.errors import NothingCompared
 from alignkit.place import Place
 from alignkit.record import Cell, MatrixEntry, RunRecord
-from alignkit.record.artifacts import artifact_file
-from alignkit.record.document import read_record
+from alignkit.record.document import artifact_file, read_record
 from alignkit.tasks import stored_answers
 
 _Marked: TypeAlias = npt.NDArray[np.bool_]

@@ -36,15 +36,8 @@ from alignkit.record.diff_document import (
 )
 from alignkit.samples import Samples, copies_among
 from alignkit.studies.diff.diff_cause import given_model_facts, with_causes
-from alignkit.studies.diff.diff_images import DiffImages
-from alignkit.studies.diff.diff_lots import DiffLots
-from alignkit.studies.diff.diff_tally import (
-    DiffTally,
-    census,
-    coverage,
-    coverage_diffs,
-    pair_diffs,
-)
+from alignkit.studies.diff.diff_images import DiffImages, DiffLots
+from alignkit.studies.diff.diff_tally import DiffTally, pair_diffs
 from alignkit.task_facts import CLASSIFICATION, TaskFacts
 from alignkit.version import __version__
 
@@ -176,7 +169,7 @@ def _diff(
     ((paths, environment),) = run_isolated(
         Describe(request.paths), usable, [Encoded("", b"")], processes=1, limits=request.limits
     )
-    begun = {path.name: pair.begun for path, pair in zip(usable[1:], tally.of_pair, strict=True)}
+    begun = {pair.coverage.candidate: pair.begun for pair in tally.of_pair}
     opened = model and model[1]
     pairs = with_causes(_pairs(request, tally), begun, paths, request, opened, drifts)
     return DiffRecord(
@@ -198,9 +191,9 @@ def _diff(
             "memory": request.limits.memory,
         },
         paths=paths,
-        coverage=coverage(tally),
-        coverage_diffs=coverage_diffs(tally),
-        census=census(tally),
+        coverage=tuple(tally.of_path),
+        coverage_diffs=tuple(each.coverage for each in tally.of_pair),
+        census=tally.census(),
         pairs=pairs,
         model=opened and given_model_facts(opened),
         task=task,
@@ -234,7 +227,7 @@ def _tally(
     # the images as they are show where paths differ; re-encoding them changes how much
     drawn = None if stress else drawn_images(request.samples)
     work = DiffImages(paths, EXTENTS[request.ssim], EXTENTS[request.planes], drawn, stress)
-    tally = DiffTally(paths)
+    tally = DiffTally.of(paths)
     with progress.stage("compare", len(request.samples), stress.name if stress else "") as stage:
         for part in lot_parts(
             DiffLots(work, request.limits),
@@ -262,7 +255,7 @@ def _predicted(
 
     The task is described with what the model's outputs on the reference are.
     """
-    from alignkit.studies.diff.classifier_tally import ClassifierTally
+    from alignkit.studies.diff.diff_predictions import ClassifierTally
     from alignkit.studies.diff.predict_lots import PredictedPair, PredictLots
 
     given, opened = model
@@ -296,7 +289,8 @@ def _predicted(
 
 def _pairs(request: DiffRequest, tally: DiffTally) -> tuple[PairDiff, ...]:
     """Return the measured and the skipped pairs, in the order of the request."""
-    measured = {pair.candidate: pair for pair in pair_diffs(tally)}
+    usable = [each.preprocess for each in request.usable]
+    measured = {pair.candidate: pair for pair in pair_diffs(tally, usable)}
     reference, *candidates = (each.preprocess for each in request.paths)
     return tuple(
         measured.get(each.name)

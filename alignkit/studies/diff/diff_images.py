@@ -1,25 +1,24 @@
-"""Work of a worker process on images: read the header, run every path once, compare every pair."""
+"""Work on a lot of images: read the header, run every path once, compare every pair, add up."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from operator import add
-from typing import NamedTuple
+from functools import cache, partial
+from importlib import metadata
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from alignkit.compare.compare_pixels import extent_of
-from alignkit.compare.image_diff import ImageDiff, diff_taps
-from alignkit.compare.pixel_diff import PixelDiff, diffs_of, joined
-from alignkit.compare.pixel_sums import PixelSums
-from alignkit.compare.plane_sums import Planes, added_planes, planes_of
-from alignkit.compare.spatial_sums import Spatial, joined_spatial
-from alignkit.decoders import DecodeOutcome
+from alignkit.compare.image_diff import diff_taps
+from alignkit.compare.plane_sums import planes_of
+from alignkit.isolation import Limits
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
-from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
+from alignkit.lots import EachImageOnce, Lot
+from alignkit.preprocess import Preprocess, StageName, Taps
 from alignkit.preprocess.image_header import declared_size, decode
-from alignkit.preprocess.image_kinds import ImageKinds, kinds_of
+from alignkit.preprocess.image_kinds import kinds_of
 from alignkit.preprocess.image_taps import (
     Started,
     each_taps,
@@ -29,110 +28,13 @@ from alignkit.preprocess.image_taps import (
 )
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.preprocess.stress import Stress
+from alignkit.studies.diff.diff_tally import ComparedImage, DiffTally
+from alignkit.version import DIFFERENCE_LAYERS, code_version
 
-
-class PixelTotals(NamedTuple):
-    """Sums over pairs of images at one stage, in grey levels, without the histogram of `PixelSums`.
-
-    For single images and the many small groups of a set. A tuple, as thousands are sent between
-    processes.
-    """
-
-    images: int = 0
-    """Images compared."""
-    identical: int = 0
-    shape_mismatches: int = 0
-    """Images whose two arrays differ in shape: not compared."""
-    pixels: int = 0
-    differing_pixels: int = 0
-    """Pixels that differ in any channel."""
-    values: int = 0
-    """Three a pixel, less those that are not finite."""
-    sum_abs: float = 0
-    sum_squares: float = 0
-    max_abs: float = 0
-
-    def plus(self, other: PixelTotals) -> PixelTotals:
-        """Add the sums of another group."""
-        sums = map(add, self[:-1], other[:-1])
-        return PixelTotals._make((*sums, max(self.max_abs, other.max_abs)))
-
-    @property
-    def mean_abs(self) -> float | None:
-        """Mean absolute difference of values; ``None`` without values."""
-        return self.sum_abs / self.values if self.values else None
-
-    @property
-    def share_differing(self) -> float | None:
-        """Share of pixels that differ in any channel; ``None`` without pixels."""
-        return self.differing_pixels / self.pixels if self.pixels else None
-
-    @property
-    def psnr(self) -> float | None:
-        """PSNR in dB for a peak of 255; ``None`` without values or without a difference."""
-        if not self.sum_squares or not self.values:
-            return None
-        return 10 * math.log10(255**2 * self.values / self.sum_squares)
-
-
-class ImageDistance(NamedTuple):
-    """Distance of one image on a candidate path from the reference."""
-
-    decode: PixelTotals
-    last: PixelTotals
-    """After ``colour``, the input of the normalise stage."""
-    ssim: float | None
-    """SSIM after ``colour``."""
-    begun: StageName | None
-    """The first stage after which the two paths differ; ``None`` if none does."""
-
-
-class ImageFacts(NamedTuple):
-    """The numbers of one image that are kept."""
-
-    id: str
-    kinds: ImageKinds
-    outcomes: tuple[tuple[DecodeOutcome, str], ...]
-    """How each path's decode ended, with the reason; reference first."""
-    distances: tuple[ImageDistance | None, ...]
-    """One for each candidate; ``None`` where one of the two gave no pixels."""
-    digest: str
-    """`alignkit.decoders.Decoded.digest` of the reference's decode."""
-
-
-class ComparedImage(NamedTuple):
-    """One image on a candidate path compared with the reference, every stage."""
-
-    diff: ImageDiff
-    planes: Planes
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DiffPart:
-    """The result of one task: the sums and facts of a few images."""
-
-    diffs: tuple[tuple[PixelDiff, ...], ...]
-    """One for each candidate, stage by stage."""
-    planes: tuple[Planes, ...]
-    """One for each candidate."""
-    spatial: tuple[Spatial, ...]
-    """One for each candidate."""
-    facts: tuple[ImageFacts, ...]
-
-    @classmethod
-    def joined(cls, parts: Sequence[DiffPart]) -> DiffPart:
-        """Add up the parts of one task, in the order of its images."""
-        if len(parts) == 1:
-            return parts[0]
-        planes: list[Planes] = [{} for _ in parts[0].planes]
-        for part in parts:
-            planes = [added_planes(*both) for both in zip(planes, part.planes, strict=True)]
-        return cls(
-            tuple(map(joined, zip(*(each.diffs for each in parts), strict=True))),
-            tuple(planes),
-            tuple(map(joined_spatial, zip(*(each.spatial for each in parts), strict=True))),
-            tuple(fact for each in parts for fact in each.facts),
-        )
+# the record has the types of the sums that are stored
+_LAYERS = (
+    *DIFFERENCE_LAYERS, "lots", "record/path_facts.py", "record/diff_document.py", "studies/diff",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,31 +55,21 @@ class DiffImages:
         """Run every path once."""
         warm_up(self.paths, begin)
 
-    def __call__(self, images: Sequence[Encoded], begin: Begin) -> DiffPart:
-        """Compare some images; return their sums and facts."""
-        facts = []
-        diffs: list[list[tuple[PixelDiff, ...]]] = [[] for _ in self.paths[1:]]
-        planes: list[Planes] = [{} for _ in self.paths[1:]]
-        spatial: list[Spatial] = [{} for _ in self.paths[1:]]
+    def __call__(self, images: Sequence[Encoded], begin: Begin) -> DiffTally:
+        """Compare some images and add them up."""
+        tally = DiffTally.of(self.paths)
         for position, image in enumerate(images):
-            fact, found = self._image(image, partial(begin, position))
-            facts.append(fact)
-            for number, compared in enumerate(found):
-                if compared:
-                    diffs[number].append(diffs_of(compared.diff))
-                    planes[number] = added_planes(planes[number], compared.planes)
-                    spatial[number] = joined_spatial((spatial[number], compared.diff.spatial))
-        return DiffPart(tuple(map(joined, diffs)), tuple(planes), tuple(spatial), tuple(facts))
+            self._count(tally, image, partial(begin, position))
+        return tally
 
-    def _image(
-        self, image: Encoded, begin: Started
-    ) -> tuple[ImageFacts, list[ComparedImage | None]]:
+    def _count(self, tally: DiffTally, image: Encoded, begin: Started) -> None:
         begin(EVERYTHING)  # a header that crashes the reader is the fault of no path
         lost = dict(image.lost)
         header = read_jpeg_header(image.data)
         size = (header.height, header.width) if header else declared_size(image.data)
+        # the kinds are those of the file, also of an image that is encoded again
+        kinds = kinds_of(image.data, header, size)
         refused = lost.get(EVERYTHING, "")
-        data = image.data  # the kinds are those of the file, also of an image that is encoded again
         taps: list[Taps] = []
         found: list[ComparedImage | None] = []
         if self.stress and not refused:
@@ -192,15 +84,9 @@ class DiffImages:
                 found.append(self._compare(number, image, taps, begin))
                 # the pixels of two paths at a time, however many there are
                 taps[number] = Taps(replace(taps[number].decoded, image=None))
-        facts = ImageFacts(
-            id=image.id,
-            kinds=kinds_of(data, header, size),
-            outcomes=tuple((each.decoded.outcome, each.decoded.reason) for each in taps),
-            distances=tuple(_distance(each.diff) if each else None for each in found),
-            # copies are told by the images as they are
-            digest="" if self.stress else taps[0].decoded.digest,
-        )
-        return facts, found
+        # copies are told by the images as they are
+        digest = "" if self.stress else taps[0].decoded.digest
+        tally.add(image.id, kinds, digest, [each.decoded for each in taps], found)
 
     def _stressed(
         self, image: Encoded, lost: dict[int, str], begin: Started
@@ -232,35 +118,66 @@ class DiffImages:
     def _measured(self, number: int, image: Encoded, pair: tuple[Taps, Taps]) -> ComparedImage:
         paths, spatial = (self.paths[0], self.paths[number]), extent_of(image.id, self.drawn)
         diff = diff_taps(*paths, *pair, ssim=self.ssim, spatial=spatial)
-        return ComparedImage(diff, planes_of(diff, paths, pair, self.planes))
+        return diff, planes_of(diff, paths, pair, self.planes)
 
 
-def _distance(diff: ImageDiff) -> ImageDistance:
-    last = diff.sums["colour", "cumulative"]
-    return ImageDistance(
-        decode=totals_of(diff.sums["decode", "cumulative"]),
-        last=totals_of(last),
-        ssim=last.ssim if last else None,
-        begun=next(filter(partial(_differs, diff), STAGES), None),
-    )
+@dataclass(frozen=True, slots=True)
+class DiffLots(EachImageOnce):
+    """The `LotWork` of a diff."""
+
+    work: DiffImages
+    limits: Limits
+
+    @property
+    def paths(self) -> tuple[Preprocess, ...]:
+        """The paths, reference first."""
+        return self.work.paths
+
+    def identity(self) -> Mapping[str, Any]:
+        """See `LotWork.identity`."""
+        work, limits = self.work, self.limits
+        return {
+            "work": "diff",
+            "paths": [[each.name, each.identity(), each.versions()] for each in work.paths],
+            "ssim": work.ssim,
+            "planes": work.planes,
+            "drawn": None if work.drawn is None else sorted(work.drawn),
+            "stress": work.stress and [work.stress.name, work.stress.encoder()],
+            "limits": [limits.seconds, limits.memory],
+            "max_pixels": [each.max_pixels for each in work.paths],
+            "libraries": [metadata.version(name) for name in ("numpy", "pillow")],
+            "code": code_version(_LAYERS),
+        }
+
+    def images(self, result: DiffTally) -> int:
+        """See `LotWork.images`."""
+        return result.images
+
+    def empty(self, lot: Lot) -> DiffTally:  # noqa: ARG002 - places are those in a tally
+        """See `LotWork.empty`."""
+        return DiffTally.of(self.paths)
+
+    def add(self, part: DiffTally, results: Sequence[DiffTally]) -> DiffTally:
+        """See `LotWork.add`."""
+        # a task has several results if an image ended its worker: they are one before it is added
+        task, *others = results
+        for each in others:
+            task.join(each)
+        part.join(task)
+        return part
+
+    def text(self, part: DiffTally) -> str:
+        """See `LotWork.text`."""
+        return _stored().dump_json(part).decode()
+
+    def parsed(self, text: str) -> DiffTally:
+        """See `LotWork.parsed`."""
+        part = _stored().validate_json(text)
+        if [each.preprocess for each in part.of_path] != [each.name for each in self.paths]:
+            raise ValueError("it is of other paths")
+        return part
 
 
-def _differs(diff: ImageDiff, stage: StageName) -> bool:
-    sums = diff.sums[stage, "cumulative"]
-    return sums is None or not sums.identical
-
-
-def totals_of(sums: PixelSums | None) -> PixelTotals:
-    """Reduce the sums of one comparison; ``None`` means that the shapes differ."""
-    if sums is None:
-        return PixelTotals(shape_mismatches=1)
-    return PixelTotals(
-        images=sums.images,
-        identical=sums.identical,
-        pixels=sums.pixels,
-        differing_pixels=sums.differing_pixels,
-        values=sums.values,
-        sum_abs=sums.sum_abs,
-        sum_squares=sums.sum_squares,
-        max_abs=sums.max_abs,
-    )
+@cache
+def _stored() -> TypeAdapter[DiffTally]:
+    return TypeAdapter(DiffTally)

@@ -1,7 +1,7 @@
 """Known mechanisms by which two paths differ: one of them does something that the other does not.
 
 Each comes with its evidence, and with the path as it would be without it, so that
-`alignkit.studies.diff.mechanism_share` can measure how much of a difference it explains.
+`alignkit.studies.diff.diff_cause` can measure how much of a difference it explains.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from alignkit.plugins import name_of
 from alignkit.preprocess import Colour, Orient, Preprocess, Quantise
 from alignkit.preprocess.image_header import declared_size, image_format
 from alignkit.record import KnownEffect
-from alignkit.record.spatial_facts import MechanismName
+from alignkit.record.blame_facts import MechanismName
 from alignkit.resizers import RESIZERS, Resizer
 
 if TYPE_CHECKING:

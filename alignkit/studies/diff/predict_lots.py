@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import metadata
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter
 
 from alignkit.attribute.attributed_mixtures import Mixed, MixStages
-from alignkit.attribute.mixture_records import TaskSession
+from alignkit.attribute.mixture_records import ModelSession, TaskSession, mixture_records
 from alignkit.errors import NothingCompared
 from alignkit.isolation import Limits
 from alignkit.isolation.worker import Begin, Encoded
@@ -25,17 +25,23 @@ from alignkit.lots import Lot
 from alignkit.predict.given_model import Opened
 from alignkit.predict.kept_session import GivenSession
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess.stage_mixtures import LeftOut
+from alignkit.preprocess.stage_mixtures import FromCandidate, LeftOut, MixedImage
 from alignkit.record import Count
 from alignkit.record.diff_document import PredictionDrift
 from alignkit.record.stored import STRICT
 from alignkit.samples import Samples
-from alignkit.studies.diff.classifier_tally import ClassifierTally
-from alignkit.studies.diff.diff_answers import AnswersTally
-from alignkit.studies.diff.diff_predictions import KnownRecords, MixedPair, predicted_batch
+from alignkit.studies.diff.diff_predictions import (
+    REFERENCE,
+    AnswersTally,
+    ClassifierTally,
+    MixedPair,
+)
+from alignkit.tasks import Record
 from alignkit.version import SHARE_LAYERS, code_version
 
 PREDICTED_TOGETHER = 32
+KnownRecords: TypeAlias = dict[tuple[str, ...], Sequence[Record]]
+"""Ids of a batch → the records of the reference."""
 
 
 @dataclass(slots=True, eq=False)
@@ -215,6 +221,32 @@ class PredictLots:
         if len(pairs) != len(self.pairs):
             raise ValueError("it is of other paths")
         return PredictedLot(pairs)
+
+
+def predicted_batch(
+    session: ModelSession,
+    samples: Samples,
+    images: Sequence[MixedImage],
+    wanted: Sequence[FromCandidate],
+    known: KnownRecords,
+) -> list[Sequence[Record]]:
+    """Predict a batch in each mixture, the reference only if its records are not ``known``.
+
+    ``known``, which is filled, spares the next candidate the predictions on the reference.
+    """
+    before = known.get(samples.ids)
+    if before is None:
+        found = mixture_records(session, samples, images, wanted)
+        known[samples.ids] = found[wanted.index(REFERENCE)]
+        return found
+    # mixtures of equal pixels share arrays
+    new = [
+        each
+        for each in wanted
+        if any(one.tensors[each] is not one.tensors[REFERENCE] for one in images)
+    ]
+    made = dict(zip(new, mixture_records(session, samples, images, new), strict=True))
+    return [made.get(each, before) for each in wanted]
 
 
 def _tally(opened: Opened) -> type[ClassifierTally | AnswersTally]:

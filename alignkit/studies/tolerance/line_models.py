@@ -33,7 +33,7 @@ from alignkit.prepare import Prepared
 from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.preprocess import Preprocess
 from alignkit.record import Cell, RunRecord
-from alignkit.record.artifacts import artifact_file
+from alignkit.record.document import artifact_file
 from alignkit.samples import Samples
 from alignkit.tasks import stored_answers
 from alignkit.train import train_models

@@ -30,7 +30,7 @@ from alignkit.compare.statistics import (
 from alignkit.errors import NothingCompared
 from alignkit.outcome import Measured, capture
 from alignkit.record import Cell, RunRecord
-from alignkit.record.cell_facts import ALPHA
+from alignkit.record.drift_facts import ALPHA
 from alignkit.record.tolerance_facts import (
     MOST_CHECKED,
     MOST_FACTOR,

@@ -14,7 +14,7 @@ from alignkit.compare.answers import Weighted
 from alignkit.compare.bootstrap import RESAMPLES, drawn_units, image_weights, mean_over_seeds
 from alignkit.compare.statistics import NORMAL, required_sample, rule_of_three
 from alignkit.record import Estimate, FactRow, FactTable, Neighbour, Neighbours
-from alignkit.record.figure_facts import CellUnit
+from alignkit.record.drift_facts import CellUnit
 from alignkit.tasks.embedding.queries import Queries, SearchResults
 from alignkit.tasks.embedding.retrieval import (
     CELLS,

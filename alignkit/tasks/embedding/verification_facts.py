@@ -10,7 +10,7 @@ import numpy as np
 
 from alignkit.compare.answers import Weights
 from alignkit.record import Estimate, FactRow, FactTable, Figure, Mark, Series
-from alignkit.record.figure_facts import FigureSide
+from alignkit.record.drift_facts import FigureSide
 from alignkit.tasks.embedding.embedding_facts import at_far
 from alignkit.tasks.embedding.verification import NO_SIMILARITY, Verification
 from alignkit.tasks.embedding.verified_pairs import RESOLVABLE

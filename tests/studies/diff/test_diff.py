@@ -281,7 +281,8 @@ def test_the_record_is_read_back_as_written(record, tmp_path):
         ("{}", "not a record of alignkit diff"),
         ('{"kind": "diff", "format": 99}', "update alignkit"),
         ('{"kind": "diff", "format": 1}', "has no seal"),
-        (sealed('{"kind": "diff", "format": 1}'), "is damaged"),
+        (sealed('{"kind": "diff", "format": 1}'), "reads 2; run the comparison again"),
+        (sealed('{"kind": "diff", "format": 2}'), "is damaged"),
     ],
 )
 def test_other_files_are_refused(tmp_path, text, message):

@@ -7,7 +7,7 @@ from alignkit.experiment.yaml_argument import named_paths
 from alignkit.isolation import Limits
 from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.samples import Samples
-from alignkit.studies.diff.mechanism_share import main_mechanism
+from alignkit.studies.diff.diff_cause import main_mechanism
 from alignkit.studies.diff.mechanisms import KNOWN
 from alignkit.text.diff_words import mechanism_words
 from tests.made_images import KINDS
@@ -172,15 +172,15 @@ def test_a_filter_is_left_out_where_no_image_shrinks():
 
 
 def test_the_workers_are_as_many_as_the_threads_asked_for(monkeypatch):
-    from alignkit.studies.diff import mechanism_share
+    from alignkit.studies.diff import diff_cause
 
     asked = []
 
-    def taken(*args, whole=mechanism_share.take_pixels, **options):
+    def taken(*args, whole=diff_cause.take_pixels, **options):
         asked.append(options["processes"])
         return whole(*args, **options)
 
-    monkeypatch.setattr(mechanism_share, "take_pixels", taken)
+    monkeypatch.setattr(diff_cause, "take_pixels", taken)
     paths = (
         each.preprocess
         for each in named_paths(["opencv-train", entry("bgr", colour="bgr")], size=48)

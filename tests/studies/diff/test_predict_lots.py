@@ -216,7 +216,7 @@ def test_an_image_that_kills_its_process_is_left_out_and_the_session_goes_on(ope
     # another of the sixteen is cut
     assert tally.left_out == 2
     assert "003.jpg: " in tally.reason
-    assert len(tally.parts[0].before.predicted) == 14
+    assert len(tally.parts[0].before) == 14
 
 
 def test_a_diff_reads_what_shards_predicted(tmp_path, model, monkeypatch):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from alignkit.compare.coverage_tally import CoverageTally
+from alignkit.record import CoverageDiff
 from alignkit.record.path_facts import COVERAGE_EXAMPLES
 
 MANY = 3 * COVERAGE_EXAMPLES
@@ -11,8 +11,8 @@ MANY = 3 * COVERAGE_EXAMPLES
 def test_each_direction_has_its_own_count_and_its_own_first_images():
     first = [(f"first-{number}", True, False) for number in range(MANY)]
     second = [(f"second-{number}", False, True) for number in range(2)]
-    tally = CoverageTally.of([*first, ("both", True, True), ("none", False, False), *second])
-    found = tally.diff("a", "b")
+    images = [*first, ("both", True, True), ("none", False, False), *second]
+    found = CoverageDiff.of("a", "b", images)
     assert (found.images, found.only_reference, found.only_candidate) == (MANY + 4, MANY, 2)
     assert found.reference_examples == tuple(name for name, *_ in first[:COVERAGE_EXAMPLES])
     assert found.candidate_examples == ("second-0", "second-1")
@@ -22,17 +22,16 @@ def test_each_direction_has_its_own_count_and_its_own_first_images():
 
 
 def test_a_direction_without_images_is_not_listed():
-    found = CoverageTally.of([("x", True, True), ("y", False, True)]).diff("a", "b")
+    found = CoverageDiff.of("a", "b", [("x", True, True), ("y", False, True)])
     assert [(side.by, side.examples) for side in found.one_sided] == [("b", ("y",))]
 
 
-def test_tallies_of_parts_add_up_to_that_of_all_images():
+def test_counts_of_parts_add_up_to_that_of_all_images():
     rng = np.random.default_rng(0)
     images = [
         (f"{n}.jpg", bool(rng.integers(2)), [True, False, None][rng.integers(3)]) for n in range(60)
     ]
-    parts = [CoverageTally.of(images[n : n + 7]).diff("a", "b") for n in range(0, 60, 7)]
-    total = CoverageTally()
-    for part in parts:
-        total.join(part)
-    assert total == CoverageTally.of(images)
+    parts = [CoverageDiff.of("a", "b", images[n : n + 7]) for n in range(0, 60, 7)]
+    total = sum(parts[1:], parts[0])
+    assert total == CoverageDiff.of("a", "b", images)
+    assert total.decoded == sum(before and after is True for _, before, after in images)
