@@ -1,6 +1,6 @@
 """Plugins as data: their class is imported when it is used, the only dynamic import of the package.
 
-Each family (`decoders`, `resizers`, `backends`, `datasets`, `outputs`) has one `PluginTable` in its
+Each family (`decoders`, `resizers`, `backends`, `datasets`, `tasks`) has one `PluginTable` in its
 `__init__`. The class a plugin names is a frozen dataclass whose fields are its options; its module
 imports no heavy library at the top, so that `alignkit plan` can check options in milliseconds.
 Other packages add plugins by the entry-point group ``alignkit.<family>``: docs/plugins.md.

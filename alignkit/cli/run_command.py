@@ -217,7 +217,7 @@ def _build(experiment: Experiment, job: _Job) -> ExitCode:
 
 def _engines_text(engines: Sequence[BuiltEngine], facts: Sequence[PathFacts]) -> str:
     from alignkit.text import columns
-    from alignkit.text.engine_words import layer_words
+    from alignkit.text.measured import layer_words
     from alignkit.text.names import Names, surrogate_lines
     from alignkit.text.numbers import megabytes
 

@@ -27,7 +27,8 @@ from alignkit.record import Measurements, Verdict
 from alignkit.report.notebook import ShownVerdict
 from alignkit.samples import Samples, copies_among
 from alignkit.text.numbers import copies_sentence
-from alignkit.text.outcome import WORDS, said
+from alignkit.text.outcome import said
+from alignkit.text.statements import WORDS
 from alignkit.text.verdict import verdict_words
 
 RuleArgument: TypeAlias = str | Mapping[str, Any] | Rule

@@ -39,7 +39,7 @@ from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.rule_option import Rule
 from alignkit.gate.gate_pictures import with_pictures
 from alignkit.gate.gate_subgroup import measure_groups, subgroups
-from alignkit.gate.gate_taps import judged_taps
+from alignkit.gate.gate_taps import judged_taps, rule_lines
 from alignkit.gate.pixel_gate import (
     comparable,
     compare_pixels,
@@ -47,7 +47,6 @@ from alignkit.gate.pixel_gate import (
     judged_images,
     pixel_record,
 )
-from alignkit.gate.rule_lines import rule_lines
 from alignkit.judge import judge
 from alignkit.judge.standing_rules import JudgedRule
 from alignkit.lots import LotWork, Shard, lot_count, lot_parts

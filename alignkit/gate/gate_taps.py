@@ -1,4 +1,7 @@
-"""Judge the rules about recorded stages, ``gate.taps``: one outcome for each assertion."""
+"""Judge the rules about recorded stages, ``gate.taps``: one outcome for each assertion.
+
+The lines of rules in the file are found here for all rules of a gate.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import numpy as np
 from alignkit.errors import AlignkitError, ExitCode, NothingCompared
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.tap_option import TapRule, TapsOption
-from alignkit.gate.rule_lines import rule_lines
+from alignkit.experiment.yaml_source import parse
 from alignkit.judge.standing_rules import RECORDED, JudgedRule
 from alignkit.preprocess import Preprocess
 from alignkit.record import RuleOutcome, VerdictState
@@ -29,6 +32,26 @@ _EXIT: dict[VerdictState, ExitCode] = {
     "fail": ExitCode.DRIFT,
     "error": ExitCode.NOTHING_COMPARED,
 }
+
+
+def rule_lines(experiment: Experiment, *within: str) -> tuple[int, ...]:
+    """Return the line of each rule in the file, from 1; 0 for a rule of an override.
+
+    The rules are those of ``gate``, or of its option ``within``.
+    """
+    source = parse(experiment.text, str(experiment.file))
+    option = experiment.gate.taps if within else experiment.gate
+    place = ("gate", *within, "rules")
+    count = len((option and option.rules) or ())
+    places: list[tuple[str | int, ...]] = [(*place, index) for index in range(count)]
+    # an override replaces the whole list, so that no rule is the one on the file's line
+    name = ".".join(place)
+    replaced = [each.partition("=")[0] for each in experiment.overrides]
+    if any(each == name[: len(each)] or each.startswith(name) for each in replaced):
+        return (0,) * len(places)
+    return tuple(
+        source.place(each, of_key=False).line + 1 if each in source.values else 0 for each in places
+    )
 
 
 def judged_taps(experiment: Experiment) -> list[JudgedRule]:

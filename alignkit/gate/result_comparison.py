@@ -16,7 +16,7 @@ from alignkit.controls.planted_faults import differences
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.experiment.gate_option import Gate
 from alignkit.gate.named_checks import groups_sentence, place_of_worst
-from alignkit.judge.loose_limits import BLANK, UNSCALED
+from alignkit.judge import BLANK, UNSCALED
 from alignkit.preprocess import Preprocess
 from alignkit.record import Control, CoverageDiff, Measurements
 from alignkit.samples import Samples, copies_among

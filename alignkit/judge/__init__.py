@@ -8,29 +8,27 @@ interval, so that too small a sample is *inconclusive* and never a pass. A missi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from alignkit.errors import ExitCode, worst
 from alignkit.experiment.gate_option import Gate, Waiver
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge.causes import causes
-from alignkit.judge.headline import Headline, headline_of, replaced, sentence
-from alignkit.judge.loose_limits import Faults, loose_limit
-from alignkit.judge.observe import observe
-from alignkit.judge.observe_model import Observed
+from alignkit.judge.headline import headline_of, replaced, sentence
+from alignkit.judge.observe import Observed, observe, of_paths
 from alignkit.judge.standing_rules import JudgedRule, standing_outcomes
 from alignkit.judge.steps import next_steps
 from alignkit.record import (
     Control,
-    Estimate,
     Measurements,
     RuleOutcome,
     Verdict,
     VerdictState,
 )
 from alignkit.record.verdict_facts import (
+    ALWAYS,
     BASELINE,
     SEVERITY,
     Needed,
@@ -45,8 +43,12 @@ from alignkit.task_facts import CLASSIFICATION
 if TYPE_CHECKING:
     from alignkit.compare.statistics import RequiredSample
 
-_NOT_YET = Observed("", "any")
-"""The outcome of rules about recorded stages in a run."""
+Faults: TypeAlias = Mapping[str, Mapping[str, float]]
+"""Control → its `alignkit.record.Control.differences`."""
+BLANK = "planted fault: with one even colour"
+UNSCALED = "planted fault: with values of 0 to 1"
+"""As a tensor that is not normalised. A limit must fail these two by themselves: the others change
+no grey or symmetric image."""
 
 
 def judge(
@@ -77,7 +79,9 @@ def judge(
         )
         for each in _judged(rule, line, gate, record, faults, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
     ]
-    judged += _left(gate) if asserted is None else asserted
+    if asserted is None and gate.taps is not None:
+        judged.append(_left("left taps", "taps", metric="taps", rule="taps"))
+    judged += asserted or ()
     judged += standing_outcomes(gate, record, judged)
     state = _worst(each.outcome.state for each in judged)
     # the measurement itself is wrong, whatever the rules say
@@ -94,7 +98,9 @@ def judge(
     return Verdict(
         state="error" if broken else state,
         sentence=tuple(sentence(found, outcomes, broken, doubts, record)),
-        cause=() if broken or not found else _causes(found, record),
+        cause=()
+        if broken or not found or found.state == "error"
+        else causes(found.entry, found.first, record),
         steps=next_steps(found, record, outcomes, broken=bool(broken), doubts=bool(doubts)),
         headline=next((i for i, e in enumerate(outcomes) if found and e is found.first), None),
         informational=gate.informational,
@@ -104,79 +110,81 @@ def judge(
     )
 
 
-def _causes(found: Headline, record: Measurements) -> tuple[Statement, ...]:
-    return () if found.state == "error" else causes(found.entry, found.first, record)
-
-
-def _left(gate: Gate) -> list[JudgedRule]:
-    """Return what a run leaves to the gate: rules about recorded stages."""
-    if gate.taps is None:
-        return []
+def _left(kind: StatementKind, path: str, **fields: Any) -> JudgedRule:
+    """Leave a rule to the gate: a run cannot know, so its verdict stays open."""
     outcome = RuleOutcome(
-        metric="taps",
-        trained_with="",
-        evaluated_with="taps",
-        backend="",
-        precision="",
-        state="inconclusive",
-        observed=(stated("left taps"),),
+        **of_paths("", path).fields, **fields, state="inconclusive", observed=(stated(kind),),
         left_to_gate=True,
-        rule="taps",
-    )
-    return [JudgedRule(outcome, ExitCode.PASS, compared=True)]
+    )  # fmt: skip
+    return JudgedRule(outcome, ExitCode.PASS, compared=True)
 
 
 def _judged(
     rule: Rule, line: int, gate: Gate, record: Measurements, faults: Faults, today: date
 ) -> list[JudgedRule]:
-    unread = left_to_gate(rule, record)  # a run cannot know, so its verdict stays open
-    judged = []
+    # a coverage rule that the file does not name is no comparison that its author asked for
+    implied = rule.metric == "coverage" and gate.rules is not None and rule not in gate.expanded
+    common: dict[str, Any] = {
+        "metric": rule.metric or "",
+        "label": rule.measured.words,
+        "where": dict(rule.where or {}),
+        "rule": rule.id,
+        "cumulative": rule.measured.kind == "pixel" and rule.measured_mode == "cumulative",
+        "line": line,
+    }
+    if left := left_to_gate(rule, record):
+        return [_left(left, "any", limits=_limits(rule, None), **common)]
     labels = record.task.labels
     groups = "groups of images" if labels == CLASSIFICATION.labels else labels
-    for seen in [_NOT_YET] if unread else observe(rule, record):
-        state, needed = ("inconclusive", None) if unread else _state(rule, seen)
-        code = ExitCode.PASS if unread else _code(state, seen, gate)
-        limits = _limits(rule, seen, state)
-        drawn = groups if seen.grouped else "images"
+    judged = []
+    for seen in observe(rule, record):
+        state, needed = _state(rule, seen)
+        code = _code(state, seen, gate)
+        decides = None if seen.found.value is None else _deciding(rule, seen.found.value, state)
         settled = needed is not None and (needed.images or needed.seeds) is not None
-        unseen = () if settled else _unseen(rule, seen, state, drawn)
-        not_run = seen.missing == ExitCode.MISSING and state == "error" and gate.allows(seen.reason)
-        if not_run:
-            state, code = "warn", ExitCode.PASS
+        unseen = () if settled else _unseen(rule, seen, state)
+        reason = seen.found.reason
+        not_run = seen.missing == ExitCode.MISSING and state == "error" and gate.allows(reason)
         # a waiver accepts a result, so that it cannot excuse an error, which has none
         waiver = _waiver(gate, rule, seen, today) if state in ("fail", "inconclusive") else None
-        if waiver:
+        if not_run or waiver:
             state, code = "warn", ExitCode.PASS
         outcome = RuleOutcome(
-            metric=rule.metric or "",
-            label=rule.measured.words,
-            limits=limits,
-            where=dict(rule.where or {}),
-            trained_with=seen.trained_with,
-            evaluated_with=seen.evaluated_with,
-            backend=seen.backend,
-            precision=seen.precision,
+            **seen.place.fields,
+            **common,
+            limits=_limits(rule, decides),
             state=state,
-            value=None if unread else Estimate(seen.value, seen.low, seen.high, seen.reason),
-            observed=(stated(unread),) if unread else (*_beside(seen), *unseen),
-            excess=_excess(rule, seen, limits.decides),
+            value=seen.found,
+            observed=(*filter(None, [seen.beside]), *unseen),
+            excess=_excess(rule, seen, decides),
             not_run=not_run,
-            left_to_gate=bool(unread),
-            rule=rule.id,
-            cumulative=rule.measured.kind == "pixel" and rule.measured_mode == "cumulative",
             cause=seen.cause,
-            needed=needed and Needed(needed.images, needed.seeds, drawn),
+            needed=needed
+            and Needed(needed.images, needed.seeds, groups if seen.grouped else "images"),
             waived=waiver and Waived(str(waiver.until), waiver.reason),
-            loose=loose_limit(rule, faults) if state == "pass" else {},
-            line=line,
+            loose=_loose(rule, faults) if state == "pass" else {},
         )
-        # a coverage rule that the file does not name is no comparison that its author asked for
-        implied = rule.metric == "coverage" and gate.rules is not None and rule not in gate.expanded
-        measured = seen.value is not None or seen.different or seen.perfect or seen.unchanged
-        judged.append(
-            JudgedRule(outcome, code, bool(unread or (measured and not (seen.idle or implied))))
-        )
+        measured = seen.found.value is not None or outcome.instead is not None
+        judged.append(JudgedRule(outcome, code, measured and not (seen.idle or implied)))
     return judged
+
+
+def _loose(rule: Rule, faults: Faults) -> dict[str, float]:
+    """Return the planted faults that a rule on pixels passes, if they are all or one of those two.
+
+    The faults are at the end of a path; in grey levels a stage before may bear no more than that.
+    """
+    metric, limit = rule.measured, rule.warn if rule.fail is None else rule.fail
+    if metric.kind != "pixel" or limit is None:
+        return {}
+    last = "normalise" if metric.stage == "normalise" else "colour"
+    values = {name: each.get(f"{last}.{metric.field}") for name, each in faults.items()}
+    known = {name: value for name, value in values.items() if value is not None}
+    below = metric.worse == "below"
+    kept = [name for name, value in known.items() if (limit <= value if below else limit >= value)]
+    if not kept or (len(kept) < len(known) and not {BLANK, UNSCALED} & {*kept}):
+        return {}
+    return {name: known[name] for name in kept}
 
 
 def left_to_gate(rule: Rule, record: Measurements) -> StatementKind | None:
@@ -186,7 +194,7 @@ def left_to_gate(rule: Rule, record: Measurements) -> StatementKind | None:
     return "left groups" if rule.where is not None and record.groups is None else None
 
 
-def _limits(rule: Rule, seen: Observed, state: VerdictState) -> RuleLimits:
+def _limits(rule: Rule, decides: float | None) -> RuleLimits:
     metric = rule.measured
     return RuleLimits(
         unit="share" if rule.relative else metric.unit,
@@ -198,7 +206,7 @@ def _limits(rule: Rule, seen: Observed, state: VerdictState) -> RuleLimits:
         signed=metric.signed,
         relative=rule.relative,
         since_approval=rule.against == BASELINE,
-        decides=None if seen.value is None else _deciding(rule, seen.value, state),
+        decides=decides,
     )
 
 
@@ -214,40 +222,29 @@ def _deciding(rule: Rule, value: float, state: VerdictState) -> float | None:
 
 def _excess(rule: Rule, seen: Observed, limit: float | None) -> float | None:
     """Return the value as a multiple of the limit that decides."""
-    if limit is None or seen.value is None or seen.different:
+    value = seen.found.value
+    if limit is None or value is None or _always(seen):
         return None
     if rule.measured.worse == "below":
-        return limit / seen.value if seen.value > 0 else None
-    return badness(rule, seen.value) / limit if limit else None
+        return limit / value if value > 0 else None
+    return badness(rule, value) / limit if limit else None
 
 
-def _beside(seen: Observed) -> Iterator[Statement]:
-    """State what stands instead of a value, or beside it."""
-    if seen.different:
-        yield seen.different
-    elif seen.perfect:
-        yield stated("identical")
-    elif seen.unchanged:
-        yield stated("unchanged")
-    elif seen.value is None and seen.at_least is not None:
-        yield stated("at least", value=seen.at_least)
-    elif seen.amount:
-        yield seen.amount
+def _always(seen: Observed) -> VerdictState | None:
+    return ALWAYS.get(seen.beside.kind) if seen.beside else None
 
 
-def _unseen(rule: Rule, seen: Observed, state: VerdictState, drawn: str) -> Iterator[Statement]:
+def _unseen(rule: Rule, seen: Observed, state: VerdictState) -> Iterator[Statement]:
     """State the flips that so few images may not show, unless they decide nothing."""
-    if seen.value is None or seen.different or seen.perfect or seen.unchanged:
+    found, undecided = seen.found, state == "inconclusive"
+    if found.value is None or _always(seen):
         return
-    undecided = state == "inconclusive"
     # an estimate without a width says itself what may be unseen
-    told = seen.reason and seen.low == seen.high == 0 and not undecided
+    told = found.reason and found.low == found.high == 0 and not undecided
     # smaller than a tenth of the margin decides nothing, nor smaller than a limit
     decides = undecided and seen.unseen > (rule.fail or math.inf)
     if not told and (seen.unseen >= (rule.margin or math.inf) / 10 or decides):
-        unit = "%" if rule.relative else "pp"
-        kind: StatementKind = "too few" if undecided else "unseen"
-        yield stated(kind, share=seen.unseen, unit=unit, few=drawn)
+        yield stated("unseen", share=seen.unseen, unit="%" if rule.relative else "pp")
 
 
 def badness(rule: Rule, value: float) -> float:
@@ -259,27 +256,26 @@ def badness(rule: Rule, value: float) -> float:
 
 def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, RequiredSample | None]:
     """Return the outcome and, if it is inconclusive, how many images or seeds would settle it."""
-    if seen.different:
-        return "fail", None
-    if seen.perfect or seen.unchanged:
-        return "pass", None
-    metric = rule.measured
-    if seen.value is None:
-        certain = seen.at_least is not None and rule.fail is not None and seen.at_least > rule.fail
-        return ("fail" if certain else "error"), None
+    if known := _always(seen):
+        return known, None
+    value = seen.found.value
+    if value is None:
+        # a bound beyond the limit is enough
+        least = seen.beside.number("value") if seen.beside else -math.inf
+        return ("fail" if rule.fail is not None and least > rule.fail else "error"), None
     states: list[VerdictState] = ["pass"]
     needed = None
-    bad = badness(rule, seen.value)
+    bad, below = badness(rule, value), rule.measured.worse == "below"
     bounds: dict[VerdictState, float | None] = {"warn": rule.warn, "fail": rule.fail}
     for state, limit in bounds.items():
         # low values of PSNR, SSIM and cosine are the bad ones
-        if limit is not None and (bad < limit if metric.worse == "below" else bad > limit):
+        if limit is not None and (bad < limit if below else bad > limit):
             states.append(state)
     # none among so few images proves little; a limit of 0 is about these images alone
     if rule.fail and seen.unseen > rule.fail and states == ["pass"]:
         return "inconclusive", _enough_for(rule.fail, seen)
     if rule.margin is not None:
-        inside, needed = _within(rule, rule.margin, seen)
+        inside, needed = _within(rule, rule.margin, seen, value)
         states.append(inside)
     return _worst(states), needed
 
@@ -292,39 +288,36 @@ def _enough_for(limit: float, seen: Observed) -> RequiredSample:
 
 
 def _within(
-    rule: Rule, margin: float, seen: Observed
+    rule: Rule, margin: float, seen: Observed, value: float
 ) -> tuple[VerdictState, RequiredSample | None]:
     """Test whether the margin includes the 95 % interval: two one-sided tests for both directions.
 
     To pass, it must also include the flips that so few images may have failed to show.
     """
-    assert seen.value is not None
-    if seen.low is None or seen.high is None:
+    low, high = seen.found.low, seen.found.high
+    if low is None or high is None:
         return "inconclusive", _enough_for(margin, seen) if seen.unseen else None
     # zero flips among few images prove little
-    low, high = seen.low - seen.unseen, seen.high + seen.unseen
-    low_holds = rule.direction == "rise" or low >= -margin
-    high_holds = rule.direction == "drop" or high <= margin
+    low_holds = rule.direction == "rise" or low - seen.unseen >= -margin
+    high_holds = rule.direction == "drop" or high + seen.unseen <= margin
     if low_holds and high_holds:
         return "pass", None
-    if seen.low > margin or seen.high < -margin:  # without the unseen: a failure must be certain
+    if low > margin or high < -margin:  # without the unseen: a failure must be certain
         return "fail", None
-    return "inconclusive", _required_sample(seen, abs(margin - badness(rule, seen.value)))
+    return "inconclusive", _required_sample(seen, high - low, abs(margin - badness(rule, value)))
 
 
-def _required_sample(seen: Observed, gap: float) -> RequiredSample:
+def _required_sample(seen: Observed, width: float, gap: float) -> RequiredSample:
     """Compute how many images, or groups, or seeds would move the interval off the margin.
 
     Returns ``None`` for both if the value equals the margin. If the errors of images and seeds are
-    not known apart, the interval is assumed to shrink as 1/√n.
+    not known apart, the interval of this ``width`` is assumed to shrink as 1/√n.
     """
     from alignkit.compare.statistics import NORMAL, RequiredSample, required_sample
 
-    assert seen.low is not None
-    assert seen.high is not None
     if gap < 1e-9 or not seen.n:  # no number of images separates equal values
         return RequiredSample(None, None)
-    whole = (seen.high - seen.low) / 2 / NORMAL
+    whole = width / 2 / NORMAL
     return required_sample(
         gap,
         images_error=whole if seen.images_error is None else seen.images_error,
@@ -336,21 +329,15 @@ def _required_sample(seen: Observed, gap: float) -> RequiredSample:
 
 
 def _code(state: VerdictState, seen: Observed, gate: Gate) -> ExitCode:
-    if state == "error":
-        return seen.missing
-    if state == "fail":
-        return ExitCode.DRIFT
-    return _inconclusive(gate) if state == "inconclusive" else ExitCode.PASS
-
-
-def _inconclusive(gate: Gate) -> ExitCode:
-    return ExitCode.INCONCLUSIVE if gate.on_inconclusive == "fail" else ExitCode.PASS
+    if state == "inconclusive" and gate.on_inconclusive == "fail":
+        return ExitCode.INCONCLUSIVE
+    return {"error": seen.missing, "fail": ExitCode.DRIFT}.get(state, ExitCode.PASS)
 
 
 def _waiver(gate: Gate, rule: Rule, seen: Observed, today: date) -> Waiver | None:
     for waiver in gate.waive:
         named = waiver.rule in (rule.id, rule.metric)
-        if named and waiver.path in (None, seen.evaluated_with) and today <= waiver.until:
+        if named and waiver.path in (None, seen.place.column.preprocess) and today <= waiver.until:
             return waiver
     return None
 

@@ -6,14 +6,16 @@ options in which two paths differ.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
-from alignkit.judge.observe import differing
-from alignkit.record import AttributionFacts, MatrixEntry, Measurements, RuleOutcome
+from alignkit.preprocess import STAGES
+from alignkit.record import AttributionFacts, MatrixEntry, Measurements, PathFacts, RuleOutcome
 from alignkit.record.blame_facts import EXPLAINS_MOST
 from alignkit.record.cell_facts import OWN_GRAPH
 from alignkit.record.verdict_facts import Statement, StatementKind, stated
 from alignkit.text.shares import is_cause, main_shares, opposing
+from alignkit.text.stage_changes import stage_change
 
 RUNTIME_FACTORS = {"backend", "precision", "backend+precision", "runtime", "quantisation", "kernel"}
 
@@ -33,7 +35,9 @@ def causes(
 
 def _of_entry(entry: MatrixEntry, metric: str, record: Measurements) -> Iterator[Statement]:
     if fails_by_itself(entry):
-        yield stated("lost on one side")
+        drift = entry.drift
+        lost, changed = (drift.non_finite_changed, drift.changed) if drift else (0, 0)
+        yield stated("lost on one side", lost=lost, changed=changed or 0)
     if of_runtime(entry):
         own = [each.effective for each in record.cells if each.place == entry.place]
         file = " or the ONNX file" if any(OWN_GRAPH in each for each in own) else ""
@@ -65,12 +69,12 @@ def _of_pixels(entry: MatrixEntry, record: Measurements) -> Iterator[Statement]:
         if stage.mode == "isolated" and {stage.reference, stage.candidate} == {*names}
     ]
     # the units of normalise are no grey levels
-    means = {e.stage: e.mean_abs for e in of_pair if e.stage != "normalise" and e.mean_abs}
-    if means:
+    means = {e.stage: e.mean_abs or 0.0 for e in of_pair if e.stage != "normalise"}
+    if any(means.values()):
         first = max(means, key=lambda stage: means[stage])
-        others = any(each.stage == "normalise" and each.mean_abs for each in of_pair)
+        others = tuple(e.stage for e in of_pair if e.mean_abs and e.stage != first)
         pair = of_pair[0].reference, of_pair[0].candidate
-        yield stated("pixels", stage=first, paths=pair, other_units=int(others))
+        yield stated("pixels", stage=first, paths=pair, mean=means[first], others=others)
         return
     known = {each.name: each for each in record.paths}
     if len(names) != 2 or not known.keys() >= set(names):
@@ -78,7 +82,44 @@ def _of_pixels(entry: MatrixEntry, record: Measurements) -> Iterator[Statement]:
     stages = differing(known[names[0]], known[names[1]])
     measured = {path for each in record.pixels for path in (each.reference, each.candidate)}
     if stages and len(measured) >= 2:
-        yield stated("options", paths=names, stages=tuple(stages))
+        yield stated("options", paths=names, stages=tuple(stages), own=record.reference)
+
+
+def change_of(record: Measurements, path: str, stage: str, mode: str) -> tuple[Statement, ...]:
+    """State the options in which a stage of two paths differs, or one before it that causes it."""
+    known = {each.name: each for each in record.paths}
+    if not known.keys() >= {record.reference, path}:
+        return ()
+    begun = stage_to_blame(record, path, stage) if mode == "cumulative" else stage
+    change = stage_change(known[record.reference], known[path], begun)
+    kind: StatementKind = "change" if begun == stage else "earlier change"
+    return (stated(kind, stage=begun, change=change),) if change else ()
+
+
+def stage_to_blame(record: Measurements, path: str, stage: str) -> str:
+    """Name the stage that causes a cumulative difference.
+
+    It is the one that differs most by itself, among the stages up to this one. Another shape counts
+    as most.
+    """
+    sizes = {
+        # the units of normalise, the last one, are no grey levels
+        each.stage: (
+            each.shape_mismatches,
+            math.inf if each.stage == "normalise" and each.mean_abs else each.mean_abs or 0.0,
+        )
+        for each in record.pixels
+        if (each.reference, each.candidate, each.mode) == (record.reference, path, "isolated")
+        and each.stage in STAGES[: STAGES.index(stage) + 1]
+    }
+    return max(sizes, key=lambda each: sizes[each], default=stage)
+
+
+def differing(a: PathFacts, b: PathFacts) -> list[str]:
+    """List the stages of two paths that differ in name or options, and the limit of pixels."""
+    pairs = zip(a.stages, b.stages, strict=True)
+    stages = [one.stage for one, other in pairs if one.options != other.options]
+    return stages + ["max_pixels"] * (a.max_pixels != b.max_pixels)
 
 
 def fails_by_itself(entry: MatrixEntry) -> bool:

@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from alignkit.experiment.rule_option import Rule
-from alignkit.judge.observe import stage_amount
-from alignkit.judge.observe_model import applies
-from alignkit.place import Column, Place, Row
+from alignkit.judge.observe import applies, of_paths, stage_amount
+from alignkit.place import Column, Place
 from alignkit.preprocess import STAGES
 from alignkit.record import MatrixEntry, Measurements, PixelStage
 from alignkit.record.verdict_facts import BASELINE, Statement, StatementValue, stated
@@ -82,24 +81,21 @@ def _stages(rules: Sequence[Rule], record: Measurements) -> Iterator[Differing]:
                 or (_of_answers(rule) and any(applies(rule, each, record) for each in served))
             )
         ]
-        place = Place(Row.parse(stage.reference), Column(stage.candidate, "", ""))
-        images = stage.images + stage.shape_mismatches
-        moved = stage_amount(stage)
+        pair = stage.reference, stage.candidate
+        place, images = of_paths(*pair), stage.images + stage.shape_mismatches
+        amount = stage_amount(stage)
         values: dict[str, StatementValue] = {
             "part": "", "stage": stage.stage, "images": images - stage.identical, "of": images,
+            **(amount.values if amount else {}),
         }  # fmt: skip
-        if moved:
-            values |= moved.values
-        words = Statement("differs by" if moved else "differs", values)
-        of_pair = [e for e in record.pixels if e.candidate == stage.candidate
-                   and e.reference == stage.reference]  # fmt: skip
+        of_pair = [each for each in record.pixels if (each.reference, each.candidate) == pair]
         seeing = [rule for rule in looking if not _is_blind(rule, of_pair, stage)]
         if looking and not seeing:
             names = dict.fromkeys(rule.measured.name for rule in looking)
-            blind = stated("blind", **words.values, rules=tuple(names))
+            blind = stated("blind", **values, rules=tuple(names))
             yield Differing(place, blind, looking, whole=False)
         else:
-            yield _seen(place, words, seeing, record)
+            yield _seen(place, stated("differs", **values), seeing, record)
 
 
 def _is_blind(rule: Rule, stages: Sequence[PixelStage], differing: PixelStage) -> bool:
@@ -181,9 +177,8 @@ def _entries(rules: Sequence[Rule], record: Measurements) -> Iterator[Differing]
 
 
 def _of_classes(entry: MatrixEntry, seen: Differing) -> Differing:
-    """Name the classes that change and that no rule is about."""
+    """Name the class that changes most of those that no rule is about."""
     assert entry.drift is not None
-    named = {rule.measured.of_class for rule in seen.rules}
     changed = {
         each.name: max(
             abs(change.value or 0.0)
@@ -191,12 +186,12 @@ def _of_classes(entry: MatrixEntry, seen: Differing) -> Differing:
         )
         for each in entry.drift.classes
     }
-    others = sorted((-size, name) for name, size in changed.items() if size and name not in named)
+    named = {rule.measured.of_class for rule in seen.rules}
+    others = {name: size for name, size in changed.items() if size and name not in named}
     if not others:
         return seen
-    size, name = others[0]
-    more = len(others) - 1
-    words = stated("classes" if more else "class", name=name, share=-size, more=more)
+    name = min(others, key=lambda each: (-others[each], each))
+    words = stated("class", name=name, share=others[name], more=len(others) - 1)
     own = [rule for rule in seen.rules if changed.get(rule.measured.of_class or "")]
     return Differing(seen.place, words, own, whole=False)
 
@@ -212,8 +207,7 @@ def _changes(rules: Sequence[Rule], record: Measurements) -> Iterator[Differing]
             and (_looks_at(rule, stage.stage) or _of_answers(rule))
         ]
         if stage.begun:
-            place = Place(Row.parse(BASELINE), Column(stage.path, "", ""))
             words = stated(
                 "since approval", part="", stage=stage.stage, images=stage.begun, of=stage.images
             )
-            yield _seen(place, words, looking, record)
+            yield _seen(of_paths(BASELINE, stage.path), words, looking, record)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from alignkit.judge.causes import RUNTIME_FACTORS, attribution
 from alignkit.judge.differences import stages_that_differ, stages_unshown
 from alignkit.judge.standing_rules import CALIBRATED, NO_PIXELS_RULE, RECORDED
-from alignkit.place import Column
+from alignkit.place import Column, Place
 from alignkit.record import Control, MatrixEntry, Measurements, RuleOutcome, VerdictState
 from alignkit.record.verdict_facts import (
     BASELINE,
@@ -57,9 +57,9 @@ def headline(
 ) -> Headline | None:
     """Choose among the outcomes in a state; ``None`` if there is none."""
     every = [each for each in outcomes if each.state == state]
-    if not every:
-        return None
     found = [each for each in every if not (each.left_to_gate or each.not_run)] or every
+    if not found:
+        return None
     of_models = [each for each in found if each.backend and each.told]
     pool = of_models if of_models and state != "error" else found
     own_row = record.own_row  # a search of the matrix
@@ -67,21 +67,17 @@ def headline(
     first = max(own or pool, key=_badness)  # of equal ones the first
     entry = record.at(first.place)
     base = without_runtime(entry, record) if entry else None
-    same = [each for each in found if base and each.place == base.place and each.told]
-    if same:
+    if same := [each for each in found if base and each.place == base.place and each.told]:
         entry, first = base, max(same, key=_badness)
+    here = [each for each in found if each.place == first.place]
     worst = max(pool, key=_badness)
     pair = first.trained_with, first.evaluated_with
-    other = (worst.trained_with, worst.evaluated_with) != pair
+    other = own and (worst.trained_with, worst.evaluated_with) != pair
     return Headline(
         state,
-        tuple(
-            sorted(
-                (each for each in found if each.place == first.place), key=_badness, reverse=True
-            )
-        ),
+        tuple(sorted(here, key=_badness, reverse=True)),
         entry,
-        worst if other and own and _badness(worst) > _badness(first) else None,
+        worst if other and _badness(worst) > _badness(first) else None,
     )
 
 
@@ -108,20 +104,15 @@ def without_runtime(entry: MatrixEntry, record: Measurements) -> MatrixEntry | N
     if aligned is None or entry.row.preprocesses == (entry.evaluated_with,):
         return None
     column = Column(entry.evaluated_with, aligned.backend, aligned.precision)
-    base = next((e for e in record.matrix if e.row == entry.row and e.column == column), None)
+    base = record.at(Place(entry.row, column))
     if base is None or base is entry or base.drift is None:
         return None
-    unchanged = entry.numeric is not None and entry.numeric.flips == 0
-    return base if unchanged or _runtime_share_is_zero(entry, record) else None
-
-
-def _runtime_share_is_zero(entry: MatrixEntry, record: Measurements) -> bool:
     found = attribution(entry, record.task.matrices[0], record)
-    if found is None:
-        return False
-    shares = [each for each in found.shares if each.factor in RUNTIME_FACTORS]
+    shares = [each for each in found.shares if each.factor in RUNTIME_FACTORS] if found else []
     # an unknown share is not zero
-    return bool(shares) and all(adds_nothing(each, found) for each in shares)
+    nothing = found and shares and all(adds_nothing(each, found) for each in shares)
+    unchanged = entry.numeric is not None and entry.numeric.flips == 0
+    return base if unchanged or nothing else None
 
 
 def sentence(
@@ -178,14 +169,18 @@ def _index(outcome: RuleOutcome, outcomes: Sequence[RuleOutcome]) -> int:
 
 
 def _lost(found: Headline | None, record: Measurements) -> Iterator[Statement]:
-    """Name the outputs that are not finite: at the place that decides, else where most are."""
+    """State the outputs that are not finite: at the place that decides, else where most are."""
     own = found.entry if found else None
-    elsewhere = own is None or own.drift is None or not own.drift.non_finite
-    if elsewhere:
-        lost = (e for e in record.compared if e.drift and e.drift.non_finite)
+    decides = own is not None and own.drift is not None and own.drift.non_finite > 0
+    lost = [each for each in record.compared if each.drift and each.drift.non_finite]
+    if not decides:
         own = max(lost, key=lambda e: e.drift.non_finite if e.drift else 0, default=None)
-    if own is not None:
-        yield stated("lost", **own.place.fields, elsewhere=int(elsewhere))
+    if own is not None and own.drift is not None:
+        drift, aligned = own.drift, record.aligned(own.row)
+        values = {"lost": drift.non_finite, "images": drift.n, "served": own.non_finite}
+        if aligned is not None:
+            values["trained"] = aligned.non_finite
+        yield stated("lost", **values, **({} if decides else own.place.fields))
 
 
 def _failed(kind: StatementKind, found: Headline, outcomes: Sequence[RuleOutcome]) -> Statement:
@@ -202,10 +197,10 @@ def _passed(
 ) -> Statement:
     compared = record.compared
     if record.matrix and not compared:
-        return stated("nothing compared")
+        return stated("no cell")
     if compared and not any(entry.churn for entry in compared):
         return stated("nothing changed", comparisons=len(compared))
-    held = [each for each in outcomes if not any(e.kind == "unchanged" for e in each.observed)]
+    held = [each for each in outcomes if not (each.instead and each.instead.kind == "unchanged")]
     if not held:
         return stated("none held", checks=len(outcomes))
     if record.matrix and found is not None and found.first.told:
@@ -222,13 +217,13 @@ def _baseline_alone(outcomes: Sequence[RuleOutcome], record: Measurements) -> It
         for each in stages_that_differ(record):
             others.setdefault(each.candidate, []).append(each.stage)
         for path, stages in others.items():
-            yield stated("baseline alone", path=path, stages=tuple(stages))
+            yield stated("baseline alone", path=path, own=record.reference, stages=tuple(stages))
 
 
 def _left_out(record: Measurements) -> Iterator[Statement]:
     """State which paths did not run, which images are copies, and which values are others."""
     for path, stages in stages_unshown(record).items():
-        yield stated("unshown", path=path, stages=tuple(stages))
+        yield stated("unshown", path=path, own=record.reference, stages=tuple(stages))
     if record.data is not None and record.data.copies:
         yield stated("copies", copies=len(record.data.copies), images=record.data.eval)
     for path, reason in record.skipped.items():

@@ -9,9 +9,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from alignkit.judge.causes import attribution, fails_by_itself, mostly_lost, of_runtime
+from alignkit.judge.causes import (
+    attribution,
+    differing,
+    fails_by_itself,
+    mostly_lost,
+    of_runtime,
+    stage_to_blame,
+)
 from alignkit.judge.headline import Headline
-from alignkit.judge.observe import differing, stage_to_blame
 from alignkit.judge.standing_rules import NO_PIXELS_RULE, RECORDED
 from alignkit.preprocess import STAGES
 from alignkit.record import AttributionFacts, FactorShare, MatrixEntry, Measurements, RuleOutcome
@@ -35,8 +41,6 @@ _REPAIRS: dict[str, StatementKind] = {
     RECORDED: "record others",
 }
 """Standing rule → the step against what it found."""
-_FRESH = {"run": ("--fresh",)}
-"""Command → its option that measures all again; a gate has none."""
 
 
 def next_steps(
@@ -48,10 +52,20 @@ def next_steps(
     doubts: bool,
 ) -> tuple[NextStep, ...]:
     """Return the steps, the recommended first; ``broken`` and ``doubts`` are controls that fail."""
+    if broken:
+        # a gate measures all again without an option
+        again = ["--fresh"] if _verb(record) == "run" else []
+        return (_step("repair control", _with(record, *again)),)
+    if record.partial:
+        return (_step("continue", record.command),)
     entries = [found.entry] if found and found.entry else record.compared
-    if not (broken or record.partial) and any(mostly_lost(e, record) for e in entries):
+    if any(mostly_lost(each, record) for each in entries):
         return (_step("repair model"),)
-    return tuple(_steps(found, record, outcomes, broken=broken, doubts=doubts))[:_MOST]
+    doubted = [_step("remove doubt", record.command)]
+    steps = doubted if doubts else [*_against(found, record, outcomes)]
+    whole = [word for word in shlex.split(record.command) if word != "--quick"]
+    first = [_step("whole", shlex.join(whole))] if record.quick else []
+    return (*first, *steps)[:_MOST]
 
 
 def _step(
@@ -62,35 +76,21 @@ def _step(
     measured: bool | None = None,
     yaml: str = "",
 ) -> NextStep:
-    return NextStep(
-        what=Statement(kind, values or {}), command=command, measured=measured, yaml=yaml
-    )
+    what = Statement(kind, values or {})
+    return NextStep(what=what, command=command, measured=measured, yaml=yaml)
 
 
-def _steps(
-    found: Headline | None,
-    record: Measurements,
-    outcomes: Sequence[RuleOutcome],
-    *,
-    broken: bool,
-    doubts: bool,
+def _against(
+    found: Headline | None, record: Measurements, outcomes: Sequence[RuleOutcome]
 ) -> Iterator[NextStep]:
-    if broken:
-        yield _step("repair control", _with(record, *_FRESH.get(_verb(record), ())))
-        return
-    if record.partial:
-        yield _step("continue", record.command)
-        return
-    if record.quick:
-        whole = [word for word in shlex.split(record.command) if word != "--quick"]
-        yield _step("whole", shlex.join(whole))
-    if doubts:
-        yield _step("remove doubt", record.command)
-    elif found is None or found.state == "pass":
+    """Choose by what the verdict speaks of."""
+    if found is None or found.state == "pass":
         yield from _keep(record, outcomes)
     elif found.first.not_run:
         yield _step("install")
-    elif kind := _repair(found):
+    elif found.first.rule in _REPAIRS or found.state == "error":
+        approved = found.first.trained_with == BASELINE
+        kind = _REPAIRS.get(found.first.rule, "record lines" if approved else "remove reason")
         yield _step(kind, record.command if found.state == "error" else "")
     elif found.state == "inconclusive":
         yield from _more(record, outcomes)
@@ -123,45 +123,32 @@ def _keep(record: Measurements, outcomes: Sequence[RuleOutcome]) -> Iterator[Nex
         yield _step("let CI check", _gate(record))
 
 
-def _repair(found: Headline) -> StatementKind | None:
-    """Choose the repair of what a standing rule found, or of what has no value."""
-    if found.first.rule in _REPAIRS:
-        return _REPAIRS[found.first.rule]
-    if found.state != "error":
-        return None
-    return "record lines" if found.first.trained_with == BASELINE else "remove reason"
-
-
 def _more(record: Measurements, outcomes: Sequence[RuleOutcome]) -> Iterator[NextStep]:
     """Give the sample that settles all undecided rules, where a number of images does."""
     undecided = [e for e in outcomes if e.state == "inconclusive" and not e.left_to_gate]
     if not undecided:
         yield _step("let gate judge", _gate(record))
         return
-    # the largest number of images settles the others, too
-    settled = [each.needed for each in undecided if each.needed]
-    settled = [each for each in settled if each.images or each.seeds]
+    settled = [e.needed for e in undecided if e.needed and (e.needed.images or e.needed.seeds)]
     if not settled:
         yield _step("no sample")
         return
+    # the largest number settles the others, too
     most = max(settled, key=lambda each: each.images or 0)
-    images, seeds = most.images, max((each.seeds for each in settled if each.seeds), default=None)
-    own = record.data.options.get("eval") if record.data else None
-    values: dict[str, StatementValue] = {
-        "undecided": len(undecided),
-        "settled": len(settled),
-        "of": most.of,
-    }
-    known = {"images": images, "seeds": seeds}
-    values |= {name: number for name, number in known.items() if number is not None}
-    counted = images and isinstance(own, int)
+    images, seeds = most.images or 0, max(each.seeds or 0 for each in settled)
+    counted = images and record.data and isinstance(record.data.options.get("eval"), int)
     command = _with(record, "--set", f"data.eval={images}") if counted else ""
+    values: dict[str, StatementValue] = {
+        "undecided": len(undecided), "settled": len(settled), "of": most.of,
+    }  # fmt: skip
+    # none is known: no number alone decides
+    numbers = {"images": images, "seeds": seeds}
+    values |= {name: number for name, number in numbers.items() if number}
     yield _step("measure more", command, values)
     if seeds and any(each.seeds and not each.row.model for each in record.matrix):
         listed = ",".join(map(str, range(seeds)))
-        yield _step(
-            "train seeds", _with(record, "--set", f"train.seeds=[{listed}]"), {"seeds": seeds}
-        )
+        command = _with(record, "--set", f"train.seeds=[{listed}]")
+        yield _step("train seeds", command, {"seeds": seeds})
 
 
 def _of_models(entry: MatrixEntry, first: RuleOutcome, record: Measurements) -> Iterator[NextStep]:
@@ -171,13 +158,13 @@ def _of_models(entry: MatrixEntry, first: RuleOutcome, record: Measurements) -> 
     if of_runtime(entry):
         if aligned is not None:
             runtime = aligned.column.runtime
-            yield _step("serve runtime", values={"runtime": runtime}, measured=aligned.ran)
+            yield _step("serve runtime", "", {"runtime": runtime}, measured=aligned.ran)
         return
     if entry.row == record.own_row:  # whose models the advice was checked with
         for each in record.advice:
             if each.kept and each.served == entry.evaluated_with and each.drift:
-                values: dict[str, StatementValue] = {"served": each.served, "change": each.change}
-                yield _step("advised", values=values, measured=True, yaml=each.yaml)
+                advised: dict[str, StatementValue] = {"served": each.served, "change": each.change}
+                yield _step("advised", "", advised, measured=True, yaml=each.yaml)
     if found := attribution(entry, first.metric, record):
         yield from _swapped(entry, found, record)
     yield from _trained(entry, record)
@@ -195,17 +182,15 @@ def _swapped(
     stages = [stage for each in chosen for stage in each.factor.split("+")]
     if not stages or not {*stages} <= {*STAGES}:
         return
+    served, own = entry.evaluated_with, found.reference
     values: dict[str, StatementValue] = {
-        "metric": found.metric, "stages": tuple(stages), "together": int(len(chosen) > 1),
+        "served": served, "own": own, "stages": tuple(stages), "metric": found.metric,
     }  # fmt: skip
     if remains is not None:
         values["remains"] = remains
-    yield _step(
-        "swap",
-        _swap(entry.evaluated_with, found.reference, stages, record),
-        values,
-        measured=remains is not None,
-    )
+    kind: StatementKind = "swap all" if len(chosen) > 1 else "swap"
+    command = _swap(served, own, stages, record)
+    yield _step(kind, command, values, measured=remains is not None)
 
 
 def _repairing(found: AttributionFacts) -> tuple[list[FactorShare], float | None]:
@@ -260,7 +245,7 @@ def _trained(entry: MatrixEntry, record: Measurements) -> Iterator[NextStep]:
                 if words.goodness(metric, then - now) < 0:
                     return
                 values |= {"metric": metric, "then": then, "now": now}
-            yield _step("train served", values=values, measured=True)
+            yield _step("train served", "", values, measured=True)
             return
 
 

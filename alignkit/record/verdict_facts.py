@@ -6,7 +6,7 @@ They hold places, numbers, names and kinds; `alignkit.text.verdict` says them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -21,10 +21,10 @@ SEVERITY: tuple[VerdictState, ...] = ("error", "fail", "inconclusive", "warn", "
 StatementKind: TypeAlias = Literal[
     # what was observed instead of a value, or beside it
     "shapes", "not finite", "no answer", "identical", "unchanged", "at least", "amount", "unseen",
-    "too few", "left baseline", "left groups", "left taps", "no approved line", "dropped",
+    "left baseline", "left groups", "left taps", "no approved line", "dropped",
     "repeated", "cells", "no cell", "no comparison", "undecoded", "by neither", "not by both",
-    "allows", "calibration", "no candidate", "no rule", "no rule where", "differs", "differs by",
-    "blind", "answers", "class", "classes", "since approval",
+    "allows", "calibration", "no candidate", "no rule", "differs", "blind", "answers", "class",
+    "since approval",
     # what a recorded stage held
     "tap unknown", "tap empty", "tap refused", "tap values", "tap others", "tap no value",
     "tap range", "tap outside", "tap order", "tap part",
@@ -32,7 +32,7 @@ StatementKind: TypeAlias = Literal[
     "change", "earlier change", "one-sided", "gone", "here first", "earlier stage", "below floor",
     # statements of a verdict
     "message", "distrust", "doubt", "lost", "quick", "part", "loose", "error", "measured",
-    "failed", "held", "none held", "nothing compared", "nothing changed", "beside",
+    "failed", "held", "none held", "nothing changed", "beside",
     "baseline alone", "unshown", "copies", "not run", "overrides", "stopped",
     # causes of a verdict
     "lost on one side", "runtime", "shares unknown", "no stage", "opposed", "most", "largest",
@@ -41,8 +41,13 @@ StatementKind: TypeAlias = Literal[
     "repair model", "repair control", "continue", "whole", "remove doubt", "tighten",
     "repeat gate", "let CI check", "install", "repair files", "give rules", "record lines",
     "record others", "remove reason", "let gate judge", "no sample", "measure more", "train seeds",
-    "serve runtime", "advised", "swap", "train served", "undo", "run with",
+    "serve runtime", "advised", "swap", "swap all", "train served", "undo", "run with",
 ]  # fmt: skip
+ALWAYS: Mapping[StatementKind, VerdictState] = {
+    "shapes": "fail", "not finite": "fail", "no answer": "fail", "identical": "pass",
+    "unchanged": "pass",
+}  # fmt: skip
+"""Finding → the state of an outcome that has it, whatever its limits are."""
 StatementValue: TypeAlias = Count | Real | str | tuple[Count, ...] | tuple[str, ...]
 
 
@@ -169,9 +174,14 @@ class RuleOutcome(Placed):
     """Line of the rule in the file, from 1; 0 for a default rule."""
 
     @property
+    def instead(self) -> Statement | None:
+        """The finding that decides it whatever its limits are; ``None`` if they decide."""
+        return next((each for each in self.observed if each.kind in ALWAYS), None)
+
+    @property
     def told(self) -> bool:
         """Whether a value stands beside its limit, or something that no limit allows."""
-        if any(each.kind in ("shapes", "not finite", "no answer") for each in self.observed):
+        if self.instead and ALWAYS[self.instead.kind] == "fail":
             return True
         known = self.value is not None and self.value.value is not None
         return known and self.limits is not None and self.limits.decides is not None

@@ -25,7 +25,7 @@ from alignkit.report.table import Table
 from alignkit.task_facts import TaskFacts
 from alignkit.text.class_words import NOT_FINITE, unknown_margin
 from alignkit.text.column import Fact, of_part
-from alignkit.text.engine_words import layer_words
+from alignkit.text.measured import layer_words
 from alignkit.text.names import Names
 from alignkit.text.numbers import grouped
 from alignkit.text.run_columns import (

@@ -11,7 +11,7 @@ from alignkit.record.verdict_facts import worst_first
 from alignkit.report.matrix_fold import clear_of_zero
 from alignkit.report.table import Notes
 from alignkit.task_facts import Unit
-from alignkit.text.engine_words import engine_words, type_words
+from alignkit.text.measured import engine_words, type_words
 from alignkit.text.names import LABELS, state_words
 from alignkit.text.numbers import DASH, count, grouped, percent
 from alignkit.text.outcome import cell_words, said

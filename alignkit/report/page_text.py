@@ -32,8 +32,7 @@ from alignkit.report.page import (
 from alignkit.report.plot import Plot
 from alignkit.report.table import Table
 from alignkit.report.verdict_view import Icon
-from alignkit.text import columns, printable
-from alignkit.text.markdown import fenced, markdown_text
+from alignkit.text import columns, fenced, markdown_text, printable
 
 MOST_ROWS = 100
 """Rows of one table in Markdown: a comment on a pull request holds 65,536 characters."""

@@ -13,9 +13,9 @@ from itertools import groupby, product, zip_longest
 from typing import Self, TypeVar
 
 from alignkit.record import Estimate
+from alignkit.text import Written, markdown_text
 from alignkit.text import columns as aligned
 from alignkit.text.column import Fact
-from alignkit.text.markdown import Written, markdown_text
 from alignkit.text.numbers import DASH, count, estimated
 from alignkit.text.task_words import in_sentence
 

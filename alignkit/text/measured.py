@@ -1,4 +1,4 @@
-"""Measured models and entries in words: how many models, and how far their outputs move."""
+"""Models, entries and engines in words: how many were measured, how far their outputs move."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from alignkit.place import first_of
 from alignkit.record import Cell, MatrixEntry, RunRecord
+from alignkit.record.cell_facts import EngineFacts
 from alignkit.task_facts import TaskFacts
 from alignkit.text.names import Names
-from alignkit.text.numbers import count, grouped, percent, significant
+from alignkit.text.numbers import count, grouped, megabytes, percent, significant
 from alignkit.text.task_words import TaskWords
 
 
@@ -55,17 +56,6 @@ def effect_words(entry: MatrixEntry, words: TaskWords) -> str:
     return f"{told}; {moved}" if moved else told
 
 
-def lost_words(entry: MatrixEntry, own: MatrixEntry | None) -> str:
-    """Say how many images of an entry have no finite output; ``own`` is its row's aligned one."""
-    drift = entry.drift
-    assert drift is not None
-    before = f", {grouped(own.non_finite)} as trained" if own else ""
-    return (
-        f"{grouped(drift.non_finite)} of {count(drift.n, 'image')} have an output that is NaN or "
-        f"infinite ({grouped(entry.non_finite)} as served{before})"
-    )
-
-
 def logits_moved(entries: Sequence[MatrixEntry], task: TaskFacts) -> str:
     """Say how far outputs move in the entry with the greatest difference; empty without any."""
     distances = [entry.drift.logits for entry in entries if entry.drift]
@@ -87,3 +77,28 @@ def _failed(cells: Sequence[Cell]) -> bool:
     measured = all(each.ran for each in cells if each.aligned)
     measured &= not compared or any(each.ran for each in compared)
     return not measured and any(each.state == "failed" for each in cells)
+
+
+def type_words(engine: EngineFacts) -> str:
+    """Name the types that layers compute on, the most frequent first: ``float16, float32``."""
+    totals = {kind: sum(names.values()) for kind, names in engine.layers.items()}
+    return ", ".join(sorted(totals, key=lambda kind: (-totals[kind], kind)))
+
+
+def layer_words(engine: EngineFacts) -> str:
+    """Count the layers by type and kind: ``float16: 4 correlation, 4 maxpool; 2 only copy``."""
+    kinds = [
+        f"{kind}: {', '.join(f'{number} {name}' for name, number in names.items())}"
+        for kind, names in engine.layers.items()
+    ]
+    return "; ".join([*kinds, f"{engine.moving} only copy or convert"])
+
+
+def engine_words(engines: Sequence[EngineFacts]) -> str:
+    """Describe the first engine of an entry's seeds, and name all by their hashes."""
+    if not engines:
+        return ""
+    hashes = ", ".join(each.sha256[:12] for each in engines)
+    first = engines[0]
+    several = f"{count(len(engines), 'engine')}, first: " if len(engines) > 1 else ""
+    return f"{several}{layer_words(first)}; {megabytes(first.size)}; SHA-256 {hashes}"

@@ -19,19 +19,8 @@ from alignkit.text.numbers import DASH, count
 if TYPE_CHECKING:
     from alignkit.preprocess import Preprocess
 
-LABELS = {
-    "recall.macro": "Macro recall",
-    "precision.macro": "Macro precision",
-    "top1": "Top-1 accuracy",
-    "churn": "Churn",
-    "pixels": "Mean |Δpixel|",
-    "logits": "Mean |Δlogit|",
-    "pixels.decode": "Mean |Δpixel|, inside decode",
-    "logits.decode": "Mean |Δlogit|, inside decode",
-    "churn.decode": "Churn, inside decode",
-    "recall.macro.decode": "Macro recall, inside decode",
-}
-"""Name of a metric → how a reader is shown it."""
+LABELS = {"churn": "Churn", "pixels": "Mean |Δpixel|", "logits": "Mean |Δlogit|"}
+"""Name of a metric that no task has → how a reader is shown it."""
 
 QUICK_LOOK = "Quick look"
 """Label of a run with ``--quick``, on every surface."""

@@ -82,19 +82,10 @@ def written_interval(estimate: Estimate, write: Callable[[float], str]) -> str:
     """Write both ends of an interval, or what may be unseen where no image moved a change."""
     if estimate.low is None or estimate.high is None:
         return no_interval(estimate)
-    if unmoved(estimate):
-        return unseen(estimate)
+    # no zero is as sure as ``[0, 0]`` looks
+    if estimate.low == estimate.high == 0:
+        return f"({estimate.reason or 'none seen'})"
     return f"[{write(estimate.low)}, {write(estimate.high)}]"
-
-
-def unmoved(estimate: Estimate) -> bool:
-    """Tell whether no draw of images moved a change: its interval would have no width."""
-    return estimate.low == estimate.high == 0
-
-
-def unseen(estimate: Estimate) -> str:
-    """Say what may be unseen of an `unmoved` change; no zero is as sure as ``[0, 0]`` looks."""
-    return f"({estimate.reason or 'none seen'})"
 
 
 def no_interval(estimate: Estimate) -> str:

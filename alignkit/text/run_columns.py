@@ -18,7 +18,7 @@ from alignkit.record.stored import Placed
 from alignkit.samples import NO_LABELS
 from alignkit.task_facts import TaskFacts
 from alignkit.text.column import Fact, arrow, named, of_part
-from alignkit.text.engine_words import engine_words
+from alignkit.text.measured import engine_words
 from alignkit.text.names import Names, state_words, why_not
 from alignkit.text.numbers import percent, plain
 from alignkit.text.part_commands import cell_option

@@ -151,18 +151,10 @@ class TaskWords:
 
     def estimated(self, metric: str, estimate: Estimate, *, unit: bool = False) -> str:
         """Write a change, or a value of churn and measures, with its interval or its reason."""
-        if estimate.value is None or self.is_share(metric):
-            of_measure = self.unit(metric) == "points"  # whose head names no unit
-            after = " pp" if unit or of_measure else ""
-            share = not self.is_signed(metric)
-            decimals = 2 if metric == CHURN else share_digits(estimate)
-            return estimated(estimate, decimals if share else 2, share=share, unit=after)
-        if self.is_size(metric):
-            text = in_unit(estimate.value, self.unit(metric), digits(estimate))
-        else:
-            after = self.change_unit(metric) if unit else ""
-            text = self.change(metric, estimate.value, estimate) + after
-        return f"{text} {self.interval(metric, estimate)}".strip()
+        if self.is_signed(metric):
+            # the head of a measure names no unit
+            return self.changed(metric, estimate, unit=unit or self.unit(metric) == "points")
+        return sized(estimate, self.unit(metric), 2 if metric == CHURN else None)
 
     def changed(self, metric: str, change: Estimate, *, unit: bool = False) -> str:
         """Write a change of a drift, or of a measure, with its interval or its reason."""
@@ -261,12 +253,16 @@ def size_in(unit: Unit, *sizes: float) -> str:
 
 def fact_words(estimate: Estimate, unit: CellUnit) -> str:
     """Write a cell of a task's own table with its interval: ``97.31 % [96.80, 97.77]``."""
-    if estimate.value is None or unit != "value":
-        share = unit == "share"
-        return estimated(estimate, share_digits(estimate) if share else 2, share=share, unit=" pp")
-    value, decimals = estimate.value, digits(estimate)
-    both = written_interval(estimate, lambda end: plain(end, decimals))
-    return f"{plain(value, decimals)} {both}".rstrip()
+    return estimated(estimate, unit=" pp") if unit == "points" else sized(estimate, unit)
+
+
+def sized(estimate: Estimate, unit: Unit, decimals: int | None = None) -> str:
+    """Write a size with its interval or its reason; ``decimals`` are those of a share."""
+    if estimate.value is None or unit == "share":
+        shown = share_digits(estimate) if decimals is None else decimals
+        return estimated(estimate, shown, share=True)
+    value = in_unit(estimate.value, unit, digits(estimate))
+    return f"{value} {interval_in(estimate, unit, size=True)}".strip()
 
 
 def interval_in(estimate: Estimate, unit: Unit, *, size: bool) -> str:

@@ -26,8 +26,7 @@ from alignkit.record import (
     StageFacts,
     StandardError,
 )
-from alignkit.text.outcome import said, settled_by
-from tests.judge.said import judged as said_of
+from alignkit.record.verdict_facts import Waived, stated
 
 HELD = Control(name="A/A", expected="0", observed="0", passed=True)
 BROKEN = Control(name="A/A", expected="0", observed="3", passed=False)
@@ -66,7 +65,7 @@ def matrix(*found: Drift) -> tuple[MatrixEntry, ...]:
 
 
 def judged(gate: Gate, *, controls=(), today=None, **facts):
-    return said_of(gate, Measurements(**facts), controls=controls, today=today)
+    return judge(gate, Measurements(**facts), controls=controls, today=today)
 
 
 def pixel_verdict(*rules: Rule, pixels=None, coverage=(COVERED,), controls=(HELD,), **gate):
@@ -104,7 +103,7 @@ def test_another_shape_fails_whatever_the_limit_is():
         Rule(metric="decode.max_abs", fail=250), pixels=(stage(shape_mismatches=1),)
     )
     assert verdict.exit_code == 1
-    assert "1 images have another shape" in verdict.sentence
+    assert verdict.first.observed == (stated("shapes", images=1),)
 
 
 def test_isolated_is_the_default_and_cumulative_is_asked_for():
@@ -118,7 +117,10 @@ def test_images_that_one_side_cannot_decode_fail_though_no_rule_says_so():
     lost = COVERED.model_copy(update={"only_reference": 3, "reference_examples": ("x.jpg",)})
     verdict = pixel_verdict(Rule(metric="decode.max_abs", fail=9), coverage=(lost,))
     assert verdict.exit_code == 1
-    assert verdict.cause == "Coverage: 3 of 10 only a decodes: x.jpg."
+    assert verdict.cause == (stated("stage", stage="coverage"),)
+    assert verdict.first.cause == (
+        stated("one-sided", images=3, of=10, by="a", names=("x.jpg",)),
+    )  # fmt: skip
     allowed = Rule(metric="coverage", fail=0.5)
     assert (
         pixel_verdict(Rule(metric="decode.max_abs", fail=9), allowed, coverage=(lost,)).exit_code
@@ -136,7 +138,7 @@ def test_nan_is_an_error_with_its_reason():
     broken = stage(bias=None, reason="7 values are NaN or infinite")
     verdict = pixel_verdict(Rule(metric="decode.bias", fail=1), pixels=(broken,))
     assert (verdict.state, verdict.exit_code) == ("error", 3)
-    assert "7 values are NaN" in verdict.sentence
+    assert verdict.first.value.reason == broken.reason
 
 
 def test_a_cell_that_no_machine_has_is_no_missing_one_and_no_rule_applies_to_it():
@@ -176,7 +178,7 @@ def test_a_path_that_cannot_run_here_is_missing_unless_that_is_allowed():
         "b": False,
         "c": True,
     }
-    assert "Not run: c: needs an NVIDIA GPU" in code("gpu").sentence
+    assert stated("not run", path="c", reason=gpu) in code("gpu").sentence
     assert code("gpu", "dali is not installed").exit_code == 4
     assert code(True, "dali is not installed").exit_code == 0
     # with no candidate left, nothing was compared
@@ -187,7 +189,7 @@ def test_a_path_that_cannot_run_here_is_missing_unless_that_is_allowed():
 def test_a_control_that_fails_makes_every_verdict_an_error():
     verdict = pixel_verdict(Rule(metric="decode.max_abs", fail=9), controls=(HELD, BROKEN))
     assert (verdict.state, verdict.exit_code) == ("error", 3)
-    assert "cannot be trusted" in verdict.sentence
+    assert [each.kind for each in verdict.sentence] == ["distrust"]
 
 
 def test_informational_pardons_drift_and_nothing_else():
@@ -210,7 +212,7 @@ def test_a_waiver_holds_until_its_day_and_for_its_path():
 
     held = state(date(2027, 3, 1))
     assert (held.state, held.exit_code) == ("warn", 0)
-    assert said(held.rules[0], "remark").endswith("waived until 2027-03-01: codec bug")
+    assert held.rules[0].waived == Waived("2027-03-01", "codec bug")
     assert state(date(2027, 3, 2)).exit_code == 1
     assert state(date(2027, 3, 1), path="c").exit_code == 1
 
@@ -270,12 +272,6 @@ def test_inconclusive_says_how_many_seeds_would_settle_it():
         0.008, images_error=0.002, seeds_error=0.004, images=400_000, seeds=3
     )
     assert outcome.needed.seeds == expected.seeds
-    words = settled_by(outcome.needed.images, outcome.needed.seeds)
-    assert words == (
-        f"needs about {expected.seeds} seeds to decide; more images alone do not suffice"
-    )
-    assert settled_by(2_000, 9) == "needs about 2\N{NO-BREAK SPACE}000 images or 9 seeds to decide"
-    assert settled_by(None, None) == ""
 
 
 def test_relative_limits_are_shares_of_the_reference():
@@ -302,10 +298,10 @@ def test_an_empty_class_and_an_unknown_one_are_errors_with_codes_of_their_own():
     found = matrix(drift(0.0, 0.0, 0.0, classes=(owl,)))
     empty = judged(Gate(rules=(Rule(metric="recall[owl]", fail=0.1),)), matrix=found, controls=())
     assert empty.exit_code == 5
-    assert "no image is of this class" in said(empty.rules[0], "value")
+    assert empty.rules[0].value.reason == nothing.reason
     unknown = judged(Gate(rules=(Rule(metric="recall[cat]", fail=0.1),)), matrix=found, controls=())
     assert unknown.exit_code == 2
-    assert "there are owl" in said(unknown.rules[0], "value")
+    assert "there are owl" in unknown.rules[0].value.reason
 
 
 def test_a_rule_that_applies_to_nothing_compares_nothing():
@@ -324,7 +320,7 @@ def test_a_run_without_a_baseline_leaves_its_rules_to_the_gate():
     rule = Rule(metric="decode.changed", fail=0, against="baseline")
     verdict = pixel_verdict(rule, on_inconclusive="fail")
     assert (verdict.state, verdict.exit_code) == ("inconclusive", 0)
-    assert "`alignkit gate` reads the baseline" in verdict.sentence
+    assert verdict.first.observed == (stated("left baseline"),)
 
 
 UNLEARNED = Control(
@@ -342,9 +338,8 @@ def test_models_that_did_not_learn_leave_a_pass_inconclusive_and_a_finding_stand
     verdict = judged(Gate(rules=(rule,)), matrix=found, controls=(HELD, UNLEARNED))
     assert (verdict.state, verdict.exit_code) == ("inconclusive", 3)  # docs/commands.md
     assert verdict.sentence == (
-        "No conclusion can be drawn: seed 0 is right on 10 of 100 images; train longer. "
-        "No prediction changed in the comparison."
-    )
+        stated("doubt", observed=UNLEARNED.observed), stated("nothing changed", comparisons=1),
+    )  # fmt: skip
     shown = Gate(rules=(rule,), informational=True)  # which excuses drift alone
     assert judged(shown, matrix=found, controls=(UNLEARNED,)).exit_code == 3
     failing = judged(
@@ -360,7 +355,7 @@ def test_values_that_are_not_finite_fail_every_pixel_rule():
     for metric in ("decode.mean_abs", "decode.max_abs", "decode.changed", "decode.psnr"):
         limit = 0.99 if metric.endswith("changed") else 10
         outcome = pixel_verdict(Rule(metric=metric, fail=limit), pixels=(broken,)).rules[0]
-        assert (outcome.state, said(outcome, "value")) == ("fail", "7 values are NaN or infinite")
+        assert (outcome.state, outcome.observed) == ("fail", (stated("not finite", values=7),))
 
 
 def test_a_path_that_was_advised_is_not_judged():
@@ -439,4 +434,6 @@ def test_a_cell_that_is_missing_is_no_pass_of_rules_about_pixels():
         matrix=matrix(drift(0.0, 0.0, 0.0)),
     )  # fmt: skip
     assert (verdict.state, verdict.exit_code) == ("error", 4)
-    assert "1 of 1 cells skipped: no GPU" in verdict.sentence
+    (skipped,) = [each for each in verdict.rules if each.metric == "cells"]
+    counts = {"cells": 1, "of": 1, "state": "skipped", "reason": "no GPU"}
+    assert skipped.observed == (stated("cells", **counts),)

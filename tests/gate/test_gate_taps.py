@@ -12,10 +12,10 @@ from alignkit.gate.gate_run import GateRun, run_gate
 from alignkit.judge import judge
 from alignkit.progress import progress_for
 from alignkit.record import Measurements
+from alignkit.record.verdict_facts import stated
 from alignkit.tap_recorder import Tap
 from alignkit.text.outcome import said
 from alignkit.workspace import Workspace
-from tests.judge.said import verdict_of
 from tests.photos import encoded, photo
 
 FILE = """\
@@ -93,9 +93,8 @@ def test_assertions_that_noise_keeps_call_nothing_aligned(folder, rule):
         tap("noise", noise[number], f"{number}.jpg")
     record = gate(folder, f"{{tap: noise, {rule}}}").record
     assert record.verdict.state == "pass"
-    sentence = verdict_of(record).sentence
-    assert "Aligned" not in sentence
-    assert "the rules look at nothing else" in sentence
+    (held,) = record.verdict.sentence
+    assert (held.kind, held.values["taps"]) == ("held", 1)
 
 
 def test_a_tap_of_some_images_says_of_how_many(folder):
@@ -104,7 +103,8 @@ def test_a_tap_of_some_images_says_of_how_many(folder):
     for rule in ("size: [32, 32]", "dtype: float32", "range: [0, 255]", "channels: rgb"):
         result = gate(folder, f"{{tap: resized, {rule}}}")
         assert (result.exit_code, result.record.verdict.state) == (0, "warn")
-        assert "tap 'resized' was recorded for 2 of 5 images" in verdict_of(result.record).sentence
+        observed = [stated("tap part", tap="resized", images=2, of=5)]
+        assert [*result.record.verdict.first.observed] == observed
 
 
 def test_an_order_that_pixels_do_not_show_is_no_pass(folder):
@@ -128,7 +128,7 @@ def test_a_tap_of_which_no_given_image_was_recorded_is_no_pass(folder, rule):
     result = gate(folder, f"{{tap: lone, {rule}}}")
     assert result.exit_code == 5
     (outcome,) = result.record.verdict.rules
-    assert said(outcome, "value") == "tap 'lone' was recorded for none of the 2 images"
+    assert outcome.observed == (stated("tap empty", tap="lone", images=2),)
 
 
 def test_an_image_that_cannot_be_compared_leaves_the_order_unjudged(folder):
@@ -148,7 +148,8 @@ def test_a_mask_of_truth_values_is_judged(folder):
     tap("mask", np.eye(8, dtype=bool), "1.jpg")
     result = gate(folder, "{tap: mask, range: [0, 1]}")
     assert result.exit_code == 0
-    assert said(result.record.verdict.rules[0], "value") == "0 to 1 over 1 images"
+    observed = result.record.verdict.rules[0].observed
+    assert observed == (stated("tap range", low=0, high=1, images=1),)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,8 @@ def test_an_empty_array_is_outside_of_every_range(folder):
     tap("void", np.zeros((0, 8, 3), np.float32), "1.jpg")
     result = gate(folder, "{tap: void, range: [0, 255]}")
     assert result.exit_code == 1
-    assert said(result.record.verdict.rules[0], "value") == "an empty array for 1.jpg"
+    observed = result.record.verdict.rules[0].observed
+    assert observed == (stated("tap no value", what="an empty array", image="1.jpg"),)
 
 
 def test_rules_about_paths_hold_beside_those_about_taps(folder):
@@ -206,7 +208,8 @@ def test_a_tap_that_fails_ends_a_fast_gate_before_any_path_is_compared(folder, m
     result = run_gate(run, progress_for("none"))
     assert result.exit_code == 1
     assert [each.rule for each in result.record.verdict.rules] == ["resized.size"]
-    assert "Stopped there (--fail-fast): path serving" in verdict_of(result.record).sentence
+    (stopped,) = [e for e in result.record.verdict.sentence if e.kind == "stopped"]
+    assert stopped.names("paths") == ["serving"]
 
 
 def test_a_run_leaves_rules_about_taps_to_the_gate(folder):
@@ -216,7 +219,7 @@ def test_a_run_leaves_rules_about_taps_to_the_gate(folder):
     verdict = judge(gate, Measurements(), controls=())
     (left,) = [each for each in verdict.rules if each.rule == "taps"]
     assert left.state == "inconclusive"
-    assert said(left, "value") == "`alignkit gate` judges rules about taps"
+    assert left.observed == (stated("left taps"),)
     assert verdict.state == "inconclusive"
     assert verdict.exit_code == 0
 

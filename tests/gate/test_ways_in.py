@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from alignkit.gate.outputs.ci_output import step_outputs
+from alignkit.gate.outputs.machines import step_outputs
 from tests.gate_case import make_case
 
 ROOT = Path(__file__).parents[2]

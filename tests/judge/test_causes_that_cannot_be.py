@@ -10,6 +10,7 @@ from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.predictions import Predictions
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
+from alignkit.judge import judge
 from alignkit.record import (
     AttributionFacts,
     CoverageDiff,
@@ -21,11 +22,9 @@ from alignkit.record import (
     PixelStage,
     StageFacts,
 )
-from alignkit.record.blame_facts import LevelMap, PixelMechanism, SpatialFacts
+from alignkit.record.verdict_facts import stated
 from alignkit.report.cause_view import attribution_sections
 from alignkit.text.names import Names
-from alignkit.text.outcome import said as words_of
-from tests.judge.said import judged as said_of
 from tests.report.records import quickstart
 
 IMAGES = 600
@@ -115,7 +114,7 @@ def judged(*entries, gate=CHURN, **more):
     evidence = Measurements(
         matrix=(own, *entries), paths=paths("a", "b"), command="alignkit run x.yaml", **more
     )
-    return said_of(gate, evidence, controls=())
+    return judge(gate, evidence, controls=())
 
 
 def flips(*rows):
@@ -123,38 +122,32 @@ def flips(*rows):
 
 
 N, Q, R, D = "normalise", "quantise", "resize", "decode"
+# the kind of the cause with its factors, and the stages to swap with what then remains
 GAMES = {
     # the two toy models of the review: each stage alone flips as much as both, or more
     "opposed, the same remains": (
         (Q, N), {Q: flips(range(100, 129)), N: flips(range(58)), f"{Q} {N}": flips(range(29))},
-        ("Normalise and quantise push against each other, so none of them alone is the cause: alone "
-        "normalise +9.7 pp and quantise +4.8 pp of churn, together +4.8 pp."),
-        "the quantise and normalise of a together: no change of churn remains; none of them",
+        ("opposed", N, Q), ((Q, N), 0.0),
     ),
     "opposed, more remains": (
         (Q, N), {Q: flips(range(100, 129)), N: flips(range(49)), f"{Q} {N}": flips(range(18))},
-        "Normalise and quantise push", "the quantise and normalise of a together: no change",
+        ("opposed", N, Q), ((Q, N), 0.0),
     ),
     # each of them flips the same images: without either, as many still flip
     "alike": (
         (D, R), {D: flips(range(29)), R: flips(range(29)), f"{D} {R}": flips(range(29))},
-        "The largest share is from decode (+2.4 pp of +4.8 pp churn); resize +2.4 pp.",
-        "the decode and resize of a together: no change",
+        ("largest", D, R), ((D, R), 0.0),
     ),
     "only together": (
-        (D, R), {D: [], R: [], f"{D} {R}": flips(range(30))},
-        "Most of it from decode (+2.5 pp of +5.0 pp churn); resize +2.5 pp.",
-        "the decode of a: no change of churn remains.",
+        (D, R), {D: [], R: [], f"{D} {R}": flips(range(30))}, ("most", D, R), ((D,), 0.0),
     ),
     "one cause": (
         (D, R), {D: [], R: flips(range(40)), f"{D} {R}": flips(range(40))},
-        "All of it from resize; decode adds nothing.",
-        "the resize of a: no change of churn remains.",
+        ("all", R), ((R,), 0.0),
     ),
     "most of it": (
         (D, R), {D: flips(range(6)), R: flips(range(40)), f"{D} {R}": flips(range(45))},
-        "Most of it from resize (+6.6 pp of +7.5 pp churn); decode +0.9 pp.",
-        "the resize of a: +1.0 pp of churn remains.",
+        ("most", R, D), ((R,), 0.01),
     ),
     # two take each other back, and the third one is all that is left
     "a cause beside two opposed": (
@@ -162,27 +155,35 @@ GAMES = {
         {D: flips(range(50, 70)), N: flips(range(50, 70)), f"{D} {N}": [], R: flips(range(40)),
          f"{D} {R}": flips(range(70)), f"{R} {N}": flips(range(70)),
          f"{D} {R} {N}": flips(range(40))},
-        "Most of it from resize", "the resize of a: no change of churn remains.",
+        ("most", R, D, N), ((R,), 0.0),
     ),
     "a runtime that takes back": (
         (R, "precision"),
         {R: flips(range(58)), "precision": flips(range(100, 129)),
          f"{R} precision": flips(range(29))},
-        "Resize and int8 precision push against each other", None,
+        ("opposed", R, "precision"), None,
     ),
     # of five stages each alone is known, and what remains without one is not
     "five that take back": (
         STAGES, {**{each: flips(range(20 * i, 20 * i + 20)) for i, each in enumerate(STAGES)},
                  " ".join(STAGES): flips(range(10))},
-        "Decode, orient, resize, quantise and normalise push against", None,
+        ("opposed", *STAGES), None,
     ),
     "five of which one is the cause": (
         STAGES, {**{each: [] for each in STAGES}, R: flips(range(40)),
                  " ".join(STAGES): flips(range(40))},
-        "All of it from resize; decode, orient, quantise and normalise add nothing.",
-        "the resize of a.",
+        ("all", R), ((R,), None),
     ),
 }  # fmt: skip
+
+
+def swaps(verdict):
+    """The stages of each swap, and what remains after it."""
+    return [
+        (tuple(each.what.names("stages")), each.what.values.get("remains"))
+        for each in verdict.steps
+        if each.what.kind in ("swap", "swap all")
+    ]
 
 
 @pytest.mark.parametrize(("factors", "mixtures", "cause", "step"), GAMES.values(), ids=GAMES)
@@ -190,11 +191,13 @@ def test_a_cause_and_a_step_take_most_of_the_change_away(factors, mixtures, caus
     found = attributed(factors, mixtures)
     changed = round(IMAGES * found.total.value)
     verdict = judged(entry("b", flipped(changed)), attributions=(found,))
-    assert verdict.cause.startswith(cause)
-    steps = [each.words for each in verdict.actions if each.words.startswith("Serve b with")]
-    assert [each.removeprefix("Serve b with ")[: len(step or "")] for each in steps] == (
-        [step] if step else []
-    )
+    (found,) = verdict.cause
+    assert (found.kind, {*found.names("factors")}) == (cause[0], {*cause[1:]})
+    if cause[0] in ("most", "all"):
+        assert found.names("factors")[0] == cause[1]
+    assert [stages for stages, _ in swaps(verdict)] == ([step[0]] if step else [])
+    for _, remains in swaps(verdict):
+        assert remains == (None if step[1] is None else pytest.approx(step[1], abs=1e-9))
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -202,16 +205,16 @@ def test_the_page_calls_shares_that_oppose_no_cause(name):
     factors, mixtures, cause, _ = GAMES[name]
     record = quickstart().model_copy(update={"attributions": (attributed(factors, mixtures),)})
     (section,) = attribution_sections(record, Names(record.paths))
-    begins = "Shares that push against each other, of churn: " if "push" in cause else "Cause of "
-    assert section.sentences[0].startswith(begins)
+    begins = "Shares that push against each other, of churn: "
+    assert section.sentences[0].startswith(begins if cause[0] == "opposed" else "Cause of ")
 
 
 @pytest.mark.parametrize(("resize", "decode", "both", "step"), [
-    (-30, 18, -12, "the decode and resize of a together"),  # a repair of one leaves +3 pp, −5 pp
-    (-30, 6, -24, "the resize of a: +1.0 pp of macro recall remains"),
-    (-6, -24, -30, "the decode of a: −1.0 pp of macro recall remains"),
-    (-2, -2, -2, "the decode and resize of a together"),
-    (-30, -1, -31, "the resize of a: −0.2 pp of macro recall remains"),
+    (-30, 18, -12, (D, R)),  # a repair of one leaves +3 pp, −5 pp
+    (-30, 6, -24, (R,)),
+    (-6, -24, -30, (D,)),
+    (-2, -2, -2, (D, R)),
+    (-30, -1, -31, (R,)),
 ])  # fmt: skip
 def test_a_step_against_a_change_with_a_sign_leaves_less_of_it(resize, decode, both, step):
     def moved(number):
@@ -222,16 +225,17 @@ def test_a_step_against_a_change_with_a_sign_leaves_less_of_it(resize, decode, b
     )
     gate = Gate(rules=(Rule(metric="recall.macro", fail=0.001),))
     served = entry("b", flipped(abs(both)))
-    (first, *_) = judged(served, gate=gate, attributions=(found,)).actions
-    assert first.words.startswith(f"Serve b with {step}")
+    ((stages, remains),) = swaps(judged(served, gate=gate, attributions=(found,)))
+    left = {(R,): decode, (D,): resize}.get(step, 0)
+    assert (stages, remains) == (step, pytest.approx(left / IMAGES))
 
 
 def test_a_difference_that_chance_explains_is_not_clearly_less():
     # 1 of 2 flips remains: no more than another draw of the images would show
     mixtures = {D: flips(range(1)), R: flips(range(2)), f"{D} {R}": flips(range(2))}
     found = attributed((D, R), mixtures, images=60)
-    (first, *_) = judged(entry("b", flipped(2, images=60)), attributions=(found,)).actions
-    assert first.words.startswith("Serve b with the decode and resize of a together")
+    verdict = judged(entry("b", flipped(2, images=60)), attributions=(found,))
+    assert swaps(verdict) == [((D, R), 0.0)]
 
 
 def test_a_runtime_whose_share_is_zero_is_not_innocent_where_it_takes_back_what_a_stage_does():
@@ -242,7 +246,7 @@ def test_a_runtime_whose_share_is_zero_is_not_innocent_where_it_takes_back_what_
     both = entry("b", flipped(29))
     evidence = Measurements(matrix=(own, alone, both), paths=paths("a", "b"), attributions=(found,))
     only = Gate(rules=(Rule(metric="churn", fail=0.001, precision="int8"),))
-    assert "served with b in torch int8" in said_of(only, evidence, controls=()).sentence
+    assert judge(only, evidence, controls=()).first.place == both.place
 
 
 @pytest.mark.parametrize("name", ["opencv (model two)", "opencv (model one)"])
@@ -261,74 +265,56 @@ def test_shares_of_one_model_are_no_cause_of_anothers_drift(name):
     evidence = Measurements(
         matrix=rows, paths=paths("opencv", "b"), attributions=(found,), command="alignkit run x"
     )
-    verdict = said_of(CHURN, evidence, controls=())
-    assert f"trained with {name}" in verdict.sentence
-    assert verdict.cause == ("All of it from resize; decode adds nothing." * (name == names[0]))
-    assert len(verdict.actions) == (name == names[0])
+    verdict = judge(CHURN, evidence, controls=())
+    assert verdict.first.trained_with == name
+    assert [each.kind for each in verdict.cause] == ["all"] * (name == names[0])
+    assert len(verdict.steps) == (name == names[0])
 
 
-LOST = {  # answers as served (−1: NaN, −2: infinite) → the sentence and the cause begin so
-    "NaN as served": (
-        np.r_[[-1] * 16, [1] * 2, [0] * 42], ("16 of 60 images have an output that is NaN or "
-        "infinite (16 as served, 0 as trained). Churn 30.00 %"),
-        ("16 of 18 changed predictions have an output that is NaN or infinite on one side alone. "
-        "All of it from resize; decode adds nothing."),
-    ),
-    "few NaN": (
-        np.r_[[-1] * 2, [1] * 16, [0] * 42], "2 of 60 images have an output",
-        "All of it from resize: b filters when it shrinks an image (antialias), a does not; decode",
-    ),
-    "infinite with the same class": (
-        np.r_[[-2] * 16, [1] * 2, [0] * 42], "16 of 60 images have an output",
-        "All of it from resize: b filters",
-    ),
-    "NaN alone": (
-        np.r_[[-1] * 3, [0] * 57], "3 of 60 images have an output", "3 of 3 changed predictions",
-    ),
-}  # fmt: skip
+LOST = {  # answers as served (−1: NaN, −2: infinite) → images lost, causes
+    "NaN as served": (np.r_[[-1] * 16, [1] * 2, [0] * 42], 16, ["lost on one side", "all"]),
+    "few NaN": (np.r_[[-1] * 2, [1] * 16, [0] * 42], 2, ["all"]),
+    "infinite with the same class": (np.r_[[-2] * 16, [1] * 2, [0] * 42], 16, ["all"]),
+    "NaN alone": (np.r_[[-1] * 3, [0] * 57], 3, ["lost on one side", "all"]),
+}
 
 
-@pytest.mark.parametrize(("answers", "sentence", "cause"), LOST.values(), ids=LOST)
-def test_outputs_that_are_not_finite_come_first(answers, sentence, cause):
-    mechanism = PixelMechanism(name="antialias", by="candidate", measured=Estimate(1.0, 0.9, 1.1))
-    located = SpatialFacts(
-        reference="a", candidate="b", stage="resize", images=16, drawn=16, before=4.0, after=0.4,
-        map=LevelMap(rows=1, columns=1, greatest=9.0, cells="ff"), mechanisms=(mechanism,),
-    )  # fmt: skip
+@pytest.mark.parametrize(("answers", "images", "causes"), LOST.values(), ids=LOST)
+def test_outputs_that_are_not_finite_come_first(answers, images, causes):
     found = attributed((D, R), GAMES["one cause"][1])
-    verdict = judged(entry("b", answers), attributions=(found,), spatial=(located,))
-    assert verdict.sentence.replace("\N{NO-BREAK SPACE}", " ").startswith(sentence)
-    assert verdict.cause.startswith(cause)
-    repaired = "Repair the model first" in verdict.actions[0].words
-    assert repaired is ("changed predictions" in verdict.cause)
+    verdict = judged(entry("b", answers), attributions=(found,))
+    lost, decides = verdict.sentence
+    assert lost.values == {"lost": images, "images": 60, "served": images, "trained": 0}
+    assert decides.kind == "failed"
+    assert [each.kind for each in verdict.cause] == causes
+    assert (verdict.steps[0].what.kind == "repair model") is (len(causes) == 2)
 
 
 def test_a_runtime_whose_outputs_overflow_is_the_cause_of_what_is_lost():
     verdict = judged(entry("a", flipped(9, -1)))
-    assert verdict.sentence.startswith("9 of 600")
+    assert verdict.sentence[0].number("lost") == 9
     assert verdict.cause == (
-        "9 of 9 changed predictions have an output that is NaN or infinite on one side alone. "
-        "The pixels are the same, so the runtime is the cause."
-    )
+        stated("lost on one side", lost=9, changed=9), stated("runtime", file="")
+    )  # fmt: skip
 
 
-def test_a_pass_with_outputs_that_are_not_finite_is_not_called_aligned():
+def test_a_pass_with_outputs_that_are_not_finite_says_so_first():
     lost = entry("b", flipped(0)).model_copy(update={"non_finite": 4})
     same = drift(
         [predictions(flipped(4, -1))], [predictions(flipped(4, -1))], draws=SharedDraws(200)
     )
-    verdict = judged(lost.model_copy(update={"drift": same}))
+    wide = Gate(rules=(Rule(metric="churn", fail=0.1),))
+    verdict = judged(lost.model_copy(update={"drift": same}), gate=wide)
     assert (same.non_finite, same.non_finite_once, same.non_finite_changed) == (4, 0, 0)
-    assert "Aligned" not in verdict.sentence
-    assert verdict.sentence.startswith("4 of 600")
+    assert (verdict.state, verdict.sentence[0].number("lost")) == ("pass", 4)
 
 
 def test_the_place_of_outputs_that_are_not_finite_is_named_where_another_decides():
     wide = Gate(rules=(Rule(metric="churn", fail=0.001, precision="fp32"),))
-    verdict = judged(entry("b", flipped(9), "fp32"), entry("b", flipped(40, -1)), gate=wide)
-    assert "40 as served, 0 as trained): trained with a, served with b in torch int8." in (
-        verdict.sentence
-    )
+    elsewhere = entry("b", flipped(40, -1))
+    lost, *_ = judged(entry("b", flipped(9), "fp32"), elsewhere, gate=wide).sentence
+    counts = {"lost": 40, "images": 600, "served": 40, "trained": 0}
+    assert lost.values == {**counts, **elsewhere.place.fields}
 
 
 @pytest.mark.parametrize(("value", "state"), [(-1, "fail"), (-2, "fail"), (0, "pass")])
@@ -337,7 +323,9 @@ def test_a_rule_about_logits_does_not_pass_on_the_finite_ones_alone(value, state
     gate = Gate(rules=(Rule(metric="logits.max_abs", fail=1.0),))
     (outcome,) = judged(entry("b", flipped(3, value)), gate=gate).rules
     assert outcome.state == state
-    assert ("NaN or infinite" in words_of(outcome, "value")) is bool(value)
+    assert [(e.kind, e.values) for e in outcome.observed] == [("no answer", {"images": 3})] * bool(
+        value
+    )
 
 
 def pixels(stage, mean, mode="isolated", **more):
@@ -371,13 +359,16 @@ def test_whole_paths_that_differ_are_repaired_at_the_stage_that_differs(
         pixels=measured, coverage_diffs=(coverage,), paths=paths("a", "b"),
         command="alignkit gate x.yaml",
     )  # fmt: skip
-    verdict = said_of(gate, evidence, controls=())
-    steps = [each.words for each in verdict.actions]
-    assert steps == [f"Run b with the {step} of a."]
+    verdict = judge(gate, evidence, controls=())
     own = metric.partition(".")[0]
-    begins = f"{own.capitalize()}: " + f"it comes from {step}, " * (step != own)
-    assert verdict.cause.startswith(begins)
-    assert ("it comes from" in verdict.cause) is (step != own)
+    assert [each.what for each in verdict.steps] == [
+        stated("run with", served="b", own="a", stage=step)
+    ]
+    assert verdict.cause == (stated("stage", stage=own),)
+    (cause,) = verdict.first.cause
+    assert (cause.kind, cause.values["stage"]) == (
+        "change" if step == own else "earlier change", step,
+    )  # fmt: skip
 
 
 def lost_on_both(number, value=-1):
@@ -398,16 +389,14 @@ def test_where_most_answers_are_not_finite_nothing_else_is_a_cause_or_a_step(val
     shown = {"pixels": (pixels("resize", 3.0),)}
     for lost in (served, lost_on_both(number, value)):
         verdict = judged(lost, gate=gate, **shown)
-        assert f"{number} of 600\N{NO-BREAK SPACE}images" in verdict.sentence
-        assert verdict.cause == ""
-        assert [each.words for each in verdict.actions] == [
-            "Repair the model first: find where its values stop being finite."
-        ]
+        assert verdict.sentence[0].number("lost") == number
+        assert verdict.cause == ()
+        assert [each.what.kind for each in verdict.steps] == ["repair model"]
 
 
 def test_a_runtime_that_loses_most_answers_is_a_cause_and_few_lost_answers_leave_others():
     verdict = judged(entry("a", flipped(540, -1)))
-    assert "so the runtime is the cause" in verdict.cause
-    assert [each.words for each in verdict.actions][-1].startswith("Serve in torch fp32")
+    assert verdict.cause[-1].kind == "runtime"
+    assert verdict.steps[-1].what == stated("serve runtime", runtime="torch fp32")
     few = judged(entry("b", flipped(60, -1), "fp32"), pixels=(pixels("resize", 3.0),))
     assert few.cause

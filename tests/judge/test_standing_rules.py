@@ -6,7 +6,7 @@ from alignkit.errors import ExitCode
 from alignkit.experiment.gate_option import Gate
 from alignkit.judge.standing_rules import JudgedRule, standing_outcomes
 from alignkit.record import Cell, Measurements, PathFacts, RuleOutcome, StageFacts
-from alignkit.text.outcome import said
+from alignkit.record.verdict_facts import stated
 
 
 def path(name: str, decoder: str) -> PathFacts:
@@ -23,22 +23,22 @@ def passed(evaluated_with: str) -> JudgedRule:
 
 
 @pytest.mark.parametrize(
-    ("names", "place", "end"),
+    ("names", "place", "found"),
     [
-        (["every path"], "every path", "nothing was compared"),
-        (["a"], "a", "nothing was compared"),
-        (["every path", "a", "b"], "b", "nothing was compared; b differs in decode"),
+        (["every path"], "every path", stated("no rule")),
+        (["a"], "a", stated("no rule")),
+        (["every path", "a", "b"], "b", stated("no rule", path="b", stages=("decode",))),
     ],
 )
-def test_an_outcome_about_no_candidate_rests_on_no_comparison(names, place, end):
+def test_an_outcome_about_no_candidate_rests_on_no_comparison(names, place, found):
     evidence = Measurements(paths=(path("a", "pillow"), path("b", "opencv")))
     judged = [passed(name) for name in names]
-    (found,) = standing_outcomes(
+    (outcome,) = standing_outcomes(
         Gate(rules=({"metric": "decode.max_abs", "fail": 9},)), evidence, judged
     )
-    assert found.code is ExitCode.NOTHING_COMPARED
-    assert found.outcome.evaluated_with == place
-    assert said(found.outcome, "value").endswith(end)
+    assert outcome.code is ExitCode.NOTHING_COMPARED
+    assert outcome.outcome.evaluated_with == place
+    assert outcome.outcome.observed == (found,)
 
 
 def cell(state: str, reason: str = "") -> Cell:
@@ -53,7 +53,7 @@ def test_missing_cells_are_counted_state_by_state():
     cells += [cell("measured"), cell("simulated")]
     (found,) = standing_outcomes(Gate(), Measurements(cells=cells), [])
     assert found.code is ExitCode.MISSING
-    assert said(found.outcome, "rule") == "every cell ran"
-    assert said(found.outcome, "value") == (
-        "1 of 7 cells built, not run: it needs a GPU; 4 of 7 cells skipped: x is not installed"
-    )
+    assert [each.values for each in found.outcome.observed] == [
+        {"cells": 1, "of": 7, "state": "built, not run", "reason": "it needs a GPU"},
+        {"cells": 4, "of": 7, "state": "skipped", "reason": "x is not installed"},
+    ]

@@ -3,6 +3,7 @@
 import pytest
 
 from alignkit.experiment.gate_option import Gate
+from alignkit.judge import judge
 from alignkit.record import (
     BaselineFacts,
     BaselineStage,
@@ -18,7 +19,6 @@ from alignkit.record import (
     Measurements,
     PixelStage,
 )
-from tests.judge.said import judged as said_of
 
 IMAGES = 20
 
@@ -96,121 +96,135 @@ def approved(rule):
 
 
 CASES = {
-    # id: evidence, rules, exit code, words ("" if all that differs has a rule)
-    "the stage that differs has the rule": ({"pixels": stages(resize=20)}, [RESIZE], 0, ""),
+    # id: evidence, rules, exit code, what was stated (none if all that differs has a rule)
+    "the stage that differs has the rule": ({"pixels": stages(resize=20)}, [RESIZE], 0, ()),
     "only a stage that is equal has one": (
-        {"pixels": stages(resize=20)}, [DECODE], 5, "resize, which differs on 20 of 20 images"),
-    "one image of twenty": ({"pixels": stages(resize=1)}, [DECODE], 5, "on 1 of 20 images"),
-    "one of two stages": ({"pixels": stages(decode=3, resize=20)}, [DECODE], 0, "resize, which"),
-    "normalise": ({"pixels": stages(resize=1, normalise=2)}, [RESIZE], 0, "normalise, which"),
-    "colour": ({"pixels": stages(resize=1, colour=20)}, [RESIZE], 0, "colour, which"),
+        {"pixels": stages(resize=20)}, [DECODE], 5, ("differs", "resize", 20)),
+    "one image of twenty": ({"pixels": stages(resize=1)}, [DECODE], 5, ("differs", "resize", 1)),
+    "one of two stages": ({"pixels": stages(decode=3, resize=20)}, [DECODE], 0, ("differs", "resize", 20)),
+    "normalise": ({"pixels": stages(resize=1, normalise=2)}, [RESIZE], 0, ("differs", "normalise", 2)),
+    "colour": ({"pixels": stages(resize=1, colour=20)}, [RESIZE], 0, ("differs", "colour", 20)),
     "all up to the last": (
         {"pixels": stages(decode=3, resize=20)},
-        [{"metric": "colour.max_abs", "fail": 200, "mode": "cumulative"}], 0, ""),
+        [{"metric": "colour.max_abs", "fail": 200, "mode": "cumulative"}], 0, ()),
     "cumulative, before the stage": (
         {"pixels": stages(decode=3, crop=20)},
-        [{**RESIZE, "mode": "cumulative"}], 0, "crop, which"),
+        [{**RESIZE, "mode": "cumulative"}], 0, ("differs", "crop", 20)),
     "SSIM is of all up to colour": (
-        {"pixels": stages(resize=20)}, [{"metric": "colour.ssim", "fail": 0.5}], 0, ""),
-    "nothing differs": ({"pixels": stages()}, [DECODE], 0, ""),
+        {"pixels": stages(resize=20)}, [{"metric": "colour.ssim", "fail": 0.5}], 0, ()),
+    "nothing differs": ({"pixels": stages()}, [DECODE], 0, ()),
     "another path": (
         {"pixels": stages(resize=20) + stages("c", resize=20)},
-        [{**RESIZE, "path": "c"}], 0, "resize, which"),
+        [{**RESIZE, "path": "c"}], 0, ("differs", "resize", 20)),
     "the path that is equal": (
-        {"pixels": stages(resize=20) + stages("c")}, [{**RESIZE, "path": "c"}], 5, "resize"),
+        {"pixels": stages(resize=20) + stages("c")}, [{**RESIZE, "path": "c"}], 5, ("differs", "resize", 20)),
     "a part of the images": (
-        {"pixels": stages(resize=20), "groups": KINDS, "data": DATA}, [SOME], 0, "all of resize"),
+        {"pixels": stages(resize=20), "groups": KINDS, "data": DATA}, [SOME], 0, ("differs", "resize", 20, "all of ")),
     "each part": (
-        {"pixels": stages(resize=20), "groups": KINDS, "data": DATA}, [SOME, OTHER], 0, ""),
+        {"pixels": stages(resize=20), "groups": KINDS, "data": DATA}, [SOME, OTHER], 0, ()),
     "the answers": (
-        {"pixels": stages(resize=20), "matrix": (ALIGNED, entry())}, [CHURN], 0, ""),
+        {"pixels": stages(resize=20), "matrix": (ALIGNED, entry())}, [CHURN], 0, ()),
     "pixels and not the answers": (
         {"pixels": stages(resize=20), "matrix": (ALIGNED, entry())}, [RESIZE], 0,
-        "the answers, of which 10.00"),
+        ("answers", 0.1)),
     "one runtime of two": (
         {"matrix": (ALIGNED, entry(), entry("int8", "a"))},
-        [{**CHURN, "precision": "fp32"}], 0, "the answers"),
+        [{**CHURN, "precision": "fp32"}], 0, ("answers", 0.1)),
     "only the runtime that changes nothing": (
         {"matrix": (ALIGNED, entry(churn=0.0), entry("int8", "a"))},
-        [{**CHURN, "precision": "fp32"}], 5, "the answers"),
+        [{**CHURN, "precision": "fp32"}], 5, ("answers", 0.1)),
     "one class of three": (
         {"matrix": (ALIGNED, entry(recalls=(("cat", -0.1), ("dog", -0.3), ("eel", 0.0))))},
-        [{"metric": "recall[cat]", "fail": 0.9}], 0, "the other classes, of which dog changes by 30.0 %:"),
+        [{"metric": "recall[cat]", "fail": 0.9}], 0, ("class", "dog", 0.3, 0)),
     "only the class that does not change": (
         {"matrix": (ALIGNED, entry(recalls=(("cat", 0.0), ("dog", -0.3), ("eel", 0.1))))},
-        [{"metric": "recall[cat]", "fail": 0.9}], 5, "of which dog changes by 30.0 %, and 1 more change"),
+        [{"metric": "recall[cat]", "fail": 0.9}], 5, ("class", "dog", 0.3, 1)),
     "a class and the whole": (
         {"matrix": (ALIGNED, entry(recalls=(("cat", -0.1), ("dog", -0.3))))},
-        [{"metric": "recall[cat]", "fail": 0.9}, CHURN], 0, ""),
+        [{"metric": "recall[cat]", "fail": 0.9}, CHURN], 0, ()),
     "a bias that differs in both directions": (
         {"pixels": stages(resize=20)}, [{"metric": "resize.bias", "fail": 1}], 0,
-        "resize, which differs on 20 of 20 images (mean 0.5, max 9 grey levels), in a way that"),
+        ("blind", "resize", 20, "resize.bias")),
     "a bias that is most of it": (
         {"pixels": stages(resize=20, bias=(0.4, 0.4, 0.4))},
-        [{"metric": "resize.bias", "fail": 1}], 0, ""),
+        [{"metric": "resize.bias", "fail": 1}], 0, ()),
     "a bias beside a greatest difference": (
-        {"pixels": stages(resize=20)}, [{"metric": "resize.bias", "fail": 1}, RESIZE], 0, ""),
+        {"pixels": stages(resize=20)}, [{"metric": "resize.bias", "fail": 1}, RESIZE], 0, ()),
     "a percentile of what few values have": (
         {"pixels": stages(resize=2, p99=0.0)}, [{"metric": "resize.p99", "fail": 1}], 0,
-        "in a way that no limit of resize.p99 shows"),
+        ("blind", "resize", 2, "resize.p99")),
     "a percentile that shows it": (
-        {"pixels": stages(resize=2)}, [{"metric": "resize.p99", "fail": 1}], 0, ""),
+        {"pixels": stages(resize=2)}, [{"metric": "resize.p99", "fail": 1}], 0, ()),
     "a mean that one image of twenty is far beyond": (
         {"pixels": stages(resize=1)}, [{"metric": "resize.mean_abs", "fail": 1}], 0,
-        "no limit of resize.mean_abs shows"),
+        ("blind", "resize", 1, "resize.mean_abs")),
     "a mean that no image is beyond": (
-        {"pixels": stages(resize=20)}, [{"metric": "resize.mean_abs", "fail": 1}], 0, ""),
+        {"pixels": stages(resize=20)}, [{"metric": "resize.mean_abs", "fail": 1}], 0, ()),
     "as approved, and beside it only what is equal": (
         {"pixels": stages(resize=20), "baseline": since(decode=0, resize=0)},
-        [DECODE, approved({"metric": "resize.changed", "fail": 0})], 0, "resize, which"),
+        [DECODE, approved({"metric": "resize.changed", "fail": 0})], 0, ("differs", "resize", 20)),
     "changed since it was approved, where no rule looks": (
         {"baseline": since(decode=0, resize=20)},
         [approved({"metric": "decode.changed", "fail": 0})], 5,
-        "resize, which changed on 20 of 20 images since it was approved"),
+        ("since approval", "resize", 20)),
     "changed at a stage before the rule's": (
         {"baseline": since(decode=2, crop=0)},
-        [approved({"metric": "crop.changed", "fail": 0.5})], 0, ""),
+        [approved({"metric": "crop.changed", "fail": 0.5})], 0, ()),
+}  # fmt: skip
+
+
+FIELDS = {
+    "differs": ("stage", "images", "part"), "blind": ("stage", "images", "rules"),
+    "answers": ("share",), "class": ("name", "share", "more"),
+    "since approval": ("stage", "images"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_difference_that_no_rule_looks_at_is_named(name):
-    facts, rules, code, said = CASES[name]
+    facts, rules, code, stated = CASES[name]
     evidence = Measurements(coverage_diffs=(covered(), covered("c")), **facts)
-    verdict = said_of(Gate.model_validate({"rules": rules}), evidence, controls=())
+    verdict = judge(Gate.model_validate({"rules": rules}), evidence, controls=())
     found = [each for each in verdict.rules if each.rule == "unchecked"]
-    assert [each.state for each in found] == ([] if not said else ["error" if code else "warn"])
+    assert [each.state for each in found] == ([] if not stated else ["error" if code else "warn"])
     assert verdict.exit_code == code, verdict
-    assert said in verdict.sentence.replace("\N{NO-BREAK SPACE}", " ")
-    assert verdict.sentence.startswith("Aligned") <= (not said)
+    whats = [
+        (each.kind, *(each.values[field] for field in FIELDS[each.kind]))
+        for outcome in found
+        for each in outcome.observed
+    ]
+    kind, *values = stated or ("",)
+    if kind == "blind":
+        values[-1] = (values[-1],)
+    if kind == "differs" and len(values) == 2:
+        values.append("")
+    assert whats == [(kind, *values)] * bool(stated)
 
 
 OTHERS = {
-    # id: stages, words of each path that is said to differ
-    "one stage": (stages(resize=20), ["b differs from a in resize"]),
-    "the last stages alone": (
-        stages(crop=1, normalise=3), ["b differs from a in crop and normalise"]),
+    # id: stages, and those of each path that are said to differ
+    "one stage": (stages(resize=20), {"b": ["resize"]}),
+    "the last stages alone": (stages(crop=1, normalise=3), {"b": ["crop", "normalise"]}),
     "all of them": (
         stages(decode=2, resize=20, crop=5, colour=1, normalise=20),
-        ["b differs from a in decode, resize, crop, colour and normalise"]),
+        {"b": ["decode", "resize", "crop", "colour", "normalise"]}),
     "two paths": (
         stages(decode=2, resize=20) + stages("c", resize=1, colour=1),
-        ["b differs from a in decode and resize", "c differs from a in resize and colour"]),
-    "one path of two": (stages() + stages("c", decode=1), ["c differs from a in decode"]),
-    "none": (stages(), []),
+        {"b": ["decode", "resize"], "c": ["resize", "colour"]}),
+    "one path of two": (stages() + stages("c", decode=1), {"c": ["decode"]}),
+    "none": (stages(), {}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_baseline_alone_says_in_which_stages_the_paths_were_not_compared(name):
-    pixels, said = OTHERS[name]
+    pixels, differing = OTHERS[name]
     rule = approved({"metric": "resize.changed", "fail": 0})
     evidence = Measurements(pixels=pixels, baseline=since(decode=0, resize=0))
-    verdict = said_of(Gate.model_validate({"rules": [rule]}), evidence, controls=())
+    verdict = judge(Gate.model_validate({"rules": [rule]}), evidence, controls=())
     assert (verdict.state, verdict.exit_code) == ("pass", 0)
-    lead, end = "Compared with the baseline alone: ", ", and no rule looks at that."
-    assert verdict.sentence.count(lead) == len(said)
-    assert all(f"{lead}{each}{end}" in verdict.sentence for each in said)
+    alone = [each for each in verdict.sentence if each.kind == "baseline alone"]
+    assert {each.values["path"]: each.names("stages") for each in alone} == differing
 
 
 @pytest.mark.parametrize(
@@ -229,7 +243,7 @@ def test_images_that_are_in_no_comparison_are_counted_where_no_rule_does(rules, 
     names = {"reference_examples": ("x",), "neither_examples": ("y",)} if lost else {}
     coverage = covered(images=10).model_copy(update={**lost, **names})
     facts = {"matrix": (ALIGNED, entry()), "coverage_diffs": (coverage,), "pixels": stages()}
-    verdict = said_of(Gate.model_validate({"rules": rules}), Measurements(**facts), controls=())
+    verdict = judge(Gate.model_validate({"rules": rules}), Measurements(**facts), controls=())
     assert [e.state for e in verdict.rules if e.rule == "decoded"] == [state] * bool(state)
     assert verdict.exit_code == (state == "fail")
 
@@ -245,5 +259,5 @@ def test_a_path_that_is_compared_with_no_other_counts_its_own(counts, state):
     known = {"ok": 40 - sum(counts.values()), "corrupt": 0, "failed": 0, "unsupported": 0}
     own = Coverage(preprocess="a", split="eval", **{**known, **counts})
     evidence = Measurements(matrix=(ALIGNED, entry("int8", "a")), coverage=(own,))
-    verdict = said_of(Gate.model_validate({"rules": [CHURN]}), evidence, controls=())
+    verdict = judge(Gate.model_validate({"rules": [CHURN]}), evidence, controls=())
     assert [e.state for e in verdict.rules if e.rule == "decoded"] == [state] * bool(state)

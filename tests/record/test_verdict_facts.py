@@ -16,7 +16,7 @@ from alignkit.record.verdict_facts import (
     StatementKind,
     Waived,
 )
-from alignkit.text import causes, outcome, verdict
+from alignkit.text import outcome, statements, verdict
 
 ROOT = Path(__file__).parents[2] / "alignkit"
 NAMES = {
@@ -51,5 +51,7 @@ def test_every_kind_that_is_stated_has_words_and_every_kind_is_stated():
     stated = set().union(
         *map(kinds, [*(ROOT / "judge").glob("*.py"), *(ROOT / "gate").glob("*.py")])
     )
-    said = set().union(*(kinds(Path(str(each.__file__))) for each in (causes, outcome, verdict)))
+    said = set().union(
+        *(kinds(Path(str(each.__file__))) for each in (outcome, statements, verdict))
+    )
     assert stated == said == {*get_args(StatementKind)}

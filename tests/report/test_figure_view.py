@@ -45,7 +45,7 @@ from alignkit.report.page import (
 from alignkit.report.plot import Plot
 from alignkit.report.terminal_view import summary
 from alignkit.report.write_report import ReportOptions, write_report
-from alignkit.text.markdown import markdown_text
+from alignkit.text import markdown_text
 from alignkit.text.names import Names
 from alignkit.text.numbers import MINUS, NBSP
 from tests.report.drawn_chart import axis, classes, figure, found, keys, values

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from alignkit.gate.outputs import GateResult, output
+from alignkit.gate.outputs import GateResult, rendered
 from alignkit.record import (
     Estimate,
     LogitDistance,
@@ -123,7 +123,7 @@ def test_simulated_cells_are_not_counted_as_measured(record):
 
 @pytest.mark.parametrize("kind", ["text", "md", "json", "junit", "github"])
 def test_every_output_of_a_gate_names_the_simulation(gate, kind):
-    told = output(kind).render(gate)
+    told = rendered(kind, gate)
     assert "simulated" in told
     if kind in ("text", "md", "json"):
         assert LABEL in told

@@ -6,8 +6,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from alignkit.datasets.regular_file import escaped_name
-from alignkit.text import columns, printable
-from alignkit.text.markdown import code, fenced, markdown_text
+from alignkit.text import code, columns, fenced, markdown_text, printable
 
 HOSTILE = [
     "a | b",

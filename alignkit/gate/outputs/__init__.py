@@ -2,7 +2,7 @@
 
 The contract of every output, which tests check:
 
-- it is a frozen dataclass with ``render(result)``, which returns the whole text and writes nothing;
+- it is a function of the result that returns the whole text and writes nothing;
 - it is pure: it measures nothing, and one result gives one text, on every machine;
 - it keeps within the limits of the system that reads it, and says how much it left out;
 - it has a text for every result, also if nothing could be measured.
@@ -13,12 +13,12 @@ The contract of every output, which tests check:
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from alignkit.plugins import Plugin, PluginTable
+from alignkit.plugins import Plugin
 from alignkit.record import Measurements
 from alignkit.record.verdict_facts import worst_first
 from alignkit.stored_file import explained, write_output
@@ -28,7 +28,7 @@ from alignkit.text.verdict import SaidVerdict, verdict_words
 
 if TYPE_CHECKING:
     from alignkit.baseline import Baseline
-    from alignkit.record import Finding, RuleOutcome, RunRecord, Verdict
+    from alignkit.record import Finding, RuleOutcome, RunRecord, Verdict, VerdictState
 
 _STEP_SUMMARY = 900 * 1024
 """Bytes; GitHub refuses a step's summary above 1 MiB."""
@@ -42,6 +42,21 @@ class OutcomeRow:
     place: str
     text: str
     """The value, the limit, and what is known of why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An outcome that did not pass, a mistake in the file, or the lack of any result."""
+
+    state: VerdictState
+    rule: str
+    file: str
+    line: int
+    """From 1; 0 for a rule of ``--set``, which stands on no line, and for the whole file."""
+    text: str
+    key: str
+    """Its identity: neither its number nor a label changes it."""
+    column: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +86,6 @@ class GateResult:
         return self.record or Measurements()
 
     @property
-    def names(self) -> Names:
-        """The paths by name, surrogates called so."""
-        return Names(self.measured.paths)
-
-    @property
     def said(self) -> SaidVerdict:
         """The verdict in words."""
         return verdict_words(self.verdict, self.measured)
@@ -83,44 +93,54 @@ class GateResult:
     @property
     def rows(self) -> list[OutcomeRow]:
         """The outcomes in words, the worst first."""
-        names = self.names
+        names = Names(self.measured.paths)
         return [
             OutcomeRow(each, place_in_words(each, names), said(each, "line"))
             for each in worst_first(self.verdict.rules)
         ]
 
+    @property
+    def problems(self) -> list[Problem]:
+        """All that stands in the way of a pass; something for every exit code but 0."""
+        found = [
+            Problem("error" if each.level == "error" else "warn", each.rule, each.file, each.line,
+                    each.message, each.message, each.column)
+            for each in self.findings
+        ]  # fmt: skip
+        found += [
+            Problem(each.state, each.rule, str(self.file), each.line, f"{row.place}: {row.text}",
+                    place_in_words(each, Names(())))
+            for row in self.rows
+            for each in [row.outcome]
+            if each.state != "pass"
+        ]  # fmt: skip
+        # a report without errors is green, which a gate that measured nothing is not
+        if self.exit_code and not any(each.state in ("error", "fail") for each in found):
+            told = "\n".join(self.said.lines)
+            found.append(Problem("error", "gate", str(self.file), 0, told, "not measured"))
+        return found
 
-class GateOutput(Protocol):
-    """A frozen dataclass."""
 
-    def render(self, result: GateResult) -> str:
-        """Return the whole text."""
-        ...
-
-
-def _plugin(target: str, summary: str) -> Plugin:
+def _output(target: str, summary: str) -> Plugin:
     return Plugin(f"alignkit.gate.outputs.{target}", summary=summary)
 
 
-# names, not classes: `alignkit list` and `--help` show the table and import no output
-OUTPUTS = PluginTable(
-    "outputs",
-    {
-        "text": _plugin("text_output:Text", "at most 30 lines for a terminal"),
-        "json": _plugin("json_output:JsonResults", "everything, with a format number"),
-        "md": _plugin("text_output:Markdown", "for a pull request's comment"),
-        "junit": _plugin("ci_output:JUnit", "one test case a rule and place"),
-        "github": _plugin("ci_output:GitHub", "annotations on the rules' lines, for Actions"),
-        "gitlab": _plugin("json_output:CodeQuality", "code quality findings"),
-        "pending": _plugin("json_output:Pending", "changed lines, for `baseline approve --from`"),
-    },
-)
+# names, not functions: `alignkit list` and `--help` show the table and import no output
+OUTPUTS: Mapping[str, Plugin] = {
+    "text": _output("people:text", "at most 30 lines for a terminal"),
+    "json": _output("machines:results", "everything, with a format number"),
+    "md": _output("people:markdown", "for a pull request's comment"),
+    "junit": _output("machines:junit", "one test case a rule and place"),
+    "github": _output("machines:github", "annotations on the rules' lines, for Actions"),
+    "gitlab": _output("machines:gitlab", "code quality findings"),
+    "pending": _output("machines:pending", "changed lines, for `baseline approve --from`"),
+}
 
 
-def output(kind: str) -> GateOutput:
-    """Load the output of that name; an unknown one raises `ConfigError` with the nearest."""
-    built: GateOutput = OUTPUTS.find(kind).load()()
-    return built
+def rendered(kind: str, result: GateResult) -> str:
+    """Return a result in the format of that name."""
+    text: str = OUTPUTS[kind].load()(result)
+    return text
 
 
 def deliver(result: GateResult, to: Sequence[tuple[str, Path]]) -> None:
@@ -131,12 +151,12 @@ def deliver(result: GateResult, to: Sequence[tuple[str, Path]]) -> None:
     if Path("-") not in [path for _, path in to]:
         to = [*to, ("text", Path("-"))]
     for kind, path in to:
-        write_output(path, output(kind).render(result))
+        write_output(path, rendered(kind, result))
     if "github" in dict(to):
-        from alignkit.gate.outputs.ci_output import step_outputs
+        from alignkit.gate.outputs.machines import step_outputs
 
         # the limit is in bytes, and the cut may fall inside a character
-        summary = output("md").render(result).encode()[:_STEP_SUMMARY].decode(errors="ignore")
+        summary = rendered("md", result).encode()[:_STEP_SUMMARY].decode(errors="ignore")
         for variable, text in (
             ("GITHUB_STEP_SUMMARY", summary),
             ("GITHUB_OUTPUT", step_outputs(result)),

@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from alignkit.gate.outputs import OUTPUTS, GateResult, output
-from alignkit.gate.outputs.ci_output import step_outputs
+from alignkit.gate.outputs import OUTPUTS, GateResult, rendered
+from alignkit.gate.outputs.machines import step_outputs
 from alignkit.record import Control, Estimate, Finding, RuleOutcome, Verdict
 from alignkit.record.verdict_facts import RuleLimits, Waived, stated
 from tests.report.records import quickstart
@@ -62,16 +62,16 @@ def any_result(request):
 @pytest.fixture
 def of(any_result):
     def render(kind: str) -> str:
-        return output(kind).render(any_result)
+        return rendered(kind, any_result)
 
     return render
 
 
 @pytest.mark.parametrize("kind", [kind for kind in OUTPUTS if kind != "pending"])
 def test_an_output_is_never_empty_and_always_the_same(any_result, kind):
-    text = output(kind).render(any_result)
+    text = rendered(kind, any_result)
     assert text.endswith("\n")
-    assert text == output(kind).render(any_result)
+    assert text == rendered(kind, any_result)
 
 
 def test_text_keeps_within_30_lines(of):
@@ -81,7 +81,7 @@ def test_text_keeps_within_30_lines(of):
 @pytest.mark.parametrize("kind", ["text", "md"])
 def test_people_are_shown_which_paths_are_surrogates(kind):
     (path,) = [each for each in quickstart().paths if each.surrogate_of]
-    text = output(kind).render(result([outcome(0, "fail")]))
+    text = rendered(kind, result([outcome(0, "fail")]))
     assert f"{path.name}: surrogate of torchpipe's GPU path" in text.replace("\\", "")
 
 
@@ -89,11 +89,11 @@ def test_people_are_shown_which_paths_are_surrogates(kind):
 def test_an_outcome_calls_its_surrogate_so_and_keeps_its_fingerprint(kind):
     failed = outcome(0, "fail").model_copy(update={"evaluated_with": "torchpipe-gpu"})
     found = result([failed])
-    told = output(kind).render(found).replace("\\", "")
+    told = rendered(kind, found).replace("\\", "")
     assert "torchpipe-gpu (surrogate) against pillow" in told
     if kind == "gitlab":
         real = found.record.model_copy(update={"paths": found.record.paths[:1]})
-        other = json.loads(output(kind).render(replace(found, record=real)))
+        other = json.loads(rendered(kind, replace(found, record=real)))
         assert json.loads(told)[0]["fingerprint"] == other[0]["fingerprint"]
 
 
@@ -101,7 +101,7 @@ def test_text_says_which_runtime_holds_on_this_machine_alone():
     found = result()
     entry = found.record.matrix[1].model_copy(update={"warning": "saturates here"})
     record = found.record.model_copy(update={"matrix": (entry,)})
-    told = output("text").render(replace(found, record=record))
+    told = rendered("text", replace(found, record=record))
     assert f"{entry.backend} {entry.precision}, 1\N{NO-BREAK SPACE}entry: saturates here" in told
 
 
@@ -134,7 +134,7 @@ def test_junit_counts_its_cases_and_keeps_attributes_short(any_result, of):
 
 
 def test_junit_tells_drift_from_what_was_not_measured():
-    suite = ET.fromstring(output("junit").render(RESULTS["every state"]).encode())[0]
+    suite = ET.fromstring(rendered("junit", RESULTS["every state"]).encode())[0]
     kinds = {case.get("name"): [each.tag for each in case] for case in suite.findall("testcase")}
     assert kinds["path3 against pillow"] == ["failure"]
     assert kinds["path4 against pillow"] == ["error"]
@@ -148,7 +148,7 @@ def test_a_check_that_the_gate_allows_to_be_missing_is_skipped_in_junit_and_a_wa
     )
     waiver = Waived("2030-01-01", "known")
     waived = outcome(1, "warn").model_copy(update={"waived": waiver})
-    suite = ET.fromstring(output("junit").render(result([left_out, waived], code=0)).encode())[0]
+    suite = ET.fromstring(rendered("junit", result([left_out, waived], code=0)).encode())[0]
     assert (suite.get("skipped"), suite.get("failures"), suite.get("errors")) == ("1", "0", "0")
     (skipped,) = suite.findall("testcase/skipped")
     assert skipped.get("message", "").startswith(words)
@@ -159,7 +159,7 @@ def test_a_control_that_fails_is_an_error_in_junit():
     record = quickstart().model_copy(update={"controls": (broken,)})
     base = RESULTS["a pass"]
     shown = GateResult(base.name, base.file, base.command, base.verdict, 3, record=record)
-    suite = ET.fromstring(output("junit").render(shown).encode())[0]
+    suite = ET.fromstring(rendered("junit", shown).encode())[0]
     assert suite.get("errors") == "1"
 
 
@@ -186,13 +186,13 @@ def test_a_log_of_github_shows_no_character_that_a_terminal_obeys(character, pla
             replace(MISTAKE, message=text, file=text, rule=text)]),
         "sentence": result(record=False, code=5, state="error", sentence=text),
     }[place]  # fmt: skip
-    for written in (output("github").render(found), step_outputs(found)):
+    for written in (rendered("github", found), step_outputs(found)):
         assert character not in written
-    assert f"{ord(character):02x}[31mb" in output("github").render(found)
+    assert f"{ord(character):02x}[31mb" in rendered("github", found)
 
 
 def test_github_says_how_many_it_left_out():
-    text = output("github").render(RESULTS["hundreds"])
+    text = rendered("github", RESULTS["hundreds"])
     assert "::error::191 more; see the step's summary" in text
 
 
@@ -216,7 +216,7 @@ def test_gitlab_fingerprints_are_unique_and_hold_no_values(any_result, of):
 
 def test_a_fingerprint_stays_while_the_value_moves():
     prints = [
-        json.loads(output("gitlab").render(result([outcome(0, "fail", text)])))[0]["fingerprint"]
+        json.loads(rendered("gitlab", result([outcome(0, "fail", text)])))[0]["fingerprint"]
         for text in ("0.4 grey levels", "0.5 grey levels")
     ]
     assert prints[0] == prints[1]
@@ -231,4 +231,4 @@ def test_every_output_names_the_rules_that_replaced_the_file_s():
     found = Finding("gate.yaml", 0, 0, "warning", "override", f"judged with --set {given}")
     changed = replace(known, verdict=verdict, findings=(found,))
     for kind in ("text", "md", "json", "junit", "github", "gitlab"):
-        assert given in output(kind).render(changed), kind
+        assert given in rendered(kind, changed), kind
