@@ -39,14 +39,9 @@ from scipy.stats import quantile_test
 
 from alignkit.record.bench_facts import BenchRecord, ServedLoad, ServingOption
 from alignkit.record.document import stored_document
+from alignkit.report.bench_tables import BenchTables
+from alignkit.report.timed_page import bounded
 from alignkit.serve.rounds import ROUNDS, Load
-from alignkit.text.bench_words import (
-    BenchWords,
-    bounded,
-    churn_words,
-    gain_words,
-    three_digits,
-)
 from tests.endpoint.mlserver import serving
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -261,9 +256,7 @@ def second_tool(record: BenchRecord, work: Path, root: Path, endpoint: str) -> s
         if option.live and load.throughput.value is not None:
             found = [wrk_throughput(script, url, load.clients) for _ in range(WRK_ROUNDS)]
             middle = sorted(found)[WRK_ROUNDS // 2]
-            spread = (
-                f"{three_digits(middle)} ({three_digits(min(found))} to {three_digits(max(found))})"
-            )
+            spread = f"{bounded(middle)} ({bounded(min(found))} to {bounded(max(found))})"
             ratio = load.throughput.value / middle
             lines.append(
                 f"| {load.clients} | {bounded(load.throughput)} | {spread} | {ratio:.2f} |"
@@ -271,28 +264,13 @@ def second_tool(record: BenchRecord, work: Path, root: Path, endpoint: str) -> s
     return "\n".join(lines)
 
 
-def service_table(record: BenchRecord) -> str:
-    """Word the options under the most clients: `bench.json` has the others."""
-    words = BenchWords(record)
-    head = next(
-        (words.task.header(each.drift.metric) for each in record.options if each.drift), "Δ"
-    )
-    columns = ("option", "requests/s", "gain", "TP50", "TP99", "churn", head)
-    lines = [f"| {' | '.join(columns)} |", f"|---|{'---:|' * (len(columns) - 1)}"]
-    for option, load in loads(record):
-        if load.clients == max(CLIENTS):
-            cells = (
-                words.title(option), bounded(load.throughput),
-                gain_words(load.gain) if load.gain else "reference",
-                bounded(load.tp50_ms), bounded(load.tp99_ms), churn_words(option),
-                words.change(option),
-            )  # fmt: skip
-            lines.append(f"| {' | '.join(cells)}{' *contended*' * load.contended} |")
-    for option in record.options:
-        if option.state != "measured":
-            drift = f"{churn_words(option)} | {words.change(option)}"
-            lines.append(f"| {words.title(option)} | {option.state} | | | | {drift} |")
-    return "\n".join(lines)
+def service_tables(record: BenchRecord) -> str:
+    """Show the options under the most clients: `bench.json` has the others."""
+    tables, most = BenchTables(record), max(CLIENTS)
+    frontiers = [each for each in tables.groups if each[0].load.clients == most]
+    shown = [tables.service(most), *map(tables.frontier, frontiers)]
+    absent = [f"- {tables.title(each)}: {each.state}" for each in record.options if not each.loads]
+    return "\n\n".join([*(each.markdown() for each in shown), "\n".join(absent)])
 
 
 @contextmanager
@@ -345,7 +323,7 @@ def main() -> None:
     timed = Load(CLIENTS, given.requests)
     rounds = f"{timed.rounds} rounds of {timed.each_round} requests"
     facts = f"Measured on {record.started[:10]}: {machine_in_words(state)}; {rounds}. {agreed}"
-    text = "\n\n".join([service_table(record), facts, by_wrk])
+    text = "\n\n".join([service_tables(record), facts, by_wrk])
     print(text)
     for name, told, ours in wrong:
         print(f"{name}: {told} in the bench, {ours} from the log", file=sys.stderr)

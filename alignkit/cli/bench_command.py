@@ -95,7 +95,7 @@ def bench(
     counts = _counts(clients)
     files = output_paths(out, ("html", "json"), folders=("html",))
     from alignkit.experiment import load_experiment
-    from alignkit.report.bench.bench_page import bench_text
+    from alignkit.report.bench_page import bench_text
     from alignkit.serve.rounds import Load
     from alignkit.studies.bench import bench as time_options
     from alignkit.workspace import Context, Workspace
@@ -104,7 +104,7 @@ def bench(
     context = Context(Workspace(reports), display(progress, quiet=quiet))
     words = ["alignkit", *sys.argv[1:]]
     if loaders:
-        from alignkit.report.bench.loaders_page import loader_text
+        from alignkit.report.timed_page import loader_text
         from alignkit.studies.bench.loaders import LoaderLoad, bench_loaders
 
         work = LoaderLoad(images or 200, batch or 16, rounds, size)
@@ -132,7 +132,7 @@ def _tell(
 ) -> None:
     """Render the page of a bench that is stored, print it, and write the ``files`` of ``--out``."""
     from alignkit.record.document import document_text
-    from alignkit.report.bench.write_bench import render_bench
+    from alignkit.report.bench_page import render_bench
     from alignkit.stored_file import write_output
 
     document, page = document_text(found.record), render_bench(found.folder)

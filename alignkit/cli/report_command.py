@@ -47,7 +47,7 @@ def report(
     open_: Open = None,
 ) -> None:
     """Render the report of a run or bench again from its record."""
-    from alignkit.report.bench.write_bench import bench_file
+    from alignkit.report.bench_page import bench_file
     from alignkit.report.write_report import form, write_report
 
     if not (folder / "record.json").exists() and bench_file(folder):
@@ -76,7 +76,7 @@ def report(
 
 
 def _bench_page(folder: Path, out: list[str], *, as_json: bool, open_: bool | None) -> None:
-    from alignkit.report.bench.write_bench import render_bench
+    from alignkit.report.bench_page import render_bench
 
     targets = output_paths(out, ("html",), folders=("html",))
     copies: list[Path | None] = [path for _, path in targets]

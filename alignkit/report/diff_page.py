@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
+from typing import TypeAlias
 
 from alignkit.progress import duration
-from alignkit.record import Estimate
+from alignkit.record import PixelStage
 from alignkit.record.diff_document import (
+    ClassFlips,
     DiffRecord,
     DistanceFacts,
     KindCount,
     KindDrift,
     PairDiff,
     PredictionDrift,
+    StageFlips,
     read_diff_record,
 )
-from alignkit.report.axis import Axis, Interval
+from alignkit.report.axis import Axis, spread
 from alignkit.report.logits_view import moved_columns
 from alignkit.report.page import (
     Code,
@@ -49,21 +53,22 @@ from alignkit.report.stage_view import (
     stage_parts,
     stage_sections,
 )
-from alignkit.report.table import ZERO, Group, Notes, RowCells, Table, facts, numbers
+from alignkit.report.table import Table, facts
 from alignkit.report.viewer_data import viewer_script
 from alignkit.task_facts import TaskFacts
-from alignkit.text.column import Fact
+from alignkit.text.column import Fact, of_part
 from alignkit.text.diff_words import (
     NO_MODEL,
     ending,
     images_words,
     input_words,
-    kinds_words,
     prediction_lines,
 )
 from alignkit.text.names import Names
-from alignkit.text.numbers import estimated, grouped, listed, percent, plain
+from alignkit.text.numbers import grouped, listed
 
+Distance: TypeAlias = PixelStage | DistanceFacts
+SUBSAMPLING = "subsampling"
 _TITLES = {
     "subsampling": "Chroma subsampling",
     "format": "File format",
@@ -74,65 +79,64 @@ _TITLES = {
     "orientation": "EXIF orientation",
     "icc": "ICC profile",
 }
-_MEASURES = ("Mean Δ", "Max Δ", "Pixels differing", "PSNR, dB", "Identical")
+_KINDS = "What the images are, by their headers"
+_CENSUS: tuple[Fact[KindCount], ...] = (
+    Fact("What", lambda each: _TITLES[each.dimension]),
+    Fact("Kind", lambda each: each.kind),
+    Fact("Images", lambda each: each.images, "count"),
+)
 
 
-def census_table(census: Sequence[KindCount]) -> Table:
-    """Count the images of each kind."""
-    rows = [(_TITLES[each.dimension], each.kind, grouped(each.images)) for each in census]
-    columns = ("What", "Kind", *numbers("Images"))
-    return Table.of("What the images are, by their headers", columns, rows)
+def _compared(each: Distance) -> Distance | None:
+    # zeros of the images that happen to have one shape would mislead
+    return each if each.images and not each.shapes_alone else None
 
 
-def kind_tables(pair: PairDiff) -> list[Table]:
-    """Return a table for each dimension with two kinds or more, and for subsampling."""
-    by_dimension: dict[str, list[KindDrift]] = {}
-    for each in pair.kinds:
-        by_dimension.setdefault(each.dimension, []).append(each)
-    return [
-        _kind_table(_TITLES[dimension], kinds)
-        for dimension, kinds in by_dimension.items()
-        # one kind alone has nothing to be compared with, but subsampling often is the cause
-        if len(kinds) > 1 or dimension == "subsampling"
-    ]
+def _others(each: Distance) -> str:
+    """Say how many images were compared; empty where all were."""
+    if each.shape_mismatches:
+        return few_compared(each.images, each.shape_mismatches)
+    return "" if each.images else getattr(each, "reason", "") or "no image was compared"
 
 
-def _kind_table(title: str, kinds: Sequence[KindDrift]) -> Table:
-    notes = Notes()
+_MEASURES: tuple[Fact[Distance], ...] = (
+    Fact("Mean Δ", attrgetter("mean_abs"), "levels", 3, remark=_others),
+    # none where no value is finite
+    Fact("Max Δ", lambda each: None if each.mean_abs is None else each.max_abs, "levels", 1),
+    Fact("Pixels differing", attrgetter("share_differing"), "share"),
+)
+DISTANCES: tuple[Fact[Distance], ...] = of_part(_MEASURES, _compared, _others)
+"""How far images of two paths are apart, where their shapes are equal."""
+_PSNR: Fact[Distance] = Fact("PSNR, dB", attrgetter("psnr"), "levels", 1, note=IDENTICAL)
+_FURTHER: tuple[Fact[DistanceFacts], ...] = (
+    _PSNR.of(_compared, _others),
+    Fact("Identical", lambda each: f"{grouped(each.identical)} of {grouped(each.images)}", "count"),
+)
+
+
+def kind_table(dimension: str, kinds: Sequence[KindDrift], *, further: bool = True) -> Table:
+    """Return how far images of each kind are apart, ``further`` with PSNR and equal images."""
     # columns of zeros say less than the caption
     decoded = any(each.decode.mean_abs != 0 for each in kinds)
-    rows: list[RowCells] = [
-        (
-            each.kind,
-            grouped(each.images),
-            *(_measures(each.decode, notes) if decoded else ()),
-            *_measures(each.last, notes),
-        )
-        for each in kinds
-    ]
-    places = [*["Decoded image"] * decoded, "The model’s input"]
-    columns = (title, *numbers("Images", *_MEASURES * len(places)))
-    groups = (Group("", 2), *(Group(place, len(_MEASURES)) for place in places))
-    equal = "" if decoded else "; every image decodes to equal pixels"
-    return Table.of(f"{title}: grey levels{equal}", columns, rows, groups, notes=notes)
-
-
-def _measures(distance: DistanceFacts, notes: Notes) -> RowCells:
-    identical = f"{grouped(distance.identical)} of {grouped(distance.images)}"
-    if not distance.images or distance.shapes_alone:
-        reason = "no image of this kind was compared"
-        if distance.shape_mismatches:
-            reason = few_compared(distance.images, distance.shape_mismatches)
-        return (*(notes.missing(reason) for _ in _MEASURES[1:]), identical)
-    if not distance.max_abs:
-        return ZERO, ZERO, ZERO, notes.missing(IDENTICAL), identical
-    return (
-        notes.number(distance.mean_abs, lambda value: plain(value, 3)),
-        notes.number(distance.max_abs, lambda value: plain(value, 1)),
-        notes.number(distance.share_differing, percent),
-        notes.number(distance.psnr, "{:.1f}".format),
-        identical,
+    title = _TITLES[dimension]
+    measures: tuple[Fact[DistanceFacts], ...] = (*DISTANCES, *_FURTHER * further)
+    columns: tuple[Fact[KindDrift], ...] = (
+        Fact(title, lambda each: each.kind),
+        Fact("Images", lambda each: each.images, "count"),
+        *of_part(measures * decoded, attrgetter("decode"), group="Decoded image"),
+        *of_part(measures, attrgetter("last"), group="Model’s input"),
     )
+    equal = "" if decoded else "; every image decodes to equal pixels"
+    return Table.made(f"{title}: grey levels{equal}", columns, kinds)
+
+
+def kinds_of(pair: PairDiff) -> dict[str, list[KindDrift]]:
+    """Return the dimensions with two kinds or more, and subsampling."""
+    found: dict[str, list[KindDrift]] = {}
+    for each in pair.kinds:
+        found.setdefault(each.dimension, []).append(each)
+    # one kind alone has nothing to be compared with, but subsampling often is the cause
+    return {name: kinds for name, kinds in found.items() if len(kinds) > 1 or name == SUBSAMPLING}
 
 
 def render_diff(folder: Path) -> Path:
@@ -158,7 +162,8 @@ def diff_page(record: DiffRecord, *, viewer: bool = False) -> Page:
         pixels_section(record, names),
         _provenance(record, names),
     )
-    title = _title(record)
+    candidates = listed([pair.candidate for pair in record.pairs])
+    title = f"{record.paths[0].name} against {candidates}"
     return Page(
         f"{title} · alignkit diff",
         "diff",
@@ -175,14 +180,6 @@ def diff_page(record: DiffRecord, *, viewer: bool = False) -> Page:
     )
 
 
-def _title(record: DiffRecord) -> str:
-    """``opencv-train against 2 candidates: pillow-train and gpu``."""
-    reference, candidates = record.paths[0].name, [pair.candidate for pair in record.pairs]
-    if len(candidates) == 1:
-        return f"{reference} against {candidates[0]}"
-    return f"{reference} against {len(candidates)} candidates: {listed(candidates)}"
-
-
 def _meta(record: DiffRecord, names: Names) -> Words:
     said = f"{images_words(record)} · {day(record.started)} UTC · {duration(record.seconds)}"
     coverage = coverage_words(record.coverage, record.coverage_diffs, names)
@@ -191,19 +188,13 @@ def _meta(record: DiffRecord, names: Names) -> Words:
 
 def _findings(record: DiffRecord, names: Names) -> Iterator[PagePart]:
     """Yield the sentence of each candidate, its causes, and whether it matters."""
-    effects: list[str] = []
     for pair in record.pairs:
         said = pair.sentence or f"skipped: {pair.reason}"
         yield Paragraph((names.of(pair.candidate), f": {said}."), "sentence")
-        # effects known of other stacks are said once for all candidates
-        known = [] if pair.predictions else [each for each in pair.matter if each != NO_MODEL]
-        if lines := [sentence(each) for each in ending(pair) if each not in known]:
-            yield Lines(lines)
-        effects += known
+        if lines := ending(pair):
+            yield Lines([*map(sentence, lines)])
     if any(NO_MODEL in pair.matter for pair in record.pairs):
         yield Paragraph(f"Does it matter? {sentence(NO_MODEL)}")
-    if effects:
-        yield Lines([sentence(each) for each in dict.fromkeys(effects)])
 
 
 def _model(record: DiffRecord, names: Names) -> Section | None:
@@ -215,12 +206,12 @@ def _model(record: DiffRecord, names: Names) -> Section | None:
     ]
     for pair in predicted:
         assert pair.predictions is not None
-        said = prediction_lines(pair.predictions, record.model, record.task, classes=0)
+        said = prediction_lines(pair.predictions, record.model, record.task)
         parts += [
             against(names.of(pair.candidate), names.of(pair.reference)),
             Paragraph(sentence(pair.matter[0]), "lead"),
             Lines([sentence(each) for each in said]),
-            *_prediction_tables(pair.predictions, record.task),
+            *prediction_tables(pair.predictions, record.task),
         ]
     return Section("model", "A model's predictions", parts, nav="Model")
 
@@ -234,24 +225,22 @@ def _coverage(record: DiffRecord, names: Names) -> Section | None:
 
 
 def _stages_section(measured: Sequence[PairDiff], names: Names) -> Section:
-    levels = _levels(measured, names)
-    stages = _stages(measured, names)
-    parts: list[PagePart] = [levels] if levels else []
-    parts += [part for each in stages for part in stage_parts(each, open=True)]
+    parts: list[PagePart] = [*_levels(measured, names)]
+    for each in _stages(measured, names):
+        parts += stage_parts(each, open=True)
     return Section("stages", "Which stage", parts or [Paragraph(sentence(NO_PIXELS))], nav="Stages")
 
 
 def _kinds(record: DiffRecord, measured: Sequence[PairDiff], names: Names) -> Section:
     parts: list[PagePart] = []
     for pair in measured:
-        if tables := kind_tables(pair):
-            said = kinds_words(pair)
+        if kinds := kinds_of(pair):
+            tables = [kind_table(*each) for each in kinds.items()]
             parts.append(against(names.of(pair.candidate), names.of(pair.reference)))
-            parts += [Paragraph(sentence(said), "lead")] if said else []
             parts += [
                 Details(each.caption, [each], open=not place) for place, each in enumerate(tables)
             ]
-    parts.append(Details("Image counts", [census_table(record.census)]))
+    parts.append(Details("Image counts", [Table.made(_KINDS, _CENSUS, record.census)]))
     return Section("kinds", "Kinds of images", parts)
 
 
@@ -295,25 +284,24 @@ def _provenance(record: DiffRecord, names: Names) -> Section:
     return Section("provenance", "Provenance", parts)
 
 
-def _levels(pairs: Sequence[PairDiff], names: Names) -> Plot | None:
+def _levels(pairs: Sequence[PairDiff], names: Names) -> list[Plot]:
     """Draw the mean |Δ| of each stage that differs, all candidates on one axis."""
     rows = []
     for pair in pairs:
         means = {
-            (stage.stage, stage.mode): stage.mean_abs
+            (stage.stage, stage.mode): spread(stage.mean_abs)
             for stage in pair.stages
             # normalised units are no grey levels
-            if stage.stage != "normalise" and not stage.shapes_alone
+            if stage.stage != "normalise" and not stage.shapes_alone and stage.mean_abs is not None
         }
-        for stage in dict.fromkeys(stage for stage, _ in means):
-            if isolated := means.get((stage, "isolated")):
-                cumulative = _point(means.get((stage, "cumulative")))
-                rows.append(
-                    (f"{names.short(pair.candidate)}: {stage}", _point(isolated), cumulative)
-                )
+        rows += [
+            (f"{names.short(pair.candidate)}: {stage}", mean, means.get((stage, "cumulative")))
+            for (stage, mode), mean in means.items()
+            if mode == "isolated" and mean.value
+        ]
     if len(rows) < 2:  # one stage of one path: its sentence says as much
-        return None
-    return dot_rows(
+        return []
+    plot = dot_rows(
         rows,
         ("this stage alone, on the same input", "the path up to this stage"),
         joined=True,
@@ -321,10 +309,7 @@ def _levels(pairs: Sequence[PairDiff], names: Names) -> Plot | None:
         x=Axis(name="mean |Δ| in grey levels of 255"),
         size="wide",
     )
-
-
-def _point(value: float | None) -> Interval | None:
-    return None if value is None else Interval(value, value, value)
+    return [plot]
 
 
 def _stages(pairs: Sequence[PairDiff], names: Names) -> tuple[StageSection, ...]:
@@ -345,34 +330,40 @@ def _stages(pairs: Sequence[PairDiff], names: Names) -> tuple[StageSection, ...]
     )
 
 
-def _prediction_tables(drift: PredictionDrift, task: TaskFacts) -> Iterator[Table]:
-    if drift.stages:
-        yield _alone(drift, task)
-    if drift.classes:
-        flips: list[RowCells] = [
-            (each.before, each.after, grouped(each.images)) for each in drift.classes
-        ]
-        caption = "Flips by class, the most frequent first"
-        yield Table.of(caption, ("Reference", "Candidate", *numbers("Images")), flips)
-    if drift.moved:
-        caption = "Images whose prediction changes, then those whose prediction moves most"
-        if task.class_scores:
-            caption = "Images whose class changes, then those that lose most of their margin"
-        yield Table.made(caption, moved_columns(task), drift.moved)
+_CLASSES: tuple[Fact[ClassFlips], ...] = (
+    Fact("Reference", attrgetter("before")),
+    Fact("Candidate", attrgetter("after")),
+    Fact("Images", attrgetter("images"), "count"),
+)
 
 
-def _alone(drift: PredictionDrift, task: TaskFacts) -> Table:
-    """Return the parts of the candidate, one at a time; of class scores their distance."""
-    whole = ("the whole path", drift.flips, drift.churn, drift.logits.mean_abs)
-    parts = [(each.factor, each.flips, each.churn, each.mean_abs) for each in drift.stages]
-    columns: list[Fact[tuple[str, int, Estimate, float | None]]] = [
-        Fact("Stage", lambda part: part[0]),
-        Fact("Predictions that change", lambda part: part[1], "count"),
-        Fact("Share", lambda part: part[2], "share",
-               format=lambda churn, _: estimated(churn, 1, share=True)),
-    ]  # fmt: skip
+def prediction_tables(drift: PredictionDrift, task: TaskFacts) -> list[Table]:
+    """Return each stage alone, the classes that flip, and the images that move most."""
+    classes = Table.made("Flips by class, the most frequent first", _CLASSES, drift.classes)
+    found = [stages_alone(drift, task), classes, moved_table(drift, task)]
+    return [each for each in found if each.rows]
+
+
+def moved_table(drift: PredictionDrift, task: TaskFacts) -> Table:
+    """Return the images that move most."""
+    caption = "Images whose prediction changes, then those whose prediction moves most"
     if task.class_scores:
-        head, why = f"Mean |Δ {task.output}|", drift.logits.reason
-        columns.append(Fact(head, lambda part: part[3], "value", note=why))
+        caption = "Images whose class changes, then those that lose most of their margin"
+    return Table.made(caption, moved_columns(task), drift.moved)
+
+
+def stages_alone(drift: PredictionDrift, task: TaskFacts) -> Table:
+    """Return the parts of the candidate, one at a time; of class scores their distance."""
+    whole = StageFlips(
+        factor="the whole path", flips=drift.flips, churn=drift.churn,
+        mean_abs=drift.logits.mean_abs,
+    )  # fmt: skip
+    columns: tuple[Fact[StageFlips], ...] = (
+        Fact("Stage", attrgetter("factor")),
+        Fact("Predictions that change", attrgetter("flips"), "count"),
+        Fact("Share", attrgetter("churn"), "share", 1),
+        Fact(f"Mean |Δ {task.output}|", attrgetter("mean_abs"), "value", note=drift.logits.reason),
+    )
     caption = "The reference path with one stage alone as in the candidate"
-    return Table.made(caption, columns, [*parts, whole])
+    shown = columns if task.class_scores else columns[:-1]
+    return Table.made(caption, shown, [*drift.stages, whole] if drift.stages else [])

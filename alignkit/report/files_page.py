@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from alignkit.errors import ExitCode
 from alignkit.record import RunRecord, VerdictState
 from alignkit.report.page import Page, PageVerdict, page_html, reproduce
-from alignkit.report.table import RowCells, Shown, Table, numbers
+from alignkit.report.table import Shown, Table
 from alignkit.report.terminal_view import record_word
 from alignkit.stored_file import explained, write_atomically
-from alignkit.text import columns
+from alignkit.text.column import Fact
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, percent, shorten
 from alignkit.text.outcome import said
@@ -64,25 +64,23 @@ class FileRun:
         # a value alone does not say of which model, served how
         return f"{told}: {' → '.join(Names(record.paths).cells(entry)[:2])}" if entry else told
 
-    @property
-    def time(self) -> str:
-        """How long it took."""
-        return DASH if self.seconds is None else f"{self.seconds:,.1f} s"
+
+_FILE: Fact[FileRun] = Fact("File", lambda each: str(each.file))
+_VERDICT: Fact[FileRun] = Fact("Verdict", lambda each: Shown(each.verdict, tone=each.state))
+_HEADLINE: Fact[FileRun] = Fact("Headline", lambda each: each.headline)
+_SHORT = replace(_HEADLINE, value=lambda each: shorten(each.headline, _WIDEST))
+_QUESTION: Fact[FileRun] = Fact(
+    "Question", lambda each: each.record.question if each.record else ""
+)
+_TIME: Fact[FileRun] = Fact(
+    "Time", lambda each: DASH if each.seconds is None else f"{each.seconds:,.1f} s", "value"
+)
+_PAGE: Fact[FileRun] = Fact("Page", lambda each: str(each.page or DASH))
 
 
 def files_text(runs: Sequence[FileRun]) -> str:
     """Return the table for a terminal, a file a row."""
-    rows = [
-        (
-            str(each.file),
-            each.verdict,
-            shorten(each.headline, _WIDEST),
-            each.time,
-            str(each.page or DASH),
-        )
-        for each in runs
-    ]
-    return columns([("file", "verdict", "headline", "time", "page"), *rows])
+    return "\n".join(Table.made("", (_FILE, _VERDICT, _SHORT, _TIME, _PAGE), runs).text())
 
 
 def write_files_page(runs: Sequence[FileRun], workspace: Workspace, command: str) -> Path:
@@ -91,19 +89,13 @@ def write_files_page(runs: Sequence[FileRun], workspace: Workspace, command: str
     Raise `WorkspaceError` if it cannot be written.
     """
     root, title = workspace.root, f"{len(runs)} experiments"
-    rows: list[RowCells] = [
-        (
-            Shown(each.record.name, link=os.path.relpath(each.page, root))
-            if each.record and each.page
-            else str(each.file),
-            Shown(each.verdict, tone=each.state),
-            each.headline,
-            each.record.question if each.record else "",
-            each.time,
-        )
-        for each in runs
-    ]
-    heads = ("Experiment", "Verdict", "Headline", "Question", *numbers("Time"))
+
+    def experiment(each: FileRun) -> Shown | str:
+        if each.record is None or each.page is None:
+            return str(each.file)
+        return Shown(each.record.name, link=os.path.relpath(each.page, root))
+
+    columns = (Fact("Experiment", experiment), _VERDICT, _HEADLINE, _QUESTION, _TIME)
     caption = (
         "The value that decides each verdict; the time is that of this command, without stored work"
     )
@@ -111,7 +103,7 @@ def write_files_page(runs: Sequence[FileRun], workspace: Workspace, command: str
         f"{title} · alignkit run",
         "run of several files",
         __version__,
-        PageVerdict((title,), [Table.of(caption, heads, rows)]),
+        PageVerdict((title,), [Table.made(caption, columns, runs)]),
         [reproduce(command)],
         f"Written by alignkit {__version__}; each page has its record beside it.",
     )

@@ -12,6 +12,7 @@ from html import escape
 
 from alignkit.record import Measurements, RuleOutcome, RunRecord, Verdict, VerdictState
 from alignkit.record.diff_document import DiffRecord
+from alignkit.report.diff_page import prediction_tables
 from alignkit.report.entries_view import meanings, measures_tables
 from alignkit.report.matrix_section import entries_in_short
 from alignkit.report.stage_view import stage_sections
@@ -126,6 +127,7 @@ def diff_html(record: DiffRecord) -> str:
         said = ending(pair) if pair.compared else []
         if pair.predictions and record.model:
             said = [*prediction_lines(pair.predictions, record.model, record.task), *said]
+            parts += map(_table, prediction_tables(pair.predictions, record.task))
         parts.append(_list(said))
     return _fragment(*parts, *_surrogates(record))
 

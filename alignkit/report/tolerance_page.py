@@ -14,7 +14,6 @@ from alignkit.record.document import write_inside
 from alignkit.record.tolerance_facts import (
     CellReach,
     CurvePoint,
-    Limit,
     LineCheck,
     LogitTolerance,
     PixelTolerance,
@@ -35,11 +34,10 @@ from alignkit.report.page import (
     Paragraph,
     Section,
     page_html,
-    sentence,
 )
 from alignkit.report.page_text import page_text
 from alignkit.report.plot import Plot
-from alignkit.report.table import Notes, RowCells, Table, facts, numbers
+from alignkit.report.table import Table, facts
 from alignkit.stored_file import write_output
 from alignkit.text.column import Fact
 from alignkit.text.names import Names, quick_words
@@ -47,11 +45,11 @@ from alignkit.text.numbers import (
     DASH,
     TIMES,
     copies_words,
-    count,
-    grouped,
     listed,
     percent,
 )
+from alignkit.text.run_columns import place_columns
+from alignkit.text.task_words import TaskWords
 
 _SHOWN = (0.25, 0.5, 1.0, 2.0)
 """Multiples of the difference in the table of curves; the document has more."""
@@ -60,6 +58,15 @@ _OUTPUTS = (
     "its own limit, its answer cannot change. Beyond atol: images that fail a comparison with "
     "this tolerance; could change: images whose max |Δ| is not below their own limit; changed: "
     "another answer. A limit is the least of all seeds; shares are over all seeds."
+)
+_PIXELS = (
+    f"From 0{TIMES}, the path of the training, to 1{TIMES}, the path served with. The line takes "
+    "outputs as linear between both ends; circles are the network's own answers, and where it "
+    "contradicts the line, the measured points alone are drawn. Bands are pointwise "
+    "95\N{NO-BREAK SPACE}% intervals; dashed lines are the budget and the limit. Changed at a "
+    "multiple: by the curve, and behind a stroke by the network where it was run; "
+    f"1{TIMES} is measured. Pixels beyond 1{TIMES} are not clipped, and no path makes them. Beyond "
+    f"2{TIMES} no network was run: the line is continued."
 )
 _MULTIPLES = Axis(
     name="multiple of the difference",
@@ -122,85 +129,50 @@ def tolerance_page(found: ToleranceDocument) -> Page:
 
 def _outputs(row: LogitTolerance, names: Names) -> Iterator[PagePart]:
     trained, _, runtime = names.cells(row)
-    images = count(max(each.images for each in row.seeds), "image")
-    yield Heading(f"Trained with {trained}, {runtime}: {images}, {count(len(row.seeds), 'seed')}")
+    yield Heading(f"Trained with {trained}, {runtime}")
     if row.atol:
         yield Code(f"polygraphy run … --atol {row.atol:g} --rtol 0")
-        yield Paragraph(sentence(limits_words([each.limit for each in row.seeds])), "lead")
     else:
         tie = "more images than the budget bears stand at a limit already (a tie)"
         missing = (each.limit.reason for each in row.seeds if each.limit.value is None)
         yield Paragraph(f"No atol: {tie if row.atol is not None else next(missing)}.", "lead")
-    if lost := sum(each.non_finite for each in row.seeds):
-        said = f"{count(lost, 'answer')} with an output that is not finite; NaN bears no change."
-        yield Paragraph(said, "lead")
+    yield Table.made("Limits of the seeds; NaN bears no change", _SEEDS, row.seeds)
     if row.cells:
-        yield _cells(row.cells, names)
-    yield Details("Limits of the seeds", [_seeds(row)])
+        served = place_columns(names)[1:3]
+        yield Table.made("Other cells of the row", (*served, *_CELLS), row.cells)
 
 
-def _cells(cells: Sequence[CellReach], names: Names) -> Table:
-    def share(number: int | None, each: CellReach) -> float | None:
+_WHY = attrgetter("reason")
+_WHY_NO_LIMIT = attrgetter("limit.reason")
+_SEEDS: tuple[Fact[SeedLimit], ...] = (
+    Fact("Seed", attrgetter("seed"), "ordinal"),
+    Fact("Images", attrgetter("images"), "count"),
+    Fact("Not finite", attrgetter("non_finite"), "count"),
+    Fact("Limit", attrgetter("limit.value"), "value", note=_WHY_NO_LIMIT),
+    Fact("May change", attrgetter("limit.changed"), "count", note=_WHY_NO_LIMIT),
+    Fact("Share, at most", attrgetter("limit.bound"), "share", 2, note=_WHY_NO_LIMIT),
+)
+
+
+def _share(head: str, field: str) -> Fact[CellReach]:
+    def share(each: CellReach) -> float | None:
+        number: int | None = getattr(each, field)
         return number / each.images if each.images and number is not None else None
 
-    why = attrgetter("reason")
-    columns: tuple[Fact[CellReach], ...] = (
-        Fact("Served with", lambda each: names.cells(each)[1]),
-        Fact("Runtime", lambda each: names.cells(each)[2]),
-        Fact("Max |Δ|", lambda each: each.max_abs, "value", note=why),
-        Fact("Beyond atol", lambda each: share(each.beyond, each), "share", 2, note=why),
-        Fact("Could change", lambda each: share(each.could_change, each), "share", 2, note=why),
-        Fact("Changed", lambda each: share(each.changed, each), "share", 2, note=why),
-    )
-    return Table.made("Other cells of the row", columns, cells)
+    return Fact(head, share, "share", 2, note=_WHY)
 
 
-def _seeds(row: LogitTolerance) -> Table:
-    why = attrgetter("limit.reason")
-    columns: tuple[Fact[SeedLimit], ...] = (
-        Fact("Seed", lambda each: str(each.seed)),
-        Fact("Images", lambda each: each.images, "count"),
-        Fact("Not finite", lambda each: each.non_finite, "count"),
-        Fact("Limit", lambda each: each.limit.value, "value", note=why),
-        Fact("May change", lambda each: each.limit.changed, "count", note=why),
-        Fact("Share, at most", lambda each: each.limit.bound, "share", 2, note=why),
-    )
-    return Table.made("Limits of the seeds", columns, row.seeds)
-
-
-def limits_words(limits: Sequence[Limit]) -> str:
-    """Say how the seeds' limits spread, and how many images they let change."""
-    known = [each for each in limits if each.value is not None]
-    values = [each.value for each in known if each.value is not None]
-    counts = [each.changed for each in known if each.changed is not None]
-    bounds = [each.bound for each in known if each.bound is not None]
-    spread = f"seeds from {min(values):.3g} to {max(values):.3g}; " if len(values) > 1 else ""
-    # seeds may have answered different numbers of images
-    fewest = f"{grouped(min(counts))} to " if min(counts) < max(counts) else ""
-    return (
-        f"{spread}at most {fewest}{count(max(counts), 'image')} of this sample may change, "
-        f"and of all images {percent(max(bounds), 2)}"
-    )
+_CELLS: tuple[Fact[CellReach], ...] = (
+    Fact("Max |Δ|", attrgetter("max_abs"), "value", note=_WHY),
+    _share("Beyond atol", "beyond"),
+    _share("Could change", "could_change"),
+    _share("Changed", "changed"),
+)
 
 
 def _pixels(found: ToleranceDocument, names: Names) -> Section:
-    ran, drawn = "", ""
-    if found.checked_on:
-        ran = f", and behind a stroke by the network, run on {found.checked_on}"
-        drawn = (
-            "; circles with whiskers are the network's own answers, and where they contradict the "
-            "line, the measured points alone are drawn"
-        )
-    lead = (
-        f"From 0{TIMES}, the path of the training, to 1{TIMES}, the path served with. The line "
-        f"takes outputs as linear between both ends{drawn}. Bands are pointwise "
-        f"95\N{NO-BREAK SPACE}% intervals; dashed lines are the budget and the limit. Changed at a "
-        f"multiple: by the curve{ran}; 1{TIMES} is measured. Pixels beyond 1{TIMES} are not "
-        f"clipped, and no path makes them. Beyond 2{TIMES} no network was run: the line is "
-        "continued."
-    )
     rows = dict.fromkeys(each.trained_with for each in found.pixels)
-    parts: list[PagePart] = [Paragraph(lead, "lead")]
+    parts: list[PagePart] = [Paragraph(_PIXELS, "lead")]
     for row in rows:
         pairs = [each for each in found.pixels if each.trained_with == row]
         parts += _row(pairs, found, names)
@@ -231,54 +203,61 @@ def _row(
 
 def curve_table(pairs: Sequence[PixelTolerance], names: Names) -> Table:
     """Return how much of the difference to each path served with is within the budget."""
-    notes = Notes()
-    rows: list[RowCells] = []
-    for each in pairs:
-        least, reason = "≥ " if each.open_end else "", each.reason or "no seed has a limit"
-        changed = [_changed_words(each.seeds, at) if each.seeds else DASH for at in _SHOWN]
-        sources = list(dict.fromkeys(seed.source for seed in each.seeds))
-        within = "none shown"
-        if each.factor is not None:
-            within = f"{least}{_rounded(each.factor)}{TIMES}"
-        rows.append(
-            (
-                names.short(each.candidate),
-                within if each.seeds else notes.missing(reason),
-                DASH if each.levels is None else f"{least}{_rounded(each.levels)} of mean |Δ|",
-                *changed,
-                listed(sources) or DASH,
-            )
-        )
-    heads = numbers(
-        "Within budget up to", "In grey levels", *(f"Changed at {each:g}{TIMES}" for each in _SHOWN)
-    )
-    columns = ("Served with", *heads, "The curve is")
-    return Table.of("Curves between the paths", columns, rows, notes=notes)
+    columns: tuple[Fact[PixelTolerance], ...] = (
+        Fact("Served with", lambda each: names.short(each.candidate)),
+        Fact("Within budget up to", _within, "value",
+             note=lambda each: each.reason or "no seed has a limit"),
+        Fact("In grey levels", _in_levels, "levels"),
+        *map(_changed_at, _SHOWN),
+        Fact("The curve is", lambda each: listed([*dict.fromkeys(e.source for e in each.seeds)])
+             or DASH),
+    )  # fmt: skip
+    return Table.made("Curves between the paths", columns, pairs)
 
 
-def _rounded(value: float) -> str:
+def _within(each: PixelTolerance) -> str | None:
+    if not each.seeds:
+        return None
+    return "none shown" if each.factor is None else f"{_least(each, each.factor)}{TIMES}"
+
+
+def _in_levels(each: PixelTolerance) -> str:
+    return DASH if each.levels is None else f"{_least(each, each.levels)} of mean |Δ|"
+
+
+def _least(each: PixelTolerance, value: float) -> str:
     """Write three decimals, rounded down: a limit may not grow by its rounding."""
-    return f"{math.floor(1000 * value) / 1000:.3f}"
+    return f"{'≥ ' * each.open_end}{math.floor(1000 * value) / 1000:.3f}"
 
 
-def _changed_words(seeds: Sequence[SeedCurve], factor: float) -> str:
-    """Give the line's share, and the network's behind a stroke; over all seeds."""
-    checks = [check for each in seeds for check in each.checks if check.factor == factor]
-    if checks:
-        images = sum(each.images for each in checks)
-        both = (sum(e.predicted for e in checks), sum(e.measured for e in checks))
-        return " / ".join(percent(each / images) for each in both)
-    reached = [point for each in seeds for point in each.points if point.factor == factor]
-    return percent(sum(e.changed for e in reached) / sum(e.images for e in reached))
+def _changed_at(factor: float) -> Fact[PixelTolerance]:
+    """Return the line's share, and the network's behind a stroke; over all seeds."""
+
+    def changed(each: PixelTolerance) -> str:
+        checks = [e for seed in each.seeds for e in seed.checks if e.factor == factor]
+        if checks:
+            images = sum(e.images for e in checks)
+            both = (sum(e.predicted for e in checks), sum(e.measured for e in checks))
+            return " / ".join(percent(number / images) for number in both)
+        reached = [e for seed in each.seeds for e in seed.points if e.factor == factor]
+        if not reached:
+            return DASH
+        return percent(sum(e.changed for e in reached) / sum(e.images for e in reached))
+
+    return Fact(f"Changed at {factor:g}{TIMES}", changed, "share")
 
 
 def _plots(pair: PixelTolerance, found: ToleranceDocument) -> list[Plot]:
     named = f"{pair.trained_with} to {pair.candidate}"
     plots = [share_plot(pair.seeds, named, found.budget, limit=pair.factor)]
-    for name in found.task.matrices[:1]:
-        if _has(pair.seeds, name):
-            label = next((e.label for e in found.task.metrics if e.name == name), name)
-            plots.append(_metric_plot(pair.seeds, name, f"Δ {label}, pp: {named}"))
+    for name in _shown(pair, found)[:1]:
+        lines = [
+            Line([(0.0, 0.0), *((e.factor, 100 * e.metrics[name]) for e in seed.points
+                                if name in e.metrics)], tone, f"seed {seed.seed}")
+            for seed, tone in zip(pair.seeds, cycle(TONES), strict=False)
+        ]  # fmt: skip
+        title = f"Δ {TaskWords(found.task).label(name)}, pp: {named}"
+        plots.append(_plot(title, [RuleLine(y=0.0, dashed=True), *lines]))
     return plots
 
 
@@ -289,19 +268,17 @@ def share_plot(
 
     The network's own points are circles with whiskers in the colour of their seed.
     """
-    lines: list[PlotMark] = []
+    marks: list[PlotMark] = [RuleLine(y=100 * budget, dashed=True)]
+    marks += [] if limit is None else [RuleLine(x=limit, dashed=True)]
     checks: list[PlotMark] = []
     for seed, tone in zip(seeds, cycle(TONES), strict=False):
         curve = [
             (e.factor, Interval(100 * e.changed / e.images, 100 * e.low, 100 * e.high))
             for e in seed.points
         ]
-        nothing = (0.0, Interval(0.0, 0.0, 0.0))
-        lines.append(Line([nothing, *curve], tone, f"seed {seed.seed}"))
+        marks.append(Line([(0.0, Interval(0, 0, 0)), *curve], tone, f"seed {seed.seed}"))
         checks += [Dot(e.factor, _measured(e), f"{tone} hollow") for e in seed.checks]
-    rules = [RuleLine(y=100 * budget, dashed=True)]
-    rules += [] if limit is None else [RuleLine(x=limit, dashed=True)]
-    return _plot(f"Answers that change, %: {named}", [*rules, *lines, *checks])
+    return _plot(f"Answers that change, %: {named}", [*marks, *checks])
 
 
 def _measured(check: LineCheck) -> Interval:
@@ -309,32 +286,26 @@ def _measured(check: LineCheck) -> Interval:
     return Interval(100 * check.measured / check.images, 100 * low, 100 * high)
 
 
-def _metric_plot(seeds: Sequence[SeedCurve], name: str, title: str) -> Plot:
-    lines: list[PlotMark] = []
-    for seed, tone in zip(seeds, cycle(TONES), strict=False):
-        known = [(e.factor, 100 * e.metrics[name]) for e in seed.points if name in e.metrics]
-        lines.append(Line([(0.0, 0.0), *known], tone, f"seed {seed.seed}"))
-    return _plot(title, [RuleLine(y=0.0, dashed=True), *lines])
-
-
-def _plot(title: str, marks: list[PlotMark]) -> Plot:
+def _plot(title: str, marks: Sequence[PlotMark]) -> Plot:
     words = "The table below contains the numbers."
     return Plot(title=title, caption=title, x=_MULTIPLES, y=Axis(), marks=marks, words=words)
 
 
-def _has(seeds: Sequence[SeedCurve], name: str) -> bool:
-    return any(name in each.metrics for seed in seeds for each in seed.points)
+def _shown(pair: PixelTolerance, found: ToleranceDocument) -> list[str]:
+    """Return the metrics that the points of a curve have."""
+    known = {name for seed in pair.seeds for point in seed.points for name in point.metrics}
+    return [each for each in found.task.matrices if each in known]
 
 
 def _points_table(pair: PixelTolerance, found: ToleranceDocument) -> Table:
-    labels = {each.name: each.label for each in found.task.metrics}
+    words = TaskWords(found.task)
 
     def change(name: str) -> Fact[_Point]:
-        head, why = f"Δ {labels.get(name, name)}, pp", "one side does not define it"
+        head, why = f"Δ {words.label(name)}, pp", "one side does not define it"
         return Fact(head, lambda row: row[1].metrics.get(name), "points", note=why)
 
-    columns = (*_POINT, *(change(e) for e in found.task.matrices if _has(pair.seeds, e)))
     rows = [(seed, point) for seed in pair.seeds for point in seed.points]
+    columns = (*_POINT, *map(change, _shown(pair, found)))
     return Table.made("Points of the curve", columns, rows)
 
 

@@ -70,7 +70,13 @@ class Fact(Generic[RowT]):
             found = part(row)
             return None if found is None else self.part(found)
 
-        made: Fact[Any] = replace(self, part=whole, absent=absent, **own)
+        def why(row: Whole) -> str:
+            found = part(row)
+            if found is not None:  # the part is there, and lacks a part of its own
+                return self.reason(found)
+            return absent(row) if callable(absent) else absent
+
+        made: Fact[Any] = replace(self, part=whole, absent=why, **own)
         return made
 
     def found(self, row: RowT) -> Any:

@@ -9,7 +9,7 @@ from alignkit.record.diff_document import (
     PairDiff,
     PredictionDrift,
 )
-from alignkit.record.drift_facts import LogitDistance, MarginDrift, MovedImage
+from alignkit.record.drift_facts import LogitDistance, MarginDrift
 from alignkit.samples import OUTPUTS_AS_CLASSES
 from alignkit.task_facts import TaskFacts
 from alignkit.text.numbers import (
@@ -41,8 +41,13 @@ def images_words(record: DiffRecord) -> str:
     return f"{said}; {copies_words(data.copies, data.images)}{together}"
 
 
-def ending(pair: PairDiff, *, brief: bool = False) -> list[str]:
+def ending(pair: PairDiff) -> list[str]:
     """Return the causes, the mechanism, and whether it matters, a line each."""
+    return [*causes_words(pair), *matter_words(pair)]
+
+
+def causes_words(pair: PairDiff) -> list[str]:
+    """Return the kinds and stages that change first, and why, a line each."""
     lines = [found] if (found := kinds_words(pair)) else []
     said: set[tuple[str, str] | None] = set()
     for cause in pair.causes:
@@ -51,11 +56,11 @@ def ending(pair: PairDiff, *, brief: bool = False) -> list[str]:
             verb = "changes" if cause.begun == 1 else "change"
             images = count(cause.begun, "image")
             lines.append(f"{images} {verb} first at {cause.stage}: {change}")
-        elif cause.stage == pair.largest and not brief:
+        elif cause.stage == pair.largest:
             lines.append(f"the largest difference, at {cause.stage}: {change}")
     numbers = _numbers_words(pair)
     lines += [f"why: {numbers}"] if numbers else []
-    if pair.mechanism and not brief:
+    if pair.mechanism:
         shown = confirmation(pair.mechanism.shown_as, pair.spatial)
         lead = "before that, in the pixels:" if numbers else "why:"
         words = f"{lead} {mechanism_words(pair.mechanism)}"
@@ -63,11 +68,13 @@ def ending(pair: PairDiff, *, brief: bool = False) -> list[str]:
         said = {*pair.mechanism.shown_as}
     # of a mechanism that the line above confirms, nothing more is said here
     others = [e for e in pair.spatial if not {(m.name, m.by) for m in e.mechanisms} <= said]
-    lines += [f"seen in the pixels: {each}" for each in mechanism_sentences(others)]
-    matter = [each for each in pair.matter if each != NO_MODEL]
-    if not brief or pair.predictions:
-        lines += [f"does it matter: {each}" if pair.predictions else each for each in matter]
-    return lines
+    return lines + [f"seen in the pixels: {each}" for each in mechanism_sentences(others)]
+
+
+def matter_words(pair: PairDiff) -> list[str]:
+    """Return how many predictions change, or effects that are known of other stacks."""
+    lead = "does it matter: " if pair.predictions else ""
+    return [f"{lead}{each}" for each in pair.matter if each != NO_MODEL]
 
 
 def other_shape(stage: str) -> str:
@@ -118,12 +125,10 @@ def flips_sentence(drift: PredictionDrift, model: str) -> str:
     return f"{changed} {verb}; {drift.churn.reason}"
 
 
-def prediction_lines(
-    drift: PredictionDrift, model: GivenModel, task: TaskFacts, *, classes: int = 4
-) -> tuple[str, ...]:
-    """Return the model with its runtime, the distances, each stage alone, and flips, a line each.
+def prediction_lines(drift: PredictionDrift, model: GivenModel, task: TaskFacts) -> list[str]:
+    """Return the model with its runtime, what was left out, and how far its answers are apart.
 
-    With 0 ``classes`` the last two are left out. ``task`` names the measures of its answers.
+    ``task`` names the measures of its answers.
     """
     predicted = f"{count(drift.n, 'image')} predicted on both paths"
     lines = [f"model {model.name} in {model.runtime}: {predicted}"]
@@ -137,14 +142,7 @@ def prediction_lines(
     if drift.margins:
         distance = f"{task.outputs}: {_distance(drift.logits)}"
         lines += [distance, f"margins: {_margins(drift.margins)}"]
-    if drift.stages and classes:
-        alone = (f"{each.factor} {grouped(each.flips)}" for each in drift.stages)
-        kind = "flips" if task.class_scores else "changed predictions"
-        lines.append(f"{kind} with one stage alone as in the candidate: {', '.join(alone)}")
-    if drift.classes and classes:
-        named = (f"{each.before} → {each.after} {each.images}" for each in drift.classes[:classes])
-        lines.append(f"classes: {', '.join(named)}{', …' * (len(drift.classes) > classes)}")
-    return tuple(lines)
+    return lines
 
 
 def _distance(logits: LogitDistance) -> str:
@@ -183,15 +181,6 @@ def input_words(model: GivenModel, reference: PathFacts) -> str:
 
 def _read(model: GivenModel) -> str:
     return model.recognised or f"{model.outputs} {OUTPUTS_AS_CLASSES}"
-
-
-def moved_words(image: MovedImage, task: TaskFacts) -> str:
-    """Return an image's name, its classes, the distance of its outputs and its margin."""
-    change = image.before if image.before == image.after else f"{image.before} → {image.after}"
-    most = "" if image.max_abs is None else significant(image.max_abs)
-    apart = most and f", |Δ {task.output}| up to {most}"
-    margin = "" if image.margin is None else f", margin {significant(image.margin)} before"
-    return f"{image.id}: {change}{apart}{margin}"
 
 
 def mechanism_words(found: Mechanism) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from alignkit.record.document import document_text
-from alignkit.report.bench.write_bench import render_bench
+from alignkit.report.bench_page import render_bench
 from tests.browser.conftest import Browser
 from tests.browser.test_figures import OUTSIDE, OVERLAPS, SMALL, TOO_WIDE
 from tests.report.bench_records import rich_bench

@@ -195,13 +195,13 @@ def test_it_is_no_evidence_for_a_gate_or_a_comparison(runs):
 
 
 def test_a_comparison_of_two_quick_runs_is_labelled(runs, tmp_path):
-    from alignkit.report.comparison.compare_page import render_comparison
-    from alignkit.report.comparison.compare_words import labels
+    from alignkit.report.comparison.compare_page import labels, render_comparison
 
     again = shutil.copytree(runs["quick"], tmp_path / "again")
     record = read_record(again)
     write_record(record.model_copy(update={"started": "2026-11-28T10:00:00+00:00"}), again)
     made = compare_runs(runs["quick"], again, force=False, command="x")
-    assert labels(made)[0].startswith("Both runs: Quick look, no evidence: --quick changed ")
+    assert labels(made)[0].startswith("Quick look, no evidence: --quick changed ")
     page = render_comparison(made, (runs["quick"], again), tmp_path / "page").read_text()
-    assert "Both runs: Quick look, no evidence" in page
+    assert "Quick look, no evidence" in page
+    assert "run alone" not in labels(made)[0]

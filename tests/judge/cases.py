@@ -1,7 +1,5 @@
 """Entries, shares and paths of made-up runs, whose verdicts tests read."""
 
-from alignkit.record.spatial_facts import LevelMap, PixelMechanism, SpatialFacts
-
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
@@ -18,6 +16,7 @@ from alignkit.record import (
     StageFacts,
     Verdict,
 )
+from alignkit.record.blame_facts import LevelMap, PixelMechanism, SpatialFacts
 
 ZERO = Estimate(0.0, 0.0, 0.0)
 LOGITS = LogitDistance(max_abs=1.0, mean_abs=0.1, cosine=0.9, p99=0.5)

@@ -12,18 +12,12 @@ from alignkit.errors import DamagedRecord, RecordError
 from alignkit.record import Estimate
 from alignkit.record.bench_facts import BenchRecord
 from alignkit.record.document import document_text
-from alignkit.report.bench.bench_page import PUBLISHED_ROWS, bench_page
-from alignkit.report.bench.frontier_view import frontier_plot
-from alignkit.report.bench.headline import fastest_words
-from alignkit.report.bench.write_bench import read_bench, render_bench
+from alignkit.report.bench_page import PUBLISHED_ROWS, bench_page, read_bench, render_bench
+from alignkit.report.bench_tables import BenchTables, frontier_plot
 from alignkit.report.marks import Dot, Line
-from alignkit.text.bench_words import (
-    BenchWords,
-    bounded,
-    churn_words,
-    gain_words,
-    loads_by_clients,
-)
+from alignkit.report.page import Paragraph
+from alignkit.report.timed_page import bounded, gain_words
+from alignkit.text.numbers import estimated
 from tests.report.bench_records import rich_bench
 from tests.report.drawn_chart import axis, found, values
 from tests.report.gold import compare_gold, structure
@@ -31,9 +25,20 @@ from tests.report.test_report import check_whole, elements, parse, text_of
 
 DOCS = Path(__file__).parents[2] / "docs/evidence.md"
 RICH = rich_bench()
-WORDS = BenchWords(RICH)
 TIMED = [each for each in RICH.options if each.loads]
 NUMBERS = {str(each.place): number for number, each in enumerate(TIMED, 1)}
+
+
+def of(options):
+    """The bench of these options."""
+    return RICH.model_copy(update={"options": tuple(options)})
+
+
+def under(clients, options=TIMED):
+    """Options of one model under so many clients."""
+    (group,) = (each for each in BenchTables(of(options)).groups
+                if each[0].load.clients == clients)  # fmt: skip
+    return group
 
 
 def rendered(record, folder):
@@ -49,7 +54,7 @@ def page(tmp_path_factory):
 def alerts(record):
     """What a page warns of before its figures."""
     parts = bench_page(record).verdict.parts
-    return [each.words for each in parts if each.style == "alert"]
+    return [each.words for each in parts if isinstance(each, Paragraph) and each.style == "alert"]
 
 
 def without_drift():
@@ -95,30 +100,17 @@ def test_the_tables_have_every_number_of_every_option(page):
             assert all(bounded(each) in text for each in figures)
             gain = gain_words(load.gain).replace("\N{NO-BREAK SPACE}", " ") if load.gain else ""
             assert gain in text
-        assert churn_words(option).replace("\N{NO-BREAK SPACE}", " ") in text
+        churn = estimated(option.drift.churn, share=True) if option.drift else "0 by definition"
+        assert churn.replace("\N{NO-BREAK SPACE}", " ") in text
     for option in RICH.options[len(TIMED) :]:
         assert option.reason in text
 
 
 def test_busy_rounds_are_said_before_any_figure(page):
     text = text_of(parse(page))
-    said = "Contended, not to be used: 1 of 36 timings: pillow ▸ torch fp32 with 5 clients"
+    said = "Contended, not to be used: 1 of 36 timings; "
     assert alerts(RICH)[0].replace("\N{NO-BREAK SPACE}", " ").startswith(said)
-    assert text.index("Contended, not to be used") < text.index("is the fastest")
-
-
-def test_many_busy_timings_are_counted_and_not_listed():
-    busy = {"contended": "busy"}
-    options = [
-        each.model_copy(
-            update={"loads": tuple(load.model_copy(update=busy) for load in each.loads)}
-        )
-        for each in TIMED
-    ]
-    (said,) = alerts(RICH.model_copy(update={"options": tuple(options)}))
-    assert said.replace("\N{NO-BREAK SPACE}", " ") == (
-        "Contended, not to be used: 36 of 36 timings: the tables mark them with their reasons."
-    )
+    assert text.index("Contended, not to be used") < text.index("The fastest option")
 
 
 def test_unwatched_rounds_are_counted_by_their_reason():
@@ -130,83 +122,77 @@ def test_unwatched_rounds_are_counted_by_their_reason():
     assert "not known to be of a quiet machine: the system does not say." in said
 
 
-def said_of(options):
-    return [each.replace("\N{NO-BREAK SPACE}", " ") for each in fastest_words(options, WORDS)]
+def fastest(options):
+    """The cells of the table of the fastest options, and its notes."""
+    table = BenchTables(of(options)).fastest()
+    rows = [
+        [cell.said.replace("\N{NO-BREAK SPACE}", " ") for cell in row.cells] for row in table.rows
+    ]
+    return rows, [each.text for each in table.notes]
 
 
-def test_the_fastest_option_is_named_with_gain_drift_and_images_then_the_fastest_unchanged():
-    fastest, unchanged = said_of(TIMED)
-    assert fastest.startswith(
-        "With 1, 5 and 10 clients torchpipe ▸ onnxruntime int8 is the fastest: 227, 366 and 381 "
-        "requests/s, +205.0 % [+184.5, +235.7], "
-    )
-    assert fastest.endswith(
-        "It changes 18.20 % [15.80, 20.60] of the answers on 1 000 images (churn); macro recall "
-        "−6.07 pp [−15.80, +2.02]."
-    )
-    assert "opencv ▸ onnxruntime fp32 is the fastest of those that changed no answer" in unchanged
-    assert "This sample does not separate it from opencv ▸ openvino fp32." in unchanged
+def test_the_fastest_option_is_shown_with_gain_drift_and_images_then_the_fastest_unchanged():
+    rows, _ = fastest(TIMED)
+    assert [row[:3] for row in rows] == [
+        ["1", "11 torchpipe ▸ onnxruntime int8", rows[0][2]],
+        ["1", "2 opencv ▸ onnxruntime fp32", rows[1][2]],
+        ["5", "11 torchpipe ▸ onnxruntime int8", "366 [355, 382]"],
+        ["5", "2 opencv ▸ onnxruntime fp32", "182 [177, 190]"],
+        ["10", "11 torchpipe ▸ onnxruntime int8", rows[4][2]],
+        ["10", "2 opencv ▸ onnxruntime fp32", rows[5][2]],
+    ]
+    assert rows[2][3:] == [
+        "+205.0 % [+184.5, +235.7]", "18.20 % [15.80, 20.60]", "−6.07 [−15.80, +2.02]", "1 000",
+    ]  # fmt: skip
     # 3.69 of 1,000: what so many images cannot show
-    assert (
-        "It changed no answer on 1 000 images, which shows a churn of at most 0.37 %" in unchanged
-    )
+    assert rows[3][4] == "0 % [0, 0.37]"
 
 
 def test_a_gain_that_may_be_chance_is_called_so():
     one = TIMED[1].loads[0].model_copy(update={"gain": Estimate(0.04, -0.02, 0.1)})
     sides = [(TIMED[0], TIMED[0].loads[0]), (TIMED[1], one)]
-    (said,) = said_of([each.model_copy(update={"loads": (load,)}) for each, load in sides])
-    assert "client this sample does not show that any option is faster than the ref" in said
-    assert "fastest" not in said
-
-
-def test_of_those_that_changed_no_answer_nothing_is_said_of_the_others():
-    one = TIMED[1].loads[0].model_copy(update={"gain": Estimate(0.04, -0.02, 0.1)})
-    sides = [(TIMED[0], TIMED[0].loads[0]), (TIMED[1], one), (TIMED[2], TIMED[2].loads[0])]
-    every = [each.model_copy(update={"loads": (load,)}) for each, load in sides]
-    faster, kept = said_of(every)
-    assert "onnxruntime int8 is the fastest: " in faster
-    assert kept.startswith(
-        "With 1 client this sample does not show that any option that changed no answer is faster "
-        "than the reference; the greatest throughput of those that changed no answer is that of "
-        "opencv ▸ onnxruntime fp32: "
-    )
-
-
-def test_numbers_of_clients_without_a_shown_gain_are_named():
-    faster, doubtful = Estimate(0.04, 0.02, 0.1), Estimate(0.04, -0.02, 0.1)
-    gains = [faster, doubtful, doubtful]
-    loads = [load.model_copy(update={"gain": gain})
-             for load, gain in zip(TIMED[1].loads, gains, strict=True)]  # fmt: skip
-    (said,) = said_of([TIMED[0], TIMED[1].model_copy(update={"loads": tuple(loads)})])
-    assert said.startswith("With 1, 5 and 10 clients opencv ▸ onnxruntime fp32 is the fastest: ")
-    assert "; with 5 and 10 clients this sample does not show that it is faster." in said
+    (row,), notes = fastest([each.model_copy(update={"loads": (load,)}) for each, load in sides])
+    assert row[3] == "+4.0 % [−2.0, +10.0] (a)"
+    assert notes[0] == "this sample does not show that it is faster than the reference"
 
 
 def test_without_a_timed_reference_the_gain_is_not_known_and_nothing_is_said_of_chance():
     unknown = Estimate(None, None, None, "the reference was not timed: crashed")
     load = TIMED[1].loads[0].model_copy(update={"gain": unknown})
-    (said,) = said_of([TIMED[1].model_copy(update={"loads": (load,)})])
-    assert "113 requests/s, – (the reference was not timed: crashed) over the reference." in said
+    (row,), notes = fastest([TIMED[1].model_copy(update={"loads": (load,)})])
+    assert row[2:4] == ["113 [109, 118]", "– (a)"]
+    assert notes == ["the reference was not timed: crashed"]
 
 
-def test_where_the_reference_is_the_fastest_the_page_says_so():
-    slow = TIMED[6]  # pillow with torch
-    (said,) = said_of([TIMED[0], slow])
-    assert said.startswith(
-        "With 1, 5 and 10 clients no option is faster than the reference, opencv ▸ torch fp32: "
-    )
-    faster, kept = said_of([TIMED[0], TIMED[2]])
-    assert "onnxruntime int8 is the fastest" in faster
-    assert "no option that changed no answer is faster than the reference" in kept
+def test_where_the_reference_is_the_fastest_the_table_shows_it():
+    rows, _ = fastest([TIMED[0], TIMED[6]])
+    assert {(row[1], row[3]) for row in rows} == {
+        ("1 opencv ▸ torch fp32 (reference)", "reference")
+    }
+    rows, _ = fastest([TIMED[0], TIMED[2]])
+    assert [row[1] for row in rows[:2]] == [
+        "2 opencv ▸ onnxruntime int8", "1 opencv ▸ torch fp32 (reference)",
+    ]  # fmt: skip
+
+
+def test_a_timing_of_a_busy_machine_is_the_fastest_only_where_all_are():
+    busy = {"contended": "others took 9 %"}
+    first, second = (each.model_copy(update={"loads": each.loads[:1]}) for each in TIMED[:2])
+    slow = second.model_copy(update={"loads": (second.loads[0].model_copy(update=busy),)})
+    rows, _ = fastest([first, slow])
+    assert [row[1] for row in rows] == ["1 opencv ▸ torch fp32 (reference)"]
+    both = first.model_copy(update={"loads": (first.loads[0].model_copy(update=busy),)})
+    (row,), notes = fastest([both, slow])
+    assert row[1] == "2 opencv ▸ onnxruntime fp32"
+    assert (row[2], row[3]) == ("113 [109, 118] (contended) (a)", "– (b)")
+    assert notes[:2] == ["contended: others took 9 %", "the machine was busy"]
 
 
 def test_speed_without_drift_has_no_frontier_and_says_how_to_get_it(tmp_path):
     text = text_of(parse(rendered(without_drift(), tmp_path)))
-    assert "Its drift is not known." in text
     # a command is copied as it stands
-    assert text.count("not measured: alignkit run x.yaml ") == 1
-    assert "No frontier: no two options have both speed and drift." in text
+    assert "Drift: not measured: alignkit run x.yaml " in text
+    assert "No frontier, 10 clients: no two options have both speed and drift." in text
     assert "An option is dominated" not in text
     assert "dominated by" not in text
 
@@ -232,7 +218,7 @@ ROOT = (math.sqrt, lambda root: root**2)
 
 
 def frontier(options, clients=5):
-    return frontier_plot(loads_by_clients(options)[clients], WORDS, NUMBERS)
+    return frontier_plot(under(clients, options), "")
 
 
 @pytest.mark.parametrize(("options", "clients"), CHARTS)
@@ -253,7 +239,7 @@ def test_dots_lie_where_their_values_are_and_intervals_around_them():
     dots = {each.label: each for each in plot.marks if isinstance(each, Dot)}
     drawn = zip(dots.values(), found(plot, "dot"), strict=True)
     corners = {dot.label: values(plot, each.get("d"), x=ROOT)[0] for dot, each in drawn}
-    for option, load in loads_by_clients(TIMED)[5]:
+    for _, _, option, load, _ in under(5):
         name = str(NUMBERS[str(option.place)])
         wanted = 100 * option.drift.churn.value if option.drift else 0.0
         assert corners[name][0] == pytest.approx(wanted, abs=0.1)
@@ -286,12 +272,12 @@ def test_published_rows_are_those_of_the_documentation_and_agree_with_themselves
         if re.match(r"\| [CG]PU \|", line)
     ]
     documented = [[cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row] for row in rows]
-    assert documented == [[str(cell) for cell in row] for row in PUBLISHED_ROWS]
-    rates = {(each.decode, each.clients): int(each.rate) for each in PUBLISHED_ROWS}
-    for each in PUBLISHED_ROWS:
-        if each.gain:
-            gain = rates[each.decode, each.clients] / rates["CPU", each.clients] - 1
-            assert each.gain == f"{100 * gain:+.2f} %"
+    assert documented == [[*row] for row in PUBLISHED_ROWS]
+    rates = {(decode, clients): int(rate) for decode, clients, rate, *_ in PUBLISHED_ROWS}
+    for decode, clients, rate, *_, stated in PUBLISHED_ROWS:
+        if stated:
+            gain = int(rate) / rates["CPU", clients] - 1
+            assert (decode, stated) == ("GPU", f"{100 * gain:+.2f} %")
 
 
 def test_published_figures_stand_alone_and_the_odd_one_is_marked(page):
@@ -299,9 +285,11 @@ def test_published_figures_stand_alone_and_the_odd_one_is_marked(page):
     (published,) = elements(section, "table")
     assert "published, torchpipe, ResNet50 on an RTX 3080 Ti" in text_of(published)
     assert "torchpipe ▸" not in text_of(published)
-    cells = [c for c in elements(published, "td") if "warn" in (c.get("class") or "")]
-    assert [text_of(each) for each in cells] == ["40.43a"]
-    assert "Worse than on the CPU (38.87) with 5 clients" in text_of(section)
+    tails = {row[:2]: float(row[5]) for row in PUBLISHED_ROWS}
+    odd = [each for _, each in tails if tails["GPU", each] > tails["CPU", each]]
+    assert {*odd} == {"5"}
+    assert (tails["GPU", "5"], tails["CPU", "5"]) == (40.43, 38.87)
+    assert "is worse than that of the CPU (40.43 and 38.87)" in text_of(section)
 
 
 def test_a_copy_of_the_page_can_be_rendered_again(tmp_path):
@@ -336,11 +324,12 @@ def test_names_of_a_record_are_escaped(tmp_path):
 
 
 def test_options_of_one_speed_and_no_churn_are_drawn():
-    ((option, load),) = loads_by_clients(TIMED)[5][1:2]
-    load = load.model_copy(update={"throughput": Estimate(100, None, None)})
-    zero = option.drift.model_copy(update={"churn": Estimate(0, None, None)})
-    option = option.model_copy(update={"drift": zero})
-    plot = frontier_plot([(option, load)] * 2, WORDS, NUMBERS)
+    options = []
+    for _, _, option, found_load, _ in under(5)[1:3]:
+        load = found_load.model_copy(update={"throughput": Estimate(100, None, None)})
+        zero = option.drift.model_copy(update={"churn": Estimate(0, None, None)})
+        options.append(option.model_copy(update={"drift": zero, "loads": (load,)}))
+    plot = frontier(options)
     assert len({each.get("d") for each in found(plot, "dot")}) == 1
     assert axis(plot, "end", "y")[0][1] == 0
     assert len(axis(plot, "middle", "x")) >= 2

@@ -15,7 +15,7 @@ from alignkit.record.bench_facts import (
     ServedLoad,
     ServingOption,
 )
-from alignkit.report.bench.bench_page import bench_text
+from alignkit.report.bench_page import bench_text
 from alignkit.resizers.opencv import OpenCVResizer
 
 FEW = Estimate(None, None, None, "TP99 needs 1,000 requests; these are 90")
@@ -88,7 +88,7 @@ def test_speed_drift_and_price_stand_beside_one_another():
         "+25.0 % [+20.0, +50.0] (over 1, contended)", "−0.40 [−1.00, +0.20]",
     ]  # fmt: skip
     assert first[1:4] == ["frontier", "0 by definition", "125 [123, 128]"]
-    speed, stages = cells(lines, "opencv ▸ onnxruntime int8", 2)
+    _, speed, stages = cells(lines, "2 opencv ▸ onnxruntime int8", 3)
     assert speed[1:] == ["187 [185, 190] (contended)", "–", "40", "39.5 [38, 41]", "45", "–"]  # fmt: skip
     assert stages[1:] == ["5", "10", "2.25", "8", "19.8", "30.5", "–"]
     for note in (

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from alignkit.record.study_documents import ImageChange
 from alignkit.report.comparison.compare_images import Pictures, images_section
+from alignkit.report.comparison.compare_page import names_of, remarks
 from alignkit.report.comparison.compare_tables import changes_table
-from alignkit.report.comparison.compare_words import names_of, remarks
 from alignkit.report.page import Details, Paragraph
 from alignkit.studies.compare_runs import compare_runs
 from alignkit.task_facts import MetricFacts
@@ -37,8 +37,8 @@ def test_cells_that_could_not_be_compared_are_said_and_nothing_else(tmp_path):
     made = small_comparison(tmp_path, flipped=range(10))
     lost = served(made).model_copy(update={"change": "not compared", "metrics": {}})
     words = remarks(made.model_copy(update={"entries": (lost,)}))
-    assert f"1{NBSP}cell could not be compared." in words
-    assert not any("Of 0 cells" in each for each in words)
+    assert f"Of 1{NBSP}cell: 1 not compared." in words
+    assert not any("Largest" in each for each in words)
 
 
 def test_a_task_whose_matrices_show_measures_is_compared_by_its_metrics(tmp_path):

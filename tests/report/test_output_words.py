@@ -68,7 +68,7 @@ def test_a_diff_says_what_the_outputs_are(name, tmp_path):
     said = SHOWN[scale]
     told = diff_summary(record)
     assert f"{record.task.outputs}: mean |Δ|" in told
-    assert f"|Δ {said}| up to" in told
+    assert f"max |Δ {said}|" in told
     write_diff_record(record, tmp_path / "record.json")
     page = render_diff(tmp_path).read_text()
     assert f"Max |Δ {said}|" in page

@@ -69,6 +69,13 @@ def test_a_part_has_the_same_columns_and_the_whole_says_why_it_has_none():
     assert [note.text for note in table.notes] == ["too dark", "long has none"]
 
 
+def test_a_part_of_a_part_says_itself_why_it_lacks_one():
+    share = Fact("Share", lambda lens: lens.share, "share", note="too dark")
+    inner = share.of(lambda lens: lens.inner, "no inner lens").of(lambda held: held[0], "empty")
+    table = Table.made("Held", [inner], [(LONG,), (WIDE,), (None,)])
+    assert [each.text for each in table.notes] == ["no inner lens", "too dark", "empty"]
+
+
 def test_every_printer_has_every_cell_and_note():
     html, markdown, text = TABLE.html(), TABLE.markdown(), "\n".join(TABLE.text())
     for row in TABLE.rows:

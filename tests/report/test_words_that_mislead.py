@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from alignkit.record import Estimate
-from alignkit.report.bench.loaders_page import loader_table
 from alignkit.report.cause_view import attribution_sections
 from alignkit.report.flipped_view import flipped_sections
 from alignkit.report.page_view import key_figures
 from alignkit.report.stage_view import stage_sections
+from alignkit.report.timed_page import loader_table
 from alignkit.task_facts import CLASSIFICATION
 from alignkit.tasks.multi_label import MultiLabel
 from alignkit.text.kind_words import kind_words

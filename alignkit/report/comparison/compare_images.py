@@ -15,8 +15,7 @@ from alignkit.record.study_documents import (
     PixelChange,
     RunComparison,
 )
-from alignkit.report.comparison.compare_tables import CHANGES, leading, pair_words
-from alignkit.report.comparison.compare_words import ORDER
+from alignkit.report.comparison.compare_tables import CHANGES, ORDER, leading, pair_words
 from alignkit.report.page import Details, Graphic, PagePart, Paragraph, Section
 from alignkit.report.shown_view import ImageCard, RowOutcome, image_card
 from alignkit.report.table import RowCells, Table, numbers

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from alignkit.record.document import read_record, write_inside
-from alignkit.record.study_documents import RunComparison
+from alignkit.record.study_documents import ComparedRun, RunComparison
 from alignkit.report.comparison.compare_images import Pictures, images_section
-from alignkit.report.comparison.compare_tables import changes_table, differing_table
-from alignkit.report.comparison.compare_words import (
-    labels,
-    largest_words,
-    names_of,
-    remarks,
-    unchanged_words,
+from alignkit.report.comparison.compare_tables import (
+    change_words,
+    changes_table,
+    differing_table,
+    largest,
+    tally,
 )
 from alignkit.report.page import (
     Alert,
@@ -30,7 +30,9 @@ from alignkit.report.page import (
 from alignkit.report.page_text import page_markdown
 from alignkit.report.verdict_view import ICONS, Icon, favicon, verdict_view
 from alignkit.report.viewer_data import shown_script
-from alignkit.text.names import Names
+from alignkit.text.names import Names, quick_words, surrogate_notes
+from alignkit.text.numbers import count, grouped
+from alignkit.text.task_words import TaskWords
 
 _MATRIX = (
     "The same images and seeds in both runs; each change is paired by image and seed, with its "
@@ -82,9 +84,8 @@ def comparison_headline(made: RunComparison, icons: list[Icon] | None = None) ->
     unchanged, parts = unchanged_words(made), list[PagePart]()
     if unchanged:
         parts.append(Paragraph(f"{after.word} in both runs.", "remark"))
-    if largest := largest_words(made, names_of(made)):
-        parts.append(Paragraph(largest, "sentence"))
-    parts += [Paragraph(each, "remark") for each in remarks(made)]
+    largest_first = enumerate(remarks(made))
+    parts += [Paragraph(each, "remark" if n else "sentence") for n, each in largest_first]
     if noted := labels(made):
         parts.append(Lines(noted, "notes"))
     if made.forced:
@@ -96,6 +97,78 @@ def comparison_headline(made: RunComparison, icons: list[Icon] | None = None) ->
         _title(made),
         state="inconclusive" if unchanged else after.state,
     )
+
+
+def names_of(made: RunComparison) -> Names:
+    """Return the names of both runs' paths; of two paths with one name, the later counts."""
+    return Names((*made.before.paths, *made.after.paths))
+
+
+def unchanged_words(made: RunComparison) -> str:
+    """Say that no number and no verdict changed; empty if one did, or nothing was compared."""
+    changes = {each.change for each in made.entries} | {each.change for each in made.stages}
+    moved = (each.change.value for entry in made.entries for each in entry.metrics.values())
+    same = made.before.verdict == made.after.verdict and not any(moved)
+    same &= all(each.unchanged + each.not_compared == each.images for each in made.pixels)
+    if not same or changes - {"not compared"} != {"unchanged"}:
+        return ""
+    return "No change" if len(changes) == 1 else "No change in what both runs measured"
+
+
+def remarks(made: RunComparison) -> list[str]:
+    """Say the largest change of a drift and of the models themselves, then what changed."""
+    words, names = TaskWords(made.after.task), names_of(made)
+    served = [each for each in made.entries if not each.aligned]
+    as_trained = [each for each in made.entries if each.aligned and each.metrics]
+    drifts, models = largest(served, words.drawn), largest(as_trained, [words.headline])
+    found = (
+        change_words("Largest change of a drift", drifts, words, names),
+        change_words("Of the models themselves, served as trained", models, words, names),
+        tally((each.change for each in served), "cell"),
+        _images(made),
+        tally((each.change for each in made.stages), "pixel stage"),
+        _restricted(made),
+    )
+    return [*filter(None, found)]
+
+
+def _images(made: RunComparison) -> str:
+    images = [image for each in made.entries if not each.aligned for image in each.images]
+    new, fixed = ({e.id for e in images if e.change == kind} for kind in ("new", "fixed"))
+    if not images:
+        return ""
+    return (
+        f"Images with a flip in a cell where the earlier run had none: {grouped(len(new))}; "
+        f"without one where it had: {grouped(len(fixed))}."
+    )
+
+
+def _restricted(made: RunComparison) -> str:
+    """Say on which images the runs are compared, if they have not the same."""
+    sides = made.before.images, made.after.images
+    shared = max((each.n // each.seeds for each in made.entries if each.seeds), default=0)
+    if not shared or shared >= max(sides):
+        return ""
+    a, b = map(grouped, sides)
+    return f"Compared on the {count(shared, 'image')} that both runs predicted, of {a} and {b}."
+
+
+def labels(made: RunComparison) -> list[str]:
+    """Return a sentence for each quick run, surrogate and simulation; of one run alone it says."""
+    before, after = ([*_labels(each)] for each in (made.before, made.after))
+    return [
+        f"{each}."
+        if each in before and each in after
+        else f"{each}, in the {'earlier' if each in before else 'later'} run alone."
+        for each in dict.fromkeys([*before, *after])
+    ]
+
+
+def _labels(run: ComparedRun) -> Iterator[str]:
+    if run.quick:
+        yield quick_words(run.quick).removesuffix(".")
+    yield from (f"{name} is a {e}" for name, e in surrogate_notes(run.paths, brief=True).items())
+    yield from (f"{name} is {label}" for name, label in run.simulations.items())
 
 
 def _title(made: RunComparison) -> str:

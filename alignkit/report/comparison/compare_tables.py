@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
 
 from alignkit.place import Row
 from alignkit.record import DriftChange
-from alignkit.record.study_documents import EntryChange, PixelChange, RunComparison, StageChange
-from alignkit.report.comparison.compare_words import largest, words_of
-from alignkit.report.table import PLACE, Group, Notes, RowCells, Shown, Table, numbers
+from alignkit.record.study_documents import (
+    Change,
+    EntryChange,
+    PixelChange,
+    RunComparison,
+    StageChange,
+)
+from alignkit.report.table import Notes, RowCells, Shown, Table
+from alignkit.text.column import Fact
 from alignkit.text.names import Names
-from alignkit.text.numbers import DASH, NBSP, grouped, listed, p_value, significant
+from alignkit.text.numbers import DASH, NBSP, count, grouped, listed, p_value, significant
+from alignkit.text.run_columns import place_columns
 from alignkit.text.task_words import CHURN, TaskWords
 
+ORDER: tuple[Change, ...] = (
+    "new", "worse", "fixed", "better", "no change shown", "unchanged", "not compared"
+)  # fmt: skip
+"""Bad news first."""
 CHANGES = {
     "new": Shown("▼ new", tone="bad"),
     "worse": Shown("▼ worse", tone="bad"),
@@ -22,6 +36,34 @@ CHANGES = {
 }
 """Of pixels, which are not a sample: any change is one."""
 _OWN = "the others of its row are compared with it"
+
+
+class Largest(NamedTuple):
+    """The change of one metric at one place."""
+
+    metric: str
+    entry: EntryChange
+    change: DriftChange
+
+
+def largest(entries: Iterable[EntryChange], metrics: Iterable[str]) -> Largest | None:
+    """Find the greatest change: of those that are shown, if any are; the first of equal ones."""
+    known = [
+        Largest(metric, entry, change)
+        for entry in entries
+        for metric in metrics
+        if (change := _known(entry, metric))
+    ]
+    return max(known, key=_size) if known else None
+
+
+def _size(found: Largest) -> tuple[bool, float]:
+    return found.change.is_shown, abs(found.change.change.value or 0)
+
+
+def _known(entry: EntryChange, metric: str) -> DriftChange | None:
+    found = entry.metrics.get(metric)
+    return found if found and found.change.value is not None else None
 
 
 def leading(entries: Sequence[EntryChange], metrics: Sequence[str]) -> list[EntryChange]:
@@ -34,81 +76,97 @@ def leading(entries: Sequence[EntryChange], metrics: Sequence[str]) -> list[Entr
     return [each.entry for each in found if each]
 
 
+def tally(kinds: Iterable[str], noun: str) -> str:
+    """``Of 6 cells: 1 worse and 5 no change shown.``; empty for none."""
+    counts = Counter(kinds)
+    known = [f"{grouped(counts[kind])} {kind}" for kind in ORDER if counts[kind]]
+    return f"Of {count(counts.total(), noun)}: {listed(known)}." if known else ""
+
+
+def change_words(lead: str, found: Largest | None, words: TaskWords, names: Names) -> str:
+    """Say a change as its row of the table does, and of how many images; empty for ``None``."""
+    if found is None:
+        return ""
+    metric, entry, _ = found
+    seeds = f" × {count(entry.seeds, 'seed')}" if entry.seeds > 1 else ""
+    sample = f"n = {count(entry.n // max(entry.seeds, 1), 'image')}{seeds}"
+    if entry.change == "unchanged":
+        return f"{lead}: none, {sample}."
+    unit = "" if metric == CHURN or entry.aligned else words.change_unit(metric)
+    return (
+        f"{lead}: {names.title(entry)}: {words.phrase(metric)} {_sides(found, words)}{unit}, "
+        f"change {_tested(found, words, unit=True).said}, {sample}."
+    )
+
+
 def changes_table(made: RunComparison, names: Names) -> Table | None:
     """Return every cell with its drift before, after, and the change; greatest changes first."""
     entries = [each for each in made.entries if each.change != "unchanged"]
     if not entries:
         return None
-    words = words_of(made)
-    metrics = [m for m in words.drawn if any(_known(each, m) for each in entries)]
-    ordered = sorted(entries, key=lambda each: _rank(each, words))
-    notes = Notes()
-    rows: list[RowCells] = [
-        (*names.cells(each), *_row(each, metrics, words, notes)) for each in ordered
-    ]
-    groups = (
-        Group("", 4),
-        *(Group(f"{words.label(m)}{'' if m == CHURN else ', drift'}", 2) for m in metrics),
-        Group("Flips", 2),
-    )
-    columns = (
-        *PLACE,
-        *numbers("Images × seeds"),
-        *numbers(*(head for m in metrics for head in ("Before → after", _change_head(m, words)))),
-        *numbers("Appeared", "Gone"),
-    )
+    # the later run's task is that of both where they are compared
+    words = TaskWords(made.after.task)
+
+    def rank(each: EntryChange) -> tuple[bool, bool, float]:
+        found = largest([each], words.drawn)
+        shown, size = _size(found) if found else (False, 0.0)
+        return found is None, not shown, -size
+
+    why = attrgetter("reason")
+    columns: tuple[Fact[EntryChange], ...] = (
+        *place_columns(names),
+        Fact("Images × seeds", lambda each: each.n if each.metrics else None, "count", note=why),
+        *(
+            column
+            for metric in words.drawn
+            if any(_known(each, metric) for each in entries)
+            for column in _metric_columns(metric, words)
+        ),
+        Fact("Appeared", lambda each: each.appeared if each.metrics else None, "count", note=why,
+             group="Flips"),
+        Fact("Gone", lambda each: each.gone if each.metrics else None, "count", note=why,
+             group="Flips"),
+    )  # fmt: skip
     caption = "Drift in both runs and its change, p after Holm’s correction; as trained: the value"
-    return Table.of(caption, columns, rows, groups, notes=notes)
+    return Table.made(caption, columns, sorted(entries, key=rank))
 
 
-def _change_head(metric: str, words: TaskWords) -> str:
+def _metric_columns(metric: str, words: TaskWords) -> tuple[Fact[EntryChange], Fact[EntryChange]]:
+    def found(each: EntryChange) -> Largest | None:
+        change = _known(each, metric)
+        return Largest(metric, each, change) if change else None
+
+    def why(each: EntryChange) -> str:
+        measured = each.metrics.get(metric)
+        return measured.change.reason if measured else each.reason or _OWN
+
+    group = f"{words.label(metric)}{'' if metric == CHURN else ', drift'}"
     unit = words.change_unit(metric).strip()
-    return f"Change, {unit}" if unit else "Change"
+    head = f"Change, {unit}" if unit else "Change"
+    return (
+        Fact("Before → after", lambda each: (at := found(each)) and _sides(at, words), "points",
+             note=why, group=group),
+        Fact(head, lambda each: (at := found(each)) and _tested(at, words), "points",
+             note=why, group=group),
+    )  # fmt: skip
 
 
-def _known(entry: EntryChange, metric: str) -> bool:
-    return metric in entry.metrics and entry.metrics[metric].change.value is not None
-
-
-def _rank(entry: EntryChange, words: TaskWords) -> tuple[bool, bool, float]:
-    found = largest([entry], words.drawn)
-    if found is None:
-        return True, True, 0.0
-    return False, not found.change.is_shown, -abs(found.change.change.value or 0)
-
-
-def _row(each: EntryChange, metrics: Sequence[str], words: TaskWords, notes: Notes) -> RowCells:
-    if not each.metrics:
-        return (notes.missing(each.reason),) * (1 + 2 * len(metrics) + 2)
-    cells: list[Shown | str] = [grouped(each.n)]
-    for metric in metrics:
-        found = each.metrics.get(metric)
-        if found is None or found.change.value is None:
-            reason = found.change.reason if found else _OWN
-            cells += [notes.missing(reason)] * 2
-            continue
-        cells += [
-            _sides(found, metric, words, value=each.aligned or metric == CHURN),
-            _tested(found, metric, words),
-        ]
-    return (*cells, grouped(each.appeared), grouped(each.gone))
-
-
-def _sides(found: DriftChange, metric: str, words: TaskWords, *, value: bool) -> str:
+def _sides(found: Largest, words: TaskWords) -> str:
+    value = found.entry.aligned or found.metric == CHURN
     write = words.value if value else words.change
-    values = (side.value for side in (found.before, found.after))
-    return " → ".join(write(metric, each) for each in values if each is not None)
+    sides = (side.value for side in (found.change.before, found.change.after))
+    return " → ".join("unknown" if e is None else write(found.metric, e) for e in sides)
 
 
-def _tested(found: DriftChange, metric: str, words: TaskWords) -> Shown:
-    said = words.changed(metric, found.change)
-    p = "" if found.p is None else f"p {p_value(found.p)}"
-    if not found.is_shown:
-        return Shown(said, tag=f"{p}, no change shown".removeprefix(", "))
-    worse = words.goodness(metric, found.change.value or 0) <= 0
+def _tested(found: Largest, words: TaskWords, *, unit: bool = False) -> Shown:
+    metric, change = found.metric, found.change
+    said = words.changed(metric, change.change, unit=unit)
+    p = [] if change.p is None else [f"p {p_value(change.p)}"]
+    if not change.is_shown:
+        return Shown(said, tag=", ".join([*p, "no change shown"]))
+    worse = words.goodness(metric, change.change.value or 0) <= 0
     sign, word = ("▼", "worse") if worse else ("▲", "better")
-    tag = f"{p}, {word}".removeprefix(", ")
-    return Shown(f"{sign} {said}", tag=tag, tone="bad" if worse else "")
+    return Shown(f"{sign} {said}", tag=", ".join([*p, word]), tone="bad" if worse else "")
 
 
 def differing_table(made: RunComparison, names: Names) -> Table | None:
@@ -116,23 +174,21 @@ def differing_table(made: RunComparison, names: Names) -> Table | None:
 
     ``None`` if nothing differs and everything was compared.
     """
-    notes = Notes()
+    notes, before, after = Notes(), made.before, made.after
     rows: list[RowCells] = [
         _stage_row(each, names, notes) for each in made.stages if each.change != "unchanged"
     ]
     rows += [
-        (f"{pair_words(each, names)}, images", DASH, DASH, _tally(each))
+        (f"{pair_words(each, names)}, images", DASH, DASH, _images_tally(each))
         for each in made.pixels
         if each.unchanged < each.images or each.not_compared
     ]
-    rows += [(each.what, each.before, each.after, "") for each in made.differences]
-    before, after = made.before, made.after
-    for what, was, now in (
-        ("experiment", before.name, after.name),
-        ("plan", before.key[:12], after.key[:12]),  # enough to see whether they are equal
-    ):
-        if was != now:
-            rows.append((what, was, now, ""))
+    others = [(each.what, each.before, each.after) for each in made.differences]
+    # twelve letters are enough to see whether they are equal
+    plans = [("plan", before.key[:12], after.key[:12])]
+    others += [each for each in [("experiment", before.name, after.name), *plans]
+               if each[1] != each[2]]  # fmt: skip
+    rows += [(*each, "") for each in others]
     caption = "Pixels (mean |Δ| of a stage on the same input, grey levels), versions, settings"
     columns = ("What", "Before", "After", "Change")
     return Table.of(caption, columns, rows, notes=notes) if rows else None
@@ -144,10 +200,9 @@ def _stage_row(each: StageChange, names: Names, notes: Notes) -> RowCells:
     return (f"{pair_words(each, names)}, {each.stage}", *sides, change)
 
 
-def _tally(images: PixelChange) -> str:
-    kinds = ("new", "worse", "fixed", "better", "unchanged", "not_compared")
-    known = {kind.replace("_", " "): getattr(images, kind) for kind in kinds}
-    return listed([f"{grouped(number)} {kind}" for kind, number in known.items() if number])
+def _images_tally(images: PixelChange) -> str:
+    counts = {kind: getattr(images, kind.replace(" ", "_"), 0) for kind in ORDER}
+    return listed([f"{grouped(number)} {kind}" for kind, number in counts.items() if number])
 
 
 def pair_words(each: StageChange | PixelChange, names: Names) -> str:

@@ -10,15 +10,16 @@ result as a terminal shows it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from alignkit.errors import BackendError, NothingCompared
 from alignkit.record.study_documents import Bisection, LayerDrift
+from alignkit.report.table import Table
 from alignkit.studies.bisect.layer_graph import (
     Activations,
     Layer,
@@ -27,10 +28,9 @@ from alignkit.studies.bisect.layer_graph import (
     outputs_of,
 )
 from alignkit.studies.bisect.layer_sides import ONNXSide, TorchSide
-from alignkit.text import columns
-from alignkit.text.numbers import DASH, count, significant
+from alignkit.text.column import Fact
+from alignkit.text.numbers import count, significant
 
-_HEAD = ("", "layer", "operator", "shape", "max |Δ|", "mean |Δ|", "relative", "alone", "non-finite")
 _ZERO = "the reference is zero everywhere: nothing to relate to"
 
 
@@ -161,37 +161,27 @@ def _change(left: Values, right: Values, finite: Any) -> tuple[Any, float]:
     return np.abs(right[finite].astype(np.float64) - before), float(np.abs(before).max())
 
 
+_LAYERS: tuple[Fact[LayerDrift], ...] = (
+    Fact("Layer", lambda each: f"{'>' if each.exceeds_tolerance else ' '} {each.name}"),
+    Fact("Operator", attrgetter("operator")),
+    Fact("Shape", lambda each: "x".join(map(str, each.shape))),
+    Fact("Max |Δ|", attrgetter("max_abs"), "value", note=attrgetter("reason")),
+    Fact("Mean |Δ|", attrgetter("mean_abs"), "value", note=attrgetter("reason")),
+    Fact("Relative", attrgetter("relative"), "value", note=attrgetter("reason")),
+    Fact("Alone", attrgetter("isolated_relative"), "value", note=attrgetter("isolated_reason")),
+    Fact("Non-finite", attrgetter("non_finite"), "count"),
+)
+
+
 def as_text(found: Bisection) -> str:
     """Return the table of layers, and a sentence on the first that exceeds the tolerance."""
-    rows = [_HEAD, *map(_row, found.layers)]
-    reasons = [f"{each.name}: {each.reason}" for each in found.layers if each.reason]
-    # many layers fail for one reason: each is said once
-    alone = Counter(each.isolated_reason for each in found.layers if each.isolated_reason)
-    reasons += [f"alone, {count(number, 'layer')}: {why}" for why, number in alone.items()]
-    if found.unmatched:
-        some = ", ".join(found.unmatched[:3]) + (", …" if len(found.unmatched) > 3 else "")
-        reasons.append(f"{count(len(found.unmatched), 'layer')} only one side has: {some}")
     sides = f"{found.reference} against {found.candidate}"
     head = f"{found.model}, {count(found.images, 'image')}: {sides}"
-    lines = [head, "", columns(rows), "", *reasons, _sentence(found)]
-    return "\n".join(lines)
-
-
-def _row(each: LayerDrift) -> tuple[str, ...]:
-    def number(value: float | None) -> str:
-        return DASH if value is None else significant(value)
-
-    return (
-        ">" if each.exceeds_tolerance else "",
-        each.name,
-        each.operator,
-        "x".join(map(str, each.shape)),
-        number(each.max_abs),
-        number(each.mean_abs),
-        number(each.relative),
-        number(each.isolated_relative),
-        str(each.non_finite or ""),
-    )
+    lines = [head, "", *Table.made("", _LAYERS, found.layers).text(), ""]
+    if found.unmatched:
+        some = ", ".join(found.unmatched[:3]) + (", …" if len(found.unmatched) > 3 else "")
+        lines.append(f"{count(len(found.unmatched), 'layer')} only one side has: {some}")
+    return "\n".join([*lines, _sentence(found)])
 
 
 def _sentence(found: Bisection) -> str:

@@ -5,58 +5,58 @@ At most 40 lines: with many candidates, each gets fewer details.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from itertools import chain
+from operator import attrgetter, itemgetter
+from typing import TypeAlias
 
-from alignkit.record import PixelStage, PlaneStage
-from alignkit.record.diff_document import (
-    DiffRecord,
-    DistanceFacts,
-    ImageDrift,
-    PairDiff,
+from alignkit.compare.image_table import LAST
+from alignkit.record import Coverage, PixelStage
+from alignkit.record.diff_document import DiffRecord, ImageDrift, PairDiff
+from alignkit.report.diff_page import (
+    DISTANCES,
+    SUBSAMPLING,
+    kind_table,
+    kinds_of,
+    moved_table,
+    stages_alone,
 )
-from alignkit.text import columns
+from alignkit.report.stage_view import planes_table
+from alignkit.report.table import Table
+from alignkit.text.column import Fact, of_part
 from alignkit.text.diff_words import (
     NO_MODEL,
-    ending,
+    causes_words,
     images_words,
     input_words,
-    moved_words,
-    other_shape,
+    matter_words,
     prediction_lines,
 )
 from alignkit.text.names import surrogate_lines
-from alignkit.text.numbers import DASH, count, grouped, percent, plain, shorten
+from alignkit.text.numbers import DASH, count, shorten
 
 LINES = 40
-_PLANES = ("Y'", "Cb", "Cr")
-CHROMA, TURNED = "subsampling", "orientation"
-"""Dimensions shown, the second where orientation differs; the record has more."""
-UNITS = {"normalise": "normalise, in units"}
-"""Stages whose distances are no grey levels, as their rows are headed."""
-HEADS = {CHROMA: "chroma", TURNED: "EXIF"}
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
     """Number of lines for each candidate."""
 
-    kinds: int
-    worst: int
-    stages: Literal["all", "differing", "none"]
-    """Stages that have a line: ``differing`` leaves out those that differ in neither mode."""
-    planes: bool = True
-    ending: Literal["all", "brief"] = "all"
-    """``brief`` leaves out the mechanism, known effects and all but the number of flips."""
+    rows: int
+    """Of a table of kinds or images."""
+    tables: bool = True
+    brief: bool = False
+    """Whether most causes, known effects and all but the number of flips are left out."""
 
 
 DETAILS = (
-    Detail(7, 3, "all"),
-    Detail(5, 2, "differing"),
-    Detail(3, 1, "differing"),
-    Detail(0, 0, "differing"),
-    Detail(0, 0, "differing", ending="brief"),
-    Detail(0, 0, "none", planes=False, ending="brief"),
+    Detail(7),
+    Detail(3),
+    Detail(1),
+    Detail(0),
+    Detail(0, brief=True),
+    Detail(0, tables=False, brief=True),
 )
 
 
@@ -90,13 +90,17 @@ def _lines(record: DiffRecord, detail: Detail) -> list[str]:
 _MOST_FAILED = 3
 
 
+_COVERAGE: tuple[Fact[Coverage], ...] = (
+    Fact("Coverage", attrgetter("preprocess")),
+    Fact("Ok", attrgetter("ok"), "count"),
+    Fact("Corrupt", attrgetter("corrupt"), "count"),
+    Fact("Failed", attrgetter("failed"), "count"),
+    Fact("Unsupported", attrgetter("unsupported"), "count"),
+)
+
+
 def _coverage(record: DiffRecord) -> list[str]:
-    head = ("coverage", "ok", "corrupt", "failed", "unsupported")
-    rows = [
-        (each.preprocess, *map(str, (each.ok, each.corrupt, each.failed, each.unsupported)))
-        for each in record.coverage
-    ]
-    lines = columns([head, *rows]).splitlines()
+    lines = Table.made("", _COVERAGE, record.coverage).text()
     for each in record.coverage_diffs:
         lines += [
             f"decoded by {side.by}, not by {side.not_by}: {count(side.images, 'image')}, among "
@@ -120,114 +124,78 @@ def _pair(pair: PairDiff, detail: Detail, record: DiffRecord) -> list[str]:
     if pair.state == "skipped":
         return [f"{pair.candidate}: skipped, {pair.reason}"]
     lines = [f"{pair.candidate} against {pair.reference}: {pair.sentence}"]
-    if pair.compared:
-        if detail.stages != "none":
-            lines += _stages(pair, equal_too=detail.stages == "all")
-        if detail.planes:
-            lines += _planes(pair)
-        lines += _kinds(pair, CHROMA, detail.kinds)
-        if "orient" in (pair.first, pair.largest):
-            lines += _kinds(pair, TURNED, detail.kinds)
-        lines += [_worst(image) for image in pair.worst[: detail.worst]]
-        if pair.predictions and record.model and detail.ending == "all":
-            said = prediction_lines(pair.predictions, record.model, record.task)
-            lines += [f"  {line}" for line in said]
-            moved = pair.predictions.moved[: detail.worst]
-            lines += [f"  moved most: {moved_words(each, record.task)}" for each in moved]
-        lines += [f"  {line}" for line in ending(pair, brief=detail.ending == "brief")]
-    return lines
+    if not pair.compared:
+        return lines
+    tables = [*_tables(pair, detail.rows)] if detail.tables else []
+    told: list[str] = []
+    if pair.predictions and record.model and not detail.brief:
+        told = prediction_lines(pair.predictions, record.model, record.task)
+        if detail.rows:
+            tables.append(stages_alone(pair.predictions, record.task).text())
+        tables.append(moved_table(pair.predictions, record.task).text(detail.rows))
+    ending = causes_words(pair)[: 2 if detail.brief else None]
+    if pair.predictions or not detail.brief:
+        ending += matter_words(pair)
+    shown = [*chain(*tables), *told, *ending]
+    return [*lines, *(f"  {each}" for each in shown)]
 
 
-def _stages(pair: PairDiff, *, equal_too: bool) -> list[str]:
-    head = (
-        "stage, in levels", "isolated mean", "max", "px differing",
-        "cumulative mean", "max", "px differing", "p99.9", "SSIM",
-    )  # fmt: skip
-    found: dict[str, dict[str, PixelStage]] = {}
+def _tables(pair: PairDiff, most: int) -> Iterator[list[str]]:
+    """Yield the lines of the tables that the page has too, with fewer columns and rows."""
+    stages: dict[str, dict[str, PixelStage]] = {}
     for stage in pair.stages:
-        found.setdefault(stage.stage, {})[stage.mode] = stage
-    rows = [
-        (UNITS.get(name, name), *(cell for mode in ("isolated", "cumulative")
-         for cell in _distance(modes[mode], other_shape(name))), *_tail(modes["cumulative"]))
-        for name, modes in found.items()
-        if equal_too or any(each.differs for each in modes.values())
-    ]  # fmt: skip
-    return columns([head, *rows], indent="  ").splitlines() if rows else []
-
-
-def _planes(pair: PairDiff) -> list[str]:
-    """Return a line for each stage, with mean and greatest difference of each plane."""
-    found: dict[str, list[PlaneStage]] = {}
-    for each in pair.planes:
-        found.setdefault(each.stage, []).append(each)
-    head = ("luma, chroma", *(f"{plane} {what}" for plane in _PLANES for what in ("mean", "max")))
-    rows = [
-        (stage, *(text for each in planes for text in _plane(each)))
-        for stage, planes in found.items()
+        stages.setdefault(stage.stage, {})[stage.mode] = stage
+    # the last pixels stay beside those that differ by themselves: they are what a model sees
+    shown = [
+        modes
+        for name, modes in stages.items()
+        if modes["isolated"].differs or (name == LAST and modes["cumulative"].differs)
     ]
-    return columns([head, *rows], indent="  ").splitlines() if rows else []
+    yield Table.made("", _STAGES, shown).text()
+    yield planes_table(pair.planes).text()
+    kinds = kinds_of(pair)
+    turned = ["orientation"] * ("orient" in (pair.first, pair.largest))
+    for dimension in (SUBSAMPLING, *turned):
+        table = kind_table(dimension, kinds.get(dimension, ()), further=False)
+        yield table.text(most)
+        yield [left] if most and (left := table.first(most)[1]) else []
+    yield Table.made("", _WORST, pair.worst).text(most)
 
 
-def _plane(found: PlaneStage) -> tuple[str, str]:
-    if found.mean_abs is None or found.max_abs is None:
-        return DASH, DASH
-    return (plain(found.mean_abs, 3), plain(found.max_abs, 1)) if found.max_abs else ("0", "0")
+def _stage(modes: _Modes) -> str:
+    name = modes["isolated"].stage
+    return f"{name}, in units" if name == "normalise" else name
 
 
-def _distance(
-    found: PixelStage | DistanceFacts, other: str = "of another shape"
-) -> tuple[str, str, str]:
-    """Format mean, maximum and share of differing pixels; zero only where it is exactly zero.
-
-    If some images have another shape, add 'n of m' to the mean; if most do, or all that differ,
-    show only how many are ``other``.
-    """
-    total = found.images + found.shape_mismatches
-    part = f"{grouped(found.images)} of {grouped(total)}"
-    if found.shapes_alone:
-        return f"{grouped(found.shape_mismatches)} of {grouped(total)} {other}", "", ""
-    # no number where nothing was compared: a zero would say that the two are equal
-    if found.mean_abs is None or found.max_abs is None or found.share_differing is None:
-        return DASH, DASH, DASH
-    beside = f" ({part})" if found.shape_mismatches else ""
-    if not found.max_abs:
-        return f"0{beside}", "0", "0"
-    digits = 0 if found.max_abs >= 10 or float(found.max_abs).is_integer() else 2
-    mean = plain(found.mean_abs, 3) + beside
-    return mean, plain(found.max_abs, digits), percent(found.share_differing)
+def _or_dash(value: float | None) -> float | str:
+    """Return what only some have, which needs no reason."""
+    return DASH if value is None else value
 
 
-def _tail(stage: PixelStage) -> tuple[str, str]:
-    if stage.shapes_alone:
-        return "", ""
-    return (
-        DASH if stage.p99_9 is None else f"{stage.p99_9:.3g}",
-        DASH if stage.ssim is None else plain(stage.ssim, 4),
-    )
+_Modes: TypeAlias = dict[str, PixelStage]
+_ENDS: tuple[Fact[PixelStage], ...] = (
+    Fact("p99.9", lambda each: _or_dash(None if each.shapes_alone else each.p99_9), "value"),
+    Fact("SSIM", lambda each: _or_dash(None if each.shapes_alone else each.ssim), "levels", 4),
+)
 
 
-def _kinds(pair: PairDiff, dimension: str, most: int) -> list[str]:
-    kinds = [each for each in pair.kinds if each.dimension == dimension]
-    if not most or not kinds:
-        return []
-    head = (
-        HEADS[dimension], "images", "decode mean, levels", "max", "px differing",
-        "input mean, levels", "max",
-    )  # fmt: skip
-    rows = [
-        (each.kind, str(each.images), *_distance(each.decode), *_distance(each.last)[:2])
-        for each in kinds[:most]
-    ]
-    lines = columns([head, *rows], indent="  ").splitlines()
-    left = len(kinds) - most
-    return [*lines, f"  … and {count(left, 'kind')} more"] if left > 0 else lines
+def _of_mode(mode: str) -> Iterator[Fact[_Modes]]:
+    heads = (f"{mode} mean", "max", "px differing")
+    for column, head in zip(DISTANCES, heads, strict=True):
+        yield column.of(itemgetter(mode), head=head)
 
 
-def _worst(image: ImageDrift) -> str:
-    parts = [f"mean {plain(image.mean_abs, 2)}, max {plain(image.max_abs, 0)}"]
-    if image.decode_mean_abs is not None:
-        alone = plain(image.decode_mean_abs, 2) if image.decode_mean_abs else "0"
-        parts.append(f"decode alone {alone}")
-    if image.ssim is not None:
-        parts.append(f"SSIM {plain(image.ssim, 3)}")
-    return f"  worst: {image.id} ({image.kinds[CHROMA]}): {', '.join(parts)}"
+_STAGES: tuple[Fact[_Modes], ...] = (
+    Fact("Stage, in levels", _stage),
+    *_of_mode("isolated"),
+    *_of_mode("cumulative"),
+    *of_part(_ENDS, itemgetter("cumulative")),
+)
+_WORST: tuple[Fact[ImageDrift], ...] = (
+    Fact("Worst images", attrgetter("id")),
+    Fact("Chroma", lambda each: each.kinds[SUBSAMPLING]),
+    Fact("Mean Δ", attrgetter("mean_abs"), "levels"),
+    Fact("Max Δ", attrgetter("max_abs"), "levels", 0),
+    Fact("Decode alone", lambda each: _or_dash(each.decode_mean_abs), "levels"),
+    Fact("SSIM", lambda each: _or_dash(each.ssim), "levels", 3),
+)

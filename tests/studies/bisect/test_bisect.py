@@ -186,7 +186,10 @@ def test_int8_has_no_error_of_a_layer_alone_and_says_why(model):
     found = bisect(side(model), int8, layers, model="x", images=4, tolerance=1e-3)
     assert found.layers[0].exceeds_tolerance
     assert "takes its scales from images" in found.layers[0].isolated_reason
-    assert "alone, 2\N{NO-BREAK SPACE}layers: int8 takes" in as_text(found)
+    # many layers fail for one reason, which is said once
+    table, _, blamed = as_text(found).partition("it starts at")
+    assert table.count(": int8 takes") == 1
+    assert "alone: int8 takes" in blamed
 
 
 def test_a_graph_against_itself_parts_nowhere(model):

@@ -1,1 +1,0 @@
-"""Page of a bench: the frontier of speed and drift, the service table, published figures beside."""
