@@ -17,8 +17,8 @@ from alignkit.text.shares import (
     factor_words,
     main_shares,
     pushing,
+    share_of_total,
     share_words,
-    shown_size,
 )
 from alignkit.text.task_words import TaskWords, capital
 from alignkit.text.where_words import mechanism_names
@@ -120,8 +120,10 @@ def _shares(cause: Statement, found: AttributionFacts, record: Measurements, *, 
         return f"All of it from {factor}{drawn}{mechanism}{nothing}"
     total = found.total.value
     whole = "" if total is None else f" of {share_words(total, found)}"
-    part = f"{_share(first, found)}{whole} {metric}{drawn}"
-    shares = ", ".join(f"{factor_words(each, found)} {_share(each, found)}" for each in others)
+    part = f"{share_of_total(first, found)}{whole} {metric}{drawn}"
+    shares = ", ".join(
+        f"{factor_words(each, found)} {share_of_total(each, found)}" for each in others
+    )
     leads = {"most": "Most of it from", "largest": "The largest share is from"}
     # of a share that explains less than most, a mechanism would be called the cause
     named = mechanism if cause.kind == "most" else ""
@@ -141,12 +143,3 @@ def _opposed(
         f"{capital(listed(names))} push against each other, so none of them alone is the cause: "
         f"alone {alone} of {metric}{whole}{drawn}"
     )
-
-
-def _share(share: FactorShare, found: AttributionFacts) -> str:
-    value, alone = share.effect.value, share.alone.value
-    if value is None:
-        return "unknown"
-    beside = not shown_size(value, found) and shown_size(alone, found)
-    more = f", {share_words(alone or 0.0, found)} alone" if beside else ""
-    return share_words(value, found) + more

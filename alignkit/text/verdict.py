@@ -264,9 +264,7 @@ class _Speaker:
             yield capital(effect_words(entry, self.words))
         fact = far_stronger_class(entry.drift, self.words)
         if outcome.state != "pass" and fact is not None and (fact.change.value or 0.0) <= 0:
-            value = estimated(fact.change, 1, unit=" pp")
-            among = f"largest of {fact.among} changes by class"
-            yield f"Hardest hit: class {fact.name}, {fact.label} {value} ({among})"
+            yield f"Hardest hit: {fact.words}"
 
     def _nothing_changed(self, found: Statement) -> str:
         number = int(found.number("comparisons"))

@@ -22,7 +22,7 @@ from alignkit.record import (
     StageFacts,
 )
 from alignkit.record.spatial_facts import LevelMap, PixelMechanism, SpatialFacts
-from alignkit.report.cause_view import attribution_sections
+from alignkit.report.cause_view import cause_parts
 from alignkit.text.names import Names
 from alignkit.text.outcome import said as words_of
 from tests.judge.said import judged as said_of
@@ -201,9 +201,9 @@ def test_a_cause_and_a_step_take_most_of_the_change_away(factors, mixtures, caus
 def test_the_page_calls_shares_that_oppose_no_cause(name):
     factors, mixtures, cause, _ = GAMES[name]
     record = quickstart().model_copy(update={"attributions": (attributed(factors, mixtures),)})
-    (section,) = attribution_sections(record, Names(record.paths))
+    _, sentence, *_ = cause_parts(record, Names(record.paths))
     begins = "Shares that push against each other, of churn: " if "push" in cause else "Cause of "
-    assert section.sentences[0].startswith(begins)
+    assert sentence.words.startswith(begins)
 
 
 @pytest.mark.parametrize(("resize", "decode", "both", "step"), [
