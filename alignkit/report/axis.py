@@ -129,6 +129,7 @@ def nice_ticks(low: float, high: float) -> tuple[float, ...]:
 
 def log_ticks(low: float, high: float) -> tuple[float, ...]:
     """Return powers of ten that cover ``low`` … ``high``; of many every second or third one."""
+    # the tolerances keep a power of ten from being missed by its binary error
     first, last = math.floor(math.log10(low) + 1e-9), math.ceil(math.log10(high) - 1e-9)
     last = max(last, first + 1)
     step = math.ceil((last - first) / _DECADES)

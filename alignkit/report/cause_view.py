@@ -126,8 +126,8 @@ def _table(found: Sequence[AttributionFacts], words: TaskWords) -> Table:
         return share_estimated(value, row.of)
 
     columns: tuple[Fact[_Share], ...] = (
-        Fact("Runtime", lambda row: _runtime(row.of) or DASH),
         Fact("Metric", lambda row: _in_unit(words.label(row.of.metric), row.of, "pp")),
+        Fact("Runtime", lambda row: _runtime(row.of) or DASH),
         Fact("Cause", lambda row: row.cause),
         Fact("Share", lambda row: row.share, "points", format=estimate,
                note=lambda row: row.of.reason),

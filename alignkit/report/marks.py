@@ -1,4 +1,4 @@
-"""Marks of charts: lines, dots and rules in data units → SVG.
+"""Marks of charts: lines, dots and rules in data units → paths of SVG.
 
 Colours are the style sheet's: tones ``t0`` and ``t1`` are the two sides of a comparison, ``t2`` is
 what is neither.
@@ -6,15 +6,12 @@ what is neither.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import ClassVar, Literal, TypeAlias
-
-from markupsafe import Markup, escape
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from alignkit.report.axis import LaidAxis, Ranged, spread
-from alignkit.text import printable
 from alignkit.text.numbers import shorten
 
 TONES = ("t0", "t1", "t2", "t3")
@@ -38,21 +35,6 @@ _SHAPES: dict[DotShape, str] = {
     "level": "m0-9v18",
     "tick": "m0-8v16",
 }
-
-
-def element(tag: str, *inside: str, **attributes: str | float) -> Markup:
-    """Write an element: all that is no markup is escaped, and what is not seen is written out."""
-    given = "".join(
-        f' {name.rstrip("_").replace("_", "-")}="{_said(value)}"'
-        for name, value in attributes.items()
-        if value != ""
-    )
-    body = "".join(each if isinstance(each, Markup) else _said(each) for each in inside)
-    return Markup(f"<{tag}{given}>{body}</{tag}>")  # noqa: S704 - each part is escaped above
-
-
-def _said(value: str | float) -> str:
-    return str(escape(printable(value if isinstance(value, str) else number(value))))
 
 
 def number(value: float) -> str:
@@ -104,8 +86,24 @@ class Canvas:
     labels: list[Label] = field(default_factory=list)
 
 
-def _sample(*inside: str, width: float = 14) -> Markup:
-    return element("svg", *inside, width=width, height=12, aria_hidden="true")
+Strokes: TypeAlias = tuple[str, str]
+"""A path: its classes, and its data."""
+
+
+class Drawn(NamedTuple):
+    """A mark in place, of one tone where it has one."""
+
+    paths: Sequence[Strokes]
+    tone: str = ""
+    title: str = ""
+    href: str = ""
+
+
+class Key(NamedTuple):
+    """The sample of a mark beside its words in the legend."""
+
+    path: Strokes
+    width: int = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,23 +121,23 @@ class Line:
     def values(self) -> Held:
         return self.points
 
-    def draw(self, on: Canvas) -> Iterator[Markup]:
+    def draw(self, on: Canvas) -> Drawn:
         spots = [(on.x(x), on.y(y)) for x, y in self.points]
         if self.loose:
             dots = "".join(strokes("M", x, y, "h0") for x, y in spots)
-            yield element("path", class_=f"cloud {self.tone}", d=dots)
-            return
+            return Drawn([(f"cloud {self.tone}", dots)])
         ends = [spread(y) for _, y in self.points]
         low = [(x, on.y(each.low)) for (x, _), each in zip(spots, ends, strict=True)]
         top = [(x, on.y(each.high)) for (x, _), each in zip(spots, ends, strict=True)]
-        if low != top:
-            yield element("path", class_=f"band {self.tone}", d=_line([*low, *top[::-1]]) + "z")
-        yield element("path", class_=f"line {self.tone}", d=_line(spots))
+        line = (f"line {self.tone}", _line(spots))
+        # an interval of no width has no band
+        band = (f"band {self.tone}", _line([*low, *top[::-1]]) + "z")
+        return Drawn([band, line] if low != top else [line])
 
-    def sample(self) -> Markup:
+    def sample(self) -> Key:
         if self.loose:
-            return _sample(element("path", class_=f"cloud {self.tone}", d="M7 6h0"))
-        return _sample(element("path", class_=f"line {self.tone}", d="M0 6h26"), width=26)
+            return Key((f"cloud {self.tone}", "M7 6h0"))
+        return Key((f"line {self.tone}", "M0 6h26"), width=26)
 
 
 def _line(spots: Sequence[Spot]) -> str:
@@ -167,25 +165,20 @@ class Dot:
     def values(self) -> Held:
         return ((self.x, self.y),)
 
-    def draw(self, on: Canvas) -> Iterator[Markup]:
+    def draw(self, on: Canvas) -> Drawn:
         x, y, wide, high = on.x(self.x), on.y(self.y), spread(self.x), spread(self.y)
-        parts = [element("title", self.title)] if self.title else []
         d = strokes("M", on.x(wide.low), y, "H", on.x(wide.high)) if wide.low < wide.high else ""
         d += strokes("M", x, on.y(high.low), "V", on.y(high.high)) if high.low < high.high else ""
-        parts += [element("path", class_="whisker", d=d)] if d else []
-        d = strokes("M", x, y, _SHAPES[self.shape])
-        parts.append(element("path", class_=f"dot {self.shape}", d=d))
-        # links of hundreds of dots are not stops of the keyboard: the list of images has them too
-        link = {"href": self.href, "tabindex": "-1"} if self.href else {}
-        yield element("a" if self.href else "g", *parts, class_=self.tone, **link)
         around = ((8, -7, "start"), (-8, -7, "end"), (8, 15, "start"), (-8, 15, "end"))
         places = [Label(x + dx, y + dy, anchor, self.label) for dx, dy, anchor in around]
         free = [each for each in places if self.label and not each.meets(on.labels)]
         on.labels.extend(free[:1])
+        dot = (f"dot {self.shape}", strokes("M", x, y, _SHAPES[self.shape]))
+        paths = [("whisker", d), dot] if d else [dot]
+        return Drawn(paths, self.tone, self.title, self.href)
 
-    def sample(self) -> Markup:
-        d = strokes("M", 7, 6, _SHAPES[self.shape])
-        return _sample(element("path", class_=f"dot {self.tone} {self.shape}", d=d))
+    def sample(self) -> Key:
+        return Key((f"dot {self.tone} {self.shape}", strokes("M", 7, 6, _SHAPES[self.shape])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +196,7 @@ class RuleLine:
     def values(self) -> Held:
         return ((self.x, self.y),)
 
-    def draw(self, on: Canvas) -> Iterator[Markup]:
+    def draw(self, on: Canvas) -> Drawn:
         d = "" if self.y is None else strokes("M", on.x.start, on.y(self.y), "H", on.x.end)
         if self.x is not None:
             x, (top, bottom) = on.x(self.x), sorted((on.y.start, on.y.end))
@@ -217,7 +210,7 @@ class RuleLine:
                 on.labels.append(Label(x + side, top, anchor, text))
                 top -= 9
             d = strokes("M", x, top, "V", bottom)
-        yield element("path", class_="rule dashed" if self.dashed else "rule", d=d)
+        return Drawn([("rule dashed" if self.dashed else "rule", d)])
 
 
 PlotMark: TypeAlias = Line | Dot | RuleLine

@@ -10,10 +10,8 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Literal
 
-from markupsafe import Markup
-
 from alignkit.report.axis import Axis, Interval, LaidAxis, Ranged, spread
-from alignkit.report.marks import LETTER, LINE, Canvas, Dot, Line, PlotMark, RuleLine, number
+from alignkit.report.marks import LETTER, LINE, Canvas, Dot, Key, Line, PlotMark, RuleLine, number
 from alignkit.text.numbers import shorten
 
 _ROW = 26.0
@@ -77,7 +75,7 @@ class Plot:
         from alignkit.report.templates import html  # late, as of a table
 
         on, height = self.canvas()
-        keys: dict[str, Markup] = {}  # a legend names each once
+        keys: dict[str, Key] = {}  # a legend names each once
         for each in self.marks:
             if not isinstance(each, RuleLine) and each.key and each.key not in keys:
                 keys[each.key] = each.sample()
@@ -90,7 +88,7 @@ class Plot:
             said=self._said(on),
             linked=any(each.href for each in self.marks),
             # labels are of the canvas once all marks are drawn
-            marks=[part for each in self.marks for part in each.draw(on)],
+            marks=[each.draw(on) for each in self.marks],
             keys=keys,
         )
 

@@ -153,7 +153,8 @@ def _sizes(record: RunRecord, metric: str, names: Names) -> Iterator[PagePart]:
     title = head.partition(",")[0]
     yield Heading(title)
     yield from (Paragraph(_size_sentence(each, names, words)) for each in across)
-    shown = sorted(across, key=lambda each: -abs(each.change.value or 0.0))[:_LINES]
+    most = sorted(across, key=lambda each: -abs(each.change.value or 0.0))[:_LINES]
+    shown = [each for each in across if each in most]  # a path has one colour in every chart
     if shown:
         yield _size_plot(shown, names, title, head, 100 if words.is_share(metric) else 1)
     if left := len(across) - len(shown):

@@ -65,7 +65,7 @@ def test_what_the_decoder_does_is_said_where_decoding_adds_to_the_drift():
     )})  # fmt: skip
     assert sentences(parts(recall(), inside))[1] == f"Cause inside decode: colour ({MINUS}0.4 pp)."
     table, _ = numbers(parts(recall(), inside))
-    assert "Macro recall, inside decode, pp" in [row.cells[1].text for row in table.rows]
+    assert "Macro recall, inside decode, pp" in [row.cells[0].text for row in table.rows]
 
 
 def test_the_waterfall_begins_at_the_value_of_the_models_on_their_own_path():
@@ -109,7 +109,7 @@ def test_each_runtime_has_its_sentence_and_its_rows_and_the_first_is_drawn():
     ]
     assert len(plots(found)) == 1
     table, _ = numbers(found)
-    assert [row.cells[0].text for row in table.rows] == [
+    assert [row.cells[1].text for row in table.rows] == [
         *["onnxruntime fp16"] * 5,
         *["onnxruntime fp32"] * 5,
     ]
@@ -122,7 +122,7 @@ def test_a_metric_without_shares_has_its_reason_below_the_table():
     })  # fmt: skip
     table, _ = numbers(parts(recall(), logits))
     *_, last = table.rows
-    assert [cell.text for cell in last.cells][1:] == ["Mean |Δlogit|, logits", "total", "–", ""]
+    assert [cell.text for cell in last.cells][2:] == ["total", "–", ""]
     assert "five are kept" in [each.text for each in table.notes]
 
 
