@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -39,12 +39,6 @@ def spread(value: Ranged) -> Interval:
     return value if isinstance(value, Interval) else Interval(value, value, value)
 
 
-def ends(values: Iterable[Ranged | None]) -> list[float]:
-    """Return both ends of each value that is given."""
-    known = [spread(each) for each in values if each is not None]
-    return [end for each in known for end in (each.low, each.high)]
-
-
 def drawn(estimate: Estimate, scale: float = 100) -> Interval | None:
     """Return where an estimate lies in a chart; a point where it has no interval."""
     if estimate.value is None:
@@ -52,6 +46,16 @@ def drawn(estimate: Estimate, scale: float = 100) -> Interval | None:
     low = estimate.value if estimate.low is None else estimate.low
     high = estimate.value if estimate.high is None else estimate.high
     return Interval(scale * estimate.value, scale * low, scale * high)
+
+
+def plain_mark(mark: float) -> str:
+    """Write a mark."""
+    return written(mark, "g")
+
+
+def signed_mark(mark: float) -> str:
+    """Write a mark with its sign; zero has none."""
+    return written(mark, "+g")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +72,8 @@ class Axis:
     """Values that are in view, whatever is drawn."""
     ticks: tuple[float, ...] = ()
     """Marks in ascending order, of which the outer ones are the ends; else round ones."""
-    text: Callable[[float], str] | None = None
-    """Words of a mark."""
+    text: Callable[[float], str] = plain_mark
+    """Writes a mark."""
 
     def marks(self, values: Iterable[float], *, upright: bool = False) -> tuple[float, ...]:
         """Return the marks of an axis that holds some values.
@@ -78,24 +82,16 @@ class Axis:
         """
         if self.ticks or self.rows:
             return self.ticks
-        held = [*values, *self.holds]
+        held = (*values, *self.holds)
         low, high = min(held), max(held)
         if self.kind == "log":
-            first, last = math.floor(math.log10(low) + 1e-9), math.ceil(math.log10(high) - 1e-9)
-            last = max(last, first + 1)
-            step = math.ceil((last - first) / _DECADES)  # of many decades every second or third
-            first = last - step * math.ceil((last - first) / step)
-            return tuple(10.0**power for power in range(first, last + 1, step))
+            return log_ticks(low, high)
         if self.kind == "root":
             return root_ticks(high)
         if upright and not 0 < high - low < low:
             low = min(low, 0.0)
         room = abs(low) / 10 if low == high else 0.0  # marks around a value that stands alone
         return nice_ticks(low - room, high + room)
-
-    def texts(self, marks: Sequence[float]) -> list[str]:
-        """Write the marks."""
-        return [self.text(mark) if self.text else written(mark, "g") for mark in marks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +105,13 @@ class LaidAxis:
     inset: float = 0.0
     """From both positions to the outer marks."""
 
-    def __call__(self, value: float) -> float:
+    def __call__(self, value: Ranged) -> float:
         """Place a value."""
+        at = spread(value).value
         if self.axis.rows:
-            return self.start + (value + 0.5) / len(self.axis.rows) * (self.end - self.start)
+            return self.start + (at + 0.5) / len(self.axis.rows) * (self.end - self.start)
         bent = _BENT[self.axis.kind]
-        low, high, at = bent(self.marks[0]), bent(self.marks[-1]), bent(value)
+        low, high, at = bent(self.marks[0]), bent(self.marks[-1]), bent(at)
         inset = math.copysign(self.inset, self.end - self.start)
         share = (at - low) / (high - low or 1.0)  # a single mark spans nothing
         return self.start + inset + share * (self.end - self.start - 2 * inset)
@@ -130,6 +127,16 @@ def nice_ticks(low: float, high: float) -> tuple[float, ...]:
     return tuple(round(index * step, 10) for index in range(first, last + 1))
 
 
+def log_ticks(low: float, high: float) -> tuple[float, ...]:
+    """Return powers of ten that cover ``low`` … ``high``; of many every second or third one."""
+    # the tolerances keep a power of ten from being missed by its binary error
+    first, last = math.floor(math.log10(low) + 1e-9), math.ceil(math.log10(high) - 1e-9)
+    last = max(last, first + 1)
+    step = math.ceil((last - first) / _DECADES)
+    first = last - step * math.ceil((last - first) / step)
+    return tuple(10.0**power for power in range(first, last + 1, step))
+
+
 def root_ticks(most: float) -> tuple[float, ...]:
     """Return round numbers from 0 to ``most`` or more, apart on a scale of square roots."""
     rounds = [step * 10.0**power for power in range(-4, 9) for step in (1, 2, 3, 5)]
@@ -140,8 +147,3 @@ def root_ticks(most: float) -> tuple[float, ...]:
         if math.sqrt(marks[0] / marks[-1]) - share >= _APART <= share:
             marks.insert(0, round(mark, 10))
     return (0.0, *marks)
-
-
-def signed_mark(mark: float) -> str:
-    """Write a mark with its sign; zero has none."""
-    return written(mark, "+g") if mark else "0"

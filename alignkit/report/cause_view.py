@@ -1,19 +1,13 @@
-"""Views of causes and remedies: the shares of a drift by stage, and what to change against it."""
+"""Causes and remedies on a page: the shares of a drift by stage, and what to change against it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from alignkit.record import (
-    AdviceFacts,
-    AttributionFacts,
-    Estimate,
-    FactorShare,
-    MitigationFacts,
-    RunRecord,
-)
+from alignkit.record import AdviceFacts, AttributionFacts, Estimate, MitigationFacts, RunRecord
+from alignkit.report.axis import Axis, Interval, drawn
+from alignkit.report.marks import Dot, Line, PlotMark
 from alignkit.report.page import (
     Beside,
     Code,
@@ -26,255 +20,200 @@ from alignkit.report.page import (
     against,
 )
 from alignkit.report.plot import Plot, facets
-from alignkit.report.table import Notes, RowCells, Shown, Table, numbers
-from alignkit.report.waterfall import DISTANCES, PIXELS, waterfalls_of
+from alignkit.report.table import Table
+from alignkit.text.column import Fact
 from alignkit.text.measured import of_first_models
-from alignkit.text.names import Names, PathName
-from alignkit.text.numbers import count, listed, no_interval, plain, signed
-from alignkit.text.shares import opposing
-from alignkit.text.task_words import CHURN, TaskWords, digits
+from alignkit.text.names import Names
+from alignkit.text.numbers import DASH, count, plain
+from alignkit.text.shares import share_estimated, shares_sentence, steps_of
+from alignkit.text.task_words import TaskWords
 
 _INSIDE = ".decode"
-
-
-@dataclass(frozen=True, slots=True)
-class AttributionSection:
-    """The causes of the drift between two paths, in runtimes that agree."""
-
-    reference: PathName
-    candidate: PathName
-    runtime: str
-    """Empty where no model is involved."""
-    again: bool
-    """Whether another runtime of these paths stands before it."""
-    sentences: tuple[str, ...]
-    remarks: tuple[str, ...]
-    waterfalls: tuple[Plot, ...]
-    table: Table | None
-
-
-def attribution_sections(record: RunRecord, names: Names) -> tuple[AttributionSection, ...]:
-    """Return a section for each pair of paths and each of its runtimes that differ."""
-    pairs: dict[tuple[str, str], dict[str, list[AttributionFacts]]] = {}
-    for each in record.attributions:
-        # those inside decode stand beside the pixels, in whichever runtime they are
-        runtime = "" if each.metric.endswith(_INSIDE) else _runtime(each)
-        of_pair = pairs.setdefault((each.reference, each.candidate), {})
-        of_pair.setdefault(runtime, []).append(each)
-    groups = [(both, *group) for both, runtimes in pairs.items() for group in _joined(runtimes)]
-    drawn = [
-        list(waterfalls_of(record, found, f", {_of(pair, names)} {runtime}".rstrip()))
-        for pair, runtime, found in groups
-    ]
-    placed = iter(facets([each for group in drawn for each in group]))
-    before: set[tuple[str, str]] = set()
-    words = TaskWords(record.task)
-    sections = []
-    for (pair, runtime, found), of_group in zip(groups, drawn, strict=True):
-        sections.append(
-            AttributionSection(
-                reference=names.of(pair[0]),
-                candidate=names.of(pair[1]),
-                runtime=runtime and runtime + of_first_models(record, pair[0], names),
-                again=pair in before,  # folded on the page
-                sentences=_sentences(found, words),
-                remarks=_remarks(found, words),
-                waterfalls=tuple(islice(placed, len(of_group))),
-                table=_table(found, words),
-            )
-        )
-        before.add(pair)
-    return tuple(sections)
+_DISTANCES = ("pixels", "logits")
+"""Metrics that no task names; they begin at zero, and a rise is for the worse."""
 
 
 def cause_parts(record: RunRecord, names: Names) -> Iterator[PagePart]:
-    """Yield the causes of each pair of paths; a second runtime of a pair is folded."""
-    for each in attribution_sections(record, names):
-        parts: list[PagePart] = [Paragraph(sentence) for sentence in each.sentences]
-        if each.waterfalls:
-            parts.append(Beside([[one] for one in each.waterfalls], "columns"))
-        if each.table:
-            remarks = [Paragraph(remark, "notes") for remark in each.remarks]
+    """Yield the causes of each pair of paths; those in its first runtime are drawn."""
+    pairs: dict[tuple[str, str], list[AttributionFacts]] = {}
+    for each in record.attributions:
+        pairs.setdefault((each.reference, each.candidate), []).append(each)
+    drawn_of = {pair: [*_waterfalls(record, found, names)] for pair, found in pairs.items()}
+    plots = iter(facets([plot for own in drawn_of.values() for plot in own]))
+    words = TaskWords(record.task)
+    for pair, found in pairs.items():
+        reference, candidate = map(names.of, pair)
+        first = _first_runtime(found)
+        runtime = f", {first}{of_first_models(record, pair[0], names)}" if first else ""
+        yield against(candidate, reference, *[runtime] * bool(runtime))
+        yield from map(Paragraph, _sentences(found, words))
+        if drawn_of[pair]:
+            yield Beside([[next(plots)] for _ in drawn_of[pair]], "columns")
+        if any(each.shares for each in found):
+            remarks = [Paragraph(each, "notes") for each in _remarks(found)]
             summary = "Shares in numbers: each metric, each stage alone, inside decode"
-            parts.append(Details(summary, [each.table, *remarks]))
-        if each.again:
-            yield Details(f"The same models in {each.runtime}", parts)
-        else:
-            runtime = [f", {each.runtime}"] if each.runtime else []
-            yield against(each.candidate, each.reference, *runtime)
-            yield from parts
-
-
-def _of(pair: tuple[str, str], names: Names) -> str:
-    return f"{names.short(pair[1])} against {names.short(pair[0])}"
-
-
-def _joined(
-    found: dict[str, list[AttributionFacts]],
-) -> Iterator[tuple[str, list[AttributionFacts]]]:
-    """Yield the runtimes of a pair with their shares; those that agree are one.
-
-    The pixels, which are of no runtime, stand with the first.
-    """
-    pixels = found.pop("", [])
-    kinds: dict[tuple[object, ...], list[str]] = {}
-    for runtime, metrics in found.items():
-        kinds.setdefault(tuple(map(_rounded, metrics)), []).append(runtime)
-    if not kinds:
-        yield "", pixels
-    for runtimes in kinds.values():
-        same = f"; the same in {listed(runtimes[1:])}" if runtimes[1:] else ""
-        yield f"{runtimes[0]}{same}", [*pixels, *found[runtimes[0]]]
-        pixels = []
-
-
-def _rounded(each: AttributionFacts) -> tuple[object, ...]:
-    """Return a metric's shares as the page's first sentence shows them, without those of zero."""
-    moved = (share for share in each.shares if _tenths(share.effect, each))
-    return (
-        each.metric,
-        each.reason,
-        *((share.factor, _tenths(share.effect, each)) for share in moved),
-    )
+            yield Details(summary, [_table(found, words), *remarks])
 
 
 def _runtime(each: AttributionFacts) -> str:
     return f"{each.backend} {each.precision}".strip()
 
 
-def _sentences(found: Sequence[AttributionFacts], words: TaskWords) -> tuple[str, ...]:
-    """Say what causes the drift, and what of the decoder does if decoding adds to it."""
-    known = [each for each in found if each.shares]
-    outer = [each for each in known if not each.metric.endswith(_INSIDE)]
-    if not outer:
-        return tuple(f"{words.label(each.metric)}: {each.reason}" for each in found)
-    order = [*dict.fromkeys((*words.drawn, *words.task.matrices, "logits", *PIXELS))]
-    order += [each.metric for each in outer if each.metric not in order]
-    ranked = sorted(outer, key=lambda each: (not _is_shown(each.total), order.index(each.metric)))
-    main = ranked[0]
-    said = [_cause(main, f"of {words.phrase(main.metric)}")]
-    decodes = [_tenths(share.effect, main) for share in main.shares if "decode" in share.factor]
-    inside = [each for each in known if each.metric == f"{main.metric}{_INSIDE}"]
-    if inside and any(decodes):
-        said.append(_cause(inside[0], "inside decode"))
-    return tuple(said)
+def _first_runtime(found: Sequence[AttributionFacts]) -> str:
+    return next(filter(None, map(_runtime, found)), "")
 
 
-def _cause(each: AttributionFacts, of: str) -> str:
-    """``Cause of macro recall: resize (−3.9 pp); decode adds nothing.``."""
-    shares = {share.factor.removeprefix("decode."): share for share in each.shares}
-    if each.method == "one-at-a-time":
-        shares["interaction"] = FactorShare("interaction", each.interaction, each.interaction)
-    ordered = sorted(shares, key=lambda name: -abs(shares[name].effect.value or 0.0))
-    still = [name for name in ordered if _adds_nothing(shares[name], each)]
-    moved = [f"{name} ({_sized(shares[name], each)})" for name in ordered if name not in still]
-    words = [listed(moved)] if moved else []
-    if still:
-        words.append(f"{listed(still)} {'adds' if len(still) == 1 else 'add'} nothing")
-    what = "Shares that push against each other," if opposing(each) else "Cause"
-    return f"{what} {of}: {'; '.join(words)}."
+def _sentences(found: Sequence[AttributionFacts], words: TaskWords) -> list[str]:
+    """Say what causes the drift in each runtime, and what of the decoder does if it adds to it."""
+    whole = [each for each in found if each.shares and not each.metric.endswith(_INSIDE)]
+    if not whole:
+        return [f"{words.label(each.metric)}: {each.reason}" for each in found]
+    order = [*words.drawn, *words.task.matrices, *(each.metric for each in whole)]
+    whole.sort(key=lambda each: order.index(each.metric))
+    said = []
+    # the pixels, which are of no runtime, are the cause where no model is
+    runtimes = [*dict.fromkeys(filter(None, map(_runtime, whole)))] or [""]
+    for runtime in runtimes:
+        own = [each for each in whole if _runtime(each) == runtime]
+        main = next((each for each in own if _is_clear(each.total)), own[0])
+        where = f" in {runtime}" if len(runtimes) > 1 else ""
+        said.append(shares_sentence(main, f"of {words.phrase(main.metric)}{where}"))
+        inside = [each for each in found if each.metric == f"{main.metric}{_INSIDE}"]
+        if "decode (" in said[-1]:
+            said += [shares_sentence(each, "inside decode") for each in inside if each.shares]
+    return list(dict.fromkeys(said))
 
 
-def _is_shown(total: Estimate) -> bool:
+def _is_clear(total: Estimate) -> bool:
     """Tell whether the interval of a change lies on one side of zero."""
     return bool(total.value) and not (total.low or 0) <= 0 <= (total.high or 0)
 
 
-def _tenths(estimate: Estimate, each: AttributionFacts) -> float | None:
-    """Round a share to what a sentence shows: tenths of a point, hundredths of a level."""
-    if estimate.value is None:
-        return None
-    return round(100 * estimate.value, 1) if each.unit == "fraction" else round(estimate.value, 2)
-
-
-def _adds_nothing(share: FactorShare, each: AttributionFacts) -> bool:
-    """Tell whether a factor's share and its effects alone and last show as zero."""
-    ways = (share.effect, share.alone, share.last or share.alone)
-    return all(_tenths(way, each) == 0 for way in ways)
-
-
-def _sized(share: FactorShare, each: AttributionFacts) -> str:
-    """Write a share; beside one of zero, what the factor changes alone."""
-    beside = _tenths(share.effect, each) == 0
-    return _size(share.effect, each) + f", {_size(share.alone, each)} alone" * beside
-
-
-def _size(estimate: Estimate, each: AttributionFacts) -> str:
-    if estimate.value is None:
-        return "unknown"
-    if each.unit == "fraction":
-        return f"{_form(estimate, each)(100 * estimate.value, 1)} pp"
-    if each.unit in ("px", "value"):
-        change = signed(estimate.value, digits(estimate))
-        return f"{change} px" if each.unit == "px" else change
-    return f"{plain(estimate.value, 2)} {'of 255' if each.unit == 'grey levels' else each.unit}"
-
-
-def _form(estimate: Estimate, each: AttributionFacts) -> Callable[[float, int], str]:
-    """Choose how both ends are written: distances have no sign, unless a share is negative."""
-    negative = any(end is not None and end < 0 for end in (estimate.value, estimate.low))
-    return plain if each.metric.removesuffix(_INSIDE) in DISTANCES and not negative else signed
-
-
-def _remarks(metrics: Sequence[AttributionFacts], words: TaskWords) -> tuple[str, ...]:
-    remarks = list(dict.fromkeys(note for each in metrics for note in each.notes))
-    drawn = dict.fromkeys(
-        f"{_drawn_for(each)}: {each.images + each.left_out} of {count(each.drawn_from, 'image')} "
-        "were mixed, drawn evenly from all classes, as a budget allows; 'attribute: {images: all}' "
-        "mixes every one"
-        for each in metrics
+def _remarks(found: Sequence[AttributionFacts]) -> list[str]:
+    remarks = [note for each in found for note in each.notes]
+    remarks += [
+        f"{'predictions inside decode' if each.metric.endswith(_INSIDE) else 'shares'}: "
+        f"{each.images + each.left_out} of {count(each.drawn_from, 'image')} were mixed, drawn "
+        "evenly from all classes, as a budget allows; 'attribute: {images: all}' mixes every one"
+        for each in found
         if each.drawn_from
-    )
-    remarks += drawn
-    if left_out := max(each.left_out for each in metrics):
+    ]
+    if left_out := max(each.left_out for each in found):
         images = count(left_out, "image")
         remarks.append(f"{images} left out: not every mixture of the paths prepares them")
-    if any(each.method == "one-at-a-time" and each.shares for each in metrics):
+    if any(each.method == "one-at-a-time" and each.shares for each in found):
         remarks.append("one factor at a time: the interaction is the total less the shares")
-    absent: dict[str, list[str]] = {}
-    for each in metrics:
-        if each.reason and not each.shares:
-            absent.setdefault(each.reason, []).append(words.label(each.metric))
-    remarks += [f"no shares of {listed(names)}: {reason}" for reason, names in absent.items()]
-    return tuple(remarks)
+    return list(dict.fromkeys(remarks))
 
 
-def _drawn_for(each: AttributionFacts) -> str:
-    return "predictions inside decode" if each.metric.endswith(_INSIDE) else "shares"
+class _Share(NamedTuple):
+    """A row of the table of shares."""
+
+    of: AttributionFacts
+    cause: str
+    share: Estimate
+    alone: Estimate | str = ""
 
 
-def _table(found: Sequence[AttributionFacts], words: TaskWords) -> Table | None:
-    notes = Notes()
-    rows: list[RowCells] = []
+def _table(found: Sequence[AttributionFacts], words: TaskWords) -> Table:
+    rows = []
     for each in found:
-        name = words.label(each.metric)
-        unit = {"fraction": "pp"}.get(each.unit, each.unit)
-        cells: list[RowCells] = [
-            (share.factor, _written(share.effect, each, notes), _written(share.alone, each, notes))
-            for share in each.shares
-        ]
-        cells += [
-            (sum_name, _written(value, each, notes), "")
-            for sum_name, value in (("interaction", each.interaction), ("total", each.total))
-            if each.shares
-        ]
-        rows += [(f"{name}, {unit}".removesuffix(", value"), *row) for row in cells]
+        rows += [_Share(each, e.factor, e.effect, e.alone) for e in each.shares]
+        rows += [_Share(each, "interaction", each.interaction)] if each.shares else []
+        rows.append(_Share(each, "total", each.total))
+
+    def estimate(value: Estimate, row: _Share) -> str:
+        return share_estimated(value, row.of)
+
+    columns: tuple[Fact[_Share], ...] = (
+        Fact("Metric", lambda row: _in_unit(words.label(row.of.metric), row.of, "pp")),
+        Fact("Runtime", lambda row: _runtime(row.of) or DASH),
+        Fact("Cause", lambda row: row.cause),
+        Fact("Share", lambda row: row.share, "points", format=estimate,
+               note=lambda row: row.of.reason),
+        Fact("Alone", lambda row: row.alone, "points", format=estimate),
+    )  # fmt: skip
     caption = (
         "Share: splits the total. Alone: swap only this stage. The 95 % intervals cover other "
         "images, not other trainings"
     )
-    columns = ("Metric", "Cause", *numbers("Share", "Alone"))
-    return Table.of(caption, columns, rows, notes=notes) if rows else None
+    return Table.made(caption, columns, rows)
 
 
-def _written(estimate: Estimate, each: AttributionFacts, notes: Notes) -> Shown:
-    if estimate.value is None:
-        return notes.missing(estimate.reason)
-    scale, write = 100 if each.unit == "fraction" else 1, _form(estimate, each)
-    text = write(scale * estimate.value, 2)
-    if estimate.low is not None and estimate.high is not None:
-        text += f" [{write(scale * estimate.low, 2)}, {write(scale * estimate.high, 2)}]"
-    return notes.worded(estimate, f"{text} {no_interval(estimate)}".rstrip())
+def _in_unit(name: str, found: AttributionFacts, points: str) -> str:
+    unit = points if found.unit == "fraction" else found.unit
+    return f"{name}, {unit}".removesuffix(", value")
+
+
+def _waterfalls(
+    record: RunRecord, found: Sequence[AttributionFacts], names: Names
+) -> Iterator[Plot]:
+    """Yield the waterfalls of a pair in its first runtime."""
+    own = ("", _first_runtime(found))
+    known = {each.metric: each for each in found if each.shares and _runtime(each) in own}
+    words = TaskWords(record.task)
+    # without a model there are the pixels alone
+    for metric in [name for name in words.drawn if name in known] or _DISTANCES[:1]:
+        if each := known.get(metric):
+            of = f"{names.short(each.candidate)} against {names.short(each.reference)}"
+            of = f"{of} {_runtime(each)}".rstrip()
+            if plot := waterfall(each, _baseline(record, each), words, of):
+                yield plot
+
+
+def waterfall(found: AttributionFacts, baseline: float, words: TaskWords, of: str) -> Plot | None:
+    """Draw how a value comes from the ``baseline`` to that as served, a row a factor.
+
+    ``None`` where a share is not known.
+    """
+    scale = 100 if found.unit == "fraction" else 1
+    steps, total, start = steps_of(found), drawn(found.total, scale), scale * baseline
+    sizes = [size for each in steps if (size := drawn(each.effect, scale))]
+    if total is None or len(sizes) < len(steps):
+        return None
+    rise_is_worse = found.metric in _DISTANCES or words.lower_is_better(found.metric)
+    marks: list[PlotMark] = [Dot(start, 0, "t2", "level")]
+    at, last = start, len(steps) + 1
+    for row, size in enumerate(sizes, 1):
+        end = _moved(size, at)
+        marks.append(Line(((at, row - 1), (at, row)), "ink next"))  # from the row before
+        if size.value:
+            tone = "t1 bar" if (size.value > 0) == rise_is_worse else "t0 bar"
+            marks.append(Line(((at, row), (end.value, row)), tone))
+        # the end is drawn, too, so that a small change is seen
+        marks.append(Dot(end, row, "ink", "tick"))
+        at = end.value
+    served = _moved(total, start)
+    marks += [Line(((at, last - 1), (at, last)), "ink next"), Dot(served, last, "t2", "level")]
+    title = words.label(found.metric)
+    if not (start or found.metric in _DISTANCES or words.is_size(found.metric)):
+        title = f"Change of {words.phrase(found.metric)}"
+    caption = _in_unit(title, found, "%")
+    ends = [plain(each, 2) for each in (served.value, served.low, served.high)]
+    beside = [plain(start, 2), *(share_estimated(each.effect, found) for each in steps)]
+    return Plot(
+        title=f"{caption}, {of}, from the baseline to the value as served, with 95 % intervals",
+        caption=caption,
+        x=Axis(),
+        y=Axis(
+            rows=("baseline", *(each.factor for each in steps), "served"),
+            beside=(*beside, "{} [{}, {}]".format(*ends)),
+        ),
+        marks=marks,
+    )
+
+
+def _moved(size: Interval, by: float) -> Interval:
+    return Interval(by + size.value, by + size.low, by + size.high)
+
+
+def _baseline(record: RunRecord, each: AttributionFacts) -> float:
+    """Return the value of the models on the path that they were trained with, else zero."""
+    if each.drawn_from or each.left_out:  # the cell is of more images
+        return 0.0
+    aligned = (entry for entry in record.matrix if entry.aligned)
+    own = next((entry for entry in aligned if entry.row.is_only(each.reference)), None)
+    return (own.metrics.get(each.metric) or 0.0) if own else 0.0
 
 
 def advice_section(record: RunRecord, names: Names) -> Section | None:
@@ -287,10 +226,10 @@ def advice_section(record: RunRecord, names: Names) -> Section | None:
     for each in record.advice:
         parts.append(Heading(("For models served with ", names.of(each.served))))
         parts.append(Paragraph(advice_sentence(each)))
-        if searched := _searched(each):
-            parts.append(Paragraph(searched, "notes"))
-        if table := _before_and_after(each, TaskWords(record.task)):
-            parts.append(table)
+        if each.distance is not None and each.distance.value is not None:
+            parts.append(Paragraph(_searched(each, each.distance.value), "notes"))
+        if each.drift:
+            parts.append(_before_and_after(each, TaskWords(record.task)))
         if each.yaml:
             summary = ("YAML to paste below ", Mono("preprocess:"))
             parts.append(Details(summary, [Code(each.yaml)]))
@@ -307,43 +246,29 @@ def advice_sentence(each: AdviceFacts) -> str:
     return f"{what} for {each.served}: {each.reason}."
 
 
-def _searched(each: AdviceFacts) -> str:
-    if each.distance is None or each.distance.value is None:
-        return ""
-    nearest = f"{each.distance.value:.3f} grey levels remain in the mean"
-    seen = f"Of {each.tried} configurations, the nearest by pixels on {each.images} training images"
-    if each.unseen is None:
-        return f"{seen}: {nearest}."
-    checked = count(each.unseen_images, "image")
-    return f"{seen}: {nearest}, {each.unseen:.3f} on {checked} kept for a check."
-
-
-def _before_and_after(each: AdviceFacts, words: TaskWords) -> Table | None:
-    if not each.drift:
-        return None
-    notes = Notes()
-    rows: list[RowCells] = [
-        (
-            words.label(row.metric),
-            *(_drift(row.metric, value, words, notes) for value in _sides(row)),
-        )
-        for row in each.drift
-    ]
-    others = {words.unit(row.metric) for row in each.drift} - {"share"}
-    caption = (
-        "Drift before the change, expected after it and confirmed on the evaluation images; churn "
-        f"in %, all else in {'pp or its own unit' if others else 'pp'}"
+def _searched(each: AdviceFacts, distance: float) -> str:
+    checked = ""
+    if each.unseen is not None:
+        images = count(each.unseen_images, "image")
+        checked = f", {each.unseen:.3f} on {images} kept for a check"
+    return (
+        f"Of {each.tried} configurations, the nearest by pixels on {each.images} training images: "
+        f"{distance:.3f} grey levels remain in the mean{checked}."
     )
-    columns = ("Metric", *numbers("Before", "Expected", "Confirmed"))
-    return Table.of(caption, columns, rows, notes=notes)
 
 
-def _sides(row: MitigationFacts) -> tuple[Estimate, Estimate, Estimate]:
-    return row.before, row.expected, row.confirmed
+def _before_and_after(each: AdviceFacts, words: TaskWords) -> Table:
+    def estimate(value: Estimate, row: MitigationFacts) -> str:
+        return words.estimated(row.metric, value)
 
-
-def _drift(metric: str, value: Estimate, words: TaskWords, notes: Notes) -> Shown:
-    if words.is_share(metric):
-        churn = metric == CHURN
-        return notes.estimated(value, 1 if churn else 2, share=churn)
-    return notes.worded(value, words.estimated(metric, value))
+    columns: tuple[Fact[MitigationFacts], ...] = (
+        Fact("Metric", lambda row: words.label(row.metric)),
+        Fact("Before", lambda row: row.before, "points", format=estimate),
+        Fact("Expected", lambda row: row.expected, "points", format=estimate),
+        Fact("Confirmed", lambda row: row.confirmed, "points", format=estimate),
+    )
+    caption = (
+        "Drift before the change, expected after it and confirmed on the evaluation images; "
+        "changes of shares in pp, all else in its own unit"
+    )
+    return Table.made(caption, columns, each.drift)

@@ -1,4 +1,4 @@
-"""View of how far images differ, and whether the far ones are those that flip.
+"""How far images differ, and whether the far ones are those that flip.
 
 Read from the files that the record names, as the viewer's data is.
 """
@@ -6,8 +6,8 @@ Read from the files that the record names, as the viewer's data is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -22,8 +22,9 @@ from alignkit.report.axis import Axis
 from alignkit.report.marks import Dot, Line
 from alignkit.report.page import Beside, Details, PagePart, Paragraph, against
 from alignkit.report.plot import Plot
-from alignkit.report.table import Notes, Shown, Table, numbers
-from alignkit.text.names import Names, PathName
+from alignkit.report.table import Table
+from alignkit.text.column import Fact
+from alignkit.text.names import Names
 from alignkit.text.numbers import grouped, percent, plain, significant
 
 Distances = npt.NDArray[np.float32]
@@ -34,61 +35,8 @@ MOST = 2_000
 """Images that are drawn of those that flipped, and of the others."""
 _KNOTS = 200
 """Points of a distribution's line."""
-
-
-@dataclass(frozen=True, slots=True)
-class DistributionSection:
-    """One pair of paths."""
-
-    reference: PathName
-    candidate: PathName
-    ecdf: Plot
-    quantiles: Table
-    scatter: Plot | None
-    """``None`` where no model was served with both paths, or its margins are unknown."""
-    margins: Table | None
-    words: str
-
-
-def distribution_sections(
-    record: RunRecord, names: Names, folder: Path, *, has_viewer: bool = False
-) -> tuple[DistributionSection, ...]:
-    """Return a section for each pair of paths whose images were measured.
-
-    With a viewer the images that flipped lead to it. Raises `RecordError` if a file that the
-    record names is missing.
-    """
-    tables = [read_image_table(artifact_file(folder, each.table)) for each in record.images]
-    # one axis for all pairs, so that they can be compared
-    most = float(max((np.nanmax(t.mean_abs[LAST], initial=0.0) for t in tables), default=0.0))
-    sections = []
-    for each, table in zip(record.images, tables, strict=True):
-        means = table.mean_abs[LAST]
-        known = means[np.isfinite(means)]
-        if not len(known):  # no image was decoded by both paths
-            continue
-        cells = _cells(record, each.reference, each.candidate)
-        margins = _margins(cells, folder, table) if cells else None
-        reference, candidate = names.of(each.reference), names.of(each.candidate)
-        title = f"{candidate.short} against {reference.short}"
-        opens = f"{reference.name}>{candidate.name}" if has_viewer else ""
-        drawn = (
-            scatter(means, *margins, title=title, names=table.ids, most=most, opens=opens)
-            if margins
-            else None
-        )
-        sections.append(
-            DistributionSection(
-                reference,
-                candidate,
-                ecdf=ecdf(known, title, most),
-                quantiles=_quantiles(known, title),
-                scatter=drawn,
-                margins=_by_margin(means, *margins, title) if margins else None,
-                words=_words(cells, names, record.task.output) if cells else "",
-            )
-        )
-    return tuple(sections)
+_SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
+"""Of images, in the table."""
 
 
 def distribution_parts(
@@ -96,17 +44,31 @@ def distribution_parts(
 ) -> list[PagePart]:
     """Return how far images differ and beside it their margins, folded; empty without any image.
 
-    Raises `RecordError` if a file that the record names is missing.
+    With a viewer the images that flipped lead to it. Raises `RecordError` if a file that the
+    record names is missing.
     """
+    tables = [read_image_table(artifact_file(folder, each.table)) for each in record.images]
+    # one axis for all pairs, so that they can be compared
+    most = float(max((np.nanmax(t.mean_abs[LAST], initial=0.0) for t in tables), default=0.0))
     parts: list[PagePart] = []
-    for each in distribution_sections(record, names, folder, has_viewer=has_viewer):
-        charts: list[list[PagePart]] = [[each.ecdf]]
-        parts.append(against(each.candidate, each.reference))
-        if each.scatter:
-            parts.append(Paragraph(each.words, "lead"))
-            charts.append([each.scatter])
-        tables = [each.quantiles, *([each.margins] if each.margins else [])]
-        parts += [Beside(charts), Details("In numbers", tables)]
+    for each, table in zip(record.images, tables, strict=True):
+        means = table.mean_abs[LAST]
+        known = means[np.isfinite(means)]
+        if not len(known):  # no image was decoded by both paths
+            continue
+        reference, candidate = names.of(each.reference), names.of(each.candidate)
+        title = f"{candidate.short} against {reference.short}"
+        charts: list[list[PagePart]] = [[ecdf(known, title, most)]]
+        numbers: list[PagePart] = [_quantiles(known, title)]
+        parts.append(against(candidate, reference))
+        cells = _cells(record, each.reference, each.candidate)
+        if cells and (margins := _margins(cells, folder, table)):
+            opens = f"{reference.name}>{candidate.name}" if has_viewer else ""
+            parts.append(Paragraph(_served(cells, names, record.task.output), "lead"))
+            points = scatter(means, *margins, title=title, names=table.ids, most=most, opens=opens)
+            charts.append([points])
+            numbers.append(_by_margin(means, *margins, title))
+        parts += [Beside(charts), Details("In numbers", numbers)]
     beside = ", and their size against the margin" if record.task.class_scores else ""
     title = f"Distribution of the pixel differences{beside}"
     return [Details(title, parts, id="distributions")] if parts else []
@@ -126,7 +88,7 @@ def _cells(record: RunRecord, reference: str, candidate: str) -> tuple[Cell, Cel
     return None
 
 
-def _words(cells: tuple[Cell, Cell], names: Names, output: str) -> str:
+def _served(cells: tuple[Cell, Cell], names: Names, output: str) -> str:
     home, cell = cells
     trained, served = names.short(home.trained_with), names.short(cell.evaluated_with)
     return (
@@ -157,45 +119,52 @@ def _margins(
 
 
 def _quantiles(known: Distances, title: str) -> Table:
-    shares = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
-    rows = [(percent(at, 0), significant(float(np.quantile(known, at)))) for at in shares]
+    rows = [(percent(at, 0), significant(float(np.quantile(known, at)))) for at in _SHARES]
     rows.append(("equal in every value", grouped(int((known == 0).sum()))))
-    columns = ("Images", *numbers("Mean |Δ| at most, grey levels"))
-    return Table.of(f"Per-image pixel difference, {title}", columns, rows)
+    columns: tuple[Fact[tuple[str, str]], ...] = (
+        Fact("Images", lambda row: row[0]),
+        Fact("Mean |Δ| at most, grey levels", lambda row: row[1], "levels"),
+    )
+    return Table.made(f"Per-image pixel difference, {title}", columns, rows)
 
 
-def _by_margin(
-    means: Distances,
-    margin: Distances,
-    flipped: Flipped,
-    title: str,
-) -> Table:
+class _Quarter(NamedTuple):
+    """Images of about the same margin."""
+
+    name: str
+    margins: Distances
+    kept: Distances
+    """Mean |Δ| of those that did not flip."""
+    lost: Distances
+
+
+_QUARTER: tuple[Fact[_Quarter], ...] = (
+    Fact("Margin", lambda each: f"{each.name} quarter"),
+    Fact("From … to", lambda each: " … ".join(
+           plain(float(end), 2) for end in (each.margins.min(), each.margins.max())), "levels"),
+    Fact("Images", lambda each: len(each.margins), "count"),
+    Fact("Flipped", lambda each:
+           f"{grouped(len(each.lost))} ({percent(len(each.lost) / len(each.margins))})", "count"),
+    Fact("Median |Δ|, flipped", lambda each: _median(each.lost), "value",
+           note="no image of it flipped"),
+    Fact("Median |Δ|, not", lambda each: _median(each.kept), "value",
+           note="every image of it flipped"),
+)  # fmt: skip
+
+
+def _by_margin(means: Distances, margin: Distances, flipped: Flipped, title: str) -> Table:
     known = np.flatnonzero(np.isfinite(margin) & np.isfinite(means))
-    notes = Notes()
-    rows = []
     quarters = np.array_split(known[np.argsort(margin[known], kind="stable")], 4)
-    for name, part in zip(("least", "second", "third", "greatest"), quarters, strict=True):
-        if not len(part):  # fewer than four images
-            continue
-        lost = part[flipped[part]]
-        kept = part[~flipped[part]]
-        rows.append(
-            (
-                f"{name} quarter",
-                f"{plain(margin[part].min(), 2)} … {plain(margin[part].max(), 2)}",
-                grouped(len(part)),
-                f"{grouped(len(lost))} ({percent(len(lost) / len(part))})",
-                _median(means[lost], notes, "no image of it flipped"),
-                _median(means[kept], notes, "every image of it flipped"),
-            )
-        )
-    medians = ("Median |Δ|, flipped", "Median |Δ|, not")
-    columns = ("Margin", *numbers("From … to", "Images", "Flipped", *medians))
-    return Table.of(f"Flips by margin, {title}", columns, rows, notes=notes)
+    rows = [
+        _Quarter(name, margin[part], means[part[~flipped[part]]], means[part[flipped[part]]])
+        for name, part in zip(("least", "second", "third", "greatest"), quarters, strict=True)
+        if len(part)  # of fewer than four images some are empty
+    ]
+    return Table.made(f"Flips by margin, {title}", _QUARTER, rows)
 
 
-def _median(values: Distances, notes: Notes, reason: str) -> Shown:
-    return Shown(significant(float(np.median(values)))) if len(values) else notes.missing(reason)
+def _median(values: Distances) -> float | None:
+    return float(np.median(values)) if len(values) else None
 
 
 def ecdf(values: Distances, title: str, most: float) -> Plot:
@@ -229,28 +198,19 @@ def scatter(
     stayed, stayed_words = _thinned(known & ~flipped, "kept their class")
     lost, lost_words = _thinned(known & flipped, "flipped")
     lost_words += ": a cross opens its image" if opens else ""
-    spots = zip(margin[lost].tolist(), drift[lost].tolist(), lost.tolist(), strict=True)
     kept = [*zip(margin[stayed].tolist(), drift[stayed].tolist(), strict=True)]
-    of_pair = f"#/image/{quote(opens, safe='')}/"
+
+    def cross(at: int) -> Dot:
+        x, y, name = float(margin[at]), float(drift[at]), names[at]
+        title = f"{name}: mean |Δpixel| {plain(y, 2)}, margin {plain(x, 2)}"
+        link = f"#/image/{quote(opens, safe='')}/{quote(name, safe='')}" if opens else ""
+        return Dot(x, y, "t1", "cross", lost_words, title, link)
+
     return Plot(
         title=f"Drift and margin, {title}",
         x=Axis(name="margin of the model", holds=(0.0,)),
         y=Axis(name="mean |Δ|, grey levels", holds=(0.0, most)),
-        marks=[
-            Line(kept, key=stayed_words, loose=True),
-            *(
-                Dot(
-                    x,
-                    y,
-                    "t1",
-                    "cross",
-                    lost_words,
-                    f"{names[at]}: mean |Δpixel| {plain(y, 2)}, margin {plain(x, 2)}",
-                    href=f"{of_pair}{quote(names[at], safe='')}" if opens else "",
-                )
-                for x, y, at in spots
-            ),
-        ],
+        marks=[Line(kept, key=stayed_words, loose=True), *map(cross, lost.tolist())],
     )
 
 

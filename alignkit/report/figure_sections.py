@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from alignkit.record import (
-    FactTable,
-    Figure,
-    MatrixEntry,
-    Neighbour,
-    Neighbours,
-    RunRecord,
-    Thumbnail,
-)
+from alignkit.record import Estimate, FactRow, FactTable, Figure, MatrixEntry, RunRecord
 from alignkit.report.axis import Axis
 from alignkit.report.marks import Line, PlotMark, RuleLine
 from alignkit.report.page import (
@@ -28,72 +19,11 @@ from alignkit.report.page import (
 )
 from alignkit.report.plot import Plot
 from alignkit.report.shown_view import leading_entry
-from alignkit.report.table import Header, Notes, RowCells, Table, numbers
+from alignkit.report.table import Table
+from alignkit.text.column import Fact
 from alignkit.text.names import Names
-from alignkit.text.numbers import count, significant, written
+from alignkit.text.numbers import count, significant
 from alignkit.text.task_words import fact_words
-
-
-@dataclass(frozen=True, slots=True)
-class NearImage:
-    """An image that is shown small."""
-
-    id: str
-    label: str
-    """Empty if it is not known."""
-    name: str
-    """The id without the folders, where the label is one of them."""
-    source: str
-    """Of its picture; empty if none was kept."""
-    similarity: str
-    """Empty for the query itself."""
-    kind: str
-    """``right`` or ``wrong`` as a class of the style sheet; empty where that is not known."""
-    sign: str
-    """The same as a sign."""
-    said: str
-    """The same in words, for readers who do not see the sign."""
-
-
-@dataclass(frozen=True, slots=True)
-class NearCard:
-    """A query with its first neighbours on both sides."""
-
-    query: NearImage
-    sides: tuple[tuple[str, tuple[NearImage, ...]], ...]
-    """Name of a side, and the images nearest first."""
-
-
-def near_cards(
-    found: Sequence[Neighbours], sides: tuple[str, str], pictures: Mapping[str, Thumbnail]
-) -> tuple[NearCard, ...]:
-    """Return a card for each query; ``pictures`` by the id of the image."""
-    return tuple(
-        NearCard(
-            _image(each.query, pictures),
-            tuple(
-                (name, tuple(_neighbour(near, pictures) for near in side))
-                for name, side in zip(sides, (each.before, each.after), strict=True)
-            ),
-        )
-        for each in found
-    )
-
-
-def _image(id: str, pictures: Mapping[str, Thumbnail], **more: str) -> NearImage:  # noqa: A002
-    known = pictures.get(id)
-    words = {"similarity": "", "kind": "", "sign": "", "said": ""} | more
-    label = known.label if known else ""
-    name = id.rpartition("/")[2] if label in id.split("/")[:-1] else id
-    return NearImage(id, label, name, known.picture.path if known else "", **words)
-
-
-def _neighbour(near: Neighbour, pictures: Mapping[str, Thumbnail]) -> NearImage:
-    kinds = {True: ("right", "✓", "right"), False: ("wrong", "✕", "wrong"), None: ("", "", "")}
-    kind, sign, said = kinds[near.right]
-    similarity = written(near.similarity, ".4f")  # neighbours are often nearly as similar
-    return _image(near.id, pictures, similarity=similarity, kind=kind, sign=sign, said=said)
-
 
 _MOST = 12
 """Comparisons that the page shows; record.json has all."""
@@ -134,16 +64,12 @@ def _facts(
     """Yield what a task gives of a cell; neighbours ``seen`` or ``folded`` may have pictures."""
     entry, drift = record.matrix[index], record.matrix[index].drift
     assert drift is not None
-    title, sides = names.title(entry), _sides(entry, record.matrix, names)
-    path = _baseline(entry, record.matrix).evaluated_with
-    pictures = {each.id: each for each in record.thumbnails if each.path == path}
+    own = next(each for each in record.matrix if each.aligned and each.row == entry.row)
+    title, sides = names.title(entry), _sides(own, entry, names)
     if drift.remarks:
         yield Paragraph((Strong("Advice."), f" {' '.join(drift.remarks)}"))
     figures: list[list[PagePart]] = [
-        [
-            figure_plot(each, sides, title),
-            Details("In numbers", [figure_table(each, sides, title)]),
-        ]
+        [figure_plot(each, sides, title), Details("In numbers", [figure_table(each, sides, title)])]
         for each in drift.figures
         if any(series.x for series in each.series)
     ]
@@ -156,8 +82,8 @@ def _facts(
     if tables:
         yield Beside(tables, "facts-tables")
     if drift.neighbours:
-        near = near_cards(drift.neighbours[:_SEEN], sides, pictures if seen else {})
-        more = near_cards(drift.neighbours[_SEEN:], sides, pictures if folded else {})
+        path = own.evaluated_with
+        pictures = {each.id: each for each in record.thumbnails if each.path == path}
         of = f" Pictures: as {names.short(path)} gives them." if pictures and seen else ""
         lead = (
             "Images of which the nearest one is another, those that lose most first, with the "
@@ -166,9 +92,11 @@ def _facts(
         )
         yield Heading("Nearest images before and after", 4)
         yield Paragraph(lead, "lead")
-        yield Graphic("near_cards", near)
+        first, more = drift.neighbours[:_SEEN], drift.neighbours[_SEEN:]
+        yield Graphic("near_cards", (first, sides, pictures if seen else {}))
         if more:
-            yield Details(f"{len(more)} more", [Graphic("near_cards", more)])
+            cards = Graphic("near_cards", (more, sides, pictures if folded else {}))
+            yield Details(f"{len(more)} more", [cards])
 
 
 def entries_with_facts(record: RunRecord) -> list[int]:
@@ -198,15 +126,11 @@ def leading_remarks(record: RunRecord) -> tuple[str, ...]:
     return ()
 
 
-def _baseline(entry: MatrixEntry, matrix: Sequence[MatrixEntry]) -> MatrixEntry:
-    return next(each for each in matrix if each.aligned and each.row == entry.row)
-
-
-def _sides(entry: MatrixEntry, matrix: Sequence[MatrixEntry], names: Names) -> tuple[str, str]:
+def _sides(own: MatrixEntry, entry: MatrixEntry, names: Names) -> tuple[str, str]:
     """Name the two sides by what differs between them: the path, the runtime or both."""
-    both = _baseline(entry, matrix).column, entry.column
-    paths = len({each.preprocess for each in both}) > 1
-    runtimes = len({each.runtime for each in both}) > 1
+    both = own.column, entry.column
+    paths = both[0].preprocess != both[1].preprocess
+    runtimes = both[0].runtime != both[1].runtime
     first, second = (
         ", ".join([names.short(each.preprocess)] * paths + [each.runtime] * runtimes)
         for each in both
@@ -219,44 +143,45 @@ def fact_table(table: FactTable, of: str = "") -> Table:
 
     ``of`` names what is compared, in the caption.
     """
-    notes = Notes()
-    rows: list[RowCells] = [
-        (row.label, *(notes.worded(each, fact_words(each, row.unit)) for each in row.cells))
-        for row in table.rows
-    ]
-    caption = ", ".join(filter(None, (table.title, of)))
-    return Table.of(caption, (Header(""), *numbers(*table.columns)), rows, notes=notes)
+
+    def cell(place: int, head: str) -> Fact[FactRow]:
+        return Fact(head, lambda row: row.cells[place], "points", format=written)
+
+    def written(value: Estimate, row: FactRow) -> str:
+        return fact_words(value, row.unit)
+
+    label: Fact[FactRow] = Fact("Measure", lambda row: row.label)
+    columns = [label, *(cell(place, head) for place, head in enumerate(table.columns))]
+    return Table.made(_titled(table.title, of), columns, table.rows)
+
+
+def _titled(title: str, of: str) -> str:
+    return f"{title}, {of}" if of else title
 
 
 def figure_plot(figure: Figure, sides: tuple[str, str], of: str = "") -> Plot:
     """Draw a figure; ``sides`` name the reference and the candidate, ``of`` what is compared."""
-    labels = _labels(figure, sides)
-    names = [each.name for each in figure.series]
-    kinds = {*names}
     marks: list[PlotMark] = [
         RuleLine(x=each.x, dashed=True, label=f"{each.label}: {significant(each.x)}")
         for each in figure.marks
     ]
-    for each, key in zip(figure.series, labels, strict=True):
-        # of several kinds the first line has its name; of one the legend says enough
-        name = each.name if each.name in kinds and len({*names}) > 1 else ""
-        kinds.discard(each.name)
-        tone = _TONES[each.side] + " thin" * (each.name != names[0])
-        marks.append(Line([*zip(each.x, each.y, strict=True)], tone, key, name))
+    for each, key in zip(figure.series, _labels(figure, sides), strict=True):
+        tone = _TONES[each.side] + " thin" * (each.name != figure.series[0].name)
+        marks.append(Line([*zip(each.x, each.y, strict=True)], tone, key))
     return Plot(
-        title=f"{figure.title}{', ' * bool(of)}{of}",
+        title=_titled(figure.title, of),
         caption=figure.title,
         x=Axis(name=figure.x_label, kind=figure.x_scale),
         y=Axis(name=figure.y_label),
         marks=marks,
-        words="The table below contains numbers of the lines.",
         note=figure.note,
     )
 
 
 def _labels(figure: Figure, sides: tuple[str, str]) -> list[str]:
     names = {"reference": sides[0], "candidate": sides[1], "": ""}
-    return [", ".join(filter(None, (each.name, names[each.side]))) for each in figure.series]
+    labels = [", ".join(filter(None, (each.name, names[each.side]))) for each in figure.series]
+    return [each or figure.y_label for each in labels]
 
 
 def figure_table(figure: Figure, sides: tuple[str, str], of: str = "") -> Table:
@@ -264,16 +189,10 @@ def figure_table(figure: Figure, sides: tuple[str, str], of: str = "") -> Table:
     every = sorted({x for each in figure.series for x in each.x})
     steps = min(_ROWS, len(every)) - 1
     chosen = [every[round(at * (len(every) - 1) / max(steps, 1))] for at in range(steps + 1)]
-    values = [dict(zip(each.x, each.y, strict=True)) for each in figure.series]
-    notes = Notes()
-    rows: list[RowCells] = [
-        (
-            significant(x, 4),
-            *(notes.number(at.get(x), significant, "the line has no point here") for at in values),
-        )
-        for x in chosen
-    ]
+    why = "the line has no point here"
+    columns: list[Fact[float]] = [Fact(figure.x_label, float, "value", 4)]
+    for each, label in zip(figure.series, _labels(figure, sides), strict=True):
+        at = dict(zip(each.x, each.y, strict=True))
+        columns.append(Fact(label, at.get, "value", note=why))
     some = f", {len(chosen)} of {len(every)} places" if len(chosen) < len(every) else ""
-    caption = f"{figure.title}{', ' * bool(of)}{of}: {figure.y_label}{some}"
-    columns = numbers(figure.x_label, *_labels(figure, sides))
-    return Table.of(caption, columns, rows, notes=notes)
+    return Table.made(f"{_titled(figure.title, of)}: {figure.y_label}{some}", columns, chosen)

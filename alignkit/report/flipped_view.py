@@ -28,12 +28,12 @@ from alignkit.report.page import (
     Paragraph,
     Section,
     Strong,
+    sentence,
 )
 from alignkit.report.plot import dot_rows
 from alignkit.report.table import Shown, Table
-from alignkit.text.class_words import strongest_class
+from alignkit.text.class_words import kind_words, said_kinds, strongest_class
 from alignkit.text.column import Fact, of_part
-from alignkit.text.kind_words import kind_words, said_kinds
 from alignkit.text.measured import of_first_models
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import (
@@ -210,7 +210,7 @@ def _class_fold(
     )
     parts: list[PagePart] = []
     if strongest := strongest_class(entry.drift, words):
-        parts.append(Paragraph(Strong(f"{strongest.words}.")))
+        parts.append(Paragraph(Strong(sentence(strongest.words))))
     if flowing:
         pieces = [piece for each in flowing for piece in (each, ", ")][:-1]
         parts.append(Paragraph(["Now called another class, summed over the seeds: ", *pieces, "."]))

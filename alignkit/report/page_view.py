@@ -44,8 +44,7 @@ from alignkit.report.stage_view import (
     stage_parts,
     stage_sections,
 )
-from alignkit.report.training_data_view import mix_section, sizes_section
-from alignkit.report.training_view import training_section
+from alignkit.report.training_view import mix_section, sizes_section, training_section
 from alignkit.report.verdict_view import VerdictView, gate_view, groups_table, verdict_view
 from alignkit.report.viewer_data import has_list
 from alignkit.text.names import Names, quick_mark, quick_words, state_words

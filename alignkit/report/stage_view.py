@@ -1,11 +1,14 @@
-"""Views of the stages that differ, and by how much: between paths, and since the baseline."""
+"""Views of the stages that differ, by how much and where: between paths, and since the baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from operator import attrgetter
+from typing import TypeAlias
 
 from alignkit.compare.image_table import LAST
 from alignkit.record import (
@@ -16,9 +19,22 @@ from alignkit.record import (
     RunRecord,
     SpatialFacts,
 )
-from alignkit.report.page import Details, Graphic, Heading, PagePart, Paragraph, against
+from alignkit.record.blame_facts import LevelMap
+from alignkit.report.axis import Axis
+from alignkit.report.marks import Line
+from alignkit.report.page import (
+    Beside,
+    Details,
+    Graphic,
+    Heading,
+    PagePart,
+    Paragraph,
+    Strong,
+    against,
+    sentence,
+)
+from alignkit.report.plot import Plot
 from alignkit.report.table import Shown, Table
-from alignkit.report.where_view import WhereView, where_views
 from alignkit.text.column import Fact, of_part
 from alignkit.text.diff_words import other_shape
 from alignkit.text.names import Names, PathName
@@ -31,9 +47,12 @@ from alignkit.text.numbers import (
     signed,
     significant,
 )
+from alignkit.text.where_words import displacement_sentence, drawn_words, mechanism_sentence
 
 NO_PIXELS = "no pixels were compared"
 IDENTICAL = "nothing differs: PSNR is infinite"
+_SHADES = 10
+"""Shades of a map, of equal width from 0 to its greatest cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +72,7 @@ class StageSection:
     """The stages that differ, and the last pixels; ``None`` where every stage is identical."""
     planes: Table | None = None
     """The same in Y'CbCr, where that was measured."""
-    places: tuple[WhereView, ...] = ()
+    places: Sequence[PagePart] = ()
     """Where the stages that differ do so, in their order."""
 
 
@@ -63,8 +82,8 @@ def stage_sections(
     """Return a section for each pair of paths, in the record's order."""
     pairs = dict.fromkeys((stage.reference, stage.candidate) for stage in pixels)
     sections = []
-    for reference, candidate in pairs:
-        stages = [s for s in pixels if (s.reference, s.candidate) == (reference, candidate)]
+    for pair in pairs:
+        stages = [each for each in pixels if (each.reference, each.candidate) == pair]
         isolated = [stage for stage in stages if stage.mode == "isolated"]
         first = next((s for s in isolated if s.differs), None)
         # normalised units are no grey levels, so that stage cannot be the largest
@@ -76,18 +95,20 @@ def stage_sections(
         tags = {largest.stage: "largest"} if largest else {}
         if first:
             tags[first.stage] = "starts here" + (", largest" if first is largest else "")
+        reference, candidate = map(names.of, pair)
+        of = f"{candidate.short} against {reference.short}"
         sections.append(
             StageSection(
-                reference=names.of(reference),
-                candidate=names.of(candidate),
-                first=first.stage if first else "",
-                largest=largest.stage if largest else "",
-                words=_words(first is not None or _any(isolated), first, largest),
-                identical=f"Identical on the same input: {listed(same)}." if same else "",
-                table=_stage_table(shown, tags, names.short(reference), names.short(candidate))
-                if shown
-                else None,
-                places=where_views(spatial, reference, candidate, names),
+                reference,
+                candidate,
+                first.stage if first else "",
+                largest.stage if largest else "",
+                _words(isolated, first, largest),
+                f"Identical on the same input: {listed(same)}." if same else "",
+                _stage_table(shown, tags, of) if shown else None,
+                places=_places(
+                    [e for e in spatial if (e.reference, e.candidate) == pair], of, names
+                ),
             )
         )
     return tuple(sections)
@@ -97,21 +118,18 @@ def stage_parts(section: StageSection, *, open: bool, level: int = 3) -> Iterato
     """Yield what a page shows of a pair: its sentence, where it differs, and the numbers."""
     yield against(section.candidate, section.reference, level=level)
     yield Paragraph(f"{section.words} {section.identical}".rstrip(), "lead")
-    for each in section.places:
-        yield Details(f"Where {each.stage} differs", [Graphic("where", each)], open=each.open)
+    yield from section.places
     if section.table:
         tables = [section.table, *([section.planes] if section.planes else [])]
         yield Details("Stages in numbers", tables, open=open)
 
 
-def _any(stages: Sequence[PixelStage]) -> bool:
-    return any(stage.max_abs is not None for stage in stages)
-
-
-def _words(measured: bool, first: PixelStage | None, largest: PixelStage | None) -> str:
-    if not measured:
-        return "No stage could be compared."
+def _words(
+    isolated: Sequence[PixelStage], first: PixelStage | None, largest: PixelStage | None
+) -> str:
     if first is None:
+        if all(stage.max_abs is None for stage in isolated):
+            return "No stage could be compared."
         return "Every stage gives the same values for the same input."
     text = f"Drift starts at {first.stage}, the first stage that differs on the same input"
     if first.shape_mismatches:
@@ -121,18 +139,98 @@ def _words(measured: bool, first: PixelStage | None, largest: PixelStage | None)
         return f"{text}."
     mean, most = plain(largest.mean_abs or 0.0, 2), plain(largest.max_abs or 0.0, 0)
     size = f"mean |Δpixel| {mean}, max {most} of 255"
-    if largest is first:
-        return f"{text}, and is largest there ({size})."
     return f"{text}; it is largest at {largest.stage} ({size})."
 
 
-def _stage_table(
-    stages: list[PixelStage], tags: dict[str, str], reference: str, candidate: str
-) -> Table:
+def _places(found: Sequence[SpatialFacts], of: str, names: Names) -> list[PagePart]:
+    """Return where each stage of a pair differs; the one that differs most is unfolded."""
+    means = [sum(map(sum, each.map.levels())) / each.map.rows / each.map.columns for each in found]
+    return [
+        Details(
+            f"Where {each.stage} differs",
+            [Beside([*_where(each, f"{of}, {each.stage}", names)], "where-plots")],
+            open=mean == max(means),
+        )
+        for each, mean in zip(found, means, strict=True)
+    ]
+
+
+def _where(facts: SpatialFacts, of: str, names: Names) -> Iterator[list[PagePart]]:
+    """Yield the mechanism in words, each map, and the spectrum."""
+    mechanism = mechanism_sentence(facts, names.short)
+    said = [displacement_sentence(facts)]
+    if not mechanism and facts.drawn:
+        said.append(f"The pixels show no known mechanism, {drawn_words(facts)}.")
+    named = [Paragraph(Strong(sentence(mechanism)))] if mechanism else []
+    yield [*named, *(Paragraph(each) for each in said if each)]
+    maps = {
+        "Mean |Δ| by position in the image": facts.map,
+        "Luma within 16×16 pixels": facts.luma,
+        "Chroma within 16×16 pixels": facts.chroma,
+    }
+    for name, each in maps.items():
+        if each:
+            yield [heat_map(each, name, of)]
+    if plot := _spectrum(facts, of):
+        yield [plot]
+
+
+def heat_map(levels: LevelMap, name: str, of: str) -> Graphic:
+    """Describe a map as a path for each shade, in units of its cells."""
+    steps, columns = bytes.fromhex(levels.cells), levels.columns
+    shades = [""] * _SHADES
+    for row in range(levels.rows):
+        at = 0
+        for shade, run in groupby(
+            step * _SHADES // 256 for step in steps[row * columns : (row + 1) * columns]
+        ):
+            width = len([*run])
+            shades[shade] += f"M{at} {row}h{width}v1h-{width}z"
+            at += width
+    greatest = significant(levels.greatest, 2)
+    view = {
+        "title": f"{of}: {name}, 0 to {greatest} levels",
+        "caption": f"{name}, levels",
+        "columns": columns,
+        "rows": levels.rows,
+        "shades": shades,
+        "depths": [round((shade + 0.4) / (_SHADES - 0.6), 2) for shade in range(_SHADES)],
+        "greatest": greatest,
+    }
+    return Graphic("heat_map", view)
+
+
+def _spectrum(facts: SpatialFacts, of: str) -> Plot | None:
+    """Plot power in decibels of one squared level; bands without power are skipped."""
+    lines = []
+    for label, tone, powers in (
+        ("reference image", "t0", facts.image_power),
+        ("Δ", "t1", facts.power),
+    ):
+        middles = [0.5 * (band + 0.5) / len(powers) for band in range(len(powers))]
+        known = [pair for pair in zip(middles, powers, strict=True) if pair[1] > 0]
+        lines.append(Line([(x, 10 * math.log10(power)) for x, power in known], tone, label))
+    if not all(each.points for each in lines):
+        return None
+    return Plot(
+        title=f"{of}: power by spatial frequency",
+        caption="Power by frequency",
+        x=Axis(name="cycles a pixel", ticks=(0, 0.125, 0.25, 0.375, 0.5)),
+        y=Axis(name="dB"),
+        marks=lines,
+        words="The difference beside the reference image.",
+    )
+
+
+_Modes: TypeAlias = tuple[str, dict[str, PixelStage]]
+"""A stage, and its difference in each mode."""
+
+
+def _stage_table(stages: Sequence[PixelStage], tags: Mapping[str, str], of: str) -> Table:
     rows: dict[str, dict[str, PixelStage]] = {}
     for stage in stages:
         rows.setdefault(stage.stage, {})[stage.mode] = stage
-    columns: list[Fact[tuple[str, dict[str, PixelStage]]]] = [
+    columns: list[Fact[_Modes]] = [
         Fact("Stage", lambda row: Shown(row[0], tag=tags.get(row[0], "")))
     ]
     for mode in ("isolated", "cumulative"):
@@ -144,29 +242,27 @@ def _stage_table(
             group=mode.capitalize(),
         )  # fmt: skip
     caption = (
-        f"{candidate} against {reference}, stage by stage, in grey levels 0{DASH}255 (normalise: "
+        f"{of}, stage by stage, in grey levels 0{DASH}255 (normalise: "
         "in normalised units). Isolated: both implementations on the reference's input. "
         "Cumulative: each path on its own."
     )
     return Table.made(caption, columns, rows.items())
 
 
-def _of_mode(mode: str, row: tuple[str, dict[str, PixelStage]]) -> PixelStage | None:
+def _of_mode(mode: str, row: _Modes) -> PixelStage | None:
     stage = row[1].get(mode)
     # zeros of the images that happen to have one shape would mislead
     return None if stage is None or stage.shapes_alone else stage
 
 
-def _not_compared(mode: str, row: tuple[str, dict[str, PixelStage]]) -> str:
+def _not_compared(mode: str, row: _Modes) -> str:
     return _shapes(row[1][mode]) if mode in row[1] else "not compared in this mode"
 
 
 def stage_columns() -> tuple[Fact[PixelStage], ...]:
     """Return how far two paths are apart after a stage."""
-    unknown, last = (
-        attrgetter("reason"),
-        "SSIM is taken of the last pixels before normalisation only",
-    )
+    unknown = attrgetter("reason")
+    last = "SSIM is taken of the last pixels before normalisation only"
     return (
         Fact("Max Δ", lambda stage: stage.max_abs, "levels", format=partial(_fine, 1),
                note=unknown, remark=_shapes),
@@ -245,8 +341,8 @@ def baseline_parts(record: RunRecord, names: Names) -> Iterator[PagePart]:
     if record.baseline is not None:
         yield Heading("Comparison with the baseline", id="baseline")
         yield Paragraph(_changes(record.baseline), "lead")
-        if table := _baseline_table(record.baseline, names):
-            yield table
+        if record.baseline.stages:
+            yield _baseline_table(record.baseline, names)
 
 
 def _changes(baseline: BaselineFacts) -> str:
@@ -257,19 +353,17 @@ def _changes(baseline: BaselineFacts) -> str:
     elif any(stage.changed for stage in baseline.stages):
         text += "arrays changed"
     else:
-        text += "no array changed"
+        # paths whose inputs are the approved ones are not compared again
+        text += "no array changed" if baseline.stages else "no array was compared"
     if baseline.new:
-        text += (
-            f"; {count(baseline.new, 'image or path', 'images or paths')} without an approved line"
-        )
+        new = count(baseline.new, "image or path", "images or paths")
+        text += f"; {new} without an approved line"
     if baseline.gone:
         text += f"; {count(baseline.gone, 'approved image')} not among the images of this run"
     return f"{text}."
 
 
-def _baseline_table(baseline: BaselineFacts, names: Names) -> Table | None:
-    if not baseline.stages:
-        return None
+def _baseline_table(baseline: BaselineFacts, names: Names) -> Table:
     columns: tuple[Fact[BaselineStage], ...] = (
         Fact("Path", lambda each: names.short(each.path)),
         Fact("Stage", lambda each: each.stage),

@@ -9,14 +9,14 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, product, zip_longest
+from itertools import chain, groupby, product, repeat, zip_longest
 from typing import Self, TypeVar
 
 from alignkit.record import Estimate
 from alignkit.text import Written, markdown_text
 from alignkit.text import columns as aligned
 from alignkit.text.column import Fact
-from alignkit.text.numbers import DASH, count, estimated
+from alignkit.text.numbers import DASH, count
 from alignkit.text.task_words import in_sentence
 
 Made = TypeVar("Made")
@@ -90,12 +90,8 @@ class Notes:
         """Return a cell with a value as `number` does, but exactly zero without decimals."""
         return ZERO if value == 0 else self.number(value, written, reason)
 
-    def estimated(self, estimate: Estimate, decimals: int = 2, *, share: bool = False) -> Shown:
-        """Return a cell with a value and its interval, and the reason where either is missing."""
-        return self.worded(estimate, estimated(estimate, decimals, share=share))
-
     def worded(self, estimate: Estimate, text: str) -> Shown:
-        """Return a cell with the text of a value and its interval, and the reason as above."""
+        """Return a cell with the text of an estimate, and the reason where a part is missing."""
         if estimate.value is None:
             return self.missing(estimate.reason)
         unknown = estimate.low is None and estimate.reason
@@ -133,10 +129,6 @@ class Header:
     """Whether its cells are right-aligned."""
 
 
-Columns = Sequence[Header | str]
-"""Of a table; a text heads a column of text."""
-
-
 @dataclass(frozen=True, slots=True)
 class Group:
     """A header over several columns; an empty text spans without one."""
@@ -168,16 +160,18 @@ class Table:
     def of(
         cls,
         caption: str,
-        columns: Columns,
+        columns: Sequence[Header | str],
         rows: Iterable[RowCells],
         groups: Sequence[Group] = (),
         notes: Notes | None = None,
-        ids: Iterable[str] = (),
     ) -> Self:
-        """Make a table of cells with the footnotes that they collected; ``ids`` are of its rows."""
+        """Make a table of cells with the footnotes that they collected.
+
+        A column without `Header` is one of text.
+        """
         made = tuple(
-            TableRow(tuple(Shown(cell) if isinstance(cell, str) else cell for cell in cells), id)
-            for cells, id in zip_longest(rows, ids, fillvalue="")  # noqa: A001 - as `TableRow.id`
+            TableRow(tuple(Shown(cell) if isinstance(cell, str) else cell for cell in cells))
+            for cells in rows
         )
         headers = tuple(Header(each) if isinstance(each, str) else each for each in columns)
         # the rows were made before this call, so that the notes are complete by now
@@ -191,13 +185,16 @@ class Table:
         rows: Iterable[Made],
         ids: Iterable[str] = (),
     ) -> Self:
-        """Make a table of the columns that have a head, a row for each object."""
+        """Make a table of the columns that have a head, a row for each object, with their ids."""
         notes, shown = Notes(), [each for each in columns if each.head]
-        cells = [tuple(notes.cell(each, row) for each in shown) for row in rows]
-        heads = [Header(each.head, numeric=each.numeric) for each in shown]
-        groups = [Group(name, len([*same])) for name, same in groupby(each.group for each in shown)]
-        grouped_heads = groups if any(each.text for each in groups) else ()
-        return cls.of(caption, heads, cells, grouped_heads, notes, ids)
+        heads = tuple(Header(each.head, numeric=each.numeric) for each in shown)
+        made = tuple(
+            TableRow(tuple(notes.cell(each, row) for each in shown), own)
+            for row, own in zip(rows, chain(ids, repeat("")), strict=False)
+        )
+        over = groupby(each.group for each in shown)
+        groups = tuple(Group(name, len([*same])) for name, same in over)
+        return cls(caption, heads, made, groups if any(e.text for e in groups) else (), notes.all())
 
     def first(self, most: int, rest: str = "") -> tuple[Self, str]:
         """Return the first rows, and how many are left out: ``3 more rows in index.html.``."""

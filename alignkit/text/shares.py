@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from alignkit.record import AttributionFacts, Estimate, FactorShare
 from alignkit.record.blame_facts import EXPLAINS_MOST
-from alignkit.text.numbers import count, points, signed
+from alignkit.text.numbers import count, estimated, listed, points, signed, written_interval
 from alignkit.text.task_words import digits
 
 _LESS = 0.75
@@ -114,6 +114,49 @@ def share_words(value: float, found: AttributionFacts) -> str:
         return f"{points(value, 1)} pp"
     unit = "" if found.unit == "value" else f" {found.unit}"
     return signed(value, digits(Estimate(value, None, None))) + unit
+
+
+def share_estimated(estimate: Estimate, found: AttributionFacts) -> str:
+    """Write a share with its interval, without its unit: ``−3.12 [−3.52, −2.72]``."""
+    if estimate.value is None or found.unit == "fraction":
+        return estimated(estimate)
+    ends = written_interval(estimate, lambda end: signed(end, 2))
+    return f"{signed(estimate.value, 2)} {ends}".rstrip()
+
+
+def share_of_total(share: FactorShare, found: AttributionFacts) -> str:
+    """Write a share with its unit; beside one of zero, what the factor changes alone."""
+    value, alone = share.effect.value, share.alone.value
+    if value is None:
+        return "unknown"
+    beside = not shown_size(value, found) and shown_size(alone, found)
+    more = f", {share_words(alone or 0.0, found)} alone" if beside else ""
+    return share_words(value, found) + more
+
+
+def steps_of(found: AttributionFacts) -> list[FactorShare]:
+    """List all that adds up to the total: the factors, and an interaction beside them."""
+    if found.method == "shapley":  # which divides it among the factors
+        return [*found.shares]
+    return [*found.shares, FactorShare("interaction", found.interaction, found.interaction)]
+
+
+def shares_sentence(found: AttributionFacts, of: str) -> str:
+    """Write ``Cause of macro recall: resize (−3.9 pp); decode adds nothing.``, the most first."""
+    steps = sorted(steps_of(found), key=lambda each: -abs(each.effect.value or 0.0))
+    still = [_name(each) for each in steps if adds_nothing(each, found)]
+    moved = [
+        f"{_name(each)} ({share_of_total(each, found)})"
+        for each in steps
+        if not adds_nothing(each, found)
+    ]
+    nothing = f"{listed(still)} add{'s' * (len(still) == 1)} nothing" if still else ""
+    lead = "Shares that push against each other," if opposing(found) else "Cause"
+    return f"{lead} {of}: {'; '.join(filter(None, (listed(moved), nothing)))}."
+
+
+def _name(share: FactorShare) -> str:
+    return share.factor.removeprefix("decode.")
 
 
 def drawn_words(found: AttributionFacts) -> str:

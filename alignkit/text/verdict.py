@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 from alignkit.record import (
     AttributionFacts,
-    FactorShare,
     Measurements,
     NextStep,
     RuleOutcome,
@@ -30,8 +29,8 @@ from alignkit.text.shares import (
     factor_words,
     main_shares,
     pushing,
+    share_of_total,
     share_words,
-    shown_size,
 )
 from alignkit.text.stage_changes import unshown
 from alignkit.text.statements import NOTHING_CHANGED, WORDS, filled
@@ -251,9 +250,7 @@ class _Speaker:
             yield capital(effect_words(entry, self.words))
         fact = far_stronger_class(entry.drift, self.words)
         if outcome.state != "pass" and fact is not None and (fact.change.value or 0.0) <= 0:
-            value = estimated(fact.change, 1, unit=" pp")
-            among = f"largest of {fact.among} changes by class"
-            yield f"Hardest hit: class {fact.name}, {fact.label} {value} ({among})"
+            yield f"Hardest hit: {fact.words}"
 
     def _nothing_changed(self, _: Statement) -> Values:
         compared = self.record.own_part.compared
@@ -303,14 +300,14 @@ class _Speaker:
                 f"{factor_words(each, found)} {share_words(each.alone.value or 0.0, found)}"
                 for each in known
             ),
-            "shares": tuple(f"{factor_words(e, found)} {_share(e, found)}" for e in others),
+            "shares": tuple(f"{factor_words(e, found)} {share_of_total(e, found)}" for e in others),
         }
         if first is not None:
             rest = tuple(factor_words(each, found) for each in found.shares if each is not first)
             pair = found.reference, found.candidate
             values |= {
                 "first": factor_words(first, found),
-                "share": _share(first, found),
+                "share": share_of_total(first, found),
                 "rest": rest,
                 "adds": "adds" if len(rest) == 1 else "add",
                 "mechanism": self._mechanism(pair, first.factor),
@@ -369,12 +366,3 @@ def _needs(found: Statement) -> Values:
         int(found.number(name)) if name in found.values else None for name in ("images", "seeds")
     )
     return {"needs": settled_by(images, seeds, str(found.values["of"]))}
-
-
-def _share(share: FactorShare, found: AttributionFacts) -> str:
-    value, alone = share.effect.value, share.alone.value
-    if value is None:
-        return "unknown"
-    beside = not shown_size(value, found) and shown_size(alone, found)
-    more = f", {share_words(alone or 0.0, found)} alone" if beside else ""
-    return share_words(value, found) + more

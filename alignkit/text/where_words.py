@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from alignkit.record import SpatialFacts
-from alignkit.record.blame_facts import DisplacementFacts, MechanismName, ShownBy
+from alignkit.record.blame_facts import MechanismName, ShownBy
 from alignkit.record.stored import Estimate
 from alignkit.text.numbers import DASH, count, grouped, listed, percent, plain, signed, written
 
-_SOMETHING = 0.01
-"""Share of the difference below which scale and shift are called none, with their bounds."""
 _SENTENCES: dict[MechanismName, str] = {
     "corners": "{a} lays its grid through the centres of the corner pixels (align_corners), {b} "
     "through the edges of the image",
@@ -78,10 +76,6 @@ def displacement_sentence(facts: SpatialFacts) -> str:
     found = facts.displacement
     if found is None:
         return ""
-    if not _moves(found):
-        scale = _farthest(1.0, found.scale_x, found.scale_y)
-        shift = _farthest(0.0, found.shift_x, found.shift_y)
-        return f"No scale or shift, to within {plain(scale, 4)} and {plain(shift, 2)} px (95 %)."
     right, down = (_range(each, 2, sign=True) for each in (found.shift_x, found.shift_y))
     removed, left = percent(found.share, 0), percent(1 - found.share, 0)
     return (
@@ -89,26 +83,6 @@ def displacement_sentence(facts: SpatialFacts) -> str:
         f"{_range(found.scale_y, 4)} down; shift {right} px right, {down} px down (95 %). Moving "
         f"the reference's pixels so removes {removed} of the smoothed luma difference's power; "
         f"{left} remains."
-    )
-
-
-def _farthest(none: float, *estimates: Estimate) -> float:
-    ends = [end for each in estimates for end in (each.low, each.high) if end is not None]
-    return max((abs(end - none) for end in ends), default=0.0)
-
-
-def _moves(found: DisplacementFacts) -> bool:
-    """Tell whether any interval excludes no scale or no shift, and it explains something."""
-    ends = ((found.scale_x, 1.0, 4), (found.scale_y, 1.0, 4),
-            (found.shift_x, 0.0, 2), (found.shift_y, 0.0, 2))  # fmt: skip
-    # of four intervals one excludes zero by chance now and then
-    return found.share >= _SOMETHING and any(
-        each.low is not None
-        and each.high is not None
-        and each.value is not None
-        and not each.low <= none <= each.high
-        and round(each.value, digits) != none
-        for each, none, digits in ends
     )
 
 
@@ -131,7 +105,7 @@ def confirmation(
         return ""
     found = {(each.name, each.by) for facts in spatial for each in facts.mechanisms}
     if wanted <= found and None not in expected:
-        return "the pixels show it too" if len(wanted) == 1 else "the pixels show them too"
+        return "the pixels show it too"
     if wanted & found:
         return "the pixels show only a part of it"
     return "the pixels alone do not show it"

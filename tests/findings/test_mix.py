@@ -7,7 +7,7 @@ from alignkit.compare.bootstrap import SharedDraws
 from alignkit.compare.predictions import Predictions
 from alignkit.record import Estimate, MixFacts
 from alignkit.report.results import results_from_record
-from alignkit.report.training_data_view import mix_sentences
+from alignkit.report.training_view import mix_sentence
 from alignkit.text.names import Names
 from tests.report.records import quickstart
 from tests.runner.test_run import run, write_small
@@ -55,7 +55,7 @@ def facts(mixed, single, half=0.004, **changes):
 
 def told(*mixes):
     record = quickstart().model_copy(update={"mixes": mixes})
-    return mix_sentences(record, Names(record.paths))[0].replace("\N{NO-BREAK SPACE}", " ")
+    return mix_sentence(record.mixes[0], Names(record.paths)).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_the_answer_follows_the_interval_of_the_difference():

@@ -23,7 +23,7 @@ from alignkit.record import (
     StageFacts,
 )
 from alignkit.record.verdict_facts import stated
-from alignkit.report.cause_view import attribution_sections
+from alignkit.report.cause_view import cause_parts
 from alignkit.text.names import Names
 from tests.report.records import quickstart
 
@@ -204,9 +204,11 @@ def test_a_cause_and_a_step_take_most_of_the_change_away(factors, mixtures, caus
 def test_the_page_calls_shares_that_oppose_no_cause(name):
     factors, mixtures, cause, _ = GAMES[name]
     record = quickstart().model_copy(update={"attributions": (attributed(factors, mixtures),)})
-    (section,) = attribution_sections(record, Names(record.paths))
-    begins = "Shares that push against each other, of churn: "
-    assert section.sentences[0].startswith(begins if cause[0] == "opposed" else "Cause of ")
+    _, sentence, *_ = cause_parts(record, Names(record.paths))
+    begins = (
+        "Shares that push against each other, of churn: " if cause[0] == "opposed" else "Cause of "
+    )
+    assert sentence.words.startswith(begins)
 
 
 @pytest.mark.parametrize(("resize", "decode", "both", "step"), [

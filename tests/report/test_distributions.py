@@ -10,7 +10,8 @@ from alignkit.compare.predictions import Predictions
 from alignkit.errors import RecordError
 from alignkit.record.document import read_record
 from alignkit.report import render
-from alignkit.report.distribution_view import MOST, distribution_sections, ecdf, scatter
+from alignkit.report.distribution_view import MOST, distribution_parts, ecdf, scatter
+from alignkit.report.page import Beside, Details
 from alignkit.text.names import Names
 from tests.report.drawn_chart import figure, found, keys, values
 from tests.run_pair import IDS, artifact, write_small_run
@@ -21,8 +22,15 @@ def section(tmp_path):
     means = np.linspace(0, 9.9, len(IDS))
     write_small_run(tmp_path, flipped=[1, 2, 3], means=means)
     record = read_record(tmp_path)
-    (made,) = distribution_sections(record, Names(record.paths), tmp_path, has_viewer=True)
-    return made
+    return shown(record, tmp_path)
+
+
+def shown(record, folder):
+    """The charts and the tables of a run's only pair of paths."""
+    (fold,) = distribution_parts(record, Names(record.paths), folder, has_viewer=True)
+    (charts,) = [each.columns for each in fold.parts if isinstance(each, Beside)]
+    (tables,) = [each.parts for each in fold.parts if isinstance(each, Details)]
+    return [chart for (chart,) in charts], tables
 
 
 def text(table):
@@ -30,24 +38,26 @@ def text(table):
 
 
 def test_the_quantiles_are_numpys(section):
+    _, (quantiles, _) = section
     assert ["50 %", "4.95"] in [
-        [cell.replace("\u00a0", " ") for cell in row] for row in text(section.quantiles)
+        [cell.replace("\u00a0", " ") for cell in row] for row in text(quantiles)
     ]
-    assert text(section.quantiles)[-1] == ["equal in every value", "1"]
+    assert text(quantiles)[-1] == ["equal in every value", "1"]
 
 
 def test_every_flip_is_drawn_and_counted(section):
-    links = [each.get("href") for each in figure(section.scatter).iter("a")]
+    (_, points), (_, margins) = section
+    links = [each.get("href") for each in figure(points).iter("a")]
     assert len(links) == 3
     assert all(each.startswith("#/image/opencv%3Etorchpipe-gpu/") for each in links)
-    assert stayed(section.scatter) == 97
-    flips = [int(row[3].split()[0]) for row in text(section.margins)]
+    assert stayed(points) == 97
+    flips = [int(row[3].split()[0]) for row in text(margins)]
     assert sum(flips) == 3
-    assert [int(row[2]) for row in text(section.margins)] == [25] * 4
+    assert [int(row[2]) for row in text(margins)] == [25] * 4
 
 
 def test_a_quarter_without_flips_says_so(section):
-    notes = {note.text for note in section.margins.notes}
+    notes = {note.text for note in section[1][1].notes}
     assert notes == {"no image of it flipped"}
 
 
@@ -118,5 +128,5 @@ def test_a_model_of_one_output_has_no_margins_to_draw(tmp_path):
     stored = artifact(tmp_path, "single.parquet", single)
     cells = tuple(each.model_copy(update={"predictions": stored}) for each in record.cells)
     record = record.model_copy(update={"cells": cells})
-    (made,) = distribution_sections(record, Names(record.paths), tmp_path)
-    assert (made.scatter, made.margins) == (None, None)
+    charts, tables = shown(record, tmp_path)
+    assert (len(charts), len(tables)) == (1, 1)

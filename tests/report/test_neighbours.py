@@ -7,7 +7,7 @@ import pytest
 from alignkit.errors import DamagedRecord
 from alignkit.record import Artifact, Neighbour, Neighbours, Thumbnail
 from alignkit.record.document import artifacts_of, read_record, write_record
-from alignkit.report.figure_sections import near_cards
+from alignkit.report.page import Graphic, Page, PageVerdict, Section, page_html
 from alignkit.report.write_report import ReportOptions, write_report
 from alignkit.text.numbers import MINUS
 from tests.report.embedding_records import embedding
@@ -36,15 +36,17 @@ def test_a_card_has_both_sides_with_similarities_and_what_is_right():
     )
     file = Artifact(path="img/b.png", sha256="0" * 64)
     pictures = {"b.jpg": Thumbnail(path="p", id="b.jpg", label="bee", picture=file)}
-    (card,) = near_cards((found,), ("opencv", "pillow"), pictures)
-    assert (card.query.id, card.query.source, card.query.similarity) == ("a.jpg", "", "")
-    (before, (b, c)), (after, (d,)) = card.sides
-    assert (before, after) == ("opencv", "pillow")
-    assert (b.similarity, b.kind, b.sign, b.said, b.source, b.label) == (
-        "0.9877", "right", "✓", "right", "img/b.png", "bee",
-    )  # fmt: skip
-    assert (c.similarity, c.kind, c.sign) == (f"{MINUS}0.2500", "wrong", "✕")
-    assert (d.kind, d.sign, d.said) == ("", "", "")
+    section = Section("s", "S", [Graphic("near_cards", ((found,), ("opencv", "pillow"), pictures))])
+    page = page_html(Page("t", "k", "1", PageVerdict(("h",)), [section], "f"))
+    assert re.findall(r"<p>((?:Before|After): .*)</p>", page) == ["Before: opencv", "After: pillow"]
+    query, b, c, d = re.findall(r'(?s)<(?:div class="query"|li class=.*?)>.*?</(?:div|li)>', page)
+    assert PICTURE.findall(page) == ["img/b.png"]
+    assert ("img/b.png" in b, "bee" in b, 'class="right"' in b, "✓</span> 0.9877" in b) == (
+        True,
+    ) * 4
+    assert ('class="wrong"' in c, f"✕</span> {MINUS}0.2500" in c) == (True, True)
+    assert ('class=""' in d, "<b>0.5000</b>" in d) == (True, True)
+    assert "<b>" not in query
 
 
 def test_the_page_shows_queries_with_pictures_that_lie_beside_it(run):

@@ -6,7 +6,9 @@ import html5lib
 import pytest
 
 from alignkit.record import Estimate, SizeCurve, SizePoint
-from alignkit.report.training_data_view import size_sections
+from alignkit.report.page import Details, Paragraph
+from alignkit.report.plot import Plot
+from alignkit.report.training_view import sizes_section
 from alignkit.text.names import Names
 from tests.report.drawn_chart import found, keys, values
 
@@ -35,40 +37,44 @@ def with_curves(record, *curves):
 
 
 def told(record, *curves):
-    (section,) = size_sections(with_curves(record, *curves), Names(record.paths))
-    return section
+    """The sentences, the charts and the table of one metric."""
+    section = sizes_section(with_curves(record, *curves), Names(record.paths), "")
+    _, _, *parts = section.parts
+    (table,) = [table for each in parts if isinstance(each, Details) for table in each.parts]
+    said = [each.words for each in parts if isinstance(each, Paragraph)]
+    return said, [each for each in parts if isinstance(each, Plot)], table
 
 
 def test_amplification_is_claimed_where_the_difference_is_clear_of_zero(record):
-    (sentence,) = told(record, curve()).sentences
+    ((sentence,), _, _) = told(record, curve())
     sentence = sentence.replace("\N{NO-BREAK SPACE}", " ")
     assert "3.10 % [2.70, 3.50] trained on 60 images, 0.80 % [0.40, 1.20] on 1 200" in sentence
     assert sentence.endswith("Fewer images amplify the drift: +2.30 pp [+1.50, +3.10].")
-    assert "lessen" in told(record, curve(few=0.008, full=0.031)).sentences[0]
+    assert "lessen" in told(record, curve(few=0.008, full=0.031))[0][0]
 
 
 def test_a_difference_that_may_be_none_shows_no_amplification(record):
-    (sentence,) = told(record, curve(few=0.01, half=0.02)).sentences
+    ((sentence,), _, _) = told(record, curve(few=0.01, half=0.02))
     assert sentence.endswith("may be none: no amplification is shown.")
 
 
 def test_a_change_of_recall_is_amplified_by_its_size_not_by_its_sign(record):
-    assert "amplify" in told(record, curve("recall.macro", few=-0.05, full=0.01)).sentences[0]
+    assert "amplify" in told(record, curve("recall.macro", few=-0.05, full=0.01))[0][0]
 
 
 def test_the_chart_shows_other_paths_in_the_reference_runtime_and_the_table_everything(record):
-    section = told(record, curve(), curve(precision="bf16"))
-    assert len(keys(section.chart)) == len(section.sentences) == 1
-    assert len(section.table.rows) == 6
-    assert told(record, curve(precision="bf16")).chart is None
+    said, (chart,), table = told(record, curve(), curve(precision="bf16"))
+    assert len(keys(chart)) == len(said) == 1
+    assert len(table.rows) == 6
+    assert told(record, curve(precision="bf16"))[:2] == ([], [])
 
 
 def test_the_axis_of_images_is_logarithmic_and_zero_in_view(record):
-    chart = told(record, curve(), curve("churn", few=0.5, full=0.4)).chart
+    _, (chart,), _ = told(record, curve(), curve("churn", few=0.5, full=0.4))
     log = (math.log10, lambda power: 10**power)
     for line, drifts in zip(found(chart, "line"), ((3.1, 0.8), (50, 40)), strict=True):
         spots = values(chart, line.get("d"), x=log)
-        assert [x for x, _ in spots] == pytest.approx([60, 1200], rel=0.1)  # a little aside
+        assert [x for x, _ in spots] == pytest.approx([60, 1200], rel=0.01)
         assert [y for _, y in spots] == pytest.approx(drifts, abs=0.2)
     (zero,) = found(chart, "rule")
     assert [y for _, y in values(chart, zero.get("d"))] == pytest.approx([0, 0], abs=0.1)

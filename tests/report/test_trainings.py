@@ -4,8 +4,9 @@ from pathlib import Path
 
 from alignkit.record import Artifact
 from alignkit.record.path_facts import PretrainedFacts
+from alignkit.report.page import Beside, Details, Paragraph
 from alignkit.report.terminal_view import summary
-from alignkit.report.training_view import training_sections, training_table
+from alignkit.report.training_view import training_section, training_table
 from alignkit.text.names import Names
 
 
@@ -30,34 +31,40 @@ def with_trainings(record, trainings):
     return record.model_copy(update={"trainings": tuple(trainings)})
 
 
+def first_path(record):
+    """Of the first path what is said of its models, and the captions of its charts."""
+    parts = training_section(record, Names(record.paths)).parts
+    said = next(each for each in parts if isinstance(each, Paragraph))
+    charts = [column for each in parts if isinstance(each, Details)
+              for beside in each.parts if isinstance(beside, Beside) for column in beside.columns]  # fmt: skip
+    return said.words[1], [each.caption for _, *plots in charts[:1] for each in plots]
+
+
 def test_held_out_images_get_a_curve_columns_and_words(record):
     held = with_trainings(record, map(scored, record.trainings))
-    section = training_sections(held, Names(record.paths))[0]
-    assert [chart.caption for chart in section.charts] == [
+    words, captions = first_path(held)
+    assert captions == [
         "Training loss by epoch",
         "Training accuracy in % by epoch",
         "Held-out macro recall in % by epoch",
     ]
-    assert (
-        "2 processes, 300 more held out to score them; kept epoch 3 of 8 (seed 0)" in section.words
-    )
+    assert "2 processes, 300 more held out to score them; kept epoch 3 of 8 (seed 0)" in words
     table = training_table(held, Names(record.paths))
     assert table.caption.endswith("in trainings/ beside the record")
     assert [each.text for each in table.rows[2].cells[-3:]] == ["0.3333", "50.0\xa0%", "43.0\xa0%"]
 
 
 def test_without_held_out_images_nothing_is_said_of_them(record):
-    sections = training_sections(record, Names(record.paths))
-    assert all(len(section.charts) == 2 for section in sections)
+    assert len(first_path(record)[1]) == 2
     assert len(training_table(record, Names(record.paths)).columns) == 7
 
 
 def test_the_page_names_the_weights_that_trainings_began_with(record):
     facts = PretrainedFacts(identity="DEFAULT (a.pth)", sha256="ab" * 32, initialised=("fc.bias",))
     begun = (each.model_copy(update={"pretrained": facts}) for each in record.trainings)
-    section = training_sections(with_trainings(record, begun), Names(record.paths))[0]
-    assert "begun with DEFAULT (a.pth), state_dict SHA-256 abababababab…" in section.words
-    assert section.words.endswith("fc.bias initialised at random for these classes")
+    words, _ = first_path(with_trainings(record, begun))
+    assert "begun with DEFAULT (a.pth), state_dict SHA-256 abababababab…" in words
+    assert words.endswith("fc.bias initialised at random for these classes")
 
 
 def test_one_seed_is_never_said_to_tell_of_others(record, rendered):
@@ -83,5 +90,4 @@ def test_failed_trainings_and_cells_are_counted_each():
 def test_a_model_without_a_log_was_not_trained_by_the_run(record):
     given = [each.model_copy(update={"epochs": ()}) for each in record.trainings[:1]]
     made = with_trainings(record, given)
-    (section,) = training_sections(made, Names(made.paths))
-    assert section.words == "1\N{NO-BREAK SPACE}model, not trained by this run"
+    assert first_path(made) == (": 1\N{NO-BREAK SPACE}model, not trained by this run", [])

@@ -1,12 +1,15 @@
 """Maps and spectra as inline SVG."""
 
+import re
+
 import numpy as np
 import pytest
 
-from alignkit.record import SpatialFacts
+from alignkit.record import PixelStage, SpatialFacts
 from alignkit.record.blame_facts import LevelMap
-from alignkit.report.marks import SHADES
-from alignkit.report.where_view import where_views
+from alignkit.report.page import Graphic, Page, PageVerdict, Section, page_html
+from alignkit.report.plot import Plot
+from alignkit.report.stage_view import stage_sections
 from alignkit.text.names import Names
 from tests.report.drawn_chart import found, keys, values
 
@@ -28,41 +31,58 @@ def facts(stage="resize", greatest=8.0, steps=None, **values):
     )
 
 
-def views(*stages):
-    return where_views(stages, "a", "b", Names(()))
+def folds(*stages):
+    """Where each of some stages differs: its fold, its paragraphs, maps and charts."""
+    pixels = (PixelStage(reference="a", candidate="b", stage="resize", mode="isolated", images=9,
+                         identical=0),)  # fmt: skip
+    (section,) = stage_sections(pixels, Names(()), stages)
+    for fold in section.places:
+        ((said, *drawn),) = [each.columns for each in fold.parts]
+        maps = [part for (part,) in drawn if isinstance(part, Graphic)]
+        plots = [part for (part,) in drawn if isinstance(part, Plot)]
+        yield fold, [each.words for each in said], maps, plots
 
 
 def test_every_cell_of_a_map_is_drawn_once_in_its_shade():
     steps = np.repeat(DRAW.integers(0, 256, (6, 4), np.uint8), 2, axis=1)
-    ((heat,),) = [each.maps for each in views(facts(steps=steps))]
-    (cells,) = heat.marks
-    assert np.array_equal(cells.shades, steps.astype(int) * SHADES // 256)
-    assert keys(heat) == ["0  8"]
+    ((_, _, (heat,), _),) = folds(facts(steps=steps))
+    found = np.full(steps.shape, -1)
+    for shade, path in enumerate(heat.view["shades"]):
+        for column, row, width in re.findall(r"M(\d+) (\d+)h(\d+)v1h-\3z", path):
+            cells = found[int(row), int(column) : int(column) + int(width)]
+            assert (cells == -1).all()
+            cells[:] = shade
+    assert np.array_equal(found, steps.astype(int) * 10 // 256)
+    depths = heat.view["depths"]
+    assert depths == sorted({*depths})  # a darker shade for each, from the palest
+    page = page_html(Page("t", "k", "1", PageVerdict(("h",)), [Section("s", "S", [heat])], "f"))
+    assert re.search(r"<p class=\"series\"><span>0 <svg.*</svg> 8</span>", page)
+    assert page.count('<path class="cell"') == len(depths) + sum(map(bool, heat.view["shades"]))
 
 
 def test_the_stage_that_differs_most_is_unfolded():
     small, large = facts("decode", greatest=1.0), facts("resize", greatest=9.0)
-    assert [(each.stage, each.open) for each in views(small, large)] == [
-        ("decode", False),
-        ("resize", True),
+    assert [(fold.summary, fold.open) for fold, *_ in folds(small, large)] == [
+        ("Where decode differs", False),
+        ("Where resize differs", True),
     ]
 
 
 def test_a_spectrum_has_the_difference_beside_the_image():
     power = tuple(float(10**each) for each in range(4))
-    (view,) = views(facts(power=power, image_power=(100.0,) * 4))
-    assert keys(view.spectrum) == ["reference image", "Δ"]
-    _, gap = found(view.spectrum, "line")
-    spots = values(view.spectrum, gap.get("d"))
+    ((_, _, _, (plot,)),) = folds(facts(power=power, image_power=(100.0,) * 4))
+    assert keys(plot) == ["reference image", "Δ"]
+    _, gap = found(plot, "line")
+    spots = values(plot, gap.get("d"))
     assert [x for x, _ in spots] == pytest.approx([0.0625, 0.1875, 0.3125, 0.4375], abs=0.001)
     assert [y for _, y in spots] == pytest.approx([0, 10, 20, 30], abs=0.1)
 
 
 def test_no_power_has_no_spectrum():
-    (view,) = views(facts())
-    assert view.spectrum is None
-    assert view.sentences == ("The pixels show no known mechanism, over 9\u00a0images.",)
+    ((_, said, _, plots),) = folds(facts())
+    assert plots == []
+    assert said == ["The pixels show no known mechanism, over 9\u00a0images."]
 
 
 def test_other_pairs_are_left_out():
-    assert where_views([facts()], "a", "c", Names(())) == ()
+    assert [*folds(facts().model_copy(update={"candidate": "c"}))] == []

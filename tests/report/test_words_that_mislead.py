@@ -5,14 +5,13 @@ from dataclasses import replace
 import pytest
 
 from alignkit.record import Estimate
-from alignkit.report.cause_view import attribution_sections
+from alignkit.report.cause_view import cause_parts
 from alignkit.report.flipped_view import flipped_sections
 from alignkit.report.page_view import key_figures
 from alignkit.report.stage_view import stage_sections
 from alignkit.report.timed_page import loader_table
 from alignkit.task_facts import CLASSIFICATION
 from alignkit.tasks.multi_label import MultiLabel
-from alignkit.text.kind_words import kind_words
 from alignkit.text.measured import effect_words, of_first_models
 from alignkit.text.names import Names
 from alignkit.text.task_words import TaskWords
@@ -20,7 +19,6 @@ from tests.report import task_records
 from tests.report.embedding_records import EMBEDDING
 from tests.report.loader_records import BUSY, rich_loaders
 from tests.report.records import quickstart
-from tests.text.test_kind_words import MARGIN, kind
 
 TASKS = {  # the tile of churn, and a sentence of it: one image has many boxes, and one prediction
     "classification": (CLASSIFICATION, "Predictions that changed", "6.00 % of predictions"),
@@ -137,24 +135,7 @@ def test_shares_and_kinds_name_the_models_that_they_are_of(rows, path, said):
     names = Names(record.paths)
     assert of_first_models(record, path, names) == said
     if path == "opencv":
-        (section, *_) = attribution_sections(record, names)
-        assert section.runtime.endswith(f"fp16{said}")
+        (heading, *_) = cause_parts(record, names)
+        assert heading.words[-1].endswith(f"fp16{said}")
         (section, *_) = flipped_sections(record, names)
         assert section.runtime.endswith(f"fp32{said}")
-
-
-@pytest.mark.parametrize(
-    ("third", "churn", "elsewhere", "unsure"),
-    [
-        ("lowest third", 0.1, 0.01, True),
-        ("highest third", 0.0, 0.06, True),
-        ("lowest third", 0.01, 0.1, False),
-        ("highest third", 0.1, 0.01, False),
-        ("middle third", 0.1, 0.01, False),
-        ("lowest third of 58", 0.1, 0.01, True),
-    ],
-)
-def test_only_images_near_to_another_class_are_called_unsure(third, churn, elsewhere, unsure):
-    said = kind_words(kind(MARGIN, third, churn, elsewhere))
-    assert said.startswith("Unsure images flip most") is unsure
-    assert third in said

@@ -85,15 +85,11 @@ def test_a_displacement_is_given_with_its_intervals_and_remainder():
     )
 
 
-def test_no_displacement_is_called_none_with_its_bounds():
-    assert displacement_sentence(facts(displacement=moved())) == (
-        "No scale or shift, to within 0.0001 and 0.01 px (95 %)."
-    )
+def test_a_displacement_that_explains_nothing_says_so():
+    slight = displacement_sentence(facts(displacement=moved(share=0.003)))
+    assert "1.0000 ± 0.0001 across, 1.0000 ± 0.0001 down; shift 0 ± 0.01 px right" in slight
+    assert "removes <1\u00a0% of the smoothed luma difference's power; >99\u00a0% remains" in slight
     assert displacement_sentence(facts()) == ""
-    slight = moved(scale_x=Estimate(0.9992, 0.9986, 0.9998), share=0.003)
-    assert displacement_sentence(facts(displacement=slight)).startswith(
-        "No scale or shift, to within 0.0014"
-    )
 
 
 def test_the_pixels_confirm_the_options_or_do_not():
@@ -103,7 +99,7 @@ def test_the_pixels_confirm_the_options_or_do_not():
     assert confirmation([chroma], shown) == "the pixels alone do not show it"
     assert confirmation([chroma, corners], shown) == "the pixels show only a part of it"
     both = [*shown, facts(mechanism("chroma"), stage="decode")]
-    assert confirmation([chroma, corners], both) == "the pixels show them too"
+    assert confirmation([chroma, corners], both) == "the pixels show it too"
     assert confirmation([], shown) == ""
 
 

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from alignkit.text import printable
-from alignkit.text.numbers import shorten_middle
+from alignkit.text.numbers import shorten_middle, written
 
 PAGE_ASSETS = ("report.css", "viewer.css", "report.js", "report.js.LICENSES")
 """Files that a page with a script loads."""
@@ -65,5 +65,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"middle": shorten_middle, "kind": _kind, "pieces": _pieces}
+    environment.filters |= {"middle": shorten_middle, "written": written}
+    environment.filters |= {"kind": _kind, "pieces": _pieces}
     return environment
