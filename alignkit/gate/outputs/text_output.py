@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from alignkit.gate.outputs import GateResult, OutcomeRow
 from alignkit.record import RunRecord
-from alignkit.report.matrix_view import simulations, warnings
+from alignkit.report.matrix_words import simulations, warnings
 from alignkit.text import columns, printable
 from alignkit.text.markdown import Written, code, fenced, markdown_text
 from alignkit.text.names import controls_words, surrogate_lines
